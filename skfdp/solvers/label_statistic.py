@@ -106,19 +106,9 @@ class Barrier:
 class Objective:
     """``mean w a(theta phi) - <theta, S> / n + theta' P theta / 2``.
 
-    Attributes
-    ----------
-    rows : float ndarray of shape (n_rows, n_columns)
-        Public rows ``w_i phi_i``.
-    weight : ndarray of shape (n_rows,)
-        w, times what the row counts in the mean.
-    loss : Loss
-    penalty : ndarray of shape (n_columns, n_columns)
-        P, per record.
-    n : float
-        What the mean divides by.
-    barrier : Barrier or None
-        Of the weights of the last column.
+    The public `rows` are ``w_i phi_i``, and `weight` is w times what the row counts in
+    the mean, which divides by n. The `penalty` P is per record, and `barrier` that of
+    the weights of the last column.
     """
 
     rows: np.ndarray
@@ -328,7 +318,7 @@ def noise_of(
     if theta.size > MOST_WEIGHTS:
         variances = _of_diagonal(objective, theta, noise_std)
         return CoefficientNoise(variances @ (J**2).T, FIRST_ORDER)
-    curvature = Curvature.of(objective, len(theta))
+    curvature = Curvature(objective, len(theta))
     hessian, _ = curvature(theta)
     solver = _inverse(hessian + _penalty_of(objective, theta))
     covariance = noise_std**2 * solver @ curvature.noise @ solver
@@ -384,29 +374,20 @@ def _shares(margins: np.ndarray) -> np.ndarray:
     return share / share.sum(axis=1, keepdims=True)
 
 
-@dataclasses.dataclass(frozen=True)
 class Curvature:
     """The Hessian of the mean loss and the variance of S / n by the labels' chance.
 
-    `rows` are phi, without the weights, and may be a part of `n_rows`; what a mean over
-    all records divides by is `n_records`.
+    Of many rows an even part is looked at; `rows` are phi, without the weights.
     """
 
-    rows: np.ndarray
-    weight: np.ndarray
-    n_records: float
-    n_rows: int
-    n_outputs: int
-
-    @classmethod
-    def of(cls, objective: Objective, n_outputs: int) -> Curvature:
-        """Return the curvature of an objective, from a part of many rows."""
+    def __init__(self, objective: Objective, n_outputs: int):
         n_rows, n_columns = objective.rows.shape
         most = MOST_PRODUCTS / (n_columns * n_outputs) ** 2
         part = slice(None, None, max(1, round(n_rows / max(most, 1.0))))
-        weight = objective.weight[part]
-        rows = objective.rows[part].astype(np.float64) / weight[:, None]
-        return cls(rows, weight, objective.n, n_rows, n_outputs)
+        self.weight, self.n_outputs = objective.weight[part], n_outputs
+        self.rows = objective.rows[part].astype(np.float64) / self.weight[:, None]
+        # What means over all records and over these rows divide by.
+        self._every, self._own = objective.n, objective.n * len(self.rows) / n_rows
 
     @property
     def noise(self) -> np.ndarray:
@@ -440,10 +421,9 @@ class Curvature:
         return float(np.einsum("kij,ij->", covariances, moments)) / self.n_outputs
 
     def _sums(self, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        own = self.n_records * len(self.rows) / self.n_rows
         once = (self.rows * (spread * self.weight)[:, None]).T @ self.rows
         twice = (self.rows * (spread * self.weight**2)[:, None]).T @ self.rows
-        return once / own, twice / (own * self.n_records)
+        return once / self._own, twice / (self._own * self._every)
 
 
 def _penalty_of(objective: Objective, theta: np.ndarray) -> np.ndarray:

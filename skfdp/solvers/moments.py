@@ -23,7 +23,6 @@ from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import SPREAD, TargetMap
 from skfdp.kernels.losses.loss import Loss
 from skfdp.mechanisms.release import Desk
-from skfdp.privacy import Event
 from skfdp.privacy.events import Relation
 from skfdp.queries import OfGridRows, chosen, no_rows, sum_unit
 from skfdp.queries.statistics import clipped
@@ -134,19 +133,10 @@ class PublicSide:
     loss: it bounds what a record contributes, and does not bend a linear relation. The
     weighted rows are `grid`, and `moments` is the mean of ``weight z z'``.
 
-    Parameters
-    ----------
-    rows : callable
-        ``rows(block)`` returns the public columns of a slice of records.
-    shape : (int, int)
-        Records and public columns. Without columns nothing is read but the number of
-        records, which sizes the rows of the sum.
-    intercept : bool
-        Without one `constant` is empty.
-    signal : float
-        ``mu n``: records over the noise of a sum of unit vectors.
-    shares : float64 ndarray of shape (n_rows,), default=None
-        How often each record counts in the means; None: once.
+    ``rows(block)`` returns the public columns of a slice of records, and `shape` their
+    numbers. Without columns nothing is read but the number of records, which sizes the
+    rows of the sum. `signal` is that of `MomentRules`, and `shares` say how often each
+    record counts in the means. Without an intercept `constant` is empty.
     """
 
     def __init__(
@@ -414,12 +404,8 @@ SQUARE, PAIR, CROSS = 12, 17, 12
 class MomentSum(OfGridRows):
     """The sum of ``[12 x_i**2, 17 x_i x_j (i < j), 12 x_i y]`` over the records.
 
-    Parameters
-    ----------
-    rows : GridRows
-        Columns of x, then y; see `build`.
-    capacity : int
-        Public bound on the number of rows, for the grid.
+    The columns of `rows` are those of x, then y; see `build`. `capacity` is a public
+    bound on their number, for the grid.
 
     Notes
     -----
@@ -521,18 +507,10 @@ def unpacked(total: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
 class OuterSum:
     """The sum of ``z q'`` over the records, z being public and q private.
 
-    Parameters
-    ----------
-    private : callable
-        ``private(index)`` returns float64 rows q of a slice or an array of records,
-        each record by itself. It is asked for a block at a time, so that no copy of
-        the table is kept.
-    n_private : int
-        Columns of q.
-    public : int16 ndarray of shape (n_rows, n_public)
-        Rows z in units of GRID.
-    capacity : int
-        Public bound on the number of rows, for the grid.
+    ``private(index)`` returns float64 rows q of a slice or an array of records, each
+    record by itself, with `n_private` columns. It is asked for a block at a time, so
+    that no copy of the table is kept. The rows z are `public`, int16 in units of GRID;
+    `capacity` is a public bound on their number, for the grid.
 
     Notes
     -----
@@ -632,7 +610,11 @@ class SecondMoments(OneRelease):
             centring = dataclasses.replace(centring, mean_fraction=share)
         others = existing(target, *centring.events(public, budget, mu))
         if rules.n_public:
-            left = 1 - sum(_share(event, budget) for event in others)
+            left = 1 - sum(
+                event.n_steps
+                * (event.sensitivity / event.noise_std[0] / budget.mu) ** 2
+                for event in others
+            )
             moved = OuterSum.planned().sensitivity(budget.relation)
             std = moved / (math.sqrt(left * rules.cross_share) * budget.mu)
             others = (*others, budget.event(_CROSS, std, sensitivity=moved))
@@ -902,9 +884,3 @@ class _Fit:
         if bias is not None:
             out[-1] = constant / bias
         return out[None]
-
-
-def _share(event: Event, budget: Budget) -> float:
-    """Return the share of ``mu**2`` that an event takes."""
-    moved = event.sensitivity / event.noise_std[0]
-    return event.n_steps * (moved / budget.mu) ** 2

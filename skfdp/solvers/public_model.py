@@ -64,13 +64,7 @@ class _OfPublicColumns:
     _predicts: ClassVar[str]
 
     def margins(self, rows: np.ndarray) -> np.ndarray:
-        """Return margins of shape (n_rows, n_outputs).
-
-        Parameters
-        ----------
-        rows : float64 ndarray of shape (n_rows, n_public)
-            Public columns of ``row_map(X)``.
-        """
+        """Return margins of shape (n_rows, n_outputs) of public columns of mapped X."""
         if self.linear is not None:
             coef, intercept = self.linear
             return rows @ coef.T + intercept
@@ -91,17 +85,13 @@ class _OfPublicColumns:
         there are rows. The scale of numbers is taken from what it leaves. Public data
         alone: cross-validation is free.
 
-        Parameters
-        ----------
-        rows : ndarray of shape (n_rows, n_public)
-        target : ndarray of shape (n_rows,) or None
-            None where the target is private; the model was fitted elsewhere then.
-        units : Units, default=None
-            The weights of the rows, and whose they are: no fold has some of the rows of
-            a person, and not the others.
+        Without a target, which is private then, the model was fitted elsewhere. No fold
+        has some of the rows of a person, and not the others.
         """
-        enough = not self.prefitted and target is not None and self._can_fold(target)
-        folds = folds_of(units, N_FOLDS, self._splitter()) if enough else None
+        if self.prefitted or target is None:
+            return self.margins(rows)
+        wanted, splitter = self._to_fold(target)
+        folds = None if splitter is None else folds_of(units, N_FOLDS, splitter)
         if folds is None:
             return self.margins(rows)
         # Such imports are a tenth of the first fit of an estimator that needs none.
@@ -114,7 +104,7 @@ class _OfPublicColumns:
             found = cross_val_predict(
                 clone(self.estimator),
                 rows,
-                self._target(target),
+                wanted,
                 cv=folds,
                 method=self._predicts,
                 params=weights,
@@ -140,16 +130,10 @@ class PublicModel(_OfPublicColumns):
 
     _predicts = "predict_proba"
 
-    @staticmethod
-    def _can_fold(target: np.ndarray) -> bool:
-        return np.bincount(target).max() >= N_FOLDS
-
-    @staticmethod
-    def _splitter() -> int:
-        return N_FOLDS
-
-    def _target(self, labels: np.ndarray) -> np.ndarray:
-        return self.classes[labels]
+    def _to_fold(self, labels: np.ndarray) -> tuple[np.ndarray, Any]:
+        """Return what is predicted, and how to split the rows; None: too few."""
+        enough = np.bincount(labels).max() >= N_FOLDS
+        return self.classes[labels], N_FOLDS if enough else None
 
     def _margins_of(self, found: np.ndarray) -> np.ndarray:
         probability = np.zeros((len(found), len(self.classes)))
@@ -173,19 +157,14 @@ class PublicRegression(_OfPublicColumns):
 
     _predicts = "predict"
 
-    @staticmethod
-    def _can_fold(target: np.ndarray) -> bool:
-        return len(target) >= 2 * N_FOLDS
-
-    @staticmethod
-    def _splitter() -> Any:
+    def _to_fold(self, target: np.ndarray) -> tuple[np.ndarray, Any]:
+        """Return what is predicted, and how to split the rows; None: too few."""
         from sklearn.model_selection import KFold
 
         # Rows may come in the order of their targets.
-        return KFold(N_FOLDS, shuffle=True, random_state=0)
-
-    def _target(self, target: np.ndarray) -> np.ndarray:
-        return np.clip(target, self.target_map.low, self.target_map.high)
+        splitter = KFold(N_FOLDS, shuffle=True, random_state=0)
+        y = np.clip(target, self.target_map.low, self.target_map.high)
+        return y, splitter if len(y) >= 2 * N_FOLDS else None
 
     def _margins_of(self, found: np.ndarray) -> np.ndarray:
         found = np.asarray(found, dtype=np.float64).reshape(-1, 1)
@@ -500,12 +479,8 @@ IMPUTE_SHARE = 0.1
 class Padding:
     """Rows with something public in place of private columns.
 
-    Attributes
-    ----------
-    kind : {"zero", "gaussian", "impute"}
-        "impute": what a released regression predicts from all that is public.
-    scale : float
-        Standard deviation of the "gaussian" padding.
+    What the `kind` "impute" puts there is what a released regression predicts from all
+    that is public; `scale` is the standard deviation of "gaussian".
     """
 
     kind: str

@@ -56,11 +56,6 @@ _MOST_NOISE = 0.16
 _DOUBT, _DOUBT_OF_DOUBLING = 2.0, 3.0
 
 
-def pays(noise_std: float, n_records: int) -> bool:
-    """Return whether a histogram with this noise in its counts tells anything."""
-    return noise_std / n_records < _MOST_NOISE
-
-
 def edges(bounds: TargetMap) -> np.ndarray:
     """Return N_BINS + 1 public edges: even, or doubling from the lower bound."""
     width = bounds.high - bounds.low
@@ -194,7 +189,7 @@ class TargetScales:
             sensitivity=budget.relation.moves(1.0),
             n_steps=n_means,
         )
-        if not has_public_model and pays(target.noise_std[0], n):
+        if not has_public_model and target.noise_std[0] / n < _MOST_NOISE:
             target = dataclasses.replace(target, n_steps=n_means + 1)
         return target
 
@@ -406,7 +401,9 @@ def _expected(found: float, error: float, middle: float, spread: float) -> float
 class OneRelease:
     """A regression that releases one sum beside the scales and the private mean.
 
-    `max_iter` is that of a public optimiser.
+    `max_iter` is that of a public optimiser. A subclass has `_solve`, which releases
+    the sum and returns theta of shape (1, n_columns), the iterations, and the
+    covariance of the noise in theta, to first order and given the penalty.
     """
 
     loss: Loss
@@ -417,22 +414,8 @@ class OneRelease:
     #: Of the event, and the class of its query.
     label: ClassVar[str]
     query: ClassVar[type]
-
-    def _solve(
-        self,
-        records: Records,
-        loss: Loss,
-        coordinates: Coordinates,
-        plan: Plan,
-        target_map: TargetMap,
-        desk: Desk,
-    ) -> tuple[np.ndarray, int, np.ndarray]:
-        """Release the sum and return theta, shape (1, n_columns), and iterations.
-
-        Last the covariance of its noise, shape (n_columns, n_columns), to first order
-        and given the penalty.
-        """
-        raise NotImplementedError
+    #: Whether weights of squared error and a fixed penalty are linear in the sum.
+    is_linear: ClassVar[bool] = False
 
     def prepare(self, public: PublicRecords, budget: Budget) -> Moments | None:
         """Return the moments of the public columns."""
@@ -466,15 +449,10 @@ class OneRelease:
         )
         warn_of_divergence(theta)
         coef, intercept = coordinates.fold(theta)
-        noise = CoefficientNoise.of_weights(
-            covariance[None], coordinates.fold, self._kind
-        )
+        fixed = loss.name == "squared_error" and self.scales.alpha is not None
+        kind = EXACT if fixed and self.is_linear else FIRST_ORDER
+        noise = CoefficientNoise.of_weights(covariance[None], coordinates.fold, kind)
         return LinearFit(coef, intercept, n_iter, target_map=found, noise=noise)
-
-    @property
-    def _kind(self) -> str:
-        """What is known of the noise."""
-        return FIRST_ORDER
 
 
 # The method of one target statistic: label-DP for squared error and Poisson.
@@ -504,6 +482,7 @@ class TargetStatistic(OneRelease):
 
     label = "target statistic"
     query = TargetSum
+    is_linear = True
 
     def needs_whole_table(self) -> str | None:
         """Return what cannot be summed over partitions, None where all can."""
@@ -526,20 +505,18 @@ class TargetStatistic(OneRelease):
         signal = n / float(plan.schedule.noise_std[0]) / rows.n_columns
         low, high = _target_interval(target_map, self.scales.fit_intercept, signal)
         middle, half = (high + low) / 2, (high - low) / 2
-        longest = _longest_row(rows, signal)
-        short = _shortened(rows, longest)
+        model = PublicPart(rows, loss, shares, signal)
         recipe = functools.partial(
             _statistic,
             middle=middle,
             half=half,
             capacity=FULL_WEIGHT * rows.n_rows,
         )
-        total = desk.release(self.label, records.query(recipe, rows=short))
-        public = _sum_of(short, units)
-        statistic = (half * total[0] + middle * GRID * public) * longest / n
-        model = PublicPart(rows, loss, longest, shares)
+        total = desk.release(self.label, records.query(recipe, rows=model.short))
+        public = _sum_of(model.short, units)
+        statistic = (half * total[0] + middle * GRID * public) * model.longest / n
         strength = self.scales.penalty(target_map, records.public.total_weight)
-        std = longest * half * float(plan.schedule.noise_std[0]) / n
+        std = model.longest * half * float(plan.schedule.noise_std[0]) / n
         if strength is None:
             theta, n_iter, penalty = _choose(model, statistic, std, self.max_iter)
         else:
@@ -549,12 +526,6 @@ class TargetStatistic(OneRelease):
             theta, n_iter = model.minimise(statistic, penalty, start, self.max_iter)
         inverse = np.linalg.inv(model.hessian(theta) + np.diag(penalty))
         return theta[None], n_iter, std**2 * inverse @ inverse
-
-    @property
-    def _kind(self) -> str:
-        # The weights are linear in the statistic.
-        fixed = self.loss.name == "squared_error" and self.scales.alpha is not None
-        return EXACT if fixed else FIRST_ORDER
 
 
 def _statistic(
@@ -576,23 +547,6 @@ def _target_interval(
     return max(low, -reach), min(high, reach)
 
 
-def _longest_row(rows: GridRows, signal: float) -> float:
-    """Return the length beyond which rows weigh less; the rows are public."""
-    longest = math.sqrt(float(rows.squared_norms.max())) * rows.unit
-    return min(max(ROW_REACH, (signal / 100) ** (1 / 3)), max(longest, ROW_REACH))
-
-
-def _shortened(rows: GridRows, longest: float) -> GridRows:
-    """Return the rows times their weights over `longest`, at most of norm 1."""
-
-    def short(values: np.ndarray) -> np.ndarray:
-        x = values * rows.unit
-        length = np.maximum(np.sqrt(squared_norms(x)), longest)
-        return x * (_SHRINK / length)[:, None]
-
-    return GridRows.build(rows.values, short)
-
-
 def _sum_of(rows: GridRows, units: Units | None) -> np.ndarray:
     """Return the exact sum of rows in units of `GRID`, as the desk weighs them."""
     total = np.zeros(rows.values.shape[1], dtype=np.int64)
@@ -605,14 +559,25 @@ def _sum_of(rows: GridRows, units: Units | None) -> np.ndarray:
 class PublicPart:
     """``mean of weight a(w . x)`` over public rows, and its minimisers.
 
-    The loss is squared error or Poisson: a is its value at target 0. Rows longer than
-    `longest` weigh less, and `shares` say how often each counts in the mean.
+    The loss is squared error or Poisson: a is its value at target 0. `shares` say how
+    often each row counts in the mean. Rows longer than `longest` weigh less: `short`
+    are the rows times their weights over it, at most of norm 1. All of it is public.
     """
 
-    def __init__(self, rows: GridRows, loss: Loss, longest: float, shares: np.ndarray):
+    def __init__(self, rows: GridRows, loss: Loss, shares: np.ndarray, signal: float):
         self._rows, self._loss = rows, loss
-        length = np.sqrt(rows.squared_norms) * rows.unit
-        self._weight = longest / np.maximum(longest, length) * shares / shares.sum()
+        lengths = np.sqrt(rows.squared_norms) * rows.unit
+        longest = max(ROW_REACH, (signal / 100) ** (1 / 3))
+        self.longest = min(longest, max(float(lengths.max()), ROW_REACH))
+        self._weight = self.longest / np.maximum(self.longest, lengths)
+        self._weight = self._weight * shares / shares.sum()
+
+        def short(values: np.ndarray) -> np.ndarray:
+            x = values * rows.unit
+            length = np.maximum(np.sqrt(squared_norms(x)), self.longest)
+            return x * (_SHRINK / length)[:, None]
+
+        self.short = GridRows.build(rows.values, short)
 
     def _blocks(self, theta: np.ndarray):
         for block in blocks(*self._rows.values.shape):
