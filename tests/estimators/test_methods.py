@@ -42,6 +42,7 @@ METHODS = {
     "descent, imputed": LOGISTIC(**COMMON, **TWO, **FEW, **SOME, public_loss="impute"),
     "public model": LOGISTIC(**COMMON, **TWO, **FEW, **SOME, public_target=True),
     "label statistic": LOGISTIC(**COMMON, **TWO, **ALL, C=1.0),
+    "label statistic, penalty chosen": LOGISTIC(**COMMON, **TWO, **ALL),
     "second moments": REGRESSOR(**COMMON, **NUMBER, **SOME, solver="one-shot"),
     "second moments, target public": REGRESSOR(
         **COMMON, **SOME, solver="one-shot", public_target=True
