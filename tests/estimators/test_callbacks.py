@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV, KFold
 
-from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, PrivacyLedger
+from skfdp import (
+    DPSGDFClassifier,
+    FeatureDPLogisticRegression,
+    FeatureDPRegressor,
+    PrivacyLedger,
+)
 
 pytestmark = pytest.mark.usefixtures("callbacks")
 FITS = {
@@ -16,6 +21,9 @@ FITS = {
     ),
     "sampled": lambda **kw: FeatureDPLogisticRegression(
         bounds=(0, 1), solver="dp-sgd", batch_size=50, max_iter=4, **kw
+    ),
+    "regressor": lambda **kw: FeatureDPRegressor(
+        bounds=(0, 1), target_bounds=(0, 1), max_iter=4, **kw
     ),
     "one-shot": lambda **kw: FeatureDPLogisticRegression(
         bounds=(0, 1), public_features="all", solver="one-shot", C=1.0, **kw

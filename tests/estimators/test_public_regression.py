@@ -16,7 +16,6 @@ from sklearn.tree import DecisionTreeRegressor
 
 from skfdp import FeatureDPRegressor
 from skfdp.mechanisms.descent import HeavyBall, Walk
-from skfdp.privacy import Event
 from skfdp.solvers import public_model as public_regression
 from skfdp.solvers.postprocessing import pull, rate_level, shrunk, variance
 from skfdp.solvers.postprocessing import target_blocks as blocks_of
@@ -74,31 +73,17 @@ def test_without_budget_the_public_model_is_left(table, name, loss):
     assert abs(np.mean(model.predict(X) - alone)) < 0.05 * spread
 
 
-def test_without_budget_the_public_rates_are_left(counts):
-    X, y = counts
-    rows = X[:, :N_PUBLIC]
-    theirs = PoissonRegressor(alpha=10 / len(X), max_iter=1000).fit(rows, y)
-    alone = d2_tweedie_score(y, theirs.predict(rows), power=1)
-    scores = [
-        d2(regressor(epsilon=0.03, loss="poisson", random_state=seed).fit(X, y), X, y)
-        for seed in range(12)
-    ]
-    assert np.mean(scores) > alone - 0.03
-
-
 @pytest.mark.parametrize("public", [{}, {"public_features": None}])
 def test_a_large_budget_ends_at_the_joint_model(table, public):
-    X, y = table
-    best = Ridge(alpha=1e-6).fit(X, y)
-    for name in ("auto", "ridge"):
-        if not public or name == "auto":
-            given = {"epsilon": 2000.0, "public_model": MODELS[name], **public}
-            fits = [regressor(**given, random_state=k).fit(X, y) for k in range(4)]
-            # One fit is off by up to 0.1; that is noise, and no bias.
-            coef = np.mean([one.coef_ for one in fits], axis=0)
-            np.testing.assert_allclose(coef, best.coef_, atol=0.1)
-            intercept = np.mean([one.intercept_ for one in fits])
-            assert intercept == pytest.approx(best.intercept_, abs=0.1)
+    best = Ridge(alpha=1e-6).fit(*table)
+    for name in ("auto",) if public else ("auto", "ridge"):
+        given = {"epsilon": 2000.0, "public_model": MODELS[name], **public}
+        fits = [regressor(**given, random_state=k).fit(*table) for k in range(4)]
+        # One fit is off by up to 0.1; that is noise, and no bias.
+        coef = np.mean([one.coef_ for one in fits], axis=0)
+        np.testing.assert_allclose(coef, best.coef_, atol=0.1)
+        intercept = np.mean([one.intercept_ for one in fits])
+        assert intercept == pytest.approx(best.intercept_, abs=0.1)
 
 
 def test_a_large_budget_ends_at_the_joint_model_of_counts(counts):
@@ -110,42 +95,38 @@ def test_a_large_budget_ends_at_the_joint_model_of_counts(counts):
 
 
 @pytest.mark.parametrize("loss", ["squared_error", "poisson"])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+@pytest.mark.parametrize("epsilon", [0.03, 0.1, 1.0, 8.0])
 def test_not_worse_than_the_public_model_or_none(table, counts, loss, epsilon):
     X, y = counts if loss == "poisson" else table
     train, test = slice(0, 1400), slice(1400, None)
+    public = PoissonRegressor(alpha=0.01) if loss == "poisson" else Ridge()
+    public.fit(X[train, :N_PUBLIC], y[train])
+    alone = np.maximum(public.predict(X[test, :N_PUBLIC]), 1e-9)
+    alone = d2_tweedie_score(y[test], alone, power=int(loss == "poisson"))
     gains = []
     for seed in range(4):
         given = {"epsilon": epsilon, "loss": loss, "random_state": seed}
         ours = regressor(**given).fit(X[train], y[train])
         none = regressor(**given, public_model=None).fit(X[train], y[train])
-        public = PoissonRegressor(alpha=0.01) if loss == "poisson" else Ridge()
-        public.fit(X[train, :N_PUBLIC], y[train])
-        alone = np.maximum(public.predict(X[test, :N_PUBLIC]), 1e-9)
-        power = 1 if loss == "poisson" else 0
-        best = max(
-            d2_tweedie_score(y[test], alone, power=power), d2(none, X[test], y[test])
-        )
+        best = max(alone, d2(none, X[test], y[test]))
         gains.append(d2(ours, X[test], y[test]) - best)
-    assert np.mean(gains) > -0.02
+    assert np.mean(gains) > (-0.02 if epsilon >= 0.1 else -0.05)
 
 
 def test_private_columns_of_noise_cost_little(table):
     X, y = table
-    rng = np.random.default_rng(2)
-    noise = np.c_[X[:, :N_PUBLIC], rng.uniform(-1, 1, (2000, 6))]
+    noise = np.random.default_rng(2).uniform(-1, 1, (2000, 6))
+    X = np.c_[X[:, :N_PUBLIC], noise]
     alone = Ridge().fit(X[:, :N_PUBLIC], y).score(X[:, :N_PUBLIC], y)
     for epsilon in (0.03, 0.1, 0.3, 1.0):
-        scores = [
-            regressor(epsilon=epsilon, random_state=seed).fit(noise, y).score(noise, y)
-            for seed in range(12)
-        ]
+        models = [regressor(epsilon=epsilon, random_state=k) for k in range(12)]
+        scores = [model.fit(X, y).score(X, y) for model in models]
         # On the average of many seeds it is .02 at the smallest budgets.
         assert np.mean(scores) > alone - 0.03
 
 
 # -- the model ------------------------------------------------------------------------
-@pytest.mark.parametrize("loss", ["squared_error", "huber", "poisson"])
+@pytest.mark.parametrize("loss", ["squared_error", "poisson"])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_coef_describes_the_whole_model_where_it_is_linear(counts, loss, sparse):
     X, y = np.abs(counts[0]), counts[1]
@@ -154,7 +135,6 @@ def test_coef_describes_the_whole_model_where_it_is_linear(counts, loss, sparse)
     margins = model.row_map_(X) @ model.coef_ + model.intercept_
     expected = np.exp(margins) if loss == "poisson" else margins
     np.testing.assert_allclose(model.predict(X), expected)
-    assert model.public_model_.linear is not None
     assert np.abs(model.coef_[:N_PUBLIC]).max() > 0
 
 
@@ -264,35 +244,21 @@ def test_the_spread_of_what_a_model_leaves_of_a_private_target(table, releases):
 
 
 # -- shrinkage: public numbers alone --------------------------------------------------
-def simulated(rates, momentum, stds, curvature, n_runs=4000):
-    rng = np.random.default_rng(0)
-    weight, velocity = np.zeros(n_runs), np.zeros(n_runs)
-    for rate, std in zip(rates, stds, strict=True):
-        noise = std * rng.normal(size=n_runs)
-        velocity = momentum * velocity + curvature * weight + noise
-        weight = weight - rate * velocity
-    return weight.var()
-
-
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 @pytest.mark.parametrize("curvature", [0.0, 0.05, 1.0])
-def test_the_noise_left_is_what_a_simulation_leaves(momentum, curvature):
-    rates = 0.2 * (1 - np.arange(100) / 100)
-    stds = np.linspace(2.0, 0.5, 100)
-    found = Walk(rates, momentum, stds).outcome(curvature)[1] ** 2
-    assert found == pytest.approx(simulated(rates, momentum, stds, curvature), rel=0.08)
-
-
-def test_the_walk_is_that_of_the_step_rule():
-    rates = 0.2 * (1 - np.arange(20) / 20)
-    rule, theta, velocity = HeavyBall(0.2, 0.9, 20), np.zeros((1, 1)), np.zeros((1, 1))
-    kick = 7
-    for step in range(20):
-        gradient = 0.3 * theta + float(step == kick)
-        theta = rule.update(theta, velocity, gradient, step)
-    stds = (np.arange(20) == kick).astype(float)
-    noise = Walk(rates, 0.9, stds).outcome(0.3)[1]
-    assert noise == pytest.approx(abs(theta[0, 0]))
+def test_the_noise_left_is_that_of_the_step_rule(momentum, curvature):
+    """The noises of the steps are independent, and what each leaves is linear in it."""
+    n, total = 100, 0.0
+    rates, stds = 0.2 * (1 - np.arange(n) / n), np.linspace(2.0, 0.5, n)
+    for kick in range(n):
+        rule = HeavyBall(0.2, momentum, n)
+        theta, velocity = np.zeros((1, 1)), np.zeros((1, 1))
+        for step in range(n):
+            gradient = curvature * theta + stds[kick] * (step == kick)
+            theta = rule.update(theta, velocity, gradient, step)
+        total += theta[0, 0] ** 2
+    found = Walk(rates, momentum, stds).outcome(curvature)[1]
+    assert found == pytest.approx(math.sqrt(total))
 
 
 def test_shrinkage_is_all_or_nothing_at_the_ends():
@@ -404,11 +370,9 @@ def test_what_is_given_back_reads_no_private_value(table, releases):
 # -- the mean of the rates ------------------------------------------------------------
 def test_the_mean_of_the_rates_is_released_within_a_public_interval(counts, releases):
     model = regressor(loss="poisson", epsilon=3.0).fit(*counts)
-    event = model.privacy_.events[-1]
     labels = [event.label for event in model.privacy_.events]
     assert labels == ["row length", "mean", "mean rate", "descent"]
     event = model.privacy_.events[2]
-    assert isinstance(event, Event)
     assert (event.clip_norm, event.sensitivity, event.n_steps) == (1.0, 2.0, 1)
     last = releases[-1]
     values = last["query"].X
@@ -452,11 +416,7 @@ def test_the_mean_of_skewed_counts_is_right_at_a_small_budget(counts):
         ({"public_model": "trees"}, "public_model='trees' must be 'auto', None or a"),
         ({"public_model": DummyClassifier()}, "must be 'auto', None or a regressor"),
         (
-            {
-                "public_model": Ridge(),
-                "public_target": False,
-                "target_bounds": (0, 100),
-            },
+            {"public_model": Ridge(), "public_target": False, "target_bounds": (0, 9)},
             "cannot be fitted on a private target",
         ),
         ({"public_model": Ridge(), "solver": "one-shot"}, "is not for solver='one-sh"),

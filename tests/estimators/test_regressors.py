@@ -10,11 +10,10 @@ from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_digits, make_regression
 from sklearn.linear_model import PoissonRegressor, Ridge
 from sklearn.metrics import d2_tweedie_score
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import skfdp
-from skfdp import DPSGDFRegressor, FeatureDPRegressor, PrivateCenteringTransformer
+from skfdp import DPSGDFRegressor, FeatureDPRegressor
 from skfdp.data.target import TargetMap
 from skfdp.queries.linear import huber
 
@@ -161,13 +160,13 @@ def test_every_combination_learns_within_its_budget(solver, public, linear):
     assert ("row length" in labels) == (public.get("public_features") != "all")
 
 
-@pytest.mark.parametrize(("solver", "gap"), [("dp-gd", 0.03), ("one-shot", 0.03)])
+@pytest.mark.parametrize("solver", ["dp-gd", "one-shot"])
 @pytest.mark.parametrize("public", [{}, {"public_features": "all"}])
-def test_a_huge_budget_reaches_ridge(solver, gap, public, linear):
+def test_a_huge_budget_reaches_ridge(solver, public, linear):
     best = Ridge(alpha=1e-6).fit(*linear)
     model = fitted(FeatureDPRegressor, linear, solver=solver, epsilon=2000.0, **public)
     distance = np.linalg.norm(model.coef_ - best.coef_) / np.linalg.norm(best.coef_)
-    assert distance < gap
+    assert distance < 0.03
     assert model.intercept_ == pytest.approx(best.intercept_, abs=0.5)
 
 
@@ -185,73 +184,31 @@ def test_scikit_learns_own_problem_at_a_large_budget():
 
 
 @pytest.mark.parametrize("solver", ["dp-gd", "one-shot"])
-def test_loose_bounds_of_the_target_cost_little(solver, linear):
-    scores = [
-        fitted(
-            FeatureDPRegressor,
-            linear,
-            solver=solver,
-            epsilon=4.0,
-            target_bounds=(100 - width, 100 + width),
-        ).score(*linear)
-        for width in (30, 400)
-    ]
-    assert scores[1] > scores[0] - 0.1
-
-
-@pytest.mark.parametrize("solver", ["dp-gd", "one-shot"])
 def test_alpha_shrinks_toward_the_penalised_model(solver, linear):
-    public = {"public_features": "all"}
-    for given in ({}, public):
+    given = {"solver": solver, "epsilon": 500.0, "feature_bound": 1.0, "bounds": False}
+    for public in ({}, {"public_features": "all"}):
         weak, strong = (
-            fitted(
-                FeatureDPRegressor,
-                linear,
-                solver=solver,
-                epsilon=500.0,
-                alpha=a,
-                feature_bound=1.0,
-                bounds=False,
-                **given,
-            )
-            for a in (1e-3, 1000.0)
+            fitted(FeatureDPRegressor, linear, alpha=alpha, **given, **public)
+            for alpha in (1e-3, 1000.0)
         )
         assert np.linalg.norm(strong.coef_) < 0.6 * np.linalg.norm(weak.coef_)
-    X, y = linear
-    rows = strong.row_map_(X)
-    theirs = Ridge(alpha=1000.0).fit(rows, y)
+    theirs = Ridge(alpha=1000.0).fit(strong.row_map_(linear[0]), linear[1])
     np.testing.assert_allclose(strong.coef_, theirs.coef_, atol=0.35)
 
 
 @pytest.mark.parametrize("public", [{}, {"public_target": True}])
 def test_poisson_alpha_is_scikit_learns(public, counts):
     X, y = counts
-    model = fitted(
-        FeatureDPRegressor,
-        counts,
-        "poisson",
-        epsilon=2000.0,
-        alpha=0.5,
-        bounds=False,
-        feature_bound=2.3,
-        clip_norm=4.0,
-        **public,
-    )
+    given = {"epsilon": 2000.0, "bounds": False, "feature_bound": 2.3, "clip_norm": 4.0}
+    model = fitted(FeatureDPRegressor, counts, "poisson", alpha=0.5, **given, **public)
     theirs = PoissonRegressor(alpha=0.5).fit(X, y)
     np.testing.assert_allclose(model.coef_, theirs.coef_, atol=0.05)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_without_intercept(loss, counts):
-    model = fitted(
-        FeatureDPRegressor,
-        counts,
-        loss,
-        epsilon=50.0,
-        fit_intercept=False,
-        bounds=False,
-        target_bounds=(0, 40),
-    )
+    given = {"fit_intercept": False, "bounds": False, "target_bounds": (0, 40)}
+    model = fitted(FeatureDPRegressor, counts, loss, epsilon=50.0, **given)
     assert model.intercept_ == 0
     assert model.coef_.shape == (4,)
     assert np.isfinite(model.predict(counts[0])).all()
@@ -296,23 +253,13 @@ def test_huber_resists_outliers_that_squared_error_follows():
     X = rng.uniform(-1, 1, (4000, 3))
     y = X @ [3.0, 1.0, -2.0] + 0.3 * rng.normal(size=4000)
     y[:400] = 50.0
-    errors = {
-        loss: np.abs(
-            fitted(
-                DPSGDFRegressor,
-                (X, y),
-                loss,
-                epsilon=8.0,
-                huber_threshold=0.5,
-                target_bounds=(-50, 50),
-                clip_norm=4.0,
-                learning_rate=10.0,
-            ).predict(X[400:])
-            - y[400:]
-        ).mean()
+    given = {"epsilon": 8.0, "huber_threshold": 0.5, "target_bounds": (-50, 50)}
+    given |= {"clip_norm": 4.0, "learning_rate": 10.0}
+    ours, theirs = (
+        fitted(DPSGDFRegressor, (X, y), loss, **given).predict(X[400:]) - y[400:]
         for loss in ("huber", "squared_error")
-    }
-    assert errors["huber"] < 0.6 * errors["squared_error"]
+    )
+    assert np.abs(ours).mean() < 0.6 * np.abs(theirs).mean()
 
 
 # -- the report -----------------------------------------------------------------------
@@ -329,91 +276,17 @@ def test_the_report_names_the_bounds_as_an_assumption(linear):
     assert not any("target_bounds" in a.text for a in public.privacy_.assumptions)
 
 
-def test_only_the_release_knows_the_target(linear, monkeypatch):
-    """With what was released held fixed, other targets give the same model."""
-    X, y = linear
-    frozen = np.random.default_rng(0).normal(size=1000)
-    monkeypatch.setattr(
-        "skfdp.mechanisms.release._noisy_sum",
-        lambda query, theta, **kw: frozen[: np.prod(query.shape)].reshape(query.shape),
-    )
-    for public in ({}, {"public_features": "all"}):
-        # A private mean of the rows would be released in another module.
-        given = {"solver": "one-shot", "centering": None, **public}
-        models = [
-            fitted(FeatureDPRegressor, (X, target), **given) for target in (y, y[::-1])
-        ]
-        np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
-
-
 # -- scikit-learn's world -------------------------------------------------------------
 @BOTH
-def test_frames_pipelines_clones_and_pickles(estimator, linear):
+def test_frames_and_pickles(estimator, linear):
     X, y = linear
     frame = pd.DataFrame(X, columns=list("abcde"))
     bounds = {name: (-1, 1) for name in frame.columns}
-    model = estimator(
-        epsilon=3.0, bounds=bounds, target_bounds=(50, 150), random_state=0
-    ).fit(frame, pd.Series(y))
+    model = fitted(estimator, (frame, pd.Series(y)), bounds=bounds)
     copy = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(copy.predict(frame), model.predict(frame))
     fresh = clone(model).fit(frame, y)
     np.testing.assert_array_equal(fresh.coef_, model.coef_)
-    pipeline = make_pipeline(
-        PrivateCenteringTransformer(1.0, bounds=(-1, 1)),
-        DPSGDFRegressor(3.0, bounds=False, target_bounds=(50, 150)),
-    ).fit(X, y)
-    assert skfdp.report(pipeline).epsilon < 4.0
-    assert pipeline.score(X, y) > 0.5
-
-
-def test_threads_leave_the_model_alone(linear):
-    fits = [fitted(DPSGDFRegressor, linear, n_jobs=jobs) for jobs in (1, 2)]
-    np.testing.assert_array_equal(fits[0].coef_, fits[1].coef_)
-
-
-class Spy:
-    """A scikit-learn callback that keeps what it is told."""
-
-    def __init__(self):
-        self.told, self.models = [], []
-
-    def setup(self, estimator, context):
-        pass
-
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context, *, X=None, y=None, metadata=None):
-        self.told += [X, y, metadata]
-
-    def on_fit_task_end(
-        self,
-        estimator,
-        context,
-        *,
-        X=None,
-        y=None,
-        metadata=None,
-        fitted_estimator=None,
-    ):
-        self.told += [X, y, metadata]
-        self.models.append(fitted_estimator)
-
-
-@pytest.mark.usefixtures("callbacks")
-@pytest.mark.parametrize("solver", ["dp-gd", "one-shot"])
-def test_callbacks_see_released_models_in_the_targets_units(solver, linear):
-    spy = Spy()
-    model = FeatureDPRegressor(
-        target_bounds=(0, 200), bounds=(-1, 1), max_iter=7, solver=solver
-    )
-    model.set_callbacks(spy).fit(*linear)
-    assert len(spy.models) == (8 if solver == "dp-gd" else 1)
-    assert all(told is None for told in spy.told)
-    np.testing.assert_array_equal(spy.models[-1].coef_, model.coef_)
-    # already the first iterate has the target's mean as its intercept, about
-    assert 50 < spy.models[0].predict(linear[0]).mean() < 150
 
 
 def test_the_target_map_and_its_way_back():
