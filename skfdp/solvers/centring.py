@@ -18,7 +18,7 @@ from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import check_choice, check_flag, check_number
 from skfdp.mechanisms.release import Desk
 from skfdp.privacy import Event
-from skfdp.queries import MAX_STD, Query
+from skfdp.queries import MAX_STD
 from skfdp.queries.statistics import CrossSum, RowSum
 from skfdp.solvers import adaptive_centring, parameters
 from skfdp.solvers.method import Budget, OnStep, Plan, existing
@@ -576,10 +576,6 @@ class Centred:
     coef: np.ndarray
     scale: np.ndarray
 
-    def scaled(self, scale: float) -> Centred:
-        """Return the same with another scale, one for all columns."""
-        return dataclasses.replace(self, scale=np.full(self.mean.shape, scale))
-
 
 @dataclasses.dataclass(frozen=True)
 class PrivateMean:
@@ -596,14 +592,12 @@ class PrivateMean:
 
     def plan(self, public: PublicRecords, prepared: None, budget: Budget) -> Plan:
         """Calibrate the release of the mean, beside that of the distances."""
-        query = RowSum.planned(nonnegative=public.private_bounded)
-        if self.clip_quantile is None:
-            return _plan("mean", query, budget)
-        mu = budget.mu / budget.relation.moves(1.0)
-        share = adaptive_centring.share(mu, public.n_effective, self.clip_quantile)
-        event = adaptive_centring.event(public, budget, share)
-        plan = _plan("mean", query, budget.after(event))
-        return dataclasses.replace(plan, events=(event, *plan.events))
+        query, others = RowSum.planned(nonnegative=public.private_bounded), ()
+        if self.clip_quantile is not None:
+            mu = budget.mu / budget.relation.moves(1.0)
+            share = adaptive_centring.share(mu, public.n_effective, self.clip_quantile)
+            others = (adaptive_centring.event(public, budget, share),)
+        return Plan(**budget.release_once("mean", query, *others))
 
     def run(
         self,
@@ -628,7 +622,8 @@ class PrivateMean:
             public.n_records,
             desk,
         )
-        return found.scaled(1 / (part * _FURTHEST_MEAN))
+        scale = np.full(found.mean.shape, 1 / (part * _FURTHEST_MEAN))
+        return dataclasses.replace(found, scale=scale)
 
     def exactly(self, records: Records) -> Centred:
         """Return the same without noise."""
@@ -638,7 +633,8 @@ class PrivateMean:
         if self.clip_quantile is None:
             return found
         lengths = MovedRows(records.mapped, found.mean).lengths()
-        return found.scaled(1 / max(np.quantile(lengths, self.clip_quantile), 1e-150))
+        longest = max(np.quantile(lengths, self.clip_quantile), 1e-150)
+        return dataclasses.replace(found, scale=np.full(found.mean.shape, 1 / longest))
 
     @staticmethod
     def _centred(mean: np.ndarray, noise_std: float) -> Centred:
@@ -663,9 +659,15 @@ class ConditionalCentring:
 
     def plan(self, public: PublicRecords, prepared: Regressors, budget: Budget) -> Plan:
         """Calibrate the release of the cross moments."""
-        nothing, bounded = np.empty((len(prepared.grid), 0)), public.private_bounded
-        query = CrossSum(nothing, RowMap(), prepared.grid, nonnegative=bounded)
-        return _plan("cross moments", query, budget)
+        query = CrossSum.planned(nonnegative=public.private_bounded)
+        plan = Plan(**budget.release_once("cross moments", query))
+        std = float(plan.schedule.noise_std[0])
+        if std / query.unit(std) > MAX_STD:
+            raise ValueError(
+                f"epsilon={budget.epsilon!r} and delta={budget.delta!r} need more "
+                "noise than the grid of the released sum can carry: raise the budget."
+            )
+        return plan
 
     def run(
         self,
@@ -702,15 +704,3 @@ class ConditionalCentring:
         mean[mask], mean[~mask] = found.mean, found.intercept
         scale = np.where(mask, found.public_scale, found.private_scale)
         return Centred(mean, found.coef, scale)
-
-
-def _plan(label: str, query: Query, budget: Budget) -> Plan:
-    """Calibrate one release; the query's bounds are functions of public facts."""
-    plan = Plan(**budget.release_once(label, query))
-    std = float(plan.schedule.noise_std[0])
-    if std / query.unit(std) > MAX_STD:
-        raise ValueError(
-            f"epsilon={budget.epsilon!r} and delta={budget.delta!r} need more noise "
-            "than the grid of the released sum can carry: raise the budget."
-        )
-    return plan

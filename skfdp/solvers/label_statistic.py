@@ -415,11 +415,6 @@ class Curvature:
         level = np.einsum("km,ij->kimj", np.full((n, n), 1 / n), size * np.eye(p))
         return (hessian + level).reshape(n * p, n * p), variance.reshape(n * p, n * p)
 
-    def margin_variance(self, covariances: np.ndarray) -> float:
-        """Return the variance of a margin, the mean over rows and outputs."""
-        moments = self.rows.T @ self.rows / len(self.rows)
-        return float(np.einsum("kij,ij->", covariances, moments)) / self.n_outputs
-
     def _sums(self, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         once = (self.rows * (spread * self.weight)[:, None]).T @ self.rows
         twice = (self.rows * (spread * self.weight**2)[:, None]).T @ self.rows
@@ -464,7 +459,10 @@ def _unpenalised(
             return None
         theta = theta + step.reshape(theta.shape)
         if size < NEGLIGIBLE:
-            spread = curvature.margin_variance(_by_output(error, theta.shape))
+            moments = curvature.rows.T @ curvature.rows / len(curvature.rows)
+            each = _by_output(error, theta.shape)
+            # Of a margin, the mean over rows and outputs.
+            spread = float(np.einsum("kij,ij->", each, moments)) / len(theta)
             return (theta, error) if spread <= MOST_SPREAD else None
     return None
 

@@ -21,7 +21,6 @@ from skfdp.data.grid import GRID, GridRows, blocks, squared_norms
 from skfdp.data.input_scaler import Coordinates
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import SPREAD, TargetMap
-from skfdp.kernels.losses.loss import Loss
 from skfdp.mechanisms.release import Desk
 from skfdp.privacy.events import Relation
 from skfdp.queries import OfGridRows, chosen, no_rows, sum_unit
@@ -276,11 +275,6 @@ CAUTION = 1.0
 MOST_SPREAD = 0.15
 
 
-def _spectral_norm(n_columns: int, pair_std: float) -> float:
-    """Return the norm of a symmetric matrix of noise, about ``2 sqrt(d) std``."""
-    return 2 * math.sqrt(n_columns) * pair_std
-
-
 def on_exact(
     gram: np.ndarray,
     cross: np.ndarray,
@@ -336,7 +330,7 @@ def on_noisy(
     if not d:
         return best, chosen
     values, vectors = eigh(gram)
-    noise = _spectral_norm(d, pair_std)
+    noise = 2 * math.sqrt(d) * pair_std  # about its spectral norm
     for factor in _SPECTRAL_FACTORS:
         penalty = max(factor * noise, cross_std**2)
         # AdaSSP (Wang 2018) pays for the smallest eigenvalue, which was released here.
@@ -624,7 +618,6 @@ class SecondMoments(OneRelease):
     def _solve(
         self,
         records: Records,
-        loss: Loss,
         coordinates: Coordinates,
         plan: MomentPlan,
         target_map: TargetMap,
@@ -760,7 +753,15 @@ class _Fit:
             self.T, self.C = self._exact_projection()
             self.target_std, self.of_target = 0.0, np.zeros((k, k))
             return
-        self.T = found[-1] / units[1] + middle * self._totals()
+        weights = public.units
+        if not side.basis.shape[1]:
+            mean = side.constant  # of the weighted z, exact
+        elif weights is None:
+            mean = side.grid.values.sum(axis=0, dtype=np.int64) * GRID / self.n
+        else:
+            step = GRID * weights.step / self.n
+            mean = (weights.weights @ side.grid.values) * step
+        self.T = found[-1] / units[1] + middle * mean
         self.target_std = noise / units[1]
         fixed = self._fixed(self.target_std, self.prior[0])
         (self.C,), self.of_target = on_exact(
@@ -774,15 +775,6 @@ class _Fit:
             prior = variance / constant**2
             fixed[i] = min(std**2 / max(prior * self.side.moments[i, i], 1e-12), 1e6)
         return fixed
-
-    def _totals(self) -> np.ndarray:
-        """Return the mean of the weighted z; exact."""
-        side, units = self.side, self.records.public.units
-        if not side.basis.shape[1]:
-            return side.constant
-        if units is None:
-            return side.grid.values.sum(axis=0, dtype=np.int64) * GRID / self.n
-        return (units.weights @ side.grid.values) * (GRID * units.step / self.n)
 
     def _exact_projection(self) -> tuple[np.ndarray, np.ndarray]:
         """Return T and C of a public target: the free model, no row shortened."""
@@ -859,7 +851,7 @@ class _Fit:
         penalty[:k, :k] = (on_u.T * curvature[:n_columns][mask]) @ on_u
         penalty[k:, k:] = np.diag(curvature[:n_columns][~mask])
         # The noisy matrix may be singular; this keeps every weight finite.
-        floor = 1e-3 * _spectral_norm(n_columns, self.pair_std) + 1e-9
+        floor = 1e-3 * (2 * math.sqrt(n_columns) * self.pair_std) + 1e-9
         penalty[np.diag_indices(len(penalty))] += floor
         values, vectors = eigh(G)  # negative eigenvalues are noise and count as 0
         positive = (vectors * np.maximum(values, 0.0)) @ vectors.T

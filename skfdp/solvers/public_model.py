@@ -342,21 +342,21 @@ def _linear_weights(
 
     None for another model, or a pipeline of anything but a scaler and such a model.
     """
-    from sklearn import linear_model
+    from sklearn.linear_model import (
+        LinearRegression,
+        LogisticRegression,
+        PoissonRegressor,
+        Ridge,
+        RidgeCV,
+    )
     from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import StandardScaler
 
-    kinds: tuple[type, ...] = (
-        linear_model.LinearRegression,
-        linear_model.Ridge,
-        linear_model.RidgeCV,
-    )
-    if classes is not None:
-        if len(estimator.classes_) != len(classes):
-            return None
-        kinds = (linear_model.LogisticRegression,)
-    elif log:
-        kinds = (linear_model.PoissonRegressor,)
+    if classes is not None and len(estimator.classes_) != len(classes):
+        return None
+    kinds: Any = (LinearRegression, Ridge, RidgeCV)
+    if classes is not None or log:
+        kinds = PoissonRegressor if log else LogisticRegression
     steps = [estimator]
     if isinstance(estimator, Pipeline):
         steps = [step for _, step in estimator.steps]
@@ -402,7 +402,22 @@ def users_gradient(
         coef, intercept = coordinates.fold(theta)
         with users_state():
             found = public_loss(coef, intercept, X_public, public.labels)
-        return coordinates.pull(*_checked(found, coef, intercept))
+        try:
+            by_coef, by_intercept = (np.asarray(part, np.float64) for part in found)
+            by_coef = np.broadcast_to(by_coef, coef.shape)
+            by_intercept = np.broadcast_to(by_intercept, intercept.shape)
+        except (TypeError, ValueError):
+            raise ValueError(
+                "public_loss must return the gradients in coef and in intercept, two "
+                f"arrays of shapes {coef.shape} and {intercept.shape}; the charge for "
+                "this fit stays."
+            ) from None
+        if not (np.isfinite(by_coef).all() and np.isfinite(by_intercept).all()):
+            raise ValueError(
+                "public_loss returned a gradient that is not finite: clip it, or lower "
+                "learning_rate so that coef stays small; the charge for this fit stays."
+            )
+        return coordinates.pull(by_coef, by_intercept)
 
     return gradient
 
@@ -445,26 +460,6 @@ def clipped_away(
     if coordinates.bias is not None:
         gradient[0, -1] = by_bias / public.n_records
     return lambda theta: gradient
-
-
-def _checked(gradients, coef: np.ndarray, intercept: np.ndarray) -> tuple:
-    """Return what a callable public loss returned as two finite arrays."""
-    try:
-        by_coef, by_intercept = (np.asarray(part, np.float64) for part in gradients)
-        by_coef = np.broadcast_to(by_coef, coef.shape)
-        by_intercept = np.broadcast_to(by_intercept, intercept.shape)
-    except (TypeError, ValueError):
-        raise ValueError(
-            "public_loss must return the gradients in coef and in intercept, two "
-            f"arrays of shapes {coef.shape} and {intercept.shape}; the charge for "
-            "this fit stays."
-        ) from None
-    if not all(np.isfinite(part).all() for part in (by_coef, by_intercept)):
-        raise ValueError(
-            "public_loss returned a gradient that is not finite: clip it, or lower "
-            "learning_rate so that coef stays small; the charge for this fit stays."
-        )
-    return by_coef, by_intercept
 
 
 # Paddings of private columns for the public loss of Algorithm 1.

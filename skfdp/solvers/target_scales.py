@@ -315,20 +315,17 @@ class TargetScales:
         self, records: Records, target_map: TargetMap, loss: Loss
     ) -> tuple[Records, Loss]:
         """Return the table with its target in the loop's units, and the loss there."""
-        if loss.name == "huber":
-            loss = huber(self._huber_threshold(target_map))
-        return records.with_target(target_map), loss
-
-    def _huber_threshold(self, target_map: TargetMap) -> float:
-        """Return where the loss turns linear, in the loop's units."""
         threshold = self.huber_threshold
-        if threshold == "auto":
-            return HUBER_THRESHOLD
-        # Without bounds the spread is exact: the target is public, or there is no
-        # privacy.
-        if math.isinf(target_map.high) and threshold < target_map.scale / _TINY_SPREAD:
-            _warn_of_absolute_loss(threshold, "a hundredth of the target's spread")
-        return threshold / target_map.scale
+        if loss.name == "huber" and threshold == "auto":
+            loss = huber(HUBER_THRESHOLD)
+        elif loss.name == "huber":
+            # Without bounds the spread is exact: the target is public, or there is no
+            # privacy.
+            tiny = threshold < target_map.scale / _TINY_SPREAD
+            if math.isinf(target_map.high) and tiny:
+                _warn_of_absolute_loss(threshold, "a hundredth of the target's spread")
+            loss = huber(threshold / target_map.scale)
+        return records.with_target(target_map), loss
 
 
 def warn_of_huber_threshold(threshold: float | str, bounds: tuple | None) -> None:
@@ -440,16 +437,14 @@ class OneRelease:
     ) -> LinearFit:
         """Release the scales and the mean, then the sum; solve in public."""
         found = self.scales.released(records, plan.event("target scale"), desk)
-        records, loss = self.scales.scaled(records, found, self.loss)
+        records = records.with_target(found)
         coordinates = self.centring.coordinates(
             records, prepared, plan, (1.0, 1.0), desk
         )
-        theta, n_iter, covariance = self._solve(
-            records, loss, coordinates, plan, found, desk
-        )
+        theta, n_iter, covariance = self._solve(records, coordinates, plan, found, desk)
         warn_of_divergence(theta)
         coef, intercept = coordinates.fold(theta)
-        fixed = loss.name == "squared_error" and self.scales.alpha is not None
+        fixed = self.loss.name == "squared_error" and self.scales.alpha is not None
         kind = EXACT if fixed and self.is_linear else FIRST_ORDER
         noise = CoefficientNoise.of_weights(covariance[None], coordinates.fold, kind)
         return LinearFit(coef, intercept, n_iter, target_map=found, noise=noise)
@@ -491,7 +486,6 @@ class TargetStatistic(OneRelease):
     def _solve(
         self,
         records: Records,
-        loss: Loss,
         coordinates: Coordinates,
         plan: Plan,
         target_map: TargetMap,
@@ -505,7 +499,7 @@ class TargetStatistic(OneRelease):
         signal = n / float(plan.schedule.noise_std[0]) / rows.n_columns
         low, high = _target_interval(target_map, self.scales.fit_intercept, signal)
         middle, half = (high + low) / 2, (high - low) / 2
-        model = PublicPart(rows, loss, shares, signal)
+        model = PublicPart(rows, self.loss, shares, signal)
         recipe = functools.partial(
             _statistic,
             middle=middle,
