@@ -62,23 +62,15 @@ class Centring:
     released length. Rows are cut here if `clip_features` says so; else long ones meet
     the clip of a gradient.
 
-    Without an intercept nothing is centred. "adaptive" and the last two attributes are
-    for dense tables without public columns.
+    Without an intercept nothing is centred. `mean_fraction` is the share of the squared
+    budget for the private mean, and `length` the typical norm of the private columns of
+    a row after the bounds; "auto": released; None: the row map gives rows of norm 1.
 
-    Attributes
-    ----------
-    kind : {"auto", "gaussian", "adaptive"} or None
-    fit_intercept : bool
-    mean_fraction : float or "auto"
-        Share of the squared budget for the private mean.
-    length : float, "auto" or None
-        Typical norm of the private columns of a row after the bounds; "auto": released.
-        None: the row map gives rows of norm 1.
-    clip_quantile : float, "auto" or None
-        Quantile of the distances from the mean, released to be the unit of rows; None:
-        it is not. "auto": `adaptive_centring.LEVEL` where Algorithm 2 needs one.
-    clip_features : bool
-        Whether rows longer than the quantile are cut to it, with their constant column.
+    The kind "adaptive" and the last two attributes are for dense tables without public
+    columns. `clip_quantile` is that of the distances from the mean, released to be the
+    unit of rows; None: it is not; "auto": `adaptive_centring.LEVEL` where Algorithm 2
+    needs one. `clip_features` says whether rows longer than it are cut to it, with
+    their constant column.
     """
 
     kind: str | None
@@ -438,30 +430,18 @@ _SMALLEST_VARIANCE = 1e-9
 _SHRINK = 1 - 1e-9
 
 
-@dataclasses.dataclass(frozen=True)
 class Regressors:
     """Public rows ``[1, z]`` with ``z = (u - mean) @ basis``, and their weights.
 
-    `mean` is that of the public columns, exactly, and `variance` that of a whole public
-    row about it. `basis` whitens: the columns of z, `rows` less the first, are
-    uncorrelated and have the standard deviation `spread`; there are none where every
-    public column is constant. A weighted row ``weights[i] * rows[i]`` has norm 1; or
-    all weights are 1.
+    `mean` is that of the scaled public columns U, of shape (n_rows, n_public), exactly,
+    and `variance` that of a whole public row about it. `basis` whitens: the columns of
+    z, `rows` less the first, are uncorrelated and have the standard deviation `spread`;
+    there are none where every public column is constant. A weighted row ``weights[i] *
+    rows[i]`` has norm 1; or all weights are 1, which gives ordinary least squares, for
+    fits without privacy.
     """
 
-    mean: np.ndarray
-    basis: np.ndarray
-    spread: float
-    rows: np.ndarray
-    weights: np.ndarray
-    variance: float
-
-    @classmethod
-    def learn(cls, U: np.ndarray, *, weighted: bool) -> Regressors:
-        """Learn from the scaled public columns, float64 of shape (n_rows, n_public).
-
-        `weighted=False` gives ordinary least squares, for fits without privacy.
-        """
+    def __init__(self, U: np.ndarray, *, weighted: bool):
         # Divided by the largest entry, so that squares neither over- nor underflow.
         size = np.abs(U).max(axis=0)
         size = np.where(size > 0, size, 1.0)
@@ -476,16 +456,15 @@ class Regressors:
         basis = directions[:, kept] / np.sqrt(variance[kept])
         z = centred @ basis
         norms = np.linalg.norm(z, axis=1)
-        spread = 1 / (np.median(norms) or norms.max() or 1.0)
-        rows = np.column_stack([np.ones(len(U)), spread * z])
-        weights = np.ones(len(U))
+        self.spread = 1 / (np.median(norms) or norms.max() or 1.0)
+        self.rows = np.column_stack([np.ones(len(U)), self.spread * z])
+        self.weights = np.ones(len(U))
         if weighted:
-            weights = 1 / np.linalg.norm(rows, axis=1)
-        basis = spread * basis / (deviation * size)[:, None]
-        basis[~varies] = 0.0
-        mean = mean * size
-        variance = float(np.sum((U - mean) ** 2) / len(U))
-        return cls(mean, basis, spread, rows, weights, variance)
+            self.weights = 1 / np.linalg.norm(self.rows, axis=1)
+        self.basis = self.spread * basis / (deviation * size)[:, None]
+        self.basis[~varies] = 0.0
+        self.mean = mean * size
+        self.variance = float(np.sum((U - self.mean) ** 2) / len(U))
 
     @functools.cached_property
     def grid(self) -> np.ndarray:
@@ -499,10 +478,9 @@ class Centre:
     """The centre of rows, and scales for a norm of at most 1.
 
     The prediction of the private columns is ``intercept + (u - mean) @ coef``, given
-    the scaled public columns u.
+    the scaled public columns u and the mean of the regressors.
     """
 
-    mean: np.ndarray
     intercept: np.ndarray
     coef: np.ndarray
     public_scale: float
@@ -542,7 +520,6 @@ def centre(regressors: Regressors, statistic: np.ndarray, noise_std: float) -> C
     # z has the variance spread**2 in every direction; u has that of its columns.
     variance = regressors.variance
     return Centre(
-        mean=regressors.mean,
         intercept=intercept,
         coef=regressors.basis @ slopes,
         public_scale=math.sqrt(PUBLIC_SHARE / variance) if variance > 0 else 1.0,
@@ -655,7 +632,7 @@ class ConditionalCentring:
     def prepare(self, public: PublicRecords, budget: Budget | None) -> Regressors:
         """Whiten the public columns."""
         U = public.row_map.of_public(public.mask).scale(public.X)
-        return Regressors.learn(U, weighted=self.weighted)
+        return Regressors(U, weighted=self.weighted)
 
     def plan(self, public: PublicRecords, prepared: Regressors, budget: Budget) -> Plan:
         """Calibrate the release of the cross moments."""
@@ -701,6 +678,6 @@ class ConditionalCentring:
     ) -> Centred:
         found, mask = centre(regressors, total, std), public.mask
         mean = np.empty(len(mask))
-        mean[mask], mean[~mask] = found.mean, found.intercept
+        mean[mask], mean[~mask] = regressors.mean, found.intercept
         scale = np.where(mask, found.public_scale, found.private_scale)
         return Centred(mean, found.coef, scale)

@@ -542,9 +542,8 @@ class LabelStatistic:
         if rows.first_moment**2 * found.prior[0] < noise**2:
             warn_caller(
                 f"the budget is small for n={public.n_records} {public.unit}s: the "
-                "noise is louder "
-                "than what the strongest direction of X is expected to tell; expect "
-                "little more than the majority class.",
+                "noise is louder than what the strongest direction of X is expected to "
+                "tell; expect little more than the majority class.",
                 UtilityWarning,
             )
         return PublicGeometry(whitening=found, rows=rows, n_labels=n_labels)

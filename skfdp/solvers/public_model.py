@@ -486,7 +486,7 @@ class Padding:
         if self.kind != "impute" or public.mask.all():
             return None
         U = public.row_map.of_public(public.mask).scale(public.X)
-        return Regressors.learn(_with_labels(U, public), weighted=True)
+        return Regressors(_with_labels(U, public), weighted=True)
 
     def event(
         self, public: PublicRecords, regressors: Regressors | None, budget: Budget
@@ -534,7 +534,7 @@ class Padding:
         centre = centring.centre(regressors, found, event.noise_std[0])
 
         def fill(rows: np.ndarray) -> np.ndarray:
-            predicted = centre.intercept + (rows - centre.mean) @ centre.coef
+            predicted = centre.intercept + (rows - regressors.mean) @ centre.coef
             return predicted * bound  # not yet divided out
 
         known = _with_labels(public.X, public)

@@ -51,7 +51,7 @@ def centred(X, released=exact_sum, std=0.0):
 
 
 def test_regressors_are_whitened(linear):
-    found = Regressors.learn(linear[:, PUBLIC], weighted=True)
+    found = Regressors(linear[:, PUBLIC], weighted=True)
     z = found.rows[:, 1:]
     np.testing.assert_allclose(z, (linear[:, PUBLIC] - found.mean) @ found.basis)
     np.testing.assert_allclose(
@@ -62,7 +62,7 @@ def test_regressors_are_whitened(linear):
 
 def test_no_record_has_more_leverage_than_another(linear):
     """In grid integers, and although the longest row is many times the median."""
-    found = Regressors.learn(linear[:, PUBLIC], weighted=True)
+    found = Regressors(linear[:, PUBLIC], weighted=True)
     assert np.linalg.norm(found.rows, axis=1).max() > 3
     squares = np.sum(found.grid.astype(np.int64) ** 2, axis=1)
     assert squares.max() <= 2**28
