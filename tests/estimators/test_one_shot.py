@@ -245,12 +245,10 @@ def test_the_slope_of_the_barrier_is_that_of_its_value(n_outputs):
 
 
 def test_a_noisy_frequency_of_zero_becomes_the_size_of_the_noise():
-    rows, weight = np.full((100, 1), 0.5), np.ones(100)
+    given = np.full((100, 1), 0.5), np.ones(100), LOSSES["log_loss"]
     for noise in (0.003, 0.03):
-        barrier = Barrier.of(0.5, 0.5 * noise, weight.mean(), 1)
-        objective = Objective(
-            rows, weight, LOSSES["log_loss"], np.zeros((1, 1)), 100, barrier
-        )
+        barrier = Barrier.of(0.5, 0.5 * noise, 1.0, 1)
+        objective = Objective(*given, np.zeros((1, 1)), 100, barrier)
         theta, _ = objective.minimise(np.array([[-0.25]]), None, 100)
         rate = 1 / (1 + np.exp(-0.5 * theta[0, 0]))
         assert rate == pytest.approx(noise, rel=0.1)
@@ -300,25 +298,16 @@ def test_a_large_budget_gives_scikit_learns_model(n_classes, tails, parameters):
 @pytest.mark.parametrize("n_classes", [2, 10])
 def test_one_release_of_the_declared_level(relation, n_classes, digits, releases):
     X, y = digits
-    y = y % n_classes
     ledger = PrivacyLedger()
-    model = FeatureDPLogisticRegression(
-        epsilon=2.0,
-        bounds=(0, 16),
-        public_features="all",
-        solver="one-shot",
-        neighboring_relation=relation,
-        names="pixels",
-        ledger=ledger,
-    ).fit(X, y)
-    (seen,) = releases
-    (event,) = model.privacy_.events
+    given = {"public_features": "all", "solver": "one-shot", "bounds": (0, 16)}
+    given |= {"neighboring_relation": relation, "names": "pixels", "ledger": ledger}
+    model = FeatureDPLogisticRegression(2.0, **given).fit(X, y % n_classes)
+    (seen,), (event,) = releases, model.privacy_.events
     assert ledger.events == (event,)
     assert event.label == "label statistic"
     assert seen["std"] == event.noise_std[0]
-    query = seen["query"]
-    reach = query.sensitivity(Relation.of(relation))
-    assert gdp_epsilon(1e-5, reach / seen["std"]) == pytest.approx(2.0, rel=1e-9)
+    moved = seen["query"].sensitivity(Relation.of(relation))
+    assert gdp_epsilon(1e-5, moved / seen["std"]) == pytest.approx(2.0, rel=1e-9)
     assert model.privacy_.epsilon <= 2.0
     assert "every iterate of the loop" not in model.privacy_.released
 

@@ -304,16 +304,16 @@ def test_the_variance_of_margins_is_that_of_typical_rows():
 
 
 # -- what the clip takes off ----------------------------------------------------------
-def first_query(model, table, releases):
-    model.fit(*table)
-    return next(r["query"] for r in releases if hasattr(r["query"], "loss"))
-
-
-def uncentred(method, records, prepared, plan):
-    """Return coordinates without releases: private columns as they are."""
+def first_step(model, data, releases):
+    """Return the first query of a fit, its records, and public coordinates."""
+    model.fit(*data)
+    query = next(r["query"] for r in releases if hasattr(r["query"], "loss"))
+    records = model._records(*data)
+    method, prepared, plan = model._planned(records.public)
     centring = dataclasses.replace(method.centring, length=None)
     plan = dataclasses.replace(plan, events=())
-    return centring.coordinates(records, prepared.moments, plan, (0.25, 1.0), None)
+    moments, norms = prepared.moments, (0.25, 1.0)
+    return query, records, centring.coordinates(records, moments, plan, norms, None)
 
 
 def given_back(query, public, coordinates):
@@ -325,22 +325,16 @@ def given_back(query, public, coordinates):
 @pytest.mark.parametrize("sparse", [False, True])
 def test_what_is_given_back_vanishes_with_the_clip(table, releases, sparse):
     X, y = np.abs(table[0]), table[1]
-    model = regressor(bounds=(0, 1))
     data = (csr_array(X) if sparse else X), y
-    query = first_query(model, data, releases)
-    public = model._records(*data).public
-    start = query.offset
-    residual = query.loss.residual(start, query.target)[:, 0]
-    method, prepared, plan = model._planned(public)
-    coordinates = uncentred(method, model._records(*data), prepared, plan)
+    query, records, coordinates = first_step(regressor(bounds=(0, 1)), data, releases)
     wide, narrow = (
-        given_back(dataclasses.replace(query, clip_norm=c), public, coordinates)
+        given_back(dataclasses.replace(query, clip_norm=c), records.public, coordinates)
         for c in (1e3, 1e-9)
     )
     np.testing.assert_array_equal(wide, 0)
     # Nothing is left of the gradient, and all of it is given back.
-    rows = public.rows() - coordinates.mean[:N_PUBLIC]
-    rows = np.asarray(rows)
+    residual = query.loss.residual(query.offset, query.target)[:, 0]
+    rows = np.asarray(records.public.rows() - coordinates.mean[:N_PUBLIC])
     expected = residual @ (rows * coordinates.scale[:N_PUBLIC]) / len(rows)
     np.testing.assert_allclose(narrow[0, :N_PUBLIC], expected, atol=1e-6)
     np.testing.assert_array_equal(narrow[0, N_PUBLIC:-1], 0)
@@ -348,16 +342,11 @@ def test_what_is_given_back_vanishes_with_the_clip(table, releases, sparse):
 
 
 def test_what_is_given_back_reads_no_private_value(table, releases):
-    X, y = table
-    model = regressor()
-    query = first_query(model, table, releases)
-    records = model._records(X, y)
-    method, prepared, plan = model._planned(records.public)
-    coordinates = uncentred(method, records, prepared, plan)
-    poison = X.copy()
+    query, records, coordinates = first_step(regressor(), table, releases)
+    poison = table[0].copy()
     poison[:, N_PUBLIC:] = np.nan
     found = []
-    for known in (X, poison):
+    for known in (table[0], poison):
         public = dataclasses.replace(records.public, _table=known)
         blind = dataclasses.replace(query, rows=dataclasses.replace(query.rows))
         object.__setattr__(blind.rows, "values", np.full((2000, 7), -9, np.int16))

@@ -7,10 +7,9 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from sklearn.base import clone
-from sklearn.datasets import load_diabetes, load_digits, make_regression
+from sklearn.datasets import load_diabetes, load_digits
 from sklearn.linear_model import PoissonRegressor, Ridge
 from sklearn.metrics import d2_tweedie_score
-from sklearn.preprocessing import StandardScaler
 
 import skfdp
 from skfdp import DPSGDFRegressor, FeatureDPRegressor
@@ -168,19 +167,6 @@ def test_a_huge_budget_reaches_ridge(solver, public, linear):
     distance = np.linalg.norm(model.coef_ - best.coef_) / np.linalg.norm(best.coef_)
     assert distance < 0.03
     assert model.intercept_ == pytest.approx(best.intercept_, abs=0.5)
-
-
-def test_scikit_learns_own_problem_at_a_large_budget():
-    """What `check_regressors_train` asks, which the tag poor_score takes out."""
-    X, y = make_regression(
-        200, 10, n_informative=1, bias=5.0, noise=20, random_state=42
-    )
-    X, y = StandardScaler().fit_transform(X), y / y.std()
-    for estimator in (DPSGDFRegressor, FeatureDPRegressor):
-        model = estimator(
-            epsilon=100, bounds=(-4, 4), target_bounds=(-4, 4), random_state=0
-        )
-        assert model.fit(X, y).score(X, y) > 0.5
 
 
 @pytest.mark.parametrize("solver", ["dp-gd", "one-shot"])

@@ -222,12 +222,8 @@ def test_the_target_statistic_matches_its_definition():
     rows = GridRows.build(rng.normal(size=(6000, 4)) / 4, lambda block: block)
     target = rng.uniform(-1, 1, 6000)
     query = TargetSum(rows, target)
-    unit = query.unit(1.0)
-    np.testing.assert_allclose(
-        query.exact_sum(None, None, unit) * unit,
-        [target @ (rows.values * GRID)],
-        atol=0.3,
-    )
+    total = query.exact_sum(None, None, query.unit(1.0)) * query.unit(1.0)
+    np.testing.assert_allclose(total, [target @ (rows.values * GRID)], atol=0.3)
 
 
 def test_the_bounds_are_those_of_the_page():
