@@ -538,9 +538,6 @@ def _factors(squares: np.ndarray, variances: np.ndarray, size: int) -> np.ndarra
     return np.maximum(0.0, 1 - threshold / np.maximum(squares, np.finfo(float).tiny))
 
 
-# The methods of private centring: a released mean, or a released regression.
-
-
 # No row of norm at most 1 is further from a mean of such rows.
 _FURTHEST_MEAN = 2.0
 

@@ -37,12 +37,6 @@ from skfdp.solvers.postprocessing import (
 )
 from skfdp.solvers.whitening import LONGEST_ROW, WeightedRows, Whitening
 
-# The loss of label-DP, given the released label statistic; all of it public.
-#
-# .. math:: \frac1n \sum_i w_i a(\theta \phi_i) - \langle \theta, S \rangle / n
-#           + \theta^\top P \theta / 2
-
-
 #: The scale of the prior that is expected, and the spread of its logarithm.
 USUAL, SPREAD = 1 / 3, math.log(10)
 #: Fits whose curvature gives the penalty of the next.
@@ -71,10 +65,7 @@ class Barrier:
     def of(
         cls, bias: float | None, noise_std: float, weight: float, n_outputs: int
     ) -> Barrier | None:
-        """Return the barrier of a statistic with this noise per record, if any.
-
-        `weight` is the mean of the records' weights.
-        """
+        """Return that of this noise and mean weight per record, if there is a bias."""
         if bias is None:
             return None
         # The statistic tells ``bias * mean weight * p``. With many classes the slope
@@ -150,10 +141,7 @@ class Objective:
         return self._mean(theta)[1]
 
     def curvature(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return diagonals: of the Hessian, and of the variance of S / n by chance.
-
-        Without the penalty, and the mean over the outputs.
-        """
+        """Return diagonals of the Hessian without penalty, and of S / n by chance."""
         hessian, variance = np.zeros((2, self.rows.shape[1]))
         for block, margins in self._margins(theta):
             spread = _label_variance(margins)
@@ -638,7 +626,7 @@ def takes_one_shot(
 ) -> bool:
     """Return whether ``solver="auto"`` is "one-shot"; looks at public facts alone.
 
-    `given` are the parameters of the estimator, `mu` is that of the budget.
+    `given` are the parameters of the estimator, and `mu` is that of the budget.
 
     Raises
     ------
@@ -688,9 +676,5 @@ def _refusal(
 
 
 def _curvature(n_classes: int) -> float:
-    """Return the variance of a label if the classes are of one size.
-
-    It is also the curvature of the loss, as of any canonical one, where every weight
-    is zero.
-    """
+    """Return the variance of a label, the curvature of the loss, at zero weights."""
     return (1 - 1 / n_classes) / n_classes

@@ -239,8 +239,8 @@ def _constant_share(width: float, signal: float) -> float:
 def _longest(lengths: np.ndarray, shares: np.ndarray, noise: float) -> float:
     """Return the length beyond which public rows weigh less.
 
-    A long one costs noise, a short one weight: the mean weight that is lost is what
-    a model that is not linear may be biased by. No noise, no weights.
+    A long one costs noise, a short one weight, and the mean weight that is lost is what
+    a model that is not linear may be biased by.
     """
     best, least = 1.0, np.inf
     for length in np.quantile(lengths, _QUANTILES):
@@ -386,9 +386,6 @@ def _slopes(values: np.ndarray, inverse: np.ndarray) -> np.ndarray:
     return np.where(close, same, change / np.where(close, 1.0, apart))
 
 
-# Second moments of private rows: with each other, and with public rows.
-
-
 #: Integer weights of the squares, of the products of two columns, and of the products
 #: with the target. 17 / 12 is just above sqrt(2): see the guarantees.
 SQUARE, PAIR, CROSS = 12, 17, 12
@@ -432,9 +429,7 @@ class MomentSum(OfGridRows):
 
         A record is scaled as a whole, x and y by one factor, until ``|x| <= 1``: a
         linear relation between them stays what it is. Then y is clipped to [-1, 1].
-
-        ``joined(block)`` returns the `n_columns` columns of x, then y, of a slice of
-        records, each record by itself.
+        ``joined(block)`` returns x, then y, of a slice of records, each by itself.
         """
 
         def shortened(index: np.ndarray) -> np.ndarray:

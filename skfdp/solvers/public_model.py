@@ -176,8 +176,7 @@ class PublicRegression(_OfPublicColumns):
 def weights_of(estimator: Any, units: Units | None) -> dict[str, np.ndarray]:
     """Return the arguments of `fit` that weigh the rows, where an estimator takes them.
 
-    Those of a Pipeline are those of its steps; without a weight for any step, or with
-    an estimator that knows none, rows count alike.
+    Those of a Pipeline are those of its steps; others count rows alike.
     """
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import has_fit_parameter
@@ -383,10 +382,7 @@ Gradient = Callable[[np.ndarray], np.ndarray]
 def padded_gradient(
     query: Any, coins: np.random.Generator, size: int | None
 ) -> Gradient:
-    """Return the mean gradient over a public batch of a query's padded rows.
-
-    `coins` are public, and draw `size` rows for each batch; None: all rows.
-    """
+    """Return the mean gradient over a public batch of padded rows; None: all."""
     return lambda theta: query.public_gradient(
         theta, uniform_batch(coins, query.n_rows, size)
     )
@@ -496,11 +492,8 @@ class Padding:
             return None
         query = CrossSum.planned(nonnegative=public.private_bounded)
         sensitivity = query.sensitivity(budget.relation)
-        return budget.event(
-            "cross moments",
-            sensitivity / (math.sqrt(IMPUTE_SHARE) * budget.mu),
-            sensitivity=sensitivity,
-        )
+        std = sensitivity / (math.sqrt(IMPUTE_SHARE) * budget.mu)
+        return budget.event("cross moments", std, sensitivity=sensitivity)
 
     def rows(
         self,

@@ -140,11 +140,7 @@ class TargetScales:
     alpha: float | None
 
     def penalty(self, target_map: TargetMap, total: float) -> float | None:
-        """Return s of the penalty ``s / 2 |w|**2`` of a mean loss, in the loop's units.
-
-        `total` is what the losses are multiplied by in a sum: the rows, or their
-        weights.
-        """
+        """Return s of the penalty ``s / 2 |w|**2`` of a mean over `total` rows."""
         if self.alpha is None:
             return None
         # |w|**2 and the loss both scale with the square of the unit, but for a log
@@ -233,10 +229,8 @@ class TargetScales:
         public = records.public
         noise_std = 0.5 * event.noise_std[0] / public.n_records
         most = max(2.0, 0.5 / math.sqrt(noise_std))
-        coef, intercept = coordinates.fold(theta)
-        rates = functools.partial(
-            _rates, coef=coef[0], intercept=intercept[0], most=most
-        )
+        (coef,), (intercept,) = coordinates.fold(theta)
+        rates = functools.partial(_rates, coef=coef, intercept=intercept, most=most)
         found, error = released_mean(
             records, rates, 0.0, most, event, "mean rate", desk, offset=offset
         )
@@ -254,11 +248,7 @@ class TargetScales:
         return theta
 
     def exactly(self, records: Records, margins: np.ndarray | None = None) -> TargetMap:
-        """Return the map of a target that may be looked at.
-
-        `margins` are those of a public model, in the units of the target or its
-        logarithm.
-        """
+        """Return the map of a target that may be looked at, given public margins."""
         start = records.public.target_map
         if self.keeps_unit(start):
             return start
@@ -273,10 +263,7 @@ class TargetScales:
         desk: Desk,
         margins: np.ndarray | None = None,
     ) -> TargetMap:
-        """Return the map of the target, from released numbers where it is private.
-
-        Without an event the target is public; `margins` are as in `exactly`.
-        """
+        """Return the map of the target, from released numbers where it is private."""
         if event is None:
             return self.exactly(records, margins)
         start = records.public.target_map
@@ -391,9 +378,6 @@ def _expected(found: float, error: float, middle: float, spread: float) -> float
     return middle + (found - middle) * spread**2 / (spread**2 + error**2)
 
 
-# The common part of regressions from one release: scales, coordinates.
-
-
 @dataclasses.dataclass(frozen=True)
 class OneRelease:
     """A regression that releases one sum beside the scales and the private mean.
@@ -491,25 +475,27 @@ class TargetStatistic(OneRelease):
         target_map: TargetMap,
         desk: Desk,
     ) -> tuple[np.ndarray, int, np.ndarray]:
-        shares, units = records.public.row_shares, records.public.units
-        n = float(shares.sum())
-        table = records.public
-        rows = coordinates.grid(table.X if table.sparse else table.mapped)
+        public, shares = records.public, records.public.row_shares
+        n, rows = float(shares.sum()), coordinates.grid(public.mapped)
         # The noise is that of a sum of unit vectors, so that this is mu n per column.
         signal = n / float(plan.schedule.noise_std[0]) / rows.n_columns
-        low, high = _target_interval(target_map, self.scales.fit_intercept, signal)
+        low, high = target_map(np.array([target_map.low, target_map.high]))
+        grown = math.sqrt(signal / 20)
+        if not target_map.log:
+            furthest = max(TARGET_REACH, grown)
+            low, high = max(low, -furthest), min(high, furthest)
+        elif self.scales.fit_intercept:
+            high = min(high, max(COUNT_REACH, grown))
         middle, half = (high + low) / 2, (high - low) / 2
         model = PublicPart(rows, self.loss, shares, signal)
+        capacity = FULL_WEIGHT * rows.n_rows
         recipe = functools.partial(
-            _statistic,
-            middle=middle,
-            half=half,
-            capacity=FULL_WEIGHT * rows.n_rows,
+            _statistic, middle=middle, half=half, capacity=capacity
         )
         total = desk.release(self.label, records.query(recipe, rows=model.short))
-        public = _sum_of(model.short, units)
-        statistic = (half * total[0] + middle * GRID * public) * model.longest / n
-        strength = self.scales.penalty(target_map, records.public.total_weight)
+        middles = middle * GRID * _sum_of(model.short, public.units)
+        statistic = (half * total[0] + middles) * model.longest / n
+        strength = self.scales.penalty(target_map, public.total_weight)
         std = model.longest * half * float(plan.schedule.noise_std[0]) / n
         if strength is None:
             theta, n_iter, penalty = _choose(model, statistic, std, self.max_iter)
@@ -527,18 +513,6 @@ def _statistic(
 ) -> TargetSum:
     """Return the target statistic of public rows; a recipe."""
     return TargetSum(rows, (records.target - middle) / half, capacity)
-
-
-def _target_interval(
-    units: TargetMap, fit_intercept: bool, signal: float
-) -> tuple[float, float]:
-    """Return the bounds of the target in the loop's units; they are public."""
-    low, high = units(np.array([units.low, units.high]))
-    grown = math.sqrt(signal / 20)
-    if units.log:
-        return low, min(high, max(COUNT_REACH, grown)) if fit_intercept else high
-    reach = max(TARGET_REACH, grown)
-    return max(low, -reach), min(high, reach)
 
 
 def _sum_of(rows: GridRows, units: Units | None) -> np.ndarray:
