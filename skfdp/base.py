@@ -120,6 +120,16 @@ def _has_probabilities(model) -> bool:
     )
 
 
+def delegates(fitted: str, name: str) -> Callable[[Any], bool]:
+    """Return a check that the inner estimator has a method; the fitted one decides."""
+
+    def check(model: Any) -> bool:
+        getattr(getattr(model, fitted, model.estimator), name)
+        return True
+
+    return check
+
+
 class PrivateClassifier(ClassifierMixin):
     """The classifiers' part of an estimator."""
 

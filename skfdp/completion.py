@@ -13,7 +13,7 @@ from sklearn.base import MetaEstimatorMixin, clone, is_classifier
 from sklearn.utils.metaestimators import available_if
 
 from skfdp.addresses import public
-from skfdp.base import PrivateClassifier, PrivateEstimator
+from skfdp.base import PrivateClassifier, PrivateEstimator, delegates
 from skfdp.data.grid import GridRows, blocks
 from skfdp.data.input_scaler import RowMap, resolve_bounds
 from skfdp.data.records import PublicRecords, Records
@@ -353,16 +353,6 @@ def _completed(
     return rows
 
 
-def _delegated(name: str):
-    """Return whether the inner estimator has a method."""
-
-    def has(self) -> bool:
-        getattr(getattr(self, "estimator_", self.estimator), name)
-        return True
-
-    return has
-
-
 @public("skfdp")
 class PrivateCompletionClassifier(
     MetaEstimatorMixin, PrivateClassifier, PrivateEstimator
@@ -592,14 +582,14 @@ class PrivateCompletionClassifier(
         rows = self._scaled(X)  # before estimator_, which an unfitted one lacks
         return self.estimator_.predict(rows)
 
-    @available_if(_delegated("predict_proba"))
+    @available_if(delegates("estimator_", "predict_proba"))
     @without_traps()
     def predict_proba(self, X):
         """Return the inner estimator's probability of each class."""
         rows = self._scaled(X)
         return self.estimator_.predict_proba(rows)
 
-    @available_if(_delegated("predict_proba"))
+    @available_if(delegates("estimator_", "predict_proba"))
     @without_traps()
     def predict_log_proba(self, X):
         """Return the inner estimator's logarithm of each probability.
@@ -612,7 +602,7 @@ class PrivateCompletionClassifier(
             return self.estimator_.predict_log_proba(rows)
         return np.log(self.estimator_.predict_proba(rows))
 
-    @available_if(_delegated("decision_function"))
+    @available_if(delegates("estimator_", "decision_function"))
     @without_traps()
     def decision_function(self, X):
         """Return the inner estimator's decision function."""

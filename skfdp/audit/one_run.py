@@ -132,6 +132,7 @@ def parts_of(
             "X: pass public_features, and public_target."
         )
     shows = any(event.public_target for event in events)
+    learns = y is not None and getattr(last, "_has_target", True)
     counts = [event for event in events if event.label.endswith("class counts")]
     count_std = max((event.noise_std[0] for event in counts), default=0.0)
     direct = last is own
@@ -141,7 +142,7 @@ def parts_of(
         direct = direct and last is inner
     return Parts(
         mask,
-        y is not None and not (shows if public_target is None else public_target),
+        learns and not (shows if public_target is None else public_target),
         Relation.of(events[0].neighboring_relation),
         last,
         direct,
@@ -253,7 +254,7 @@ def _pair(
         part = "target" if kind == "flip" else "columns"
         raise ValueError(
             f"canaries={kind!r} changes the {part} of a record, and here they are "
-            "public: leave canaries out for those that fit."
+            "public or not used: leave canaries out for those that fit."
         )
     elif kind == "flip":
         y_a, y_b = _flipped(parts, y, len(rows), rng)

@@ -22,7 +22,7 @@ from sklearn.utils.validation import (
 )
 
 from skfdp.addresses import public
-from skfdp.base import PrivateClassifier, PrivateEstimator
+from skfdp.base import PrivateClassifier, PrivateEstimator, delegates
 from skfdp.data.arrays import (
     as_array,
     check_arrays,
@@ -454,16 +454,6 @@ class Search:
         return log_loss_sum(model.predict_proba(rows), codes, self.loss_bound)
 
 
-def _delegates(name: str) -> Callable[[Any], bool]:
-    """Return a check that the estimator has a method; the fitted one decides."""
-
-    def check(search: Any) -> bool:
-        getattr(getattr(search, "best_estimator_", search.estimator), name)
-        return True
-
-    return check
-
-
 @public("skfdp.experimental")
 class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
     r"""Search over hyper-parameters inside one privacy budget.
@@ -732,19 +722,19 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         check_is_fitted(self)
         return self.best_estimator_.predict(X)
 
-    @available_if(_delegates("predict_proba"))
+    @available_if(delegates("best_estimator_", "predict_proba"))
     def predict_proba(self, X):
         """Return what ``best_estimator_.predict_proba(X)`` returns."""
         check_is_fitted(self)
         return self.best_estimator_.predict_proba(X)
 
-    @available_if(_delegates("predict_log_proba"))
+    @available_if(delegates("best_estimator_", "predict_log_proba"))
     def predict_log_proba(self, X):
         """Return what ``best_estimator_.predict_log_proba(X)`` returns."""
         check_is_fitted(self)
         return self.best_estimator_.predict_log_proba(X)
 
-    @available_if(_delegates("decision_function"))
+    @available_if(delegates("best_estimator_", "decision_function"))
     def decision_function(self, X):
         """Return what ``best_estimator_.decision_function(X)`` returns: margins."""
         check_is_fitted(self)

@@ -305,8 +305,11 @@ def test_transformers_need_a_score(bounds, tails):
     model = skfdp.PrivateCenteringTransformer(epsilon=4.0, bounds=bounds)
     with pytest.raises(ValueError, match=r"pass score\(model"):
         audit(model, y=None)
-    result = audit(model, y=None, score=means)
-    assert (result.tails, result.passed) == (tails, True)
+    for y in (None, Y):  # which a transformer does not learn from
+        result = audit(model, y=y, score=means)
+        assert (result.tails, result.passed) == (tails, True)
+    with pytest.raises(ValueError, match="public or not used"):
+        audit(model, canaries="flip", score=means)
 
 
 @pytest.mark.usefixtures("no_noise")
