@@ -17,21 +17,17 @@ from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import check_choice, check_number, check_size, without_traps
 from skfdp.privacy.assumptions import Assumption
 from skfdp.privacy.checks import shown
-from skfdp.queries.linear import LOSSES
 from skfdp.queries.network import BACKENDS, DTYPES
 from skfdp.solvers import parameters
-from skfdp.solvers.centring import Centring
-from skfdp.solvers.descent import Descent
 from skfdp.solvers.network import (
     Network,
     NetworkDescent,
     NetworkFit,
-    Pretraining,
-    Settings,
     hidden_layers,
 )
 from skfdp.solvers.parameters import ASSUMPTIONS, Loop, resolve_row_map, store
 
+_STARTS = ("auto", None, "public", "class_sums", "linear")
 _PUBLIC_LOSSES = ("auto", None, "zero", "gaussian", "impute")
 _EXACT_PRODUCTS = Assumption(
     "Products of small integers by torch are exact: no TensorFloat-32, no "
@@ -301,31 +297,19 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         super()._check_parameters()
         hidden_layers(self.hidden_layer_sizes)
         check_choice("public_target", self.public_target, (True, False))
-        check_choice(
-            "pretraining",
-            self.pretraining,
-            ("auto", None, "public", "class_sums", "linear"),
-        )
-        check_number(
-            "pretraining_share",
-            self.pretraining_share,
-            high=1 + 1e-9,
-            also=("auto",),
-        )
+        check_choice("pretraining", self.pretraining, _STARTS)
+        most = 1 + 1e-9
+        share = self.pretraining_share
+        check_number("pretraining_share", share, high=most, also=("auto",))
         check_choice("trained_layers", self.trained_layers, ("auto", "all", "last"))
         check_choice("public_loss", self.public_loss, _PUBLIC_LOSSES)
-        check_number(
-            "public_batch_size", self.public_batch_size, integral=True, also=(None,)
-        )
+        size = self.public_batch_size
+        check_number("public_batch_size", size, integral=True, also=(None,))
         check_size("private_weight", self.private_weight)
         check_size("padding_scale", self.padding_scale, zero=True)
         Loop.of(self._given()).check()
-        check_number(
-            "learning_rate_decay",
-            self.learning_rate_decay,
-            high=1 + 1e-9,
-            include_low=True,
-        )
+        decay = self.learning_rate_decay
+        check_number("learning_rate_decay", decay, high=most, include_low=True)
         check_choice("backend", self.backend, BACKENDS)
         check_choice("dtype", self.dtype, DTYPES)
         if self.backend == "torch":
@@ -358,40 +342,27 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         )
 
     def _method(self, public: PublicRecords) -> NetworkDescent:
-        given, loss = self._given(), LOSSES["log_loss"]
-        hidden, n_jobs = hidden_layers(self.hidden_layer_sizes), self._n_threads()
-        settings = Settings(
+        given = self._given()
+        hidden = hidden_layers(self.hidden_layer_sizes)
+        return NetworkDescent(
             widths=(public.n_features, *hidden, public.n_outputs),
-            loss=loss,
+            loop=Loop.of(given),
+            asks_for_loop=any(
+                given[name] != value for name, value in _OF_THE_LOOP.items()
+            ),
+            maps_rows=bool(self.normalize) or self.feature_bound != "auto",
+            pretraining=self.pretraining,
+            pretraining_share=self.pretraining_share,
+            trained_layers=self.trained_layers,
             public_loss=None if self.public_loss == "auto" else self.public_loss,
+            public_batch_size=self.public_batch_size,
+            private_weight=self.private_weight,
             padding_scale=self.padding_scale,
+            learning_rate_decay=self.learning_rate_decay,
             backend=self.backend,
             device=self.device,
             dtype=self.dtype,
-            n_jobs=n_jobs,
-        )
-        return NetworkDescent(
-            settings=settings,
-            loop=Loop.of(given),
-            learning_rate_decay=self.learning_rate_decay,
-            public_batch_size=self.public_batch_size,
-            private_weight=self.private_weight,
-            pretraining=Pretraining(
-                self.pretraining,
-                self.pretraining_share,
-                self.trained_layers,
-                asks_for_loop=any(
-                    given[name] != value for name, value in _OF_THE_LOOP.items()
-                ),
-                maps_rows=bool(self.normalize) or self.feature_bound != "auto",
-            ),
-            linear=Descent(
-                loss=loss,
-                loop=Loop(batch_size=None),
-                centring=Centring("auto", fit_intercept=True),
-                public_model="auto",
-                n_jobs=n_jobs,
-            ),
+            n_jobs=self._n_threads(),
         )
 
     def _without_privacy(self, records: Records) -> NetworkFit:

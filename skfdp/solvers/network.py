@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import numbers
 import warnings
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -16,181 +18,27 @@ from skfdp.data.grid import GridRows
 from skfdp.data.input_scaler import Coordinates, RowMap
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import UtilityWarning, warn_caller
-from skfdp.kernels.losses.loss import Loss
 from skfdp.mechanisms.descent import HeavyBall, Walk, descent, warn_of_noise_left
 from skfdp.mechanisms.release import Desk
 from skfdp.privacy import Event, PrivacyPlan
 from skfdp.privacy.checks import shown
-from skfdp.queries.linear import LinearQuery, gradient_sensitivity
+from skfdp.queries.linear import LOSSES, LinearQuery, gradient_sensitivity
 from skfdp.queries.network import WIDEST, MLPQuery, Rows, precision
 from skfdp.queries.statistics import ClassSum
 from skfdp.solvers import parameters
+from skfdp.solvers.centring import Centring
 from skfdp.solvers.descent import Descent, DescentPlan, DescentStart
 from skfdp.solvers.method import Budget, OnStep, Plan, of_weights
 from skfdp.solvers.parameters import Loop
-from skfdp.solvers.postprocessing import LinearFit
 from skfdp.solvers.public_model import drawn_rows, padded_gradient
 
-# The settings of a network, and what it learns from before its loop.
-
-
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """The settings of the query of a network.
-
-    Attributes
-    ----------
-    widths : tuple of int
-        Of every layer, the input's without a constant.
-    loss : Loss
-    public_loss : {"zero", "gaussian", "impute"} or None
-    padding_scale : float
-    backend, device, dtype : str
-    n_jobs : int
-    """
-
-    widths: tuple[int, ...]
-    loss: Loss
-    public_loss: str | None
-    padding_scale: float
-    backend: str
-    device: str | None
-    dtype: str
-    n_jobs: int
-
-    @property
-    def hidden(self) -> tuple[int, ...]:
-        """Widths of the hidden layers."""
-        return self.widths[1:-1]
-
-
-@dataclasses.dataclass(frozen=True)
-class Choice:
-    """The choice, from public facts.
-
-    Attributes
-    ----------
-    pretraining : {"linear", "class_sums", "public"} or None
-    share : float or None
-        Of ``mu**2``, for what is released before the loop; 1: there is no loop.
-    trained_layers : {"all", "last"}
-    """
-
-    pretraining: str | None
-    share: float | None
-    trained_layers: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Pretraining:
-    """The start that was asked for.
-
-    Attributes
-    ----------
-    kind : {"auto", "linear", "class_sums", "public"} or None
-    share : float or "auto"
-    trained_layers : {"auto", "all", "last"}
-    asks_for_loop : bool
-        Whether a parameter is set that only the loop has.
-    maps_rows : bool
-        Whether the user set how rows are mapped, which a linear model does by itself.
-    """
-
-    kind: str | None
-    share: float | str
-    trained_layers: str
-    asks_for_loop: bool
-    maps_rows: bool
-
-    def choose(self, public: PublicRecords, settings: Settings) -> Choice:
-        """Return what to learn from, or raise ValueError for what does not fit."""
-        chosen, plain = self.kind, settings.public_loss is None
-        sums_fit = public.has_target and public.private_bounded
-        shows_columns = public.has_target and public.mask.any()
-        refusal = self._refusal_of_linear(public, settings)
-        if chosen == "auto":
-            chosen = None
-            if plain and refusal is None:
-                chosen = "linear"
-            elif sums_fit and public.n_classes >= parameters.MANY_CLASSES:
-                chosen = "class_sums"
-            elif shows_columns:
-                chosen = "public"
-        if chosen == "linear" and refusal is not None:
-            raise ValueError(f"pretraining='linear' {refusal}")
-        if chosen == "class_sums" and not sums_fit:
-            raise ValueError(
-                "pretraining='class_sums' sums private columns by public class: it "
-                "needs public_target=True and bounds for every private column."
-            )
-        if chosen == "public" and not shows_columns:
-            raise ValueError(
-                "pretraining='public' learns from public columns: it needs "
-                "public_target=True and public_features."
-            )
-        if settings.public_loss == "impute" and chosen != "class_sums":
-            raise ValueError(
-                "public_loss='impute' draws private columns given the class: it needs "
-                "pretraining='class_sums'."
-            )
-        releases = chosen in parameters.PRETRAINING_SHARES
-        share = self._share(chosen) if releases else None
-        return Choice(chosen, share, self._layers(chosen, settings))
-
-    def _share(self, pretraining: str) -> float:
-        if self.share != "auto":
-            return min(1.0, float(self.share))
-        share = parameters.PRETRAINING_SHARES[pretraining]
-        return min(share, 0.5) if self.asks_for_loop else share
-
-    def _refusal_of_linear(
-        self, public: PublicRecords, settings: Settings
-    ) -> str | None:
-        """Return why a network cannot start at a linear model, None if it can."""
-        least = 2 * settings.widths[-1]
-        if not public.has_target or min(settings.hidden, default=0) < least:
-            return (
-                "starts from a linear model, which two neurons for each output pass "
-                "on: it needs public_target=True and hidden layers of at least "
-                f"{least} neurons."
-            )
-        if self.maps_rows:
-            return (
-                "maps the rows as FeatureDPLogisticRegression does: it needs "
-                "normalize=False and feature_bound='auto'."
-            )
-        if self._share("linear") < 1 and not public.bounded.all():
-            return (
-                "with a loop needs bounds for every column: declare them, or set "
-                "pretraining_share=1.0 and no parameter of the loop."
-            )
-        return None
-
-    def _layers(self, pretraining: str | None, settings: Settings) -> str:
-        layers, public_loss = self.trained_layers, settings.public_loss
-        whole = not settings.hidden or public_loss is not None
-        if layers == "auto":
-            releases = pretraining in parameters.PRETRAINING_SHARES
-            return "last" if releases and not whole else "all"
-        # Inputs may be negative, activations may not: the bound of the sensitivity.
-        if layers == "last" and (whole or pretraining is None):
-            raise ValueError(
-                "trained_layers='last' needs hidden layers that were pretrained and no "
-                f"public loss, got pretraining={pretraining!r} and "
-                f"public_loss={public_loss!r}."
-            )
-        return layers
-
-
 # ReLU networks without any privacy: starting points, synthetic rows, margins.
-
 
 _BATCH = 200
 _ROWS_OF_A_CALL = 4096
 
 
-@dataclasses.dataclass(frozen=True)
-class Network:
+class Network(NamedTuple):
     """Weights of a ReLU network in scikit-learn's layout.
 
     Attributes
@@ -212,22 +60,12 @@ class Network:
         """Return the margins, shape (n_rows, n_outputs)."""
         return self.hidden(rows) @ self.coefs[-1] + self.intercepts[-1]
 
-    def blind(self, columns: np.ndarray) -> Network:
-        """Return the network with zero weights on some input columns."""
-        first = self.coefs[0].copy()
-        first[columns] = 0.0
-        return Network([first, *self.coefs[1:]], self.intercepts)
-
     def to_theta(self, input_bias: float) -> np.ndarray:
         """Return one vector; `input_bias` is the constant that the input layer sees."""
         biases = [input_bias] + [1.0] * (len(self.coefs) - 1)
+        layers = zip(self.coefs, self.intercepts, biases, strict=True)
         return np.concatenate(
-            [
-                np.column_stack([coef.T, intercept / bias]).ravel()
-                for coef, intercept, bias in zip(
-                    self.coefs, self.intercepts, biases, strict=True
-                )
-            ]
+            [np.column_stack([w.T, b / bias]).ravel() for w, b, bias in layers]
         )
 
     @classmethod
@@ -236,10 +74,7 @@ class Network:
         biases = [input_bias] + [1.0] * (len(matrices) - 1)
         return cls(
             [matrix[:, :-1].T.copy() for matrix in matrices],
-            [
-                matrix[:, -1] * bias
-                for matrix, bias in zip(matrices, biases, strict=True)
-            ],
+            [m[:, -1] * bias for m, bias in zip(matrices, biases, strict=True)],
         )
 
     @classmethod
@@ -260,8 +95,7 @@ class Network:
         """
         n_outputs, n_inputs = coef.shape
         pair = 2 * n_outputs
-        drawn = glorot((n_inputs, *hidden, n_outputs), generator)
-        coefs, intercepts = drawn.coefs, drawn.intercepts
+        coefs, intercepts = glorot((n_inputs, *hidden, n_outputs), generator)
         coefs[0][:, :pair] = np.hstack([coef.T, -coef.T])
         intercepts[0][:pair] = np.r_[intercept, -intercept]
         for weights, constant in zip(coefs[1:-1], intercepts[1:-1], strict=True):
@@ -286,14 +120,6 @@ class Network:
             intercept[classes] = self.intercepts[-1]
         return Network([*self.coefs[:-1], coef], [*self.intercepts[:-1], intercept])
 
-    def on_mapped_rows(self, row_map: RowMap) -> Network:
-        """Return the network that meets ``row_map(X)`` in place of bounded rows."""
-        first, offset = row_map.coefficients(self.coefs[0].T * row_map.feature_bound)
-        return Network(
-            [first.T, *self.coefs[1:]],
-            [self.intercepts[0] + offset, *self.intercepts[1:]],
-        )
-
 
 def glorot(widths: tuple[int, ...], generator: np.random.Generator) -> Network:
     """Draw starting weights as scikit-learn's `MLPClassifier` does."""
@@ -307,57 +133,39 @@ def glorot(widths: tuple[int, ...], generator: np.random.Generator) -> Network:
 
 def trained(
     draw: Callable[[], np.ndarray],
-    target: np.ndarray,
-    n_classes: int,
+    public: PublicRecords,
     hidden: tuple[int, ...],
-    *,
-    n_epochs: int,
     generator: np.random.Generator,
 ) -> Network:
     """Train a network without privacy on rows that may be disclosed.
 
-    Parameters
-    ----------
-    draw : callable
-        Returns rows, for each epoch anew.
-    target : int64 ndarray of shape (n_rows,)
-        Public class of each row.
-    n_classes : int
-    hidden : tuple of int
-    n_epochs : int
-    generator : Generator
-        A public stream.
+    `draw` returns rows, for each epoch anew, and `generator` is a public stream.
     """
-    seed = int(generator.integers(2**31))
+    target, classes = public.target, np.arange(public.n_classes)
     model = MLPClassifier(
-        hidden, batch_size=min(_BATCH, len(target)), random_state=seed
+        hidden,
+        batch_size=min(_BATCH, len(target)),
+        random_state=int(generator.integers(2**31)),
     )
+    # scikit-learn checks the rows, the labels and the classes in every call, which on a
+    # dozen rows takes a hundred times as long as a step: passes share a call.
+    n_epochs = parameters.pretraining_epochs(len(target))
+    together = min(n_epochs, math.ceil(_ROWS_OF_A_CALL / len(target)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        for count in _passes_of_calls(n_epochs, len(target)):
+        for done in range(0, n_epochs, together):
+            count = min(together, n_epochs - done)
             rows = np.vstack([draw() for _ in range(count)]).astype(np.float32)
-            labels = np.tile(target, count)
-            model.partial_fit(rows, labels, classes=np.arange(n_classes))
+            model.partial_fit(rows, np.tile(target, count), classes=classes)
     return Network(
         [coef.astype(np.float64) for coef in model.coefs_],
         [intercept.astype(np.float64) for intercept in model.intercepts_],
     )
 
 
-def _passes_of_calls(n_epochs: int, n_rows: int) -> list[int]:
-    """Return how many passes over few rows share a call, for each call.
-
-    scikit-learn checks the rows, the labels and the classes in every call, which on a
-    dozen rows takes a hundred times as long as a step.
-    """
-    together = min(n_epochs, math.ceil(_ROWS_OF_A_CALL / n_rows))
-    calls, rest = divmod(n_epochs, together)
-    return [together] * calls + [rest] * (rest > 0)
-
-
 def shrunk_class_means(
     sums: np.ndarray, counts: np.ndarray, noise_std: float
-) -> np.ndarray:
+) -> tuple[np.ndarray, float]:
     """Shrink noisy class sums to means: toward the grand mean, by the known noise.
 
     Parameters
@@ -385,149 +193,6 @@ def shrunk_class_means(
     return np.clip(grand + keep * (means - grand), 1e-3, 1.0), kept
 
 
-# The start of a network's loop: class means, pretraining, the query.
-
-
-@dataclasses.dataclass(frozen=True)
-class StartOfLoop:
-    """A query, the iterate to start at, and how to read an iterate.
-
-    Attributes
-    ----------
-    query : MLPQuery or LinearQuery
-    start : ndarray of the query's shape
-    network : callable
-        ``iterate -> Network`` on bounded rows.
-    """
-
-    query: MLPQuery | LinearQuery
-    start: np.ndarray
-    network: Callable[[np.ndarray], Network]
-
-
-def start_of_loop(
-    settings: Settings,
-    records: Records,
-    choice: Choice,
-    means: np.ndarray | None,
-    weights: tuple[np.ndarray, np.ndarray] | None,
-    clip_norm: float,
-    desk: Desk,
-) -> StartOfLoop:
-    """Pretrain on what is public or released, and build the query of the loop.
-
-    Parameters
-    ----------
-    settings : Settings
-    records : Records
-    choice : Choice
-    means : ndarray of shape (n_classes, n_private) or None
-        Released means of the private columns.
-    weights : (coef, intercept) or None
-        A released linear model on bounded columns.
-    clip_norm : float
-    desk : Desk
-    """
-    public = records.public
-    network, draw = _first_network(
-        settings, public, choice.pretraining, means, weights, desk
-    )
-    bound = public.row_map.feature_bound
-    # The constant of the input layer is 1 for rows up to that length, on the grid.
-    coordinates = Coordinates.centred(
-        public.row_map, np.zeros(public.n_features), 1.0, min(1.0, 1 / bound)
-    )
-    input_bias = coordinates.bias * bound
-    query = _query(settings, records, coordinates, means, clip_norm, desk)
-    theta = network.to_theta(input_bias)
-    if choice.trained_layers == "last":
-        return _last_layer(query, theta, network, draw)
-    return StartOfLoop(
-        query,
-        theta,
-        lambda theta: Network.from_matrices(query.split(theta), input_bias),
-    )
-
-
-def on_bounded_columns(
-    coef: np.ndarray, intercept: np.ndarray, row_map: RowMap
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return weights for columns that the declared bounds scaled to [0, 1].
-
-    Parameters
-    ----------
-    coef, intercept : ndarray
-        On ``row_map(X)``.
-    row_map : RowMap
-    """
-    if row_map.span is None:
-        return coef, intercept
-    bounded = np.isfinite(row_map.span)
-    return (
-        coef * np.where(bounded, row_map.span, 1.0),
-        intercept + coef @ np.where(bounded, row_map.low, 0.0),
-    )
-
-
-def class_means(
-    records: Records, bound: float, event: Event, desk: Desk
-) -> np.ndarray | None:
-    """Release the class sums once; return means of the bounded private columns.
-
-    None where the released sums turn out to be noise.
-
-    Parameters
-    ----------
-    records : Records
-    bound : float
-        L2 bound of the private columns of a row.
-    event : Event
-        Of the class sums.
-    desk : Desk
-    """
-    public = records.public
-    private, row_map = ~public.mask, public.row_map
-    sides = (None, None)
-    if row_map.span is not None:
-        sides = row_map.low[private], row_map.span[private]
-    sums = ClassSum(
-        GridRows.build(records.X[:, private], RowMap(*sides, bound).mapped),
-        records.target,
-        public.n_classes,
-        public.private_bounded,
-    )
-    total = desk.release(event.label, sums)
-    noise_std = event.noise_std[0]
-    counts = np.bincount(records.target, minlength=public.n_classes)
-    means, kept = shrunk_class_means(total * bound, counts, noise_std * bound)
-    return means if kept > parameters.LEAST_KEPT else None
-
-
-def _first_network(settings, public: PublicRecords, pretraining, means, weights, desk):
-    """Return a network that saw public facts and releases alone, and its rows."""
-    generator = desk.streams.public("network")
-    if pretraining is None:
-        return glorot(settings.widths, generator), None
-
-    def draw() -> np.ndarray:
-        return synthetic_rows(public, means, generator)
-
-    if weights is not None:
-        return Network.passing_on(*weights, settings.hidden, generator), draw
-    network = trained(
-        draw,
-        public.target,
-        public.n_classes,
-        settings.hidden,
-        n_epochs=parameters.pretraining_epochs(len(public.target)),
-        generator=generator,
-    )
-    if means is None:
-        # What they were initialised to would pass private columns on as noise.
-        network = network.blind(~public.mask)
-    return network, draw
-
-
 def synthetic_rows(
     public: PublicRecords, means: np.ndarray | None, generator, batch=slice(None)
 ) -> np.ndarray:
@@ -546,93 +211,14 @@ def synthetic_rows(
     return public.row_map.shorten(rows) * public.row_map.feature_bound
 
 
-def _query(
-    settings: Settings,
-    records: Records,
-    coordinates: Coordinates,
-    means: np.ndarray | None,
-    clip_norm: float,
-    desk: Desk,
-) -> MLPQuery:
-    public, widths = records.public, settings.widths
-    bits = precision(settings.dtype, max(widths) + 1)
-    bound = public.row_map.feature_bound
-    rows = Rows.build(coordinates.grid(records.mapped), bound, bits.activation)
-    padded = None
-    if settings.public_loss is not None:
-        generator = desk.streams.public("padding")
-        grid = _padding(settings, public, coordinates, means, generator)
-        padded = Rows.build(grid, bound, bits.activation)
-    return MLPQuery(
-        rows=rows,
-        target=records.target,
-        loss=settings.loss,
-        widths=(widths[0] + 1, *widths[1:]),
-        bias=1.0,
-        clip_norm=clip_norm,
-        capacity=public.capacity,
-        class_weight=public.class_weight,
-        precision=bits,
-        padded=padded,
-        public_target=public.has_target,
-        backend=settings.backend,
-        device=settings.device,
-        n_jobs=settings.n_jobs,
-    )
-
-
-def _padding(
-    settings: Settings,
-    public: PublicRecords,
-    coordinates: Coordinates,
-    means: np.ndarray | None,
-    generator: np.random.Generator,
-) -> GridRows:
-    """Return the rows of the public loss."""
-    if settings.public_loss != "impute":
-        scale = settings.padding_scale if settings.public_loss == "gaussian" else 0.0
-        return drawn_rows(public, coordinates, scale, generator)
-
-    def imputed(index: np.ndarray) -> np.ndarray:
-        drawn = synthetic_rows(public, means, generator, index[:, 0])
-        return drawn / public.row_map.feature_bound
-
-    return GridRows.build(
-        np.arange(len(public.target))[:, None],
-        imputed,
-        bias=coordinates.bias,
-        n_features=public.n_features,
-    )
-
-
-def _last_layer(
-    query: MLPQuery, theta: np.ndarray, network: Network, draw
-) -> StartOfLoop:
-    """Return a loop over the last layer, on the activations of the frozen others.
-
-    They are scaled by one number, from synthetic rows, to norms of about 1.
-    """
-    hidden = network.hidden(draw())
-    scale = math.sqrt(float(np.einsum("ij,ij->", hidden, hidden)) / len(hidden) + 1)
-    linear = LinearQuery(
-        rows=query.last_inputs(theta, scale),
-        target=query.target,
-        loss=query.loss,
-        n_outputs=query.widths[-1],
-        clip_norm=query.clip_norm,
-        capacity=query.capacity,
-        class_weight=query.class_weight,
-        orthant=True,  # what the sensitivity of the last layer rests on
-        n_jobs=query.n_jobs,
-    )
-
-    def read(last: np.ndarray) -> Network:
-        return Network(
-            [*network.coefs[:-1], last[:, :-1].T / scale],
-            [*network.intercepts[:-1], last[:, -1] / scale],
-        )
-
-    return StartOfLoop(linear, query.split(theta)[-1] * scale, read)
+def private_bound(public: PublicRecords) -> float:
+    """Return a guess of the norm of the private columns of a row, within [0, 1]."""
+    mean_square = None
+    if public.row_map.span is not None and public.mask.any():
+        n_public = int(public.mask.sum())
+        squares = (float((rows**2).sum()) for rows in public.blocks())
+        mean_square = sum(squares) / (public.n_rows * n_public)
+    return parameters.sums_bound(public.n_private, mean_square)
 
 
 def hidden_layers(hidden_layer_sizes) -> tuple[int, ...]:
@@ -651,11 +237,12 @@ def hidden_layers(hidden_layer_sizes) -> tuple[int, ...]:
     return tuple(int(size) for size in sizes)
 
 
+# The method.
+
 _LINEAR = "linear model"
 
 
-@dataclasses.dataclass(frozen=True)
-class NetworkFit:
+class NetworkFit(NamedTuple):
     """A network on ``row_map(X)``."""
 
     network: Network
@@ -663,20 +250,24 @@ class NetworkFit:
     n_iter: int
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class NetworkStart:
-    """The result of preparing a network.
+class NetworkStart(NamedTuple):
+    """The result of preparing a network: the choice, from public facts.
 
     Attributes
     ----------
-    choice : Choice
+    pretraining : {"linear", "class_sums", "public"} or None
+    share : float or None
+        Of ``mu**2``, for what is released before the loop; 1: there is no loop.
+    trained_layers : {"all", "last"}
     linear_public : PublicRecords or None
         The table as the linear model meets it.
     linear : DescentStart or None
         What the linear model prepared.
     """
 
-    choice: Choice
+    pretraining: str | None
+    share: float | None
+    trained_layers: str
     linear_public: PublicRecords | None = None
     linear: DescentStart | None = None
 
@@ -696,8 +287,8 @@ class NetworkPlan(Plan):
     """
 
     row_map: RowMap
-    linear: DescentPlan | None = None
-    learning_rate: float = 0.0
+    linear: DescentPlan | None
+    learning_rate: float
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -706,55 +297,157 @@ class NetworkDescent:
 
     Attributes
     ----------
-    settings : Settings
-        What the query of the loop is built from.
+    widths : tuple of int
+        Of every layer, the input's without a constant.
     loop : Loop
-    learning_rate_decay : float
-    public_batch_size : int or None
-    private_weight : float
-    pretraining : Pretraining
-    linear : Descent
-        The linear model to start from.
+    asks_for_loop : bool
+        Whether a parameter is set that only the loop has.
+    maps_rows : bool
+        Whether the user set how rows are mapped, which a linear model does by itself.
+    pretraining, pretraining_share, trained_layers, public_loss, public_batch_size
+        See `FeatureDPMLPClassifier`, as for the others.
     """
 
-    settings: Settings
+    widths: tuple[int, ...]
     loop: Loop
-    learning_rate_decay: float
+    asks_for_loop: bool
+    maps_rows: bool
+    pretraining: str | None
+    pretraining_share: float | str
+    trained_layers: str
+    public_loss: str | None
     public_batch_size: int | None
     private_weight: float
-    pretraining: Pretraining
-    linear: Descent
+    padding_scale: float
+    learning_rate_decay: float
+    backend: str
+    device: str | None
+    dtype: str
+    n_jobs: int
+
+    @property
+    def hidden(self) -> tuple[int, ...]:
+        """Widths of the hidden layers."""
+        return self.widths[1:-1]
+
+    @functools.cached_property
+    def linear(self) -> Descent:
+        """The linear model to start from."""
+        return Descent(
+            loss=LOSSES["log_loss"],
+            loop=Loop(batch_size=None),
+            centring=Centring("auto", fit_intercept=True),
+            public_model="auto",
+            n_jobs=self.n_jobs,
+        )
 
     # -- in public -------------------------------------------------------------------
     def prepare(self, public: PublicRecords, budget: Budget) -> NetworkStart:
         """Choose what to start from, and prepare the linear model."""
-        choice = self.pretraining.choose(public, self.settings)
-        if choice.pretraining != "linear":
-            return NetworkStart(choice=choice)
+        pretraining = self._pretraining(public)
+        share = self._share(pretraining)
+        start = NetworkStart(pretraining, share, self._trained_layers(pretraining))
+        if pretraining != "linear":
+            return start
         row_map = dataclasses.replace(
             public.row_map,
             feature_bound=private_bound(public),
             public=public.mask if public.mask.any() else None,
         )
         own = dataclasses.replace(public, row_map=row_map)
-        found = self.linear.prepare(own, self._linear_budget(budget, choice.share))
-        return NetworkStart(choice=choice, linear_public=own, linear=found)
+        found = self.linear.prepare(own, self._linear_budget(budget, share))
+        return start._replace(linear_public=own, linear=found)
+
+    def _pretraining(self, public: PublicRecords) -> str | None:
+        """Return what to learn from, or raise ValueError for what does not fit."""
+        chosen = self.pretraining
+        sums_fit = public.has_target and public.private_bounded
+        shows_columns = public.has_target and public.mask.any()
+        refusal = self._refusal_of_linear(public)
+        if chosen == "auto":
+            chosen = None
+            if self.public_loss is None and refusal is None:
+                chosen = "linear"
+            elif sums_fit and public.n_classes >= parameters.MANY_CLASSES:
+                chosen = "class_sums"
+            elif shows_columns:
+                chosen = "public"
+        if chosen == "linear" and refusal is not None:
+            raise ValueError(f"pretraining='linear' {refusal}")
+        if chosen == "class_sums" and not sums_fit:
+            raise ValueError(
+                "pretraining='class_sums' sums private columns by public class: it "
+                "needs public_target=True and bounds for every private column."
+            )
+        if chosen == "public" and not shows_columns:
+            raise ValueError(
+                "pretraining='public' learns from public columns: it needs "
+                "public_target=True and public_features."
+            )
+        if self.public_loss == "impute" and chosen != "class_sums":
+            raise ValueError(
+                "public_loss='impute' draws private columns given the class: it needs "
+                "pretraining='class_sums'."
+            )
+        return chosen
+
+    def _refusal_of_linear(self, public: PublicRecords) -> str | None:
+        """Return why a network cannot start at a linear model, None if it can."""
+        least = 2 * self.widths[-1]
+        if not public.has_target or min(self.hidden, default=0) < least:
+            return (
+                "starts from a linear model, which two neurons for each output pass "
+                "on: it needs public_target=True and hidden layers of at least "
+                f"{least} neurons."
+            )
+        if self.maps_rows:
+            return (
+                "maps the rows as FeatureDPLogisticRegression does: it needs "
+                "normalize=False and feature_bound='auto'."
+            )
+        if self._share("linear") < 1 and not public.bounded.all():
+            return (
+                "with a loop needs bounds for every column: declare them, or set "
+                "pretraining_share=1.0 and no parameter of the loop."
+            )
+        return None
+
+    def _share(self, pretraining: str | None) -> float | None:
+        share = parameters.PRETRAINING_SHARES.get(pretraining)
+        if share is not None and self.pretraining_share != "auto":
+            return min(1.0, float(self.pretraining_share))
+        return min(share, 0.5) if share and self.asks_for_loop else share
+
+    def _trained_layers(self, pretraining: str | None) -> str:
+        layers, public_loss = self.trained_layers, self.public_loss
+        whole = not self.hidden or public_loss is not None
+        if layers == "auto":
+            releases = pretraining in parameters.PRETRAINING_SHARES
+            return "last" if releases and not whole else "all"
+        # Inputs may be negative, activations may not: the bound of the sensitivity.
+        if layers == "last" and (whole or pretraining is None):
+            raise ValueError(
+                "trained_layers='last' needs hidden layers that were pretrained and no "
+                f"public loss, got pretraining={pretraining!r} and "
+                f"public_loss={public_loss!r}."
+            )
+        return layers
 
     def plan(
         self, public: PublicRecords, prepared: NetworkStart, budget: Budget
     ) -> NetworkPlan:
         """Resolve every "auto" and calibrate the noise."""
-        choice, row_map = prepared.choice, public.row_map
-        linear, first, schedule = None, (), None
-        if choice.pretraining == "class_sums":
-            schedule = self._plan_of_sums(public, budget, choice.share)
-            first = (budget.named(schedule, "class sums"),)
-        if choice.pretraining == "linear":
+        row_map, share = public.row_map, prepared.share
+        linear, events, schedule, rate = None, (), None, 0.0
+        if prepared.pretraining == "class_sums":
+            schedule = self._plan_of_sums(public, budget, share)
+            events = (budget.named(schedule, "class sums"),)
+        if prepared.pretraining == "linear":
             own = prepared.linear_public
-            own_budget = self._linear_budget(budget, choice.share)
+            own_budget = self._linear_budget(budget, share)
             linear = self.linear.plan(own, prepared.linear, own_budget)
             schedule = linear.schedule
-            first = tuple(
+            events = tuple(
                 dataclasses.replace(event, label=f"{_LINEAR}: {event.label}")
                 for event in linear.events
             )
@@ -762,29 +455,24 @@ class NetworkDescent:
             # trained.
             longest = math.sqrt(public.n_features)
             row_map = dataclasses.replace(row_map, feature_bound=longest)
-            if choice.share == 1:
+            if share == 1:
                 row_map = own.row_map
-        plan = NetworkPlan(
-            events=first,
+        if share != 1:
+            layers = prepared.trained_layers
+            schedule = self._plan_of_loop(public, layers, events, budget)
+            rate = self._learning_rate(public, layers, schedule)
+            if prepared.pretraining is None and not public.has_target:
+                self._warn_of_chance(public, schedule, rate)
+            self._warn_of_noise(public, schedule, rate)
+            events = (*events, budget.named(schedule, "descent"))
+        return NetworkPlan(
+            events=events,
             schedule=schedule,
             assumptions=() if linear is None else linear.assumptions,
-            n_steps=0,
+            n_steps=0 if share == 1 else schedule.n_steps,
             row_map=row_map,
             counts_labels=linear is not None and linear.counts_labels,
             linear=linear,
-        )
-        if choice.share == 1:
-            return plan
-        schedule = self._plan_of_loop(public, choice.trained_layers, first, budget)
-        rate = self._learning_rate(public, choice.trained_layers, schedule)
-        if choice.pretraining is None and not public.has_target:
-            self._warn_of_chance(public, schedule, rate)
-        self._warn_of_noise(public, schedule, rate)
-        return dataclasses.replace(
-            plan,
-            events=(*first, budget.named(schedule, "descent")),
-            schedule=schedule,
-            n_steps=schedule.n_steps,
             learning_rate=rate,
         )
 
@@ -793,7 +481,7 @@ class NetworkDescent:
         found = budget.share(share)
         if found.epsilon <= 0:
             raise ValueError(
-                f"pretraining_share={self.pretraining.share!r} of "
+                f"pretraining_share={self.pretraining_share!r} of "
                 f"epsilon={budget.epsilon!r} is nothing for the linear model: raise "
                 "one of them."
             )
@@ -821,17 +509,14 @@ class NetworkDescent:
     def _plan_of_loop(
         self, public: PublicRecords, layers: str, others: tuple, budget: Budget
     ) -> PrivacyPlan:
-        n, clip = public.n_records, self.loop.clip_norm
+        n, clip, last = public.n_records, self.loop.clip_norm, layers == "last"
         if clip == "auto":
-            clip = {
-                "all": parameters.NETWORK_CLIP,
-                "last": parameters.LAST_LAYER_CLIP,
-            }[layers]
+            clip = parameters.LAST_LAYER_CLIP if last else parameters.NETWORK_CLIP
         # Of the last layer alone: activations are not negative, and a public target
         # fixes the signs of the errors.
-        signs = layers == "last" and public.has_target
+        signs = last and public.has_target
         reach = gradient_sensitivity(budget.relation, 1.0, orthant=signs)
-        automatic = parameters.network_batch(n) if layers == "all" else None
+        automatic = None if last else parameters.network_batch(n)
         rate, n_steps = self.loop.with_batch(automatic).schedule(
             n, parameters.NETWORK_STEPS, parameters.NETWORK_EPOCHS
         )
@@ -849,21 +534,17 @@ class NetworkDescent:
     ) -> float:
         if self.loop.learning_rate != "auto":
             return self.loop.learning_rate
-        n, momentum = public.n_records, self.loop.momentum
-        first = float(schedule.noise_std[0]) / schedule.clip_norm
+        n, n_steps, momentum = public.n_records, schedule.n_steps, self.loop.momentum
         if layers == "last" and schedule.sampling_rate == 1:
             # mu of the loop for sensitivity clip_norm, as the rule wants it
             mu = math.sqrt(float((schedule.clip_norm**2 / schedule.noise_std**2).sum()))
+            n_inputs = self.widths[-2] + 1
             return parameters.last_layer_learning_rate(
-                mu,
-                n,
-                self.settings.widths[-2] + 1,
-                public.n_classes,
-                schedule.n_steps,
-                momentum,
+                mu, n, n_inputs, public.n_classes, n_steps, momentum
             )
+        first = float(schedule.noise_std[0]) / schedule.clip_norm
         return parameters.network_learning_rate(
-            first, schedule.sampling_rate * n, schedule.n_steps, momentum
+            first, schedule.sampling_rate * n, n_steps, momentum
         )
 
     def _warn_of_noise(
@@ -886,15 +567,15 @@ class NetworkDescent:
     ) -> None:
         """Warn where the random start says more than the budget can teach."""
         pace = (1 - self.learning_rate_decay / 2) / (1 - self.loop.momentum)
-        hidden, widths = self.settings.hidden, self.settings.widths
-        index = parameters.network_index(rate * schedule.n_steps * pace, widths)
+        index = parameters.network_index(rate * schedule.n_steps * pace, self.widths)
         if index < 2:
             warn_caller(
-                f"the budget is small for a network of hidden layers {hidden} with "
-                f"a private target, {public.n_records} records and {widths[0]} "
-                f"features (signal-to-noise index {index:.2g} < 2): unless the classes "
-                "lie far apart, expect little more than chance, which its random start "
-                "decides. FeatureDPLogisticRegression needs far less.",
+                f"the budget is small for a network of hidden layers {self.hidden} "
+                f"with a private target, {public.n_records} records and "
+                f"{self.widths[0]} features (signal-to-noise index {index:.2g} < 2): "
+                "unless the classes lie far apart, expect little more than chance, "
+                "which its random start decides. FeatureDPLogisticRegression needs far "
+                "less.",
                 UtilityWarning,
             )
 
@@ -908,88 +589,229 @@ class NetworkDescent:
         on_step: OnStep,
     ) -> NetworkFit:
         """Release what comes first, then descend."""
-        linear, weights = None, None
-        if plan.linear is not None:
-            linear = self._linear_model(records, prepared, plan, desk)
-        records = records.mapped_by(plan.row_map)
-        if linear is not None and plan.n_steps == 0:
-            generator = desk.streams.public("network")
-            model = linear.coef, linear.intercept
-            network = Network.passing_on(*model, self.settings.hidden, generator)
-            return NetworkFit(network, plan.row_map, 0)
+        linear, row_map = None, plan.row_map
+        if plan.linear is not None:  # at a desk for its own events
+            model = self.linear.run(
+                dataclasses.replace(records, public=prepared.linear_public),
+                prepared.linear,
+                plan.linear,
+                desk.within(_LINEAR, desk.streams.under(_LINEAR)),
+                lambda step, found: False,
+            ).whole(records.public.mask)
+            linear = model.coef, model.intercept
+        records = records.mapped_by(row_map)
         if linear is not None:
-            row_map = prepared.linear_public.row_map
-            weights = on_bounded_columns(linear.coef, linear.intercept, row_map)
+            if plan.n_steps == 0:
+                coins = desk.streams.public("network")
+                network = Network.passing_on(*linear, self.hidden, coins)
+                return NetworkFit(network, row_map, 0)
+            # On columns in [0, 1]: a loop after a linear model needs bounds for all.
+            coef, own = linear[0], prepared.linear_public.row_map
+            linear = coef * own.span, linear[1] + coef @ own.low
         event, means = plan.event("class sums"), None
         if event is not None:
-            bound = private_bound(records.public)
-            means = class_means(records, bound, event, desk)
-        loop = start_of_loop(
-            self.settings,
-            records,
-            prepared.choice,
-            means,
-            weights,
-            1.0 if plan.n_steps == 0 else plan.schedule.clip_norm,
-            desk,
+            means = self._class_means(records, event, desk)
+        query, theta, read = self._loop(
+            records, prepared, means, linear, plan.schedule.clip_norm, desk
         )
 
         def found(theta: np.ndarray, n_iter: int) -> NetworkFit:
-            network = loop.network(theta).on_mapped_rows(plan.row_map)
-            return NetworkFit(network, plan.row_map, n_iter)
+            (first, *coefs), (constant, *intercepts) = read(theta)
+            weights, offset = row_map.coefficients(first.T * row_map.feature_bound)
+            network = Network([weights.T, *coefs], [constant + offset, *intercepts])
+            return NetworkFit(network, row_map, n_iter)
 
         if plan.n_steps == 0:
-            return found(loop.start, 0)
-        return found(*self._descend(records.public, plan, loop, desk, on_step, found))
-
-    def _linear_model(self, records, prepared, plan, desk: Desk) -> LinearFit:
-        """Release the linear model, at a desk for its own events."""
-        found = self.linear.run(
-            dataclasses.replace(records, public=prepared.linear_public),
-            prepared.linear,
-            plan.linear,
-            desk.within(_LINEAR, desk.streams.under(_LINEAR)),
-            lambda step, found: False,
-        )
-        return found.whole(records.public.mask)
-
-    def _descend(
-        self,
-        public: PublicRecords,
-        plan: NetworkPlan,
-        loop: StartOfLoop,
-        desk: Desk,
-        on_step: OnStep,
-        found: Callable[[np.ndarray, int], NetworkFit],
-    ) -> tuple[np.ndarray, int]:
-        own, query, gradient = self.loop, loop.query, None
+            return found(theta, 0)
+        loop, gradient = self.loop, None
         if query.padded is not None:
             coins = desk.streams.public("batch")
             gradient = padded_gradient(query, coins, self.public_batch_size)
-        return descent(
+        theta, n_iter = descent(
             desk,
             query,
             HeavyBall(
                 plan.learning_rate,
-                own.momentum,
+                loop.momentum,
                 plan.n_steps,
-                own.radius,
+                loop.radius,
                 self.learning_rate_decay,
             ),
-            n_records=public.n_records,
-            average=own.average,
+            n_records=records.public.n_records,
+            average=loop.average,
             private_weight=self.private_weight,
             public_gradient=gradient,
             on_step=of_weights(on_step, found),
-            start=loop.start,
+            start=theta,
+        )
+        return found(theta, n_iter)
+
+    @staticmethod
+    def _class_means(records: Records, event: Event, desk: Desk) -> np.ndarray | None:
+        """Release the class sums once; return means of the bounded private columns.
+
+        None where the released sums turn out to be noise.
+        """
+        public = records.public
+        private, bound = ~public.mask, private_bound(public)
+        own = public.row_map.part(private)
+        sums = ClassSum(
+            GridRows.build(
+                records.X[:, private], RowMap(own.low, own.span, bound).mapped
+            ),
+            records.target,
+            public.n_classes,
+            public.private_bounded,
+        )
+        total = desk.release(event.label, sums)
+        counts = np.bincount(records.target, minlength=public.n_classes)
+        noise_std = event.noise_std[0] * bound
+        means, kept = shrunk_class_means(total * bound, counts, noise_std)
+        return means if kept > parameters.LEAST_KEPT else None
+
+    def _loop(
+        self,
+        records: Records,
+        prepared: NetworkStart,
+        means: np.ndarray | None,
+        linear: tuple[np.ndarray, np.ndarray] | None,
+        clip_norm: float,
+        desk: Desk,
+    ) -> tuple[MLPQuery | LinearQuery, np.ndarray, Callable[[np.ndarray], Network]]:
+        """Pretrain on what is public or released, and build the query of the loop.
+
+        Parameters
+        ----------
+        records : Records
+        prepared : NetworkStart
+        means : ndarray of shape (n_classes, n_private) or None
+            Released means of the private columns.
+        linear : (coef, intercept) or None
+            A released linear model on bounded columns.
+        clip_norm : float
+        desk : Desk
+
+        Returns
+        -------
+        query : MLPQuery or LinearQuery
+        start : ndarray of the query's shape
+        read : callable
+            ``iterate -> Network`` on bounded rows.
+        """
+        public = records.public
+        coins = desk.streams.public("network")
+
+        def draw() -> np.ndarray:
+            return synthetic_rows(public, means, coins)
+
+        if prepared.pretraining is None:
+            network = glorot(self.widths, coins)
+        elif linear is not None:
+            network = Network.passing_on(*linear, self.hidden, coins)
+        else:
+            network = trained(draw, public, self.hidden, coins)
+            if means is None:
+                # What they were initialised to would pass private columns on as noise.
+                network.coefs[0][~public.mask] = 0.0
+        bound = public.row_map.feature_bound
+        # The constant of the input layer is 1 for rows up to that length, on the grid.
+        coordinates = Coordinates.centred(
+            public.row_map, np.zeros(public.n_features), 1.0, min(1.0, 1 / bound)
+        )
+        input_bias = coordinates.bias * bound
+        query = self._query(records, coordinates, means, clip_norm, desk)
+        theta = network.to_theta(input_bias)
+        if prepared.trained_layers == "last":
+            return _last_layer(query, theta, network, draw())
+        return (
+            query,
+            theta,
+            lambda theta: Network.from_matrices(query.split(theta), input_bias),
+        )
+
+    def _query(
+        self,
+        records: Records,
+        coordinates: Coordinates,
+        means: np.ndarray | None,
+        clip_norm: float,
+        desk: Desk,
+    ) -> MLPQuery:
+        public, widths = records.public, self.widths
+        bound = public.row_map.feature_bound
+        bits = precision(self.dtype, max(widths) + 1)
+        rows = Rows.build(coordinates.grid(records.mapped), bound, bits.activation)
+        padded = None
+        if self.public_loss is not None:
+            coins = desk.streams.public("padding")
+            grid = self._padding(public, coordinates, means, coins)
+            padded = Rows.build(grid, bound, bits.activation)
+        return MLPQuery(
+            rows=rows,
+            target=records.target,
+            loss=LOSSES["log_loss"],
+            widths=(widths[0] + 1, *widths[1:]),
+            bias=1.0,
+            clip_norm=clip_norm,
+            capacity=public.capacity,
+            class_weight=public.class_weight,
+            precision=bits,
+            padded=padded,
+            public_target=public.has_target,
+            backend=self.backend,
+            device=self.device,
+            n_jobs=self.n_jobs,
+        )
+
+    def _padding(
+        self,
+        public: PublicRecords,
+        coordinates: Coordinates,
+        means: np.ndarray | None,
+        generator: np.random.Generator,
+    ) -> GridRows:
+        """Return the rows of the public loss."""
+        if self.public_loss != "impute":
+            scale = self.padding_scale if self.public_loss == "gaussian" else 0.0
+            return drawn_rows(public, coordinates, scale, generator)
+
+        def imputed(index: np.ndarray) -> np.ndarray:
+            drawn = synthetic_rows(public, means, generator, index[:, 0])
+            return drawn / public.row_map.feature_bound
+
+        return GridRows.build(
+            np.arange(len(public.target))[:, None],
+            imputed,
+            bias=coordinates.bias,
+            n_features=public.n_features,
         )
 
 
-def private_bound(public: PublicRecords) -> float:
-    """Return a guess of the norm of the private columns of a row, within [0, 1]."""
-    mean_square = None
-    if public.row_map.span is not None and public.mask.any():
-        n_public = int(public.mask.sum())
-        squares = (float((rows**2).sum()) for rows in public.blocks())
-        mean_square = sum(squares) / (public.n_rows * n_public)
-    return parameters.sums_bound(public.n_private, mean_square)
+def _last_layer(
+    query: MLPQuery, theta: np.ndarray, network: Network, rows: np.ndarray
+) -> tuple[LinearQuery, np.ndarray, Callable[[np.ndarray], Network]]:
+    """Return a loop over the last layer, on the activations of the frozen others.
+
+    They are scaled by one number, from synthetic rows, to norms of about 1.
+    """
+    hidden = network.hidden(rows)
+    scale = math.sqrt(float(np.einsum("ij,ij->", hidden, hidden)) / len(hidden) + 1)
+    linear = LinearQuery(
+        rows=query.last_inputs(theta, scale),
+        target=query.target,
+        loss=query.loss,
+        n_outputs=query.widths[-1],
+        clip_norm=query.clip_norm,
+        capacity=query.capacity,
+        class_weight=query.class_weight,
+        orthant=True,  # what the sensitivity of the last layer rests on
+        n_jobs=query.n_jobs,
+    )
+
+    def read(last: np.ndarray) -> Network:
+        return Network(
+            [*network.coefs[:-1], last[:, :-1].T / scale],
+            [*network.intercepts[:-1], last[:, -1] / scale],
+        )
+
+    return linear, query.split(theta)[-1] * scale, read

@@ -64,34 +64,9 @@ KINDS = {
 each = pytest.mark.parametrize("more", KINDS.values(), ids=KINDS)
 
 
-@pytest.fixture
-def network_releases(monkeypatch):
-    """Record every release of a fit: its exact sum, its noise, what was asked."""
-    from skfdp.mechanisms import release as desk
-
-    seen, release = [], desk._noisy_sum
-
-    def recorded(query, theta, *, noise_std, unit, batch, **more):
-        exact = query.exact_sum(theta, batch, unit) * unit
-        asked = {"noise_std": noise_std, "unit": unit, "batch": batch, **more}
-        out = release(query, theta, **asked)
-        seen.append(
-            {
-                "query": query,
-                "std": noise_std,
-                "batch": batch,
-                "noise": out - exact,
-            }
-        )
-        return out
-
-    monkeypatch.setattr(desk, "_noisy_sum", recorded)
-    return seen
-
-
 # -- the guarantee --------------------------------------------------------------------
 @each
-def test_the_events_describe_the_releases_that_ran(more, small, network_releases):
+def test_the_events_describe_the_releases_that_ran(more, small, releases):
     model = FeatureDPMLPClassifier(epsilon=2.0, **QUICK | more).fit(*small)
     events = sorted(  # as they run; a report names the loop of a model last
         model.privacy_.events,
@@ -101,9 +76,9 @@ def test_the_events_describe_the_releases_that_ran(more, small, network_releases
         ),
     )
     steps = [(event, std) for event in events for std in event.step_stds]
-    ran = [seen["std"] for seen in network_releases]
+    ran = [seen["std"] for seen in releases]
     np.testing.assert_array_equal(ran, [std for _, std in steps])
-    for (event, _), seen in zip(steps, network_releases, strict=True):
+    for (event, _), seen in zip(steps, releases, strict=True):
         # Centred rows are cut shorter where the mean decides about their signs.
         if seen["query"].clip_norm != event.clip_norm:
             twice = pytest.approx(2 * seen["query"].clip_norm, rel=1e-12)
@@ -111,9 +86,7 @@ def test_the_events_describe_the_releases_that_ran(more, small, network_releases
         assert (seen["batch"] is None) == (event.sampling_rate == 1)
     assert compose(events).epsilon(1e-5) == pytest.approx(model.privacy_.epsilon)
     assert 1.98 < model.privacy_.epsilon <= 2.0
-    noise = np.concatenate(
-        [seen["noise"].ravel() / seen["std"] for seen in network_releases]
-    )
+    noise = np.concatenate([seen["noise"].ravel() / seen["std"] for seen in releases])
     assert abs(np.mean(noise**2) - 1) < 5 * math.sqrt(2 / noise.size)
 
 
@@ -140,7 +113,7 @@ def moved(ours, theirs):
     return math.sqrt(sum(int(entry) ** 2 for entry in (ours - theirs).ravel()))
 
 
-def test_the_last_layer_moves_by_sqrt_two_clip_norms_at_most(small, network_releases):
+def test_the_last_layer_moves_by_sqrt_two_clip_norms_at_most(small, releases):
     """Replace a record's private part: the sums of the loop, in exact grid integers."""
     X, y = small
     FeatureDPMLPClassifier(
@@ -149,7 +122,7 @@ def test_the_last_layer_moves_by_sqrt_two_clip_norms_at_most(small, network_rele
         clip_norm=0.05,
         random_state=0,
     ).fit(X, y)
-    query = network_releases[-1]["query"]
+    query = releases[-1]["query"]
     assert isinstance(query, LinearQuery)
     assert (query.rows.values >= 0).all()
     rng, unit, largest = np.random.default_rng(0), query.unit(1.0), 0.0
@@ -194,13 +167,11 @@ def test_private_values_cannot_reach_what_is_public(small, monkeypatch):
             np.testing.assert_array_equal(seen[k][1], seen[k + 6][1])
 
 
-def test_the_charge_comes_before_the_first_release(
-    small, names, network_releases, monkeypatch
-):
+def test_the_charge_comes_before_the_first_release(small, names, releases, monkeypatch):
     counts, charge = [], PrivacyLedger.charge
 
     def spied(self, events, **kw):
-        counts.append(len(network_releases))
+        counts.append(len(releases))
         return charge(self, events, **kw)
 
     monkeypatch.setattr(PrivacyLedger, "charge", spied)
@@ -210,10 +181,10 @@ def test_the_charge_comes_before_the_first_release(
     model = FeatureDPMLPClassifier(epsilon=2.0, **more)
     assert model.fit(*small).privacy_.epsilon <= 2.0
     assert counts == [0]
-    n_releases = len(network_releases)
+    n_releases = len(releases)
     with pytest.raises(PrivacyBudgetError):
         model.fit(*small)
-    assert len(network_releases) == n_releases
+    assert len(releases) == n_releases
     with pytest.raises(NotFittedError):
         model.predict(small[0])
     with pytest.raises(PrivacyBudgetError):
