@@ -46,11 +46,6 @@ def _compile_signatures(group: str) -> None:
         function.compile(normalize_signature(f"void({', '.join(arguments)})")[0])
 
 
-def _compile_tiles() -> None:
-    """Compile what any number of outputs needs."""
-    short_tiles.links(6)
-
-
 def _compile_leaf(loss: str, target: type) -> None:
     leaf = importlib.import_module(f"skfdp.kernels.losses.{loss}").LOSS.leaf
     leaf_address(place(leaf), np.dtype(target))
@@ -63,36 +58,25 @@ def _compile_loop(target: type) -> None:
     task = Task(0, 0.0, column, empty, np.empty((0, 0)), False)
     links = short_tiles.Links(0, 0, 0, 0)
     clip = Clip(Column(empty, 1, 0), 1.0, 1.0, 1.0)
-    numbers = types.Array(types.int64, 1, "C")
-    shorts = types.Array(types.int16, 2, "C")
-    short_tiles.add_clipped.compile(
-        (
-            shorts,
-            numbers,
-            types.boolean,
-            *2 * (types.int64,),
-            shorts,
-            types.float64,
-            *map(typeof, (task, clip)),
-            types.int64,
-            typeof(links),
-            numbers,
-            types.Array(types.int64, 2, "C"),
-        )
-    )
+    shorts, number = types.Array(types.int16, 2, "C"), types.int64
+    numbers, sums = types.Array(number, 1, "C"), types.Array(number, 2, "C")
+    rows = shorts, numbers, types.boolean, number, number
+    facts = typeof(task), typeof(clip), number, typeof(links)
+    signature = *rows, shorts, types.float64, *facts, numbers, sums
+    short_tiles.add_clipped.compile(signature)
 
 
 #: What compiles each group of kernels, by name.
 GROUPS: dict[str, Callable[[], None]] = {
     **{group: functools.partial(_compile_signatures, group) for group in _SIGNATURES},
-    "tiles": _compile_tiles,
+    "tiles": lambda: short_tiles.links(6),  # what any number of outputs needs
     "loop of classes": functools.partial(_compile_loop, np.int16),
     "loop of values": functools.partial(_compile_loop, np.float64),
     **{
-        loss: functools.partial(_compile_leaf, loss, np.int16)
-        for loss in CLASSIFICATION
+        loss: functools.partial(_compile_leaf, loss, target)
+        for losses, target in ((CLASSIFICATION, np.int16), (REGRESSION, np.float64))
+        for loss in losses
     },
-    **{loss: functools.partial(_compile_leaf, loss, np.float64) for loss in REGRESSION},
 }
 
 

@@ -20,14 +20,9 @@ FILES = tuple(
 )
 
 
-def _fingerprint() -> str:
-    digest = hashlib.blake2b(digest_size=8)
-    for name in FILES:
-        digest.update((_FOLDER / name).read_bytes())
-    return digest.hexdigest()
-
-
-_SOURCES = _fingerprint()
+_SOURCES = hashlib.blake2b(
+    b"".join((_FOLDER / name).read_bytes() for name in FILES), digest_size=8
+).hexdigest()
 
 
 class _Cache(FunctionCache):
@@ -50,11 +45,6 @@ def kernel(**options) -> Callable[[Callable], Callable]:
     folder, a disk that is full), numba would refuse. Here the code is compiled in each
     process and works; `kept` says which of both it is. ``NUMBA_CACHE_DIR`` may name
     another folder.
-
-    Parameters
-    ----------
-    **options
-        Of `numba.njit`.
     """
 
     def compiled(function: Callable) -> Callable:
@@ -106,26 +96,16 @@ FLOATS = types.Array(types.float64, 2, "C")
 
 
 def address(function: Callable, arguments: tuple) -> int:
-    """Return where a kernel's machine code for such arguments is.
-
-    Parameters
-    ----------
-    function : compiled function that returns nothing
-    arguments : tuple of numba types
-    """
+    """Return where the machine code of a kernel that returns nothing is."""
     found = function.get_compile_result(signature(types.void, *arguments))
     return found.library.get_pointer_to_function(found.fndesc.mangled_name)
 
 
 def caller(*alternatives: tuple) -> Callable:
-    """Return ``call(address, given)`` for kernels.
+    """Return ``call(address, given)`` for kernels, given tuples of numba types.
 
     The address must be that of a function of such arguments, of the first alternative
     that numba can convert the given ones to; it refuses to compile if there is none.
-
-    Parameters
-    ----------
-    *alternatives : tuples of numba types
     """
 
     @intrinsic

@@ -142,14 +142,7 @@ def leaf_address(kind: int, target: np.dtype) -> int:
 
 
 class Column(NamedTuple):
-    """One number of each row, which lies by itself or beside the rows; see `entry`.
-
-    Attributes
-    ----------
-    memory : ndarray, flat
-    step, first : int
-        The number of row i is at ``step * i + first``.
-    """
+    """One number of each row, at ``step * row + first`` of a flat memory."""
 
     memory: np.ndarray
     step: int
@@ -185,15 +178,7 @@ class Task(NamedTuple):
 class Clip(NamedTuple):
     """Bounds of a contribution, in the units of residual times row.
 
-    Attributes
-    ----------
-    squared_norms : Column
-        float64.
-    clip_norm : float
-    unit : float
-        Residuals become integer numbers of it.
-    largest : float
-        Where those saturate.
+    Residuals become integer numbers of `unit`, which saturate at `largest`.
     """
 
     squared_norms: Column
@@ -204,7 +189,7 @@ class Clip(NamedTuple):
 
 def weighted_residuals(margins: np.ndarray, rows: np.ndarray, task: Task) -> None:
     """Replace margins by residuals, offset and both kinds of weights being applied."""
-    _weighted(margins, rows, leaf_of(task), task)
+    weigh(margins, rows, leaf_of(task), task)
 
 
 @part
@@ -241,37 +226,17 @@ def weigh(margins, rows, leaf, task):
             for k in range(n_outputs):
                 margins[k, i] *= share
     if task.orthant:
-        _clamp(margins, target)
-
-
-@kernel(error_model="numpy")
-def _weighted(margins, rows, leaf, task):
-    weigh(margins, rows, leaf, task)
+        # In exact arithmetic these are the signs; a rounded softmax may exceed 1.
+        for k in range(n_outputs):
+            toward = k + (n_outputs == 1)
+            for i in range(n_rows):
+                r = margins[k, i]
+                wrong = r > 0.0 if target[i] == toward else r < 0.0
+                margins[k, i] = 0.0 if wrong else r
 
 
 @part
-def _clamp(residuals, target):
-    """Make the residual of the target at most zero, and the others at least zero.
-
-    In exact arithmetic they are; a rounded softmax may exceed 1.
-    """
-    n_outputs = residuals.shape[0]
-    for k in range(n_outputs):
-        toward = k + (n_outputs == 1)
-        for i in range(residuals.shape[1]):
-            r = residuals[k, i]
-            wrong = r > 0.0 if target[i] == toward else r < 0.0
-            residuals[k, i] = 0.0 if wrong else r
-
-
-@kernel(error_model="numpy")
 def clip_residuals(residuals, rows, clip):
-    """Do what `clip_rank_one` does, for others than kernels."""
-    clip_rank_one(residuals, rows, clip)
-
-
-@part
-def clip_rank_one(residuals, rows, clip):
     """Scale each rank-one contribution to the clip norm and quantise, in place.
 
     Record i contributes residuals[:, i] (x) x, where x has the squared norm of row

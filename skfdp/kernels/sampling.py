@@ -106,12 +106,8 @@ def _points(words, scratch):
     is off by less than eleven times 2**-53 of itself.
     """
     n = words.size // 2
-    high, low, sine, spare = (
-        scratch[0, :n],
-        scratch[1, :n],
-        scratch[2, :n],
-        scratch[3, :n],
-    )
+    high, low = scratch[0, :n], scratch[1, :n]
+    sine, spare = scratch[2, :n], scratch[3, :n]
     high_bits, low_bits = high.view(np.uint64), low.view(np.uint64)
     for i in range(n):
         first, second = words[2 * i], words[2 * i + 1]

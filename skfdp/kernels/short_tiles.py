@@ -28,7 +28,7 @@ from skfdp.kernels.compiling import (
     kernel,
     part,
 )
-from skfdp.kernels.contributions import clip_rank_one, weigh
+from skfdp.kernels.contributions import clip_residuals, weigh
 from skfdp.kernels.vectors import (
     PAIR_ORDER,
     WIDTH,
@@ -123,38 +123,33 @@ def _margins_by_five(x, rows, w, factor, early, out):
 @kernel()
 def _margins_by_one(x, rows, w, factor, early, out):
     """Write the last K % 5 outputs of `margins`, four rows a tile."""
-    rest = np.empty(4)
-    for k in range(out.shape[0] // 5 * 5, out.shape[0]):
-        _margins_of_output(x, rows, w[k], factor, early, rest, out[k])
-
-
-@part
-def _margins_of_output(x, rows, w, factor, early, rest, out):
-    """out[i] = factor * (X[rows[i]] . w), four rows at a time."""
-    n_rows, n_columns = len(out), x.shape[1]
-    last = n_columns - WIDTH
-    for i in range(0, n_rows, 4):
-        p0, p1 = rows[i] * n_columns, rows[min(i + 1, n_rows - 1)] * n_columns
-        p2 = rows[min(i + 2, n_rows - 1)] * n_columns
-        p3 = rows[min(i + 3, n_rows - 1)] * n_columns
-        for soon in range(i + _AHEAD, i + _AHEAD + 4):
-            place = rows[min(soon, len(rows) - 1)] * n_columns
-            prefetch(x, place), prefetch(x, place + last)
-            if early:
-                prefetch_early(x, rows[min(soon + _EARLY, len(rows) - 1)] * n_columns)
-        a0, a1, a2, a3 = zeros(), zeros(), zeros(), zeros()
-        for t in range(0, len(w), WIDTH):
-            v, shift = load(w, t), min(t, last)
-            a0 = multiply_add(a0, load(x, p0 + shift), v)
-            a1 = multiply_add(a1, load(x, p1 + shift), v)
-            a2 = multiply_add(a2, load(x, p2 + shift), v)
-            a3 = multiply_add(a3, load(x, p3 + shift), v)
-        if i + 4 <= n_rows:
-            store_sums(out, i, factor, a0, a1, a2, a3)
-        else:
-            store_sums(rest, 0, factor, a0, a1, a2, a3)
-            for j in range(i, n_rows):
-                out[j] = rest[j - i]
+    n_outputs, n_rows = out.shape
+    n_columns, width = x.shape[1], w.shape[1]
+    last, rest = n_columns - WIDTH, np.empty(4)
+    for k in range(n_outputs // 5 * 5, n_outputs):
+        for i in range(0, n_rows, 4):
+            p0, p1 = rows[i] * n_columns, rows[min(i + 1, n_rows - 1)] * n_columns
+            p2 = rows[min(i + 2, n_rows - 1)] * n_columns
+            p3 = rows[min(i + 3, n_rows - 1)] * n_columns
+            for soon in range(i + _AHEAD, i + _AHEAD + 4):
+                place = rows[min(soon, len(rows) - 1)] * n_columns
+                prefetch(x, place), prefetch(x, place + last)
+                if early:
+                    far = rows[min(soon + _EARLY, len(rows) - 1)]
+                    prefetch_early(x, far * n_columns)
+            a0, a1, a2, a3 = zeros(), zeros(), zeros(), zeros()
+            for t in range(0, width, WIDTH):
+                v, shift = load(w, k * width + t), min(t, last)
+                a0 = multiply_add(a0, load(x, p0 + shift), v)
+                a1 = multiply_add(a1, load(x, p1 + shift), v)
+                a2 = multiply_add(a2, load(x, p2 + shift), v)
+                a3 = multiply_add(a3, load(x, p3 + shift), v)
+            if i + 4 <= n_rows:
+                store_sums(out, k * n_rows + i, factor, a0, a1, a2, a3)
+            else:
+                store_sums(rest, 0, factor, a0, a1, a2, a3)
+                for j in range(i, n_rows):
+                    out[k, j] = rest[j - i]
 
 
 @part
@@ -169,7 +164,18 @@ def add_outer_products(X, rows, residuals, links, out):
     n_pairs = (n_rows + 1) // 2
     r = np.empty(2 * n_pairs * n_outputs, np.int16)
     first, second = np.empty(n_pairs, np.int64), np.empty(n_pairs, np.int64)
-    _pair(rows, residuals, X.shape[1], r, first, second)
+    # The residuals of pairs of rows side by side, and where the rows start. An odd last
+    # row is paired with itself, at a residual of 0.
+    for i in range(n_pairs):
+        h = min(2 * i + 1, n_rows - 1)
+        first[i], second[i] = rows[2 * i] * X.shape[1], rows[h] * X.shape[1]
+    for k in range(n_outputs):
+        at = 2 * k
+        for i in range(n_rows // 2):
+            r[at], r[at + 1] = residuals[k, 2 * i], residuals[k, 2 * i + 1]
+            at += 2 * n_outputs
+        if n_rows % 2:
+            r[at], r[at + 1] = residuals[k, n_rows - 1], 0
     if n_outputs >= 5:
         call_add(links.add_by_five, (X, first, second, r, out))
     if n_outputs % 5 > 0:
@@ -218,56 +224,31 @@ def _add_by_five(x, first, second, r, u):
 
 @kernel()
 def _add_by_one(x, first, second, r, u):
-    """Do it for the last K % 5 outputs."""
-    for k in range(u.shape[0] // 5 * 5, u.shape[0]):
-        _add_output(x, first, second, r, k, u)
-
-
-@part
-def _add_output(x, first, second, r, k, u):
-    """Add one output, two tiles at a time."""
+    """Do it for the last K % 5 outputs, two tiles at a time."""
     n_outputs, width = u.shape
-    step, place, last = 2 * n_outputs, k * width, x.shape[1] - WIDTH
-    for start in range(0, len(first), PAIRS):
-        stop = min(start + PAIRS, len(first))
-        for t in range(0, width, 2 * WIDTH):
-            # The second tile is the first once more where there is no second.
-            one, two = min(t, last), min(min(t + WIDTH, width - WIDTH), last)
-            a0, a1, b0, b1 = half(), half(), half(), half()
-            at = start * step + 2 * k
-            for i in range(np.uint64(start), np.uint64(stop)):
-                p, q, v = first[i], second[i], load_pair(r, at)
-                c, d = load(x, p + one), load(x, q + one)
-                a0 = multiply_add(a0, low_pairs(c, d), v)
-                b0 = multiply_add(b0, high_pairs(c, d), v)
-                c, d = load(x, p + two), load(x, q + two)
-                a1 = multiply_add(a1, low_pairs(c, d), v)
-                b1 = multiply_add(b1, high_pairs(c, d), v)
-                at += step
-            here = place + t
-            add_unsigned_to(u, here, a0), add_unsigned_to(u, here + 8, b0)
-            if t + WIDTH < width:
-                here += WIDTH
-                add_unsigned_to(u, here, a1), add_unsigned_to(u, here + 8, b1)
-
-
-@part
-def _pair(rows, residuals, n_columns, r, first, second):
-    """Write the residuals of pairs of rows side by side, and where the rows start.
-
-    An odd last row is paired with itself, at a residual of 0.
-    """
-    n_outputs, n_rows = residuals.shape
-    for i in range(len(first)):
-        h = min(2 * i + 1, n_rows - 1)
-        first[i], second[i] = rows[2 * i] * n_columns, rows[h] * n_columns
-    for k in range(n_outputs):
-        at = 2 * k
-        for i in range(n_rows // 2):
-            r[at], r[at + 1] = residuals[k, 2 * i], residuals[k, 2 * i + 1]
-            at += 2 * n_outputs
-        if n_rows % 2:
-            r[at], r[at + 1] = residuals[k, n_rows - 1], 0
+    step, last = 2 * n_outputs, x.shape[1] - WIDTH
+    for k in range(n_outputs // 5 * 5, n_outputs):
+        for start in range(0, len(first), PAIRS):
+            stop = min(start + PAIRS, len(first))
+            for t in range(0, width, 2 * WIDTH):
+                # The second tile is the first once more where there is no second.
+                one, two = min(t, last), min(min(t + WIDTH, width - WIDTH), last)
+                a0, a1, b0, b1 = half(), half(), half(), half()
+                at = start * step + 2 * k
+                for i in range(np.uint64(start), np.uint64(stop)):
+                    p, q, v = first[i], second[i], load_pair(r, at)
+                    c, d = load(x, p + one), load(x, q + one)
+                    a0 = multiply_add(a0, low_pairs(c, d), v)
+                    b0 = multiply_add(b0, high_pairs(c, d), v)
+                    c, d = load(x, p + two), load(x, q + two)
+                    a1 = multiply_add(a1, low_pairs(c, d), v)
+                    b1 = multiply_add(b1, high_pairs(c, d), v)
+                    at += step
+                here = k * width + t
+                add_unsigned_to(u, here, a0), add_unsigned_to(u, here + 8, b0)
+                if t + WIDTH < width:
+                    here += WIDTH
+                    add_unsigned_to(u, here, a1), add_unsigned_to(u, here + 8, b1)
 
 
 _MARGINS = SHORTS, INTEGERS, SHORTS, types.float64, types.boolean, FLOATS
@@ -298,27 +279,11 @@ def block_size(n_columns: int, n_outputs: int) -> int:
 def add_clipped(
     X, batch, whole, start, stop, theta, factor, task, clip, leaf, links, own, out
 ):
-    """Add the clipped contributions of some rows.
+    """Add the clipped contributions of rows, by blocks that stay in the cache.
 
-    The whole of a step, in blocks of rows that stay in the cache between the two
-    products.
-
-    Parameters
-    ----------
-    X, theta, factor
-        See `margins`.
-    batch : int64 ndarray of shape (n,)
-    whole : bool
-        The rows are those of the numbers start to stop - 1 if it is true, and
-        otherwise batch[start:stop].
-    task, clip, leaf
-        See `contributions.weigh` and `contributions.clip_rank_one`.
-    links : Links
-        Of the number of outputs.
-    own : int64 ndarray of shape (block_size,)
-        Memory for the numbers of a block of rows.
-    out
-        See `add_outer_products`, as for what is returned.
+    The rows are those of the numbers start to stop - 1 if `whole`, and otherwise
+    batch[start:stop]. own, int64 (block_size,), is memory for the numbers of a block.
+    For out and what is returned see `add_outer_products`.
     """
     n_outputs, size, excess = theta.shape[0], len(own), 0
     memory = np.empty(size * n_outputs)
@@ -331,7 +296,7 @@ def add_clipped(
         residuals = memory[: n_outputs * n_rows].reshape((n_outputs, n_rows))
         margins(X, rows, theta, factor, not whole, links, residuals)
         weigh(residuals, rows, leaf, task)
-        clip_rank_one(residuals, rows, clip)
+        clip_residuals(residuals, rows, clip)
         excess += add_outer_products(X, rows, residuals, links, out)
     return excess
 

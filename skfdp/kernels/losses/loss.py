@@ -28,8 +28,8 @@ class Loss:
         ``value(margins, target) -> float64 ndarray of shape (n_rows,)``.
     curvature : float
         Largest second derivative along a unit vector of margins.
-    max_residual : callable
-        ``max_residual(n_classes)``: largest L2 norm of a residual, inf if unbounded.
+    max_residual : callable, default=infinity
+        ``max_residual(n_classes)``: largest L2 norm of a residual.
     sign_fixed : bool, default=False
         Whether the target alone fixes the sign of every entry of the residual, or it
         is zero.
@@ -47,7 +47,7 @@ class Loss:
     leaf: Callable[[np.ndarray, np.ndarray, float], None]
     value: Callable[[np.ndarray, np.ndarray], np.ndarray]
     curvature: float
-    max_residual: Callable[[int], float]
+    max_residual: Callable[[int], float] = lambda n_classes: math.inf
     sign_fixed: bool = False
     label_reach: Callable[[int], float] | None = None
     parameter: float = 0.0
@@ -90,8 +90,3 @@ def narrow(target: np.ndarray) -> np.ndarray:
     One type of each kind, since every other one would be compiled as well.
     """
     return np.array(target, np.float64 if target.dtype.kind == "f" else np.int16)
-
-
-def unbounded(n_classes: int) -> float:
-    """Return the `max_residual` of a loss that grows faster than its margin."""
-    return math.inf

@@ -4,7 +4,7 @@ import numpy as np
 
 from skfdp.kernels.compiling import kernel
 from skfdp.kernels.losses.log_loss import exponentials
-from skfdp.kernels.losses.loss import Loss, unbounded
+from skfdp.kernels.losses.loss import Loss
 
 # The loss goes on as a straight line beyond this margin.
 _LARGEST_LOG_RATE = 30.0
@@ -31,6 +31,5 @@ LOSS = Loss(
     residual,
     _value,
     curvature=1.0,  # the rate, which the loop's unit makes 1 on average
-    max_residual=unbounded,
     parameter=_LARGEST_LOG_RATE,
 )

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from skfdp.kernels.losses.huber import residual
-from skfdp.kernels.losses.loss import Loss, unbounded
+from skfdp.kernels.losses.loss import Loss
 
 
 def _value(margins: np.ndarray, target: np.ndarray) -> np.ndarray:
@@ -17,6 +17,5 @@ LOSS = Loss(
     residual,
     _value,
     curvature=1.0,
-    max_residual=unbounded,
     parameter=math.inf,  # a Huber loss that is never cut
 )

@@ -3,7 +3,7 @@
 import numpy as np
 
 from skfdp.kernels.compiling import kernel
-from skfdp.kernels.losses.loss import Loss, unbounded
+from skfdp.kernels.losses.loss import Loss
 from skfdp.kernels.losses.one_vs_rest import shortfalls, sign
 
 
@@ -25,6 +25,5 @@ LOSS = Loss(
     residual,
     _value,
     curvature=2.0,
-    max_residual=unbounded,
     sign_fixed=True,
 )
