@@ -3,24 +3,18 @@
 import dataclasses
 import importlib.util
 import math
-import pickle
 import subprocess
 import sys
 
 import numpy as np
-import pandas as pd
 import pytest
-from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.neural_network import MLPClassifier
 
-from skfdp import FeatureDPMLPClassifier, PrivacyBudgetError, PrivacyLedger
-from skfdp.data.input_scaler import RowMap
+from skfdp import FeatureDPMLPClassifier, PrivacyLedger
 from skfdp.neural_network import _OF_THE_LOOP
 from skfdp.privacy import compose
 from skfdp.queries.linear import LinearQuery
 from skfdp.queries.network import MLPQuery
-from skfdp.solvers import parameters as defaults
 from skfdp.solvers.descent import Descent
 from skfdp.solvers.network import Network, glorot, shrunk_class_means
 
@@ -167,38 +161,6 @@ def test_private_values_cannot_reach_what_is_public(small, monkeypatch):
             np.testing.assert_array_equal(seen[k][1], seen[k + 6][1])
 
 
-def test_the_charge_comes_before_the_first_release(small, names, releases, monkeypatch):
-    counts, charge = [], PrivacyLedger.charge
-
-    def spied(self, events, **kw):
-        counts.append(len(releases))
-        return charge(self, events, **kw)
-
-    monkeypatch.setattr(PrivacyLedger, "charge", spied)
-    ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
-    more = KINDS["class sums, last layer"]
-    more = {**QUICK, **more, "names": names, "ledger": ledger}
-    model = FeatureDPMLPClassifier(epsilon=2.0, **more)
-    assert model.fit(*small).privacy_.epsilon <= 2.0
-    assert counts == [0]
-    n_releases = len(releases)
-    with pytest.raises(PrivacyBudgetError):
-        model.fit(*small)
-    assert len(releases) == n_releases
-    with pytest.raises(NotFittedError):
-        model.predict(small[0])
-    with pytest.raises(PrivacyBudgetError):
-        clone(model).set_params(epsilon=INFINITE).fit(*small)
-
-
-def test_a_seed_reproduces_and_is_marked(small):
-    fits = [FeatureDPMLPClassifier(random_state=3, **QUICK).fit(*small) for _ in "ab"]
-    np.testing.assert_array_equal(fits[0].coefs_[0], fits[1].coefs_[0])
-    assert fits[0].privacy_.seeded
-    unseeded = [FeatureDPMLPClassifier(**QUICK).fit(*small) for _ in "ab"]
-    assert (unseeded[0].coefs_[0] != unseeded[1].coefs_[0]).all()
-
-
 # -- backends -------------------------------------------------------------------------
 @needs_torch
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -206,14 +168,12 @@ def test_a_seed_reproduces_and_is_marked(small):
     "kind", ["dp-sgd", "gaussian", "impute", "class sums, last layer"]
 )
 def test_backends_give_the_same_network(kind, dtype, small):
-    fits = [
-        FeatureDPMLPClassifier(
-            backend=backend, dtype=dtype, random_state=0, **QUICK | KINDS[kind]
-        )
-        for backend in ("numpy", "torch")
-    ]
-    ours, theirs = (model.fit(*small) for model in fits)
-    for a, b in zip(ours.coefs_, theirs.coefs_, strict=True):
+    given = {"dtype": dtype, "random_state": 0, **QUICK, **KINDS[kind]}
+    ours, theirs = (
+        FeatureDPMLPClassifier(backend=name, **given).fit(*small).coefs_
+        for name in ("numpy", "torch")
+    )
+    for a, b in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-6)
 
 
@@ -327,33 +287,12 @@ def test_the_loop_and_predict_see_one_network(hidden, last):
     np.testing.assert_allclose(seen["first"], margins, atol=3e-3)
 
 
-def test_pickling_cloning_and_dataframes(small, tmp_path):
-    X, y = small
-    frame = pd.DataFrame(X, columns=list("abcd"))
-    model = FeatureDPMLPClassifier(
-        random_state=0, **QUICK | {"public_features": ["a", "b"]}
-    )
-    model.fit(frame, np.where(y == 1, "yes", "no"))
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
-    assert set(model.predict(frame)) <= {"yes", "no"}
-    assert model.privacy_.public_features == ("a", "b")
-    assert not hasattr(clone(model), "coefs_")
-
-
 @pytest.mark.usefixtures("callbacks")
 def test_callbacks_see_released_iterates(small):
     seen = []
 
     class Spy:
-        def setup(self, estimator, context):
-            pass
-
-        def teardown(self, estimator, context):
-            pass
-
-        def on_fit_task_begin(self, estimator, context):
-            pass
+        setup = teardown = on_fit_task_begin = lambda *_, **__: None
 
         def on_fit_task_end(self, estimator, context, **kwargs):
             seen.append(context.task_name)
@@ -407,27 +346,16 @@ def test_a_network_passes_a_linear_model_on(hidden):
     assert (network.hidden(rows)[:, 6:] > 0).any() == (hidden[-1] > 6)
 
 
-@dataclasses.dataclass(frozen=True)
-class LinearModel:
-    """A binary linear model that a network started at."""
-
-    coef: np.ndarray
-    intercept: np.ndarray
-    row_map: RowMap
-
-    def margins(self, X):
-        return (self.row_map(X) @ self.coef.T + self.intercept)[:, 0]
-
-
 @pytest.fixture
 def linear_models(monkeypatch):
-    """The linear models that networks started at."""
+    """The margins of linear models that networks started at, and their row maps."""
     seen, run = [], Descent.run
 
     def spied(self, records, *given):
-        found = run(self, records, *given)
+        found, row_map = run(self, records, *given), records.row_map
         whole = found.whole(records.public.mask)
-        seen.append(LinearModel(whole.coef, whole.intercept, records.row_map))
+        margins = lambda X: (row_map(X) @ whole.coef.T + whole.intercept)[:, 0]  # noqa: E731
+        seen.append((margins, row_map))
         return found
 
     monkeypatch.setattr(Descent, "run", spied)
@@ -445,18 +373,13 @@ def test_a_linear_start_is_the_linear_model(small, linear_models, bounds, hidden
     network = FeatureDPMLPClassifier(
         8.0, hidden_layer_sizes=hidden, bounds=bounds, **PUBLIC
     ).fit(X, y)
-    (linear,) = linear_models
-    np.testing.assert_allclose(
-        network.decision_function(X), linear.margins(X), atol=1e-9
-    )
+    ((margins, _),) = linear_models
+    np.testing.assert_allclose(network.decision_function(X), margins(X), atol=1e-9)
     assert network.n_iter_ == 0
     labels = {event.label for event in network.privacy_.events}
-    assert "linear model: descent" in labels
     assert "descent" not in labels
-    again = pickle.loads(pickle.dumps(network))
-    np.testing.assert_array_equal(again.predict(X), network.predict(X))
-    assert "linear model: temperature" in labels
-    assert "linear model: mean" in labels
+    parts = "mean", "temperature", "descent"
+    assert labels >= {f"linear model: {part}" for part in parts}
 
 
 def test_a_linear_start_without_a_mean_has_public_signs(small):
@@ -482,15 +405,11 @@ def test_a_loop_begins_at_the_linear_model(small, linear_models):
         max_iter=1,
         **PUBLIC,
     ).fit(X, y)
-    (linear,) = linear_models
-    bound = linear.row_map.feature_bound
-    short = np.linalg.norm(X[:, 2:], axis=1) < bound
+    ((margins, row_map),) = linear_models
+    short = np.linalg.norm(X[:, 2:], axis=1) < row_map.feature_bound
     assert 0 < short.sum()
-    np.testing.assert_allclose(
-        network.decision_function(X)[short],
-        linear.margins(X)[short],
-        atol=1e-5,
-    )
+    found = network.decision_function(X)
+    np.testing.assert_allclose(found[short], margins(X)[short], atol=1e-5)
     assert [event.label for event in network.privacy_.events][-1] == "descent"
 
 
@@ -524,15 +443,6 @@ def test_parameters_of_the_loop_are_named_with_their_defaults():
     assert {name: given[name] for name in _OF_THE_LOOP} == _OF_THE_LOOP
 
 
-def test_networks_survive_the_way_to_theta_and_back():
-    network = glorot((4, 3, 2), np.random.default_rng(0))
-    theta = network.to_theta(0.5)
-    matrices = [theta[:15].reshape(3, 5), theta[15:].reshape(2, 4)]
-    again = Network.from_matrices(matrices, 0.5)
-    rows = np.random.default_rng(1).normal(size=(6, 4))
-    np.testing.assert_allclose(again.margins(rows), network.margins(rows))
-
-
 def test_a_network_that_learnt_from_public_columns_is_blind_to_private_ones(small):
     X, y = small
     other = X.copy()
@@ -559,18 +469,9 @@ def test_unseen_classes_are_improbable():
     assert spread[2] - spread[1] == pytest.approx(binary.margins(rows)[0, 0])
 
 
-def test_defaults_are_monotone():
-    steps = [defaults.network_learning_rate(s, 1000, 160, 0.9) for s in (0.1, 3, 30)]
-    assert steps[0] == 1.0 > steps[1] > steps[2]
-    assert defaults.network_batch(100) == 100
-    assert defaults.sums_bound(500, 0.06) == pytest.approx(math.sqrt(45))
-
-
 PARAMETERS = [
-    ({"epsilon": 0}, "epsilon=0 must be a positive number"),
     ({"hidden_layer_sizes": (0,)}, r"hidden_layer_sizes=\(0,\) must be an int or a"),
     ({"hidden_layer_sizes": "big"}, "hidden_layer_sizes='big' must be an int"),
-    ({"feature_bound": 0}, "feature_bound=0 must be a number > 0 or 'auto'"),
     ({"pretraining": "imagenet"}, "pretraining='imagenet' is unknown"),
     ({"pretraining": "class_sums"}, "it needs public_target=True and bounds"),
     ({"pretraining": "public"}, "it needs public_target=True and public_features"),
@@ -604,8 +505,6 @@ PARAMETERS = [
     ({"backend": "jax"}, "backend='jax' is unknown"),
     ({"device": "cuda"}, "device='cuda' is only for backend='torch'"),
     ({"dtype": "float16"}, "dtype='float16' is unknown"),
-    ({"clip_norm": -1}, "clip_norm=-1 must be a number > 0 or 'auto'"),
-    ({"max_iter": 0}, "max_iter=0 must be an int > 0 or 'auto'"),
     ({"public_target": True, "public_features": "all"}, "there is nothing to protect"),
 ]
 

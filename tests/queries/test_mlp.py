@@ -17,15 +17,10 @@ from skfdp.privacy import RELATIONS, Relation
 from skfdp.queries.linear import LOSSES
 from skfdp.queries.network import DTYPES, Layer, MLPQuery, Rows, precision
 
-BACKENDS = [
-    "numpy",
-    pytest.param(
-        "torch",
-        marks=pytest.mark.skipif(
-            importlib.util.find_spec("torch") is None, reason="torch is not installed"
-        ),
-    ),
-]
+needs_torch = pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="torch is not installed"
+)
+BACKENDS = ["numpy", pytest.param("torch", marks=needs_torch)]
 KINDS = ["plain", "padded", "padded, public target", "same rows"]
 HIDDEN = [(), (5,), (6, 4)]
 
@@ -43,15 +38,7 @@ def make_query(
         return Rows.build(grid, 4.0, p.activation)
 
     full = rows()
-    padded = (
-        {"plain": None, "same rows": full}.get(kind)
-        if kind
-        in (
-            "plain",
-            "same rows",
-        )
-        else rows()
-    )
+    padded = rows() if "padded" in kind else {"same rows": full}.get(kind)
     parameters = {
         "rows": full,
         "target": rng.integers(0, n_classes, n),
@@ -388,11 +375,6 @@ def test_wide_layers_fall_back_to_float64():
     assert precision("float32", 4097).dtype == "float64"
 
 
-needs_torch = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="torch is not installed"
-)
-
-
 @needs_torch
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -422,46 +404,6 @@ def test_skipping_zeros_changes_nothing(kind, dtype, monkeypatch):
     assert total.any()
     monkeypatch.setattr("skfdp.kernels.network._SPARSE", -1.0)
     np.testing.assert_array_equal(query.exact_sum(theta, None, unit), total)
-
-
-@needs_torch
-@pytest.mark.parametrize("hidden", HIDDEN)
-def test_closed_form_matches_torch_func_to_ten_digits(hidden):
-    """Norms from activations and errors, against per-example gradients of autograd."""
-    import torch
-
-    query = make_query(hidden, 4, n=40)
-    theta, rng = make_theta(query), np.random.default_rng(0)
-    rows = torch.from_numpy(rng.normal(size=(40, query.widths[0])))
-    target = torch.from_numpy(query.target)
-    matrices = [torch.from_numpy(m.copy()) for m in query.split(theta)]
-
-    def loss(matrices, row, label):
-        for matrix in matrices[:-1]:
-            row = torch.cat([(matrix @ row).clamp(min=0), torch.ones(1).double()])
-        return torch.nn.functional.cross_entropy(matrices[-1] @ row, label)
-
-    each = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))
-    expected = sum(
-        (gradient**2).sum(dim=(1, 2)) for gradient in each(matrices, rows, target)
-    )
-    # the closed form, on plain float64 activations and errors
-    inputs = [rows.numpy()]
-    for matrix in query.split(theta)[:-1]:
-        hidden_rows = np.maximum(inputs[-1] @ matrix.T, 0)
-        inputs.append(np.column_stack([hidden_rows, np.ones(40)]))
-    errors = softmax(inputs[-1] @ query.split(theta)[-1].T, axis=1)
-    errors -= np.eye(4)[query.target]
-    layers = []
-    for number in reversed(range(len(matrices))):
-        a = inputs[number]
-        layers.append(Layer(a, errors, np.ones(40), np.einsum("ij,ij->i", a, a)))
-        if number:
-            matrix = query.split(theta)[number]
-            errors = (errors @ matrix[:, :-1]) * (a[:, :-1] > 0)
-    np.testing.assert_allclose(
-        query._squared_norm(layers), expected.numpy(), rtol=1e-10
-    )
 
 
 @needs_torch
