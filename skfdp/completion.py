@@ -242,6 +242,11 @@ _SIGNED = enforced(assumptions.CLASS_SIGNED)
 _SECOND, _SECOND_SHARE = "second moments", 0.5
 
 
+def _bounded(public: PublicRecords) -> bool:
+    """Return whether every private column has bounds."""
+    return bool(public.bounded[~public.mask].all())
+
+
 class Completed(NamedTuple):
     """A trained classifier, and denoised class means: None without privacy."""
 
@@ -266,7 +271,7 @@ class Completion:
 
     def plan(self, public: PublicRecords, prepared: None, budget: Budget) -> Plan:
         """Calibrate the releases."""
-        bounded = bool(public.bounded[~public.mask].all())
+        bounded = _bounded(public)
         sums = ClassSum.planned(nonnegative=bounded)
         others, covariance = (), self.covariance
         if covariance == "auto":
@@ -292,12 +297,7 @@ class Completion:
         )
 
     def run(
-        self,
-        records: Records,
-        prepared: None,
-        plan: Plan,
-        desk: Desk,
-        on_step: OnStep,
+        self, records: Records, prepared: None, plan: Plan, desk: Desk, on_step: OnStep
     ) -> Completed:
         """Release, denoise, draw, and train."""
         public = records.public
@@ -322,7 +322,7 @@ class Completion:
             second = (second + second.T) * (bound**2 / 2)
             second_std = event.noise_std[0] * bound**2
         sums = ClassSum(
-            rows, public.target, public.n_classes, nonnegative=bool(bounded.all())
+            rows, public.target, public.n_classes, nonnegative=_bounded(public)
         )
         return Released(
             counts=np.bincount(public.target, minlength=public.n_classes),
@@ -515,12 +515,11 @@ class PrivateCompletionClassifier(
         check_size("feature_bound", self.feature_bound, also=("auto",))
         check_choice("covariance", self.covariance, ("auto", True, False))
         check_number("n_draws", self.n_draws, integral=True, also=("auto",))
-        instance = hasattr(self.estimator, "fit") and not isinstance(
-            self.estimator, type
-        )
-        if not instance or not is_classifier(self.estimator):
+        inner = self.estimator
+        instance = hasattr(inner, "fit") and not isinstance(inner, type)
+        if not instance or not is_classifier(inner):
             raise TypeError(
-                f"estimator={shown(self.estimator)} must be a scikit-learn classifier: "
+                f"estimator={shown(inner)} must be a scikit-learn classifier: "
                 "pass an instance, not a class, a name or a regressor."
             )
 
@@ -546,21 +545,14 @@ class PrivateCompletionClassifier(
         warn_of_unscaled(span, mask, names)
         return RowMap(low, span, feature_bound=math.inf)
 
-    def _bound(self, public: PublicRecords) -> float:
-        """Return the L2 bound of the private columns of a row."""
-        if self.feature_bound != "auto":
-            return float(self.feature_bound)
-        bounded = bool(public.bounded[~public.mask].all())
-        return float(parameters.completion_bound(max(1, public.n_private), bounded))
-
     def _method(self, public: PublicRecords) -> Completion:
-        n = public.n_records
-        return Completion(
-            estimator=self.estimator,
-            feature_bound=self._bound(public),
-            covariance=self.covariance,
-            n_draws=parameters.n_draws(n) if self.n_draws == "auto" else self.n_draws,
-        )
+        bound, n_draws = self.feature_bound, self.n_draws
+        if bound == "auto":
+            size, bounded = max(1, public.n_private), _bounded(public)
+            bound = parameters.completion_bound(size, bounded)
+        if n_draws == "auto":
+            n_draws = parameters.n_draws(public.n_records)
+        return Completion(self.estimator, float(bound), self.covariance, n_draws)
 
     def _without_privacy(self, records: Records) -> Completed:
         rows = records.row_map.scale(records.X)
@@ -572,22 +564,23 @@ class PrivateCompletionClassifier(
             attributes["class_means_"] = found.class_means
         return attributes | {"estimator_": found.estimator}
 
-    def _scaled(self, X) -> np.ndarray:
-        X = self._rows_to_predict(X)  # before row_map_, which an unfitted one lacks
-        return self.row_map_.scale(X)
+    def _scaled(self, X) -> tuple[Any, np.ndarray]:
+        """Return the inner estimator, and rows for it."""
+        X = self._rows_to_predict(X)  # an unfitted one lacks what follows
+        return self.estimator_, self.row_map_.scale(X)
 
     @without_traps()
     def predict(self, X):
         """Return the inner estimator's label of each row, private columns included."""
-        rows = self._scaled(X)  # before estimator_, which an unfitted one lacks
-        return self.estimator_.predict(rows)
+        inner, rows = self._scaled(X)
+        return inner.predict(rows)
 
     @available_if(delegates("estimator_", "predict_proba"))
     @without_traps()
     def predict_proba(self, X):
         """Return the inner estimator's probability of each class."""
-        rows = self._scaled(X)
-        return self.estimator_.predict_proba(rows)
+        inner, rows = self._scaled(X)
+        return inner.predict_proba(rows)
 
     @available_if(delegates("estimator_", "predict_proba"))
     @without_traps()
@@ -597,14 +590,14 @@ class PrivateCompletionClassifier(
         Its own `predict_log_proba` if it has one, else the logarithm of its
         `predict_proba`, which is ``-inf`` where that is 0.
         """
-        rows = self._scaled(X)
-        if hasattr(self.estimator_, "predict_log_proba"):
-            return self.estimator_.predict_log_proba(rows)
-        return np.log(self.estimator_.predict_proba(rows))
+        inner, rows = self._scaled(X)
+        if hasattr(inner, "predict_log_proba"):
+            return inner.predict_log_proba(rows)
+        return np.log(inner.predict_proba(rows))
 
     @available_if(delegates("estimator_", "decision_function"))
     @without_traps()
     def decision_function(self, X):
         """Return the inner estimator's decision function."""
-        rows = self._scaled(X)
-        return self.estimator_.decision_function(rows)
+        inner, rows = self._scaled(X)
+        return inner.decision_function(rows)

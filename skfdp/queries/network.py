@@ -13,7 +13,7 @@ import dataclasses
 import functools
 import importlib
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -35,19 +35,11 @@ _LARGEST_WEIGHT = 1e100
 _HEADROOM = 2.0**6
 
 
-@dataclasses.dataclass(frozen=True)
-class Precision:
-    """Numbers of bits of activations, errors and weights.
+class Precision(NamedTuple):
+    """Bits of an activation and of a back-propagated error in a matrix product.
 
-    Attributes
-    ----------
-    dtype : {"float32", "float64"}
-        Of the matrix products.
-    mantissa : int
-        Integers up to ``2**mantissa`` are exact.
-    activation, error : int
-        Bits of an activation and of a back-propagated error in a product; a neuron's
-        integer weights share the rest.
+    Integers up to ``2**mantissa`` are exact in its dtype; a neuron's integer weights
+    share the bits that are left.
     """
 
     dtype: str
@@ -70,13 +62,7 @@ def precision(dtype: str, widest: int) -> Precision:
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """Records as integers, with a factor for each: ``values * scale[:, None]``.
-
-    Attributes
-    ----------
-    values : int16 ndarray of shape (n_rows, n_columns)
-    scale : float64 ndarray of shape (n_rows,)
-    """
+    """Records as int16, with a float64 for each: ``values * scale[:, None]``."""
 
     values: np.ndarray
     scale: np.ndarray
@@ -221,7 +207,7 @@ class MLPQuery(OfGridRows):
         total = np.zeros(self.shape)
         for part in _parts(batch):
             layers = self._public_pass(weights, part)
-            for layer, out in zip(layers, split(total, self.shapes), strict=True):
+            for layer, out in zip(layers, self.split(total), strict=True):
                 errors = self._ops.scaled(layer.errors, layer.scale)
                 out += self._ops.sum_of_products(layer.inputs, errors).T
         return total / len(batch)
@@ -249,7 +235,9 @@ class MLPQuery(OfGridRows):
 
     def split(self, theta: np.ndarray) -> list[np.ndarray]:
         """Return views of theta, one matrix for each layer."""
-        return split(theta, self.shapes)
+        ends = np.cumsum([rows * columns for rows, columns in self.shapes])
+        parts = zip(np.split(theta, ends[:-1]), self.shapes, strict=True)
+        return [part.reshape(shape) for part, shape in parts]
 
     @functools.cached_property
     def _ops(self) -> Any:
@@ -272,14 +260,11 @@ class MLPQuery(OfGridRows):
         for number, matrix in enumerate(self.split(theta)):
             forward, scale = _integers(matrix, p.mantissa - p.activation)
             # The error of the first layer goes nowhere.
-            backward = (matrix[:, :0].T, np.empty(0))
+            backward, scale_back = matrix[:, :0].T, np.empty(0)
             if number:
-                backward = _integers(matrix[:, :-1].T, p.mantissa - p.error)
-            layers.append(
-                Weights(
-                    *map(self._ops.weights, (forward, backward[0])), scale, backward[1]
-                )
-            )
+                backward, scale_back = _integers(matrix[:, :-1].T, p.mantissa - p.error)
+            placed = map(self._ops.weights, (forward, backward))
+            layers.append(Weights(*placed, scale, scale_back))
         return layers
 
     def _partial_sum(self, weights, batch, unit) -> np.ndarray:
@@ -293,13 +278,12 @@ class MLPQuery(OfGridRows):
             return np.concatenate([total.T.ravel() for total in out])
 
     def _add_block(self, weights, part, unit, out) -> None:
-        full = self._private_pass(weights, part)
-        public = None
+        full, public = self._private_pass(weights, part), ()
         if self.padded is not None:
             public = self._public_pass(weights, part)
         factor = self._clip_factor(full, public, unit)
         for sign, layers in ((1, full), (-1, public)):
-            for layer, total in zip(layers or (), out, strict=False):
+            for layer, total in zip(layers, out, strict=False):
                 multiplier = factor * (layer.scale / unit)
                 multiplier[~np.isfinite(multiplier)] = 0.0
                 errors = self._ops.truncated(
@@ -311,7 +295,7 @@ class MLPQuery(OfGridRows):
     def _clip_factor(self, full, public, unit) -> np.ndarray:
         """Return what scales each record's contribution to the clip norm, below 1."""
         square, room = self._squared_norm(full), self.clip_norm * (1 - 1e-9)
-        if public is not None:
+        if public:
             terms = square + self._squared_norm(public)
             cross = sum(
                 self._ops.dots(f.errors, p.errors)
@@ -333,7 +317,7 @@ class MLPQuery(OfGridRows):
         factor[~(norm < np.inf)] = 0.0
         # One factor for both sides: saturating one of them alone could lengthen v.
         limit = 0.999 * unit * 2.0**self.precision.residual
-        for layer in (*full, *(public or ())):
+        for layer in (*full, *public):
             largest = self._ops.largest(layer.errors) * layer.scale * factor
             factor *= np.where(largest > limit, limit / largest, 1.0)
         return factor
@@ -406,8 +390,7 @@ class MLPQuery(OfGridRows):
         return self.loss.target_free_residual(margins)[: len(part)]
 
 
-@dataclasses.dataclass(frozen=True)
-class Weights:
+class Weights(NamedTuple):
     """Integer weights of one layer, for each direction, with the scales of outputs."""
 
     forward: Any
@@ -416,8 +399,7 @@ class Weights:
     backward_scale: np.ndarray
 
 
-@dataclasses.dataclass(frozen=True)
-class Layer:
+class Layer(NamedTuple):
     """Factors of the gradients of one layer: ``scale * errors (x) inputs``.
 
     Attributes
@@ -433,13 +415,6 @@ class Layer:
     errors: Any
     scale: np.ndarray
     squared_inputs: np.ndarray
-
-
-def split(theta: np.ndarray, shapes) -> list[np.ndarray]:
-    """Return views of theta, one matrix for each shape."""
-    ends = np.cumsum([rows * columns for rows, columns in shapes])
-    parts = np.split(theta, ends[:-1])
-    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 def _integers(matrix: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:

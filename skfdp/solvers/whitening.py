@@ -222,12 +222,13 @@ def _principal(
     """Return variances, largest first, and the directions as columns."""
     n_rows, n_features = rows.shape
     n_records, root = float(shares.sum()), np.sqrt(shares)[:, None]
-    if n_features > MOST_DIRECTIONS and n_rows <= min(n_features, MOST_COLUMNS):
-        return _principal_of_few(rows, mean, shares)
-    if n_features > MOST_COLUMNS:
-        centred = np.empty(rows.shape, dtype=np.float32)
+    few = n_features > MOST_DIRECTIONS and n_rows <= min(n_features, MOST_COLUMNS)
+    if few or n_features > MOST_COLUMNS:
+        centred = np.empty(rows.shape, dtype=np.float64 if few else np.float32)
         for block in blocks(*rows.shape):
             centred[block] = (rows[block] - mean) * root[block]
+        if few:
+            return _principal_of_few(centred, n_records)
         rank = min(MOST_DIRECTIONS, n_rows)
         found = randomized_svd(centred, rank, random_state=0)
         scale, directions = (one.astype(np.float64) for one in found[1:])
@@ -243,31 +244,25 @@ def _principal(
 
 
 def _principal_of_few(
-    rows: PublicRows, mean: np.ndarray, shares: np.ndarray
+    centred: np.ndarray, n_records: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return what `_principal` does, of fewer rows than columns.
 
     From the products of the rows with each other: those of the columns, such as one
     for each of thousands of categories, are more.
     """
-    n_rows, n_features = rows.shape
-    centred = np.empty(rows.shape)
-    for block in blocks(*rows.shape):
-        centred[block] = (rows[block] - mean) * np.sqrt(shares[block, None])
+    n_rows, n_features = centred.shape
     first = max(0, n_rows - MOST_DIRECTIONS)
     squares, sides = eigh(centred @ centred.T, subset_by_index=(first, n_rows - 1))
     kept = squares > 1e-10 * squares[-1]
     if not kept.any():  # rows that are all alike
         return np.zeros(1), np.zeros((n_features, 1))
     squares, sides = squares[kept][::-1], sides[:, kept][:, ::-1]
-    return squares / float(shares.sum()), centred.T @ (sides / np.sqrt(squares))
+    return squares / n_records, centred.T @ (sides / np.sqrt(squares))
 
 
 def water_filling(prior: np.ndarray, noise: float, n_records: float) -> np.ndarray:
-    """Share out the squared norm of the rows among the directions.
-
-    See `shares_of_norm`. Directions that are left out have a share of zero.
-    """
+    """Return the shares of the directions in the squared norm; 0: left out."""
     return shares_of_norm(prior, noise, CHANCE / min(n_records, CHANCE_ROWS))
 
 
@@ -322,10 +317,8 @@ def _shares(
 def user_penalty(whitening: Whitening, strength: float, feature_bound: float):
     """Return P of ``strength / 2 |w|**2``, w the weights of the bounded columns."""
     directions = whitening.basis / feature_bound
-    n_columns = directions.shape[1] + (whitening.bias is not None)
-    penalty = np.zeros((n_columns, n_columns))
     size = directions.shape[1]
-    penalty[:size, :size] = strength * directions.T @ directions
     # The noisy statistic may ask for an infinite intercept; this keeps it finite.
-    penalty += 1e-8 * np.eye(n_columns)
+    penalty = 1e-8 * np.eye(len(whitening.prior))
+    penalty[:size, :size] += strength * directions.T @ directions
     return penalty

@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
@@ -93,15 +92,6 @@ def test_the_events_describe_the_releases_that_ran(
     assert ("may be negative" in text) != bounded
 
 
-def test_noise_has_the_level_of_the_event(digits, releases):
-    X, y = digits
-    model = make(DummyClassifier(), public_features=slice(0, 32), bounds=(0, 16))
-    model.set_params(covariance=True).fit(X, y)
-    for seen in releases:
-        ratios = seen["noise"].ravel() / seen["std"]
-        assert abs(np.mean(ratios**2) - 1) < 5 * math.sqrt(2 / ratios.size)
-
-
 def test_the_queries_hold_the_private_columns_within_the_bound(small, releases):
     X, y = small
     make(feature_bound=0.5).fit(3 * X, y)
@@ -143,8 +133,8 @@ def check_private_values_stay_out(small, seen, monkeypatch):
     # nothing is cast from NaN to an integer when the rows go on the grid
     original = PrivateCompletionClassifier._records
 
-    def poisoned(self, X, y, **of_rows):
-        records = original(self, X, y, **of_rows)
+    def poisoned(self, *given, **more):
+        records = original(self, *given, **more)
         poison = records.X.copy()
         poison[:, ~records.public.mask] = np.nan
         public = dataclasses.replace(records.public, _table=poison)
@@ -204,10 +194,8 @@ def test_prediction_reads_the_real_private_columns_scaled(small):
     np.testing.assert_array_equal(model.predict_log_proba(X), logs)
     margins = model.decision_function(X)
     np.testing.assert_array_equal(margins, inner.decision_function(X / 2))
-    far = X.copy()
-    far[:, 3] = 50.0  # clipped to the bound
-    near = X.copy()
-    near[:, 3] = 2.0
+    far, near = X.copy(), X.copy()
+    far[:, 3], near[:, 3] = 50.0, 2.0  # the first is clipped to the bound
     np.testing.assert_array_equal(model.predict_proba(far), model.predict_proba(near))
     assert (model.decision_function(near) != margins).any()
 
@@ -228,17 +216,10 @@ def test_methods_follow_the_estimator(small):
     np.testing.assert_array_equal(sure.predict_log_proba(small[0]), logs)
 
 
-# -- seeds ---------------------------------------------------------------------------
-def test_a_seed_reproduces_and_is_marked(small, seen):
-    X, y = small
-    models = [make(Recorder(), random_state=3).fit(X, y) for _ in "ab"]
-    np.testing.assert_array_equal(seen[0][0], seen[1][0])
-    assert all(model.privacy_.seeded for model in models)
-    unseeded = [make(Recorder()).fit(X, y) for _ in "ab"]
-    assert (seen[2][0][:, 2:] != seen[3][0][:, 2:]).any()
-    assert (unseeded[0].class_means_ != unseeded[1].class_means_).any()
-    assert not unseeded[0].privacy_.seeded
-    # The estimator's own seed is left alone.
+def test_unseeded_draws_differ_and_the_estimator_keeps_its_own_seed(small, seen):
+    models = [make(Recorder()).fit(*small) for _ in "ab"]
+    assert (seen[0][0][:, 2:] != seen[1][0][:, 2:]).any()
+    assert (models[0].class_means_ != models[1].class_means_).any()
     model = make(LogisticRegression(random_state=5), random_state=0).fit(*small)
     assert model.estimator_.random_state == 5
     assert model.estimator.__dict__ == LogisticRegression(random_state=5).__dict__
@@ -302,15 +283,9 @@ def test_auto_comes_from_public_numbers():
             {"neighboring_relation": "add_or_remove_one"},
             "the target is public here: use 'replace_one'",
         ),
-        ({"neighboring_relation": "swap"}, "neighboring_relation='swap' is unknown"),
-        ({"epsilon": 0}, "epsilon=0 must be a positive number"),
-        ({"delta": 1.0}, "delta=1.0 must be a number strictly"),
         ({"feature_bound": 0}, "feature_bound=0 must be a number > 0 or 'auto'"),
         ({"covariance": "yes"}, "covariance='yes'"),
         ({"n_draws": 0}, "n_draws=0 must be an int > 0 or 'auto'"),
-        ({"random_state": np.random.default_rng(0)}, "must be None"),
-        ({"public_features": ["age"]}, "X has no column names"),
-        ({"bounds": (1, 0)}, "must satisfy low < high"),
     ],
 )
 def test_bad_parameters(parameters, message, small):
@@ -332,8 +307,6 @@ def test_bad_estimators_and_data_are_refused_without_a_datum(small):
         make().fit(X, np.zeros(300))
 
 
-def test_missing_bounds_and_a_large_delta_warn(small):
+def test_missing_bounds_warn(small):
     with pytest.warns(UtilityWarning, match="no column bounds are declared"):
         make(bounds=None).fit(*small)
-    with pytest.warns(UserWarning, match="not below 1/n"):
-        make(delta=0.01).fit(*small)

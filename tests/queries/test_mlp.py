@@ -160,10 +160,9 @@ def test_closed_form_norms_match_materialised_ones_to_ten_digits(
     with np.errstate(all="ignore"):
         unit = 1e-30  # no slack for truncation, no saturation
         wide = dataclasses.replace(query, clip_norm=1e-3)
-        wide = dataclasses.replace(
-            wide, precision=dataclasses.replace(query.precision, activation=-900)
-        )
-        factor = wide._clip_factor(sides[0], sides[1] if sides[1:] else None, unit)
+        coarse = query.precision._replace(activation=-900)
+        wide = dataclasses.replace(wide, precision=coarse)
+        factor = wide._clip_factor(*(sides if sides[1:] else (sides[0], ())), unit)
     expected = np.minimum(1, wide.clip_norm / np.maximum(norms, 1e-300))
     if query.padded is None:
         np.testing.assert_allclose(factor, expected, rtol=1e-8)
@@ -298,7 +297,7 @@ def test_a_record_whose_norm_is_no_number_contributes_nothing():
     lost = Layer(inputs, 0 * errors, np.array([np.inf, 1.0]), squares)
     with np.errstate(all="ignore"):
         factor = query._clip_factor(
-            [lost, Layer(inputs, errors, squares, squares)], None, 2.0**-20
+            [lost, Layer(inputs, errors, squares, squares)], (), 2.0**-20
         )
     assert factor[0] == 0
     assert 0 < factor[1] < 0.5
