@@ -15,15 +15,14 @@ from skfdp.data.validation import check_flag, check_number
 from skfdp.privacy.checks import shown
 
 
-def _check_counts(**counts):
+def _generator(return_X_y, random_state, **counts):
+    """Return the generator, or raise ValueError for a parameter out of range."""
+    limits = {"include_low": True, "integral": True}
     for name, value in counts.items():
-        check_number(name, value, low=2, include_low=True, integral=True)
-
-
-def _generator_of(random_state):
+        check_number(name, value, low=2, **limits)
+    check_flag("return_X_y", return_X_y)
     if not isinstance(random_state, np.random.RandomState):
-        limits = {"high": 2**32, "include_low": True, "integral": True}
-        check_number("random_state", random_state, also=(None,), **limits)
+        check_number("random_state", random_state, high=2**32, also=(None,), **limits)
     return check_random_state(random_state)
 
 
@@ -195,13 +194,12 @@ def make_purchase100(
     >>> X.shape, X.dtype, sorted(set(y.tolist()))
     ((500, 50), dtype('uint8'), [0, 1, 2, 3, 4])
     """
-    _check_counts(n_samples=n_samples, n_features=n_features, n_classes=n_classes)
-    check_flag("return_X_y", return_X_y)
+    counts = {"n_samples": n_samples, "n_features": n_features, "n_classes": n_classes}
+    rng = _generator(return_X_y, random_state, **counts)
     if n_classes > n_samples:
         raise ValueError(
             f"n_classes={n_classes!r} must be at most n_samples={n_samples!r}."
         )
-    rng = _generator_of(random_state)
     profiles = _profiles(n_classes, n_features, rng)
     tastes = np.arange(1, n_classes + 1) ** -0.7
     tastes /= tastes.sum()
@@ -231,11 +229,9 @@ def _clusters(X, n_classes, rng):
     seed = rng.randint(2**31 - 1)
     model = KMeans(n_classes, n_init=1, max_iter=15, random_state=seed)
     model.fit(_unit(X[: max(_CLUSTERED, n_classes)]))
-    y = np.empty(len(X), dtype=np.int64)
-    for start in range(0, len(X), _BLOCK):
-        block = slice(start, start + _BLOCK)
-        y[block] = model.predict(_unit(X[block]))
-    return y
+    starts = range(0, len(X), _BLOCK)
+    found = [model.predict(_unit(X[start : start + _BLOCK])) for start in starts]
+    return np.concatenate(found, dtype=np.int64)
 
 
 def _unit(X):
@@ -300,7 +296,6 @@ def make_offset_classes(
     Returns
     -------
     X : ndarray of shape (n_samples, n_features)
-        The rows.
     y : ndarray of shape (n_samples,)
         The classes, 0 (minus) and 1 (plus), in random order.
     dataset : :class:`~sklearn.utils.Bunch`
@@ -309,18 +304,14 @@ def make_offset_classes(
 
     Notes
     -----
-    Rows have to be scaled to norm 1, by which the classes move together to a
-    distance of separation / offset. A gradient points along its row: what it says
-    about the difference of the classes is that small a part of it, whereas the
-    noise is as large as ever. Centring takes the common part away, at the price of
-    one private mean.
-
-    Theorem 3 of [1]_ (no noise, ``separation=2``): for ``n_samples < offset /
-    epsilon``, whatever the clip norm, the batches, the step size and the number of
-    steps, DP-SGD has a large expected loss on these data or on the same data with
-    the classes swapped. Plain descent fails well before that bound: with the
-    defaults here, epsilon 1 and delta 1e-5, it is hardly better than chance, and
-    with private centring it separates the classes almost perfectly.
+    Rows scaled to norm 1 leave the classes separation / offset apart. A gradient points
+    along its row, so that little of it is about their difference, and the noise is as
+    large as ever. Theorem 3 of [1]_ (no noise, ``separation=2``): for ``n_samples <
+    offset / epsilon``, whatever the clip norm, the batches, the step size and the
+    number of steps, DP-SGD has a large expected loss on these data or on the same data
+    with the classes swapped. With the defaults here, epsilon 1 and delta 1e-5, plain
+    descent is hardly better than chance, and with private centring, at the price of one
+    private mean, it separates the classes almost perfectly.
 
     References
     ----------
@@ -335,12 +326,11 @@ def make_offset_classes(
     >>> X[y == 1][0], X[y == 0][0]
     (array([500.,   1.]), array([500.,  -1.]))
     """
-    _check_counts(n_samples=n_samples, n_features=n_features)
+    counts = {"n_samples": n_samples, "n_features": n_features}
+    rng = _generator(return_X_y, random_state, **counts)
     check_number("offset", offset, include_low=True)
     check_number("separation", separation)
     check_number("noise", noise, include_low=True)
-    check_flag("return_X_y", return_X_y)
-    rng = _generator_of(random_state)
     y = rng.permutation(np.arange(n_samples) % 2)
     with np.errstate(all="ignore"):  # of the smallest and the largest numbers
         X = rng.normal(scale=noise, size=(n_samples, n_features))

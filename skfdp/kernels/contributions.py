@@ -115,12 +115,9 @@ def descend_implicitly(theta, velocity, gradient, momentum, rates, curvature):
 # For the same reasons leaves call `exponentials` and not `math.exp`.
 
 
-def _leaf_of(name):
-    return importlib.import_module(f"skfdp.kernels.losses.{name}").LOSS.leaf
-
-
+_FILES = (f"skfdp.kernels.losses.{name}" for name in (*CLASSIFICATION, *REGRESSION))
 #: Others know a residual by the place of its leaf; two losses may share one.
-_LEAVES = tuple(dict.fromkeys(map(_leaf_of, (*CLASSIFICATION, *REGRESSION))))
+_LEAVES = tuple(dict.fromkeys(importlib.import_module(f).LOSS.leaf for f in _FILES))
 _ARGUMENTS = {
     np.dtype(np.int16): (FLOATS, types.Array(types.int16, 1, "C"), types.float64),
     np.dtype(np.float64): (FLOATS, types.Array(types.float64, 1, "C"), types.float64),

@@ -49,15 +49,12 @@ class Operations:
         if not _sparse(a):
             return a @ weights
         out = np.zeros((len(a), weights.shape[1]), dtype=self._dtype)
-        add_combinations(*_compressed(a), weights, out)
+        add_combinations(*compressed(a), weights, out)
         return out
 
-    def activate(self, z, row_scale, column_scale, bias, bits):
-        """Return integers of the ReLU of z with the constant, and their scales."""
-        out = np.empty((len(z), z.shape[1] + 1), dtype=self._dtype)
-        scale = np.empty(len(z))
-        activate(z, row_scale, column_scale, bias, bits, out, scale)
-        return out, scale
+    def activate(self, z, row_scale, column_scale, bits):
+        """Return integers of the ReLU of z with a constant 1, and their scales."""
+        return activated(z, row_scale, column_scale, bits)
 
     def integers(self, errors: np.ndarray, bits: int):
         """Return rows rounded to integers of `bits`, and their scales."""
@@ -68,17 +65,12 @@ class Operations:
 
     def back(self, errors, scale, weights, weight_scale, inputs, bits):
         """Return the errors of the layer below as integers, and their scales."""
-        z = errors @ weights
-        out = np.empty(z.shape, dtype=self._dtype)
-        factor = np.empty(len(z))
-        back(z, weight_scale, inputs, bits, out, factor)
+        out, factor = masked(errors @ weights, weight_scale, inputs, bits)
         return out, scale * factor
 
     def dots(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return the inner product of each pair of rows: exact."""
-        out = np.empty(len(a))
-        dots(a, b, out)
-        return out
+        return dots(a, b)
 
     def largest(self, a: np.ndarray) -> np.ndarray:
         """Return the largest absolute value of each row."""
@@ -86,9 +78,7 @@ class Operations:
 
     def truncated(self, errors, multiplier, largest: float) -> np.ndarray:
         """Return float64 ``trunc(errors * multiplier)``, saturated."""
-        out = np.empty(errors.shape)
-        truncated(errors, multiplier, largest, out)
-        return out
+        return truncated(errors, multiplier, largest)
 
     def scaled(self, errors, multiplier) -> np.ndarray:
         """Return float64 ``errors * multiplier``."""
@@ -98,13 +88,8 @@ class Operations:
         """Return float64 ``inputs.T @ errors``: exact for integers."""
         if not _sparse(inputs):
             return inputs.T.astype(np.float64) @ errors
-        by_row = _compressed(inputs)
-        starts = np.empty(inputs.shape[1] + 1, dtype=np.int64)
-        rows = np.empty(by_row[0][-1], dtype=np.int32)
-        entries = np.empty(len(rows))
-        turn(*by_row, starts, rows, entries)
         out = np.zeros((inputs.shape[1], errors.shape[1]))
-        add_combinations(starts, rows, entries, errors, out)
+        add_combinations(*turned(inputs.shape[1], *compressed(inputs)), errors, out)
         return out
 
     def add(self, block: np.ndarray, sign: int, total: np.ndarray) -> None:
@@ -118,15 +103,6 @@ def _sparse(a: np.ndarray) -> bool:
     return np.count_nonzero(head) < _SPARSE * head.size
 
 
-def _compressed(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return where the rows start, and the columns and entries that are not zero."""
-    starts = np.empty(len(a) + 1, dtype=np.int64)
-    columns = np.empty(a.size + 1, dtype=np.int32)
-    entries = np.empty(a.size + 1, dtype=a.dtype)
-    compress(a, starts, columns, entries)
-    return starts, columns, entries
-
-
 @kernel(error_model="numpy")
 def take(records, part, out):
     """out[i] = records[part[i]]."""
@@ -137,9 +113,13 @@ def take(records, part, out):
 
 
 @kernel()
-def compress(a, starts, columns, entries):
-    """Write the entries of a that are not zero, row by row, without a branch."""
-    place = 0
+def compressed(a):
+    """Return where the rows start, and the columns and entries that are not zero.
+
+    The loop has no branch.
+    """
+    starts, place = np.empty(a.shape[0] + 1, np.int64), 0
+    columns, entries = np.empty(a.size + 1, np.int32), np.empty(a.size + 1, a.dtype)
     for i in range(a.shape[0]):
         starts[i] = place
         row = a[i]
@@ -148,12 +128,14 @@ def compress(a, starts, columns, entries):
             entries[place] = row[j]
             place += row[j] != 0
     starts[a.shape[0]] = place
+    return starts, columns, entries
 
 
 @kernel()
-def turn(starts, columns, entries, column_starts, rows, turned):
-    """Write what `compress` wrote, column by column."""
-    column_starts[:] = 0
+def turned(n_columns, starts, columns, entries):
+    """Return what `compressed` returned, column by column, in float64."""
+    column_starts = np.zeros(n_columns + 1, np.int64)
+    rows, values = np.empty(starts[-1], np.int32), np.empty(starts[-1])
     for t in range(starts[-1]):
         column_starts[columns[t] + 1] += 1
     for j in range(column_starts.shape[0] - 1):
@@ -162,8 +144,9 @@ def turn(starts, columns, entries, column_starts, rows, turned):
     for i in range(starts.shape[0] - 1):
         for t in range(starts[i], starts[i + 1]):
             rows[place[columns[t]]] = i
-            turned[place[columns[t]]] = entries[t]
+            values[place[columns[t]]] = entries[t]
             place[columns[t]] += 1
+    return column_starts, rows, values
 
 
 @kernel(fastmath=_REORDER)
@@ -194,16 +177,18 @@ def add(block, sign, total):
 
 
 @kernel(error_model="numpy")
-def activate(z, row_scale, column_scale, bias, bits, out, scale):
-    """ReLU, the constant, and one power of two for each row."""
+def activated(z, row_scale, column_scale, bits):
+    """Return the ReLU and a constant 1, and one power of two for each row."""
     width = z.shape[1]
+    out, scale = np.empty((z.shape[0], width + 1), z.dtype), np.empty(z.shape[0])
     row = np.empty(width + 2)
     for i in range(z.shape[0]):
         for k in range(width):
             row[k] = z[i, k] * column_scale[k] if z[i, k] > 0 else 0.0
-        row[width] = bias / row_scale[i]
+        row[width] = 1.0 / row_scale[i]
         power = _round_row(row, bits, out[i])
         scale[i] = row_scale[i] / power if power > 0 else 0.0
+    return out, scale
 
 
 @kernel(error_model="numpy")
@@ -218,34 +203,40 @@ def integers(errors, bits, out, scale):
 
 
 @kernel(error_model="numpy")
-def back(z, column_scale, inputs, bits, out, scale):
+def masked(z, column_scale, inputs, bits):
     """Mask by the active neurons, and round as `integers` does."""
+    out, scale = np.empty(z.shape, z.dtype), np.empty(z.shape[0])
     row = np.empty(z.shape[1] + 1)
     for i in range(z.shape[0]):
         for k in range(z.shape[1]):
             row[k] = z[i, k] * column_scale[k] if inputs[i, k] > 0 else 0.0
         power = _round_row(row, bits, out[i])
         scale[i] = 1 / power if power > 0 else 0.0
+    return out, scale
 
 
 @kernel(fastmath=_REORDER)
-def dots(a, b, out):
-    """out[i] = a[i] . b[i], in float64."""
+def dots(a, b):
+    """Return a[i] . b[i] for each i, in float64."""
+    out = np.empty(a.shape[0])
     for i in range(a.shape[0]):
         total = 0.0
         for j in range(a.shape[1]):
             total += np.float64(a[i, j]) * np.float64(b[i, j])
         out[i] = total
+    return out
 
 
 @kernel(error_model="numpy")
-def truncated(errors, multiplier, largest, out):
+def truncated(errors, multiplier, largest):
     """Truncate toward zero and saturate; multiplier 0 is 0."""
+    out = np.empty(errors.shape)
     for i in range(errors.shape[0]):
         for k in range(errors.shape[1]):
             value = errors[i, k] * multiplier[i]
             # Saturate first: a float beyond int64 has no defined truncation.
             out[i, k] = np.trunc(min(max(value, -largest), largest))
+    return out
 
 
 @kernel(error_model="numpy")

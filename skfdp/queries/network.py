@@ -99,8 +99,6 @@ class MLPQuery(OfGridRows):
     widths : tuple of int
         Width of the input (constant column included), of each hidden layer (without),
         and of the output: 1 for two classes.
-    bias : float
-        Value of the constant that each hidden layer passes on.
     clip_norm : float
         L2 bound of a contribution, all layers together.
     capacity : int
@@ -137,7 +135,6 @@ class MLPQuery(OfGridRows):
     target: np.ndarray
     loss: Loss
     widths: tuple[int, ...]
-    bias: float
     clip_norm: float
     capacity: int
     class_weight: np.ndarray
@@ -372,7 +369,6 @@ class MLPQuery(OfGridRows):
                 ops.product(inputs[-1], layer.forward),
                 scale[-1],
                 layer.forward_scale,
-                self.bias,
                 self.precision.activation,
             )
             inputs.append(a)

@@ -73,10 +73,10 @@ class Operations:
         """Return ``a @ weights``: exact."""
         return a @ weights
 
-    def activate(self, z, row_scale, column_scale, bias, bits):
-        """Return integers of the ReLU of z with the constant, and their scales."""
+    def activate(self, z, row_scale, column_scale, bits):
+        """Return integers of the ReLU of z with a constant 1, and their scales."""
         rows = self._tensor(row_scale)
-        constant = (bias / rows)[:, None]
+        constant = (1.0 / rows)[:, None]
         a = torch.hstack(
             [z.double().clamp(min=0) * self._tensor(column_scale), constant]
         )

@@ -751,7 +751,6 @@ class NetworkDescent:
             target=records.target,
             loss=LOSSES["log_loss"],
             widths=(widths[0] + 1, *widths[1:]),
-            bias=1.0,
             clip_norm=clip_norm,
             capacity=public.capacity,
             class_weight=public.class_weight,

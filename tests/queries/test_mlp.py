@@ -44,7 +44,6 @@ def make_query(
         "target": rng.integers(0, n_classes, n),
         "loss": LOSSES["log_loss"],
         "widths": (d + 1, *hidden, 1 if n_classes == 2 else n_classes),
-        "bias": 1.0,
         "clip_norm": 0.5,
         "capacity": n,
         "class_weight": np.linspace(0.5, 2, n_classes),
@@ -78,7 +77,7 @@ def gradients(query, theta, rows, with_target=True):
     matrices, inputs = query.split(theta), [rows.values * rows.scale[:, None]]
     for matrix in matrices[:-1]:
         hidden = np.maximum(inputs[-1] @ matrix.T, 0)
-        inputs.append(np.column_stack([hidden, np.full(len(hidden), query.bias)]))
+        inputs.append(np.column_stack([hidden, np.ones(len(hidden))]))
     margins = inputs[-1] @ matrices[-1].T
     n_outputs = margins.shape[1]
     chance = expit(margins) if n_outputs == 1 else softmax(margins, axis=1)
@@ -274,7 +273,6 @@ def test_both_sides_of_a_difference_saturate_together():
         target=np.array([1]),
         loss=LOSSES["log_loss"],
         widths=(1, 1),
-        bias=1.0,
         clip_norm=0.5,
         capacity=1,
         class_weight=np.full(2, weight),

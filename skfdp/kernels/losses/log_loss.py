@@ -15,31 +15,19 @@ def residual(margins, target, parameter):
     """Probabilities less the one-hot target, or less their mean over all labels."""
     # One call for both: each copy of a loop takes its time to compile.
     _probabilities(margins)
+    n_outputs, n_rows = margins.shape
     if parameter == _AVERAGED:
-        _less_uniform(margins)
+        centre = 1.0 / max(2, n_outputs)
+        for k in range(n_outputs):
+            for i in range(n_rows):
+                margins[k, i] -= centre
+    elif n_outputs == 1:
+        for i in range(n_rows):
+            margins[0, i] -= target[i]
     else:
-        _less_target(margins, target)
-
-
-@part
-def _less_target(probabilities, target):
-    """Subtract the one-hot target."""
-    if probabilities.shape[0] == 1:
-        for i in range(probabilities.shape[1]):
-            probabilities[0, i] -= target[i]
-        return
-    for i in range(probabilities.shape[1]):
-        # The cast is for regressors, whose targets get no classes.
-        probabilities[np.int64(target[i]), i] -= 1.0
-
-
-@part
-def _less_uniform(probabilities):
-    """Subtract the uniform distribution."""
-    centre = 1.0 / max(2, probabilities.shape[0])
-    for k in range(probabilities.shape[0]):
-        for i in range(probabilities.shape[1]):
-            probabilities[k, i] -= centre
+        for i in range(n_rows):
+            # The cast is for regressors, whose targets get no classes.
+            margins[np.int64(target[i]), i] -= 1.0
 
 
 @part
