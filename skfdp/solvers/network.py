@@ -39,16 +39,10 @@ _ROWS_OF_A_CALL = 4096
 
 
 class Network(NamedTuple):
-    """Weights of a ReLU network in scikit-learn's layout.
+    """Weights of a ReLU network in scikit-learn's layout."""
 
-    Attributes
-    ----------
-    coefs : list of ndarray of shape (inputs, outputs)
-    intercepts : list of ndarray of shape (outputs,)
-    """
-
-    coefs: list
-    intercepts: list
+    coefs: list[np.ndarray]
+    intercepts: list[np.ndarray]
 
     def hidden(self, rows: np.ndarray) -> np.ndarray:
         """Return the activations of the last hidden layer, float64."""
@@ -82,16 +76,8 @@ class Network(NamedTuple):
         """Return a network whose margins are those of a linear model.
 
         Two neurons of each hidden layer carry a margin, its positive and its negative
-        part. The others are drawn, and nothing listens to them yet.
-
-        Parameters
-        ----------
-        coef : ndarray of shape (n_outputs, n_inputs)
-        intercept : ndarray of shape (n_outputs,)
-        hidden : tuple of int
-            Widths of the hidden layers, each at least ``2 * n_outputs``.
-        generator : Generator
-            A public stream.
+        part. The others are drawn from a public stream, and nothing listens to them
+        yet. Hidden layers have a width of at least ``2 * n_outputs``.
         """
         n_outputs, n_inputs = coef.shape
         pair = 2 * n_outputs
@@ -253,16 +239,8 @@ class NetworkFit(NamedTuple):
 class NetworkStart(NamedTuple):
     """The result of preparing a network: the choice, from public facts.
 
-    Attributes
-    ----------
-    pretraining : {"linear", "class_sums", "public"} or None
-    share : float or None
-        Of ``mu**2``, for what is released before the loop; 1: there is no loop.
-    trained_layers : {"all", "last"}
-    linear_public : PublicRecords or None
-        The table as the linear model meets it.
-    linear : DescentStart or None
-        What the linear model prepared.
+    `share` is that of ``mu**2``, for what is released before the loop; 1: there is no
+    loop. `linear_public` is the table as the linear model meets it.
     """
 
     pretraining: str | None
@@ -274,20 +252,11 @@ class NetworkStart(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NetworkPlan(Plan):
-    """The plan of a network.
+    """The plan of a network."""
 
-    Attributes
-    ----------
-    row_map : RowMap
-        Of the rows that the network meets.
-    linear : DescentPlan or None
-        Of the linear model that comes first.
-    learning_rate : float
-        First step size, on the clipped sum over ``q n clip_norm``; 0: no loop.
-    """
-
-    row_map: RowMap
-    linear: DescentPlan | None
+    row_map: RowMap  # of the rows that the network meets
+    linear: DescentPlan | None  # of the linear model that comes first
+    #: First step size, on the clipped sum over ``q n clip_norm``; 0: no loop.
     learning_rate: float
 
 
@@ -461,9 +430,8 @@ class NetworkDescent:
             layers = prepared.trained_layers
             schedule = self._plan_of_loop(public, layers, events, budget)
             rate = self._learning_rate(public, layers, schedule)
-            if prepared.pretraining is None and not public.has_target:
-                self._warn_of_chance(public, schedule, rate)
-            self._warn_of_noise(public, schedule, rate)
+            informed = public.has_target or prepared.pretraining is not None
+            self._warn(public, schedule, rate, informed)
             events = (*events, budget.named(schedule, "descent"))
         return NetworkPlan(
             events=events,
@@ -547,37 +515,28 @@ class NetworkDescent:
             first, schedule.sampling_rate * n, n_steps, momentum
         )
 
-    def _warn_of_noise(
-        self, public: PublicRecords, schedule: PrivacyPlan, rate: float
+    def _warn(
+        self, public: PublicRecords, schedule: PrivacyPlan, rate: float, informed: bool
     ) -> None:
-        """Warn where the schedule leaves little but noise in the weights."""
-        if self.loop.radius is not None:  # a ball bounds what the noise can do
-            return
-        steps = np.arange(schedule.n_steps) / schedule.n_steps
-        expected = schedule.sampling_rate * public.n_records * schedule.clip_norm
-        walk = Walk(
-            rate * (1 - self.learning_rate_decay * steps),
-            self.loop.momentum,
-            self.private_weight * schedule.noise_std / expected,
-        )
-        warn_of_noise_left(walk.outcome()[1])
-
-    def _warn_of_chance(
-        self, public: PublicRecords, schedule: PrivacyPlan, rate: float
-    ) -> None:
-        """Warn where the random start says more than the budget can teach."""
-        pace = (1 - self.learning_rate_decay / 2) / (1 - self.loop.momentum)
-        index = parameters.network_index(rate * schedule.n_steps * pace, self.widths)
-        if index < 2:
+        """Warn where noise, or a random start, says more than the budget can teach."""
+        n, n_steps, momentum = public.n_records, schedule.n_steps, self.loop.momentum
+        pace = (1 - self.learning_rate_decay / 2) / (1 - momentum)
+        index = parameters.network_index(rate * n_steps * pace, self.widths)
+        if not informed and index < 2:
             warn_caller(
                 f"the budget is small for a network of hidden layers {self.hidden} "
-                f"with a private target, {public.n_records} records and "
-                f"{self.widths[0]} features (signal-to-noise index {index:.2g} < 2): "
-                "unless the classes lie far apart, expect little more than chance, "
-                "which its random start decides. FeatureDPLogisticRegression needs far "
-                "less.",
+                f"with a private target, {n} records and {self.widths[0]} features "
+                f"(signal-to-noise index {index:.2g} < 2): unless the classes lie far "
+                "apart, expect little more than chance, which its random start "
+                "decides. FeatureDPLogisticRegression needs far less.",
                 UtilityWarning,
             )
+        if self.loop.radius is not None:  # a ball bounds what the noise can do
+            return
+        decay = self.learning_rate_decay * (np.arange(n_steps) / n_steps)
+        expected = schedule.sampling_rate * n * schedule.clip_norm
+        noise = self.private_weight * schedule.noise_std / expected
+        warn_of_noise_left(Walk(rate * (1 - decay), momentum, noise).outcome()[1])
 
     # -- at the desk -----------------------------------------------------------------
     def run(
@@ -680,23 +639,9 @@ class NetworkDescent:
     ) -> tuple[MLPQuery | LinearQuery, np.ndarray, Callable[[np.ndarray], Network]]:
         """Pretrain on what is public or released, and build the query of the loop.
 
-        Parameters
-        ----------
-        records : Records
-        prepared : NetworkStart
-        means : ndarray of shape (n_classes, n_private) or None
-            Released means of the private columns.
-        linear : (coef, intercept) or None
-            A released linear model on bounded columns.
-        clip_norm : float
-        desk : Desk
-
-        Returns
-        -------
-        query : MLPQuery or LinearQuery
-        start : ndarray of the query's shape
-        read : callable
-            ``iterate -> Network`` on bounded rows.
+        `means` are released ones of the private columns given the class, `linear` is
+        the coef and intercept of a released model on bounded columns. Returned are the
+        query, the iterate to start at, and what makes a network on bounded rows of one.
         """
         public = records.public
         coins = desk.streams.public("network")
@@ -744,7 +689,11 @@ class NetworkDescent:
         padded = None
         if self.public_loss is not None:
             coins = desk.streams.public("padding")
-            grid = self._padding(public, coordinates, means, coins)
+            if self.public_loss == "impute":
+                grid = _imputed_rows(public, coordinates, means, coins)
+            else:
+                scale = self.padding_scale if self.public_loss == "gaussian" else 0.0
+                grid = drawn_rows(public, coordinates, scale, coins)
             padded = Rows.build(grid, bound, bits.activation)
         return MLPQuery(
             rows=rows,
@@ -762,28 +711,22 @@ class NetworkDescent:
             n_jobs=self.n_jobs,
         )
 
-    def _padding(
-        self,
-        public: PublicRecords,
-        coordinates: Coordinates,
-        means: np.ndarray | None,
-        generator: np.random.Generator,
-    ) -> GridRows:
-        """Return the rows of the public loss."""
-        if self.public_loss != "impute":
-            scale = self.padding_scale if self.public_loss == "gaussian" else 0.0
-            return drawn_rows(public, coordinates, scale, generator)
 
-        def imputed(index: np.ndarray) -> np.ndarray:
-            drawn = synthetic_rows(public, means, generator, index[:, 0])
-            return drawn / public.row_map.feature_bound
+def _imputed_rows(
+    public: PublicRecords,
+    coordinates: Coordinates,
+    means: np.ndarray | None,
+    generator: np.random.Generator,
+) -> GridRows:
+    """Return the rows of the loop whose private columns are drawn given the class."""
 
-        return GridRows.build(
-            np.arange(len(public.target))[:, None],
-            imputed,
-            bias=coordinates.bias,
-            n_features=public.n_features,
-        )
+    def drawn(index: np.ndarray) -> np.ndarray:
+        rows = synthetic_rows(public, means, generator, index[:, 0])
+        return rows / public.row_map.feature_bound
+
+    index = np.arange(len(public.target))[:, None]
+    width = public.n_features
+    return GridRows.build(index, drawn, bias=coordinates.bias, n_features=width)
 
 
 def _last_layer(

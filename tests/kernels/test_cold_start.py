@@ -37,16 +37,30 @@ print(hits, misses)
 """
 
 
-def counts():
+def run_in(folder, script, **changes):
+    """Return the words that a script prints, and its complaints."""
+    environment = os.environ | changes
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True
+        [sys.executable, "-c", script],
+        env={k: v for k, v in environment.items() if v is not None},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    return tuple(map(int, done.stdout.split()))
+    return done.stdout.split(), done.stderr
 
 
-def test_a_second_process_compiles_nothing():
-    counts()
-    hits, misses = counts()
+def copied_to(folder):
+    """Return a copy of the package without what was compiled."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    package = Path(skfdp.__file__).parent
+    return shutil.copytree(package, folder / "skfdp", ignore=ignored)
+
+
+def test_a_second_process_compiles_nothing(tmp_path):
+    run_in(tmp_path, SCRIPT)
+    hits, misses = map(int, run_in(tmp_path, SCRIPT)[0])
     assert misses == 0
     assert hits > 8
 
@@ -66,42 +80,17 @@ print(query.exact_sum(np.full((1, 20), 0.1), None, 2.0**-26).max())
 @pytest.mark.slow
 def test_a_change_of_the_clip_reaches_the_loop_that_was_compiled_before(tmp_path):
     """The loop is in another file, which numba's own cache would find unchanged."""
-    package = tmp_path / "skfdp"
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(Path(skfdp.__file__).parent, package, ignore=ignored)
+    clip = copied_to(tmp_path) / "kernels" / "contributions.py"
 
     def run():
-        done = subprocess.run(
-            [sys.executable, "-c", SUM],
-            env=os.environ | {"PYTHONPATH": str(tmp_path)},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return int(done.stdout)
+        return int(run_in(tmp_path, SUM, PYTHONPATH=str(tmp_path))[0][0])
 
     before = run()
-    clip = package / "kernels" / "contributions.py"
     text = clip.read_text(encoding="utf-8")
     assert text.count("room = clip.clip_norm - half * size") == 1
     doubled = text.replace("clip.clip_norm - half", "2.0 * clip.clip_norm - half")
     clip.write_text(doubled, encoding="utf-8")
     np.testing.assert_allclose(run(), 2 * before, rtol=1e-2)
-
-
-def run_in(folder, script, **changes):
-    environment = os.environ | {"PYTHONPATH": str(folder)} | changes
-    environment = {k: v for k, v in environment.items() if v is not None}
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env=environment,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.split(), done.stderr
 
 
 KEPT = """
@@ -113,15 +102,13 @@ print(ahead.can_be_kept(), ahead.cold())
 @pytest.mark.slow
 def test_fits_work_where_no_cache_can_be_written(tmp_path):
     """A package that is read-only, and a user without a home folder."""
-    package = tmp_path / "skfdp"
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(Path(skfdp.__file__).parent, package, ignore=ignored)
+    package, own = copied_to(tmp_path), {"PYTHONPATH": str(tmp_path)}
     for folder in ("kernels", "kernels/losses"):
         (package / folder / "__pycache__").touch()  # a file: not even root can use it
     nowhere = {"NUMBA_CACHE_DIR": None, "XDG_CACHE_HOME": "/dev/null/cache"}
-    found, complaints = run_in(tmp_path, SUM + KEPT, **nowhere)
+    found, complaints = run_in(tmp_path, SUM + KEPT, **nowhere, **own)
     assert found[1:] == ["False", "False"]
-    assert found[0] == run_in(tmp_path, SUM)[0][0]
+    assert found[0] == run_in(tmp_path, SUM, **own)[0][0]
     assert complaints == ""
 
 
@@ -157,7 +144,7 @@ print(*leaves, *(len(tile.overloads) for tile in tiles))
 
 
 def test_a_fit_compiles_its_loss_and_its_tiles_alone(tmp_path):
-    found, _ = run_in(tmp_path, NEEDED, PYTHONPATH=os.environ.get("PYTHONPATH"))
+    found, _ = run_in(tmp_path, NEEDED)
     assert found == ["skfdp.kernels.losses.log_loss", "1", "0"]
 
 
@@ -189,9 +176,8 @@ print("end")
 
 @pytest.mark.slow
 def test_what_is_compiled_ahead_is_what_fits_need(tmp_path):
-    path = os.environ.get("PYTHONPATH")
-    caches = {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": path}
-    assert run_in(tmp_path, AHEAD, **caches)[0] == ["True", "False", "end"]
+    found, _ = run_in(tmp_path, AHEAD, NUMBA_CACHE_DIR=str(tmp_path))
+    assert found == ["True", "False", "end"]
 
 
 def test_every_loss_is_compiled_ahead():
