@@ -147,29 +147,15 @@ class Column(NamedTuple):
 
 
 class Task(NamedTuple):
-    """The loss and the facts by which margins of records become residuals.
+    """The loss and the facts by which margins of records become residuals."""
 
-    Attributes
-    ----------
-    kind, parameter : int, float
-        The place of the leaf, see `residuals.place`.
-    target : Column
-        int16 or float64; empty memory where the residual needs none.
-    class_weight : float64 ndarray of shape (n_classes,), or (0,) for none
-    offset : float64 ndarray of shape (n, K), or (0, 0) for none
-    orthant : bool
-        Clamp the residuals to the signs that the target fixes.
-    share : float64 ndarray of shape (n,), or (0,) for none
-        Public weights of the rows.
-    """
-
-    kind: int
+    kind: int  # the `place` of the leaf
     parameter: float
-    target: Column
-    class_weight: np.ndarray
-    offset: np.ndarray
-    orthant: bool
-    share: np.ndarray = np.empty(0)
+    target: Column  # int16 or float64; empty memory where the residual needs none
+    class_weight: np.ndarray  # float64 (n_classes,), or (0,) for none
+    offset: np.ndarray  # float64 (n, K), or (0, 0) for none
+    orthant: bool  # clamp the residuals to the signs that the target fixes
+    share: np.ndarray = np.empty(0)  # public weights of the rows (n,), or (0,)
 
 
 class Clip(NamedTuple):

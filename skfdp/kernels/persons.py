@@ -37,17 +37,9 @@ _EXACT = {"reassoc", "contract", "nsz"}
 def add_dense(X, rows, ends, residuals, clip, memory, out):
     """Add the clipped contribution of each person.
 
-    Parameters
-    ----------
-    X : int16 ndarray of shape (n, W)
-        The rows in the first D of W columns.
-    rows, ends, residuals
-        See above; residuals may be NaN or infinite.
-    clip : contributions.Clip
-    memory : float64 ndarray of shape (K, D)
-        For the sum of one person.
-    out : float64 ndarray of shape (K, D)
-        Integers that stay below 2**53.
+    X int16 (n, W), the rows in the first D of W columns; residuals may be NaN or
+    infinite. memory float64 (K, D), for the sum of one person; out float64 (K, D),
+    integers that stay below 2**53.
 
     Notes
     -----
@@ -72,18 +64,10 @@ def add_dense(X, rows, ends, residuals, clip, memory, out):
 def add_sparse(csr, shift, rows, ends, residuals, clip, memory, out):
     """Add what `add_dense` adds, for rows that are CSR rows minus a shift.
 
-    Parameters
-    ----------
-    csr : tuple
-        data int16, indices int32, indptr int64.
-    shift : int64 ndarray of shape (D,)
-    rows, ends, residuals, clip
-        As for `add_dense`.
-    memory : tuple
-        Zeros int64 (D, K), for sums, which are zero again at the end; the columns of a
-        person's sum, int64 (D,), those with a shift first; whether each column is
-        among them, bool (D,); and how many have a shift.
-    out : int64 ndarray of shape (D, K)
+    csr is data int16, indices int32 and indptr int64; shift int64 (D,); out int64
+    (D, K). memory has zeros int64 (D, K), for sums, which are zero again at the end;
+    the columns of a person's sum, int64 (D,), those with a shift first; whether each
+    column is among them, bool (D,); and how many have a shift.
     """
     sums, columns, known, n_shifted = memory
     n_outputs = out.shape[1]

@@ -46,23 +46,16 @@ _GAP_ERROR, _FAR_GAP = 2.0**-35, 20.0
 def add_rounded_normals(total, std, words, unsure):
     """Add ``floor(std * x + 1/2)`` to each entry of `total`, x standard normal.
 
-    Parameters
-    ----------
-    total : int64 (n,)
-        Changed in place; sums are modulo 2**64.
-    std : float
-        At most 2**40: ``abs(x) < 10.3``, so that the noise is below the 2**52 up to
-        which adding 2**52 rounds to integers.
-    words : uint64 (n,), or (n + 1,) for odd n
-        Words 2i and 2i + 1 make the normals of entries 2i and 2i + 1, wherever a call
-        begins. The second normal of the last pair is not used if n is odd.
-    unsure : int64, half as many as words
-        Its beginning is overwritten by the pairs i to which nothing was added.
+    total int64 (n,), sums modulo 2**64. std is at most 2**40: ``abs(x) < 10.3``, so
+    that the noise is below the 2**52 up to which adding 2**52 rounds to integers.
 
-    Returns
-    -------
-    n_unsure : int
-        Of how many pairs the words and float64 do not decide the integers.
+    words uint64 (n,), or (n + 1,) for odd n: words 2i and 2i + 1 make the normals of
+    entries 2i and 2i + 1, wherever a call begins. The second normal of the last pair is
+    not used if n is odd.
+
+    Returned is of how many pairs the words and float64 do not decide the integers; the
+    beginning of unsure, int64, half as many as words, is overwritten by these pairs i,
+    to which nothing was added.
     """
     n_pairs = words.size // 2
     if 2 * n_pairs < total.size:
@@ -210,27 +203,14 @@ def poisson_members(words, pace, last, n_rows, members):
     """Write the members of a Poisson batch that follow row `last`, as far as is sure.
 
     The next member is ``1 + floor(-log(u) / pace)`` further on, where the first 64 bits
-    of u are a word.
+    of u are a word. pace is ``-log(1 - rate)``; 0 and infinity give no further member
+    and all rows. last is the row of the member before, -1 for the first. Gaps are cut
+    at n_rows, at most 2**53, so that nothing overflows.
 
-    Parameters
-    ----------
-    words : uint64 (n,)
-    pace : float
-        ``-log(1 - rate)``; 0 and infinity give no further member and all rows.
-    last : int
-        Row of the member before, -1 for the first.
-    n_rows : int
-        At most 2**53. Gaps are cut there, so that nothing overflows.
-    members : int64, n or more
-        What is beyond the returned count is scratch.
-
-    Returns
-    -------
-    count : int
-        Members written; as many words were used.
-    unsure : bool
-        Whether the next word and float64 do not decide its gap. If they do, fewer
-        members than words mean that the end of the rows was reached.
+    Returned are the count of members, as many as words were used, beyond which members,
+    int64, n or more, are scratch; and whether the next word and float64 do not decide
+    its gap. If they do, fewer members than words mean that the end of the rows was
+    reached.
     """
     size = min(words.size, _CHUNK)
     scratch = np.empty((3, size))

@@ -177,13 +177,9 @@ class Whitening:
         """Whether each column of phi is one of the basis, not the constant one."""
         return np.arange(len(self.prior)) < self.basis.shape[1]
 
-    def weights(self, theta: np.ndarray) -> np.ndarray:
-        """Return the weights on mapped rows."""
-        return theta[:, : self.basis.shape[1]] @ self.basis.T
-
     def fold(self, theta: np.ndarray, row_map: RowMap) -> tuple[np.ndarray, np.ndarray]:
         """Return (coef, intercept) on ``row_map(X)``."""
-        weights = self.weights(theta)
+        weights = theta[:, : self.basis.shape[1]] @ self.basis.T
         coef, offset = row_map.coefficients(weights)
         intercept = offset - weights @ self.mean
         if self.bias is not None:
