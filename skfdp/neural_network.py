@@ -25,7 +25,13 @@ from skfdp.solvers.network import (
     NetworkFit,
     hidden_layers,
 )
-from skfdp.solvers.parameters import ASSUMPTIONS, Loop, resolve_row_map, store
+from skfdp.solvers.parameters import (
+    ASSUMPTIONS,
+    Loop,
+    parameters_of,
+    resolve_row_map,
+    store,
+)
 
 _STARTS = ("auto", None, "public", "class_sums", "linear")
 _PUBLIC_LOSSES = ("auto", None, "zero", "gaussian", "impute")
@@ -34,23 +40,12 @@ _EXACT_PRODUCTS = Assumption(
     "reduced precision.",
     enforced=False,
 )
-#: Parameters that do nothing without a loop, and their defaults: setting one of them
-#: asks for a loop.
-_OF_THE_LOOP = {
-    "trained_layers": "auto",
-    "public_loss": "auto",
-    "public_batch_size": None,
-    "private_weight": 1.0,
-    "clip_norm": "auto",
-    "max_iter": "auto",
-    "batch_size": "auto",
-    "learning_rate": "auto",
-    "learning_rate_decay": 1.0,
-    "momentum": 0.9,
-    "average": "last",
-    "noise_decay": 0.75,
-    "radius": None,
-}
+#: Parameters that do nothing without a loop: setting one of them asks for a loop.
+_OF_THE_LOOP = (
+    *("trained_layers", "public_loss", "public_batch_size", "private_weight"),
+    *("clip_norm", "max_iter", "batch_size", "learning_rate", "learning_rate_decay"),
+    *("momentum", "average", "noise_decay", "radius"),
+)
 
 
 @public("skfdp")
@@ -342,14 +337,12 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         )
 
     def _method(self, public: PublicRecords) -> NetworkDescent:
-        given = self._given()
+        given, defaults = self._given(), parameters_of(FeatureDPMLPClassifier)
         hidden = hidden_layers(self.hidden_layer_sizes)
         return NetworkDescent(
             widths=(public.n_features, *hidden, public.n_outputs),
             loop=Loop.of(given),
-            asks_for_loop=any(
-                given[name] != value for name, value in _OF_THE_LOOP.items()
-            ),
+            asks_for_loop=any(given[n] != defaults[n].default for n in _OF_THE_LOOP),
             maps_rows=bool(self.normalize) or self.feature_bound != "auto",
             pretraining=self.pretraining,
             pretraining_share=self.pretraining_share,

@@ -86,58 +86,45 @@ def load_pair(typing, array, place):
     return Shorts(array, types.int64), build
 
 
-def _ask_for(context, builder, signature, arguments, cache):
-    """Ask for an element of an array, into the first cache (3) or the second (2)."""
-    byte = ir.IntType(8).as_pointer()
-    ask = ir.FunctionType(ir.VoidType(), [byte, _INT32, _INT32, _INT32])
-    name = "llvm.prefetch.p0i8"
-    function = builder.module.globals.get(name) or ir.Function(
-        builder.module, ask, name
-    )
-    place = _pointer(context, builder, signature, arguments, ir.IntType(8))
-    flags = [ir.Constant(_INT32, flag) for flag in (0, cache, 1)]  # read, where, data
-    builder.call(function, [place, *flags])
-    return context.get_dummy_value()
+def _asking(cache):
+    """Return an intrinsic that asks for an element; no effect on any number."""
+
+    @intrinsic
+    def ask(typing, array, place):
+        def build(context, builder, signature, arguments):
+            byte, name = ir.IntType(8), "llvm.prefetch.p0i8"
+            kinds = [byte.as_pointer(), _INT32, _INT32, _INT32]
+            function = builder.module.globals.get(name) or ir.Function(
+                builder.module, ir.FunctionType(ir.VoidType(), kinds), name
+            )
+            place = _pointer(context, builder, signature, arguments, byte)
+            # to be read, the cache, data
+            flags = [ir.Constant(_INT32, flag) for flag in (0, cache, 1)]
+            builder.call(function, [place, *flags])
+            return context.get_dummy_value()
+
+        return types.void(array, types.int64), build
+
+    return ask
 
 
-@intrinsic
-def prefetch(typing, array, place):
-    """Ask for an element that is needed soon; no effect on any number."""
-
-    def build(*given):
-        return _ask_for(*given, 3)
-
-    return types.void(array, types.int64), build
+#: Ask for an element that is needed soon, into the first cache; and for one that is
+#: needed later, into the second: more of these may be on their way at once.
+prefetch, prefetch_early = _asking(3), _asking(2)
 
 
-@intrinsic
-def prefetch_early(typing, array, place):
-    """Ask for one that is needed later: more of these may be on their way at once."""
+def _filled(number):
+    """Return an intrinsic that returns a number, 8 times."""
 
-    def build(*given):
-        return _ask_for(*given, 2)
+    @intrinsic
+    def fill(typing):
+        return Ints(), lambda *given: ir.Constant(_INTS, [number] * 8)
 
-    return types.void(array, types.int64), build
-
-
-@intrinsic
-def zeros(typing):
-    """Return 8 zeros."""
-
-    def build(context, builder, signature, arguments):
-        return ir.Constant(_INTS, [0] * 8)
-
-    return Ints(), build
+    return fill
 
 
-@intrinsic
-def half(typing):
-    """Return 2**31, 8 times: where a sum starts that `add_unsigned_to` ends."""
-
-    def build(context, builder, signature, arguments):
-        return ir.Constant(_INTS, [-(2**31)] * 8)
-
-    return Ints(), build
+#: 0, and 2**31, where a sum starts that `add_unsigned_to` ends.
+zeros, half = _filled(0), _filled(-(2**31))
 
 
 @intrinsic
@@ -159,26 +146,21 @@ def multiply_add(typing, total, first, second):
     return Ints(Ints, Shorts, Shorts), build
 
 
-@intrinsic
-def low_pairs(typing, first, second):
-    """Return first[j], second[j] for half of the j, see `PAIR_ORDER`."""
+def _pairing(chosen):
+    """Return an intrinsic that returns first[j], second[j] for the chosen j."""
 
-    def build(context, builder, signature, arguments):
-        order = [x for j in _PAIRS[:8] for x in (j, 16 + j)]
-        return _shuffled(builder, *arguments, order)
+    @intrinsic
+    def pair(typing, first, second):
+        def build(context, builder, signature, arguments):
+            order = [x for j in chosen for x in (j, WIDTH + j)]
+            return _shuffled(builder, *arguments, order)
 
-    return Shorts(Shorts, Shorts), build
+        return Shorts(Shorts, Shorts), build
+
+    return pair
 
 
-@intrinsic
-def high_pairs(typing, first, second):
-    """Return first[j], second[j] for the other half."""
-
-    def build(context, builder, signature, arguments):
-        order = [x for j in _PAIRS[8:] for x in (j, 16 + j)]
-        return _shuffled(builder, *arguments, order)
-
-    return Shorts(Shorts, Shorts), build
+low_pairs, high_pairs = _pairing(_PAIRS[:8]), _pairing(_PAIRS[8:])
 
 
 @intrinsic

@@ -88,40 +88,11 @@ class Rows:
 class MLPQuery(OfGridRows):
     """Per-record contribution ``clip(gradient - public gradient)`` of a network.
 
-    Parameters
-    ----------
-    rows : Rows
-        The records, constant last column included.
-    target : int64 ndarray of shape (n_rows,)
-        Class of each record, 0-based.
-    loss : Loss
-        Gives the errors of the output layer.
-    widths : tuple of int
-        Width of the input (constant column included), of each hidden layer (without),
-        and of the output: 1 for two classes.
-    clip_norm : float
-        L2 bound of a contribution, all layers together.
-    capacity : int
-        Public bound on the number of rows, for the grid.
-    class_weight : float64 ndarray of shape (n_classes,)
-        Public factor of the error, before the clip.
-    precision : Precision
-    padded : Rows, default=None
-        What is public of each record, padded to a full row: the public loss of paper
-        1. None means no public loss.
-    public_target : bool, default=False
-        Whether the public loss may see the target.
-    backend : {"numpy", "torch"}, default="numpy"
-    device : str, default=None
-        Of the torch backend.
-    n_jobs : int, default=1
-        Threads over row blocks; they cannot change the result.
-
-    Notes
-    -----
     theta is one vector: the matrices of the layers, each (outputs, inputs + 1) with
     the weight of the constant last, one after the other.
 
+    Notes
+    -----
     **Guarantees.** Each vector of `exact_sum` depends on its own record and theta
     alone, and has an L2 norm of at most ``clip_norm / unit``, in exact arithmetic: the
     norm is that of the integer factors, widened by 1e-9; the clipped errors are
@@ -131,19 +102,22 @@ class MLPQuery(OfGridRows):
     at most twice that when it is replaced, with either backend.
     """
 
-    rows: Rows
-    target: np.ndarray
+    rows: Rows  # constant last column included
+    target: np.ndarray  # class of each record, int64
     loss: Loss
+    #: Width of the input (constant column included), of each hidden layer (without),
+    #: and of the output: 1 for two classes.
     widths: tuple[int, ...]
-    clip_norm: float
-    capacity: int
-    class_weight: np.ndarray
+    clip_norm: float  # L2 bound of a contribution, all layers together
+    capacity: int  # public bound on the number of rows, for the grid
+    class_weight: np.ndarray  # public factors of the error, before the clip
     precision: Precision
+    #: What is public of each record, padded to a full row: the public loss of paper 1.
     padded: Rows | None = None
-    public_target: bool = False
+    public_target: bool = False  # whether the public loss may see the target
     backend: str = "numpy"
     device: str | None = None
-    n_jobs: int = 1
+    n_jobs: int = 1  # threads over row blocks; they cannot change the result
 
     @property
     def shapes(self) -> tuple[tuple[int, int], ...]:
@@ -174,13 +148,7 @@ class MLPQuery(OfGridRows):
     ) -> np.ndarray:
         """Return the int64 sum of clipped contributions, in `unit`.
 
-        Parameters
-        ----------
-        theta : float64 ndarray of shape (n_parameters,)
-        batch : int64 ndarray or None
-            Row numbers; None means every row.
-        unit : float
-            As `unit` returned it.
+        `batch` are row numbers, int64; None means every row.
         """
         if not (np.abs(theta) < _LARGEST_WEIGHT).all():
             # theta is public. Nothing can be learnt there, and sums would be inexact.
@@ -396,21 +364,12 @@ class Weights(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """Factors of the gradients of one layer: ``scale * errors (x) inputs``.
+    """Factors of the gradients of one layer: ``scale * errors (x) inputs``."""
 
-    Attributes
-    ----------
-    inputs, errors : integer-valued arrays of shape (n_rows, inputs + 1), (…, outputs)
-    scale : float64 ndarray of shape (n_rows,)
-        Powers of two; of the first layer times the public bound of the rows.
-    squared_inputs : float64 ndarray of shape (n_rows,)
-        Exact integers.
-    """
-
-    inputs: Any
-    errors: Any
-    scale: np.ndarray
-    squared_inputs: np.ndarray
+    inputs: Any  # integers (n_rows, inputs + 1)
+    errors: Any  # integers (n_rows, outputs)
+    scale: np.ndarray  # powers of two; of the first layer times the bound of the rows
+    squared_inputs: np.ndarray  # exact integers
 
 
 def _integers(matrix: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:

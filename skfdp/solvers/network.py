@@ -154,21 +154,9 @@ def shrunk_class_means(
 ) -> tuple[np.ndarray, float]:
     """Shrink noisy class sums to means: toward the grand mean, by the known noise.
 
-    Parameters
-    ----------
-    sums : ndarray of shape (n_classes, n_columns)
-        Released sums of columns in [0, 1].
-    counts : ndarray of shape (n_classes,)
-        Public class sizes.
-    noise_std : float
-        Standard deviation of the noise of each sum.
-
-    Returns
-    -------
-    means : ndarray of shape (n_classes, n_columns), in [0, 1]
-    kept : float
-        Share of the classes' differences that the shrinkage left, on average over the
-        records: 0 where the sums are noise.
+    Sums are of columns in [0, 1], counts are public. Returned are the means, and the
+    share of the classes' differences that the shrinkage left, on average over the
+    records: 0 where the sums are noise.
     """
     grand = sums.sum(axis=0) / max(counts.sum(), 1)
     sizes = np.maximum(counts, 1)[:, None]

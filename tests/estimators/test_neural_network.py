@@ -11,7 +11,6 @@ import pytest
 from sklearn.neural_network import MLPClassifier
 
 from skfdp import FeatureDPMLPClassifier, PrivacyLedger
-from skfdp.neural_network import _OF_THE_LOOP
 from skfdp.privacy import compose
 from skfdp.queries.linear import LinearQuery
 from skfdp.queries.network import MLPQuery
@@ -420,11 +419,6 @@ def test_where_networks_start_by_default():
     y = y % 2
     assert labels() == linear
     assert labels(hidden_layer_sizes=(1,)) == ["descent"]
-
-
-def test_parameters_of_the_loop_are_named_with_their_defaults():
-    given = FeatureDPMLPClassifier().get_params()
-    assert {name: given[name] for name in _OF_THE_LOOP} == _OF_THE_LOOP
 
 
 def test_a_network_that_learnt_from_public_columns_is_blind_to_private_ones(small):

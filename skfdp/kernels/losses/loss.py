@@ -16,41 +16,28 @@ class Loss:
 
     A loss maps (target, margins) to values and residuals, the residual being the
     derivative with respect to the margins.
-
-    Attributes
-    ----------
-    name : str
-        What users pass; the name of the file.
-    leaf : compiled function
-        ``leaf(margins, target, parameter)`` replaces margins by residuals, see
-        `kernels.residuals`.
-    value : callable
-        ``value(margins, target) -> float64 ndarray of shape (n_rows,)``.
-    curvature : float
-        Largest second derivative along a unit vector of margins.
-    max_residual : callable, default=infinity
-        ``max_residual(n_classes)``: largest L2 norm of a residual.
-    sign_fixed : bool, default=False
-        Whether the target alone fixes the sign of every entry of the residual, or it
-        is zero.
-    label_reach : callable, default=None
-        ``label_reach(n_classes)``: largest distance between the residuals of two
-        labels at equal margins; None: no bound below twice the largest residual.
-    parameter : float, default=0.0
-        What the residual depends on besides margins and target.
-    averaged : float, default=None
-        The parameter with which the leaf leaves the target out and averages over all
-        labels; None: it cannot.
     """
 
-    name: str
+    name: str  # what users pass; the name of the file
+    #: ``leaf(margins, target, parameter)`` replaces margins by residuals, see
+    #: `kernels.contributions`.
     leaf: Callable[[np.ndarray, np.ndarray, float], None]
+    #: ``value(margins, target)``, float64 of shape (n_rows,).
     value: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    #: Largest second derivative along a unit vector of margins.
     curvature: float
+    #: ``max_residual(n_classes)``, the largest L2 norm of a residual.
     max_residual: Callable[[int], float] = lambda n_classes: math.inf
+    #: Whether the target alone fixes the sign of every entry of the residual, or it is
+    #: zero.
     sign_fixed: bool = False
+    #: ``label_reach(n_classes)``, the largest distance between the residuals of two
+    #: labels at equal margins; None: no bound below twice the largest residual.
     label_reach: Callable[[int], float] | None = None
+    #: What the residual depends on besides margins and target.
     parameter: float = 0.0
+    #: The parameter with which the leaf leaves the target out and averages over all
+    #: labels; None: it cannot.
     averaged: float | None = None
 
     def __reduce__(self):
