@@ -111,29 +111,3 @@ def add_by_columns(data, rows, starts, residuals, out, total):
             value, residual = np.int32(data[place]), residuals[rows[place]]
             for k in range(column.shape[0]):
                 column[k] += np.int64(value) * np.int64(residual[k])
-
-
-@kernel()
-def inner_products(data, indices, indptr, data_2, indices_2, indptr_2, shift, out):
-    """out[i] = (x - shift) . (z - shift) for two CSR matrices; integers below 2**53."""
-    far = 0
-    for j in range(shift.shape[0]):
-        far += shift[j] * shift[j]
-    for i in range(out.shape[0]):
-        total = far
-        place, place_2 = indptr[i], indptr_2[i]
-        end, end_2 = indptr[i + 1], indptr_2[i + 1]
-        for p in range(place, end):
-            total -= np.int64(data[p]) * shift[indices[p]]
-        for p in range(place_2, end_2):
-            total -= np.int64(data_2[p]) * shift[indices_2[p]]
-        while place < end and place_2 < end_2:
-            if indices[place] == indices_2[place_2]:
-                total += np.int64(data[place]) * np.int64(data_2[place_2])
-                place += 1
-                place_2 += 1
-            elif indices[place] < indices_2[place_2]:
-                place += 1
-            else:
-                place_2 += 1
-        out[i] = total

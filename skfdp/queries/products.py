@@ -310,11 +310,14 @@ def inner_products(
     rows: GridRows | SparseGridRows, other: GridRows | SparseGridRows
 ) -> np.ndarray:
     """Return the inner product of each row with that of another matrix, exact."""
-    out = np.empty(rows.n_rows)
     if isinstance(rows, SparseGridRows):
-        first = rows.data, rows.indices, rows.indptr
-        second = other.data, other.indices, other.indptr
-        sparse.inner_products(*first, *second, rows.shift, out)
-    else:
-        tiles.inner_products(rows.table, other.table, rows.n_columns, out)
+        shape, shift = (rows.n_rows, rows.n_columns), rows.shift
+        x, z = (
+            csr_array((one.data.astype(np.int64), one.indices, one.indptr), shape=shape)
+            for one in (rows, other)
+        )
+        stored = np.ravel(x.multiply(z).sum(axis=1)) - x @ shift - z @ shift
+        return (stored + shift @ shift).astype(np.float64)
+    out = np.empty(rows.n_rows)
+    tiles.inner_products(rows.table, other.table, rows.n_columns, out)
     return out
