@@ -70,20 +70,12 @@ def test_nobody_is_added_beyond_the_clip_norm(n_outputs, clip_norm):
     total, alone = np.zeros((n_outputs, 4)), []
     persons.add_dense(X, rows, ends, residuals.copy(), clip, memory, total)
     for start, stop in zip(ends, ends[1:], strict=False):
-        out, own = np.zeros((n_outputs, 4)), rows[start:stop]
-        part = residuals[:, start:stop]
+        own, part = rows[start:stop], residuals[:, start:stop]
         for order in (np.arange(len(own)), np.arange(len(own))[::-1]):
-            out[:] = 0
-            persons.add_dense(
-                X,
-                own[order].copy(),
-                np.array([0, len(own)]),
-                part[:, order].copy(),
-                clip,
-                memory,
-                out,
-            )
-            alone.append(out.copy())
+            out, whole = np.zeros((n_outputs, 4)), np.array([0, len(own)])
+            person = own[order].copy(), whole, part[:, order].copy()
+            persons.add_dense(X, *person, clip, memory, out)
+            alone.append(out)
         np.testing.assert_array_equal(alone[-1], alone[-2])
         assert sum(int(entry) ** 2 for entry in out.ravel()) <= 2**60
     np.testing.assert_array_equal(total, sum(alone[::2]))
