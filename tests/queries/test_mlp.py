@@ -147,8 +147,8 @@ def test_closed_form_norms_match_materialised_ones_to_ten_digits(
     for layers in sides:
         one = []
         for x in layers:
-            factors = (np.asarray(f, float) for f in (x.scale, x.errors, x.inputs))
-            one.append(np.einsum("i,ik,ij->ikj", *factors).reshape(50, -1))
+            parts = (np.asarray(f, float) for f in (x.scale, x.errors, x.inputs))
+            one.append(np.einsum("i,ik,ij->ikj", *parts).reshape(50, -1))
         materialised.append(np.hstack(one))
     norms = np.linalg.norm(materialised[0] - sum(materialised[1:]), axis=1)
     with np.errstate(all="ignore"):
