@@ -20,83 +20,6 @@ _SPARSE = 0.2
 _REORDER = {"reassoc", "contract", "nsz", "arcp"}
 
 
-class Operations:
-    """The operations of the network query on NumPy arrays."""
-
-    def __init__(self, dtype: str, device: str | None = None):
-        self._dtype = np.dtype(dtype)
-
-    def place(self, values: np.ndarray) -> np.ndarray:
-        """Return int16 records where the products will be taken."""
-        return values
-
-    def host(self, a: np.ndarray) -> np.ndarray:
-        """Return a NumPy array."""
-        return a
-
-    def weights(self, integers: np.ndarray) -> np.ndarray:
-        """Return integer weights, transposed, for products."""
-        return np.ascontiguousarray(integers.T, dtype=self._dtype)
-
-    def take(self, records: np.ndarray, part: np.ndarray) -> np.ndarray:
-        """Return some records in the dtype of the products."""
-        out = np.empty((len(part), records.shape[1]), dtype=self._dtype)
-        take(records, part, out)
-        return out
-
-    def product(self, a: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return ``a @ weights``: exact, so that skipping zeros changes nothing."""
-        if not _sparse(a):
-            return a @ weights
-        out = np.zeros((len(a), weights.shape[1]), dtype=self._dtype)
-        add_combinations(*compressed(a), weights, out)
-        return out
-
-    def activate(self, z, row_scale, column_scale, bits):
-        """Return integers of the ReLU of z with a constant 1, and their scales."""
-        return activated(z, row_scale, column_scale, bits)
-
-    def integers(self, errors: np.ndarray, bits: int):
-        """Return rows rounded to integers of `bits`, and their scales."""
-        out = np.empty(errors.shape, dtype=self._dtype)
-        scale = np.empty(len(errors))
-        integers(errors, bits, out, scale)
-        return out, scale
-
-    def back(self, errors, scale, weights, weight_scale, inputs, bits):
-        """Return the errors of the layer below as integers, and their scales."""
-        out, factor = masked(errors @ weights, weight_scale, inputs, bits)
-        return out, scale * factor
-
-    def dots(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return the inner product of each pair of rows: exact."""
-        return dots(a, b)
-
-    def largest(self, a: np.ndarray) -> np.ndarray:
-        """Return the largest absolute value of each row."""
-        return np.abs(a).max(axis=1).astype(np.float64)
-
-    def truncated(self, errors, multiplier, largest: float) -> np.ndarray:
-        """Return float64 ``trunc(errors * multiplier)``, saturated."""
-        return truncated(errors, multiplier, largest)
-
-    def scaled(self, errors, multiplier) -> np.ndarray:
-        """Return float64 ``errors * multiplier``."""
-        return errors * multiplier[:, None]
-
-    def sum_of_products(self, inputs, errors) -> np.ndarray:
-        """Return float64 ``inputs.T @ errors``: exact for integers."""
-        if not _sparse(inputs):
-            return inputs.T.astype(np.float64) @ errors
-        out = np.zeros((inputs.shape[1], errors.shape[1]))
-        add_combinations(*turned(inputs.shape[1], *compressed(inputs)), errors, out)
-        return out
-
-    def add(self, block: np.ndarray, sign: int, total: np.ndarray) -> None:
-        """Add an integer-valued block to int64 sums."""
-        add(block, sign, total)
-
-
 def _sparse(a: np.ndarray) -> bool:
     """Guess from the first rows; products are exact, so only the time depends on it."""
     head = a[:64]
@@ -177,7 +100,7 @@ def add(block, sign, total):
 
 
 @kernel(error_model="numpy")
-def activated(z, row_scale, column_scale, bits):
+def activate(z, row_scale, column_scale, bits):
     """Return the ReLU and a constant 1, and one power of two for each row."""
     width = z.shape[1]
     out, scale = np.empty((z.shape[0], width + 1), z.dtype), np.empty(z.shape[0])
@@ -265,3 +188,67 @@ def _power(largest, bits):
         return 0.0
     power = math.ldexp(1.0, bits - math.frexp(largest)[1])
     return power if power < np.inf else 0.0
+
+
+class Operations:
+    """The operations of the network query on NumPy arrays."""
+
+    activate, dots = staticmethod(activate), staticmethod(dots)
+    truncated, add = staticmethod(truncated), staticmethod(add)
+
+    def __init__(self, dtype: str, device: str | None = None):
+        self._dtype = np.dtype(dtype)
+
+    def place(self, values: np.ndarray) -> np.ndarray:
+        """Return int16 records where the products will be taken."""
+        return values
+
+    def host(self, a: np.ndarray) -> np.ndarray:
+        """Return a NumPy array."""
+        return a
+
+    def weights(self, integers: np.ndarray) -> np.ndarray:
+        """Return integer weights, transposed, for products."""
+        return np.ascontiguousarray(integers.T, dtype=self._dtype)
+
+    def take(self, records: np.ndarray, part: np.ndarray) -> np.ndarray:
+        """Return some records in the dtype of the products."""
+        out = np.empty((len(part), records.shape[1]), dtype=self._dtype)
+        take(records, part, out)
+        return out
+
+    def product(self, a: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return ``a @ weights``: exact, so that skipping zeros changes nothing."""
+        if not _sparse(a):
+            return a @ weights
+        out = np.zeros((len(a), weights.shape[1]), dtype=self._dtype)
+        add_combinations(*compressed(a), weights, out)
+        return out
+
+    def integers(self, errors: np.ndarray, bits: int):
+        """Return rows rounded to integers of `bits`, and their scales."""
+        out = np.empty(errors.shape, dtype=self._dtype)
+        scale = np.empty(len(errors))
+        integers(errors, bits, out, scale)
+        return out, scale
+
+    def back(self, errors, scale, weights, weight_scale, inputs, bits):
+        """Return the errors of the layer below as integers, and their scales."""
+        out, factor = masked(errors @ weights, weight_scale, inputs, bits)
+        return out, scale * factor
+
+    def largest(self, a: np.ndarray) -> np.ndarray:
+        """Return the largest absolute value of each row."""
+        return np.abs(a).max(axis=1).astype(np.float64)
+
+    def scaled(self, errors, multiplier) -> np.ndarray:
+        """Return float64 ``errors * multiplier``."""
+        return errors * multiplier[:, None]
+
+    def sum_of_products(self, inputs, errors) -> np.ndarray:
+        """Return float64 ``inputs.T @ errors``: exact for integers."""
+        if not _sparse(inputs):
+            return inputs.T.astype(np.float64) @ errors
+        out = np.zeros((inputs.shape[1], errors.shape[1]))
+        add_combinations(*turned(inputs.shape[1], *compressed(inputs)), errors, out)
+        return out

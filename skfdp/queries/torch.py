@@ -107,8 +107,7 @@ class Operations:
 
     def truncated(self, errors, multiplier, largest: float) -> torch.Tensor:
         """Return float64 ``trunc(errors * multiplier)``, saturated."""
-        product = errors.double() * self._tensor(multiplier)[:, None]
-        return product.clamp(-largest, largest).trunc()
+        return self.scaled(errors, multiplier).clamp(-largest, largest).trunc()
 
     def scaled(self, errors, multiplier) -> torch.Tensor:
         """Return float64 ``errors * multiplier``."""
