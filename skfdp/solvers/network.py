@@ -119,7 +119,8 @@ def glorot(widths: tuple[int, ...], generator: np.random.Generator) -> Network:
 
 def trained(
     draw: Callable[[], np.ndarray],
-    public: PublicRecords,
+    target: np.ndarray,
+    n_classes: int,
     hidden: tuple[int, ...],
     generator: np.random.Generator,
 ) -> Network:
@@ -127,7 +128,6 @@ def trained(
 
     `draw` returns rows, for each epoch anew, and `generator` is a public stream.
     """
-    target, classes = public.target, np.arange(public.n_classes)
     model = MLPClassifier(
         hidden,
         batch_size=min(_BATCH, len(target)),
@@ -142,7 +142,8 @@ def trained(
         for done in range(0, n_epochs, together):
             count = min(together, n_epochs - done)
             rows = np.vstack([draw() for _ in range(count)]).astype(np.float32)
-            model.partial_fit(rows, np.tile(target, count), classes=classes)
+            labels = np.tile(target, count)
+            model.partial_fit(rows, labels, classes=np.arange(n_classes))
     return Network(
         [coef.astype(np.float64) for coef in model.coefs_],
         [intercept.astype(np.float64) for intercept in model.intercepts_],
@@ -642,7 +643,8 @@ class NetworkDescent:
         elif linear is not None:
             network = Network.passing_on(*linear, self.hidden, coins)
         else:
-            network = trained(draw, public, self.hidden, coins)
+            labels = public.target, public.n_classes
+            network = trained(draw, *labels, self.hidden, coins)
             if means is None:
                 # What they were initialised to would pass private columns on as noise.
                 network.coefs[0][~public.mask] = 0.0
