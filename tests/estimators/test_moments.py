@@ -146,10 +146,7 @@ def test_public_rows_are_bounded_and_their_moments_are_those_of_the_weights():
     assert side.weight.min() < 0.9
     on_u, constant = side.fold(np.arange(5.0))
     np.testing.assert_allclose(u @ on_u + constant, z @ np.arange(5.0))
-
-
-def test_no_public_row_loses_weight_as_the_signal_grows():
-    u = np.random.default_rng(0).standard_t(3, size=(800, 4))
+    # No row loses weight as the signal grows.
     weight = [learn(u, signal).weight.mean() for signal in (1e2, 1e3, 1e6)]
     assert weight[0] < weight[1] < weight[2]
     assert weight[2] > 0.999

@@ -232,17 +232,12 @@ def test_public_columns_of_the_loop_do_not_depend_on_private_values(
 ):
     X, y = small
     X = 3 * X  # longer than the feature bound: a norm would shorten private rows
+    given = {"public_features": [0, 1], "public_target": public_target, "max_iter": 1}
+    # A released length scales every column.
+    given |= {"bounds": False, "centering": None, "feature_bound": 1.0}
     rows = []
     for value in (X, np.c_[X[:, :2], np.flip(X[:, 2:])]):
-        model = feature_dp(
-            public_features=[0, 1],
-            public_target=public_target,
-            bounds=False,
-            max_iter=1,
-            centering=None,
-            feature_bound=1.0,  # a released length scales every column
-        )
-        model.fit(value, y)
+        feature_dp(**given).fit(value, y)
         values = query_of_loop(releases).rows.values
         rows.append(values[:, :2])
         assert (values[:, 2] != 0).any()

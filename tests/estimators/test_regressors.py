@@ -201,35 +201,30 @@ def test_without_intercept(loss, counts):
 
 
 @BOTH
-def test_predictions_are_coef_on_the_row_map_within_the_bounds(estimator, linear):
-    X, _ = linear
-    model = fitted(estimator, linear, target_bounds=(95, 105))
+@pytest.mark.parametrize("loss", ["squared_error", "poisson"])
+def test_predictions_are_coef_on_the_row_map_within_the_bounds(
+    estimator, loss, linear, counts
+):
+    is_linear = loss == "squared_error"
+    X, y = linear if is_linear else counts
+    low, high = (95, 105) if is_linear else (0, 5)
+    model = fitted(estimator, (X, y), loss, epsilon=8.0, target_bounds=(low, high))
     margins = model.row_map_(X) @ model.coef_ + model.intercept_
-    np.testing.assert_allclose(model.predict(X), np.clip(margins, 95, 105))
-    assert model.coef_.shape == (5,)
-    assert np.ndim(model.intercept_) == 0
+    expected = np.clip(margins if is_linear else np.exp(margins), low, high)
+    np.testing.assert_allclose(model.predict(X), expected)
+    assert model.predict(X).mean() == pytest.approx(y.clip(low, high).mean(), rel=0.1)
+    assert (model.coef_.shape, np.ndim(model.intercept_)) == ((X.shape[1],), 0)
     assert not hasattr(model, "decision_function")
-
-
-def test_poisson_predicts_rates_in_the_units_of_the_counts(counts):
-    X, y = counts
-    model = fitted(DPSGDFRegressor, counts, "poisson", epsilon=8.0)
-    margins = model.row_map_(X) @ model.coef_ + model.intercept_
-    np.testing.assert_allclose(model.predict(X), np.clip(np.exp(margins), 0, 40))
-    assert model.predict(X).mean() == pytest.approx(y.mean(), rel=0.1)
 
 
 def test_targets_outside_the_bounds_count_as_the_bounds_silently(linear, recwarn):
     X, y = linear
-    far = np.where(y > 110, 1e9, y)
-    common = {"target_bounds": (80, 110), "random_state": 0}
-    noises = [
-        fitted(FeatureDPRegressor, (X, values), **common)
-        for values in (far, np.minimum(y, 110))
-    ]
     # Equal data would draw equal noise; the digests differ here, so only the size.
-    gap = noises[0].predict(X) - noises[1].predict(X)
-    assert np.abs(gap).max() < 15
+    ours, theirs = (
+        fitted(FeatureDPRegressor, (X, values), target_bounds=(80, 110)).predict(X)
+        for values in (np.where(y > 110, 1e9, y), np.minimum(y, 110))
+    )
+    assert np.abs(ours - theirs).max() < 15
     # Seeds warn, whatever the targets are.
     assert not [w for w in recwarn if w.category is not skfdp.PrivacyWarning]
 
