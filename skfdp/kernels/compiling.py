@@ -43,7 +43,7 @@ def kernel(**options) -> Callable[[Callable], Callable]:
 
     Where no cache can be written (a package that is read-only and a user without a home
     folder, a disk that is full), numba would refuse. Here the code is compiled in each
-    process and works; `kept` says which of both it is. ``NUMBA_CACHE_DIR`` may name
+    process and works. ``NUMBA_CACHE_DIR`` may name
     another folder.
     """
 
@@ -55,17 +55,6 @@ def kernel(**options) -> Callable[[Callable], Callable]:
         return found
 
     return compiled
-
-
-def kept(function: Callable) -> bool:
-    """Return whether there is a folder in which a kernel is kept once compiled."""
-    return function.stats.cache_path is not None
-
-
-def known(function: Callable) -> bool:
-    """Return whether a kernel of this version was compiled before, for any types."""
-    names = f"*.{function.__qualname__}-*.nbi"
-    return kept(function) and any(Path(function.stats.cache_path).glob(names))
 
 
 def part(function: Callable) -> Callable:

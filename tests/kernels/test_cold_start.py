@@ -93,12 +93,6 @@ def test_a_change_of_the_clip_reaches_the_loop_that_was_compiled_before(tmp_path
     np.testing.assert_allclose(run(), 2 * before, rtol=1e-2)
 
 
-KEPT = """
-from skfdp.kernels import ahead
-print(ahead.can_be_kept(), ahead.cold())
-"""
-
-
 @pytest.mark.slow
 def test_fits_work_where_no_cache_can_be_written(tmp_path):
     """A package that is read-only, and a user without a home folder."""
@@ -106,8 +100,7 @@ def test_fits_work_where_no_cache_can_be_written(tmp_path):
     for folder in ("kernels", "kernels/losses"):
         (package / folder / "__pycache__").touch()  # a file: not even root can use it
     nowhere = {"NUMBA_CACHE_DIR": None, "XDG_CACHE_HOME": "/dev/null/cache"}
-    found, complaints = run_in(tmp_path, SUM + KEPT, **nowhere, **own)
-    assert found[1:] == ["False", "False"]
+    found, complaints = run_in(tmp_path, SUM, **nowhere, **own)
     assert found[0] == run_in(tmp_path, SUM, **own)[0][0]
     assert complaints == ""
 
@@ -115,7 +108,7 @@ def test_fits_work_where_no_cache_can_be_written(tmp_path):
 def test_a_disk_that_is_full_does_not_end_a_fit(monkeypatch, tmp_path):
     from numba.core import caching
 
-    from skfdp.kernels.compiling import kernel, known
+    from skfdp.kernels.compiling import kernel
 
     def full(*args):
         raise OSError(28, "No space left on device")
@@ -127,7 +120,6 @@ def test_a_disk_that_is_full_does_not_end_a_fit(monkeypatch, tmp_path):
     exec(compile(source.read_text(), str(source), "exec"), names)
     function = kernel()(names["doubled"])
     assert function(4) == 8
-    assert not known(function)
 
 
 NEEDED = """
@@ -146,42 +138,3 @@ print(*leaves, *(len(tile.overloads) for tile in tiles))
 def test_a_fit_compiles_its_loss_and_its_tiles_alone(tmp_path):
     found, _ = run_in(tmp_path, NEEDED)
     assert found == ["skfdp.kernels.losses.log_loss", "1", "0"]
-
-
-AHEAD = """
-import warnings
-warnings.simplefilter("ignore")
-import numpy as np
-import pytest
-from numba.core import event
-from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression
-from skfdp.kernels import ahead
-print(ahead.cold())
-ahead.compile_groups(["noise", "coins", "rows", "tiles", "loop of classes", "log_loss"])
-print(ahead.cold())
-class Compiled(event.Listener):
-    def on_start(self, happened):
-        print(happened.data["dispatcher"].py_func.__qualname__)
-    def on_end(self, happened):
-        pass
-event.register("numba:compile", Compiled())
-X, y = np.random.default_rng(0).random((200, 20)), np.arange(200)
-DPSGDFClassifier(bounds=(0, 1), max_iter=2, batch_size=50).fit(X, y % 2)
-FeatureDPLogisticRegression(
-    bounds=(0, 1), max_iter=2, public_features=[0], public_target=True
-).fit(X, y % 10)
-print("end")
-"""
-
-
-@pytest.mark.slow
-def test_what_is_compiled_ahead_is_what_fits_need(tmp_path):
-    found, _ = run_in(tmp_path, AHEAD, NUMBA_CACHE_DIR=str(tmp_path))
-    assert found == ["True", "False", "end"]
-
-
-def test_every_loss_is_compiled_ahead():
-    from skfdp.kernels import ahead
-    from skfdp.kernels.losses import CLASSIFICATION, REGRESSION
-
-    assert {*CLASSIFICATION, *REGRESSION} < set(ahead.GROUPS)
