@@ -43,8 +43,7 @@ def kernel(**options) -> Callable[[Callable], Callable]:
 
     Where no cache can be written (a package that is read-only and a user without a home
     folder, a disk that is full), numba would refuse. Here the code is compiled in each
-    process and works. ``NUMBA_CACHE_DIR`` may name
-    another folder.
+    process and works. ``NUMBA_CACHE_DIR`` may name another folder.
     """
 
     def compiled(function: Callable) -> Callable:
