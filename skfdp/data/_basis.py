@@ -11,8 +11,9 @@ L is a function of public numbers alone: it costs no privacy and learns nothing.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,10 +44,10 @@ class Block:
         "age:hours".
     parents : tuple of int
         Positions of the raw columns, one or two.
-    start : int
-        Position of the first encoded column.
     levels : tuple of str
         Names of the encoded columns.
+    start : int
+        Position of the first encoded column.
     reads : {"number", "date", "month", "weekday", "category", "pair"}
         How values of the raw column are read. Dates are days since 1970-01-01.
     knots : float64 ndarray of shape (n_knots,) or None
@@ -57,18 +58,14 @@ class Block:
     cyclic : bool
         Whether the last level before "missing" is a neighbour of the first.
     kind : {"hats", "linear", "categories", "pair"}
-    stop : int
-        ``start + len(levels)``.
-    feature_names : tuple of str
-        ``name__level`` for each level.
     """
 
     kind: ClassVar[str] = ""
 
     name: str
     parents: tuple[int, ...]
-    start: int
     levels: tuple[str, ...]
+    start: int = 0
     reads: str = "number"
     knots: np.ndarray | None = None
     end: float | None = None
@@ -89,23 +86,11 @@ class Block:
         """Place of the level that missing values have, from the start."""
         return self.levels.index(MISSING)
 
-    def at(self, start: int) -> Block:
-        """Return the block at another position."""
-        return dataclasses.replace(self, start=start)
-
     def entries(self, *columns: Column) -> tuple[np.ndarray, np.ndarray]:
         """Return places and values of the entries of each row that may not be zero.
 
-        Parameters
-        ----------
-        *columns : Column
-            One for each parent.
-
-        Returns
-        -------
-        places : int ndarray of shape (n_rows, n_entries)
-            From the start of the block; no place twice in a row.
-        values : float64 ndarray of shape (n_rows, n_entries)
+        Both have the shape (n_rows, n_entries). Places count from the start of the
+        block; a row has none twice.
         """
         raise NotImplementedError
 
@@ -141,7 +126,6 @@ class Block:
         return places, values
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
 class HatsBlock(Block):
     """Hats: a number between two knots counts for both, by its distance to them."""
 
@@ -160,7 +144,6 @@ class HatsBlock(Block):
         return self._replaced(places, np.stack([1 - share, share], axis=1), missing)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
 class LinearBlock(Block):
     """Line: a number scaled from its bounds to [0, 1]."""
 
@@ -178,16 +161,11 @@ class LinearBlock(Block):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CategoriesBlock(Block):
-    """Categories, one column each; unknown ones are "other".
-
-    Attributes
-    ----------
-    spelling : Spelling or None
-        Which values are which category; None where parts of dates are read.
-    """
+    """Categories, one column each; unknown ones are "other"."""
 
     kind: ClassVar[str] = "categories"
 
+    #: Which values are which category; None where parts of dates are read.
     spelling: Spelling | None = None
 
     def entries(self, *columns: Column) -> tuple[np.ndarray, np.ndarray]:
@@ -203,13 +181,7 @@ class CategoriesBlock(Block):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PairBlock(Block):
-    """Pair: products of the entries of two blocks, but of their level "missing".
-
-    Attributes
-    ----------
-    sides : tuple of Block
-        The two blocks.
-    """
+    """Pair: products of the entries of two blocks, but of their level "missing"."""
 
     kind: ClassVar[str] = "pair"
 
@@ -259,24 +231,18 @@ _WIDER = 1 + 1e-12
 
 
 def directions(n_knots: int, cyclic: bool = False) -> np.ndarray:
-    """Return shapes of a curve at its knots, the smoothest first.
+    """Return shapes of a curve at its equally distant knots, the smoothest first.
 
-    Parameters
-    ----------
-    n_knots : int
-        At least 2; knots count as equally far apart.
-    cyclic : bool, default=False
-        Whether the last knot is a neighbour of the first.
-
-    Returns
-    -------
-    shapes : float64 ndarray of shape (n_knots, n_knots - 1)
-        Orthonormal columns that sum to zero: a constant is the intercept's. First a
-        straight line, then the eigenvectors of the sum of squared second differences
-        in ascending order. Of a cyclic curve the waves, in pairs.
+    They are orthonormal columns that sum to zero, shape (n_knots, n_knots - 1): a
+    constant is the intercept's. First a straight line, then the eigenvectors of the sum
+    of squared second differences in ascending order. Of a cyclic curve, whose last knot
+    is a neighbour of the first, the waves, in pairs.
     """
     if cyclic:
-        return _waves(n_knots)
+        angle = 2 * np.pi * np.arange(n_knots) / n_knots
+        phase = np.where(np.arange(n_knots - 1) % 2 == 0, 0.0, np.pi / 2)
+        waves = np.cos(angle[:, None] * orders(n_knots, cyclic) - phase)
+        return waves / np.linalg.norm(waves, axis=0)
     bends = np.diff(np.eye(n_knots), 2, axis=0)
     _, shapes = np.linalg.eigh(bends.T @ bends)
     shapes = shapes[:, 1:]
@@ -284,14 +250,6 @@ def directions(n_knots: int, cyclic: bool = False) -> np.ndarray:
     shapes[:, 0] = line / np.linalg.norm(line)
     # The sign of an eigenvector is anybody's.
     return shapes * np.where(shapes[-1] < 0, -1.0, 1.0)
-
-
-def _waves(n_knots: int) -> np.ndarray:
-    angle = 2 * np.pi * np.arange(n_knots) / n_knots
-    order = orders(n_knots, cyclic=True)
-    phase = np.where(np.arange(len(order)) % 2 == 0, 0.0, np.pi / 2)
-    shapes = np.cos(angle[:, None] * order - phase)
-    return shapes / np.linalg.norm(shapes, axis=0)
 
 
 def orders(n_knots: int, cyclic: bool = False) -> np.ndarray:
@@ -308,35 +266,16 @@ def contrasts(n_levels: int) -> np.ndarray:
     return shapes / np.linalg.norm(shapes, axis=0)
 
 
-@dataclasses.dataclass(frozen=True)
 class Contrasts:
     """The matrix of `contrasts` without its entries, whose number is the square.
 
     Column j has ones in the first j + 1 rows and -(j + 1) in the next, over its norm.
-
-    Attributes
-    ----------
-    n_levels : int
     """
 
-    n_levels: int
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of levels and of contrasts."""
-        return self.n_levels, self.n_levels - 1
-
-    def __len__(self) -> int:
-        """Return the number of levels."""
-        return self.n_levels
-
-    @property
-    def _places(self) -> np.ndarray:
-        return np.arange(1.0, self.n_levels)
-
-    @property
-    def _norms(self) -> np.ndarray:
-        return np.sqrt(self._places * (self._places + 1))
+    def __init__(self, n_levels: int):
+        self.shape = n_levels, n_levels - 1
+        self._places = np.arange(1.0, n_levels)
+        self._norms = np.sqrt(self._places * (self._places + 1))
 
     def of_levels(self, rows: np.ndarray) -> np.ndarray:
         """Return rows with their second axis multiplied away; the product's is last."""
@@ -347,7 +286,7 @@ class Contrasts:
     def on_levels(self, grid: np.ndarray, axis: int, power: int) -> np.ndarray:
         """Return what a matrix with entries to a power makes of shapes; levels last."""
         part = np.moveaxis(grid, axis, -1) / self._norms**power
-        out = np.zeros((*part.shape[:-1], self.n_levels))
+        out = np.zeros((*part.shape[:-1], self.shape[0]))
         out[..., :-1] = np.cumsum(part[..., ::-1], axis=-1)[..., ::-1]
         out[..., 1:] += (-self._places) ** power * part
         return out
@@ -381,17 +320,12 @@ def shares_of_norm(prior: np.ndarray, noise: float, chance: float) -> np.ndarray
     Parameters
     ----------
     prior : ndarray of shape (n_directions,)
-        v, the variances of the correlations; positive.
+        v, positive.
     noise : float
         Standard deviation of the noise of the released statistic over the number of
         records, for rows of norm 1 and a target of standard deviation 1.
     chance : float
         c.
-
-    Returns
-    -------
-    share : ndarray of shape (n_directions,)
-        Zero for the directions that are left out.
     """
     order = np.argsort(-prior, kind="stable")
     v = prior[order]
@@ -415,12 +349,19 @@ def prior_variances(n_knots: int, cyclic: bool = False) -> np.ndarray:
     return variance / variance.sum()
 
 
-@dataclasses.dataclass(frozen=True)
-class Strength:
-    """Public numbers that decide how smooth curves are.
+def squared_lengths(
+    variance: np.ndarray,
+    signal: float,
+    n_records: int,
+    n_blocks: int,
+    n_outputs: int = 1,
+) -> np.ndarray:
+    """Return the squared length of each direction of a block; the largest is 1.
 
-    Attributes
+    Parameters
     ----------
+    variance : ndarray of shape (n_directions,)
+        What is expected of each direction in the curve: positive, of sum 1.
     signal : float
         ``mu n``: the budget's Gaussian-DP parameter for a sum that moves by 1, times
         the number of records. Infinite without noise.
@@ -431,30 +372,15 @@ class Strength:
     n_outputs : int, default=1
         Columns of weights: one for each class where there are more than two.
     """
-
-    signal: float
-    n_records: int
-    n_blocks: int
-    n_outputs: int = 1
-
-    def squares(self, variance: np.ndarray) -> np.ndarray:
-        """Return the squared length of each direction of a block; the largest is 1.
-
-        Parameters
-        ----------
-        variance : ndarray of shape (n_directions,)
-            What is expected of each direction in the curve: positive, of sum 1.
-        """
-        p = self.n_blocks
-        prior, chance = variance * EXPLAINED / p, 1 / self.n_records
-        # A block is 1 / sqrt(p) long if the row is 1 long. Contributions are cut to
-        # about the size of a residual: the noise follows that.
-        noise = math.sqrt(p * self.n_outputs) / max(self.signal, _LEAST_SIGNAL)
-        share = shares_of_norm(prior, noise, chance)
-        # What a direction costs by chance alone: more than it is expected to explain.
-        share[(prior <= chance) & (prior < prior.max())] = 0.0
-        squares = share * (prior + chance) ** _HALF
-        return squares / squares.max()
+    prior, chance = variance * EXPLAINED / n_blocks, 1 / n_records
+    # A block is 1 / sqrt(n_blocks) long if the row is 1 long. Contributions are cut to
+    # about the size of a residual: the noise follows that.
+    noise = math.sqrt(n_blocks * n_outputs) / max(signal, _LEAST_SIGNAL)
+    share = shares_of_norm(prior, noise, chance)
+    # What a direction costs by chance alone: more than it is expected to explain.
+    share[(prior <= chance) & (prior < prior.max())] = 0.0
+    squares = share * (prior + chance) ** _HALF
+    return squares / squares.max()
 
 
 def lengths(sides: Sequence[np.ndarray | Contrasts], squares: np.ndarray) -> np.ndarray:
@@ -467,79 +393,58 @@ def lengths(sides: Sequence[np.ndarray | Contrasts], squares: np.ndarray) -> np.
     squares : ndarray of shape (n_directions,)
         Squared lengths up to a factor, of a shape or of each product of shapes.
 
-    Returns
-    -------
-    lengths : float64 ndarray of shape (n_directions,)
-        ``sides[0] * lengths`` is L, whose longest row has norm 1, up to rounding. So
-        no mean of its rows is longer, and rows of hats make means.
+    Notes
+    -----
+    ``sides[0] * lengths`` is L, whose longest row has norm 1, up to rounding. So no
+    mean of its rows is longer, and rows of hats make means.
     """
-    grid = squares.reshape([own.shape[1] for own in sides])
-    norms = grid
+    norms = squares.reshape([own.shape[1] for own in sides])
     for own in sides:  # each moves its axis to the end
         norms = _on_levels(norms, own, 0, 2)
     return np.sqrt(squares) / (math.sqrt(norms.max()) * _WIDER)
 
 
-@dataclasses.dataclass(frozen=True)
 class _Curve:
-    """The smooth coordinates of one block.
+    """The smooth coordinates of one block, by a function of `squared_lengths`."""
 
-    Attributes
-    ----------
-    smooth : int ndarray
-        Encoded columns, of hats or of their products.
-    plain : int ndarray
-        Encoded columns that stay what they are, after the smooth ones.
-    plain_factor : ndarray of shape (n_plain,)
-        Their lengths.
-    sides : tuple of ndarray or Contrasts
-        Shapes of each side, by whose products the columns are multiplied.
-    chosen : int ndarray of shape (n_sides, n_directions)
-        The shape of each side in a direction.
-    factor : ndarray of shape (n_directions,)
-        Length of each direction.
-    """
-
-    smooth: np.ndarray
-    plain: np.ndarray
-    plain_factor: np.ndarray
-    sides: tuple[np.ndarray | Contrasts, ...] = ()
-    chosen: np.ndarray = dataclasses.field(default_factory=lambda: np.empty((0, 0)))
-    factor: np.ndarray = dataclasses.field(default_factory=lambda: np.empty(0))
-
-    @classmethod
-    def of(cls, block: Block, strength: Strength) -> _Curve:
+    def __init__(self, block: Block, squares_of: Callable[[np.ndarray], np.ndarray]):
         every = np.arange(block.start, block.stop)
-        if block.kind not in ("hats", "pair"):
-            return cls(every[:0], every, np.ones(len(every)))
-        found = [_side(side) for side in (getattr(block, "sides", ()) or (block,))]
-        shapes, variance = tuple(s for s, _ in found), np.ones(1)
-        for _, own in found:
-            variance = np.outer(variance, own).ravel()
+        # Shapes of each side, by whose products the hats are multiplied.
+        self.sides: tuple[np.ndarray | Contrasts, ...] = ()
+        # Encoded columns that become smooth, the shape of each side in a direction of
+        # theirs, and the length of each direction.
+        self.smooth, self.chosen, self.factor = every[:0], every[:0], np.empty(0)
+        # Encoded columns that stay what they are, after the smooth ones, but for their
+        # lengths.
+        self.plain, self.plain_factor = every, np.ones(len(every))
+        if block.kind in ("hats", "pair"):
+            self._draw(block, squares_of)
+        self.n_columns = len(self.factor) + len(self.plain)
+
+    def _draw(self, block: Block, squares_of: Callable) -> None:
+        sides = block.sides if isinstance(block, PairBlock) else (block,)
+        self.sides, variances = zip(*map(_side, sides), strict=True)
+        variance = functools.reduce(np.outer, variances, np.ones(1)).ravel()
         # The level "missing" is one more direction, which noise may drown, too: a
         # missing value then has the mean of the curve.
         variance = np.append(variance, variance.max() * MISSING_VARIANCE)
-        squares = strength.squares(variance / variance.sum())
+        squares = squares_of(variance / variance.sum())
         kept = np.flatnonzero(squares[:-1])
-        factor = lengths(shapes, squares[:-1])[kept]
-        chosen = np.array(np.unravel_index(kept, [own.shape[1] for own in shapes]))
-        missing = every == block.start + block.missing
-        plain = every[missing & (squares[-1] > 0)]
-        length = np.full(len(plain), math.sqrt(squares[-1]))
-        return cls(every[~missing], plain, length, shapes, chosen, factor)
-
-    @property
-    def n_columns(self) -> int:
-        return len(self.factor) + len(self.plain)
+        self.factor = lengths(self.sides, squares[:-1])[kept]
+        shape = [own.shape[1] for own in self.sides]
+        self.chosen = np.array(np.unravel_index(kept, shape))
+        missing = self.plain == block.start + block.missing
+        self.smooth = self.plain[~missing]
+        self.plain = self.plain[missing & (squares[-1] > 0)]
+        self.plain_factor = np.full(len(self.plain), math.sqrt(squares[-1]))
 
     def rows(self, encoded: np.ndarray, out: np.ndarray) -> None:
         """Write the columns of this block for some rows."""
         out[:, len(self.factor) :] = encoded[:, self.plain] * self.plain_factor
         if not self.sides:
             return
-        smooth = encoded[:, self.smooth].reshape(
-            len(encoded), *[len(own) for own in self.sides]
-        )
+        shape = [own.shape[0] for own in self.sides]
+        smooth = encoded[:, self.smooth].reshape(len(encoded), *shape)
         for own in self.sides:  # each moves its axis to the end
             smooth = _times(smooth, own)
         picked = smooth[(slice(None), *self.chosen)]
@@ -562,9 +467,8 @@ def _side(block: Block) -> tuple[np.ndarray | Contrasts, np.ndarray]:
     """Return shapes of the levels but "missing", and their prior variances."""
     n_levels = len(block.levels) - 1
     if block.kind == "hats":
-        return directions(n_levels, block.end is not None), prior_variances(
-            n_levels, block.end is not None
-        )
+        given = n_levels, block.end is not None
+        return directions(*given), prior_variances(*given)
     if n_levels == 1:  # a line, or categories without any
         return np.ones((1, 1)), np.ones(1)
     shapes = contrasts if n_levels <= _MOST_LEVELS else Contrasts
@@ -585,114 +489,77 @@ def _times(rows: np.ndarray, matrix: np.ndarray | Contrasts) -> np.ndarray:
     return out
 
 
-@dataclasses.dataclass(frozen=True)
 class Smoothing:
     """The map between encoded rows and smooth coordinates, and back for weights.
 
+    Parameters
+    ----------
+    blocks : sequence of Block
+        Of an encoder, in order.
+    signal, n_records, n_outputs
+        See `squared_lengths`.
+
     Attributes
     ----------
-    n_encoded : int
-        Columns of encoded rows.
+    n_encoded, n_columns : int
+        Columns of encoded rows and of smooth ones.
     block : int ndarray of shape (n_columns,)
         The block of each smooth column.
-    curves : tuple of _Curve
 
     Notes
     -----
-    **Guarantees.** A function of the declared blocks and of `Strength`, which are
+    **Guarantees.** A function of the declared blocks and of the numbers, which are
     public. Each row becomes what it would become alone. Entries are in [-1, 1], and no
     block of a row is longer than 1, up to 1e-9, if none of the encoded row is.
     """
 
-    n_encoded: int
-    block: np.ndarray
-    curves: tuple[_Curve, ...]
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         blocks: Sequence[Block],
         signal: float,
         n_records: int,
         n_outputs: int = 1,
-    ) -> Smoothing:
-        """Return the coordinates for public numbers.
-
-        Parameters
-        ----------
-        blocks : sequence of Block
-            Of an encoder, in order.
-        signal, n_records, n_outputs
-            See `Strength`.
-        """
-        strength = Strength(signal, n_records, len(blocks), n_outputs)
-        curves = tuple(_Curve.of(block, strength) for block in blocks)
-        owner = np.repeat(np.arange(len(curves)), [c.n_columns for c in curves])
-        return cls(max((b.stop for b in blocks), default=0), owner, curves)
-
-    @property
-    def n_columns(self) -> int:
-        """Number of smooth columns."""
-        return len(self.block)
+    ):
+        self.n_encoded = max((block.stop for block in blocks), default=0)
+        given = {"signal": signal, "n_records": n_records, "n_outputs": n_outputs}
+        squares = functools.partial(squared_lengths, n_blocks=len(blocks), **given)
+        self._curves: list[tuple[slice, _Curve]] = []
+        self.n_columns = 0
+        for block in blocks:
+            curve = _Curve(block, squares)
+            own = slice(self.n_columns, self.n_columns + curve.n_columns)
+            self._curves.append((own, curve))
+            self.n_columns = own.stop
+        sizes = [curve.n_columns for _, curve in self._curves]
+        self.block = np.repeat(np.arange(len(sizes)), sizes)
 
     def rows(self, encoded: np.ndarray) -> np.ndarray:
-        """Return encoded rows in smooth coordinates.
-
-        Parameters
-        ----------
-        encoded : ndarray of shape (n_rows, n_encoded)
-
-        Returns
-        -------
-        rows : float64 ndarray of shape (n_rows, n_columns)
-        """
+        """Return encoded rows in smooth coordinates, shape (n_rows, n_columns)."""
         out = np.empty((len(encoded), self.n_columns))
         for part in row_blocks(len(encoded), max(1, self.n_encoded)):
-            for own, curve in zip(self._slices(), self.curves, strict=True):
+            for own, curve in self._curves:
                 curve.rows(encoded[part], out[part, own])
         return out
 
-    def weights(self, coef: np.ndarray) -> np.ndarray:
+    def weights(self, coef: np.ndarray, power: int = 1) -> np.ndarray:
         """Return weights on encoded columns, given weights on smooth ones.
 
         Parameters
         ----------
         coef : ndarray of shape (n_outputs, n_columns)
+        power : {1, 2}, default=1
+            Of each entry of the map, which has no matrix of all columns by all
+            columns. 2: variances, given those of independent smooth weights.
 
         Returns
         -------
         weights : float64 ndarray of shape (n_outputs, n_encoded)
-            ``encoded @ weights.T`` is ``rows(encoded) @ coef.T``.
+            ``encoded @ weights.T`` is ``rows(encoded) @ coef.T`` with the power 1.
         """
-        return self._on_encoded(coef, 1)
-
-    def variances(self, variances: np.ndarray) -> np.ndarray:
-        """Return variances of `weights`, given those of independent smooth weights.
-
-        Parameters
-        ----------
-        variances : ndarray of shape (n_outputs, n_columns)
-
-        Returns
-        -------
-        variances : float64 ndarray of shape (n_outputs, n_encoded)
-            The squares of the map, applied as the map is: it has no matrix of all
-            columns by all columns.
-        """
-        return self._on_encoded(variances, 2)
-
-    def _on_encoded(self, coef: np.ndarray, power: int) -> np.ndarray:
-        """Return the map of weights with each of its entries to a power."""
         out = np.zeros((len(coef), self.n_encoded))
-        for own, curve in zip(self._slices(), self.curves, strict=True):
+        for own, curve in self._curves:
             curve.weights(coef[:, own], out, power)
         return out
-
-    def _slices(self) -> list[slice]:
-        ends = np.cumsum([curve.n_columns for curve in self.curves])
-        return [
-            slice(e - c.n_columns, e) for e, c in zip(ends, self.curves, strict=True)
-        ]
 
 
 # Knots: where the pieces of a curve meet.
@@ -709,17 +576,6 @@ SMOOTH_KNOTS = 32
 HALVINGS = 7
 
 
-def automatic_knots(smooth: bool = False) -> int:
-    """Return what ``n_knots="auto"`` stands for; public numbers alone may decide.
-
-    Parameters
-    ----------
-    smooth : bool, default=False
-        Whether the rows will be in the coordinates of `Smoothing`.
-    """
-    return SMOOTH_KNOTS if smooth else STANDALONE_KNOTS
-
-
 def spread_knots(low: float, high: float, n_knots: int, spacing: str) -> np.ndarray:
     """Return knots from low to high; some coincide if the bounds are too close.
 
@@ -732,11 +588,6 @@ def spread_knots(low: float, high: float, n_knots: int, spacing: str) -> np.ndar
     spacing : {"even", "geometric"}
         Geometric steps from 0 go from 0 to high / 128, and on from there; with less
         than 9 knots to a larger share of high, so that no step more than doubles.
-
-    Returns
-    -------
-    knots : float64 ndarray of shape (n_knots,)
-        In ascending order; the first is low and the last is high.
     """
     # Of the last digit, near the largest float or the smallest.
     with np.errstate(over="ignore", under="ignore"):

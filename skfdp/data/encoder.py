@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 import numbers
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
@@ -18,13 +20,14 @@ from skfdp.addresses import public
 from skfdp.data._basis import (
     MISSING,
     OTHER,
+    SMOOTH_KNOTS,
+    STANDALONE_KNOTS,
     Block,
     CategoriesBlock,
     HatsBlock,
     LinearBlock,
     PairBlock,
     Smoothing,
-    automatic_knots,
     spread_knots,
 )
 from skfdp.data.arrays import (
@@ -60,17 +63,10 @@ class Bounds(NamedTuple):
 
 
 class Declarations:
-    """Declarations by column of one table.
+    """Declarations by column of one table of `check_table`.
 
-    Parameters
-    ----------
-    encoder : DeclaredEncoder
-    X : frame or ndarray of shape (n_rows, n_features)
-        Of `check_table`.
-    names : sequence of str or None
-        None: columns are declared by position.
-    smooth : bool, default=False
-        Whether curves will be smoothed, which allows for more knots.
+    Without `names`, columns are declared by position. Curves that will be smoothed have
+    more knots.
     """
 
     def __init__(
@@ -83,9 +79,9 @@ class Declarations:
         n_features = X.shape[1]
         self.labels = [f"x{j}" for j in range(n_features)] if names is None else names
         self._keys = list(range(n_features)) if names is None else list(names)
-        if len(set(self._keys)) < n_features:
-            twice = sorted({key for key in self._keys if self._keys.count(key) > 1})
-            raise ValueError(f"X has two columns named {twice[0]!r}: rename one.")
+        twice = _twice(self._keys)
+        if twice:
+            raise ValueError(f"X has two columns named {min(twice)!r}: rename one.")
         self._ignored = self._columns("ignore", encoder.ignore)
         self._levels = self._declared_categories()
         self._bounds = self._declared_bounds()
@@ -96,14 +92,24 @@ class Declarations:
         """Return the blocks in the order of the columns, then the pairs."""
         found: list[Block] = []
         for place in range(len(self.labels)):
-            for block in self._of_column(place, self._smooth):
-                found.append(_from(block, found))
+            found += self._of_column(place, self._smooth)
         for pair in self._pairs():
             # The knots of a pair multiply: as many as without smoothing are plenty.
-            sides = (next(self._of_column(place, smooth=False)) for place in pair)
-            found.append(_from(_pair(*sides), found))
-        _check_names(found)
-        return tuple(found)
+            found.append(_pair(*(next(self._of_column(j, smooth=False)) for j in pair)))
+        for names in (
+            [block.name for block in found],
+            [name for block in found for name in block.feature_names],
+        ):
+            for name in _twice(names):
+                raise ValueError(
+                    f"two encoded columns or blocks would be called {name!r}: rename "
+                    "a column or a category."
+                )
+        starts = itertools.accumulate((len(b.levels) for b in found), initial=0)
+        return tuple(
+            dataclasses.replace(block, start=start)
+            for block, start in zip(found, starts, strict=False)
+        )
 
     def _place(self, parameter: str, key: Any) -> int:
         known = isinstance(key, (str, numbers.Integral)) and not isinstance(key, bool)
@@ -140,27 +146,24 @@ class Declarations:
         return {self._place(parameter, key): value for key, value in given.items()}
 
     def _declared_categories(self) -> dict[int, Spelling]:
-        given = self._encoder.categories
-        found = {} if given is None else self._mapping("categories", given)
-        levels = {
-            place: _levels(f"categories[{self._keys[place]!r}]", values)
-            for place, values in found.items()
-        }
-        for place in found:
-            if type_kind(raw_column(self._X, place)) == "duration":
-                raise ValueError(
-                    f"categories names {self._keys[place]!r}, and the column holds "
-                    f"durations: declare bounds={{{self._keys[place]!r}: (low, high)}} "
-                    "in days, or turn it into text."
-                )
-        bounds = self._encoder.bounds
+        categories, bounds = self._encoder.categories, self._encoder.bounds
+        given = {} if categories is None else self._mapping("categories", categories)
         bounded = set(bounds) if isinstance(bounds, Mapping) else ()
+        levels = {}
         for place, key in enumerate(self._keys):
-            if place in levels or place in self._ignored or key in bounded:
-                continue
-            values = declared_levels(raw_column(self._X, place))
-            if values is not None:
-                levels[place] = _levels(f"the type of {key!r}", values)
+            raw = raw_column(self._X, place)
+            if place in given:
+                levels[place] = _levels(f"categories[{key!r}]", given[place])
+                if type_kind(raw) == "duration":
+                    raise ValueError(
+                        f"categories names {key!r}, and the column holds durations: "
+                        f"declare bounds={{{key!r}: (low, high)}} in days, or turn it "
+                        "into text."
+                    )
+            elif place not in self._ignored and key not in bounded:
+                values = declared_levels(raw)
+                if values is not None:
+                    levels[place] = _levels(f"the type of {key!r}", values)
         return levels
 
     def _declared_bounds(self) -> dict[int, Bounds]:
@@ -170,8 +173,8 @@ class Declarations:
         if isinstance(given, Mapping):
             sides = self._mapping("bounds", given)
         else:
-            rest = (j for j in range(len(self._keys)) if j not in self._levels)
-            sides = {place: given for place in rest if place not in self._ignored}
+            others = {*self._levels, *self._ignored}
+            sides = {j: given for j in range(len(self._keys)) if j not in others}
         found = {}
         for place, pair in sides.items():
             name = f"bounds[{self._keys[place]!r}]"
@@ -209,9 +212,28 @@ class Declarations:
                     f"column {key!r} is declared in {' and in '.join(where)}: keep one."
                 )
             if not where:
-                undeclared.append(key)
-        if undeclared:
-            raise ValueError(_undeclared(undeclared, self._X, self._keys))
+                undeclared.append(place)
+        if not undeclared:
+            return
+        dated, rest = [], []
+        for place in undeclared:
+            is_date = type_kind(raw_column(self._X, place)) == "date"
+            (dated if is_date else rest).append(repr(self._keys[place]))
+        advice = []
+        if rest:
+            advice.append(
+                f"of {', '.join(rest)} bounds={{{rest[0]}: (low, high)}} for numbers "
+                f"or dates, or categories={{{rest[0]}: [...]}}"
+            )
+        if dated:
+            advice.append(
+                f"of {', '.join(dated)} bounds={{{dated[0]}: (first day, last day)}}"
+            )
+        raise ValueError(
+            f"{len(undeclared)} column(s) of X are not declared: give, from what you "
+            f"know and not from the rows, {'; '.join(advice)}; or put a column into "
+            "ignore."
+        )
 
     def _setting(self, parameter: str, place: int, default: Any) -> Any:
         given = getattr(self._encoder, parameter)
@@ -224,15 +246,10 @@ class Declarations:
         name, parents = self.labels[place], (place,)
         if place in self._levels:
             declared = self._levels[place]
-            names = declared.names
-            more = tuple(level for level in (OTHER, MISSING) if level not in names)
+            more = tuple(one for one in (OTHER, MISSING) if one not in declared.names)
+            levels, meant = (*declared.names, *more), (*declared.levels, *more)
             yield CategoriesBlock(
-                name,
-                parents,
-                0,
-                (*names, *more),
-                "category",
-                spelling=Spelling((*declared.levels, *more)),
+                name, parents, levels, reads="category", spelling=Spelling(meant)
             )
         if place not in self._bounds:
             return
@@ -242,9 +259,8 @@ class Declarations:
                 yield CategoriesBlock(
                     f"{name}.{part}",
                     parents,
-                    0,
                     (*levels, MISSING),
-                    part,
+                    reads=part,
                     cyclic=True,
                 )
 
@@ -260,13 +276,15 @@ class Declarations:
                     f"cyclic names {self._keys[place]!r}, whose basis is 'linear': a "
                     "line does not close, use basis='hats' for it."
                 )
-            sides = np.array([bounds.low, bounds.high])
-            return LinearBlock(name, parents, 0, ("linear", MISSING), reads, sides)
+            levels, knots = ("linear", MISSING), np.array([bounds.low, bounds.high])
+            return LinearBlock(name, parents, levels, reads=reads, knots=knots)
         knots, end = self._knots(place, bounds, cyclic, smooth), None
         if cyclic:
             knots, end = knots[:-1], float(knots[-1])
         levels = (*map(str, range(len(knots))), MISSING)
-        return HatsBlock(name, parents, 0, levels, reads, knots, end, cyclic)
+        return HatsBlock(
+            name, parents, levels, reads=reads, knots=knots, end=end, cyclic=cyclic
+        )
 
     def _knots(
         self, place: int, bounds: Bounds, cyclic: bool, smooth: bool
@@ -278,20 +296,21 @@ class Declarations:
         if _is_listed(given):
             return _given_knots(name, given, bounds, cyclic)
         check_number(name, given, low=1, integral=True, also=("auto",))
-        n_knots = automatic_knots(smooth) if isinstance(given, str) else int(given)
+        if isinstance(given, str):
+            given = SMOOTH_KNOTS if smooth else STANDALONE_KNOTS
         spacing = self._setting("spacing", place, "auto")
         check_choice("spacing", spacing, ("auto", "even", "geometric"))
         if spacing == "auto":
             amount = bounds.low == 0 and not bounds.is_date and not cyclic
             # Grades, or counts of few: even knots are a knot for each of them.
-            short = bounds.high.is_integer() and bounds.high < automatic_knots(True)
+            short = bounds.high.is_integer() and bounds.high < SMOOTH_KNOTS
             spacing = "geometric" if amount and not short else "even"
         if spacing == "geometric" and (bounds.is_date or bounds.low < 0):
             raise ValueError(
                 f"spacing='geometric' needs numbers with a low bound of 0 or more, "
                 f"which column {key!r} has not: use 'even' for it."
             )
-        return spread_knots(bounds.low, bounds.high, n_knots + cyclic, spacing)
+        return spread_knots(bounds.low, bounds.high, int(given) + cyclic, spacing)
 
     def _pairs(self) -> list[tuple[int, int]]:
         given, found = self._encoder.interactions, []
@@ -301,7 +320,7 @@ class Declarations:
             if isinstance(pair, str) or not isinstance(pair, Sequence):
                 pair = (pair,)
             places = [self._place("interactions", key) for key in pair]
-            if len(set(places)) != 2 or len(places) != 2:
+            if len(places) != 2 or places[0] == places[1]:
                 raise ValueError(
                     f"interactions holds {shown(pair)}, which must be a pair of two "
                     "columns."
@@ -328,38 +347,16 @@ _UNITS = {
 }
 
 
-def _from(block: Block, before: list[Block]) -> Block:
-    return block.at(before[-1].stop if before else 0)
+def _twice(names: Sequence) -> list:
+    """Return the names that occur more than once."""
+    return [name for name, times in Counter(names).items() if times > 1]
 
 
 def _pair(first: Block, second: Block) -> Block:
-    sides = [
-        [level for level in side.levels if level != MISSING] for side in (first, second)
-    ]
-    levels = [f"{one}:{other}" for one in sides[0] for other in sides[1]]
-    return PairBlock(
-        f"{first.name}:{second.name}",
-        first.parents + second.parents,
-        0,
-        (*levels, MISSING),
-        "pair",
-        sides=(first, second),
-    )
-
-
-def _check_names(blocks: list[Block]) -> None:
-    for names in (
-        [block.name for block in blocks],
-        [name for block in blocks for name in block.feature_names],
-    ):
-        seen: set[str] = set()
-        for name in names:
-            if name in seen:
-                raise ValueError(
-                    f"two encoded columns or blocks would be called {name!r}: rename "
-                    "a column or a category."
-                )
-            seen.add(name)
+    one, two = ([x for x in s.levels if x != MISSING] for s in (first, second))
+    levels = (*(f"{a}:{b}" for a in one for b in two), MISSING)
+    name, parents = f"{first.name}:{second.name}", first.parents + second.parents
+    return PairBlock(name, parents, levels, reads="pair", sides=(first, second))
 
 
 def _levels(name: str, values: Any) -> Spelling:
@@ -417,32 +414,6 @@ def _given_knots(name: str, given: Any, bounds: Bounds, cyclic: bool) -> np.ndar
         f"{name}={shown(given)} must be at least {2 + cyclic} knots in ascending order "
         f"{expected if cyclic else 'within the bounds'}."
     )
-
-
-def _undeclared(keys: list, X: Any, all_keys: list) -> str:
-    dated = [
-        key for key in keys if type_kind(raw_column(X, all_keys.index(key))) == "date"
-    ]
-    rest = [key for key in keys if key not in dated]
-    advice = []
-    if rest:
-        advice.append(
-            f"of {', '.join(map(repr, rest))} bounds={{{rest[0]!r}: (low, high)}} for "
-            f"numbers or dates, or categories={{{rest[0]!r}: [...]}}"
-        )
-    if dated:
-        advice.append(
-            f"of {', '.join(map(repr, dated))} bounds={{{dated[0]!r}: (first day, last "
-            "day)}"
-        )
-    return (
-        f"{len(keys)} column(s) of X are not declared: give, from what you know and "
-        f"not from the rows, {'; '.join(advice)}; or put a column into ignore."
-    )
-
-
-# What the blocks of a column with bounds read, beside parts of dates.
-_FROM_BOUNDS = ("number", "date")
 
 
 @public("skfdp")
@@ -584,10 +555,8 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
             If a column is not declared, or twice, or what is declared is no column;
             or if a declaration is impossible.
         """
-        return self.fit_to_smooth(self._types(X), smooth=False)
-
-    def _types(self, X):
-        return check_table(types_of(X, self.categories or ()))
+        types = check_table(types_of(X, self.categories or ()))
+        return self.fit_to_smooth(types, smooth=False)
 
     def fit_to_smooth(self, X, smooth: bool = True):
         """Fit inside an estimator, which smooths curves: "auto" then is more knots.
@@ -617,22 +586,14 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
             CSR, in canonical form and without stored zeros, if `sparse_output`. Of a
             frame of Dask an array of Dask, whose partitions are encoded by themselves.
         """
-        if is_dask_frame(X):
-            return self._lazily(X)
-        return self.encoded(X)
-
-    def _lazily(self, X):
+        if not is_dask_frame(X):
+            return self.encoded(X)
         check_is_fitted(self)
         encode = functools.partial(self.encoded, least=0)
         parts = X.map_partitions(encode, meta=encode(X._meta))
         # Without a second look, Dask does not know how many columns there are.
-        return parts.map_blocks(
-            _as_it_is, chunks=(parts.chunks[0], (self._n_encoded,)), meta=parts._meta
-        )
-
-    @property
-    def _n_encoded(self) -> int:
-        return self.blocks_[-1].stop if self.blocks_ else 0
+        chunks = parts.chunks[0], (_width(self.blocks_),)
+        return parts.map_blocks(_as_it_is, chunks=chunks, meta=parts._meta)
 
     def encoded(self, X, least: int = 1) -> np.ndarray | csr_array:
         """Return what `transform` returns if nobody asked for another container.
@@ -643,10 +604,9 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
         X = check_table(X, least)
         check_names(X)
         validate_data(self, X, skip_check_array=True, reset=False)
-        warn_of_types(
-            X,
-            {b.parents[0]: b.reads for b in self.blocks_ if b.reads in _FROM_BOUNDS},
-        )
+        # Other than of parts of dates.
+        bounded = (b for b in self.blocks_ if b.reads in ("number", "date"))
+        warn_of_types(X, {block.parents[0]: block.reads for block in bounded})
         encode = _sparse if self.sparse_output else _dense
         return encode(self.blocks_, X)
 
@@ -710,6 +670,10 @@ def _as_it_is(rows: Any) -> Any:
     return rows
 
 
+def _width(blocks: tuple[Block, ...]) -> int:
+    return blocks[-1].stop if blocks else 0
+
+
 def _entries(blocks: tuple[Block, ...], X: Any):
     """Yield each block with its entries; columns are kept while they are needed."""
     last = {place: j for j, block in enumerate(blocks) for place in block.parents}
@@ -725,30 +689,29 @@ def _entries(blocks: tuple[Block, ...], X: Any):
 
 
 def _dense(blocks: tuple[Block, ...], X: Any) -> np.ndarray:
-    width = blocks[-1].stop if blocks else 0
-    rows = np.zeros((X.shape[0], width))
+    rows = np.zeros((X.shape[0], _width(blocks)))
     flat = rows.reshape(-1)
-    starts = np.arange(X.shape[0])[:, None] * width
+    starts = np.arange(X.shape[0])[:, None] * rows.shape[1]
     for block, places, values in _entries(blocks, X):
         flat[starts + (block.start + places)] = values
     return rows
 
 
 def _sparse(blocks: tuple[Block, ...], X: Any) -> csr_array:
+    shape = X.shape[0], _width(blocks)
+    if not blocks:
+        return csr_array(shape)
     places, values = [], []
     for block, own, entries in _entries(blocks, X):
         order = np.argsort(own, axis=1)
         places.append(block.start + np.take_along_axis(own, order, axis=1))
         values.append(np.take_along_axis(entries, order, axis=1))
-    width = blocks[-1].stop if blocks else 0
-    if not blocks:
-        return csr_array((X.shape[0], 0))
     place, value = np.hstack(places), np.hstack(values)
     stored = value != 0
     ends = np.concatenate([[0], np.cumsum(stored.sum(axis=1))])
-    kind = np.int32 if max(ends[-1], width) < 2**31 else np.int64
+    kind = np.int32 if max(ends[-1], shape[1]) < 2**31 else np.int64
     parts = value[stored], place[stored].astype(kind), ends.astype(kind)
-    return csr_array(parts, shape=(X.shape[0], width))
+    return csr_array(parts, shape=shape)
 
 
 # Encoded tables: what an encoder makes of the raw table of a fit.
@@ -778,9 +741,9 @@ class EncodedTable:
     @property
     def block(self) -> np.ndarray:
         """The block of each column of the loop, shape (n_columns,)."""
-        if self.smoothing is not None:
-            return self.smoothing.block
-        return self._block_of_encoded
+        return (
+            self._block_of_encoded if self.smoothing is None else self.smoothing.block
+        )
 
     @property
     def _block_of_encoded(self) -> np.ndarray:
@@ -790,10 +753,8 @@ class EncodedTable:
     @property
     def public_blocks(self) -> np.ndarray:
         """Whether all that a block comes from is public, shape (n_blocks,)."""
-        return np.array(
-            [self.raw_mask[list(b.parents)].all() for b in self.encoder.blocks_],
-            dtype=bool,
-        )
+        parents = [list(block.parents) for block in self.encoder.blocks_]
+        return np.array([self.raw_mask[own].all() for own in parents], dtype=bool)
 
     @property
     def takes_private_types(self) -> bool:
@@ -826,14 +787,9 @@ class EncodedTable:
         return (0.0, 1.0) if self.smoothing is None else False
 
     def names(self, raw: Sequence[str | int]) -> tuple[str | int, ...]:
-        """Return the raw column that stands for each column of the loop.
+        """Return the name of the raw column that stands for each column of the loop.
 
         Of a pair it is a private one, if either is.
-
-        Parameters
-        ----------
-        raw : sequence of str or int
-            Names of the raw columns.
         """
         owners = [
             next((p for p in block.parents if not self.raw_mask[p]), block.parents[0])
@@ -842,14 +798,13 @@ class EncodedTable:
         return tuple(raw[owners[j]] for j in self.block)
 
     def smooth(self, signal: float, n_records: int, n_outputs: int) -> EncodedTable:
-        """Return the table in smooth coordinates; parameters as for `Smoothing.of`.
+        """Return the table in smooth coordinates; parameters as for `Smoothing`.
 
         CSR rows stay as they are: they would be filled in.
         """
         if issparse(self.encoded):
             return self
-        blocks = self.encoder.blocks_
-        smoothing = Smoothing.of(blocks, signal, n_records, n_outputs)
+        smoothing = Smoothing(self.encoder.blocks_, signal, n_records, n_outputs)
         return dataclasses.replace(self, smoothing=smoothing)
 
     def public_part(self) -> EncodedTable:
@@ -859,36 +814,16 @@ class EncodedTable:
 
     def rows(self) -> np.ndarray | csr_array:
         """Return the rows of the loop, shape (n_rows, n_columns)."""
-        return (
-            self.encoded
-            if self.smoothing is None
-            else self.smoothing.rows(self.encoded)
-        )
+        smoothing = self.smoothing
+        return self.encoded if smoothing is None else smoothing.rows(self.encoded)
 
-    def weights(self, coef: np.ndarray) -> np.ndarray:
+    def weights(self, coef: np.ndarray, power: int = 1) -> np.ndarray:
         """Return weights on encoded columns, given weights on those of the loop.
 
-        Parameters
-        ----------
-        coef : ndarray of shape (n_outputs, n_columns)
-
-        Returns
-        -------
-        weights : ndarray of shape (n_outputs, n_encoded)
+        Parameters are those of `Smoothing.weights`.
         """
-        return coef if self.smoothing is None else self.smoothing.weights(coef)
+        return coef if self.smoothing is None else self.smoothing.weights(coef, power)
 
     def variances(self, variances: np.ndarray) -> np.ndarray:
-        """Return variances of `weights`, given those of independent weights.
-
-        Parameters
-        ----------
-        variances : ndarray of shape (n_outputs, n_columns)
-
-        Returns
-        -------
-        variances : ndarray of shape (n_outputs, n_encoded)
-        """
-        if self.smoothing is None:
-            return variances
-        return self.smoothing.variances(variances)
+        """Return variances of `weights`, given those of independent weights."""
+        return self.weights(variances, power=2)

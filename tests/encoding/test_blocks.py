@@ -13,7 +13,6 @@ from skfdp import DeclaredEncoder
 from skfdp.data._basis import (
     SMOOTH_KNOTS,
     STANDALONE_KNOTS,
-    automatic_knots,
     spread_knots,
 )
 
@@ -94,8 +93,7 @@ def test_knots_by_hand():
     np.testing.assert_allclose(spread_knots(0, 8, 5, "geometric"), [0, 1, 2, 4, 8])
     sixteen = spread_knots(0, 128, 16, "geometric")
     np.testing.assert_allclose(sixteen[1:], 2.0 ** np.linspace(0, 7, 15))
-    assert automatic_knots() == STANDALONE_KNOTS == 8
-    assert automatic_knots(smooth=True) == SMOOTH_KNOTS == 32
+    assert (STANDALONE_KNOTS, SMOOTH_KNOTS) == (8, 32)
 
 
 def test_hats_are_splines_of_degree_1():

@@ -9,13 +9,13 @@ from skfdp import DeclaredEncoder
 from skfdp.data._basis import (
     EXPLAINED,
     Smoothing,
-    Strength,
     contrasts,
     directions,
     lengths,
     orders,
     prior_variances,
     shares_of_norm,
+    squared_lengths,
 )
 
 SIGNALS = [1e-9, 1.0, 10.0, 100.0, 1e4, np.inf]
@@ -68,7 +68,7 @@ def test_the_first_direction_alone_is_a_straight_line(n_knots):
     enc = DeclaredEncoder({0: (0, 1)}, n_knots=n_knots, spacing="even").fit(
         np.zeros((2, 1))
     )
-    smoothing = Smoothing.of(enc.blocks_, 1e-9, 10)
+    smoothing = Smoothing(enc.blocks_, 1e-9, 10)
     x = np.linspace(0, 1, 101)[:, None]
     assert smoothing.n_columns == 1
     assert np.allclose(smoothing.rows(enc.transform(x)), 2 * x - 1, atol=1e-7)
@@ -104,8 +104,8 @@ def test_contrasts_are_orthonormal_and_sum_to_zero():
 def test_no_row_of_the_matrix_is_longer_than_one(
     n_knots, signal, n_records, n_blocks, cyclic
 ):
-    strength = Strength(signal, n_records, n_blocks)
-    squares = strength.squares(prior_variances(n_knots, cyclic))
+    variance = prior_variances(n_knots, cyclic)
+    squares = squared_lengths(variance, signal, n_records, n_blocks)
     assert squares.min() >= 0 and squares.max() == 1
     shapes = directions(n_knots, cyclic)
     matrix = shapes * lengths([shapes], squares)
@@ -117,7 +117,7 @@ def test_no_row_of_the_matrix_is_longer_than_one(
 def test_a_small_signal_draws_lines_and_a_large_one_frees_every_knot():
     variance = prior_variances(16)
     signals = np.geomspace(1, 1e7, 15)
-    squares = [Strength(s, 10**6, 8).squares(variance) for s in signals]
+    squares = [squared_lengths(variance, s, 10**6, 8) for s in signals]
     kept = [int((square > 0).sum()) for square in squares]
     assert kept[0] == 1 and kept[-1] == 15
     assert kept == sorted(kept)
@@ -131,7 +131,7 @@ def test_many_outputs_and_many_blocks_count_as_noise():
 
     def kept(**numbers):
         given = {"signal": 300.0, "n_records": 10**4, "n_blocks": 8} | numbers
-        return int((Strength(**given).squares(variance) > 0).sum())
+        return int((squared_lengths(variance, **given) > 0).sum())
 
     assert kept(n_outputs=10) < kept()
     assert kept(n_blocks=30) < kept()
@@ -141,7 +141,7 @@ def test_few_records_buy_no_free_curve():
     """What explains less than chance costs is left out, at any budget."""
     variance = prior_variances(32)
     for n in (100, 1_000, 100_000):
-        squares = Strength(np.inf, n, 10).squares(variance)
+        squares = squared_lengths(variance, np.inf, n, 10)
         told = variance * EXPLAINED / 10
         np.testing.assert_array_equal(squares > 0, (told > 1 / n) | (told == max(told)))
 
@@ -163,7 +163,7 @@ def test_shares_of_norm_are_the_optimum():
 def test_rows_are_the_product_with_the_matrix(signal):
     enc = encoder()
     rows = enc.transform(table())
-    smoothing = Smoothing.of(enc.blocks_, signal, 200)
+    smoothing = Smoothing(enc.blocks_, signal, 200)
     whole = smoothing.weights(np.eye(smoothing.n_columns)).T
     assert whole.shape == (rows.shape[1], smoothing.n_columns)
     assert np.allclose(smoothing.rows(rows), rows @ whole, atol=1e-12)
@@ -173,7 +173,7 @@ def test_rows_are_the_product_with_the_matrix(signal):
 def test_weights_go_back_to_hats(signal):
     enc, rng = encoder(), np.random.default_rng(1)
     rows = enc.transform(table())
-    smoothing = Smoothing.of(enc.blocks_, signal, 200)
+    smoothing = Smoothing(enc.blocks_, signal, 200)
     coef = rng.normal(size=(3, smoothing.n_columns))
     there = rows @ smoothing.weights(coef).T
     assert np.allclose(there, smoothing.rows(rows) @ coef.T, atol=1e-10)
@@ -182,7 +182,7 @@ def test_weights_go_back_to_hats(signal):
 @pytest.mark.parametrize("signal", SIGNALS)
 def test_no_block_of_a_row_is_longer_than_one(signal):
     enc = encoder()
-    smoothing = Smoothing.of(enc.blocks_, signal, 200)
+    smoothing = Smoothing(enc.blocks_, signal, 200)
     rows = smoothing.rows(enc.transform(table(2000)))
     assert np.abs(rows).max() <= 1
     for i, _ in enumerate(enc.blocks_):
@@ -193,7 +193,7 @@ def test_no_block_of_a_row_is_longer_than_one(signal):
 def test_pairs_are_products_of_their_sides():
     enc = encoder(n_knots=4)
     block = next(b for b in enc.blocks_ if b.kind == "pair")
-    smoothing = Smoothing.of(enc.blocks_, np.inf, 10**9)
+    smoothing = Smoothing(enc.blocks_, np.inf, 10**9)
     place = enc.blocks_.index(block)
     own = smoothing.weights(np.eye(smoothing.n_columns)).T[:, smoothing.block == place]
     levels = [
@@ -211,17 +211,17 @@ def test_pairs_are_products_of_their_sides():
 def test_missing_values_have_the_mean_of_a_curve_where_noise_drowns_them():
     enc = DeclaredEncoder({0: (0, 1)}, n_knots=9).fit(np.zeros((2, 1)))
     rows = enc.transform(np.array([[np.nan], [0.0], [1.0]]))
-    loud = Smoothing.of(enc.blocks_, 1e-3, 100)
+    loud = Smoothing(enc.blocks_, 1e-3, 100)
     assert np.allclose(loud.rows(rows), [[0], [-1], [1]], atol=1e-9)
     assert loud.weights(np.ones((1, 1)))[0, enc.blocks_[0].missing] == 0
-    quiet = Smoothing.of(enc.blocks_, np.inf, 10**9)
+    quiet = Smoothing(enc.blocks_, np.inf, 10**9)
     assert quiet.rows(rows)[0, -1] > 0.3 and (quiet.rows(rows)[1:, -1] == 0).all()
 
 
 def test_other_blocks_stay_as_they_are():
     enc = encoder()
     rows = enc.transform(table())
-    smoothing = Smoothing.of(enc.blocks_, 10.0, 200)
+    smoothing = Smoothing(enc.blocks_, 10.0, 200)
     smooth = smoothing.rows(rows)
     for i, block in enumerate(enc.blocks_):
         if block.kind in ("categories", "linear"):
@@ -233,7 +233,7 @@ def test_other_blocks_stay_as_they_are():
 def test_a_free_matrix_loses_nothing_but_the_constant():
     enc = DeclaredEncoder({0: (0, 1)}, n_knots=9).fit(np.zeros((2, 1)))
     rows = enc.transform(np.random.default_rng(0).random((50, 1)))
-    smooth = Smoothing.of(enc.blocks_, np.inf, 10**9).rows(rows)
+    smooth = Smoothing(enc.blocks_, np.inf, 10**9).rows(rows)
     with_constant = np.c_[smooth, np.ones(50)]
     found = with_constant @ np.linalg.lstsq(with_constant, rows)[0]
     assert np.allclose(found, rows, atol=1e-9)
@@ -242,7 +242,7 @@ def test_a_free_matrix_loses_nothing_but_the_constant():
 @pytest.mark.parametrize("signal", [1.0, 100.0, np.inf])
 def test_a_row_does_not_depend_on_the_others(signal):
     enc = encoder()
-    smoothing = Smoothing.of(enc.blocks_, signal, 200)
+    smoothing = Smoothing(enc.blocks_, signal, 200)
     rows = enc.transform(table(5001))
     whole = smoothing.rows(rows)
     order = np.random.default_rng(0).permutation(len(rows))
@@ -253,7 +253,7 @@ def test_a_row_does_not_depend_on_the_others(signal):
 
 def test_no_blocks_and_no_rows():
     enc = encoder()
-    smoothing = Smoothing.of(enc.blocks_, 10.0, 200)
+    smoothing = Smoothing(enc.blocks_, 10.0, 200)
     none = smoothing.rows(np.empty((0, smoothing.n_encoded)))
     assert none.shape == (0, smoothing.n_columns)
-    assert Smoothing.of((), 10.0, 200).rows(np.empty((3, 0))).shape == (3, 0)
+    assert Smoothing((), 10.0, 200).rows(np.empty((3, 0))).shape == (3, 0)
