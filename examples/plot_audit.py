@@ -39,7 +39,7 @@ print("behind a StandardScaler:", audit_replay(leaky, X, y, n_neighbours=6).pass
 # Noise against a canary
 # ----------------------
 #
-# A canary moves a sum as far as a record can. The package's own desk releases two
+# A canary moves a sum as far as a record can. The package's own mechanism releases two
 # tables, with it and without, many times, and an attacker looks at the outputs. No
 # release may show more than was claimed for it.
 

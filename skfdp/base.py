@@ -39,7 +39,7 @@ from skfdp.data.arrays import (
 from skfdp.data.columns import column_names, name_facts, public_mask, target_name
 from skfdp.data.encoder import DeclaredEncoder, EncodedTable
 from skfdp.data.grid import row_blocks
-from skfdp.data.input_scaler import RowMap
+from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.sources import chosen_rows, whole_table
 from skfdp.data.target import (
@@ -69,10 +69,10 @@ from skfdp.data.validation import (
     without_traps,
 )
 from skfdp.mechanisms import noise
-from skfdp.mechanisms.checkpoint import Journal, ResumingDesk
+from skfdp.mechanisms.checkpoint import Journal, ResumingMechanism
 from skfdp.mechanisms.descent import check_weights
 from skfdp.mechanisms.noise import Streams, warn_of_seed
-from skfdp.mechanisms.release import Desk
+from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy.assumptions import (
     CATEGORIES_OF_TYPES,
     NOT_COPIED,
@@ -103,7 +103,7 @@ from skfdp.solvers.parameters import (
     forget,
     parameters_of,
     public_count,
-    resolve_row_map,
+    resolve_input_scaler,
     shown_parameters,
     warn_of_large,
 )
@@ -224,7 +224,7 @@ class PrivateClassifier(ClassifierMixin):
         return float(np.average(right, weights=sample_weight))
 
     def decision_function(self, X):
-        """Return the margins of the model on ``row_map_(X)``.
+        """Return the margins of the model on ``input_scaler_(X)``.
 
         Parameters
         ----------
@@ -538,19 +538,19 @@ class TableEstimator(BaseEstimator):
         """Return an encoded table in the columns that the method is to see."""
         return table
 
-    def _row_map(
+    def _input_scaler(
         self,
         n_features: int,
         names,
         mask: np.ndarray,
         sparse: bool,
         table: EncodedTable | None,
-    ) -> RowMap:
-        """Return the row map of the bounds; public columns keep their scale."""
+    ) -> InputScaler:
+        """Return the input scaler of the bounds; public columns keep their scale."""
         if math.isinf(self.epsilon):
-            return RowMap(feature_bound=math.inf)
+            return InputScaler(feature_bound=math.inf)
         bounds = self.bounds if table is None else table.bounds
-        row_map = resolve_row_map(
+        input_scaler = resolve_input_scaler(
             UNKNOWN if self._releases_bounds else bounds,
             self.feature_bound,
             self._normalizes,
@@ -562,7 +562,7 @@ class TableEstimator(BaseEstimator):
             longest=None if table is None else table.longest,
         )
         mixed = mask.any() and not mask.all()
-        return dataclasses.replace(row_map, public=mask if mixed else None)
+        return dataclasses.replace(input_scaler, public=mask if mixed else None)
 
     @property
     def _needs_whole_table(self) -> bool:
@@ -656,12 +656,12 @@ class TableEstimator(BaseEstimator):
             table = dataclasses.replace(table, encoded=X)
             table = self._in_coordinates(table, n, facts, units)
             X, mask, columns = table.rows(), table.mask, table.names(columns)
-        row_map = self._row_map(X.shape[1], names, mask, issparse(X), table)
-        row_map, X, void = self._filled(row_map, X, mask)
+        input_scaler = self._input_scaler(X.shape[1], names, mask, issparse(X), table)
+        input_scaler, X, is_null = self._filled(input_scaler, X, mask)
         self._public_mask = mask
         public = PublicRecords(
             mask=mask,
-            row_map=row_map,
+            input_scaler=input_scaler,
             n_records=n,
             columns=columns,
             sparse=issparse(X),
@@ -675,17 +675,17 @@ class TableEstimator(BaseEstimator):
             _table=X,
             **facts,
         )
-        return Records(X, target, public, either(void, missing))
+        return Records(X, target, public, either(is_null, missing))
 
-    def _filled(self, row_map: RowMap, X, mask: np.ndarray) -> tuple:
-        """Return the row map, finite rows under it, and which have no number for one.
+    def _filled(self, input_scaler: InputScaler, X, mask: np.ndarray) -> tuple:
+        """Return the input scaler, finite rows, and which records are null.
 
         With bounds that are yet to be released there is no such row: see
         `Records.bounded_by`.
         """
         if self._releases_bounds:
-            return with_public_bounds(row_map, X, mask), X, None
-        return row_map, *row_map.filled(X)
+            return with_public_bounds(input_scaler, X, mask), X, None
+        return input_scaler, *input_scaler.filled(X)
 
     def _encoded(self, X) -> np.ndarray | csr_array:
         """Return encoded rows; `_checked` counts them."""
@@ -775,7 +775,7 @@ class TableEstimator(BaseEstimator):
             )
 
     def _rows_to_predict(self, X) -> np.ndarray | csr_array:
-        """Return new rows as `fit` would read them, ready for the row map."""
+        """Return new rows as `fit` would read them, ready for the input scaler."""
         check_is_fitted(self)
         X = without_column(X, getattr(self, "_group_column", None))
         if hasattr(self, "encoder_"):
@@ -784,7 +784,7 @@ class TableEstimator(BaseEstimator):
         X = declared_numbers(X, self.bounds, finite)
         X = check_arrays(self, X, reset=False, accept_sparse=sparse, finite=finite)
         check_finite(X, self._public_mask)
-        return self.row_map_.filled(X)[0]
+        return self.input_scaler_.filled(X)[0]
 
 
 def warn_of_unread(
@@ -952,20 +952,22 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         method, prepared, plan = self._planned(public)
         told = self._fit_plan(public, plan)
         run = functools.partial(self._run, method, records, prepared, plan)
-        of_rows = records.void, public.units
+        of_rows = records.is_null, public.units
         if checkpoint is None:
             receipt = None
             if ledger is not None:
                 about = {"label": told.subject, "plan": told.schedule}
                 receipt = ledger.charge(told.events, n_rows=told.n_rows, **about)
             streams = Streams(self.random_state, type(self))
-            return run(told, receipt, Desk(plan.releases, streams, *of_rows))
+            return run(told, receipt, Mechanism(plan.releases, streams, *of_rows))
         promise = promise_of(self, self._given(), public, told, ledger)
         with journal_of(checkpoint, promise) as journal:
             told, receipt = charged(ledger, told, journal)
             streams = Streams(self.random_state, type(self), journal.coins)
-            desk = ResumingDesk(plan.releases, streams, *of_rows, journal=journal)
-            run(told, receipt, desk)
+            mechanism = ResumingMechanism(
+                plan.releases, streams, *of_rows, journal=journal
+            )
+            run(told, receipt, mechanism)
             journal.finish()
         return self
 
@@ -977,7 +979,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         plan: Plan,
         told: FitPlan,
         receipt: Receipt | None,
-        desk: Desk,
+        mechanism: Mechanism,
     ):
         """Release what was charged, and publish the model."""
         public = records.public
@@ -986,7 +988,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         on_step = None
         if getattr(self, "_skl_callbacks", None):
             on_step = self._on_step(context, public, report)
-        found = method.run(records, prepared, plan, desk, on_step)
+        found = method.run(records, prepared, plan, mechanism, on_step)
         return self._finish(context, self._attributes(public, found), report)
 
     @guarded_fit
@@ -1158,7 +1160,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             feature_names=public.columns,
             target_name=public.target_name,
             released=self._released
-            + ("row_map_",) * self._releases_bounds
+            + ("input_scaler_",) * self._releases_bounds
             + ("every iterate of the loop",) * has_loop,
             assumptions=(*told.assumptions, *(_ONE_STEP,) * self._may_be_a_step),
             seeded=self._seeded,
@@ -1170,7 +1172,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         if ledger is not None:
             receipt = ledger.charge_nonprivate(label=told.subject)
         context = self._begin(None)
-        found = self._without_privacy(records.without_void())
+        found = self._without_privacy(records.without_nulls())
         report = self._report(records.public, told, receipt, self._has_loop)
         return self._finish(context, self._attributes(records.public, found), report)
 

@@ -26,7 +26,7 @@ from skfdp.data.arrays import (
     raw_column,
 )
 from skfdp.data.columns import column_names, public_mask
-from skfdp.data.input_scaler import RowMap
+from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.units import RowsOfUnits, noise_of_sums
 from skfdp.data.validation import check_flag, check_number, guarded_fit, unmasked
@@ -294,7 +294,7 @@ class PrivateBoundsRelease(PrivateEstimator):
         n_records = public_count(n_records, self.n_records, self.epsilon, self.delta)
         public = PublicRecords(
             mask=mask,
-            row_map=RowMap(feature_bound=np.inf),
+            input_scaler=InputScaler(feature_bound=np.inf),
             n_records=n_records,
             columns=names,
             sparse=issparse(X),

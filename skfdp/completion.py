@@ -15,10 +15,10 @@ from sklearn.utils.metaestimators import available_if
 from skfdp.addresses import public
 from skfdp.base import PrivateClassifier, PrivateEstimator, delegates
 from skfdp.data.grid import GridRows, blocks
-from skfdp.data.input_scaler import RowMap, resolve_bounds
+from skfdp.data.input_scaler import InputScaler, resolve_bounds
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import check_choice, check_number, check_size, without_traps
-from skfdp.mechanisms.release import Desk
+from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import assumptions
 from skfdp.privacy.assumptions import enforced
 from skfdp.privacy.checks import shown
@@ -297,28 +297,35 @@ class Completion:
         )
 
     def run(
-        self, records: Records, prepared: None, plan: Plan, desk: Desk, on_step: OnStep
+        self,
+        records: Records,
+        prepared: None,
+        plan: Plan,
+        mechanism: Mechanism,
+        on_step: OnStep,
     ) -> Completed:
         """Release, denoise, draw, and train."""
         public = records.public
-        model = PrivateColumns.learn(self._released(records, plan, desk))
-        coins = desk.streams.public("draws")
+        model = PrivateColumns.learn(self._released(records, plan, mechanism))
+        coins = mechanism.streams.public("draws")
         rows = _completed(public, model, self.n_draws, coins)
         target = np.tile(public.labels, self.n_draws)
         trained = clone(self.estimator).fit(rows, target)
         return Completed(trained, model.means)
 
-    def _released(self, records: Records, plan: Plan, desk: Desk) -> Released:
+    def _released(self, records: Records, plan: Plan, mechanism: Mechanism) -> Released:
         """Release the class sums, and the second moments where they are planned."""
         public, bound = records.public, self.feature_bound
         private = ~public.mask
         bounded = public.bounded[private]
-        row_map = dataclasses.replace(public.row_map.part(private), feature_bound=bound)
-        rows = GridRows.build(records.X[:, private], row_map.mapped)
+        input_scaler = dataclasses.replace(
+            public.input_scaler.part(private), feature_bound=bound
+        )
+        rows = GridRows.build(records.X[:, private], input_scaler.mapped)
         second, second_std = None, 0.0
         event = plan.event(_SECOND)
         if event is not None:
-            second = desk.release(event.label, SecondMoment(rows))
+            second = mechanism.release(event.label, SecondMoment(rows))
             second = (second + second.T) * (bound**2 / 2)
             second_std = event.noise_std[0] * bound**2
         sums = ClassSum(
@@ -326,7 +333,7 @@ class Completion:
         )
         return Released(
             counts=np.bincount(public.target, minlength=public.n_classes),
-            sums=desk.release("class sums", sums) * bound,
+            sums=mechanism.release("class sums", sums) * bound,
             sums_std=plan.event("class sums").noise_std[0] * bound,
             second=second,
             second_std=second_std,
@@ -343,7 +350,7 @@ def _completed(
 ) -> np.ndarray:
     """Return the public columns beside drawn ones."""
     mask, n = public.mask, public.n_rows
-    shared = public.row_map.part(mask).scale(public.X)
+    shared = public.input_scaler.part(mask).scale(public.X)
     rows = np.empty((times * n, len(mask)))
     for start in range(0, times * n, n):
         rows[start : start + n, mask] = shared
@@ -426,7 +433,7 @@ class PrivateCompletionClassifier(
     class_means_ : ndarray of shape (n_classes, n_private)
         Released means of the scaled private columns, denoised; absent at
         ``epsilon=inf``.
-    row_map_ : RowMap
+    input_scaler_ : InputScaler
         The bounds; the same function in `fit` and `predict`.
     privacy_ : PrivacyReport
     n_features_in_ : int
@@ -536,14 +543,14 @@ class PrivateCompletionClassifier(
     def _needs_whole_table(self) -> bool:
         return True  # `estimator` takes all rows at once
 
-    def _row_map(
+    def _input_scaler(
         self, n_features: int, names, mask: np.ndarray, sparse: bool, table
-    ) -> RowMap:
+    ) -> InputScaler:
         low, span = resolve_bounds(self.bounds, n_features, names)
         if self.bounds is None:
             warn_of_no_bounds(mask)
         warn_of_unscaled(span, mask, names)
-        return RowMap(low, span, feature_bound=math.inf)
+        return InputScaler(low, span, feature_bound=math.inf)
 
     def _method(self, public: PublicRecords) -> Completion:
         bound, n_draws = self.feature_bound, self.n_draws
@@ -555,11 +562,11 @@ class PrivateCompletionClassifier(
         return Completion(self.estimator, float(bound), self.covariance, n_draws)
 
     def _without_privacy(self, records: Records) -> Completed:
-        rows = records.row_map.scale(records.X)
+        rows = records.input_scaler.scale(records.X)
         return Completed(clone(self.estimator).fit(rows, records.public.labels))
 
     def _attributes(self, public: PublicRecords, found: Completed) -> dict[str, Any]:
-        attributes = {"classes_": public.classes, "row_map_": public.row_map}
+        attributes = {"classes_": public.classes, "input_scaler_": public.input_scaler}
         if found.class_means is not None:
             attributes["class_means_"] = found.class_means
         return attributes | {"estimator_": found.estimator}
@@ -567,7 +574,7 @@ class PrivateCompletionClassifier(
     def _scaled(self, X) -> tuple[Any, np.ndarray]:
         """Return the inner estimator, and rows for it."""
         X = self._rows_to_predict(X)  # an unfitted one lacks what follows
-        return self.estimator_, self.row_map_.scale(X)
+        return self.estimator_, self.input_scaler_.scale(X)
 
     @without_traps()
     def predict(self, X):

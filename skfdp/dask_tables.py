@@ -29,11 +29,11 @@ from skfdp.data.arrays import (
     is_dask,
     types_of,
 )
-from skfdp.data.input_scaler import RowMap
+from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import unmasked, without_traps
 from skfdp.mechanisms.noise import generator_of, random_words
-from skfdp.mechanisms.release import PoissonBatches, not_void
+from skfdp.mechanisms.release import PoissonBatches, not_null
 from skfdp.privacy.events import Relation
 from skfdp.queries import Query
 
@@ -164,9 +164,9 @@ class Partition:
 
         Malformed records are left out, as those of a table in memory are.
         """
-        query, void = self._kept[name], self._kept[ROWS].void
+        query, is_null = self._kept[name], self._kept[ROWS].is_null
         batch = None if draw is None else draw.members(query.n_rows)
-        return query.exact_sum(theta, not_void(batch, void, query.n_rows), unit)
+        return query.exact_sum(theta, not_null(batch, is_null, query.n_rows), unit)
 
 
 class Partitions:
@@ -433,7 +433,7 @@ class PartitionedRecords:
     name: str = ROWS
 
     #: Each partition leaves its own malformed records out.
-    void = None
+    is_null = None
 
     @property
     def n_rows(self) -> int:
@@ -441,9 +441,9 @@ class PartitionedRecords:
         return sum(self.sizes)
 
     @property
-    def row_map(self) -> RowMap:
+    def input_scaler(self) -> InputScaler:
         """The map of whole rows."""
-        return self.public.row_map
+        return self.public.input_scaler
 
     @property
     def total_weight(self) -> float:
@@ -761,7 +761,7 @@ def _records_of_partition(
         X, table = table.rows(), table.public_part()
     if planning:
         X = blanked(X, public.mask)
-    X, void = public.row_map.filled(X)
+    X, is_null = public.input_scaler.filled(X)
     public = dataclasses.replace(
         public,
         target=target if shows_target else None,
@@ -769,7 +769,7 @@ def _records_of_partition(
         encoding=table,
         _table=X,
     )
-    return Records(X, target, public, either(void, missing))
+    return Records(X, target, public, either(is_null, missing))
 
 
 # Questions, which can be pickled.

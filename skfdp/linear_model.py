@@ -22,7 +22,7 @@ from skfdp.base import PrivateClassifier, PrivateEstimator
 from skfdp.data.arrays import numeric_target, shaped_target
 from skfdp.data.encoder import EncodedTable
 from skfdp.data.grid import row_blocks
-from skfdp.data.input_scaler import RowMap
+from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import (
     TargetMap,
@@ -407,7 +407,7 @@ class LinearModel(PrivateEstimator):
             "coef_": found.coef,
             "intercept_": found.intercept,
             "n_iter_": found.n_iter,
-            "row_map_": found.row_map or self._published_map(public),
+            "input_scaler_": found.input_scaler or self._published_map(public),
         }
         noise = found.noise
         if noise is not None and public.encoding is not None:
@@ -498,25 +498,27 @@ class LinearModel(PrivateEstimator):
         return found.whole(public.encoding.public_encoded)
 
     @staticmethod
-    def _published_map(public: PublicRecords) -> RowMap:
+    def _published_map(public: PublicRecords) -> InputScaler:
         """Return the map of rows of X, or of encoded rows, which are as they should."""
         if public.encoding is None:
-            return public.row_map
+            return public.input_scaler
         shown = public.encoding.public_encoded
-        return RowMap(feature_bound=math.inf, public=shown if shown.any() else None)
+        return InputScaler(
+            feature_bound=math.inf, public=shown if shown.any() else None
+        )
 
     def _offset(self, rows: np.ndarray) -> np.ndarray | float:
-        """Return margins of ``row_map_(X)`` that `coef_` does not describe."""
+        """Return margins of ``input_scaler_(X)`` that `coef_` does not describe."""
         return 0.0
 
     @without_traps()
     def _margins(self, X) -> np.ndarray:
-        """Return ``row_map_(X) @ coef_.T + intercept_`` and what is not linear."""
+        """Return ``input_scaler_(X) @ coef_.T + intercept_`` and what is not linear."""
         X = self._rows_to_predict(X)
         coef = np.atleast_2d(self.coef_)  # regressors publish a vector
         margins = np.empty((X.shape[0], len(coef)))
         for block in row_blocks(X):
-            rows = self.row_map_(X[block])
+            rows = self.input_scaler_(X[block])
             margins[block] = rows @ coef.T + self.intercept_
             margins[block] += self._offset(rows)
         return margins[:, 0] if margins.shape[1] == 1 else margins
@@ -624,9 +626,9 @@ n_jobs : int, default=None
     Threads; they do not change the result.
 coef_ : ndarray of shape (n_features,)
     Weights per unit of X within `bounds`, in units of the target (Poisson: of its
-    logarithm): predictions are ``row_map_(X) @ coef_ + intercept_`` before they are
-    cut to `target_bounds`, and `row_map_` only cuts values outside `bounds`. With
-    ``normalize=True`` they are those of normalised rows.
+    logarithm): predictions are ``input_scaler_(X) @ coef_ + intercept_`` before they
+    are cut to `target_bounds`, and `input_scaler_` only cuts values outside `bounds`.
+    With ``normalize=True`` they are those of normalised rows.
 encoder_ : DeclaredEncoder
     Only with an `encoder`: the one that was used. `coef_` then has weights of its
     columns, ``encoder_.get_feature_names_out()``, and X of what is said above is
@@ -634,7 +636,7 @@ encoder_ : DeclaredEncoder
 coef_noise_ : CoefficientNoise
     What is known of the noise in them, which `coefficients_table` shows; not with
     ``epsilon=inf``.
-row_map_ : RowMap
+input_scaler_ : InputScaler
     Bounds, and the norm if rows are normalised; the same function in `fit` and
     `predict`.
 n_iter_ : int
@@ -720,10 +722,10 @@ class FeatureDPLogisticRegression(LinearClassifier):
         "auto": with a public target a logistic regression on standardised columns (the
         class frequencies where no column is public), else none; none either with 20
         classes or more and a large budget. A classifier with
-        `predict_proba` is cloned and fitted on the public columns of ``row_map_(X)``
-        and the public target, or used as it is if it is fitted already, even for a
-        private target. None: start at equal classes, or at released class frequencies
-        where the target is private.
+        `predict_proba` is cloned and fitted on the public columns of
+        ``input_scaler_(X)`` and the public target, or used as it is if it is fitted
+        already, even for a private target. None: start at equal classes, or at released
+        class frequencies where the target is private.
     public_loss : {"auto", "zero", "gaussian", "impute"}, callable or None
         None, also "auto", the default: the whole gradient is private. "zero",
         "gaussian" and "impute": Algorithm 1, where the public loss is the loss of the
@@ -791,16 +793,16 @@ class FeatureDPLogisticRegression(LinearClassifier):
     ----------
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Log odds per unit of X within `bounds`: ``decision_function(X)`` is
-        ``row_map_(X) @ coef_.T + intercept_``, and `row_map_` only cuts values outside
-        `bounds`, so that it is ``X @ coef_.T + intercept_`` for X within them. With
-        ``normalize=True`` they are log odds of normalised rows. They hold the public
-        model too if it is a logistic regression, standardised or not; the margins of
-        any other public model come on top of the product.
+        ``input_scaler_(X) @ coef_.T + intercept_``, and `input_scaler_` only cuts
+        values outside `bounds`, so that it is ``X @ coef_.T + intercept_`` for X within
+        them. With ``normalize=True`` they are log odds of normalised rows. They hold
+        the public model too if it is a logistic regression, standardised or not; the
+        margins of any other public model come on top of the product.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     <encoder_>
     <coef_noise_>
-    <row_map_>
+    <input_scaler_>
     public_model_ : PublicModel
         The public model, its classifier in `estimator`; only where one was used.
     <n_iter_>
@@ -973,7 +975,7 @@ class FeatureDPLogisticRegression(LinearClassifier):
         model = getattr(self, "public_model_", None)
         if model is None or model.linear is not None:
             return 0.0
-        return model.margins(rows[:, self.row_map_.public])
+        return model.margins(rows[:, self.input_scaler_.public])
 
 
 #: By the name of a solver: what returns its method, given what is public.
@@ -1070,16 +1072,16 @@ class DPSGDFClassifier(LinearClassifier):
     Attributes
     ----------
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Weights on ``row_map_(X)``, per unit of X: ``decision_function(X)`` is
-        ``row_map_(X) @ coef_.T + intercept_``. With ``normalize=True`` they are log
-        odds (of the log loss) of normalised rows. Without it they are log odds of X
-        within `bounds`: `row_map_` only cuts values outside, and for X within them it
-        is ``X @ coef_.T + intercept_``.
+        Weights on ``input_scaler_(X)``, per unit of X: ``decision_function(X)`` is
+        ``input_scaler_(X) @ coef_.T + intercept_``. With ``normalize=True`` they are
+        log odds (of the log loss) of normalised rows. Without it they are log odds of X
+        within `bounds`: `input_scaler_` only cuts values outside, and for X within them
+        it is ``X @ coef_.T + intercept_``.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     <encoder_>
     <coef_noise_>
-    <row_map_>
+    <input_scaler_>
     <n_iter_>
     <privacy_>
     <n_features_in_>
@@ -1295,7 +1297,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         model = getattr(self, "public_model_", None)
         if model is None or model.linear is not None:
             return 0.0
-        public = self.row_map_.public
+        public = self.input_scaler_.public
         return model.margins(rows if public is None else rows[:, public])
 
     @property
@@ -1363,8 +1365,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
         Returns
         -------
         y : ndarray of shape (n_samples,)
-            ``row_map_(X) @ coef_ + intercept_``, or its exponential for the Poisson
-            loss, kept within `target_bounds`.
+            ``input_scaler_(X) @ coef_ + intercept_``, or its exponential for the
+            Poisson loss, kept within `target_bounds`.
         """
         margins = self._margins(X)
         if self.target_map_.log:
@@ -1421,8 +1423,8 @@ class FeatureDPRegressor(LinearRegressor):
         Model of the public columns, at whose predictions descent starts. "auto": with a
         public target and an intercept, ridge regression on standardised columns, or
         `PoissonRegressor` (the mean where no column is public), else none. Another
-        regressor is cloned and fitted on the public columns of ``row_map_(X)`` and the
-        public target, or used as it is if it is fitted already, even for a private
+        regressor is cloned and fitted on the public columns of ``input_scaler_(X)`` and
+        the public target, or used as it is if it is fitted already, even for a private
         target. Predictions of counts must be rates. None: start at the mean.
     <neighboring_relation>
     <n_records>
@@ -1474,7 +1476,7 @@ class FeatureDPRegressor(LinearRegressor):
     intercept_ : float
     <encoder_>
     <coef_noise_>
-    <row_map_>
+    <input_scaler_>
     <target_map_>
     public_model_ : PublicRegression
         Only after a descent with a public model: already within `coef_` and
@@ -1693,7 +1695,7 @@ class DPSGDFRegressor(LinearRegressor):
     intercept_ : float
     <encoder_>
     <coef_noise_>
-    <row_map_>
+    <input_scaler_>
     <target_map_>
     <n_iter_>
     <privacy_>

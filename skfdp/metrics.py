@@ -20,7 +20,7 @@ from skfdp.data.units import FULL_WEIGHT, units_as_weighted, without_group_colum
 from skfdp.data.validation import check_flag, check_number, without_traps
 from skfdp.mechanisms import noise
 from skfdp.mechanisms.noise import Streams, check_random_state, warn_of_seed
-from skfdp.mechanisms.release import Desk
+from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy.assumptions import (
     SAME_PARTITIONS,
     SCORES_BOUNDED,
@@ -317,7 +317,7 @@ def private_score(
     cells, losses = table_of(scored_by, layout, scored.X, scored.y)
     query = dataclasses.replace(query, cells=cells, losses=losses, group=scored.group)
     streams = Streams(random_state, "private_score")
-    table = Desk((event,), streams, units=units).release(LABEL, query)
+    table = Mechanism((event,), streams, units=units).release(LABEL, query)
 
     released = (*metrics, "the noisy table that they follow from")
     if scored.by is not None:

@@ -12,7 +12,7 @@ from skfdp.addresses import public
 from skfdp.base import PrivateClassifier, PrivateEstimator
 from skfdp.data.encoder import EncodedTable
 from skfdp.data.grid import blocks
-from skfdp.data.input_scaler import RowMap
+from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import check_choice, check_number, check_size, without_traps
 from skfdp.privacy.assumptions import Assumption
@@ -29,7 +29,7 @@ from skfdp.solvers.parameters import (
     ASSUMPTIONS,
     Loop,
     parameters_of,
-    resolve_row_map,
+    resolve_input_scaler,
     store,
 )
 
@@ -184,12 +184,12 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     Attributes
     ----------
     coefs_ : list of ndarray of shape (inputs, outputs)
-        Weights, the first on ``row_map_(X)``, in the units of X.
+        Weights, the first on ``input_scaler_(X)``, in the units of X.
     intercepts_ : list of ndarray of shape (outputs,)
     classes_ : ndarray of shape (n_classes,)
     encoder_ : DeclaredEncoder
         Only with an `encoder`: the one that was used.
-    row_map_ : RowMap
+    input_scaler_ : InputScaler
         Bounds and norm; the same function in `fit` and `predict`.
     n_iter_ : int
         Steps taken.
@@ -317,22 +317,22 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
                 "out."
             )
 
-    def _row_map(
+    def _input_scaler(
         self,
         n_features: int,
         names,
         mask: np.ndarray,
         sparse: bool,
         table: EncodedTable | None,
-    ) -> RowMap:
+    ) -> InputScaler:
         if math.isinf(self.epsilon):
-            return RowMap(feature_bound=math.inf)
+            return InputScaler(feature_bound=math.inf)
         bounds, bound = self.bounds, self.feature_bound
         if bound == "auto":
             bound = parameters.network_row_bound(n_features)
         if table is not None:
             bounds, bound = table.bounds, min(bound, table.longest)
-        return resolve_row_map(
+        return resolve_input_scaler(
             bounds, bound, self.normalize, n_features, names, public=mask
         )
 
@@ -369,7 +369,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         model.fit(records.X, records.target, **weights)
         network = Network(model.coefs_, model.intercepts_)
         network = network.spread(model.classes_, public.n_classes)
-        return NetworkFit(network, public.row_map, model.n_iter_)
+        return NetworkFit(network, public.input_scaler, model.n_iter_)
 
     def _attributes(self, public: PublicRecords, found: NetworkFit) -> dict[str, Any]:
         network = found.network
@@ -379,7 +379,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
             "intercepts_": network.intercepts,
             "n_iter_": found.n_iter,
             "n_layers_": len(network.coefs) + 1,
-            "row_map_": found.row_map,
+            "input_scaler_": found.input_scaler,
         }
 
     @property
@@ -393,5 +393,5 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         network = Network(self.coefs_, self.intercepts_)
         margins = np.empty((len(X), len(self.intercepts_[-1])))
         for block in blocks(*X.shape):
-            margins[block] = network.margins(self.row_map_(X[block]))
+            margins[block] = network.margins(self.input_scaler_(X[block]))
         return margins[:, 0] if margins.shape[1] == 1 else margins

@@ -11,7 +11,7 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from skfdp.addresses import public
 from skfdp.base import PrivateEstimator
 from skfdp.data.grid import blocks
-from skfdp.data.input_scaler import RowMap
+from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import check_choice, check_number, check_size, without_traps
 from skfdp.privacy.checks import shown
@@ -22,7 +22,7 @@ from skfdp.solvers.centring import (
     ConditionalCentring,
     PrivateMean,
 )
-from skfdp.solvers.parameters import resolve_row_map, store
+from skfdp.solvers.parameters import resolve_input_scaler, store
 
 # Rounding must not lift a norm above the bound.
 _MARGIN = 1 - 1e-12
@@ -104,7 +104,7 @@ class PrivateCenteringTransformer(
         Factors of the centred columns for output rows of norm 1: one for all public
         columns, from them alone, and a released one for all others.
     public_mask_ : bool ndarray of shape (n_features,)
-    row_map_ : RowMap
+    input_scaler_ : InputScaler
     privacy_ : PrivacyReport
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -208,16 +208,16 @@ class PrivateCenteringTransformer(
             )
         super()._check_split(mask)
 
-    def _row_map(
+    def _input_scaler(
         self, n_features: int, names, mask: np.ndarray, sparse: bool, table
-    ) -> RowMap:
+    ) -> InputScaler:
         bound, normalize = self.feature_bound, self.normalize
         if bound == "auto":
             n_private = int((~mask).sum())
             bound = parameters.block_bound(n_private) if mask.any() else 1.0
         if normalize == "auto":
             normalize = not mask.any()
-        return resolve_row_map(
+        return resolve_input_scaler(
             self.bounds, bound, normalize, n_features, names, public=mask
         )
 
@@ -231,7 +231,7 @@ class PrivateCenteringTransformer(
 
     def _attributes(self, public: PublicRecords, found: Centred) -> dict[str, Any]:
         return {
-            "row_map_": public.row_map,
+            "input_scaler_": public.input_scaler,
             "public_mask_": public.mask,
             "mean_": found.mean,
             "coef_": found.coef,
@@ -261,13 +261,13 @@ class PrivateCenteringTransformer(
         return rows
 
     def _centre_rows(self, X: np.ndarray) -> np.ndarray:
-        return _cut((self.row_map_.mapped(X) - self.mean_) * self.scale_, 1.0)
+        return _cut((self.input_scaler_.mapped(X) - self.mean_) * self.scale_, 1.0)
 
     def _centre_blocks(self, X: np.ndarray) -> np.ndarray:
         public = self.public_mask_
         mean, scale = self.mean_, self.scale_
-        U = self.row_map_.part(public).scale(X[:, public]) - mean[public]
-        P = self.row_map_.part(~public).mapped(X[:, ~public]) - mean[~public]
+        U = self.input_scaler_.part(public).scale(X[:, public]) - mean[public]
+        P = self.input_scaler_.part(~public).mapped(X[:, ~public]) - mean[~public]
         P -= U @ self.coef_
         rows = np.empty(X.shape)
         shown = _cut(U * scale[public], math.sqrt(LARGEST_PUBLIC_SHARE))
@@ -280,4 +280,4 @@ class PrivateCenteringTransformer(
 def _cut(rows: np.ndarray, bound: float | np.ndarray) -> np.ndarray:
     """Shorten rows to norms below the bound, one for all or one for each."""
     bound = np.broadcast_to(bound, len(rows))
-    return RowMap().mapped(rows / bound[:, None]) * (bound * _MARGIN)[:, None]
+    return InputScaler().mapped(rows / bound[:, None]) * (bound * _MARGIN)[:, None]

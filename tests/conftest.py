@@ -109,9 +109,9 @@ def small():
 @pytest.fixture
 def releases(monkeypatch):
     """Record every release of a fit: its exact sum, its noise, what was asked."""
-    from skfdp.mechanisms import release as desk
+    from skfdp.mechanisms import release as mechanism
 
-    seen, release = [], desk._noisy_sum
+    seen, release = [], mechanism._noisy_sum
 
     def recorded(query, theta, *, noise_std, unit, batch, **more):
         exact = query.exact_sum(theta, batch, unit) * unit
@@ -130,5 +130,5 @@ def releases(monkeypatch):
         )
         return out
 
-    monkeypatch.setattr(desk, "_noisy_sum", recorded)
+    monkeypatch.setattr(mechanism, "_noisy_sum", recorded)
     return seen

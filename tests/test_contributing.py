@@ -144,7 +144,7 @@ import numpy as np
 import skfdp
 from skfdp.privacy import Event, Relation
 from skfdp.queries.group_totals import GroupTotals
-from skfdp.mechanisms.release import Desk
+from skfdp.mechanisms.release import Mechanism
 from skfdp.mechanisms.noise import Streams
 
 rng = np.random.default_rng(0)
@@ -153,7 +153,7 @@ query = GroupTotals(values, group, 3)
 facts = dict(neighboring_relation="replace_one", clip_norm=query.clip_norm)
 moves = query.sensitivity(Relation.of("replace_one"))
 event = Event(label="totals", noise_std=(2.0,), n_steps=1, sensitivity=moves, **facts)
-found = Desk([event], Streams(None, "test")).release("totals", query)
+found = Mechanism([event], Streams(None, "test")).release("totals", query)
 wanted = np.bincount(group, values)
 assert 0 < np.abs(found - wanted).max() < 20, (found, wanted)
 print(skfdp.__file__)

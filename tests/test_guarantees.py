@@ -219,7 +219,7 @@ def neighbours(query, relation, rng):
     n_columns = query.rows.values.shape[1]
     for _ in range(30):
         row = rng.normal(size=n_columns - 1) * 10.0 ** rng.uniform(-2, 1)
-        rows = GridRows.build(row[None], row_map(n_columns - 1), bias=0.1)
+        rows = GridRows.build(row[None], input_scaler(n_columns - 1), bias=0.1)
         values = query.rows.values.copy()
         norms = query.rows.squared_norms.copy()
         values[0], norms[0] = rows.values[0], rows.squared_norms[0]
@@ -231,7 +231,7 @@ def neighbours(query, relation, rng):
         yield dataclasses.replace(query, rows=GridRows(values, norms), target=target)
 
 
-def row_map(d):
+def input_scaler(d):
     """Rows of few columns as they are; of many, short enough for the short kernels."""
 
     def shortened(block):
@@ -245,7 +245,7 @@ def check_sensitivity(relation, loss, public_target=False, padded=False, seed=0,
     rng = np.random.default_rng(seed)
     n, n_classes, clip = 12, 3, 0.3
     query = LinearQuery(
-        rows=GridRows.build(rng.normal(size=(n, d)), row_map(d), bias=0.1),
+        rows=GridRows.build(rng.normal(size=(n, d)), input_scaler(d), bias=0.1),
         target=rng.integers(0, n_classes, n),
         loss=LOSSES.get(loss),
         n_outputs=n_classes,

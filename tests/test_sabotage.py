@@ -28,7 +28,7 @@ class Mutant:
 
 CEILING = "privacy/test_ledger.py::TestNonprivateFits::test_a_ceiling_refuses_them"
 POISSON = "privacy/test_plan.py::TestReferenceValues::test_poisson"
-DESK = "releases/test_desk.py::test_"
+DESK = "releases/test_mechanism.py::test_"
 ASKED = [
     Mutant(
         "fits without privacy pass a budget limit",
@@ -102,7 +102,7 @@ NIGHTLY = [
         "mechanisms/release.py",
         "random_words(self._generator, min(",
         "random_words(np.random.default_rng(0), min(",
-        f"{DESK}the_desk_draws_the_batches",
+        f"{DESK}the_mechanism_draws_the_batches",
     ),
     Mutant(
         "one charge pays for every release",

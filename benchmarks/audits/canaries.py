@@ -1,10 +1,10 @@
 """Canaries: the Gaussian-DP parameter claimed and seen, of every release and of plans.
 
 ``python benchmarks/audits/canaries.py`` releases the canaries of
-``tests/audit/tight_canaries.py`` at the package's own desk, three times as often as the
-tests, and then whole plans by `skfdp.audit.audit_mechanism`. ``--output FILE`` writes
-what it prints, ``--times`` and ``--trials`` say how much of it, and ``--seed`` makes it
-repeatable; without it noise is that of the operating system.
+``tests/audit/tight_canaries.py`` at the package's own mechanism, three times as often
+as the tests, and then whole plans by `skfdp.audit.audit_mechanism`. ``--output FILE``
+writes what it prints, ``--times`` and ``--trials`` say how much of it, and ``--seed``
+makes it repeatable; without it noise is that of the operating system.
 """
 
 import argparse

@@ -27,7 +27,7 @@ import sklearn
 
 import skfdp
 from skfdp.audit.one_run import audit_estimator
-from skfdp.mechanisms import release as desk
+from skfdp.mechanisms import release as mechanism
 
 SIZE, SMALL, LARGE = (500, 1000), (500, 200), (2000, 4000)
 EPSILONS = (1.0, 4.0, 8.0, 16.0)
@@ -91,7 +91,7 @@ def divided(factor):
         unit = query.unit(noise_std)
         total = query.exact_sum(theta, batch, unit)
         return (
-            desk.add_integer_gaussian(total, noise_std / factor / unit, generator)
+            mechanism.add_integer_gaussian(total, noise_std / factor / unit, generator)
             * unit
         )
 
@@ -113,7 +113,7 @@ def audited(name, epsilon, factor, seed):
     X, y = rng.random((n, d)), rng.integers(0, 2, n)
     model = kind(epsilon=epsilon, bounds=(0, 1), **params)
     with (
-        mock.patch.object(desk, "_noisy_sum", divided(factor)),
+        mock.patch.object(mechanism, "_noisy_sum", divided(factor)),
         mock.patch("skfdp.mechanisms.noise.secrets.randbits", streams(seed)),
     ):
         return audit_estimator(model, X, y, random_state=seed, **given)

@@ -6,12 +6,12 @@
 
 A trial is a fit in a process of its own, which is killed (SIGKILL) at a random moment,
 and resumed in another process, which is killed with probability one half, and so on,
-until one ends. Each process writes down, behind the desk, which release it was given,
-and the digest of it. Counted are, over all processes of a trial: releases that differ
-at one position (0 is wanted: each was drawn once), releases at positions that were not
-charged, and what the ledger says afterwards. The accuracies of the models are compared
-with those of as many fits that nobody stopped, by the two-sided test of Kolmogorov and
-Smirnov.
+until one ends. Each process writes down, behind the mechanism, which release it was
+given, and the digest of it. Counted are, over all processes of a trial: releases that
+differ at one position (0 is wanted: each was drawn once), releases at positions that
+were not charged, and what the ledger says afterwards. The accuracies of the models are
+compared with those of as many fits that nobody stopped, by the two-sided test of
+Kolmogorov and Smirnov.
 
 Processes are forked from one that has imported everything, so that a trial takes a
 second. Kills before a fit has begun, or after it has ended, are counted, too.
@@ -43,7 +43,7 @@ from scipy.stats import ks_2samp  # noqa: E402
 
 from skfdp import DPSGDFClassifier, PrivacyBudgetError, PrivacyLedger  # noqa: E402
 from skfdp._version import __version__  # noqa: E402
-from skfdp.mechanisms.release import Desk  # noqa: E402
+from skfdp.mechanisms.release import Mechanism  # noqa: E402
 
 EPSILON, DELTA, N_STEPS, SEED = 0.5, 1e-5, 40, 0
 N_ROWS, N_COLUMNS, N_TEST = 1000, 10, 20_000
@@ -90,9 +90,9 @@ def accuracy(weights):
 
 # -- trials ---------------------------------------------------------------------------
 def write_down(folder):
-    """Let this process append to a file what its desk gives out."""
+    """Let this process append to a file what its mechanism releases."""
     log = os.open(folder / "releases", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    give, number = Desk.release, [0]
+    give, number = Mechanism.release, [0]
 
     def release(self, label, *asked, **more):
         found = give(self, label, *asked, **more)
@@ -101,7 +101,7 @@ def write_down(folder):
         number[0] += 1
         return found
 
-    Desk.release = release
+    Mechanism.release = release
 
 
 def work(folder, with_ledger):
@@ -160,7 +160,7 @@ def trial(folder, with_ledger, duration, rng):
 
 
 def positions(folder):
-    """Return the digests that were given out, by position."""
+    """Return the digests that were released, by position."""
     found = collections.defaultdict(set)
     log = folder / "releases"
     for line in log.read_text().splitlines() if log.exists() else ():

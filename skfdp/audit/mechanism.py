@@ -1,4 +1,4 @@
-"""The audit of a mechanism: canaries that the desk gives out as often as one likes."""
+"""The audit of a mechanism: canaries that it releases as often as one likes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skfdp._version import __version__
 from skfdp.addresses import public
 from skfdp.data.validation import check_number
 from skfdp.mechanisms.noise import Streams, check_random_state
-from skfdp.mechanisms.release import Desk
+from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event, PrivacyPlan, Relation, gdp_epsilon
 from skfdp.privacy.accounting import (
     PrivacyCurve,
@@ -274,7 +274,7 @@ def separation(
     return Separation(d, float(low), float(high), float(error))
 
 
-# Two tables that differ in one record, given out by the desk, and what tells them.
+# Two tables that differ in one record, released by the mechanism, and what tells them.
 
 
 #: Rows of the table; one of them, with others before and behind it, is the canary.
@@ -349,23 +349,23 @@ def neighbours(event: Event) -> tuple[Canary, Canary]:
 def log_ratios(
     events: Sequence[Event], n_trials: int, random_state: int | None
 ) -> np.ndarray:
-    """Return the log-likelihood ratios of all that the desk gives out of two tables.
+    """Return the log-likelihood ratios of all releases of two tables.
 
     In an array of shape (2, n_events, n_trials), of the table without the record, then
-    of that with it; larger with it. Each table is given out whole at desks of its own,
-    and each event has a label of its own.
+    of that with it; larger with it. Each table is released whole at mechanisms of its
+    own, and each event has a label of its own.
     """
     ratios = np.empty((2, len(events), n_trials))
     parts = [(event, Score(event), neighbours(event)) for event in events]
     for side in range(2):
         for trial in range(n_trials):
             owner = f"audit_mechanism/table {side}/trial {trial}"
-            desk = Desk(events, Streams(random_state, owner))
+            mechanism = Mechanism(events, Streams(random_state, owner))
             for place, (event, score, tables) in enumerate(parts):
                 along = np.empty(event.n_steps)
                 for step in range(event.n_steps):
                     theta = -_DIRECTION if step % 2 else _DIRECTION
-                    released = desk.release(event.label, tables[side], theta)
+                    released = mechanism.release(event.label, tables[side], theta)
                     along[step] = released @ theta
                 ratio = score.of_step(along, event.step_stds).sum()
                 ratios[side, place, trial] = ratio
@@ -646,8 +646,8 @@ def audit_mechanism(
 
     A table whose one canary contributes a vector as long as the events allow, and a
     neighbour on which it is moved by their whole sensitivity (replaced, or gone), are
-    released by the package's own desk, with its noise and its coins, `n_trials` times
-    each. Somebody who knows everything but the canary tries to tell them apart.
+    released by the package's own mechanism, with its noise and its coins, `n_trials`
+    times each. Somebody who knows everything but the canary tries to tell them apart.
 
     Parameters
     ----------

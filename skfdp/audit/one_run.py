@@ -428,7 +428,7 @@ def linear_score(model: Any, X_a: Any, y_a: Any, X_b: Any, y_b: Any) -> np.ndarr
         before, model = model[:-1], model.steps[-1][1]
         X_a, X_b = before.transform(X_a), before.transform(X_b)
     rows = [
-        model.row_map_(X if issparse(X) else np.asarray(X, dtype=float))
+        model.input_scaler_(X if issparse(X) else np.asarray(X, dtype=float))
         for X in (X_a, X_b)
     ]
     rows = [X.toarray() if issparse(X) else X for X in rows]
@@ -877,7 +877,7 @@ def _scores(model: Any, made: Canaries, score: Score | None) -> np.ndarray:
                 "score(model, X_a, y_a, X_b, y_b), which says where the model seems to "
                 "have seen the first value."
             )
-        linear = hasattr(last, "coef_") and hasattr(last, "row_map_")
+        linear = hasattr(last, "coef_") and hasattr(last, "input_scaler_")
         if linear and not hasattr(last, "encoder_"):
             score = linear_score
         else:

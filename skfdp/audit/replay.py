@@ -412,7 +412,7 @@ _CELLS = (
 #: Functions that a private value may lead on another way, by file and name, and why
 #: nothing leaves by it. That they are called is followed; what they call is not. The
 #: exact sums of queries are among them: void, short and sparse rows go by other ways
-#: to the same integers, which stay at the desk and are compared by themselves.
+#: to the same integers, which are not released and are compared by themselves.
 LED_BY_VALUES = {
     ("data/arrays.py", "as_array"): _CELLS,
     ("data/arrays.py", "Column.places"): _CELLS,
@@ -425,18 +425,18 @@ LED_BY_VALUES = {
         "looks up each label, and once those that occur, of whatever type; what is not "
         "declared is missing"
     ),
-    ("data/input_scaler.py", "RowMap.filled"): (
+    ("data/input_scaler.py", "InputScaler.filled"): (
         "returns the table that it was given where every number is finite, which saves "
         "a copy, and fills it otherwise; the rows are finite either way"
     ),
 }
 #: The same, where a private value decides over lines alone: calls are followed.
 LINES_LED_BY_VALUES = {
-    ("data/input_scaler.py", "RowMap._short"): (
+    ("data/input_scaler.py", "InputScaler._short"): (
         "divides numbers of extreme size by two powers of two in the place of one"
     ),
     ("data/arrays.py", "either"): (
-        "joins the void records of columns and of the target, where both have some"
+        "joins the null records of columns and of the target, where both have some"
     ),
     ("linear_model.py", "LinearRegressor._target"): (
         "fills missing targets where there are some; they are finite either way"
@@ -445,7 +445,7 @@ LINES_LED_BY_VALUES = {
         "scores records without a label as wrong, where there are some"
     ),
     ("mechanisms/release.py", "not_void"): (
-        "leaves void records out where there are some; the batch stays at the desk"
+        "leaves null records out where there are some; the batch is not released"
     ),
 }
 
@@ -530,7 +530,7 @@ def parting(one: Trace, other: Trace) -> str | None:
     return None
 
 
-# The two rehearsals of a replay: one records what is released, one repeats it.
+# The two replays of a replay: one records what is released, one repeats it.
 
 
 # Distances of integers are exact; bounds are products of float64 factors.
@@ -561,7 +561,7 @@ class Move(NamedTuple):
 
 
 class Recording:
-    """A rehearsal that keeps each release; streams have keys that anybody can compute.
+    """A replay that keeps each release; streams have keys that anybody can compute.
 
     A key is that of the name of the stream and of the number of those before it.
     """
@@ -578,7 +578,7 @@ class Recording:
         return int.from_bytes(digest.digest(), "little")
 
     def release(self, asked: Asked, noisy_sum: Callable[[], np.ndarray]) -> np.ndarray:
-        """Return what the desk gives out, and keep it."""
+        """Return a release, and keep it."""
         kept = dataclasses.replace(
             asked, batch=copy.copy(asked.batch), theta=copy.copy(asked.theta)
         )
@@ -588,7 +588,7 @@ class Recording:
 
 
 class Repeating(Recording):
-    """A rehearsal that answers as recorded, and measures how far the sums moved."""
+    """A replay that answers as recorded, and measures how far the sums moved."""
 
     def __init__(self, recorded: list[Release], n_records: int, changed: np.ndarray):
         super().__init__()
@@ -605,7 +605,7 @@ class Repeating(Recording):
         return len(self._recorded) - len(self.moves)
 
     def release(self, asked: Asked, noisy_sum: Callable[[], np.ndarray]) -> np.ndarray:
-        """Return what was given out when this was recorded, or end the replay."""
+        """Return what was released when this was recorded, or end the replay."""
         label = repr(asked.event.label)
         if not self.n_left:
             self.differences.append(("release", f"{label}, which is one more"))
@@ -631,7 +631,7 @@ class Repeating(Recording):
         return wanted.answer.copy()
 
     def _same_batch(self, one: Asked, other: Asked) -> bool:
-        """Whether the same rows are summed, but for void ones and for a last one."""
+        """Whether the same rows are summed, but for null ones and for a last one."""
         first = other.event.label not in self._drawn
         self._drawn.add(other.event.label)
         if one.query.n_rows != other.query.n_rows and not first:
@@ -639,8 +639,8 @@ class Repeating(Recording):
         n_rows = min(one.query.n_rows, other.query.n_rows)
         counted, sides = np.ones(n_rows, dtype=bool), []
         for asked in (one, other):
-            if asked.void is not None:
-                counted &= ~asked.void[:n_rows]
+            if asked.is_null is not None:
+                counted &= ~asked.is_null[:n_rows]
             every = asked.batch is None
             sides.append(
                 every | np.isin(np.arange(n_rows), [] if every else asked.batch)
@@ -733,9 +733,9 @@ def _places(wanted: Release, asked: Asked, most: int) -> np.ndarray:
 
 
 def _partial(asked: Asked, theta: np.ndarray | None, rows: np.ndarray) -> np.ndarray:
-    """Return the exact sum over some rows, without those that are void."""
-    if asked.void is not None:
-        rows = rows[~asked.void[rows]]
+    """Return the exact sum over some rows, without those that are null."""
+    if asked.is_null is not None:
+        rows = rows[~asked.is_null[rows]]
     unit = asked.query.unit(asked.noise_std)
     return asked.query.exact_sum(theta, rows, unit).copy()
 
@@ -1102,7 +1102,7 @@ class _Recorded:
     def _performed(
         self, X: Any, y: Any, around: Recording, trace: Trace | None
     ) -> Outcome:
-        """Fit a copy inside a rehearsal, and return all that leaves."""
+        """Fit a copy inside a replay, and return all that leaves."""
         charges = Charges()
         model = prepared(self.estimator, charges)
         error, complete, told, predictions = None, True, {}, {}
@@ -1266,7 +1266,7 @@ def audit_replay(
     if not parts:
         raise TypeError(
             f"estimator={shown(estimator)} must be an estimator of this package, or "
-            "hold one: nothing else releases at a desk."
+            "hold one: nothing else releases."
         )
     for prefix, part in parts.items():
         if math.isinf(part.epsilon):

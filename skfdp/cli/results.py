@@ -124,7 +124,7 @@ TRUSTED_TYPES = tuple(
     for name in """
     DeclaredEncoder FeatureDPLogisticRegression FeatureDPRegressor TableSchema
     data._basis.CategoriesBlock data._basis.HatsBlock data._basis.LinearBlock
-    data._basis.PairBlock data.input_scaler.RowMap data.target.Spelling
+    data._basis.PairBlock data.input_scaler.InputScaler data.target.Spelling
     data.target.TargetMap privacy.Event privacy.PrivacyReport privacy.Receipt
     privacy.assumptions.Assumption schema.Boolean schema.Category schema.Date
     schema.Ignore schema.Label schema.Number solvers.postprocessing.CoefficientNoise

@@ -1,4 +1,4 @@
-"""The row map: declared bounds, then a public divisor, or a norm.
+"""The input scaler: declared bounds, then a public divisor, or a norm.
 
 It is one function, the same in ``fit`` and ``predict``, for dense and for CSR rows, and
 acts on each row by itself.
@@ -33,8 +33,8 @@ from skfdp.privacy.checks import shown
 
 
 @dataclasses.dataclass(frozen=True)
-class RowMap:
-    """The row map: bounds, then a divisor, or a norm.
+class InputScaler:
+    """The input scaler: bounds, then a divisor, or a norm.
 
     The map of a linear model shortens no row (`shortens` is False), unless rows are to
     be normalised: it cuts values outside the bounds and nothing else, and predictions
@@ -77,7 +77,7 @@ class RowMap:
         X : ndarray, csr_array or LargeTable of shape (n_rows, n_features)
             NaN and infinity replaced by the middle of their declared bounds, by 0 where
             there are none. The table given, if that has only finite numbers.
-        void : bool ndarray of shape (n_rows,) or None
+        is_null : bool ndarray of shape (n_rows,) or None
             The rows that had one in a column without bounds; None: no row had.
         """
         if isinstance(X, LargeTable):
@@ -93,10 +93,10 @@ class RowMap:
         middle, bounded = self._stand_ins(X.shape[1], values.dtype)
         values = values.copy()
         values[wrong] = middle[column]
-        void = np.zeros(X.shape[0], dtype=bool)
-        void[row[~bounded[column]]] = True
+        is_null = np.zeros(X.shape[0], dtype=bool)
+        is_null[row[~bounded[column]]] = True
         rows = _with_data(X, values) if issparse(X) else values
-        return rows, void if void.any() else None
+        return rows, is_null if is_null.any() else None
 
     def _stand_ins(
         self, n_columns: int, dtype: np.dtype
@@ -119,15 +119,15 @@ class RowMap:
             return X, None
         middle, bounded = self._stand_ins(X.shape[1], X.dtype)
         middle = middle.astype(X.dtype)
-        void = np.zeros(len(X), dtype=bool)
+        is_null = np.zeros(len(X), dtype=bool)
         for block in blocks(*X.shape) if not bounded.all() else ():
             wrong = ~np.isfinite(X[block])
-            void[block] = wrong[:, ~bounded].any(axis=1)
+            is_null[block] = wrong[:, ~bounded].any(axis=1)
 
         def fill(rows: np.ndarray) -> np.ndarray:
             return np.where(np.isfinite(rows), rows, middle)
 
-        return X.after(fill), void if void.any() else None
+        return X.after(fill), is_null if is_null.any() else None
 
     def mapped(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
         """Return float64 rows, their private part at most 1 long if they are shortened.
@@ -167,11 +167,11 @@ class RowMap:
         shorten(rows, float(self.feature_bound), self.normalize, unit, out)
         return out
 
-    def within(self, length: float) -> RowMap:
+    def within(self, length: float) -> InputScaler:
         """Return the map that divides rows by `length` and cuts them to norm 1."""
         return dataclasses.replace(self, feature_bound=length, shortens=True)
 
-    def of_public(self, public: np.ndarray) -> RowMap:
+    def of_public(self, public: np.ndarray) -> InputScaler:
         """Return the map of the public columns alone; none of the others enters."""
         if public.all():
             return self
@@ -210,9 +210,9 @@ class RowMap:
     def __call__(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
         """Return the rows that `coef_` meets, in the units of X.
 
-        ``decision_function(X) == row_map_(X) @ coef_.T + intercept_``. Where no row is
-        shortened or normalised, they differ from X outside the bounds alone, and where
-        a number is missing or infinite: see `filled`.
+        ``decision_function(X) == input_scaler_(X) @ coef_.T + intercept_``. Where no
+        row is shortened or normalised, they differ from X outside the bounds alone, and
+        where a number is missing or infinite: see `filled`.
         """
         X = X if issparse(X) else np.asarray(X)
         return self.restored(self.mapped(self.filled(X)[0]))
@@ -225,7 +225,7 @@ class RowMap:
         rows = rows * self._divisor
         return rows if self.span is None else rows * self._factor + self._offset
 
-    def part(self, columns: np.ndarray) -> RowMap:
+    def part(self, columns: np.ndarray) -> InputScaler:
         """Return the map of some columns, as if they were the whole row."""
         own = dataclasses.replace(self, public=None)
         if self.span is None:
@@ -406,12 +406,12 @@ MOST_KEPT = 2**26
 class PublicRows:
     """The public columns of mapped rows: `mask` says which, and no other is read.
 
-    `row_map` is that of these columns.
+    `input_scaler` is that of these columns.
     """
 
     table: np.ndarray | LargeTable
     mask: np.ndarray
-    row_map: RowMap
+    input_scaler: InputScaler
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -435,7 +435,7 @@ class PublicRows:
         return rows
 
     def _mapped(self, block: slice) -> np.ndarray:
-        return self.row_map.mapped(self.table[block][:, self.mask])
+        return self.input_scaler.mapped(self.table[block][:, self.mask])
 
     def __getitem__(self, block: slice) -> np.ndarray:
         """Return some of the rows, float64; not to be written to."""
@@ -446,11 +446,11 @@ class PublicRows:
 class WholeRows:
     """Mapped rows: the public columns that were mapped before, beside private ones.
 
-    `row_map` is that of whole rows.
+    `input_scaler` is that of whole rows.
     """
 
     public: PublicRows
-    row_map: RowMap
+    input_scaler: InputScaler
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -467,11 +467,11 @@ class WholeRows:
         mask, X = self.public.mask, self.public.table[block]
         if mask.all():
             return self.public[block]
-        if self.row_map.public is None:  # the norm is that of whole rows
-            return self.row_map.mapped(X)
+        if self.input_scaler.public is None:  # the norm is that of whole rows
+            return self.input_scaler.mapped(X)
         rows = np.empty(X.shape)
         rows[:, mask] = self.public[block]
-        rows[:, ~mask] = self.row_map.part(~mask).mapped(X[:, ~mask])
+        rows[:, ~mask] = self.input_scaler.part(~mask).mapped(X[:, ~mask])
         return rows
 
 
@@ -494,7 +494,7 @@ class Coordinates:
 
     Attributes
     ----------
-    row_map : RowMap
+    input_scaler : InputScaler
     mean : ndarray of shape (n_features,)
         Released, or a function of public columns alone; on the grid.
     scale : float or ndarray of shape (n_features,)
@@ -511,7 +511,7 @@ class Coordinates:
         if it is finite. Dense rows alone.
     """
 
-    row_map: RowMap
+    input_scaler: InputScaler
     mean: np.ndarray
     scale: float | np.ndarray
     bias: float | None
@@ -519,21 +519,21 @@ class Coordinates:
     longest: float | None = None
 
     @classmethod
-    def moved(cls, row_map, mean, scale, bias, mean_error, longest) -> Coordinates:
+    def moved(cls, input_scaler, mean, scale, bias, mean_error, longest) -> Coordinates:
         """Build coordinates of rows that are centred and scaled before the grid."""
         if bias is not None and math.isinf(longest):
             bias = on_grid(bias / _REACH_OF_MOVED) * _REACH_OF_MOVED
-        return cls(row_map, mean, scale, bias, mean_error, longest)
+        return cls(input_scaler, mean, scale, bias, mean_error, longest)
 
     @classmethod
-    def centred(cls, row_map, mean, scale, bias, mean_error=0.0) -> Coordinates:
+    def centred(cls, input_scaler, mean, scale, bias, mean_error=0.0) -> Coordinates:
         """Build coordinates; mean and bias are rounded as the grid will hold them."""
         before, after = _factors(scale)
         if not _is_far(mean, before):
             mean = on_grid(mean * before) / before
         if bias is not None:
             bias = max(on_grid(bias / after), GRID) * after
-        return cls(row_map, mean, scale, bias, mean_error)
+        return cls(input_scaler, mean, scale, bias, mean_error)
 
     def grid(
         self,
@@ -546,7 +546,7 @@ class Coordinates:
         loops that read rows at random.
         """
         mapped = isinstance(X, (PublicRows, WholeRows))
-        unit = (lambda rows: rows) if mapped else self.row_map.mapped
+        unit = (lambda rows: rows) if mapped else self.input_scaler.mapped
         quantised = self._grid if self.longest is None else self._moved
         return quantised(X, unit, target=target)
 
@@ -563,7 +563,7 @@ class Coordinates:
                 return rows
             rows = np.column_stack([rows, np.tile(constant, (len(rows), 1))])
             rows = np.clip(rows, -_FURTHEST, _FURTHEST)
-            return RowMap(feature_bound=self.longest).mapped(rows) * self.longest
+            return InputScaler(feature_bound=self.longest).mapped(rows) * self.longest
 
         if not cut:
             facts = {"bias": self.bias, "scale": reach}
@@ -611,23 +611,23 @@ class Coordinates:
             columns = np.flatnonzero(public)[known.indices]
             shape = known.shape[0], len(public)
             wide = csr_array((known.data, columns, known.indptr), shape=shape)
-            return self._grid(wide, self.row_map.mapped)
+            return self._grid(wide, self.input_scaler.mapped)
         width = int(public.sum())
-        scaled = self.row_map.of_public(public)
+        scaled = self.input_scaler.of_public(public)
 
         def padded(block: np.ndarray) -> np.ndarray:
             head = scaled.scale(block[:, :width])
             rows = np.zeros((len(block), len(public)))
             rows[:, public] = head
             rows[:, ~public] = fill(np.hstack([head, block[:, width:]]))
-            return self.row_map.shorten(rows)
+            return self.input_scaler.shorten(rows)
 
         return self._grid(known, padded, n_features=len(public))
 
     def fold(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (coef, intercept) on ``row_map(X)``."""
+        """Return (coef, intercept) on ``input_scaler(X)``."""
         weights = theta[:, : len(self.mean)] * self.scale
-        coef, offset = self.row_map.coefficients(weights)
+        coef, offset = self.input_scaler.coefficients(weights)
         intercept = offset - weights @ self.mean
         if self.bias is not None:
             intercept = intercept + self.bias * theta[:, -1]
@@ -636,7 +636,7 @@ class Coordinates:
     def pull(self, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
         """Return the gradient in theta, given gradients in coef and intercept."""
         # fold is linear: pull is its adjoint.
-        weights = self.row_map.pull(coef, intercept)
+        weights = self.input_scaler.pull(coef, intercept)
         weights = (weights - np.outer(intercept, self.mean)) * self.scale
         if self.bias is None:
             return weights
@@ -653,7 +653,7 @@ class Coordinates:
         n_features = len(self.mean)
         out = np.zeros(n_features + (self.bias is not None))
         with np.errstate(all="ignore"):  # a scale may be released: no warning of it
-            factor = (self.scale / self.row_map.divisor) ** 2
+            factor = (self.scale / self.input_scaler.divisor) ** 2
             out[:n_features] = np.minimum(strength * factor, _STEEPEST)
         return np.nan_to_num(out)
 

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from skfdp.data.grid import blocks, row_blocks
-from skfdp.data.input_scaler import PublicRows, RowMap, WholeRows
+from skfdp.data.input_scaler import InputScaler, PublicRows, WholeRows
 from skfdp.data.sources import LargeTable, check_whole, chosen_rows
 from skfdp.data.target import TargetMap
 from skfdp.data.units import Units
@@ -31,7 +31,7 @@ class PublicRecords:
     ----------
     mask : bool ndarray of shape (n_features,)
         The public columns.
-    row_map : RowMap
+    input_scaler : InputScaler
         Of whole rows.
     n_records : int
         Number of records, of persons where these are protected; nominal where it is
@@ -67,7 +67,7 @@ class PublicRecords:
     """
 
     mask: np.ndarray
-    row_map: RowMap
+    input_scaler: InputScaler
     n_records: int
     columns: tuple[str | int, ...]
     sparse: bool = False
@@ -167,14 +167,14 @@ class PublicRecords:
     @property
     def bounded(self) -> np.ndarray:
         """Whether each column has declared bounds, shape (n_features,)."""
-        if self.row_map.span is None:
+        if self.input_scaler.span is None:
             return np.zeros(self.n_features, dtype=bool)
-        return np.isfinite(self.row_map.span)
+        return np.isfinite(self.input_scaler.span)
 
     @property
     def private_bounded(self) -> bool:
         """Whether there are bounds, and every private column has them."""
-        has_bounds = self.row_map.span is not None
+        has_bounds = self.input_scaler.span is not None
         return has_bounds and bool(self.bounded[~self.mask].all())
 
     @property
@@ -195,10 +195,10 @@ class PublicRecords:
     @functools.cached_property
     def mapped(self) -> PublicRows | csr_array:
         """The public columns as the loop meets them, mapped once."""
-        row_map = self.row_map.of_public(self.mask)
+        input_scaler = self.input_scaler.of_public(self.mask)
         if issparse(self._table):
-            return row_map.mapped(self.X)
-        return PublicRows(self._table, self.mask, row_map)
+            return input_scaler.mapped(self.X)
+        return PublicRows(self._table, self.mask, input_scaler)
 
     def blocks(self) -> Iterator[np.ndarray | csr_array]:
         """Yield `mapped`, some rows at a time.
@@ -211,23 +211,23 @@ class PublicRecords:
             yield mapped[block]
 
     def rows(self) -> np.ndarray | csr_array:
-        """Return the public columns of ``row_map(X)``, float64; of encoded rows."""
+        """Return the public columns, scaled or encoded, as float64."""
         if self.encoding is not None:
             return self.encoding.encoded
-        row_map = self.row_map.of_public(self.mask)
+        input_scaler = self.input_scaler.of_public(self.mask)
         if issparse(self._table):
-            return row_map.restored(self.mapped)
+            return input_scaler.restored(self.mapped)
         if isinstance(self._table, LargeTable):
             check_whole(8 * math.prod(self.mapped.shape))
         rows = np.empty(self.mapped.shape)
         for block in blocks(*rows.shape):
-            rows[block] = row_map.restored(self.mapped[block])
+            rows[block] = input_scaler.restored(self.mapped[block])
         return rows
 
 
 @dataclasses.dataclass(frozen=True)
 class Records:
-    """A checked table, split into what is public and the rest, with its row map.
+    """A checked table, split into what is public and the rest, with its input scaler.
 
     Attributes
     ----------
@@ -236,7 +236,7 @@ class Records:
     target : int64 or float64 ndarray of shape (n_rows,) or None
         Codes of classes, or numbers; private unless it is that of `public`.
     public : PublicRecords
-    void : bool ndarray of shape (n_rows,) or None
+    is_null : bool ndarray of shape (n_rows,) or None
         Records that add nothing to any release, because a private value of theirs is
         malformed and has no neutral one to stand in; None: there are none. Private.
     """
@@ -244,19 +244,19 @@ class Records:
     X: np.ndarray | csr_array | LargeTable
     target: np.ndarray | None
     public: PublicRecords
-    void: np.ndarray | None = None
+    is_null: np.ndarray | None = None
 
     @property
-    def row_map(self) -> RowMap:
+    def input_scaler(self) -> InputScaler:
         """The map of whole rows."""
-        return self.public.row_map
+        return self.public.input_scaler
 
     @property
     def mapped(self) -> WholeRows | csr_array:
         """Whole rows as the loop meets them; CSR rows are not mapped yet."""
         if issparse(self.X):
             return self.X
-        return WholeRows(self.public.mapped, self.row_map)
+        return WholeRows(self.public.mapped, self.input_scaler)
 
     @property
     def n_rows(self) -> int:
@@ -287,29 +287,29 @@ class Records:
         units = self.public.units
         return self.X.shape[0] if units is None else units.total
 
-    def mapped_by(self, row_map: RowMap) -> Records:
-        """Return the same table under another row map."""
-        public = dataclasses.replace(self.public, row_map=row_map)
+    def mapped_by(self, input_scaler: InputScaler) -> Records:
+        """Return the same table under another input scaler."""
+        public = dataclasses.replace(self.public, input_scaler=input_scaler)
         return dataclasses.replace(self, public=public)
 
-    def bounded_by(self, row_map: RowMap) -> Records:
-        """Return the same table under a row map, and with what stands in under it.
+    def bounded_by(self, input_scaler: InputScaler) -> Records:
+        """Return the same table under a input scaler, and with what stands in under it.
 
         Parameters
         ----------
-        row_map : RowMap
+        input_scaler : InputScaler
             With bounds of every column, so that the middle of bounds stands in for any
-            number that is none, and no record becomes void; see `RowMap.filled`.
+            number that is none, and no record becomes null; see `InputScaler.filled`.
         """
-        X, _ = row_map.filled(self.X)
-        public = dataclasses.replace(self.public, row_map=row_map, _table=X)
+        X, _ = input_scaler.filled(self.X)
+        public = dataclasses.replace(self.public, input_scaler=input_scaler, _table=X)
         return dataclasses.replace(self, X=X, public=public)
 
-    def without_void(self) -> Records:
-        """Return the table without void records, for fits without privacy."""
-        if self.void is None:
+    def without_nulls(self) -> Records:
+        """Return the table without null records, for fits without privacy."""
+        if self.is_null is None:
             return self
-        kept, public = ~self.void, self.public
+        kept, public = ~self.is_null, self.public
 
         def rows(values: np.ndarray | csr_array | None):
             return None if values is None else chosen_rows(values, kept)

@@ -41,7 +41,7 @@ from skfdp.data.validation import (
     warn_caller,
 )
 from skfdp.mechanisms.noise import Streams, check_random_state
-from skfdp.mechanisms.release import Desk
+from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import (
     Event,
     PrivacyBudgetError,
@@ -113,7 +113,7 @@ class Holdout:
     """Two parts of the records, fixed by index: one to fit, one to score.
 
     The parts are positions, drawn by public coins, whatever the records hold. Each row
-    is a record of its own, and each fit finds out which are void.
+    is a record of its own, and each fit finds out which are null.
     """
 
     X: Any
@@ -125,7 +125,7 @@ class Holdout:
     target_name: str | None
 
     units = None
-    void = None
+    is_null = None
 
     @property
     def n_records(self) -> int:
@@ -321,11 +321,11 @@ class Found(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SearchPlan(Plan):
-    """The plan of a search; a desk is opened for the score of each run."""
+    """The plan of a search; a mechanism is opened for the score of each run."""
 
     @property
     def releases(self) -> tuple:
-        """Nothing that the desk of the whole search could give out."""
+        """Nothing: the mechanism of the whole search releases nothing."""
         return ()
 
 
@@ -403,11 +403,11 @@ class Search:
         records: Holdout,
         prepared: None,
         plan: SearchPlan,
-        desk: Desk,
+        mechanism: Mechanism,
         on_step: OnStep,
     ) -> Found:
         """Return the best of a random number of runs."""
-        event, streams = plan.events[0], desk.streams
+        event, streams = plan.events[0], mechanism.streams
         draws, best = streams.private("candidates"), None
         chances = np.cumsum(event.run_probabilities())
         n_runs = 1 + int(np.searchsorted(chances, draws.random() * chances[-1]))
@@ -439,7 +439,9 @@ class Search:
         model.set_params(ledger=None, random_state=None)
         query = silently(self._query, model, records)
         score = event.run_event("score", query.clip_norm)
-        noisy = Desk((score,), streams.under(f"run {number}")).release("score", query)
+        noisy = Mechanism((score,), streams.under(f"run {number}")).release(
+            "score", query
+        )
         return Found(model, dict(params), float(noisy[0]) / len(records.score))
 
     def _query(self, model: Any, records: Holdout) -> Query:

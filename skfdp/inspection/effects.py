@@ -334,7 +334,7 @@ class _Shown:
             )
         elif model.target_map_.log:
             unit = "effect on the log of the rate"
-        if model.row_map_.normalize:
+        if model.input_scaler_.normalize:
             unit += ", of rows of one norm"
         noise = getattr(model, "coef_noise_", None)
         return cls(coef, noise, rows, unit, outputs, sign)
@@ -356,7 +356,7 @@ class _Shown:
     def bars_of_coefficients(self, model: Any) -> Effect:
         """Return one bar for each column: over the range of its bounds, if declared."""
         n_features = self.coef.shape[1]
-        span = model.row_map_.span
+        span = model.input_scaler_.span
         scale = np.ones(n_features)
         if span is not None:
             scale = np.where(np.isfinite(span), span, 1.0)

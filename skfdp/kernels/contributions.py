@@ -21,7 +21,7 @@ from numba.core import types
 from skfdp.kernels.compiling import FLOATS, address, caller, kernel, part
 from skfdp.kernels.losses import CLASSIFICATION, REGRESSION
 
-# The compiled row map: dense rows cut to a norm, bit for bit what `rows` defines.
+# The compiled input scaler: dense rows cut to a norm, bit for bit what `rows` defines.
 #
 # Products must round as NumPy's do on the stored entries of CSR rows; only exact sums
 # may be reordered.
@@ -29,7 +29,7 @@ from skfdp.kernels.losses import CLASSIFICATION, REGRESSION
 
 @kernel()
 def shorten(rows, bound, normalize, unit, out):
-    """Divide each row by its norm, or by `bound` if it is shorter; see `RowMap`.
+    """Divide each row by its norm, or by `bound` if it is shorter; see `InputScaler`.
 
     rows, out float64 (n, D); unit is that of the squares, whose sums are then exact.
     """

@@ -8,7 +8,7 @@ The file has one line of public facts, to which records are only appended: a len
 release masked by a fresh random key, and that key. A record can be read once its key is
 there, and not before, so a release that was being written when its process was killed
 is never seen. With a ledger the key, or *seal*, is first written there, in the
-transaction that counts the release: in that instant the release is given out.
+transaction that counts the release: in that instant the release is released.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from skfdp.data.validation import warn_caller
-from skfdp.mechanisms.release import Desk
+from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy.events import PrivacyBudgetError
 from skfdp.privacy.ledger_file import Lease
 
@@ -76,7 +76,7 @@ class Journal:
     coins : bytes
         Random key of public coins, which have to be the same again. Not a secret.
     begun : bool
-        Whether the file holds a release that was given out.
+        Whether the file holds a release that was released.
 
     Notes
     -----
@@ -375,21 +375,21 @@ def _about(label: str, stream: str, shape: tuple[int, ...]) -> bytes:
     return json.dumps([label, stream, shape]).encode() + b"\n"
 
 
-class ResumingDesk(Desk):
+class ResumingMechanism(Mechanism):
     """The release function of a fit with a checkpoint.
 
     Parameters
     ----------
-    events, streams, void, units
-        As those of `Desk`.
+    events, streams, is_null, units
+        As those of `Mechanism`.
     journal : Journal
         Of the fit.
 
     Notes
     -----
-    **Guarantees.** Those of `Desk`, and: a release that the journal holds is counted,
-    and no private row is read for it. One that it does not hold yet is in the journal,
-    on disk, before this object returns it.
+    **Guarantees.** Those of `Mechanism`, and: a release that the journal holds is
+    counted, and no private row is read for it. One that it does not hold yet is in the
+    journal, on disk, before this object returns it.
     """
 
     def __init__(self, *args: Any, journal: Journal):

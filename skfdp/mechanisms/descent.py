@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from skfdp.data.validation import UtilityWarning, warn_caller
-from skfdp.mechanisms.release import Desk
+from skfdp.mechanisms.release import Mechanism
 from skfdp.queries import Query
 
 # Of one weight on rows of norm about 1: ten times what the defaults leave, and more.
@@ -257,7 +257,7 @@ LARGEST_WEIGHT = 1e4
 
 
 def descent(
-    desk: Desk,
+    mechanism: Mechanism,
     query: Query,
     rule: HeavyBall,
     *,
@@ -275,7 +275,7 @@ def descent(
 
     Parameters
     ----------
-    desk : Desk
+    mechanism : Mechanism
         Gives out the steps; number of steps, sampling rate and noise are those of the
         charged event.
     query : Query
@@ -322,11 +322,11 @@ def descent(
     """
     theta = np.zeros(query.shape) if start is None else start
     velocity = np.zeros(query.shape)
-    event = desk.event(label)
+    event = mechanism.event(label)
     path = Average(average, event.n_steps)
     average_of_clipped = event.sampling_rate * n_records * query.clip_norm
     for step in range(event.n_steps):
-        gradient = desk.release(label, query, theta)
+        gradient = mechanism.release(label, query, theta)
         gradient *= private_weight / average_of_clipped
         if public_gradient is not None:
             with np.errstate(over="ignore"):  # told below, by an error

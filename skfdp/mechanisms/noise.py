@@ -200,7 +200,7 @@ def _cosine_and_sine(angle: int, places: int) -> tuple[int, int]:
     return math.isqrt((1 << 2 * places) - sine * sine), sine
 
 
-# Rehearsals: fits whose coins are fixed and whose releases an audit answers.
+# Replays: fits whose coins are fixed and whose releases an audit answers.
 #
 # There is none but inside of an audit (`skfdp.audit.replay`). What comes out of one is
 # not private: coins and noise have keys that anybody can compute, and an answer may be
@@ -210,7 +210,7 @@ def _cosine_and_sine(angle: int, places: int) -> tuple[int, int]:
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """One release that a desk was asked for.
+    """One release that was asked for.
 
     Attributes
     ----------
@@ -223,9 +223,9 @@ class Asked:
     noise_std : float
         Of this release.
     batch : int64 ndarray or None
-        The rows that are summed, void ones left out; None: every row. Private, and
+        The rows that are summed, null ones left out; None: every row. Private, and
         valid until the next release.
-    void : bool ndarray of shape (n_rows,) or None
+    is_null : bool ndarray of shape (n_rows,) or None
         Records that are null: private.
     """
 
@@ -235,32 +235,32 @@ class Asked:
     theta: np.ndarray | None
     noise_std: float
     batch: np.ndarray | None
-    void: np.ndarray | None
+    is_null: np.ndarray | None
 
 
-class Rehearsal(Protocol):
+class ReplayContext(Protocol):
     """The part of an audit that stands for the operating system and the noise."""
 
     def key(self, stream: str) -> int:
         """Return the key of the next stream of this name, 128 bits."""
 
     def release(self, asked: Asked, noisy_sum: Callable[[], np.ndarray]) -> np.ndarray:
-        """Return what a desk gives out; `noisy_sum` is what it would have."""
+        """Return a release; `noisy_sum` is the one without an audit."""
 
 
 @dataclasses.dataclass
 class _Stage:
-    """A rehearsal, None as soon as it is closed, and where it was opened."""
+    """A replay, None as soon as it is closed, and where it was opened."""
 
-    rehearsal: Rehearsal | None
+    replay: ReplayContext | None
     place: tuple[int, int]
 
 
-_STAGE: ContextVar[_Stage | None] = ContextVar("skfdp_rehearsal", default=None)
+_STAGE: ContextVar[_Stage | None] = ContextVar("skfdp_replay", default=None)
 
 
-def current() -> Rehearsal | None:
-    """Return the rehearsal of the audit around this call; None: this is no audit.
+def current() -> ReplayContext | None:
+    """Return the replay of the audit around this call; None: this is no audit.
 
     Notes
     -----
@@ -269,7 +269,7 @@ def current() -> Rehearsal | None:
     tasks that outlive it draw real noise.
     """
     stage = _STAGE.get()
-    return stage.rehearsal if stage is not None and stage.place == _here() else None
+    return stage.replay if stage is not None and stage.place == _here() else None
 
 
 def _here() -> tuple[int, int]:
@@ -278,8 +278,8 @@ def _here() -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def opened(rehearsal: Rehearsal) -> Iterator[None]:
-    """Let a rehearsal answer the desks of this thread; for `skfdp.audit` alone.
+def opened(replay: ReplayContext) -> Iterator[None]:
+    """Let a replay answer the mechanisms of this thread; for `skfdp.audit` alone.
 
     Raises
     ------
@@ -289,12 +289,12 @@ def opened(rehearsal: Rehearsal) -> Iterator[None]:
     """
     if current() is not None:
         raise RuntimeError("an audit is running around this one: run one at a time.")
-    stage = _Stage(rehearsal, _here())
+    stage = _Stage(replay, _here())
     token = _STAGE.set(stage)
     try:
         yield
     finally:
-        stage.rehearsal = None
+        stage.replay = None
         _STAGE.reset(token)
 
 

@@ -120,27 +120,29 @@ class PoissonBatches:
         return random_words(self._generator, n_words).tolist()
 
 
-def not_void(
-    batch: np.ndarray | None, void: np.ndarray | None, n_rows: int
+def not_null(
+    batch: np.ndarray | None, is_null: np.ndarray | None, n_rows: int
 ) -> np.ndarray | None:
-    """Return what is left of a batch without void records.
+    """Return what is left of a batch without null records.
 
     Parameters
     ----------
     batch : int64 ndarray or None
         Row numbers; None: every row.
-    void : bool ndarray of shape (n_rows,) or None
+    is_null : bool ndarray of shape (n_rows,) or None
         Records that add nothing to any release; None: there are none.
     n_rows : int
         Of the query.
     """
-    if void is None:
+    if is_null is None:
         return batch
-    if len(void) != n_rows:
-        raise ValueError("a query at this desk is over other records than its own.")
+    if len(is_null) != n_rows:
+        raise ValueError(
+            "a query at this mechanism is over other records than its own."
+        )
     if batch is None:
-        return np.flatnonzero(~void)
-    return batch[~void[batch]]
+        return np.flatnonzero(~is_null)
+    return batch[~is_null[batch]]
 
 
 def uniform_batch(
@@ -180,18 +182,18 @@ class _Asked:
     units: np.ndarray
 
 
-class Desk:
-    """The desk: gives out what was charged, release by release.
+class Mechanism:
+    """The release function of a fit: it releases what was charged, and nothing else.
 
     Parameters
     ----------
     events : iterable of Event
         What was charged, each with a label of its own. A `Selection` is no release: a
-        search opens a desk for each run, with its `Selection.run_event`.
+        search opens a mechanism for each run, with its `Selection.run_event`.
     streams : Streams
-        Where noise and coins come from. Two desks over the same events and seeded
-        streams would repeat each other's noise: one desk for a fit.
-    void : bool ndarray of shape (n_rows,), default=None
+        The source of noise and of sampling. Two mechanisms over the same events and
+        seeded streams would repeat each other's noise: a fit has one.
+    is_null : bool ndarray of shape (n_rows,), default=None
         Records that are null: private. None: no record is.
     units : Units, default=None
         Weights of the rows, and the persons to whom they belong: public. None: each row
@@ -204,16 +206,16 @@ class Desk:
 
     Notes
     -----
-    **Guarantees.** Whatever leaves the desk was charged:
+    **Guarantees.** Whatever leaves the mechanism was charged:
 
     * the k-th release of a label is ``sum of contributions + N(0, std**2 I)``, rounded
       to a public grid, with ``std = event.step_stds[k]``: the Gaussian mechanism on
       integers, by post-processing (see `noise.add_integer_gaussian`);
     * its sum is over every row, or over a Poisson batch of rate `sampling_rate` that
-      the desk draws itself, from a stream of its own;
+      the mechanism draws itself, from a stream of its own;
     * with `units` the sum is that of `queries.weighted`, and a Poisson batch has all
-      rows of each person whom the coins drew, and none of the others;
-    * a record that is void adds nothing to any sum: it is the null of
+      rows of each person who was drawn, and none of the others;
+    * a record that is null adds nothing to any sum: it is the null of
       "replace_special", and what a query says of nulled records holds for it;
     * its query contributes no more than ``event.clip_norm`` a record, and moves no
       further between neighbours than ``event.sensitivity``, up to a relative 1e-9; NaN
@@ -221,24 +223,25 @@ class Desk:
     * there are at most ``event.n_steps`` of them; fewer are fine. One is counted before
       the private rows are read, and stays counted if it fails.
 
-    Inside of an audit, and nowhere else, the audit answers in the place of the noise,
-    and nothing holds but what is refused (see `rehearsal`).
+    Inside of an audit, and nowhere else, recorded or replayed numbers take the place
+    of the noise, and the report of the fit has no guarantee (`noise.ReplayContext`).
 
     That the query tells the truth about its bounds is the contract of `queries`. What
-    the desk refuses depends on public facts alone.
+    the mechanism refuses depends on public facts alone.
     """
 
     def __init__(
         self,
         events: Iterable[Event],
         streams: Streams,
-        void: np.ndarray | None = None,
+        is_null: np.ndarray | None = None,
         units: Units | None = None,
     ):
-        self._void, self._units = void, units
+        self._is_null, self._units = is_null, units
         self._events = _by_label(events)
         self.streams = streams
-        # By the whole label of the event, hence common to this desk and those within.
+        # By the whole label of the event, hence common to this mechanism and those
+        # within.
         self._released: Counter[str] = Counter()
         self._generators: dict[tuple[str, str], np.random.Generator] = {}
         self._batches: dict[tuple[str, int], Any] = {}
@@ -254,10 +257,10 @@ class Desk:
             )
         return self._events[label]
 
-    def within(self, prefix: str, streams: Streams) -> Desk:
-        """Return a desk for the releases labelled ``f"{prefix}: {label}"``.
+    def within(self, prefix: str, streams: Streams) -> Mechanism:
+        """Return a mechanism for the releases labelled ``f"{prefix}: {label}"``.
 
-        It knows them by `label`. What it gives out counts here as well.
+        It knows them by `label`. What it releases counts here as well.
 
         Parameters
         ----------
@@ -311,7 +314,7 @@ class Desk:
         if count >= event.n_steps:
             raise PrivacyBudgetError(
                 f"label={label!r} was charged for {event.n_steps} release(s), which "
-                "were all given out: charge one more."
+                "were all released: charge one more."
             )
         self._released[event.label] = count + 1
         return self._released_now(asked, theta, count)
@@ -359,7 +362,7 @@ class Desk:
         )
         if (audit := current()) is None:
             return noisy_sum()
-        about = asked.event, asked.stream, query, theta, std, batch, self._void
+        about = asked.event, asked.stream, query, theta, std, batch, self._is_null
         return audit.release(Asked(*about), noisy_sum)
 
     def _batch(self, event: Event, query: Query) -> Any:
@@ -368,7 +371,7 @@ class Desk:
         if event.sampling_rate < 1:
             batch = self._coins(event, query).draw()
             batch = batch if units is None else units.rows_of(batch)
-        return not_void(batch, self._void, query.n_rows)
+        return not_null(batch, self._is_null, query.n_rows)
 
     def _coins(self, event: Event, query: Query) -> Any:
         """Return what draws the batches of an event."""
@@ -411,8 +414,7 @@ def _by_label(events: Iterable[Event]) -> dict[str, Event]:
     for event in events:
         if type(event) is not Event:  # other kinds promise other things
             raise PrivacyBudgetError(
-                f"a {type(event).__name__} is no release that a desk could give out: "
-                "open a desk for one run, with its run_event."
+                f"a {type(event).__name__} is no release: use the run_event of one run."
             )
         if event.label in found:
             raise PrivacyBudgetError(

@@ -291,7 +291,7 @@ class PrivacyLedger:
       values, all of them or none. A fit that fails afterwards stays charged; charges
       are never refunded, changed or deleted.
     * A fit with a `checkpoint` is charged once, however often it goes on, and each of
-      its releases is given out once, whoever holds copies of the checkpoint (`lease`).
+      its releases is released once, whoever holds copies of the checkpoint (`lease`).
     * A charge is refused with `PrivacyBudgetError`, and nothing is recorded, if the
       exact composition of everything recorded for the data set and of the new events
       exceeds the ceiling. Check and record are one step across threads and, with a

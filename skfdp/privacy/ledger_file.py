@@ -549,7 +549,7 @@ class Lease:
         self._store, self._fit = store, fit
 
     def newest(self) -> tuple[int, bytes]:
-        """Return the number of releases given out, and the seal of the last one."""
+        """Return the number of releases released, and the seal of the last one."""
         with self._store._transaction("DEFERRED") as connection:
             return self._newest(connection)
 

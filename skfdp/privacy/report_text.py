@@ -325,17 +325,17 @@ def statement(report: Report) -> str:
 
 def _sections(report: Report) -> Iterator[tuple[str, Iterable[str]]]:
     """Yield titles and paragraphs; a section without any is left out."""
-    void = void_text(report) is not None
+    is_null = void_text(report) is not None
     private = math.isfinite(report.epsilon)  # otherwise there is nothing to assume
     yield "Warning", _warnings(report)
     yield "What is protected", _protected(report)
     yield "Public columns of the table", filter(None, [renamed_text(report)])
     yield "The numbers", numbers(report)
-    yield "What it means", [meaning_text(report)] * (not void)
+    yield "What it means", [meaning_text(report)] * (not is_null)
     yield "Assumptions", _bullets(_assumptions(report)) * private
     yield "Not covered by these numbers", _bullets(not_covered(report)) * private
     yield "What was released", _bullets(report.released or ("not recorded",))
-    yield "Composed of", _bullets(_steps(report, void))
+    yield "Composed of", _bullets(_steps(report, is_null))
     yield "What other steps learnt", _bullets(_learnt(report))
     yield "How it was computed", _mechanism(report)
     yield "Audits", _bullets(_findings(report))
@@ -438,11 +438,11 @@ def _assumptions(report: Report) -> Iterator[str]:
             yield f"{assumption.text} [{state}]"
 
 
-def _steps(report: Report, void: bool) -> Iterator[str]:
+def _steps(report: Report, is_null: bool) -> Iterator[str]:
     for name, step in report.steps:
         own = f", epsilon = {number(step.epsilon)} at delta = {step.delta:g} by itself"
-        yield f"{name}: {step.subject}" + own * (not void)
-    if report.steps and not void:
+        yield f"{name}: {step.subject}" + own * (not is_null)
+    if report.steps and not is_null:
         yield "The composition is exact, at the largest of these deltas."
 
 

@@ -1,7 +1,7 @@
 """Queries: sums over private rows whose contributions are bounded.
 
 A query knows the data and the bound; it adds no noise and draws no coins. Its
-contract, which `releases.desk.release` relies on and the tests check by brute force:
+contract, which `mechanisms.release` relies on and the tests check by brute force:
 
 * ``unit(noise_std)`` is a power of two that depends on public facts only;
 * ``exact_sum(theta, batch, unit)`` returns int64 in that unit, the sum over the batch
@@ -10,8 +10,8 @@ contract, which `releases.desk.release` relies on and the tests check by brute f
 * ``sensitivity(relation)`` bounds how far neighbours move the sum over every row, a
   function of public facts. Nobody else multiplies by 2.
 
-All of it holds for any table, NaN and infinity included. Records that are void are
-left out of every batch by the desk: they move a sum as nulled ones do, under any
+All of it holds for any table, NaN and infinity included. Records that are null are
+left out of every batch by the mechanism: they move a sum as nulled ones do, under any
 relation, and ``sensitivity`` is nowhere below the norm of one vector.
 
 Plans are made before there are rows: ``planned(...)`` gives a query over no records,

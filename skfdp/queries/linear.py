@@ -475,7 +475,7 @@ def has_public_signs(public: PublicRecords, loss: Loss) -> bool:
     """Whether the signs of a gradient's entries are public (the orthant lemma).
 
     **Guarantees.** If the target is public and fixes the signs of the residuals, and
-    each private column is bounded, hence scaled to [0, 1] by the row map, then the
+    each private column is bounded, hence scaled to [0, 1] by the input scaler, then the
     gradients of one record under two private parts have entries of equal signs, so
     that ``<v, v'> >= 0`` and ``|v - v'|**2 <= 2 clip_norm**2`` after the clip. Void if
     private columns are centred, or anything is subtracted before the clip.

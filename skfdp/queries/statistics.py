@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from skfdp.data.grid import GRID, GridRows, blocks, row_blocks
-from skfdp.data.input_scaler import RowMap
+from skfdp.data.input_scaler import InputScaler
 from skfdp.data.units import FULL_WEIGHT
 from skfdp.kernels.losses.loss import Loss
 from skfdp.privacy.events import Relation
@@ -84,7 +84,7 @@ class RowSum(_SumOfSigns):
     Parameters
     ----------
     X : ndarray or csr_array of shape (n_rows, n_features)
-    row_map : RowMap
+    input_scaler : InputScaler
         Gives rows whose private columns have a norm of at most 1.
     capacity : int
         Public bound on the number of rows, for the grid.
@@ -95,32 +95,32 @@ class RowSum(_SumOfSigns):
     Notes
     -----
     Public columns are left out; their sum is exact and free. For a number that is not
-    finite stands that of `RowMap.filled`.
+    finite stands that of `InputScaler.filled`.
 
-    **Guarantees.** Every contribution has a norm of at most 1: the row map bounds it,
-    truncation toward zero cannot lengthen it. Hence the sum moves by at most 1 when
+    **Guarantees.** Every contribution has a norm of at most 1: the input scaler bounds
+    it, truncation toward zero cannot lengthen it. Hence the sum moves by at most 1 when
     a row is nulled or removed, and by at most 2 when it is replaced: by at most sqrt(2)
     if no entry can be negative, because two such rows meet at an angle of at most 90
     degrees.
     """
 
     X: np.ndarray | csr_array
-    row_map: RowMap
+    input_scaler: InputScaler
     capacity: int
     nonnegative: bool = False
 
     def __post_init__(self):
-        _check_bounds_rows(self.row_map)
+        _check_bounds_rows(self.input_scaler)
 
     @classmethod
     def planned(cls, *, nonnegative: bool = False) -> RowSum:
         """Return the sum of no rows, for plans that need its bounds."""
-        return cls(np.empty((0, 0)), RowMap(), 0, nonnegative)
+        return cls(np.empty((0, 0)), InputScaler(), 0, nonnegative)
 
     @property
     def shape(self) -> tuple[int]:
         """Shape of the sum: one entry for each private column."""
-        public = self.row_map.public
+        public = self.input_scaler.public
         return (self.X.shape[1] if public is None else int((~public).sum()),)
 
     def unit(self, noise_std: float) -> float:
@@ -132,12 +132,12 @@ class RowSum(_SumOfSigns):
     ) -> np.ndarray:
         """Return the int64 sum of the rows of the batch, in `unit`."""
         total = np.zeros(self.shape, dtype=np.int64)
-        public, row_map = self.row_map.public, self.row_map
+        public, input_scaler = self.input_scaler.public, self.input_scaler
         if public is not None:
-            row_map = row_map.part(~public)
+            input_scaler = input_scaler.part(~public)
         for index in _row_numbers(self.X, batch):
             rows = self.X[index] if public is None else self.X[index][:, ~public]
-            rows = row_map.mapped(row_map.filled(rows)[0])
+            rows = input_scaler.mapped(input_scaler.filled(rows)[0])
             total += _column_sums(rows, _SHRINK / unit, self.nonnegative)
         return total
 
@@ -153,10 +153,12 @@ def _row_numbers(
             yield index
 
 
-def _check_bounds_rows(row_map: RowMap) -> None:
+def _check_bounds_rows(input_scaler: InputScaler) -> None:
     """Refuse a map that gives rows of any length: nothing would bound the sum."""
-    if not (row_map.shortens or row_map.normalize) or math.isinf(row_map.feature_bound):
-        raise ValueError("the row map of a sum has to cut rows to norm 1.")
+    if not (input_scaler.shortens or input_scaler.normalize) or math.isinf(
+        input_scaler.feature_bound
+    ):
+        raise ValueError("the input scaler of a sum has to cut rows to norm 1.")
 
 
 def _column_sums(
@@ -183,7 +185,7 @@ class CrossSum(_SumOfSigns):
     ----------
     X : ndarray of shape (n_rows, n_private)
         Private columns.
-    row_map : RowMap
+    input_scaler : InputScaler
         Of these columns; gives rows of norm at most 1.
     regressors : int16 ndarray of shape (n_rows, n_regressors)
         Public rows in units of GRID, of norm at most 1.
@@ -203,22 +205,22 @@ class CrossSum(_SumOfSigns):
 
     The integer private row is the truncation of the mapped one, toward zero: it is not
     longer, and with `nonnegative` no entry of it is negative. For a number that is not
-    finite stands that of `RowMap.filled`.
+    finite stands that of `InputScaler.filled`.
     """
 
     X: np.ndarray
-    row_map: RowMap
+    input_scaler: InputScaler
     regressors: np.ndarray
     nonnegative: bool
 
     def __post_init__(self):
-        _check_bounds_rows(self.row_map)
+        _check_bounds_rows(self.input_scaler)
 
     @classmethod
     def planned(cls, *, nonnegative: bool) -> CrossSum:
         """Return the sum of no records, for plans that need its bounds."""
         none = np.empty((0, 0))
-        return cls(none, RowMap(), none.astype(np.int16), nonnegative)
+        return cls(none, InputScaler(), none.astype(np.int16), nonnegative)
 
     @property
     def shape(self) -> tuple[int]:
@@ -239,8 +241,8 @@ class CrossSum(_SumOfSigns):
         total = np.zeros(self.shape, dtype=np.int64)
         for index in _row_numbers(self.X, batch):
             # Integers below 2**53: exact in float64, whatever the order of the sum.
-            rows = self.row_map.filled(self.X[index])[0]
-            rows = np.trunc(self.row_map.mapped(rows) * (_SHRINK / grid))
+            rows = self.input_scaler.filled(self.X[index])[0]
+            rows = np.trunc(self.input_scaler.mapped(rows) * (_SHRINK / grid))
             if self.nonnegative:
                 rows = np.maximum(rows, 0.0)
             cross = self.regressors[index].T.astype(np.float64) @ rows

@@ -13,9 +13,9 @@ import math
 
 import numpy as np
 
-from skfdp.data.input_scaler import MovedRows, Rotation, RowMap, rotated_width
+from skfdp.data.input_scaler import InputScaler, MovedRows, Rotation, rotated_width
 from skfdp.data.records import PublicRecords, Records
-from skfdp.mechanisms.release import Desk
+from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
 from skfdp.queries.statistics import (
     FIRST,
@@ -92,7 +92,7 @@ def released_quantile(
     event: Event,
     stream: str,
     n_records: int,
-    desk: Desk,
+    mechanism: Mechanism,
 ) -> float:
     """Return the released quantile of the norms, over ``rows.length``.
 
@@ -101,7 +101,7 @@ def released_quantile(
     is the name of the noise, the number of records is public.
     """
     query = BinCounts(rows.lengths()[:, None], Shells())
-    counts = desk.release(LABEL, query, stream=stream)[0]
+    counts = mechanism.release(LABEL, query, stream=stream)[0]
     return quantile(counts, level, float(event.noise_std[0]), n_records)
 
 
@@ -167,44 +167,44 @@ def events(
     return rough, radii, mean
 
 
-def released_centre(records: Records, plan: Plan, desk: Desk) -> Centre:
+def released_centre(records: Records, plan: Plan, mechanism: Mechanism) -> Centre:
     """Return the mean of the mapped rows, released about a rough centre.
 
     The rows are dense, and every column is private; the plan has what `events` returns.
     """
     public, mapped = records.public, records.mapped
-    rough, furthest = _rough_centre(records, plan.event(ROUGH), desk)
+    rough, furthest = _rough_centre(records, plan.event(ROUGH), mechanism)
     part = released_quantile(
         MovedRows(mapped, rough, furthest),
         LEVEL,
         plan.event(LABEL),
         "distances from the rough mean",
         public.n_records,
-        desk,
+        mechanism,
     )
     radius = max(part * furthest, _SHORTEST)
-    query = RowSum(MovedRows(mapped, rough, radius), RowMap(), public.capacity)
-    found = desk.release(MEAN, query) / public.n_records
+    query = RowSum(MovedRows(mapped, rough, radius), InputScaler(), public.capacity)
+    found = mechanism.release(MEAN, query) / public.n_records
     error = float(plan.event(MEAN).noise_std[0]) / public.n_records
     moved = parameters.shrunk_mean(found, error)
     return Centre(rough + radius * moved, radius * error, radius)
 
 
 def _rough_centre(
-    records: Records, event: Event, desk: Desk
+    records: Records, event: Event, mechanism: Mechanism
 ) -> tuple[np.ndarray, float]:
     """Return the middle of a released box in rotated columns, and half its diagonal."""
     n_columns, n = records.public.n_private, records.public.n_records
     std = float(event.noise_std[0])
-    rotation = Rotation.draw(desk.streams.public(ROTATION), n_columns)
+    rotation = Rotation.draw(mechanism.streams.public(ROTATION), n_columns)
     rows = MovedRows(records.mapped, np.zeros(n_columns), 1.0, rotation)
     query = BinCounts(rows, Binades())
-    counts = desk.release(ROUGH, query, stream="rough binades")
+    counts = mechanism.release(ROUGH, query, stream="rough binades")
     box = boxed(counts, std, n)
     for number in range(1, N_HISTOGRAMS):
         rule = bounds.even_bins(box)
         query = dataclasses.replace(query, rule=rule)
-        counts = desk.release(ROUGH, query, stream=f"rough bins {number}")
+        counts = mechanism.release(ROUGH, query, stream=f"rough bins {number}")
         box = [
             narrowed(row, std, rule.edges(column)) for column, row in enumerate(counts)
         ]
@@ -212,9 +212,9 @@ def _rough_centre(
     rough = rotation.back((low + high) / 2)
     half = math.hypot(*((high - low) / 2))
     # The public bound of the norm of a mapped row, infinite where none is.
-    row_map, longest = records.row_map, 1.0
-    if not (row_map.normalize or row_map.shortens):
-        longest = records.public.longest_private / row_map.feature_bound
+    input_scaler, longest = records.input_scaler, 1.0
+    if not (input_scaler.normalize or input_scaler.shortens):
+        longest = records.public.longest_private / input_scaler.feature_bound
     furthest = min(half, longest + math.hypot(*rough))
     return rough, max(furthest, _SHORTEST)
 

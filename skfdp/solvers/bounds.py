@@ -17,10 +17,10 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from skfdp.data._basis import spread_knots
-from skfdp.data.input_scaler import RowMap
+from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.units import Units
-from skfdp.mechanisms.release import Desk
+from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
 from skfdp.privacy import assumptions as sentences
 from skfdp.privacy.assumptions import Assumption, enforced
@@ -292,11 +292,11 @@ class BoundsRelease:
         records: Records,
         prepared: None,
         plan: Plan,
-        desk: Desk,
+        mechanism: Mechanism,
         on_step: OnStep,
     ) -> list[FoundBounds]:
         """Release the counts of binades, then those of even bins."""
-        return released(records, plan, desk, self.n_knots)
+        return released(records, plan, mechanism, self.n_knots)
 
 
 def event_of_counts(
@@ -354,7 +354,7 @@ def check_noise(event: Event, budget: Budget, units: Units | None) -> None:
 
 
 def released(
-    records: Records, plan: Plan, desk: Desk, n_knots: int | None = None
+    records: Records, plan: Plan, mechanism: Mechanism, n_knots: int | None = None
 ) -> list[FoundBounds]:
     """Return the bounds of all columns: released, and exact where they are public.
 
@@ -367,12 +367,12 @@ def released(
         for j, place in enumerate(np.flatnonzero(public.mask))
     }
     X, event = records.X[:, private], plan.event(BINADES)
-    counts = desk.release(BINADES, BinCounts(X, Binades()))
+    counts = mechanism.release(BINADES, BinCounts(X, Binades()))
     std = float(event.noise_std[0])
     rough = [rough_bounds(Told(row, std, n), sparse=sparse) for row in counts]
     usual = FALLBACK_OF_SPARSE if sparse else FALLBACK
     rule = even_bins([usual if r is None else r for r in rough])
-    counts = desk.release(BINS, BinCounts(X, rule))
+    counts = mechanism.release(BINS, BinCounts(X, rule))
     std = float(plan.event(BINS).noise_std[0])
     for j, place in enumerate(private):
         told, edges = Told(counts[j], std, n), rule.edges(j)
@@ -419,17 +419,17 @@ _INSTEAD = {
 
 
 def with_public_bounds(
-    row_map: RowMap, X: np.ndarray | csr_array, public: np.ndarray
-) -> RowMap:
+    input_scaler: InputScaler, X: np.ndarray | csr_array, public: np.ndarray
+) -> InputScaler:
     """Return a map of bounds `UNKNOWN` with the exact ones of the public columns.
 
     Only the public columns of X are read, which are finite.
     """
-    low, span = row_map.low.copy(), row_map.span.copy()
+    low, span = input_scaler.low.copy(), input_scaler.span.copy()
     for place in np.flatnonzero(public):
         low[place], high = exactly(X[:, [place]], None).bounds
         span[place] = high - low[place]
-    return dataclasses.replace(row_map, low=low, span=span)
+    return dataclasses.replace(input_scaler, low=low, span=span)
 
 
 def told_of_released(found: Iterable[Assumption]) -> tuple[Assumption, ...]:
@@ -463,12 +463,12 @@ class BoundsFirst:
 
     Notes
     -----
-    **Guarantees.** Given what the bounds releases told, the row map is a fixed function
-    of each record, and the same for neighbours. What the method claims of its releases
-    it claims for every row map with bounds, so that it holds given any outcome, and
-    adaptive composition adds both up: the method's plan is calibrated beside the events
-    of the bounds. Its plan sees `UNKNOWN` bounds of private columns and the exact
-    ones of public columns, and is a function of public facts.
+    **Guarantees.** Given what the bounds releases told, the input scaler is a fixed
+    function of each record, and the same for neighbours. What the method claims of its
+    releases it claims for every input scaler with bounds, so that it holds given any
+    outcome, and adaptive composition adds both up: the method's plan is calibrated
+    beside the events of the bounds. Its plan sees `UNKNOWN` bounds of private columns
+    and the exact ones of public columns, and is a function of public facts.
     """
 
     method: Method
@@ -498,19 +498,21 @@ class BoundsFirst:
         records: Records,
         prepared: Any,
         plan: BoundsPlan,
-        desk: Desk,
+        mechanism: Mechanism,
         on_step: OnStep,
     ) -> Any:
         """Release the bounds, map the rows by them, and run the method."""
-        pairs = [one.bounds for one in released(records, plan, desk)]
+        pairs = [one.bounds for one in released(records, plan, mechanism)]
         low, high = np.array(pairs).T.copy()
-        row_map = dataclasses.replace(records.row_map, low=low, span=high - low)
+        input_scaler = dataclasses.replace(
+            records.input_scaler, low=low, span=high - low
+        )
 
         def with_map(model: Any) -> Any:
-            return dataclasses.replace(model, row_map=row_map)
+            return dataclasses.replace(model, input_scaler=input_scaler)
 
         def watched(step: int, model: Callable[[], Any]) -> bool:
             return on_step(step, lambda: with_map(model()))
 
-        asked = records.bounded_by(row_map), prepared, plan.after, desk
+        asked = records.bounded_by(input_scaler), prepared, plan.after, mechanism
         return with_map(self.method.run(*asked, on_step and watched))

@@ -13,10 +13,10 @@ from scipy.linalg import eigh
 from scipy.sparse import issparse
 
 from skfdp.data.grid import GRID, blocks, row_blocks, row_of_entries, unit_of_squares
-from skfdp.data.input_scaler import Coordinates, MovedRows, RowMap
+from skfdp.data.input_scaler import Coordinates, InputScaler, MovedRows
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import check_choice, check_flag, check_number
-from skfdp.mechanisms.release import Desk
+from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
 from skfdp.queries import MAX_STD
 from skfdp.queries.statistics import CrossSum, RowSum
@@ -64,7 +64,8 @@ class Centring:
 
     Without an intercept nothing is centred. `mean_fraction` is the share of the squared
     budget for the private mean, and `length` the typical norm of the private columns of
-    a row after the bounds; "auto": released; None: the row map gives rows of norm 1.
+    a row after the bounds; "auto": released; None: the input scaler gives rows of norm
+    1.
 
     The kind "adaptive" and the last two attributes are for dense tables without public
     columns. `clip_quantile` is that of the distances from the mean, released to be the
@@ -177,7 +178,7 @@ class Centring:
     ) -> Coordinates:
         """Return the coordinates where every column is public."""
         scale = 1 / moments.spread if moments.spread > 0 else 1.0
-        return Coordinates.centred(public.row_map, moments.mean, scale, self.bias)
+        return Coordinates.centred(public.input_scaler, moments.mean, scale, self.bias)
 
     def coordinates(
         self,
@@ -185,7 +186,7 @@ class Centring:
         moments: Moments | None,
         plan: Plan,
         norms: tuple[float, float],
-        desk: Desk,
+        mechanism: Mechanism,
         least_mean: float = 0.0,
     ) -> Coordinates:
         """Return the coordinates of the loop; releases what was planned for them.
@@ -198,21 +199,27 @@ class Centring:
         if mask.all():
             return self.public_coordinates(public, moments)
         if plan.event(adaptive_centring.ROUGH) is not None:
-            centre = adaptive_centring.released_centre(records, plan, desk)
+            centre = adaptive_centring.released_centre(records, plan, mechanism)
             furthest = _FURTHEST_OF_NORMALIZED * centre.radius
             return self._measured(
-                records, plan, desk, centre.mean, furthest, centre.error, centre.radius
+                records,
+                plan,
+                mechanism,
+                centre.mean,
+                furthest,
+                centre.error,
+                centre.radius,
             )
-        unit = self._unit(records, plan.event("row length"), desk)
+        unit = self._unit(records, plan.event("row length"), mechanism)
         mean, scale, error = np.zeros(mask.size), 1 / unit, 0.0
         event = plan.event("mean")
         if event is not None:
-            row_map = public.row_map
+            input_scaler = public.input_scaler
             if self.length is not None:
-                row_map = row_map.within(unit * row_map.feature_bound)
-            recipe = functools.partial(_row_sum, row_map=row_map)
+                input_scaler = input_scaler.within(unit * input_scaler.feature_bound)
+            recipe = functools.partial(_row_sum, input_scaler=input_scaler)
             noise_std = event.noise_std[0] / public.n_records
-            found = desk.release("mean", records.query(recipe)) / public.n_records
+            found = mechanism.release("mean", records.query(recipe)) / public.n_records
             square = float(found @ found) - found.size * noise_std**2
             if square >= least_mean or least_mean == 0:
                 found = parameters.shrunk_mean(found, noise_std)
@@ -221,18 +228,18 @@ class Centring:
         if self._level is not None:
             cut = self.length is None
             furthest = (_FURTHEST_OF_NORMALIZED if cut else _FURTHEST) * unit
-            return self._measured(records, plan, desk, mean, furthest, error)
+            return self._measured(records, plan, mechanism, mean, furthest, error)
         if moments is not None:
             mean[mask], spread = moments.mean, moments.spread
             ours, theirs = norms
             scale = np.where(mask, ours / spread if spread > 0 else 1.0, theirs * scale)
-        return Coordinates.centred(public.row_map, mean, scale, self.bias, error)
+        return Coordinates.centred(public.input_scaler, mean, scale, self.bias, error)
 
     def _measured(
         self,
         records: Records,
         plan: Plan,
-        desk: Desk,
+        mechanism: Mechanism,
         mean: np.ndarray,
         furthest: float,
         error: float,
@@ -249,18 +256,20 @@ class Centring:
                 plan.event(adaptive_centring.LABEL),
                 "distances from the mean",
                 records.public.n_records,
-                desk,
+                mechanism,
             )
             radius = part * furthest
         longest = LONGEST if self.clip_features else math.inf
         return Coordinates.moved(
-            records.public.row_map, mean, 1 / radius, self.bias, error, longest
+            records.public.input_scaler, mean, 1 / radius, self.bias, error, longest
         )
 
-    def _unit(self, records: Records, event: Event | None, desk: Desk) -> float:
+    def _unit(
+        self, records: Records, event: Event | None, mechanism: Mechanism
+    ) -> float:
         """Return the typical norm of the private columns of a mapped row."""
         public = records.public
-        divisor = public.row_map.feature_bound
+        divisor = public.input_scaler.feature_bound
         if event is None:
             return 1.0 if self.length is None else self.length / divisor
         furthest = public.longest_private
@@ -269,16 +278,16 @@ class Centring:
             furthest = 2 * math.sqrt(public.n_private)
         lengths = functools.partial(private_lengths, furthest=furthest, divisor=divisor)
         found, error = released_mean(
-            records, lengths, 0.0, furthest, event, "row length", desk
+            records, lengths, 0.0, furthest, event, "row length", mechanism
         )
         found = max(found, 2 * error, furthest / _SHORTEST)
         return min(found, furthest) / divisor
 
 
-def _row_sum(records: Records, row_map: RowMap) -> RowSum:
-    """Return the sum of the private columns, cut by a row map; a recipe."""
+def _row_sum(records: Records, input_scaler: InputScaler) -> RowSum:
+    """Return the sum of the private columns, cut by a input scaler; a recipe."""
     public = records.public
-    return RowSum(records.X, row_map, public.capacity, public.private_bounded)
+    return RowSum(records.X, input_scaler, public.capacity, public.private_bounded)
 
 
 def private_lengths(
@@ -293,12 +302,12 @@ def private_lengths(
     furthest = furthest / divisor
     public, X = records.public, records.X
     private = ~public.mask
-    row_map = public.row_map.part(private)
+    input_scaler = public.input_scaler.part(private)
     unit = unit_of_squares(public.n_private)
     lengths = np.empty(X.shape[0])
     with np.errstate(all="ignore"):  # a warning would tell of a private value
         for block in row_blocks(X):
-            rows = row_map.mapped(X[block][:, private])
+            rows = input_scaler.mapped(X[block][:, private])
             entries = rows.data if issparse(rows) else rows
             # An entry beyond `furthest` makes a row that is as long as can be.
             entries = np.clip(entries / furthest, -1, 1)
@@ -319,7 +328,7 @@ def released_mean(
     high: float,
     event: Event,
     stream: str,
-    desk: Desk,
+    mechanism: Mechanism,
     **per_row: Any,
 ) -> tuple[float, float]:
     """Return the noisy mean of numbers within public bounds, and its noise's std.
@@ -332,7 +341,7 @@ def released_mean(
     half, n = (high - low) / 2, records.public.n_records
     recipe = functools.partial(_sum_of_numbers, values=values, low=low, high=high)
     query = records.query(recipe, **per_row)
-    total = desk.release(event.label, query, stream=stream)
+    total = mechanism.release(event.label, query, stream=stream)
     error = half * event.noise_std[0] / n
     return (low + high) / 2 + half * float(np.clip(total[0] / n, -1, 1)), error
 
@@ -341,7 +350,7 @@ def _sum_of_numbers(records: Records, values, low, high, **per_row: Any) -> RowS
     """Return the sum of numbers in a public interval, as parts of its half."""
     middle, half = (low + high) / 2, (high - low) / 2
     unit = (np.clip(values(records, **per_row), low, high) - middle) / half
-    return RowSum(unit[:, None], RowMap(), records.public.capacity)
+    return RowSum(unit[:, None], InputScaler(), records.public.capacity)
 
 
 def public_moments(public: PublicRecords, centre: bool) -> Moments:
@@ -578,12 +587,12 @@ class PrivateMean:
         records: Records,
         prepared: None,
         plan: Plan,
-        desk: Desk,
+        mechanism: Mechanism,
         on_step: OnStep,
     ) -> Centred:
         """Release the sum of the rows, and how far they are from their mean."""
         public = records.public
-        total = desk.release("mean", _row_sum(records, public.row_map))
+        total = mechanism.release("mean", _row_sum(records, public.input_scaler))
         noise_std = plan.event("mean").noise_std[0] / public.n_records
         found = self._centred(total / public.n_records, noise_std)
         if self.clip_quantile is None:
@@ -594,15 +603,17 @@ class PrivateMean:
             plan.event(adaptive_centring.LABEL),
             "distances from the mean",
             public.n_records,
-            desk,
+            mechanism,
         )
         scale = np.full(found.mean.shape, 1 / (part * _FURTHEST_MEAN))
         return dataclasses.replace(found, scale=scale)
 
     def exactly(self, records: Records) -> Centred:
         """Return the same without noise."""
-        X, row_map = records.X, records.row_map
-        total = sum(row_map.mapped(X[block]).sum(axis=0) for block in blocks(*X.shape))
+        X, input_scaler = records.X, records.input_scaler
+        total = sum(
+            input_scaler.mapped(X[block]).sum(axis=0) for block in blocks(*X.shape)
+        )
         found = self._centred(total / records.public.n_records, 0.0)
         if self.clip_quantile is None:
             return found
@@ -628,7 +639,7 @@ class ConditionalCentring:
 
     def prepare(self, public: PublicRecords, budget: Budget | None) -> Regressors:
         """Whiten the public columns."""
-        U = public.row_map.of_public(public.mask).scale(public.X)
+        U = public.input_scaler.of_public(public.mask).scale(public.X)
         return Regressors(U, weighted=self.weighted)
 
     def plan(self, public: PublicRecords, prepared: Regressors, budget: Budget) -> Plan:
@@ -648,16 +659,16 @@ class ConditionalCentring:
         records: Records,
         prepared: Regressors,
         plan: Plan,
-        desk: Desk,
+        mechanism: Mechanism,
         on_step: OnStep,
     ) -> Centred:
         """Release the cross moments of public regressors and private columns."""
         private, bounded = ~records.public.mask, records.public.private_bounded
-        row_map = records.row_map.part(private)
+        input_scaler = records.input_scaler.part(private)
         query = CrossSum(
-            records.X[:, private], row_map, prepared.grid, nonnegative=bounded
+            records.X[:, private], input_scaler, prepared.grid, nonnegative=bounded
         )
-        total = desk.release("cross moments", query)
+        total = mechanism.release("cross moments", query)
         std = plan.events[0].noise_std[0]
         return self._centred(records.public, prepared, total, std)
 
@@ -665,7 +676,7 @@ class ConditionalCentring:
         """Return the same without noise."""
         private = ~records.public.mask
         regressors = self.prepare(records.public, None)
-        rows = records.row_map.part(private).mapped(records.X[:, private])
+        rows = records.input_scaler.part(private).mapped(records.X[:, private])
         total = np.append(regressors.rows.T @ rows, len(rows) - np.sum(rows**2))
         return self._centred(records.public, regressors, total, 0.0)
 

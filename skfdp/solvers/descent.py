@@ -17,7 +17,7 @@ from skfdp.data.target import RECODED
 from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.kernels.losses.loss import Loss
 from skfdp.mechanisms.descent import HeavyBall, Walk, descent, warn_of_noise_left
-from skfdp.mechanisms.release import Desk
+from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event, PrivacyPlan, assumptions
 from skfdp.privacy.assumptions import enforced
 from skfdp.privacy.events import Relation
@@ -209,7 +209,7 @@ def public_gradient(
     offset: np.ndarray | None,
     query: LinearQuery,
     coordinates: Coordinates,
-    desk: Desk,
+    mechanism: Mechanism,
 ) -> Callable[[np.ndarray], np.ndarray] | None:
     """Return the exact gradient of the public loss, None where there is none.
 
@@ -223,12 +223,12 @@ def public_gradient(
         Margins of a public model.
     query : LinearQuery
     coordinates : Coordinates
-    desk : Desk
+    mechanism : Mechanism
         Gives the coins of public batches.
     """
     terms, public = [], records.public
     if method.padding is not None:
-        coins = desk.streams.public("batch")
+        coins = mechanism.streams.public("batch")
         size = method.public_batch_size
         terms.append(public_model.padded_gradient(query, coins, size))
     if method.public_loss is not None:
@@ -292,7 +292,9 @@ def _counts(records: Records) -> LabelSum:
     return LabelSum(rows, records.target, records.public.n_classes, 1.0)
 
 
-def released_log_odds(records: Records, found: Event, desk: Desk) -> np.ndarray:
+def released_log_odds(
+    records: Records, found: Event, mechanism: Mechanism
+) -> np.ndarray:
     """Return the margins of the released class frequencies, shape (n_outputs,).
 
     Counts are shrunk toward classes of one size by twice what Stein's lemma asks for:
@@ -307,7 +309,7 @@ def released_log_odds(records: Records, found: Event, desk: Desk) -> np.ndarray:
     """
     public = records.public
     n, n_classes = public.n_records, public.n_classes
-    counts = desk.release(CLASS_COUNTS, records.query(_counts))[:, 0]
+    counts = mechanism.release(CLASS_COUNTS, records.query(_counts))[:, 0]
     noise_std = float(found.noise_std[0])
     check_counts(counts, noise_std, public, found.relation)
     apart = counts - counts.mean()
@@ -528,7 +530,7 @@ class Descent:
             if not np.isfinite(margins).all():
                 raise ValueError(
                     f"public_model={self.public_model!r} predicts margins that are not "
-                    "finite: fit it on rows like those of row_map_, or scale it down."
+                    "finite: fit it on rows like input_scaler_(X), or scale it down."
                 )
             found |= {"public_model": model, "offset": margins}
         return DescentStart(**found)
@@ -698,30 +700,30 @@ class Descent:
             return f"public_loss={self.padding.kind!r}"
         return self.centring.needs_whole_table()
 
-    # -- at the desk -----------------------------------------------------------------
+    # -- releases -----------------------------------------------------------------
     def run(
         self,
         records: Records,
         prepared: DescentStart,
         plan: DescentPlan,
-        desk: Desk,
+        mechanism: Mechanism,
         on_step: OnStep,
     ) -> LinearFit:
         """Release the scales and means that were planned, then descend."""
         loss, target_map, offset = self.loss, None, prepared.offset
         if self.scales is not None:
             event = plan.event("target scale")
-            target_map = self.scales.released(records, event, desk, offset)
+            target_map = self.scales.released(records, event, mechanism, offset)
             records, loss = self.scales.scaled(records, target_map, loss)
             prepared = dataclasses.replace(prepared, offset=target_map.margins(offset))
         public = records.public
         counts = plan.event(CLASS_COUNTS)
         if counts is not None:
-            log_odds = released_log_odds(records, counts, desk)
-        coordinates = self._coordinates(records, prepared, plan, desk)
+            log_odds = released_log_odds(records, counts, mechanism)
+        coordinates = self._coordinates(records, prepared, plan, mechanism)
         if plan.centred is not None and coordinates.mean[~public.mask].any():
             plan = plan.centred
-        query = self._query(records, loss, coordinates, prepared, plan, desk)
+        query = self._query(records, loss, coordinates, prepared, plan, mechanism)
         start = np.zeros(query.shape)
         if counts is not None:
             start[:, -1] = log_odds / coordinates.bias
@@ -732,24 +734,24 @@ class Descent:
 
         rule = self._rule(public, plan, query, coordinates, target_map)
         theta, n_iter = descent(
-            desk,
+            mechanism,
             query,
             rule,
             n_records=public.n_records,
             average=self.loop.average,
             private_weight=self.private_weight,
             public_gradient=public_gradient(
-                self, records, loss, prepared.offset, query, coordinates, desk
+                self, records, loss, prepared.offset, query, coordinates, mechanism
             ),
             on_step=of_weights(on_step, found),
             start=start,
         )
         path, made = (start, theta), (rule, query, coordinates, n_iter)
-        theta, noise = self._told(path, made, records, prepared, plan, desk)
+        theta, noise = self._told(path, made, records, prepared, plan, mechanism)
         return dataclasses.replace(found(theta, n_iter), noise=noise)
 
     def _told(
-        self, path, made, records, prepared, plan, desk
+        self, path, made, records, prepared, plan, mechanism
     ) -> tuple[np.ndarray, CoefficientNoise]:
         """Return the start plus what is worth taking of the path, and its noise."""
         (start, theta), public = path, records.public
@@ -770,7 +772,7 @@ class Descent:
                 walk,
                 bias,
                 event,
-                desk,
+                mechanism,
             )
         blocks = postprocessing.target_blocks(public.mask, has_model)
         if self._is_shrunk:
@@ -779,7 +781,7 @@ class Descent:
         event = plan.event("mean rate")
         if self.scales is not None and event is not None:
             theta = self.scales.calibrated(
-                theta, records, coordinates, prepared.offset, blocks, event, desk
+                theta, records, coordinates, prepared.offset, blocks, event, mechanism
             )
         stds = self._noise_in_gradients(plan.schedule, public)[:n_iter]
         left = rule.noise_left(stds, self.loop.average)
@@ -796,23 +798,23 @@ class Descent:
         columns = public.n_features - n_private, n_private
         return parameters.block_norms(has_model, s2n, columns)
 
-    def _coordinates(self, records, prepared, plan, desk) -> Coordinates:
+    def _coordinates(self, records, prepared, plan, mechanism) -> Coordinates:
         if prepared.coordinates is not None:
             return prepared.coordinates
         least = 0.0 if plan.centred is None else parameters.LEAST_SQUARED_MEAN
         return self.centring.coordinates(
-            records, prepared.moments, plan, plan.norms, desk, least
+            records, prepared.moments, plan, plan.norms, mechanism, least
         )
 
     def _query(
-        self, records, loss, coordinates, prepared, plan: DescentPlan, desk
+        self, records, loss, coordinates, prepared, plan: DescentPlan, mechanism
     ) -> LinearQuery:
         public = records.public
         padded, pads = None, self.padding is not None
         if pads and not public.mask.all():
             event = plan.event("cross moments")
             known = prepared.regressors, event, coordinates
-            padded = self.padding.rows(records, *known, desk)
+            padded = self.padding.rows(records, *known, mechanism)
         recipe = functools.partial(
             gradients,
             coordinates=coordinates,

@@ -20,7 +20,7 @@ from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.kernels.losses.loss import Loss
 from skfdp.mechanisms.descent import warn_of_divergence
-from skfdp.mechanisms.release import Desk
+from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy.checks import shown
 from skfdp.privacy.events import Relation
 from skfdp.queries import fits_grid
@@ -555,7 +555,7 @@ class LabelStatistic:
         records: Records,
         prepared: PublicGeometry,
         plan: Plan,
-        desk: Desk,
+        mechanism: Mechanism,
         on_step: OnStep,
     ) -> LinearFit:
         """Release the statistic once, then optimise in public."""
@@ -564,7 +564,7 @@ class LabelStatistic:
             _statistic, n_labels=prepared.n_labels, bound=rows.bound
         )
         query = records.query(recipe, rows=rows.grid)
-        released = desk.release("label statistic", query)
+        released = mechanism.release("label statistic", query)
         shares, found = public.row_shares, prepared.whitening
         n, weight = float(shares.sum()), rows.weight * shares
         noise_std = float(plan.schedule.noise_std[0]) / n
@@ -583,7 +583,7 @@ class LabelStatistic:
         else:
             statistic = denoised(released)
         strength = 0.0 if self.C == "auto" else 1 / (self.C * records.total_weight)
-        bound = public.row_map.feature_bound
+        bound = public.input_scaler.feature_bound
         objective = Objective(
             rows.floats(),
             weight,
@@ -601,13 +601,13 @@ class LabelStatistic:
         else:
             theta, n_iter = objective.minimise(statistic / n, None, self.max_iter)
         warn_of_divergence(theta)
-        coef, intercept = found.fold(theta, public.row_map)
+        coef, intercept = found.fold(theta, public.input_scaler)
         noise = noise_of(
             objective,
             statistic / n,
             theta,
             noise_std,
-            functools.partial(found.fold, row_map=public.row_map),
+            functools.partial(found.fold, input_scaler=public.input_scaler),
             # The labels of one person's rows need not be independent.
             lambda: not public.has_persons and found.spans(public.mapped),
         )

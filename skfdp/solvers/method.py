@@ -1,4 +1,4 @@
-"""The interface of methods: prepare in public, plan, and run at the desk.
+"""The interface of methods: prepare in public, plan, and run.
 
 A method is a frozen object with its own numbers; it never sees an estimator. To add
 one, write a file like `linear_model.label_statistic` and let the `_method` of an
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from skfdp.data.records import PublicRecords, Records
-from skfdp.mechanisms.release import Desk
+from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event, PrivacyPlan, calibrate, gdp_epsilon, gdp_mu
 from skfdp.privacy.assumptions import Assumption
 from skfdp.privacy.events import Relation
@@ -169,7 +169,7 @@ class Plan:
 
     @property
     def releases(self) -> tuple[Event, ...]:
-        """The events whose releases the desk of the fit gives out."""
+        """The events whose releases the mechanism of the fit releases."""
         return self.events
 
     def event(self, label: str) -> Event | None:
@@ -187,9 +187,14 @@ class Method(Protocol):
         """Return what will be released; a function of public facts alone."""
 
     def run(
-        self, records: Records, prepared: Any, plan: Any, desk: Desk, on_step: OnStep
+        self,
+        records: Records,
+        prepared: Any,
+        plan: Any,
+        mechanism: Mechanism,
+        on_step: OnStep,
     ) -> Any:
-        """Release what was planned, at the desk alone, and return the model."""
+        """Release what was planned, by the mechanism alone, and return the model."""
 
 
 def existing(*events: Event | None) -> tuple[Event, ...]:

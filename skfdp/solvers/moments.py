@@ -21,7 +21,7 @@ from skfdp.data.grid import GRID, GridRows, blocks, squared_norms
 from skfdp.data.input_scaler import Coordinates
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import SPREAD, TargetMap
-from skfdp.mechanisms.release import Desk
+from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy.events import Relation
 from skfdp.queries import OfGridRows, chosen, no_rows, sum_unit
 from skfdp.queries.statistics import clipped
@@ -616,11 +616,11 @@ class SecondMoments(OneRelease):
         coordinates: Coordinates,
         plan: MomentPlan,
         target_map: TargetMap,
-        desk: Desk,
+        mechanism: Mechanism,
     ) -> tuple[np.ndarray, int, np.ndarray]:
         fit = _Fit(records, coordinates, plan, target_map, self.scales.fit_intercept)
-        fit.project(desk)
-        gram, cross = fit.release_rest(desk)
+        fit.project(mechanism)
+        gram, cross = fit.release_rest(mechanism)
         strength = self.scales.penalty(target_map, records.public.total_weight)
         if strength is None:
             weights, b, noise = fit.unpenalised(gram, cross)
@@ -662,7 +662,7 @@ class _Fit:
         )
         scale = float(np.broadcast_to(coordinates.scale, mask.shape)[~mask][0])
         longest = public.longest_private
-        if public.row_map.normalize and math.isfinite(longest):
+        if public.input_scaler.normalize and math.isfinite(longest):
             longest = 1.0
         away = float(np.linalg.norm(coordinates.mean[~mask]))
         # Bounds of a private row and of the target, in the loop's units.
@@ -708,7 +708,7 @@ class _Fit:
         rows = (self.records.mapped[block] - found.mean) * found.scale
         return rows[:, ~self.records.public.mask]
 
-    def project(self, desk: Desk) -> None:
+    def project(self, mechanism: Mechanism) -> None:
         """Release the products with z; project p and y onto z."""
         public, side, rules = self.records.public, self.side, self.plan.rules
         k, event = len(side.moments), self.plan.event(_CROSS)
@@ -737,7 +737,7 @@ class _Fit:
 
         width = public.n_private + (target is not None)
         query = OuterSum(joined, width, side.grid.values, public.capacity)
-        found = desk.release(_CROSS, query).T / self.n
+        found = mechanism.release(_CROSS, query).T / self.n
         noise = event.noise_std[0] / self.n
         self.S, self.row_std = found[: public.n_private] / units[0], noise / units[0]
         fixed = self._fixed(self.row_std, self.prior[1])
@@ -785,7 +785,7 @@ class _Fit:
         ridge = 1e-9 * np.trace(gram) * np.eye(k)
         return weighted / self.n, np.linalg.solve(gram + ridge, cross)
 
-    def release_rest(self, desk: Desk) -> tuple[np.ndarray, np.ndarray]:
+    def release_rest(self, mechanism: Mechanism) -> tuple[np.ndarray, np.ndarray]:
         """Release the second moments of p~, and its products with y~, per record."""
         records, (longest, furthest) = self.records, self.cuts
         d = records.public.n_private
@@ -797,7 +797,7 @@ class _Fit:
             return np.column_stack([p, y]) * np.sqrt(self.side.weight[block, None])
 
         query = MomentSum.build(len(records.X), d + 1, joined, records.public.capacity)
-        total = desk.release(SecondMoments.label, query) / self.n
+        total = mechanism.release(SecondMoments.label, query) / self.n
         gram, cross = unpacked(total, d)
         return gram * longest**2, cross * longest * furthest
 

@@ -15,11 +15,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
 
 from skfdp.data.grid import GridRows
-from skfdp.data.input_scaler import Coordinates, RowMap
+from skfdp.data.input_scaler import Coordinates, InputScaler
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.mechanisms.descent import HeavyBall, Walk, descent, warn_of_noise_left
-from skfdp.mechanisms.release import Desk
+from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event, PrivacyPlan
 from skfdp.privacy.checks import shown
 from skfdp.queries.linear import LOSSES, LinearQuery, gradient_sensitivity
@@ -178,18 +178,18 @@ def synthetic_rows(
     target, mask = public.target[batch], public.mask
     wide = np.zeros((len(target), public.n_features))
     wide[:, mask] = public.X[batch]
-    rows = public.row_map.scale(wide)
+    rows = public.input_scaler.scale(wide)
     rows[:, ~mask] = 0.0
     if means is not None:
         chances = means[target]
         rows[:, ~mask] = generator.random(chances.shape) < chances
-    return public.row_map.shorten(rows) * public.row_map.feature_bound
+    return public.input_scaler.shorten(rows) * public.input_scaler.feature_bound
 
 
 def private_bound(public: PublicRecords) -> float:
     """Return a guess of the norm of the private columns of a row, within [0, 1]."""
     mean_square = None
-    if public.row_map.span is not None and public.mask.any():
+    if public.input_scaler.span is not None and public.mask.any():
         n_public = int(public.mask.sum())
         squares = (float((rows**2).sum()) for rows in public.blocks())
         mean_square = sum(squares) / (public.n_rows * n_public)
@@ -218,10 +218,10 @@ _LINEAR = "linear model"
 
 
 class NetworkFit(NamedTuple):
-    """A network on ``row_map(X)``."""
+    """A network on ``input_scaler(X)``."""
 
     network: Network
-    row_map: RowMap
+    input_scaler: InputScaler
     n_iter: int
 
 
@@ -243,7 +243,7 @@ class NetworkStart(NamedTuple):
 class NetworkPlan(Plan):
     """The plan of a network."""
 
-    row_map: RowMap  # of the rows that the network meets
+    input_scaler: InputScaler  # of the rows that the network meets
     linear: DescentPlan | None  # of the linear model that comes first
     #: First step size, on the clipped sum over ``q n clip_norm``; 0: no loop.
     learning_rate: float
@@ -307,12 +307,12 @@ class NetworkDescent:
         start = NetworkStart(pretraining, share, self._trained_layers(pretraining))
         if pretraining != "linear":
             return start
-        row_map = dataclasses.replace(
-            public.row_map,
+        input_scaler = dataclasses.replace(
+            public.input_scaler,
             feature_bound=private_bound(public),
             public=public.mask if public.mask.any() else None,
         )
-        own = dataclasses.replace(public, row_map=row_map)
+        own = dataclasses.replace(public, input_scaler=input_scaler)
         found = self.linear.prepare(own, self._linear_budget(budget, share))
         return start._replace(linear_public=own, linear=found)
 
@@ -395,7 +395,7 @@ class NetworkDescent:
         self, public: PublicRecords, prepared: NetworkStart, budget: Budget
     ) -> NetworkPlan:
         """Resolve every "auto" and calibrate the noise."""
-        row_map, share = public.row_map, prepared.share
+        input_scaler, share = public.input_scaler, prepared.share
         linear, events, schedule, rate = None, (), None, 0.0
         if prepared.pretraining == "class_sums":
             schedule = self._plan_of_sums(public, budget, share)
@@ -412,9 +412,9 @@ class NetworkDescent:
             # Rows that the network shortened would meet other weights than were
             # trained.
             longest = math.sqrt(public.n_features)
-            row_map = dataclasses.replace(row_map, feature_bound=longest)
+            input_scaler = dataclasses.replace(input_scaler, feature_bound=longest)
             if share == 1:
-                row_map = own.row_map
+                input_scaler = own.input_scaler
         if share != 1:
             layers = prepared.trained_layers
             schedule = self._plan_of_loop(public, layers, events, budget)
@@ -427,7 +427,7 @@ class NetworkDescent:
             schedule=schedule,
             assumptions=() if linear is None else linear.assumptions,
             n_steps=0 if share == 1 else schedule.n_steps,
-            row_map=row_map,
+            input_scaler=input_scaler,
             counts_labels=linear is not None and linear.counts_labels,
             linear=linear,
             learning_rate=rate,
@@ -527,56 +527,58 @@ class NetworkDescent:
         noise = self.private_weight * schedule.noise_std / expected
         warn_of_noise_left(Walk(rate * (1 - decay), momentum, noise).outcome()[1])
 
-    # -- at the desk -----------------------------------------------------------------
+    # -- releases -----------------------------------------------------------------
     def run(
         self,
         records: Records,
         prepared: NetworkStart,
         plan: NetworkPlan,
-        desk: Desk,
+        mechanism: Mechanism,
         on_step: OnStep,
     ) -> NetworkFit:
         """Release what comes first, then descend."""
-        linear, row_map = None, plan.row_map
-        if plan.linear is not None:  # at a desk for its own events
+        linear, input_scaler = None, plan.input_scaler
+        if plan.linear is not None:  # at a mechanism for its own events
             model = self.linear.run(
                 dataclasses.replace(records, public=prepared.linear_public),
                 prepared.linear,
                 plan.linear,
-                desk.within(_LINEAR, desk.streams.under(_LINEAR)),
+                mechanism.within(_LINEAR, mechanism.streams.under(_LINEAR)),
                 lambda step, found: False,
             ).whole(records.public.mask)
             linear = model.coef, model.intercept
-        records = records.mapped_by(row_map)
+        records = records.mapped_by(input_scaler)
         if linear is not None:
             if plan.n_steps == 0:
-                coins = desk.streams.public("network")
+                coins = mechanism.streams.public("network")
                 network = Network.passing_on(*linear, self.hidden, coins)
-                return NetworkFit(network, row_map, 0)
+                return NetworkFit(network, input_scaler, 0)
             # On columns in [0, 1]: a loop after a linear model needs bounds for all.
-            coef, own = linear[0], prepared.linear_public.row_map
+            coef, own = linear[0], prepared.linear_public.input_scaler
             linear = coef * own.span, linear[1] + coef @ own.low
         event, means = plan.event("class sums"), None
         if event is not None:
-            means = self._class_means(records, event, desk)
+            means = self._class_means(records, event, mechanism)
         query, theta, read = self._loop(
-            records, prepared, means, linear, plan.schedule.clip_norm, desk
+            records, prepared, means, linear, plan.schedule.clip_norm, mechanism
         )
 
         def found(theta: np.ndarray, n_iter: int) -> NetworkFit:
             (first, *coefs), (constant, *intercepts) = read(theta)
-            weights, offset = row_map.coefficients(first.T * row_map.feature_bound)
+            weights, offset = input_scaler.coefficients(
+                first.T * input_scaler.feature_bound
+            )
             network = Network([weights.T, *coefs], [constant + offset, *intercepts])
-            return NetworkFit(network, row_map, n_iter)
+            return NetworkFit(network, input_scaler, n_iter)
 
         if plan.n_steps == 0:
             return found(theta, 0)
         loop, gradient = self.loop, None
         if query.padded is not None:
-            coins = desk.streams.public("batch")
+            coins = mechanism.streams.public("batch")
             gradient = padded_gradient(query, coins, self.public_batch_size)
         theta, n_iter = descent(
-            desk,
+            mechanism,
             query,
             HeavyBall(
                 plan.learning_rate,
@@ -595,23 +597,25 @@ class NetworkDescent:
         return found(theta, n_iter)
 
     @staticmethod
-    def _class_means(records: Records, event: Event, desk: Desk) -> np.ndarray | None:
+    def _class_means(
+        records: Records, event: Event, mechanism: Mechanism
+    ) -> np.ndarray | None:
         """Release the class sums once; return means of the bounded private columns.
 
         None where the released sums turn out to be noise.
         """
         public = records.public
         private, bound = ~public.mask, private_bound(public)
-        own = public.row_map.part(private)
+        own = public.input_scaler.part(private)
         sums = ClassSum(
             GridRows.build(
-                records.X[:, private], RowMap(own.low, own.span, bound).mapped
+                records.X[:, private], InputScaler(own.low, own.span, bound).mapped
             ),
             records.target,
             public.n_classes,
             public.private_bounded,
         )
-        total = desk.release(event.label, sums)
+        total = mechanism.release(event.label, sums)
         counts = np.bincount(records.target, minlength=public.n_classes)
         noise_std = event.noise_std[0] * bound
         means, kept = shrunk_class_means(total * bound, counts, noise_std)
@@ -624,7 +628,7 @@ class NetworkDescent:
         means: np.ndarray | None,
         linear: tuple[np.ndarray, np.ndarray] | None,
         clip_norm: float,
-        desk: Desk,
+        mechanism: Mechanism,
     ) -> tuple[MLPQuery | LinearQuery, np.ndarray, Callable[[np.ndarray], Network]]:
         """Pretrain on what is public or released, and build the query of the loop.
 
@@ -633,7 +637,7 @@ class NetworkDescent:
         query, the iterate to start at, and what makes a network on bounded rows of one.
         """
         public = records.public
-        coins = desk.streams.public("network")
+        coins = mechanism.streams.public("network")
 
         def draw() -> np.ndarray:
             return synthetic_rows(public, means, coins)
@@ -648,13 +652,13 @@ class NetworkDescent:
             if means is None:
                 # What they were initialised to would pass private columns on as noise.
                 network.coefs[0][~public.mask] = 0.0
-        bound = public.row_map.feature_bound
+        bound = public.input_scaler.feature_bound
         # The constant of the input layer is 1 for rows up to that length, on the grid.
         coordinates = Coordinates.centred(
-            public.row_map, np.zeros(public.n_features), 1.0, min(1.0, 1 / bound)
+            public.input_scaler, np.zeros(public.n_features), 1.0, min(1.0, 1 / bound)
         )
         input_bias = coordinates.bias * bound
-        query = self._query(records, coordinates, means, clip_norm, desk)
+        query = self._query(records, coordinates, means, clip_norm, mechanism)
         theta = network.to_theta(input_bias)
         if prepared.trained_layers == "last":
             return _last_layer(query, theta, network, draw())
@@ -670,15 +674,15 @@ class NetworkDescent:
         coordinates: Coordinates,
         means: np.ndarray | None,
         clip_norm: float,
-        desk: Desk,
+        mechanism: Mechanism,
     ) -> MLPQuery:
         public, widths = records.public, self.widths
-        bound = public.row_map.feature_bound
+        bound = public.input_scaler.feature_bound
         bits = precision(self.dtype, max(widths) + 1)
         rows = Rows.build(coordinates.grid(records.mapped), bound, bits.activation)
         padded = None
         if self.public_loss is not None:
-            coins = desk.streams.public("padding")
+            coins = mechanism.streams.public("padding")
             if self.public_loss == "impute":
                 grid = _imputed_rows(public, coordinates, means, coins)
             else:
@@ -712,7 +716,7 @@ def _imputed_rows(
 
     def drawn(index: np.ndarray) -> np.ndarray:
         rows = synthetic_rows(public, means, generator, index[:, 0])
-        return rows / public.row_map.feature_bound
+        return rows / public.input_scaler.feature_bound
 
     index = np.arange(len(public.target))[:, None]
     width = public.n_features

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from skfdp.data.input_scaler import RowMap, resolve_bounds
+from skfdp.data.input_scaler import InputScaler, resolve_bounds
 from skfdp.data.validation import (
     UtilityWarning,
     check_choice,
@@ -612,7 +612,7 @@ def public_count(
     return n_public
 
 
-def resolve_row_map(
+def resolve_input_scaler(
     bounds: Any,
     feature_bound: float | str,
     normalize: bool,
@@ -623,8 +623,8 @@ def resolve_row_map(
     public: np.ndarray,
     shortens: bool = True,
     longest: float | None = None,
-) -> RowMap:
-    """Return the row map of the declared bounds.
+) -> InputScaler:
+    """Return the input scaler of the declared bounds.
 
     Parameters
     ----------
@@ -648,12 +648,12 @@ def resolve_row_map(
     elif feature_bound == "auto":
         # Columns without bounds are taken as scaled.
         feature_bound = 1.0 if longest is None else longest
-    row_map = RowMap(
+    input_scaler = InputScaler(
         low, span, float(feature_bound), bool(normalize), shortens=shortens
     )
     if sparse:
-        row_map.check_sparse()
-    return row_map
+        input_scaler.check_sparse()
+    return input_scaler
 
 
 def warn_of_no_bounds(public: np.ndarray) -> None:

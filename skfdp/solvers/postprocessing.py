@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from skfdp.data.input_scaler import Coordinates, RowMap
+from skfdp.data.input_scaler import Coordinates, InputScaler
 from skfdp.data.records import PublicRecords
 from skfdp.data.target import TargetMap
 from skfdp.kernels.losses.loss import Loss
 from skfdp.mechanisms.descent import Walk
-from skfdp.mechanisms.release import Desk
+from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
 from skfdp.queries import derived
 from skfdp.queries.linear import LinearQuery
@@ -231,7 +231,7 @@ def scaled(
     walk: Walk,
     bias: float | None,
     event: Event,
-    desk: Desk,
+    mechanism: Mechanism,
 ) -> np.ndarray:
     """Return the start plus as much of the descent's step as is worth taking.
 
@@ -254,7 +254,7 @@ def scaled(
         points=POINTS,
         reach=reach,
     )
-    slopes = desk.release(LABEL, derived(query, recipe))
+    slopes = mechanism.release(LABEL, derived(query, recipe))
     noise_std = float(event.noise_std[0])
     factor = temperature(slopes, noise_std, public.n_records, reach, variance)
     return start + factor * step
@@ -595,7 +595,7 @@ class LinearFit:
         The units of the margins, of regressors.
     noise : CoefficientNoise or None
         Of `coef` and `intercept`; None: nothing is known, or the fit is on its way.
-    row_map : RowMap or None
+    input_scaler : InputScaler or None
         The map of the rows, where its bounds were released; None: it was known before.
     """
 
@@ -605,7 +605,7 @@ class LinearFit:
     public_model: PublicModel | PublicRegression | None = None
     target_map: TargetMap | None = None
     noise: CoefficientNoise | None = None
-    row_map: RowMap | None = None
+    input_scaler: InputScaler | None = None
 
     def whole(self, public: np.ndarray) -> LinearFit:
         """Return the fit with the public model within the weights, if it is linear.

@@ -23,7 +23,7 @@ from skfdp.data.target import TargetMap
 from skfdp.data.units import Units
 from skfdp.data.validation import users_state
 from skfdp.kernels.losses.loss import Loss
-from skfdp.mechanisms.release import Desk, uniform_batch
+from skfdp.mechanisms.release import Mechanism, uniform_batch
 from skfdp.privacy import Event
 from skfdp.privacy.checks import shown
 from skfdp.queries.statistics import CrossSum
@@ -50,7 +50,7 @@ class _OfPublicColumns:
     Attributes
     ----------
     estimator : estimator or None
-        Fitted on the public columns of ``row_map(X)``; None: a constant.
+        Fitted on the public columns of ``input_scaler(X)``; None: a constant.
     linear : (ndarray of shape (n_outputs, n_public), ndarray of shape (n_outputs,))
         The same margins as weights and intercept, None where they are not linear.
     prefitted : bool
@@ -296,7 +296,7 @@ def resolve_public_model(
     if known != width:
         raise ValueError(
             f"public_model was fitted on {known} column(s), but {width} are public: "
-            "fit it on the public columns of row_map_(X) alone, in their order."
+            "fit it on the public columns of input_scaler_(X) alone, in their order."
         )
     linear = _linear_weights(spec, classes, units is not None and units.log)
     return kind(estimator=spec, linear=linear, prefitted=prefitted, **own)
@@ -481,7 +481,7 @@ class Padding:
         """Return the regressors of "impute": public columns, and labels if public."""
         if self.kind != "impute" or public.mask.all():
             return None
-        U = public.row_map.of_public(public.mask).scale(public.X)
+        U = public.input_scaler.of_public(public.mask).scale(public.X)
         return Regressors(_with_labels(U, public), weighted=True)
 
     def event(
@@ -501,7 +501,7 @@ class Padding:
         regressors: Regressors | None,
         event: Event | None,
         coordinates: Coordinates,
-        desk: Desk,
+        mechanism: Mechanism,
     ) -> GridRows | SparseGridRows:
         """Return the rows of the loop with the padding in place of private columns.
 
@@ -511,19 +511,21 @@ class Padding:
         if event is None:
             scale = self.scale if self.kind == "gaussian" else 0.0
             return drawn_rows(
-                public, coordinates, scale, desk.streams.public("padding")
+                public, coordinates, scale, mechanism.streams.public("padding")
             )
         private = ~public.mask
         # For the cross moments alone: rows of the loop are not cut.
-        most = parameters.block_bound(public.n_private) * public.row_map.feature_bound
+        most = (
+            parameters.block_bound(public.n_private) * public.input_scaler.feature_bound
+        )
         bound = min(most, public.longest_private)
         query = CrossSum(
             records.X[:, private],
-            public.row_map.part(private).within(bound),
+            public.input_scaler.part(private).within(bound),
             regressors.grid,
             nonnegative=public.private_bounded,
         )
-        found = desk.release("cross moments", query)
+        found = mechanism.release("cross moments", query)
         centre = centring.centre(regressors, found, event.noise_std[0])
 
         def fill(rows: np.ndarray) -> np.ndarray:

@@ -18,14 +18,14 @@ from skfdp.data.grid import (
     row_products,
     squared_norms,
 )
-from skfdp.data.input_scaler import Coordinates, RowMap
+from skfdp.data.input_scaler import Coordinates, InputScaler
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import SPREAD, TargetMap, exact_map
 from skfdp.data.units import FULL_WEIGHT, Units
 from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.kernels.losses.loss import Loss
 from skfdp.mechanisms.descent import warn_of_divergence
-from skfdp.mechanisms.release import Desk
+from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
 from skfdp.queries.linear import huber
 from skfdp.queries.statistics import RowSum, TargetSum
@@ -65,7 +65,9 @@ def edges(bounds: TargetMap) -> np.ndarray:
     return bounds.low + np.r_[0.0, doubling[1:]]
 
 
-def released_window(records: Records, event: Event, desk: Desk) -> tuple[float, float]:
+def released_window(
+    records: Records, event: Event, mechanism: Mechanism
+) -> tuple[float, float]:
     """Return the interval that holds the targets, from one release.
 
     A record counts in one bin: its row is a unit vector, hence the sum of the rows
@@ -75,7 +77,7 @@ def released_window(records: Records, event: Event, desk: Desk) -> tuple[float, 
     public = records.public
     bounds = public.target_map
     query = records.query(_in_bins)
-    counts = desk.release(event.label, query, stream="target histogram")
+    counts = mechanism.release(event.label, query, stream="target histogram")
     noise_std = event.noise_std[0] / public.n_records
     # Counts have no gap between the lower bound and the mean.
     first, last = filled(counts / public.n_records, noise_std, upward=bounds.log)
@@ -88,7 +90,7 @@ def _in_bins(records: Records) -> RowSum:
     bounds = records.public.target_map
     target = np.clip(records.target, bounds.low, bounds.high)
     bins = np.searchsorted(edges(bounds)[1:-1], target, side="right")
-    return RowSum(np.eye(N_BINS)[bins], RowMap(), records.public.capacity)
+    return RowSum(np.eye(N_BINS)[bins], InputScaler(), records.public.capacity)
 
 
 def filled(shares: np.ndarray, noise_std: float, *, upward: bool) -> tuple[int, int]:
@@ -210,7 +212,7 @@ class TargetScales:
         offset: np.ndarray | None,
         blocks: list[postprocessing.Block],
         event: Event,
-        desk: Desk,
+        mechanism: Mechanism,
     ) -> np.ndarray:
         """Return the weights with the intercept at which the mean rate is right.
 
@@ -232,7 +234,7 @@ class TargetScales:
         (coef,), (intercept,) = coordinates.fold(theta)
         rates = functools.partial(_rates, coef=coef, intercept=intercept, most=most)
         found, error = released_mean(
-            records, rates, 0.0, most, event, "mean rate", desk, offset=offset
+            records, rates, 0.0, most, event, "mean rate", mechanism, offset=offset
         )
         start = np.zeros(records.n_rows) if offset is None else offset[:, 0]
         found = min(max(found, 2 * error), max(1.0, most - 2 * error))
@@ -260,7 +262,7 @@ class TargetScales:
         self,
         records: Records,
         event: Event | None,
-        desk: Desk,
+        mechanism: Mechanism,
         margins: np.ndarray | None = None,
     ) -> TargetMap:
         """Return the map of the target, from released numbers where it is private."""
@@ -272,11 +274,11 @@ class TargetScales:
 
         def mean_of(values, low, high, stream, **per_row) -> tuple[float, float]:
             return released_mean(
-                records, values, low, high, event, stream, desk, **per_row
+                records, values, low, high, event, stream, mechanism, **per_row
             )
 
         if event.n_steps > (1 if start.log or margins is not None else 2):
-            low, high = released_window(records, event, desk)
+            low, high = released_window(records, event, mechanism)
         if start.log:
             mean, error = mean_of(y, low, high, "target mean")
             return dataclasses.replace(start, scale=max(mean, 2 * error))
@@ -358,7 +360,7 @@ def _rates(records: Records, coef, intercept, most, offset=None) -> np.ndarray:
     start = np.zeros(records.n_rows) if offset is None else offset[:, 0]
     with np.errstate(all="ignore"):  # a warning would tell of a private value
         for block in row_blocks(records.X):
-            rows = records.public.row_map(records.X[block])
+            rows = records.public.input_scaler(records.X[block])
             margins = row_products(rows, coef) + intercept + start[block]
             # NaN counts as the mean.
             cut = np.nan_to_num(margins).clip(-99.0, math.log(most))
@@ -416,16 +418,18 @@ class OneRelease:
         records: Records,
         prepared: Moments | None,
         plan: Plan,
-        desk: Desk,
+        mechanism: Mechanism,
         on_step: OnStep,
     ) -> LinearFit:
         """Release the scales and the mean, then the sum; solve in public."""
-        found = self.scales.released(records, plan.event("target scale"), desk)
+        found = self.scales.released(records, plan.event("target scale"), mechanism)
         records = records.with_target(found)
         coordinates = self.centring.coordinates(
-            records, prepared, plan, (1.0, 1.0), desk
+            records, prepared, plan, (1.0, 1.0), mechanism
         )
-        theta, n_iter, covariance = self._solve(records, coordinates, plan, found, desk)
+        theta, n_iter, covariance = self._solve(
+            records, coordinates, plan, found, mechanism
+        )
         warn_of_divergence(theta)
         coef, intercept = coordinates.fold(theta)
         fixed = self.loss.name == "squared_error" and self.scales.alpha is not None
@@ -473,7 +477,7 @@ class TargetStatistic(OneRelease):
         coordinates: Coordinates,
         plan: Plan,
         target_map: TargetMap,
-        desk: Desk,
+        mechanism: Mechanism,
     ) -> tuple[np.ndarray, int, np.ndarray]:
         public, shares = records.public, records.public.row_shares
         n, rows = float(shares.sum()), coordinates.grid(public.mapped)
@@ -492,7 +496,7 @@ class TargetStatistic(OneRelease):
         recipe = functools.partial(
             _statistic, middle=middle, half=half, capacity=capacity
         )
-        total = desk.release(self.label, records.query(recipe, rows=model.short))
+        total = mechanism.release(self.label, records.query(recipe, rows=model.short))
         middles = middle * GRID * _sum_of(model.short, public.units)
         statistic = (half * total[0] + middles) * model.longest / n
         strength = self.scales.penalty(target_map, public.total_weight)
@@ -516,7 +520,7 @@ def _statistic(
 
 
 def _sum_of(rows: GridRows, units: Units | None) -> np.ndarray:
-    """Return the exact sum of rows in units of `GRID`, as the desk weighs them."""
+    """Return the exact sum of rows in units of `GRID`, as the mechanism weighs them."""
     total = np.zeros(rows.values.shape[1], dtype=np.int64)
     for block in blocks(*rows.values.shape):
         weights = np.ones(1, dtype=np.int64) if units is None else units.weights[block]

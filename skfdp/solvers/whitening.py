@@ -21,7 +21,7 @@ from sklearn.utils.extmath import randomized_svd
 
 from skfdp.data._basis import shares_of_norm
 from skfdp.data.grid import GRID, GridRows, blocks
-from skfdp.data.input_scaler import PublicRows, RowMap
+from skfdp.data.input_scaler import InputScaler, PublicRows
 
 MOST_DIRECTIONS = 1024
 #: More columns than this: a randomised PCA, not the covariance of all of them.
@@ -177,10 +177,12 @@ class Whitening:
         """Whether each column of phi is one of the basis, not the constant one."""
         return np.arange(len(self.prior)) < self.basis.shape[1]
 
-    def fold(self, theta: np.ndarray, row_map: RowMap) -> tuple[np.ndarray, np.ndarray]:
-        """Return (coef, intercept) on ``row_map(X)``."""
+    def fold(
+        self, theta: np.ndarray, input_scaler: InputScaler
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return (coef, intercept) on ``input_scaler(X)``."""
         weights = theta[:, : self.basis.shape[1]] @ self.basis.T
-        coef, offset = row_map.coefficients(weights)
+        coef, offset = input_scaler.coefficients(weights)
         intercept = offset - weights @ self.mean
         if self.bias is not None:
             intercept = intercept + self.bias * theta[:, -1]

@@ -24,11 +24,11 @@ from skfdp import (
     PrivateCompletionClassifier,
 )
 from skfdp.base import PrivateEstimator
-from skfdp.data.input_scaler import RowMap
+from skfdp.data.input_scaler import InputScaler
 from skfdp.data.target import encode_any
 from skfdp.experimental import PrivateSearchCV
-from skfdp.mechanisms import noise as rehearsal
-from skfdp.mechanisms import release as desk
+from skfdp.mechanisms import noise as replay
+from skfdp.mechanisms import release as mechanism
 from skfdp.privacy import Relation
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
@@ -175,7 +175,7 @@ def tables(name):
 
 
 class Replay:
-    """A rehearsal: the first fit is given noise, the others are given the same."""
+    """A replay: the first fit is given noise, the others are given the same."""
 
     def __init__(self):
         self.given, self.sums = [], []
@@ -186,7 +186,7 @@ class Replay:
     def release(self, asked, noisy_sum):
         unit = asked.query.unit(asked.noise_std)
         # Over every row: a batch need not hold record 0.
-        rows = None if asked.void is None else np.flatnonzero(~asked.void)
+        rows = None if asked.is_null is None else np.flatnonzero(~asked.is_null)
         total = asked.query.exact_sum(asked.theta, rows, unit)
         self.sums.append((asked.query, total.copy(), unit))
         if len(self.sums) > len(self.given):
@@ -199,7 +199,7 @@ class Replay:
         with (
             np.errstate(all="raise"),
             warnings.catch_warnings(),
-            rehearsal.opened(self),
+            replay.opened(self),
         ):
             warnings.simplefilter("error")
             warnings.filterwarnings(
@@ -303,20 +303,20 @@ def test_what_nothing_stands_in_for_adds_nothing(name, monkeypatch):
     check_null(name, monkeypatch)
 
 
-def test_a_desk_that_forgets_void_records_is_noticed(monkeypatch):
-    found = desk.Desk.__init__
+def test_a_mechanism_that_forgets_void_records_is_noticed(monkeypatch):
+    found = mechanism.Mechanism.__init__
 
-    def forgetful(self, events, streams, void=None, units=None):
+    def forgetful(self, events, streams, is_null=None, units=None):
         found(self, events, streams, None, units)
 
-    monkeypatch.setattr(desk.Desk, "__init__", forgetful)
+    monkeypatch.setattr(mechanism.Mechanism, "__init__", forgetful)
     for name in ("DPSGD-F", "label statistic", "second moments"):
         with pytest.raises(AssertionError):
             check_null(name, monkeypatch)
 
 
 def test_a_table_that_is_not_filled_is_noticed(monkeypatch):
-    monkeypatch.setattr(RowMap, "filled", lambda self, rows: (rows, None))
+    monkeypatch.setattr(InputScaler, "filled", lambda self, rows: (rows, None))
     with pytest.raises((AssertionError, FloatingPointError)):
         check_null("DPSGD-F", monkeypatch)
 
@@ -351,15 +351,15 @@ def test_a_malformed_number_is_the_middle_of_its_bounds(name):
     np.testing.assert_array_equal(
         getattr(one, told)(holes), getattr(one, told)(middles)
     )
-    np.testing.assert_array_equal(one.row_map_(holes), one.row_map_(middles))
+    np.testing.assert_array_equal(one.input_scaler_(holes), one.input_scaler_(middles))
 
 
-def test_margins_are_those_of_the_row_map_for_any_table():
+def test_margins_are_those_of_the_input_scaler_for_any_table():
     model, holes = fitted("two classes", bounds=BOUNDS[0]), X.copy()
     holes[:3, :2] = np.nan  # the second column has no bounds: 0
-    margins = model.row_map_(holes) @ model.coef_[0] + model.intercept_
+    margins = model.input_scaler_(holes) @ model.coef_[0] + model.intercept_
     np.testing.assert_allclose(model.decision_function(holes), margins)
-    np.testing.assert_array_equal(model.row_map_(holes)[:3, :2], [[0.5, 0.0]] * 3)
+    np.testing.assert_array_equal(model.input_scaler_(holes)[:3, :2], [[0.5, 0.0]] * 3)
     sparse = model.decision_function(csr_array(holes))
     np.testing.assert_allclose(sparse, margins)
 

@@ -166,16 +166,18 @@ def test_coef_is_documented_as_what_it_is(name):
     np.testing.assert_allclose(odds, margins(X))
     wide = rng.uniform(0, 60, (400, 6))
     found = model.decision_function(wide)
-    np.testing.assert_allclose(found, margins(model.row_map_(wide)))
+    np.testing.assert_allclose(found, margins(model.input_scaler_(wide)))
     np.testing.assert_allclose(found, margins(np.clip(wide, 20, 40)))
     described = " ".join(inspect.getdoc(estimator).split())
-    assert "``row_map_(X) @ coef_.T + intercept_``" in described
+    assert "``input_scaler_(X) @ coef_.T + intercept_``" in described
     assert "``X @ coef_.T + intercept_`` for X within" in described or (
         "for X within them it is ``X @ coef_.T + intercept_``" in described
     )
     # Normalised rows are something else, and that is said.
     model = estimator(bounds=(20, 40), normalize=True).fit(X, y)
-    np.testing.assert_allclose(model.decision_function(X), margins(model.row_map_(X)))
+    np.testing.assert_allclose(
+        model.decision_function(X), margins(model.input_scaler_(X))
+    )
     assert not np.allclose(model.decision_function(X), margins(X))
     assert "of normalised rows" in described
 

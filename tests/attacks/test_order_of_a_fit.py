@@ -15,7 +15,7 @@ from skfdp import (
     PrivacyWarning,
     PrivateCenteringTransformer,
 )
-from skfdp.mechanisms import release as desk
+from skfdp.mechanisms import release as mechanism
 from skfdp.privacy import PrivacyBudgetError
 
 COMMON = {"epsilon": 1.0, "delta": 1e-5, "bounds": (0, 1), "names": ["a", "b", "c"]}
@@ -58,13 +58,13 @@ def test_a_fit_is_charged_before_anything_is_released(
     name, table, monkeypatch, tmp_path
 ):
     ledger, seen = PrivacyLedger(tmp_path / "ledger.sqlite"), []
-    noisy_sum = desk._noisy_sum
+    noisy_sum = mechanism._noisy_sum
 
     def watched(query, *args, **kwargs):
         seen.append(len(ledger))
         return noisy_sum(query, *args, **kwargs)
 
-    monkeypatch.setattr(desk, "_noisy_sum", watched)
+    monkeypatch.setattr(mechanism, "_noisy_sum", watched)
     report = fitted(name, table, ledger=ledger).privacy_
     assert seen
     # All events of the fit, at its first release.
@@ -78,7 +78,7 @@ def test_a_fit_that_is_refused_has_released_nothing(name, table, monkeypatch):
     def never(*args, **kwargs):
         raise AssertionError("a release without a charge")
 
-    monkeypatch.setattr(desk, "_noisy_sum", never)
+    monkeypatch.setattr(mechanism, "_noisy_sum", never)
     ledger = PrivacyLedger(epsilon=0.5, delta=1e-5)
     with pytest.raises(PrivacyBudgetError, match="budget exhausted"):
         fitted(name, table, ledger=ledger)
@@ -90,7 +90,7 @@ def test_a_fit_that_fails_stays_charged(name, table, monkeypatch):
     def fails(*args, **kwargs):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(desk, "_noisy_sum", fails)
+    monkeypatch.setattr(mechanism, "_noisy_sum", fails)
     ledger = PrivacyLedger()
     with pytest.raises(ZeroDivisionError):
         fitted(name, table, ledger=ledger)

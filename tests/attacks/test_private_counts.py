@@ -14,7 +14,7 @@ from skfdp import (
     FeatureDPRegressor,
     PrivateCenteringTransformer,
 )
-from skfdp.data.input_scaler import RowMap
+from skfdp.data.input_scaler import InputScaler
 from skfdp.mechanisms.noise import Streams, add_integer_gaussian
 from skfdp.queries.statistics import RowSum
 
@@ -61,9 +61,9 @@ def test_no_count_of_sparse_rows_is_refused(name, n_rows):
 def test_sums_beyond_int64_wrap_around():
     """They are congruent to the exact sum, which Python's integers hold."""
     X = np.random.default_rng(0).random((500, 3))
-    query, unit = RowSum(X, RowMap(), 1), 2.0**-61
+    query, unit = RowSum(X, InputScaler(), 1), 2.0**-61
     alone = [
-        RowSum(X[i : i + 1], RowMap(), 1).exact_sum(None, None, unit).tolist()
+        RowSum(X[i : i + 1], InputScaler(), 1).exact_sum(None, None, unit).tolist()
         for i in range(len(X))
     ]
     exact = [sum(entries) for entries in zip(*alone, strict=True)]

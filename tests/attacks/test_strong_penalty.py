@@ -186,7 +186,7 @@ def test_a_moderate_penalty_trains_as_before(C, data, monkeypatch):
     def unpenalised(self, *given):
         return rule(dataclasses.replace(self, penalty=None), *given)
 
-    def gradient(method, records, loss, offset, query, coordinates, desk):
+    def gradient(method, records, loss, offset, query, coordinates, mechanism):
         curvature = coordinates.penalty_curvature(method.penalty)
         return lambda theta: curvature * theta
 

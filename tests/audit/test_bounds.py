@@ -82,8 +82,8 @@ def columns_dropped(monkeypatch):
 def a_look_at_rows(monkeypatch):
     honest = solver.released
 
-    def released(records, plan, desk, n_knots=None):
-        one, *others = honest(records, plan, desk, n_knots)
+    def released(records, plan, mechanism, n_knots=None):
+        one, *others = honest(records, plan, mechanism, n_knots)
         peeked = bool((np.abs(np.nan_to_num(records.X)) > 1e200).any())
         return [one._replace(seen=one.seen ^ peeked), *others]
 
@@ -100,9 +100,9 @@ def test_a_middle_that_private_rows_choose_is_found(monkeypatch):
     """Bounds of the rows in place of the placeholder of a plan."""
     honest = solver.BoundsFirst.run
 
-    def run(self, records, prepared, plan, desk, on_step):
-        fit = honest(self, records, prepared, plan, desk, on_step)
-        fit.row_map.low[0] += np.isnan(records.X).any()
+    def run(self, records, prepared, plan, mechanism, on_step):
+        fit = honest(self, records, prepared, plan, mechanism, on_step)
+        fit.input_scaler.low[0] += np.isnan(records.X).any()
         return fit
 
     monkeypatch.setattr(solver.BoundsFirst, "run", run)

@@ -19,7 +19,7 @@ from skfdp.audit.one_run import (
     make_canaries,
 )
 from skfdp.experimental import PrivateSearchCV
-from skfdp.mechanisms import release as desk
+from skfdp.mechanisms import release as mechanism
 from skfdp.privacy import PrivacyLedger
 from skfdp.privacy.events import Relation
 
@@ -77,15 +77,15 @@ def audit(name, X=X, y=Y, random_state=0, **given):
 
 @pytest.fixture
 def no_noise(monkeypatch):
-    """Sabotage the desk: noise below what was charged. Only iterates show it."""
+    """Sabotage the mechanism: noise below what was charged. Only iterates show it."""
     pytest.importorskip("sklearn.callback")
 
     def less(query, theta, *, noise_std, unit, generator, batch):
         total = query.exact_sum(theta, batch, unit)
         std = noise_std / 1e4 / unit
-        return desk.add_integer_gaussian(total, std, generator) * unit
+        return mechanism.add_integer_gaussian(total, std, generator) * unit
 
-    monkeypatch.setattr(desk, "_noisy_sum", less)
+    monkeypatch.setattr(mechanism, "_noisy_sum", less)
 
 
 @every_kind
@@ -125,10 +125,10 @@ def test_what_coins_choose(name, monkeypatch):
     seen, kind = {}, KINDS[name][0]
     fit, table = kind.fit, make_canaries
 
-    class Spy(desk.Desk):
-        def __init__(self, events, streams, void=None, units=None):
-            seen["void"] = np.zeros(N, dtype=bool) if void is None else void
-            super().__init__(events, streams, void, units)
+    class Spy(mechanism.Mechanism):
+        def __init__(self, events, streams, is_null=None, units=None):
+            seen["void"] = np.zeros(N, dtype=bool) if is_null is None else is_null
+            super().__init__(events, streams, is_null, units)
 
     def kept(self, X, y=None, **of_rows):
         seen["fitted"] = X.copy(), y.copy()
@@ -138,7 +138,7 @@ def test_what_coins_choose(name, monkeypatch):
         seen["canaries"] = table(*given, **named)
         return seen["canaries"]
 
-    monkeypatch.setattr("skfdp.base.Desk", Spy)
+    monkeypatch.setattr("skfdp.base.Mechanism", Spy)
     monkeypatch.setattr(kind, "fit", kept)
     monkeypatch.setattr("skfdp.audit.one_run.make_canaries", made)
     audit(name, n_canaries=100, random_state=5)
@@ -157,9 +157,9 @@ def test_what_coins_choose(name, monkeypatch):
     assert 25 < heads.sum() < 75
     np.testing.assert_array_equal(rows[made.rows][~heads], made.X_tails[~heads])
     np.testing.assert_array_equal(labels[made.rows][~heads], made.y_tails[~heads])
-    void = np.zeros(N, dtype=bool)
-    void[made.rows[~heads]] = made.tails == "null"
-    np.testing.assert_array_equal(seen["void"], void)
+    is_null = np.zeros(N, dtype=bool)
+    is_null[made.rows[~heads]] = made.tails == "null"
+    np.testing.assert_array_equal(seen["void"], is_null)
     public, given = np.zeros(D, dtype=bool), KINDS[name][1].get("public_features", [])
     public[slice(None) if given == "all" else given] = True
     np.testing.assert_array_equal(rows[:, public], X[:, public])

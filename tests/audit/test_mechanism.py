@@ -1,4 +1,4 @@
-"""The audit of mechanisms: what is seen of a desk's releases agrees with the claim."""
+"""The audit of mechanisms: what is seen of releases agrees with the claim."""
 
 import dataclasses
 import math
@@ -10,8 +10,8 @@ from scipy import stats
 from skfdp import DPSGDFClassifier, calibrate
 from skfdp.audit import mechanism as bounds
 from skfdp.audit.mechanism import audit_mechanism
-from skfdp.mechanisms import release as desk
-from skfdp.mechanisms.release import Desk
+from skfdp.mechanisms import release as mechanism
+from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import RELATIONS, Event, Selection, compose, gdp_epsilon
 from skfdp.privacy import accounting as composition
 
@@ -286,24 +286,24 @@ def test_a_claim_is_refuted_when_its_own_curve_is():
 
 # -- sabotage --------------------------------------------------------------------------
 def halve_the_noise(monkeypatch):
-    honest = desk._noisy_sum
+    honest = mechanism._noisy_sum
 
     def half(*query, noise_std, **more):
         return honest(*query, noise_std=noise_std / 2, **more)
 
-    monkeypatch.setattr(desk, "_noisy_sum", half)
+    monkeypatch.setattr(mechanism, "_noisy_sum", half)
 
 
 def repeat_the_noise(monkeypatch):
-    """Every release of a desk draws what the first one drew."""
-    honest = Desk._generator
+    """Every release of a mechanism draws what the first one drew."""
+    honest = Mechanism._generator
 
     def again(self, event, stream, query):
         if stream == "coins":
             return honest(self, event, stream, query)
         return self.streams.private(stream, event.label, query.shape)
 
-    monkeypatch.setattr(Desk, "_generator", again)
+    monkeypatch.setattr(Mechanism, "_generator", again)
 
 
 def forget_the_count(monkeypatch):
@@ -313,9 +313,9 @@ def forget_the_count(monkeypatch):
 
 
 def draw_twice_as_many(monkeypatch):
-    honest = desk.PoissonBatches
+    honest = mechanism.PoissonBatches
     monkeypatch.setattr(
-        desk, "PoissonBatches", lambda coins, n, rate: honest(coins, n, 2 * rate)
+        mechanism, "PoissonBatches", lambda coins, n, rate: honest(coins, n, 2 * rate)
     )
 
 
@@ -352,13 +352,13 @@ def test_sabotage_of_sampled_batches_is_noticed(sabotage, relation, monkeypatch)
 
 def test_a_release_that_shows_too_much_is_refuted_alone(monkeypatch):
     """Where the whole has room for it, too."""
-    honest = Desk._released_now
+    honest = Mechanism._released_now
 
-    def halved(desk, asked, *given):
+    def halved(mechanism, asked, *given):
         stds = asked.stds / (2 if asked.event.label == "mean" else 1)
-        return honest(desk, dataclasses.replace(asked, stds=stds), *given)
+        return honest(mechanism, dataclasses.replace(asked, stds=stds), *given)
 
-    monkeypatch.setattr(Desk, "_released_now", halved)
+    monkeypatch.setattr(Mechanism, "_released_now", halved)
     small = dataclasses.replace(FULL, noise_std=(5.0,))
     large = dataclasses.replace(SCHEDULE, noise_std=(2.0,))
     result = audit_mechanism([small, large], n_trials=2000, random_state=0)

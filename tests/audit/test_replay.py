@@ -84,7 +84,7 @@ def test_no_recorded_case_tells_more_than_its_releases(name):
     check(found)
 
 
-# Malformed values of every type, where nothing stands in for them: void records.
+# Malformed values of every type, where nothing stands in for them: null records.
 VOID = {"classes": [0, 1], "bounds": False, "max_iter": 2}
 WITHOUT_BOUNDS = {
     "labels": DPSGDFClassifier(**VOID),
@@ -580,9 +580,9 @@ class TestSabotageOfThePackage:
         assert max(one.largest for one in result.releases) > 1
 
     def test_a_batch_of_the_data(self, monkeypatch):
-        from skfdp.mechanisms.release import Desk
+        from skfdp.mechanisms.release import Mechanism
 
-        batch = Desk._batch
+        batch = Mechanism._batch
 
         def chosen(self, event, n_rows):
             rows = batch(self, event, n_rows)
@@ -593,10 +593,10 @@ class TestSabotageOfThePackage:
                 chosen.fact = large(X)
                 return super().fit(X, y)
 
-        monkeypatch.setattr(Desk, "_batch", chosen)
+        monkeypatch.setattr(Mechanism, "_batch", chosen)
         model = Choosing(classes=[0, 1], batch_size=20, **LOOP)
         assert "batch" in found(model)[0]
-        monkeypatch.setattr(Desk, "_batch", batch)
+        monkeypatch.setattr(Mechanism, "_batch", batch)
         check(audit_replay(model, X, Y))
 
     def test_a_release_that_a_private_value_decides(self, monkeypatch):
@@ -604,17 +604,17 @@ class TestSabotageOfThePackage:
 
         run = PrivateMean.run
 
-        def again(self, records, prepared, plan, desk, on_step):
-            found = run(self, records, prepared, plan, desk, on_step)
+        def again(self, records, prepared, plan, mechanism, on_step):
+            found = run(self, records, prepared, plan, mechanism, on_step)
             if large(records.X):
-                desk._released.clear()
-                run(self, records, prepared, plan, desk, on_step)
+                mechanism._released.clear()
+                run(self, records, prepared, plan, mechanism, on_step)
             return found
 
-        def never(self, records, prepared, plan, desk, on_step):
+        def never(self, records, prepared, plan, mechanism, on_step):
             if large(records.X):
                 return self._centred(np.zeros(4), 1.0)
-            return run(self, records, prepared, plan, desk, on_step)
+            return run(self, records, prepared, plan, mechanism, on_step)
 
         model = PrivateCenteringTransformer(bounds=(0, 1))
         for leaky, where in (
@@ -631,9 +631,9 @@ class TestSabotageOfThePackage:
 
         descent = method.descent
 
-        def started(desk, query, *args, **more):
+        def started(mechanism, query, *args, **more):
             mean = query.rows.values.mean(axis=0) * query.rows.unit
-            return descent(desk, query, *args, **more | {"start": mean[None]})
+            return descent(mechanism, query, *args, **more | {"start": mean[None]})
 
         monkeypatch.setattr(method, "descent", started)
         assert "theta" in found(MODEL)[0]

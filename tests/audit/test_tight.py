@@ -1,6 +1,6 @@
 """Tight: for every release there is a pair of neighbours that moves it as far as said.
 
-`tight_canaries` lists the pairs; here each is given out by the desk, a few thousand
+`tight_canaries` lists the pairs; here each is released by the mechanism, a few thousand
 times, on fixed streams. ``benchmarks/audits/canaries.py`` does the same with more.
 """
 
@@ -22,7 +22,7 @@ sys.path.append(str(HERE.parent / "golden"))
 from tight_canaries import CANARIES  # noqa: E402
 
 from skfdp.data.grid import SparseGridRows  # noqa: E402
-from skfdp.mechanisms.release import Desk  # noqa: E402
+from skfdp.mechanisms.release import Mechanism  # noqa: E402
 
 BY_NAME = {canary.name: canary for canary in CANARIES}
 every_canary = pytest.mark.parametrize("name", BY_NAME)
@@ -98,13 +98,13 @@ def test_every_kind_of_release_of_the_golden_fits_has_a_canary():
     """By query, stream, loss, relation, lemma, sampling and format."""
     from golden_cases import CASES, fit
 
-    drawn, honest = set(), Desk.release
+    drawn, honest = set(), Mechanism.release
 
     def release(self, label, query, theta=None, *, stream=None):
         drawn.add(kind(self.event(label), query, label, stream))
         return honest(self, label, query, theta, stream=stream)
 
-    with mock.patch.object(Desk, "release", release), warnings.catch_warnings():
+    with mock.patch.object(Mechanism, "release", release), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for case in CASES:
             if case["params"].get("epsilon") != math.inf:

@@ -1,9 +1,10 @@
-"""Pairs of neighbours as an estimator makes them, given out by the desk.
+"""Pairs of neighbours as an estimator makes them, released by the mechanism.
 
-An estimator is fitted to a table, and what it asks of the desk is recorded: events,
-queries, thetas and what was released. On a neighbour it gets the same numbers released
-("frozen"), so that it asks the same in the same places, and the two queries of each
-release are those of two neighbours. A canary is such a pair, as far apart as can be.
+An estimator is fitted to a table, and what it asks of the mechanism is recorded:
+events, queries, thetas and what was released. On a neighbour it gets the same numbers
+released ("frozen"), so that it asks the same in the same places, and the two queries of
+each release are those of two neighbours. A canary is such a pair, as far apart as can
+be.
 """
 
 import contextlib
@@ -18,7 +19,7 @@ import numpy as np
 from skfdp.audit.mechanism import Score, separation
 from skfdp.data.units import Units
 from skfdp.mechanisms.noise import Streams
-from skfdp.mechanisms.release import Desk
+from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
 from skfdp.queries.weighted import weighted
 
@@ -31,7 +32,7 @@ N_FULL, N_SAMPLED = 4_000, 16_000
 
 
 class Asked(NamedTuple):
-    """What was asked of the desk for one release, and what it gave out."""
+    """What was asked of the mechanism for one release, and what it gave out."""
 
     event: Event
     label: str
@@ -44,9 +45,9 @@ class Asked(NamedTuple):
 
 @contextlib.contextmanager
 def recorded(frozen: list | None, forced: dict[str, Callable]):
-    """Record what desks are asked; give out what is frozen, or forced by label."""
+    """Record what mechanisms are asked; release what is frozen, or forced by label."""
     asked: list[Asked] = []
-    honest = Desk.release
+    honest = Mechanism.release
 
     def release(self, label, query, theta=None, *, stream=None):
         event = self.event(label)
@@ -60,7 +61,7 @@ def recorded(frozen: list | None, forced: dict[str, Callable]):
         asked.append(Asked(event, label, stream, query, theta, own, self._units))
         return found
 
-    with mock.patch.object(Desk, "release", release):
+    with mock.patch.object(Mechanism, "release", release):
         yield asked
 
 
@@ -83,14 +84,14 @@ class Canary:
     #: The supremum of what is attained, over the sensitivity, where the lemma is not
     #: tight.
     reach: float = 1.0
-    #: What is given out in the first place, by label: a function of what would be.
+    #: What is released in the first place, by label: a function of what would be.
     forced: dict = dataclasses.field(default_factory=dict)
     #: ``theta(query)``, where to take the gradients: what is released may be anything,
     #: and so may be a function of it.
     theta: Callable | None = None
     #: ``edit(query, side)`` replaces what only a long search for a table would make.
     edit: Callable | None = None
-    alone: bool = False  # all other records are void, whose coins are theirs
+    alone: bool = False  # all other records are null, whose coins are theirs
     n_rows: int = 1
 
     def table(self, part):
@@ -184,7 +185,10 @@ class Pair(NamedTuple):
         """Return the exact sums over every row, in the unit of the canary."""
         queries = [weighted(query, self.asked.units) for query in self.queries]
         unit = queries[0].unit(self.event.sensitivity / self.mu)
-        rows = [None if void is None else np.flatnonzero(~void) for void in self.voids]
+        rows = [
+            None if is_null is None else np.flatnonzero(~is_null)
+            for is_null in self.voids
+        ]
         return tuple(
             query.exact_sum(self.theta, batch, unit) * unit
             for query, batch in zip(queries, rows, strict=True)
@@ -196,7 +200,7 @@ class Pair(NamedTuple):
         return float(np.linalg.norm(one - other)) / self.event.sensitivity
 
     def seen(self, seed: int | None, n_releases: int | None = None) -> Seen:
-        """Release both tables at the desk, and measure how far they are apart."""
+        """Release both tables, and measure how far they are apart."""
         sampled = self.event.sampling_rate < 1
         if n_releases is None:
             n_releases = N_SAMPLED if sampled else N_FULL
@@ -212,9 +216,9 @@ class Pair(NamedTuple):
         along = np.empty((2, n_releases))
         for side, found in enumerate(along):
             streams = Streams(seed, f"tight/{self.name}/table {side}")
-            desk = Desk((event,), streams, self.voids[side], self.asked.units)
+            mechanism = Mechanism((event,), streams, self.voids[side], self.asked.units)
             for step in range(n_releases):
-                released = desk.release(
+                released = mechanism.release(
                     event.label,
                     self.queries[side],
                     self.theta,

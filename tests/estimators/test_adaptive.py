@@ -61,7 +61,7 @@ def test_the_mean_and_the_quantile_are_those_of_the_rows(monkeypatch):
     monkeypatch.setattr(adaptive, "released_centre", kept)
     X, y = far_rows(offset=300.0)
     model = classifier(1e4, **ALGORITHM_2, max_iter=2).fit(X, y)
-    mapped = X / model.row_map_.feature_bound
+    mapped = X / model.input_scaler_.feature_bound
     (centre,) = found
     lengths = np.linalg.norm(mapped - mapped.mean(axis=0), axis=1)
     # a tenth of the rows is cut to the radius
@@ -119,7 +119,7 @@ def test_all_releases_are_one_composition(relation, releases):
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-def test_neighbours_tell_what_the_desk_gives_out(relation):
+def test_neighbours_tell_what_the_mechanism_gives_out(relation):
     X, y = far_rows(n=60)
     X[3, 2] = np.nan
     n = 60 if relation == "add_or_remove_one" else None

@@ -155,9 +155,9 @@ def test_coefficients_are_in_the_units_of_the_published_map(name, problem):
     X, score = problem
     y = target_of(name, score)
     model = make(name).fit(X, y)
-    low, span = model.row_map_.low, model.row_map_.span
-    rows = model.row_map_(X)
-    if not model.row_map_.normalize:
+    low, span = model.input_scaler_.low, model.input_scaler_.span
+    rows = model.input_scaler_(X)
+    if not model.input_scaler_.normalize:
         assert (rows >= low - 1e-9 * span).all()
         assert (rows <= low + span * (1 + 1e-9)).all()
     margins = rows @ np.atleast_2d(model.coef_).T + model.intercept_
@@ -176,7 +176,7 @@ def test_public_columns_have_exact_bounds_and_tell_of_nothing_else(problem):
     X, score = problem
     name = "feature-dp, columns public"
     y, private = target_of(name, score), private_columns(name)
-    maps = [make(name).fit(Z, y).row_map_ for Z in (X, np.where(private, -X, X))]
+    maps = [make(name).fit(Z, y).input_scaler_ for Z in (X, np.where(private, -X, X))]
     for found in maps:
         np.testing.assert_array_equal(found.low[~private], X[:, ~private].min(axis=0))
         high = found.low + found.span
@@ -188,7 +188,7 @@ def test_every_column_public_needs_no_release(problem):
     y = target_of("feature-dp", score)
     model = make("feature-dp", public_features="all").fit(X, y)
     assert [event.label for event in model.privacy_.events] == ["label statistic"]
-    np.testing.assert_array_equal(model.row_map_.low, X.min(axis=0))
+    np.testing.assert_array_equal(model.input_scaler_.low, X.min(axis=0))
     texts = [one.text for one in model.privacy_.assumptions]
     assert BOUNDS_RELEASED not in texts
 
@@ -200,8 +200,8 @@ def test_missing_and_infinite_numbers_count_as_the_middle(problem):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = make("feature-dp", random_state=0).fit(X, score > 0)
-    middle = model.row_map_.low + model.row_map_.span / 2
-    assert model.row_map_(X[:1])[0, 1] == pytest.approx(middle[1])
+    middle = model.input_scaler_.low + model.input_scaler_.span / 2
+    assert model.input_scaler_(X[:1])[0, 1] == pytest.approx(middle[1])
     assert model.score(X, score > 0) > 0.7
     with pytest.raises(ValueError, match="NaN"):
         make("feature-dp", on_invalid="raise").fit(X, score > 0)
@@ -233,7 +233,7 @@ def test_sparse_tables(problem):
     for name in ("feature-dp", "feature-dp, columns public", "regressor"):
         y = target_of(name, score)
         model = make(name).fit(csr_array(dense), y)
-        assert not model.row_map_.low.any()
+        assert not model.input_scaler_.low.any()
         assert model.predict(csr_array(dense)).shape == (N,)
         wanted = model.plan(csr_array(dense), y)
         blank = np.where(private_columns(name), 0.0, dense)
@@ -257,10 +257,10 @@ def test_the_orthant_holds_with_released_bounds(problem, releases):
     extremes = [X[0], -1e9 * np.ones(4), 1e9 * np.ones(4), np.full(4, math.nan)]
     extremes += [np.array([1e9, -1e9, 1e9, 0.0]), np.array([-1e9, 1e9, -1e9, 0.0])]
     contributions = []
-    public = model.row_map_.public
+    public = model.input_scaler_.public
     for private in extremes:
         row = np.where(public, X[0], private)[None]
-        row = model.row_map_.mapped(model.row_map_.filled(row)[0])
+        row = model.input_scaler_.mapped(model.input_scaler_.filled(row)[0])
         values = query.rows.values.copy()
         scale = query.rows.unit
         values[0, :3] = np.trunc(row[0, :3] / scale)
@@ -285,7 +285,7 @@ def test_the_report_speaks_of_released_bounds(problem):
         assert text in texts
     for text in (VALUES_CLIPPED, ORTHANT):
         assert text not in texts
-    assert "row_map_" in model.privacy_.released
+    assert "input_scaler_" in model.privacy_.released
     again = skfdp.privacy.PrivacyReport.from_dict(model.privacy_.to_dict())
     assert again == model.privacy_
     statement = " ".join(model.privacy_.statement().split())
@@ -327,5 +327,5 @@ def test_others_refuse_in_a_sentence(model, problem):
 def test_without_privacy_bounds_are_not_used(problem):
     X, score = problem
     model = make("dpsgd-f", math.inf).fit(X, score > 0)
-    assert model.row_map_.low is None
+    assert model.input_scaler_.low is None
     assert model.score(X, score > 0) > 0.8

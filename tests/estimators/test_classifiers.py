@@ -23,10 +23,10 @@ from skfdp import (
     FeatureDPLogisticRegression,
     FeatureDPMLPClassifier,
 )
-from skfdp.data.input_scaler import Coordinates, RowMap
+from skfdp.data.input_scaler import Coordinates, InputScaler
 from skfdp.mechanisms.descent import HeavyBall, descent
 from skfdp.mechanisms.noise import Streams
-from skfdp.mechanisms.release import Desk
+from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
 from skfdp.queries.linear import LOSSES, LinearQuery
 from skfdp.solvers.descent import Descent
@@ -63,7 +63,7 @@ def test_infinite_epsilon_is_scikit_learns_model(estimator, C, load):
     assert ours.privacy_.epsilon == INFINITE
 
 
-def test_infinite_epsilon_defaults_to_unit_penalty_and_ignores_the_row_map():
+def test_infinite_epsilon_defaults_to_unit_penalty_and_ignores_the_input_scaler():
     X, y = load_iris(return_X_y=True)
     ours = FeatureDPLogisticRegression(
         epsilon=INFINITE, bounds=(0, 1), feature_bound=0.1, normalize=True
@@ -110,8 +110,8 @@ def test_the_finite_loop_reaches_the_same_optimum_without_noise(load):
     X, y = load(return_X_y=True)
     X = StandardScaler().fit_transform(X)
     C, n_classes = 0.01, len(set(y))
-    row_map = RowMap(feature_bound=float(np.linalg.norm(X, axis=1).max()))
-    coordinates = Coordinates.centred(row_map, np.zeros(X.shape[1]), 1.0, 0.1)
+    input_scaler = InputScaler(feature_bound=float(np.linalg.norm(X, axis=1).max()))
+    coordinates = Coordinates.centred(input_scaler, np.zeros(X.shape[1]), 1.0, 0.1)
     query = LinearQuery(
         rows=coordinates.grid(X),
         target=y,
@@ -131,7 +131,7 @@ def test_the_finite_loop_reaches_the_same_optimum_without_noise(load):
     curvature = coordinates.penalty_curvature(1 / (C * len(X))) / query.clip_norm
     curvature = np.ascontiguousarray(np.broadcast_to(curvature, query.shape))
     theta, _ = descent(
-        Desk((event,), Streams(0, "test")),
+        Mechanism((event,), Streams(0, "test")),
         query,
         HeavyBall(20.0, 0.95, 6000, curvature=curvature),
         n_records=len(X),
@@ -262,7 +262,7 @@ def test_a_callable_public_loss_is_an_exact_gradient(small, monkeypatch):
     def unpenalised(self, *given):
         return rule(dataclasses.replace(self, penalty=None), *given)
 
-    def gradient(method, records, loss, offset, query, coordinates, desk):
+    def gradient(method, records, loss, offset, query, coordinates, mechanism):
         penalty = coordinates.penalty_curvature(method.penalty)
         return lambda theta: penalty * theta
 
@@ -292,12 +292,12 @@ def test_public_labels_reach_a_callable_only_if_the_target_is_public(small):
 
 @pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_margins_are_coef_on_the_row_map(normalize, n_classes):
+def test_margins_are_coef_on_the_input_scaler(normalize, n_classes):
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 12, (400, 5))
     y = rng.integers(0, n_classes, 400)
     model = DPSGDFClassifier(bounds=(0, 10), normalize=normalize).fit(X, y)
-    margins = model.row_map_(X) @ model.coef_.T + model.intercept_
+    margins = model.input_scaler_(X) @ model.coef_.T + model.intercept_
     np.testing.assert_allclose(
         model.decision_function(X).reshape(400, -1), margins, atol=1e-10
     )
@@ -588,9 +588,9 @@ def test_feature_bound_auto_is_what_no_row_exceeds(small):
     X, y = small
     make = DPSGDFClassifier
     bounded = make(bounds=(0, 1), feature_bound="auto", max_iter=2).fit(X, y)
-    assert bounded.row_map_.feature_bound == math.sqrt(X.shape[1])
+    assert bounded.input_scaler_.feature_bound == math.sqrt(X.shape[1])
     partly = make(bounds={0: (0, 1)}, feature_bound="auto", max_iter=2).fit(X, y)
-    assert partly.row_map_.feature_bound == 1.0
+    assert partly.input_scaler_.feature_bound == 1.0
 
 
 @pytest.mark.parametrize("given", ["auto", 0.5, 1.0, 30.0])
@@ -602,7 +602,7 @@ def test_feature_bound_shortens_no_row_that_is_not_normalised(estimator, given, 
         model = estimator(
             bounds=bounds, feature_bound=given, normalize=False, max_iter=2
         ).fit(X, y)
-        np.testing.assert_allclose(model.row_map_(X), X)
+        np.testing.assert_allclose(model.input_scaler_(X), X)
         labels = [event.label for event in model.privacy_.events]
         assert ("row length" in labels) == (given == "auto")
         assert "mean" in labels

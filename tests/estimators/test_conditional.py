@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skfdp.data.input_scaler import RowMap
+from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
 from skfdp.solvers.centring import ConditionalCentring, Regressors
 
@@ -25,7 +25,7 @@ def linear():
 def table(X):
     public = PublicRecords(
         mask=PUBLIC,
-        row_map=RowMap(np.zeros(5), np.ones(5)),
+        input_scaler=InputScaler(np.zeros(5), np.ones(5)),
         n_records=len(X),
         columns=tuple("abcde"),
         _table=X,

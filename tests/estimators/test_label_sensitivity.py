@@ -9,7 +9,7 @@ import pytest
 
 from skfdp import FeatureDPLogisticRegression, calibrate
 from skfdp.data.grid import GRID, GridRows
-from skfdp.data.input_scaler import RowMap
+from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords
 from skfdp.queries import SAFE_STD
 from skfdp.queries.linear import LOSSES, LinearQuery, label_bound
@@ -28,7 +28,7 @@ def largest_move(loss, n_outputs, clip_norm, noise_std, label_reach=None):
         told = dataclasses.replace(loss, **reach)
     public = PublicRecords(
         mask=np.ones(4, dtype=bool),
-        row_map=RowMap(),
+        input_scaler=InputScaler(),
         n_records=n,
         columns=tuple("abcd"),
         classes=np.arange(classes),
@@ -90,7 +90,7 @@ def test_what_rounding_adds_is_in_the_bound():
     noise_std = grid * GRID * SAFE_STD
     public = PublicRecords(
         mask=np.ones(1, dtype=bool),
-        row_map=RowMap(),
+        input_scaler=InputScaler(),
         n_records=1,
         columns=("a",),
         classes=np.arange(n_classes),

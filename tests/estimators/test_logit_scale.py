@@ -17,8 +17,8 @@ REPLACED, NULLED = Relation.of("replace_one"), Relation.of("replace_special")
 
 
 # -- class frequencies ----------------------------------------------------------------
-class FakeDesk:
-    """A desk that adds a fixed noise and keeps the query."""
+class FakeMechanism:
+    """A mechanism that adds a fixed noise and keeps the query."""
 
     def __init__(self, noise=0.0):
         self.noise, self.query = noise, None
@@ -40,8 +40,8 @@ def log_odds(labels, n_classes, noise_std=1e-6, noise=0.0):
     records = SimpleNamespace(public=public, target=np.asarray(labels))
     records.query = lambda recipe: recipe(records)
     event = SimpleNamespace(noise_std=(noise_std,), relation=REPLACED)
-    desk = FakeDesk(noise)
-    return frequencies.released_log_odds(records, event, desk), desk.query
+    mechanism = FakeMechanism(noise)
+    return frequencies.released_log_odds(records, event, mechanism), mechanism.query
 
 
 def moved(one, other, unit):

@@ -1,4 +1,4 @@
-"""What every method keeps to: its plan is public, and it tells what the desk gives out.
+"""What every method keeps to: a public plan, and results that follow from releases.
 
 A new method is a line of `METHODS`.
 """
@@ -20,7 +20,7 @@ from skfdp import (
     PrivateCenteringTransformer,
     PrivateCompletionClassifier,
 )
-from skfdp.mechanisms.release import Desk
+from skfdp.mechanisms.release import Mechanism
 from skfdp.queries.statistics import LabelSum, RowSum
 from skfdp.solvers.centring import PrivateMean
 
@@ -98,15 +98,15 @@ def outcome(model, X, y):
 
 
 def released_labels(monkeypatch, answer):
-    """Count the labels that the desk is asked for; answer(query, sum) is given out."""
-    counts, release = Counter(), Desk.release
+    """Count the labels of releases; answer(query, sum) takes their place."""
+    counts, release = Counter(), Mechanism.release
 
-    def counted(desk, label, query, theta=None, **more):
-        found = release(desk, label, query, theta, **more)
+    def counted(mechanism, label, query, theta=None, **more):
+        found = release(mechanism, label, query, theta, **more)
         counts[label] += 1
         return answer(query, found)
 
-    monkeypatch.setattr(Desk, "release", counted)
+    monkeypatch.setattr(Mechanism, "release", counted)
     return counts
 
 
@@ -143,8 +143,8 @@ def fixed(query, found):
     return answer
 
 
-def test_only_the_desk_tells_of_private_values(model, monkeypatch):
-    """Where it gives out fixed numbers, other private values change nothing."""
+def test_only_the_mechanism_tells_of_private_values(model, monkeypatch):
+    """Where it releases fixed numbers, other private values change nothing."""
     released_labels(monkeypatch, fixed)
     one = outcome(model, *make_table(model, 1)[:2])
     other = outcome(model, *make_table(model, 2)[:2])
@@ -159,8 +159,8 @@ class Stopped(BaseException):
 
 def stop_before(monkeypatch, number):
     """Return the releases of fits to come, the next of which stops before one."""
-    given, now, left = [], Desk._released_now, [number]
-    give = Desk.release
+    given, now, left = [], Mechanism._released_now, [number]
+    give = Mechanism.release
 
     def released_now(self, *asked):
         left[0] -= 1
@@ -173,8 +173,8 @@ def stop_before(monkeypatch, number):
         given.append((label, found.tobytes()))
         return found
 
-    monkeypatch.setattr(Desk, "_released_now", released_now)
-    monkeypatch.setattr(Desk, "release", release)
+    monkeypatch.setattr(Mechanism, "_released_now", released_now)
+    monkeypatch.setattr(Mechanism, "release", release)
     return given
 
 
@@ -199,13 +199,15 @@ def test_a_stopped_fit_goes_on(model, monkeypatch, tmp_path):
         path.unlink()
 
 
-def centred_in_secret(self, records, prepared, plan, desk, on_step):
+def centred_in_secret(self, records, prepared, plan, mechanism, on_step):
     """Release the mean, and centre by another one."""
-    desk.release("mean", RowSum(records.X, records.row_map, records.public.capacity))
-    return self._centred(records.row_map.mapped(records.X).mean(axis=0), 0.0)
+    mechanism.release(
+        "mean", RowSum(records.X, records.input_scaler, records.public.capacity)
+    )
+    return self._centred(records.input_scaler.mapped(records.X).mean(axis=0), 0.0)
 
 
-def centred_without_a_release(self, records, prepared, plan, desk, on_step):
+def centred_without_a_release(self, records, prepared, plan, mechanism, on_step):
     """Centre by zeros."""
     return self._centred(np.zeros(4), 0.0)
 
@@ -213,7 +215,7 @@ def centred_without_a_release(self, records, prepared, plan, desk, on_step):
 @pytest.mark.parametrize(
     ("run", "test"),
     [
-        (centred_in_secret, test_only_the_desk_tells_of_private_values),
+        (centred_in_secret, test_only_the_mechanism_tells_of_private_values),
         (centred_without_a_release, test_what_is_released_is_what_was_planned),
     ],
 )

@@ -223,7 +223,7 @@ def test_probabilities_margins_and_coefficients_agree(more, small):
     X, y = small
     model = FeatureDPMLPClassifier(random_state=0, **QUICK | more).fit(X, y)
     margins = model.decision_function(X)
-    rows = model.row_map_(X)
+    rows = model.input_scaler_(X)
     hidden = np.maximum(rows @ model.coefs_[0] + model.intercepts_[0], 0)
     expected = hidden @ model.coefs_[1] + model.intercepts_[1]
     np.testing.assert_allclose(margins, expected[:, 0], rtol=1e-9, atol=1e-12)
@@ -320,10 +320,10 @@ def linear_models(monkeypatch):
     seen, run = [], Descent.run
 
     def spied(self, records, *given):
-        found, row_map = run(self, records, *given), records.row_map
+        found, input_scaler = run(self, records, *given), records.input_scaler
         whole = found.whole(records.public.mask)
-        margins = lambda X: (row_map(X) @ whole.coef.T + whole.intercept)[:, 0]  # noqa: E731
-        seen.append((margins, row_map))
+        margins = lambda X: (input_scaler(X) @ whole.coef.T + whole.intercept)[:, 0]  # noqa: E731
+        seen.append((margins, input_scaler))
         return found
 
     monkeypatch.setattr(Descent, "run", spied)
@@ -373,8 +373,8 @@ def test_a_loop_begins_at_the_linear_model(small, linear_models):
         max_iter=1,
         **PUBLIC,
     ).fit(X, y)
-    ((margins, row_map),) = linear_models
-    short = np.linalg.norm(X[:, 2:], axis=1) < row_map.feature_bound
+    ((margins, input_scaler),) = linear_models
+    short = np.linalg.norm(X[:, 2:], axis=1) < input_scaler.feature_bound
     assert 0 < short.sum()
     found = network.decision_function(X)
     np.testing.assert_allclose(found[short], margins(X)[short], atol=1e-5)

@@ -13,7 +13,7 @@ from sklearn.metrics import log_loss
 
 from skfdp import FeatureDPLogisticRegression, PrivacyLedger, UtilityWarning
 from skfdp.data.grid import GRID, GridRows
-from skfdp.data.input_scaler import PublicRows, RowMap
+from skfdp.data.input_scaler import InputScaler, PublicRows
 from skfdp.privacy import Relation, gdp_epsilon
 from skfdp.queries.linear import LOSSES
 from skfdp.queries.statistics import LabelSum
@@ -107,13 +107,13 @@ def test_no_other_share_explains_more(seed, log_noise):
             assert explained(other, prior, noise, n_rows) <= best * (1 + 1e-9)
 
 
-def public_rows(X, row_map):
+def public_rows(X, input_scaler):
     """Return a table of which every column is public, mapped."""
-    return PublicRows(X, np.ones(X.shape[1], dtype=bool), row_map)
+    return PublicRows(X, np.ones(X.shape[1], dtype=bool), input_scaler)
 
 
-def learnt(X, noise, row_map=None, mean_prior=0.1):
-    rows = public_rows(X, row_map or RowMap(feature_bound=np.inf))
+def learnt(X, noise, input_scaler=None, mean_prior=0.1):
+    rows = public_rows(X, input_scaler or InputScaler(feature_bound=np.inf))
     whitening = Whitening.learn(rows, mean_prior, noise)
     return whitening, whitening.grid(rows)
 
@@ -159,10 +159,10 @@ def test_the_scale_of_all_columns_does_not_matter(scale):
 def test_many_columns_have_the_same_leading_directions(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 5)) @ rng.normal(size=(5, 40))
-    row_map = RowMap(feature_bound=100.0)
-    exact = learnt(X, 0.01, row_map)[0]
+    input_scaler = InputScaler(feature_bound=100.0)
+    exact = learnt(X, 0.01, input_scaler)[0]
     monkeypatch.setattr(one_shot, "MOST_COLUMNS", 10)
-    sketched = learnt(X, 0.01, row_map)[0]
+    sketched = learnt(X, 0.01, input_scaler)[0]
     np.testing.assert_allclose(
         exact.basis @ exact.basis.T, sketched.basis @ sketched.basis.T, atol=1e-4
     )
@@ -179,13 +179,15 @@ def test_constant_rows_make_a_model_of_the_classes_alone():
 def test_fold_meets_the_rows_in_input_units():
     rng = np.random.default_rng(0)
     X = rng.uniform(1, 9, (200, 5))
-    row_map = RowMap(np.zeros(5), np.full(5, 10.0), feature_bound=1.0)
-    whitening = learnt(X, 0.01, row_map)[0]
+    input_scaler = InputScaler(np.zeros(5), np.full(5, 10.0), feature_bound=1.0)
+    whitening = learnt(X, 0.01, input_scaler)[0]
     theta = rng.normal(size=(3, whitening.basis.shape[1] + 1))
-    coef, intercept = whitening.fold(theta, row_map)
-    phi = (row_map.mapped(X) - whitening.mean) @ whitening.basis
+    coef, intercept = whitening.fold(theta, input_scaler)
+    phi = (input_scaler.mapped(X) - whitening.mean) @ whitening.basis
     expected = phi @ theta[:, :-1].T + whitening.bias * theta[:, -1]
-    np.testing.assert_allclose(row_map(X) @ coef.T + intercept, expected, atol=1e-9)
+    np.testing.assert_allclose(
+        input_scaler(X) @ coef.T + intercept, expected, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("weighted", [False, True])

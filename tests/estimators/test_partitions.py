@@ -133,7 +133,7 @@ def test_a_public_loss_of_the_users_own_sees_all_rows():
 
 
 class Union:
-    """The batches of all partitions, for a desk whose rows are in one place."""
+    """The batches of all partitions, for a mechanism whose rows are in one place."""
 
     def __init__(self, generator, n_rows, rate):
         assert n_rows == N

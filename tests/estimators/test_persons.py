@@ -13,7 +13,7 @@ from skfdp import (
     PrivateCenteringTransformer,
     PrivateCompletionClassifier,
 )
-from skfdp.mechanisms.release import Desk
+from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Relation
 from skfdp.solvers.method import Budget
 
@@ -61,16 +61,16 @@ def test_regressors_do_so_too(kind):
     assert event.sensitivity <= 0.8
 
 
-def test_the_desk_gives_out_what_the_loop_charged(monkeypatch):
+def test_the_mechanism_gives_out_what_the_loop_charged(monkeypatch):
     """Its query clips persons, and says the bounds of the event."""
-    seen, release = [], Desk.release
+    seen, release = [], Mechanism.release
 
     def noted(self, label, query, theta=None, **more):
         if label == "descent":
             seen.append((query.of_units(self._units), self.event(label)))
         return release(self, label, query, theta, **more)
 
-    monkeypatch.setattr(Desk, "release", noted)
+    monkeypatch.setattr(Mechanism, "release", noted)
     classifier().fit(X, Y, groups=GROUPS, sample_weight=WEIGHTS)
     assert len(seen) == 5
     for query, event in seen:
@@ -157,7 +157,7 @@ OTHERS = {
 @pytest.mark.parametrize("name", OTHERS)
 @pytest.mark.parametrize("verb", ["fit", "plan"])
 def test_groups_are_refused_where_nobody_reads_them(name, verb, monkeypatch):
-    monkeypatch.setattr(Desk, "release", None)  # nothing is released
+    monkeypatch.setattr(Mechanism, "release", None)  # nothing is released
     told = f"{name}.{verb} takes no groups: only the linear estimators .*DPSGDF"
     with pytest.raises(TypeError, match=told):
         getattr(OTHERS[name], verb)(X, Y, groups=GROUPS)

@@ -30,7 +30,7 @@ from skfdp.base import PrivateEstimator
 from skfdp.data.arrays import check_finite
 from skfdp.experimental import PrivateSearchCV
 from skfdp.mechanisms.noise import Streams
-from skfdp.mechanisms.release import Desk
+from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import FitPlan
 from skfdp.solvers.descent import Descent
 
@@ -128,7 +128,7 @@ def nothing_private(monkeypatch):
         raise AssertionError("a plan that draws, releases or charges")
 
     monkeypatch.setattr(Streams, "private", refuse)
-    monkeypatch.setattr(Desk, "release", refuse)
+    monkeypatch.setattr(Mechanism, "release", refuse)
     monkeypatch.setattr(PrivacyLedger, "charge", refuse)
     monkeypatch.setattr(PrivacyLedger, "charge_nonprivate", refuse)
 

@@ -83,7 +83,7 @@ def test_the_output_bound_is_the_next_estimators_feature_bound(estimator, small)
         ),
     ).fit(X, y)
     rows = pipeline[:-1].transform(X)
-    np.testing.assert_allclose(pipeline[-1].row_map_(rows), rows, rtol=1e-9)
+    np.testing.assert_allclose(pipeline[-1].input_scaler_(rows), rows, rtol=1e-9)
     total = report(pipeline)
     assert 1.0 < total.epsilon < 1.5
     assert len(total.events) == len(pipeline[-1].privacy_.events) + 1
@@ -298,7 +298,7 @@ def test_the_report_adds_up_what_both_steps_released(
 
 
 @pytest.mark.parametrize("estimator", [DPSGDFClassifier, FeatureDPLogisticRegression])
-def test_the_row_map_of_the_next_step_leaves_the_rows_as_they_are(
+def test_the_input_scaler_of_the_next_step_leaves_the_rows_as_they_are(
     estimator, predictable
 ):
     X, y = predictable
@@ -309,7 +309,7 @@ def test_the_row_map_of_the_next_step_leaves_the_rows_as_they_are(
         ),
     ).fit(X, y)
     rows = pipeline[:-1].transform(np.vstack([X, np.round(X)]))
-    np.testing.assert_array_equal(pipeline[-1].row_map_(rows), rows)
+    np.testing.assert_array_equal(pipeline[-1].input_scaler_(rows), rows)
     # the corners of the cube are far out, and were cut
     assert np.isclose(np.linalg.norm(rows, axis=1), 1, rtol=1e-10).sum() > 1000
 

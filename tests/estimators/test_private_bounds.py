@@ -363,7 +363,7 @@ def test_an_estimator_and_an_encoder_take_them(table):
     y = table["normal"] > 0
     found = private_bounds(table, epsilon=2.0, n_knots=6)
     model = DPSGDFClassifier(bounds=found.bounds, classes=[False, True])
-    assert model.fit(table, y).row_map_.span.shape == (table.shape[1],)
+    assert model.fit(table, y).input_scaler_.span.shape == (table.shape[1],)
     encoder = DeclaredEncoder(found.bounds, n_knots=found.knots).fit(table)
     assert [len(block.knots) for block in encoder.blocks_] == [6] * table.shape[1]
     rows = encoder.transform(table)

@@ -130,7 +130,7 @@ def test_coef_describes_the_whole_model_where_it_is_linear(counts, loss, sparse)
     X, y = np.abs(counts[0]), counts[1]
     X = csr_array(X) if sparse else X
     model = regressor(loss=loss, bounds=(0, 1)).fit(X, y)
-    margins = model.row_map_(X) @ model.coef_ + model.intercept_
+    margins = model.input_scaler_(X) @ model.coef_ + model.intercept_
     expected = np.exp(margins) if loss == "poisson" else margins
     np.testing.assert_allclose(model.predict(X), expected)
     assert np.abs(model.coef_[:N_PUBLIC]).max() > 0
@@ -141,7 +141,7 @@ def test_margins_of_other_models_come_on_top(counts, loss):
     X, y = counts
     model = regressor(loss=loss, public_model=MODELS["trees"], epsilon=8.0).fit(X, y)
     assert model.public_model_.linear is None
-    linear = model.row_map_(X) @ model.coef_ + model.intercept_
+    linear = model.input_scaler_(X) @ model.coef_ + model.intercept_
     alone = model.public_model_.estimator.predict(X[:, :N_PUBLIC])
     if loss == "poisson":
         expected = np.exp(linear) * np.maximum(alone, math.exp(-12.0))

@@ -281,7 +281,7 @@ def test_without_budget_the_public_model_is_left(digits, public_model, n_classes
     expected = alone.predict_proba(X[:, HALF])
     np.testing.assert_allclose(model.predict_proba(X), expected, atol=0.1)
     if model.public_model_.linear is not None:
-        margins = model.row_map_(X) @ model.coef_.T + model.intercept_
+        margins = model.input_scaler_(X) @ model.coef_.T + model.intercept_
         found = model.decision_function(X).reshape(margins.shape)
         np.testing.assert_allclose(found, margins)
         assert np.abs(model.coef_[:, HALF]).max() > 0
@@ -296,7 +296,7 @@ def test_margins_of_other_models_come_on_top_out_of_fold(digits):
     assert (found.margins(public.rows()).argmax(axis=1) == y).all()
     out_of_fold = found.training_margins(public.rows(), public.target)
     assert (out_of_fold.argmax(axis=1) == y).mean() < 0.9
-    linear = model.row_map_(X) @ model.coef_.T + model.intercept_
+    linear = model.input_scaler_(X) @ model.coef_.T + model.intercept_
     logs = np.log(model.public_model_.estimator.predict_proba(X[:, HALF]))
     logs = np.maximum(logs, public_model.FLOOR)
     logs -= logs.mean(axis=1, keepdims=True)

@@ -178,7 +178,7 @@ def test_alpha_shrinks_toward_the_penalised_model(solver, linear):
             for alpha in (1e-3, 1000.0)
         )
         assert np.linalg.norm(strong.coef_) < 0.6 * np.linalg.norm(weak.coef_)
-    theirs = Ridge(alpha=1000.0).fit(strong.row_map_(linear[0]), linear[1])
+    theirs = Ridge(alpha=1000.0).fit(strong.input_scaler_(linear[0]), linear[1])
     np.testing.assert_allclose(strong.coef_, theirs.coef_, atol=0.35)
 
 
@@ -202,14 +202,14 @@ def test_without_intercept(loss, counts):
 
 @BOTH
 @pytest.mark.parametrize("loss", ["squared_error", "poisson"])
-def test_predictions_are_coef_on_the_row_map_within_the_bounds(
+def test_predictions_are_coef_on_the_input_scaler_within_the_bounds(
     estimator, loss, linear, counts
 ):
     is_linear = loss == "squared_error"
     X, y = linear if is_linear else counts
     low, high = (95, 105) if is_linear else (0, 5)
     model = fitted(estimator, (X, y), loss, epsilon=8.0, target_bounds=(low, high))
-    margins = model.row_map_(X) @ model.coef_ + model.intercept_
+    margins = model.input_scaler_(X) @ model.coef_ + model.intercept_
     expected = np.clip(margins if is_linear else np.exp(margins), low, high)
     np.testing.assert_allclose(model.predict(X), expected)
     assert model.predict(X).mean() == pytest.approx(y.clip(low, high).mean(), rel=0.1)

@@ -26,7 +26,7 @@ from skfdp.audit import audit_replay
 from skfdp.experimental import PrivateSearchCV
 from skfdp.mechanisms import checkpoint
 from skfdp.mechanisms.checkpoint import Journal
-from skfdp.mechanisms.release import Desk
+from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy.assumptions import NOT_COPIED, SAME_ROWS
 from skfdp.privacy.ledger_file import Lease, Store
 
@@ -75,8 +75,8 @@ def no_waiting(monkeypatch):
 
 @pytest.fixture
 def given(monkeypatch):
-    """Return a list of what desks give out, and of what they draw anew."""
-    found, give, now = [], Desk.release, Desk._released_now
+    """Return a list of what mechanisms release, and of what they draw anew."""
+    found, give, now = [], Mechanism.release, Mechanism._released_now
 
     def release(self, label, *asked, **more):
         values = give(self, label, *asked, **more)
@@ -87,8 +87,8 @@ def given(monkeypatch):
         found.append("new")
         return now(self, *asked)
 
-    monkeypatch.setattr(Desk, "release", release)
-    monkeypatch.setattr(Desk, "_released_now", released_now)
+    monkeypatch.setattr(Mechanism, "release", release)
+    monkeypatch.setattr(Mechanism, "_released_now", released_now)
     return found
 
 
@@ -97,8 +97,8 @@ def values(given):
 
 
 def stop_after(monkeypatch, n_steps):
-    """Let the desk raise in the place of the release after so many."""
-    now, left = Desk._released_now, [n_steps]
+    """Let the mechanism raise in the place of the release after so many."""
+    now, left = Mechanism._released_now, [n_steps]
 
     def released_now(self, *asked):
         left[0] -= 1
@@ -106,7 +106,7 @@ def stop_after(monkeypatch, n_steps):
             raise Stopped
         return now(self, *asked)
 
-    monkeypatch.setattr(Desk, "_released_now", released_now)
+    monkeypatch.setattr(Mechanism, "_released_now", released_now)
 
 
 def stopped(monkeypatch, model, path, n_releases, *data, end=False, **fit_params):
@@ -226,7 +226,7 @@ def test_killed_at_any_moment_it_goes_on(model, charged, states, given):
 def test_no_copy_gets_a_step_for_free(states, given):
     """A checkpoint of any moment meets the ledger of any later one.
 
-    Whatever the original has given out until then the copy gives out, too, or it is
+    Whatever the original has released until then the copy releases, too, or it is
     refused; and a copy that goes on stops the original.
     """
     model = classifier()
@@ -283,7 +283,7 @@ def path(tmp_path):
 class TestCopies:
     @pytest.fixture
     def copy(self, ledger, path, monkeypatch):
-        """Return the copy of a checkpoint, the first release of which is given out."""
+        """Return the copy of a checkpoint, the first release of which is released."""
         stopped(monkeypatch, classifier(ledger=ledger), path, 1)
         return shutil.copy(path, path.with_name("copy"))
 
@@ -303,7 +303,7 @@ class TestCopies:
 
     def test_one_that_goes_on_stops_the_original(self, ledger, path, copy, monkeypatch):
         """The original waits at its second release while the copy takes it."""
-        now, taken = Desk._released_now, []
+        now, taken = Mechanism._released_now, []
 
         def released_now(self, *asked):
             if not taken:
@@ -311,14 +311,14 @@ class TestCopies:
                 classifier(ledger=ledger).fit(X, Y, checkpoint=copy)
             return now(self, *asked)
 
-        monkeypatch.setattr(Desk, "_released_now", released_now)
+        monkeypatch.setattr(Mechanism, "_released_now", released_now)
         model = classifier(ledger=ledger)
         with pytest.raises(PrivacyBudgetError, match="another copy .* went on"):
             model.fit(X, Y, checkpoint=path)
         assert not hasattr(model, "coef_")
 
     def test_a_fork_cannot_go_on(self, path, monkeypatch):
-        now, told = Desk._released_now, []
+        now, told = Mechanism._released_now, []
 
         def released_now(self, *asked):
             child = os.fork()
@@ -334,7 +334,7 @@ class TestCopies:
             told.append(os.waitpid(child, 0)[1])
             return now(self, *asked)
 
-        monkeypatch.setattr(Desk, "_released_now", released_now)
+        monkeypatch.setattr(Mechanism, "_released_now", released_now)
         classifier().fit(X, Y, checkpoint=path)
         assert told == [0] * N_RELEASES
 
@@ -484,7 +484,7 @@ def test_it_is_on_disk_before_a_callback_sees_it(path, tmp_path, given):
         setup = teardown = on_fit_task_begin = _nothing
 
         def on_fit_task_end(self, estimator, context, **more):
-            """Compare the number of releases on disk with those given out."""
+            """Compare the number of releases on disk with those released."""
             if context.task_name != "step":
                 return False
             copy = shutil.copy(path, tmp_path / f"copy{len(seen)}")
@@ -544,7 +544,7 @@ def test_the_file_holds_nothing_private(path, monkeypatch):
     monkeypatch.setattr("secrets.token_hex", lambda n: "ab" * n)
     monkeypatch.setattr("secrets.token_bytes", bytes)
     monkeypatch.setattr(
-        Desk,
+        Mechanism,
         "_released_now",
         lambda self, asked, *_: np.full(asked.query.shape, 30.0),
     )

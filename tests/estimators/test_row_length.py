@@ -8,7 +8,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from skfdp import FeatureDPLogisticRegression
-from skfdp.data.input_scaler import RowMap
+from skfdp.data.input_scaler import InputScaler
 from skfdp.privacy import Relation
 from skfdp.queries.statistics import CrossSum, RowSum
 from skfdp.solvers.centring import Centring, private_lengths
@@ -31,8 +31,8 @@ def records_of(X, bounds, public):
     return model._records(X, np.arange(N) % 2)
 
 
-class FakeDesk:
-    """A desk that adds a fixed noise and keeps the query."""
+class FakeMechanism:
+    """A mechanism that adds a fixed noise and keeps the query."""
 
     def __init__(self, noise=0.0):
         self.noise, self.query = noise, None
@@ -45,16 +45,16 @@ class FakeDesk:
 def unit_of(records, noise=0.0, noise_std=1e-6):
     """Return the released unit of mapped rows, and the query."""
     event = SimpleNamespace(label="row length", noise_std=(noise_std,))
-    desk = FakeDesk(noise)
+    mechanism = FakeMechanism(noise)
     centring = Centring("auto", True, length="auto")
-    return centring._unit(records, event, desk), desk.query
+    return centring._unit(records, event, mechanism), mechanism.query
 
 
 def furthest_of(records):
     """Return the length of the longest row, in mapped rows."""
     public = records.public
     reach = 1 if public.private_bounded else 2
-    return reach * math.sqrt(public.n_private) / public.row_map.feature_bound
+    return reach * math.sqrt(public.n_private) / public.input_scaler.feature_bound
 
 
 @every_table
@@ -65,7 +65,7 @@ def test_the_unit_is_the_mean_length_of_the_private_columns(bounds, public):
     private = np.delete(X, public or [], axis=1)
     found, _ = unit_of(records)
     mean = np.linalg.norm(private, axis=1).mean()
-    assert found * records.row_map.feature_bound == pytest.approx(mean, rel=1e-4)
+    assert found * records.input_scaler.feature_bound == pytest.approx(mean, rel=1e-4)
 
 
 @every_table
@@ -125,7 +125,7 @@ def test_lengths_of_dense_and_sparse_rows_are_the_same_bits(bounds, public):
     furthest = furthest_of(dense)
     found = [private_lengths(records, furthest) for records in (dense, sparse)]
     np.testing.assert_array_equal(*found)
-    private = dense.row_map.mapped(X)[:, ~dense.public.mask]
+    private = dense.input_scaler.mapped(X)[:, ~dense.public.mask]
     lengths = np.minimum(np.linalg.norm(private, axis=1), furthest)
     np.testing.assert_allclose(found[0], lengths, rtol=1e-12, atol=1e-7 * furthest)
     # A length is a function of its own row, in whatever block that stands.
@@ -161,19 +161,19 @@ def test_no_row_is_cut_in_predictions(bounds, public, sparse):
 
 
 @pytest.mark.parametrize(
-    "row_map",
+    "input_scaler",
     [
-        RowMap(shortens=False),
-        RowMap(feature_bound=2.0, shortens=False),
-        RowMap(feature_bound=math.inf),
-        RowMap(feature_bound=math.inf, normalize=True),
+        InputScaler(shortens=False),
+        InputScaler(feature_bound=2.0, shortens=False),
+        InputScaler(feature_bound=math.inf),
+        InputScaler(feature_bound=math.inf, normalize=True),
     ],
 )
-def test_sums_refuse_maps_that_do_not_cut(row_map):
+def test_sums_refuse_maps_that_do_not_cut(input_scaler):
     X, regressors = np.ones((3, 2)), np.ones((3, 1), np.int16)
     with pytest.raises(ValueError, match="has to cut rows to norm 1"):
-        RowSum(X, row_map, 3)
+        RowSum(X, input_scaler, 3)
     with pytest.raises(ValueError, match="has to cut rows to norm 1"):
-        CrossSum(X, row_map, regressors, False)
-    RowSum(X, row_map.within(2.0), 3)
-    RowSum(X, RowMap(shortens=False, normalize=True), 3)
+        CrossSum(X, input_scaler, regressors, False)
+    RowSum(X, input_scaler.within(2.0), 3)
+    RowSum(X, InputScaler(shortens=False, normalize=True), 3)

@@ -22,7 +22,7 @@ from skfdp import (
 )
 from skfdp.data.arrays import blanked
 from skfdp.data.grid import GRID, SparseGridRows
-from skfdp.data.input_scaler import Coordinates, RowMap
+from skfdp.data.input_scaler import Coordinates, InputScaler
 from skfdp.queries.linear import LOSSES, LinearQuery
 from skfdp.queries.statistics import RowSum
 
@@ -39,12 +39,12 @@ def sparse_rows(n=203, d=17, density=0.2, seed=0, signed=True):
     return X
 
 
-def make_coordinates(d, seed=0, scale=1.7, by_column=False, row_map=None):
+def make_coordinates(d, seed=0, scale=1.7, by_column=False, input_scaler=None):
     rng = np.random.default_rng(seed + 1)
     mean = rng.normal(size=d) / np.sqrt(d)
     if by_column:
         scale = rng.uniform(0.2, 1.5, d)
-    return Coordinates.centred(row_map or RowMap(), mean, scale, 0.1)
+    return Coordinates.centred(input_scaler or InputScaler(), mean, scale, 0.1)
 
 
 def make_queries(kind="plain", loss="log_loss", n_classes=3, seed=0, n=203, **more):
@@ -171,7 +171,7 @@ def test_the_rows_are_what_they_stand_for():
     X = sparse_rows()
     coordinates = make_coordinates(X.shape[1], scale=2.5)
     dense = coordinates.grid(X.toarray())
-    loop = (RowMap().mapped(X.toarray()) - coordinates.mean) * 2.5
+    loop = (InputScaler().mapped(X.toarray()) - coordinates.mean) * 2.5
     np.testing.assert_allclose(
         dense.values[:, :-1] * dense.unit, loop, atol=1.01 * 2.5 * GRID
     )
@@ -179,7 +179,7 @@ def test_the_rows_are_what_they_stand_for():
     # Entries saturate alike where the difference leaves the grid.
     far = csr_array(np.array([[1.9, 0.0, -5.0], [0.0, 7.0, 1.0]]))
     mean = np.array([-1.5, 1.9, 1.0])
-    own = Coordinates.centred(RowMap(feature_bound=np.inf), mean, 1.0, None)
+    own = Coordinates.centred(InputScaler(feature_bound=np.inf), mean, 1.0, None)
     for rows, found in ((X, coordinates), (far, own)):
         dense, sparse = found.grid(rows.toarray()), found.grid(rows)
         filled = np.zeros(dense.values.shape)
@@ -191,13 +191,13 @@ def test_the_rows_are_what_they_stand_for():
 
 
 ROW_MAPS = {
-    "norm": RowMap(),
-    "normalize": RowMap(normalize=True, feature_bound=3.0),
-    "as it is": RowMap(feature_bound=np.inf),
-    "bounds": RowMap(np.zeros(17), np.full(17, 2.0), feature_bound=0.8),
-    "some bounds": RowMap(np.zeros(17), np.where(np.arange(17) < 9, 2.0, np.inf)),
-    "public": RowMap(feature_bound=0.5, public=np.arange(17) < 6),
-    "public and bounds": RowMap(
+    "norm": InputScaler(),
+    "normalize": InputScaler(normalize=True, feature_bound=3.0),
+    "as it is": InputScaler(feature_bound=np.inf),
+    "bounds": InputScaler(np.zeros(17), np.full(17, 2.0), feature_bound=0.8),
+    "some bounds": InputScaler(np.zeros(17), np.where(np.arange(17) < 9, 2.0, np.inf)),
+    "public": InputScaler(feature_bound=0.5, public=np.arange(17) < 6),
+    "public and bounds": InputScaler(
         np.zeros(17), np.full(17, 3.0), normalize=True, public=np.arange(17) < 6
     ),
 }
@@ -205,26 +205,26 @@ ROW_MAPS = {
 
 @pytest.mark.parametrize("name", ROW_MAPS)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int16])
-def test_the_row_map_gives_the_same_bits(name, dtype):
+def test_the_input_scaler_gives_the_same_bits(name, dtype):
     X = sparse_rows()
     X.data[3] = 0.0  # a stored zero
     X = X.astype(dtype)
-    row_map, before = ROW_MAPS[name], X.data.copy()
-    for of in (row_map.mapped, row_map):
+    input_scaler, before = ROW_MAPS[name], X.data.copy()
+    for of in (input_scaler.mapped, input_scaler):
         found = of(X)
         assert found.nnz == X.nnz
         np.testing.assert_array_equal(found.toarray(), of(X.toarray()))
     np.testing.assert_array_equal(X.data, before)
     for i in range(0, X.shape[0], 20):
-        alone = row_map.mapped(X[i : i + 1]).toarray()
-        np.testing.assert_array_equal(alone[0], row_map.mapped(X).toarray()[i])
+        alone = input_scaler.mapped(X[i : i + 1]).toarray()
+        np.testing.assert_array_equal(alone[0], input_scaler.mapped(X).toarray()[i])
 
 
 @pytest.mark.parametrize("public", [None, np.arange(17) < 6])
 def test_row_sums_are_those_of_dense_rows(public):
     X = sparse_rows(n=5000)
-    row_map = RowMap(public=public)
-    dense, sparse = (RowSum(rows, row_map, 5000) for rows in (X.toarray(), X))
+    input_scaler = InputScaler(public=public)
+    dense, sparse = (RowSum(rows, input_scaler, 5000) for rows in (X.toarray(), X))
     assert sparse.shape == dense.shape
     for batch in (None, np.arange(0, 5000, 7)):
         np.testing.assert_array_equal(
@@ -416,7 +416,7 @@ def test_numbers_of_sparse_rows_that_are_not_finite_count_as_dense_ones(
         for model, rows in zip(models, (X, dense), strict=True)
     )
     np.testing.assert_array_equal(sparse.X.toarray(), dense.X)
-    assert sparse.void is dense.void is None
+    assert sparse.is_null is dense.is_null is None
 
 
 @pytest.mark.slow
@@ -464,8 +464,13 @@ def test_extreme_entries_warn_of_nothing():
     X = csr_array(np.array([[1.7e308, 0, 1e-313], [0, 0, 0], [-1.7e308, 1.0, 0]]))
     with warnings.catch_warnings(), np.errstate(all="raise"):
         warnings.simplefilter("error")
-        for row_map in (RowMap(), RowMap(np.zeros(3), np.full(3, 1e-300))):
-            rows = row_map.mapped(X)
-            np.testing.assert_array_equal(rows.toarray(), row_map.mapped(X.toarray()))
+        for input_scaler in (
+            InputScaler(),
+            InputScaler(np.zeros(3), np.full(3, 1e-300)),
+        ):
+            rows = input_scaler.mapped(X)
+            np.testing.assert_array_equal(
+                rows.toarray(), input_scaler.mapped(X.toarray())
+            )
             assert np.isfinite(rows.data).all()
-            row_map(X)
+            input_scaler(X)

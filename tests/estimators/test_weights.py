@@ -117,7 +117,7 @@ def test_without_privacy_it_is_scikit_learns(ours, theirs, y, weights, groups):
     model = clone(ours).set_params(epsilon=math.inf, bounds=(0, 1))
     model.fit(X, y, sample_weight=weights, groups=groups)
     theirs = clone(theirs).set_params(tol=1e-10, max_iter=10_000)
-    theirs.fit(model.row_map_(X), y, sample_weight=weights)
+    theirs.fit(model.input_scaler_(X), y, sample_weight=weights)
     assert weights_of(model) == pytest.approx(weights_of(theirs), abs=1e-4)
 
 

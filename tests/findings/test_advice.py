@@ -24,7 +24,7 @@ from skfdp import (
     UtilityWarning,
 )
 from skfdp.data._basis import Contrasts, Smoothing, contrasts
-from skfdp.data.input_scaler import PublicRows, RowMap
+from skfdp.data.input_scaler import InputScaler, PublicRows
 from skfdp.solvers import postprocessing as coefficient_noise
 from skfdp.solvers import whitening
 
@@ -143,7 +143,7 @@ def test_f10_contrasts_without_their_matrix(power):
 def test_f10_few_rows_of_many_columns_have_the_same_directions(monkeypatch):
     X = RNG.random((20, 40)) * np.linspace(1, 3, 40)
     rows, mean = (
-        PublicRows(X, np.ones(40, dtype=bool), RowMap(shortens=False)),
+        PublicRows(X, np.ones(40, dtype=bool), InputScaler(shortens=False)),
         X.mean(axis=0),
     )
     shares = RNG.random(20) + 0.5

@@ -1,4 +1,4 @@
-"""Leases: each position of a fit is given out once, whoever holds copies."""
+"""Leases: each position of a fit is released once, whoever holds copies."""
 
 import os
 import shutil

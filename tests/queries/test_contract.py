@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from skfdp.data.grid import GridRows
-from skfdp.data.input_scaler import MovedRows, Rotation, RowMap
+from skfdp.data.input_scaler import InputScaler, MovedRows, Rotation
 from skfdp.experimental.search import ScoreSum, accuracy_sum
 from skfdp.privacy import RELATIONS, Relation
 from skfdp.queries import Query
@@ -137,21 +137,21 @@ def shell_counts(table):
 
 CROSS, CLASSES = CrossSum.planned, ClassSum.planned
 QUERIES = {
-    "rows": Case(RowSum.planned(), 2.0, lambda t: RowSum(t.X, RowMap(), N_ROWS)),
+    "rows": Case(RowSum.planned(), 2.0, lambda t: RowSum(t.X, InputScaler(), N_ROWS)),
     "rows, bounded": Case(
         RowSum.planned(nonnegative=True),
         ROOT2,
-        lambda t: RowSum(t.X, RowMap(), N_ROWS, nonnegative=True),
+        lambda t: RowSum(t.X, InputScaler(), N_ROWS, nonnegative=True),
     ),
     "cross moments": Case(
         CROSS(nonnegative=False),
         2.0,
-        lambda t: CrossSum(t.X, RowMap(), t.rows.values, False),
+        lambda t: CrossSum(t.X, InputScaler(), t.rows.values, False),
     ),
     "cross moments, bounded": Case(
         CROSS(nonnegative=True),
         ROOT2,
-        lambda t: CrossSum(t.X, RowMap(), t.rows.values, True),
+        lambda t: CrossSum(t.X, InputScaler(), t.rows.values, True),
     ),
     "two labels": Case(
         LabelSum.planned(1, 1.5), 1.5, lambda t: LabelSum(t.rows, t.label, 1, 1.5)
@@ -190,7 +190,7 @@ QUERIES = {
         lambda t: BinCounts(t.X, EvenBins(-np.ones(3), np.ones(3), 4)),
     ),
     "moved rows": Case(
-        RowSum.planned(), 2.0, lambda t: RowSum(moved(t), RowMap(), N_ROWS)
+        RowSum.planned(), 2.0, lambda t: RowSum(moved(t), InputScaler(), N_ROWS)
     ),
     "rotated binades": Case(
         BinCounts.planned(4), math.sqrt(8), lambda t: rotated_counts(t, Binades())
@@ -282,7 +282,7 @@ def check_neighbours(case, seed, parts):
 @every_query
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_a_record_moves_no_less_by_being_void(case, relation):
-    """The desk leaves void records out, under every relation."""
+    """The mechanism leaves null records out, under every relation."""
     moved = case.planned.sensitivity(Relation.of(relation))
     assert moved >= case.planned.clip_norm
 
@@ -301,7 +301,7 @@ STATISTICS = dict.fromkeys(type(case.planned) for case in QUERIES.values())
 
 @pytest.mark.parametrize("kind", [*STATISTICS, LinearQuery, MLPQuery])
 def test_the_bounds_of_a_query_cannot_change(kind):
-    """The desk looks at them when a query first comes, and not at every step."""
+    """The mechanism looks at them when a query first comes, and not at every step."""
     assert kind.__dataclass_params__.frozen
     assert kind.__setattr__ is not object.__setattr__
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from skfdp.data.grid import GRID, GridRows
-from skfdp.data.input_scaler import RowMap
+from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords
 from skfdp.data.units import FULL_WEIGHT, Units
 from skfdp.privacy import RELATIONS, Relation
@@ -376,7 +376,7 @@ def test_no_person_moves_the_sum_further_than_said(relation, kind, n_outputs):
 
 @pytest.mark.parametrize("relation", ["replace_one", "replace_special"])
 def test_void_rows_of_a_person_move_it_no_further(relation):
-    """Which rows are void is private, so that it is part of what is replaced."""
+    """Which rows are null is private, so that it is part of what is replaced."""
     query, rng = make_query((6, 6)), np.random.default_rng(0)
     unit, most = query.unit(1.0), query.sensitivity(Relation.of(relation))
     theta = make_theta(query)
@@ -487,7 +487,7 @@ def test_weights_keep_the_orthant(loss, n_outputs):
 def public_of(query, classes):
     return PublicRecords(
         mask=np.ones(query.rows.n_columns - 1, dtype=bool),
-        row_map=RowMap(),
+        input_scaler=InputScaler(),
         n_records=query.units.n_units,
         columns=tuple(range(query.rows.n_columns - 1)),
         classes=np.arange(classes),
@@ -517,7 +517,7 @@ def furthest_labels(sizes, n_outputs, clip_norm, noise_std, persons=True):
             own = np.array([unit_number])
             if persons:
                 own = rows_of(query, unit_number)
-            sums = [np.zeros(query.shape, dtype=np.int64)]  # of void rows
+            sums = [np.zeros(query.shape, dtype=np.int64)]  # of null rows
             for label in range(classes):
                 other = dataclasses.replace(query, target=np.full(units.n_rows, label))
                 sums.append(other.exact_sum(theta, own, unit))

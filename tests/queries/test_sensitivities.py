@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from skfdp.data.grid import GridRows
-from skfdp.data.input_scaler import RowMap
+from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords
 from skfdp.privacy import Relation
 from skfdp.queries import statistics
@@ -34,7 +34,7 @@ def private_parts(rng, n, signed):
     rows[axes] = np.eye(3)[rng.integers(3, size=axes.sum())]
     if signed:
         rows *= rng.choice([-1, 1], size=(n, 1))
-    return RowMap().mapped(rows)
+    return InputScaler().mapped(rows)
 
 
 def largest_gradient_move(loss, n_classes, *, n_pairs, signed=False):
@@ -91,7 +91,7 @@ def test_the_orthant_is_claimed_under_all_its_conditions(has_target, sign_fixed,
     }
     public = PublicRecords(
         mask=np.array([False, False, True]),
-        row_map=RowMap(low=np.zeros(3), span=spans[span]),
+        input_scaler=InputScaler(low=np.zeros(3), span=spans[span]),
         n_records=2,
         columns=tuple("abc"),
         target=np.array([0, 1]) if has_target else None,
@@ -115,7 +115,7 @@ def check_mean(relation, nonnegative=False, n_pairs=3000):
     for _ in range(n_pairs // 100):
         X = rng.normal(size=(6, 3)) * 10.0 ** rng.uniform(-2, 2, (6, 1))
         X[:2] = np.eye(3)[rng.integers(3, size=2)]
-        query = RowSum(X, RowMap(), 6, nonnegative)
+        query = RowSum(X, InputScaler(), 6, nonnegative)
         unit = query.unit(rng.choice([0.0, 1.0, 1e4, 1e9]))
         total = query.exact_sum(None, None, unit)
         for _ in range(100):
@@ -123,7 +123,7 @@ def check_mean(relation, nonnegative=False, n_pairs=3000):
             if relation == "replace_one":
                 rows = X.copy()
                 rows[i] = (-X[i], 10 * rng.normal(size=3), *np.eye(3))[rng.integers(5)]
-                other = RowSum(rows, RowMap(), 6, nonnegative)
+                other = RowSum(rows, InputScaler(), 6, nonnegative)
                 other = other.exact_sum(None, None, unit)
             else:
                 others = np.delete(np.arange(6), i)

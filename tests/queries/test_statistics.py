@@ -7,24 +7,24 @@ import numpy as np
 import pytest
 
 from skfdp.data.grid import GRID
-from skfdp.data.input_scaler import RowMap
+from skfdp.data.input_scaler import InputScaler
 from skfdp.privacy import Relation
 from skfdp.queries import statistics
 from skfdp.queries.statistics import CrossSum, RowSum
 
-SIGNED, NONNEGATIVE = RowMap(), RowMap(np.zeros(3), np.ones(3))
+SIGNED, NONNEGATIVE = InputScaler(), InputScaler(np.zeros(3), np.ones(3))
 STDS = (0.0, 1.0, 3e2, 1e4, 1e6)
 
 
 @pytest.mark.parametrize(
-    "row_map", [RowMap(shortens=False), RowMap(feature_bound=math.inf)]
+    "input_scaler", [InputScaler(shortens=False), InputScaler(feature_bound=math.inf)]
 )
-def test_maps_that_leave_rows_as_long_as_they_are_cannot_be_summed(row_map):
+def test_maps_that_leave_rows_as_long_as_they_are_cannot_be_summed(input_scaler):
     X = np.ones((3, 2))
     with pytest.raises(ValueError, match="has to cut rows to norm 1"):
-        RowSum(X, row_map, 3)
+        RowSum(X, input_scaler, 3)
     with pytest.raises(ValueError, match="has to cut rows to norm 1"):
-        CrossSum(X, row_map, np.ones((3, 1), np.int16), nonnegative=False)
+        CrossSum(X, input_scaler, np.ones((3, 1), np.int16), nonnegative=False)
 
 
 def regressor_rows(rng, n, k):
@@ -44,22 +44,22 @@ def private_rows(rng, n):
     return rows
 
 
-def make_query(seed=0, n=6, row_map=SIGNED, k=3):
+def make_query(seed=0, n=6, input_scaler=SIGNED, k=3):
     rng = np.random.default_rng(seed)
     X, regressors = private_rows(rng, n), regressor_rows(rng, n, k)
-    return CrossSum(X, row_map, regressors, row_map is NONNEGATIVE)
+    return CrossSum(X, input_scaler, regressors, input_scaler is NONNEGATIVE)
 
 
 def length(moved, unit):
     return math.sqrt(sum(int(entry) ** 2 for entry in moved)) * unit
 
 
-def largest_move(row_map, relation):
+def largest_move(input_scaler, relation):
     """Replace or null the private part of one record, a thousand times and more."""
     rng = np.random.default_rng(0)
     largest = 0.0
     for start in range(0, 3000, 100):
-        query = make_query(start, row_map=row_map)
+        query = make_query(start, input_scaler=input_scaler)
         unit = query.unit(STDS[(start // 100) % len(STDS)])
         total = query.exact_sum(None, None, unit)
         for row in private_rows(rng, 100):
@@ -75,10 +75,10 @@ def largest_move(row_map, relation):
     return largest
 
 
-def check_sensitivity(row_map, relation, *, nonnegative):
+def check_sensitivity(input_scaler, relation, *, nonnegative):
     query = CrossSum.planned(nonnegative=nonnegative)
     bound = query.sensitivity(Relation.of(relation))
-    largest = largest_move(row_map, relation)
+    largest = largest_move(input_scaler, relation)
     assert largest <= bound
     assert largest > 0.99 * bound  # the search came near enough to mean something
 
@@ -88,15 +88,15 @@ CASES = {
     "nulled, non-negative": (NONNEGATIVE, "replace_special", True),
     "replaced": (SIGNED, "replace_one", False),
     "replaced, non-negative": (NONNEGATIVE, "replace_one", True),
-    "replaced, normalised": (RowMap(normalize=True), "replace_one", False),
+    "replaced, normalised": (InputScaler(normalize=True), "replace_one", False),
 }
 
 
 @pytest.mark.parametrize(
-    ("row_map", "relation", "nonnegative"), CASES.values(), ids=CASES
+    ("input_scaler", "relation", "nonnegative"), CASES.values(), ids=CASES
 )
-def test_the_sum_moves_by_at_most_its_sensitivity(row_map, relation, nonnegative):
-    check_sensitivity(row_map, relation, nonnegative=nonnegative)
+def test_the_sum_moves_by_at_most_its_sensitivity(input_scaler, relation, nonnegative):
+    check_sensitivity(input_scaler, relation, nonnegative=nonnegative)
 
 
 def test_signed_rows_exceed_what_non_negative_ones_keep():
@@ -105,7 +105,7 @@ def test_signed_rows_exceed_what_non_negative_ones_keep():
     claimed = CrossSum.planned(nonnegative=True)
     assert largest > 1.99 > claimed.sensitivity(Relation.of("replace_one"))
     # Declared non-negative, rows are cut at zero: the bound is enforced.
-    query = make_query(row_map=SIGNED)
+    query = make_query(input_scaler=SIGNED)
     sums = [
         dataclasses.replace(
             query, X=sign * np.eye(3)[:1], regressors=query.regressors[:1], **more
@@ -130,10 +130,10 @@ def test_the_norms_are_free():
 # -- sabotage ------------------------------------------------------------------------
 @pytest.mark.parametrize("case", ["nulled", "replaced, non-negative"])
 def test_sabotage_of_the_private_norm_is_noticed(case, monkeypatch):
-    row_map, relation, nonnegative = CASES[case]
+    input_scaler, relation, nonnegative = CASES[case]
     monkeypatch.setattr(statistics, "_SHRINK", 1.001)
     with pytest.raises(AssertionError):
-        check_sensitivity(row_map, relation, nonnegative=nonnegative)
+        check_sensitivity(input_scaler, relation, nonnegative=nonnegative)
 
 
 def test_sabotage_of_the_last_entry_is_noticed(monkeypatch):
@@ -156,7 +156,7 @@ def test_the_sum_matches_its_definition():
     query = make_query(n=5000, k=4)
     unit = query.unit(1.0)
     found = query.exact_sum(None, None, unit) * unit
-    rows = query.row_map.mapped(query.X)
+    rows = query.input_scaler.mapped(query.X)
     expected = (query.regressors * GRID).T @ rows
     np.testing.assert_allclose(found[:-1].reshape(4, 3), expected, atol=5000 * GRID)
     np.testing.assert_allclose(found[-1], 5000 - np.sum(rows**2), atol=20_000 * GRID)

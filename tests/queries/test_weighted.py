@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from skfdp.data.grid import GridRows
-from skfdp.data.input_scaler import RowMap
+from skfdp.data.input_scaler import InputScaler
 from skfdp.data.units import FULL_WEIGHT, Units
 from skfdp.mechanisms.noise import Streams
-from skfdp.mechanisms.release import Desk
+from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import RELATIONS, Event, Relation
 from skfdp.queries.statistics import ClassSum, CrossSum, LabelSum, RowSum
 from skfdp.queries.weighted import Weighted, weighted
@@ -37,10 +37,12 @@ PUBLIC = np.random.default_rng(2).normal(size=(N_ROWS, 3))
 PUBLIC *= 0.99 / np.linalg.norm(PUBLIC, axis=1, keepdims=True)
 GROUP = np.arange(N_ROWS) % 2
 QUERIES = {
-    "rows": lambda X, y: RowSum(X, RowMap(), CAPACITY),
+    "rows": lambda X, y: RowSum(X, InputScaler(), CAPACITY),
     "labels": lambda X, y: LabelSum(on_grid(PUBLIC), y, 3, 1.0),
     "class sums": lambda X, y: ClassSum(on_grid(X), GROUP, 2, False),
-    "cross moments": lambda X, y: CrossSum(X, RowMap(), on_grid(PUBLIC).values, False),
+    "cross moments": lambda X, y: CrossSum(
+        X, InputScaler(), on_grid(PUBLIC).values, False
+    ),
 }
 every_query = pytest.mark.parametrize("build", QUERIES.values(), ids=QUERIES)
 
@@ -134,7 +136,7 @@ def test_a_query_may_weigh_for_itself():
     assert weighted(Own(), 3) == ("own", 3)
 
 
-# -- at the desk ---------------------------------------------------------------------
+# -- releases ---------------------------------------------------------------------
 @dataclasses.dataclass
 class Noted:
     """A query of one number per row, which notes its batches."""
@@ -181,12 +183,12 @@ def event(**more):
 def test_coins_draw_persons_with_all_their_rows():
     """And independently: amplification is that of the person."""
     units, batches = units_of(0), []
-    desk, query = (
-        Desk((event(),), Streams(0, "x"), None, units),
+    mechanism, query = (
+        Mechanism((event(),), Streams(0, "x"), None, units),
         Noted(PERSONS, batches),
     )
     for _ in range(600):
-        desk.release("sum", query)
+        mechanism.release("sum", query)
     drawn = np.array([np.isin(np.arange(4), PERSONS[batch]) for batch in batches])
     for batch, who in zip(batches, drawn, strict=True):
         wanted = np.flatnonzero(who[PERSONS])
@@ -200,30 +202,30 @@ def test_coins_draw_persons_with_all_their_rows():
 
 def test_void_rows_leave_the_batches_of_persons():
     units, batches = units_of(0), []
-    void = np.arange(N_ROWS) % 3 == 0
-    desk = Desk((event(),), Streams(0, "x"), void, units)
+    is_null = np.arange(N_ROWS) % 3 == 0
+    mechanism = Mechanism((event(),), Streams(0, "x"), is_null, units)
     for _ in range(40):
-        desk.release("sum", Noted(PERSONS, batches))
+        mechanism.release("sum", Noted(PERSONS, batches))
     for batch in batches:
-        wanted = np.isin(PERSONS, PERSONS[batch]) & ~void
+        wanted = np.isin(PERSONS, PERSONS[batch]) & ~is_null
         np.testing.assert_array_equal(np.sort(batch), np.flatnonzero(wanted))
     assert any(len(batch) for batch in batches)
 
 
-def test_the_desk_weighs_what_it_releases():
+def test_the_mechanism_weighs_what_it_releases():
     X, y = table(0)
     units, inner = units_of(0), QUERIES["rows"](X, y)
     query = Weighted(inner, units)
     told = {"sampling_rate": 1.0, "n_steps": 3}
     bounds = {"clip_norm": query.clip_norm, "sensitivity": 2 * query.clip_norm}
-    desk = Desk((event(**told, **bounds),), Streams(0, "x"), None, units)
-    found = desk.release("sum", inner)
+    mechanism = Mechanism((event(**told, **bounds),), Streams(0, "x"), None, units)
+    found = mechanism.release("sum", inner)
     unit = query.unit(1e-3)
     wanted = query.exact_sum(None, None, unit) * unit
     np.testing.assert_allclose(found, wanted, atol=0.02)
-    other = QUERIES["rows"](-X, y)  # another query at the same desk
-    np.testing.assert_allclose(desk.release("sum", other), -wanted, atol=0.02)
+    other = QUERIES["rows"](-X, y)  # another query at the same mechanism
+    np.testing.assert_allclose(mechanism.release("sum", other), -wanted, atol=0.02)
     # The bounds of a record are not those of a person.
-    desk = Desk((event(**told),), Streams(0, "x"), None, units)
+    mechanism = Mechanism((event(**told),), Streams(0, "x"), None, units)
     with pytest.raises(Exception, match="clip_norm=.* of a query for label='sum'"):
-        desk.release("sum", inner)
+        mechanism.release("sum", inner)

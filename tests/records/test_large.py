@@ -6,7 +6,7 @@ import sklearn
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skfdp.data.input_scaler import MovedRows, PublicRows, RowMap, WholeRows
+from skfdp.data.input_scaler import InputScaler, MovedRows, PublicRows, WholeRows
 from skfdp.data.sources import (
     ArraySource,
     LargeTable,
@@ -121,22 +121,22 @@ def test_what_is_not_finite_is_filled_as_in_memory(dtype, wrong):
         X[[3, 4, 4], [0, 1, 5]] = wrong
     low, span = np.zeros(D), np.full(D, 200.0)
     span[0] = np.inf
-    row_map = RowMap(low, span)
-    filled, void = row_map.filled(table(X))
-    usual, usually_void = row_map.filled(X)
+    input_scaler = InputScaler(low, span)
+    filled, is_null = input_scaler.filled(table(X))
+    usual, usually_void = input_scaler.filled(X)
     assert np.array_equal(in_memory(filled), usual)
     assert filled.dtype == usual.dtype
     if wrong is None:
-        assert void is None and usually_void is None
+        assert is_null is None and usually_void is None
     else:
-        assert np.array_equal(void, usually_void)
+        assert np.array_equal(is_null, usually_void)
 
 
 def test_what_is_made_of_rows_in_a_file_is_in_a_file():
     mask = np.arange(D) < 2
     for on_disk in (True, False):
         source = LargeTable.of(ArraySource(array(), on_disk))
-        public = PublicRows(source, mask, RowMap())
-        whole = WholeRows(public, RowMap())
+        public = PublicRows(source, mask, InputScaler())
+        whole = WholeRows(public, InputScaler())
         for made in (public, whole, MovedRows(whole, np.zeros(D)), source[:, mask]):
             assert made.on_disk == on_disk

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skfdp.data.input_scaler import MovedRows, Rotation, RowMap, rotated_width
+from skfdp.data.input_scaler import InputScaler, MovedRows, Rotation, rotated_width
 
 WIDTHS = (1, 2, 3, 6, 8, 13)
 
@@ -38,7 +38,7 @@ def test_a_rotation_is_the_hadamard_matrix_with_signs():
 
 @pytest.mark.parametrize("n_columns", [5, 100])
 def test_a_row_has_the_same_bits_wherever_it_stands(n_columns):
-    """Or a void record, which is left out, would move the bins of others."""
+    """Or a null record, which is left out, would move the bins of others."""
     rng = np.random.default_rng(2)
     X = rng.normal(size=(500, n_columns)) * 10.0 ** rng.uniform(-9, 9, (500, 1))
     rows = MovedRows(X, rng.normal(size=n_columns), 0.3, rotation(n_columns))
@@ -69,5 +69,5 @@ def test_a_row_beyond_all_measure_warns_of_nothing(value):
     assert not np.isfinite(lengths[1])
     rows[:]
     plain = MovedRows(X, rows.centre, 1e-10)[:]
-    cut = RowMap().mapped(RowMap().filled(plain)[0])
+    cut = InputScaler().mapped(InputScaler().filled(plain)[0])
     assert np.linalg.norm(cut, axis=1).max() <= 1 + 1e-12

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from skfdp import FeatureDPLogisticRegression
 from skfdp.data import input_scaler as mapped
-from skfdp.data.input_scaler import PublicRows, RowMap, WholeRows
+from skfdp.data.input_scaler import InputScaler, PublicRows, WholeRows
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import TargetMap
 
@@ -24,10 +24,10 @@ def records_of(X, mask, *, bounds=True, feature_bound=0.7):
     mask = np.asarray(mask)
     mixed = mask.any() and not mask.all()
     sides = (np.zeros(D), np.full(D, 2.0)) if bounds else (None, None)
-    row_map = RowMap(*sides, feature_bound, public=mask if mixed else None)
+    input_scaler = InputScaler(*sides, feature_bound, public=mask if mixed else None)
     public = PublicRecords(
         mask=mask,
-        row_map=row_map,
+        input_scaler=input_scaler,
         n_records=N,
         columns=tuple(range(D)),
         sparse=not isinstance(X, np.ndarray),
@@ -46,18 +46,18 @@ MASKS = {
 @pytest.mark.parametrize("bounds", [True, False])
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("mask", MASKS)
-def test_rows_are_those_of_the_row_map_to_the_last_bit(
+def test_rows_are_those_of_the_input_scaler_to_the_last_bit(
     X, mask, kept, bounds, monkeypatch
 ):
     if not kept:
         monkeypatch.setattr(mapped, "MOST_KEPT", 0)
     records = records_of(X, MASKS[mask], bounds=bounds)
     for block in (slice(0, 17), slice(17, N), slice(3, 4)):
-        wanted = records.row_map.mapped(X[block])
+        wanted = records.input_scaler.mapped(X[block])
         assert np.array_equal(records.mapped[block], wanted)
         shown = records.public.mapped[block]
         assert np.array_equal(shown, wanted[:, MASKS[mask]])
-    of_public = records.row_map.of_public(MASKS[mask])
+    of_public = records.input_scaler.of_public(MASKS[mask])
     wanted = of_public(X[:, MASKS[mask]])
     assert np.array_equal(records.public.rows(), wanted)
 
@@ -87,10 +87,12 @@ def test_a_public_part_gives_out_public_columns_alone(X):
 
 def test_kept_rows_cannot_be_written_to_and_whole_rows_may_have_one_norm(X):
     mask = MASKS["some"]
-    row_map = RowMap(feature_bound=0.5)  # of a network: public columns have no own norm
-    public = PublicRows(X, mask, row_map.of_public(mask))
-    whole = WholeRows(public, row_map)
-    assert np.array_equal(whole[slice(0, N)], row_map.mapped(X))
+    input_scaler = InputScaler(
+        feature_bound=0.5
+    )  # of a network: public columns have no own norm
+    public = PublicRows(X, mask, input_scaler.of_public(mask))
+    whole = WholeRows(public, input_scaler)
+    assert np.array_equal(whole[slice(0, N)], input_scaler.mapped(X))
     with pytest.raises(ValueError, match="read-only"):
         public[slice(0, 3)][0, 0] = 1.0
 
@@ -100,7 +102,7 @@ def test_public_rows_are_mapped_once_in_a_fit(mask, monkeypatch):
     rng = np.random.default_rng(0)
     X, y = rng.random((500, D)), np.arange(500) % 2
     mapped_entries = np.zeros(D, dtype=int)
-    scale = RowMap.scale
+    scale = InputScaler.scale
 
     def counted(self, rows):
         found = scale(self, rows)
@@ -110,7 +112,7 @@ def test_public_rows_are_mapped_once_in_a_fit(mask, monkeypatch):
         mapped_entries[np.round(self.span).astype(int) - 1] += len(found)
         return found
 
-    monkeypatch.setattr(RowMap, "scale", counted)
+    monkeypatch.setattr(InputScaler, "scale", counted)
     bounds = {j: (0, j + 1) for j in range(D)}
     FeatureDPLogisticRegression(
         4.0,
@@ -137,8 +139,8 @@ def test_private_columns_are_bounded_where_each_of_them_has_bounds(X, place):
     public = records_of(X, MASKS["some"]).public
     assert public.private_bounded
     span = np.where(np.arange(D) == place, np.inf, 2.0)
-    row_map = dataclasses.replace(public.row_map, span=span)
-    found = dataclasses.replace(public, row_map=row_map)
+    input_scaler = dataclasses.replace(public.input_scaler, span=span)
+    found = dataclasses.replace(public, input_scaler=input_scaler)
     assert found.private_bounded is bool(MASKS["some"][place])
 
 
@@ -151,10 +153,12 @@ def test_targets_beyond_their_bounds_are_cut(log):
 
 def test_the_reach_of_private_columns_follows_bounds_or_what_is_told():
     mask, unit = np.array([True, False, False]), np.ones(3)
-    bounded = RowMap(low=0 * unit, span=unit, feature_bound=2.0, shortens=False)
-    public = PublicRecords(mask=mask, row_map=bounded, n_records=5, columns=(0, 1, 2))
+    bounded = InputScaler(low=0 * unit, span=unit, feature_bound=2.0, shortens=False)
+    public = PublicRecords(
+        mask=mask, input_scaler=bounded, n_records=5, columns=(0, 1, 2)
+    )
     assert public.longest_private == pytest.approx(2**0.5)
-    free = dataclasses.replace(public, row_map=RowMap(feature_bound=2.0))
+    free = dataclasses.replace(public, input_scaler=InputScaler(feature_bound=2.0))
     assert free.longest_private == np.inf
     # Rows of two blocks whose entries have either sign: no orthant, but a reach.
     told = dataclasses.replace(free, private_reach=1.0)

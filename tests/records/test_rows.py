@@ -1,4 +1,4 @@
-"""The row map and the integer grid."""
+"""The input scaler and the integer grid."""
 
 import random
 import warnings
@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 from scipy.sparse import csr_array
 
 from skfdp.data.grid import GRID, GridRows, blocks
-from skfdp.data.input_scaler import RowMap, resolve_bounds
+from skfdp.data.input_scaler import InputScaler, resolve_bounds
 
 FINITE = st.floats(-1e300, 1e300, allow_nan=False, allow_infinity=False)
 TABLES = hnp.arrays(
@@ -22,19 +22,19 @@ TABLES = hnp.arrays(
 @settings(deadline=None, max_examples=150)
 @given(TABLES, st.booleans(), st.floats(1e-3, 1e3))
 def test_rows_have_norm_at_most_one(X, normalize, feature_bound):
-    rows = RowMap(feature_bound=feature_bound, normalize=normalize).mapped(X)
+    rows = InputScaler(feature_bound=feature_bound, normalize=normalize).mapped(X)
     norms = np.linalg.norm(rows, axis=1)
     assert (norms <= 1 + 1e-12).all()
     if normalize:
         np.testing.assert_allclose(norms[np.any(X != 0, axis=1)], 1, rtol=1e-9)
 
 
-def check_rows_are_mapped_alone(row_map, X, random):
+def check_rows_are_mapped_alone(input_scaler, X, random):
     order = random.sample(range(len(X)), len(X))
-    together = row_map.mapped(X)
-    np.testing.assert_array_equal(row_map.mapped(X[order]), together[order])
+    together = input_scaler.mapped(X)
+    np.testing.assert_array_equal(input_scaler.mapped(X[order]), together[order])
     for i in range(len(X)):
-        np.testing.assert_array_equal(row_map.mapped(X[i : i + 1])[0], together[i])
+        np.testing.assert_array_equal(input_scaler.mapped(X[i : i + 1])[0], together[i])
 
 
 @settings(deadline=None, max_examples=100)
@@ -42,8 +42,8 @@ def check_rows_are_mapped_alone(row_map, X, random):
 def test_a_row_is_mapped_by_itself(X, random):
     """Bit-identical wherever it stands, and whatever stands beside it."""
     low, span = np.zeros(X.shape[1]), np.full(X.shape[1], 3.0)
-    for row_map in (RowMap(low, span, feature_bound=1.0), RowMap()):
-        check_rows_are_mapped_alone(row_map, X, random)
+    for input_scaler in (InputScaler(low, span, feature_bound=1.0), InputScaler()):
+        check_rows_are_mapped_alone(input_scaler, X, random)
 
 
 # Beyond 8192 columns, the buffer of einsum, a lone row used to be summed otherwise.
@@ -52,61 +52,69 @@ def test_a_row_is_mapped_by_itself(X, random):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_wide_rows_are_mapped_alone_in_any_layout(shape, order, dtype):
     X = np.random.default_rng(0).normal(size=shape).astype(dtype, order=order)
-    check_rows_are_mapped_alone(RowMap(), X, random.Random(0))
-    check_rows_are_mapped_alone(RowMap(normalize=True), X[::2, 1:-1], random.Random(0))
+    check_rows_are_mapped_alone(InputScaler(), X, random.Random(0))
+    check_rows_are_mapped_alone(
+        InputScaler(normalize=True), X[::2, 1:-1], random.Random(0)
+    )
 
 
 @pytest.mark.parametrize("value", [1.7e308, -1.7e308, 2e-313])
 @pytest.mark.parametrize("bounds", [(0.0, 0.5), (-1e308, 1e308), None])
 def test_extreme_values_warn_of_nothing(value, bounds):
     X = np.full((3, 2), value)
-    row_map = RowMap()
+    input_scaler = InputScaler()
     if bounds is not None:
-        row_map = RowMap(np.full(2, bounds[0]), np.full(2, bounds[1] - bounds[0]))
+        input_scaler = InputScaler(
+            np.full(2, bounds[0]), np.full(2, bounds[1] - bounds[0])
+        )
     with warnings.catch_warnings(), np.errstate(all="raise"):
         warnings.simplefilter("error")
-        rows = row_map.mapped(X)
-        row_map(X)
+        rows = input_scaler.mapped(X)
+        input_scaler(X)
     assert np.isfinite(rows).all()
 
 
 def test_rows_within_the_bound_keep_their_direction_and_length():
     X = np.array([[0.3, 0.4], [3.0, 4.0]])
-    np.testing.assert_allclose(RowMap().mapped(X), [[0.3, 0.4], [0.6, 0.8]])
+    np.testing.assert_allclose(InputScaler().mapped(X), [[0.3, 0.4], [0.6, 0.8]])
     X = np.array([[2.0, 30.0], [1.0, 20.0]])
-    row_map = RowMap(np.array([0.0, 10.0]), np.array([10.0, 100.0]), feature_bound=2.0)
-    np.testing.assert_allclose(row_map(X), X)
+    input_scaler = InputScaler(
+        np.array([0.0, 10.0]), np.array([10.0, 100.0]), feature_bound=2.0
+    )
+    np.testing.assert_allclose(input_scaler(X), X)
 
 
 @pytest.mark.parametrize("normalize", [False, True])
 def test_coefficients_meet_the_rows_in_input_units(normalize):
-    """weights on unit rows == coef on row_map(X), plus the offset."""
+    """weights on unit rows == coef on input_scaler(X), plus the offset."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-5, 20, (50, 3))
     low, span = np.array([0.0, 5.0, -np.inf]), np.array([10.0, 2.0, np.inf])
-    row_map = RowMap(np.where(np.isinf(low), 0, low), span, 2.0, normalize)
+    input_scaler = InputScaler(np.where(np.isinf(low), 0, low), span, 2.0, normalize)
     weights = rng.normal(size=(4, 3))
-    coef, offset = row_map.coefficients(weights)
+    coef, offset = input_scaler.coefficients(weights)
     np.testing.assert_allclose(
-        row_map(X) @ coef.T + offset, row_map.mapped(X) @ weights.T, atol=1e-12
+        input_scaler(X) @ coef.T + offset,
+        input_scaler.mapped(X) @ weights.T,
+        atol=1e-12,
     )
 
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("third", [1.0, np.inf])
 def test_bounded_columns_lie_in_the_unit_interval_beside_any_others(third, sparse):
-    row_map = RowMap(low=np.zeros(3), span=np.array([2.0, 4.0, third]))
+    input_scaler = InputScaler(low=np.zeros(3), span=np.array([2.0, 4.0, third]))
     X = np.array([[5.0, 1.0, 0.5], [-3.0, 9.0, 0.25], [1.0, 2.0, 0.125]])
-    found = row_map.scale(csr_array(X) if sparse else X)
+    found = input_scaler.scale(csr_array(X) if sparse else X)
     expected = [[1.0, 0.25, 0.5], [0.0, 1.0, 0.25], [0.5, 0.5, 0.125]]
     np.testing.assert_array_equal(found.toarray() if sparse else found, expected)
 
 
-def test_row_map_does_not_touch_the_input():
+def test_input_scaler_does_not_touch_the_input():
     X = np.array([[3.0, 4.0], [0.0, 0.0]])
     before = X.copy()
-    RowMap(feature_bound=np.inf)(X)[:] = 7
-    RowMap()(X)[:] = 7
+    InputScaler(feature_bound=np.inf)(X)[:] = 7
+    InputScaler()(X)[:] = 7
     np.testing.assert_array_equal(X, before)
 
 
@@ -140,19 +148,21 @@ ANY_ROWS = hnp.arrays(
 def test_filled_rows_are_finite_and_each_by_itself(X, n_bounded):
     given = X.copy()
     span = np.where(np.arange(X.shape[1]) < n_bounded, 4.0, np.inf)
-    row_map = RowMap(np.zeros(X.shape[1]), span)
-    rows, void = row_map.filled(X)
+    input_scaler = InputScaler(np.zeros(X.shape[1]), span)
+    rows, is_null = input_scaler.filled(X)
     wrong, bounded = ~np.isfinite(X), np.isfinite(span)
     np.testing.assert_array_equal(rows[~wrong], X[~wrong])
     assert (rows[:, bounded][wrong[:, bounded]] == 2).all()
     assert (rows[:, ~bounded][wrong[:, ~bounded]] == 0).all()
     lost = wrong[:, ~bounded].any(axis=1)
-    np.testing.assert_array_equal(lost, np.zeros(len(X)) if void is None else void)
+    np.testing.assert_array_equal(
+        lost, np.zeros(len(X)) if is_null is None else is_null
+    )
     assert rows.dtype == X.dtype and (rows is X) == (not wrong.any())
     np.testing.assert_array_equal(X, given)
     stored = csr_array(np.where(X == 0, 1.0, X).astype(X.dtype))
-    sparse, sparse_void = row_map.filled(stored)
-    dense, dense_void = row_map.filled(stored.toarray())
+    sparse, sparse_void = input_scaler.filled(stored)
+    dense, dense_void = input_scaler.filled(stored.toarray())
     np.testing.assert_array_equal(sparse.toarray(), dense)
     np.testing.assert_array_equal(sparse_void, dense_void)
 
@@ -171,11 +181,11 @@ def test_a_centre_that_is_no_number_is_zero(sparse):
 
 
 def test_what_there_is_to_fill():
-    row_map = RowMap(np.zeros(1), np.array([1e60]))  # a middle beyond float32
-    rows, void = row_map.filled(np.array([[np.nan]], dtype=np.float32))
-    assert np.isfinite(rows).all() and void is None
+    input_scaler = InputScaler(np.zeros(1), np.array([1e60]))  # a middle beyond float32
+    rows, is_null = input_scaler.filled(np.array([[np.nan]], dtype=np.float32))
+    assert np.isfinite(rows).all() and is_null is None
     for X in (np.ones((3, 2), dtype=np.int8), np.empty((0, 2)), np.empty((3, 0))):
-        assert RowMap().filled(X) == (X, None)
+        assert InputScaler().filled(X) == (X, None)
 
 
 def test_blocks_cover_every_row_once_in_bounded_pieces():
@@ -222,6 +232,6 @@ def test_the_compiled_norm_is_that_of_stored_entries(d, bound, normalize):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, d)) * 10.0 ** rng.uniform(-320, 305, (60, 1))
     X[0], X[1], X[2], X[3, 0] = 0, 5e-324, 1.7e308, 1e-300
-    row_map = RowMap(feature_bound=bound, normalize=normalize)
-    sparse = row_map.shorten(csr_array(X)).toarray()
-    np.testing.assert_array_equal(row_map.shorten(X), sparse)
+    input_scaler = InputScaler(feature_bound=bound, normalize=normalize)
+    sparse = input_scaler.shorten(csr_array(X)).toarray()
+    np.testing.assert_array_equal(input_scaler.shorten(X), sparse)

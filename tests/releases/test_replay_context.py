@@ -1,4 +1,4 @@
-"""A rehearsal is of one thread, ends with its audit, and says that it is none."""
+"""A replay is of one thread, ends with its audit, and says that it is none."""
 
 import asyncio
 import contextvars
@@ -12,7 +12,7 @@ import pytest
 
 import skfdp
 from skfdp import DPSGDFClassifier
-from skfdp.mechanisms import noise as rehearsal
+from skfdp.mechanisms import noise as replay
 from skfdp.mechanisms.noise import Streams
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
@@ -21,7 +21,7 @@ Y = np.arange(40) % 2
 
 
 class Quiet:
-    """A rehearsal that gives out the sums without noise."""
+    """A replay that releases the sums without noise."""
 
     def __init__(self):
         self.asked = []
@@ -40,7 +40,7 @@ def fitted():
 
 
 def test_inside_the_audit_answers_and_the_report_says_that_nothing_is_private():
-    with rehearsal.opened(Quiet()) as _:
+    with replay.opened(Quiet()) as _:
         one, other = fitted(), fitted()
     np.testing.assert_array_equal(one.coef_, other.coef_)
     assert one.privacy_.seeded
@@ -50,7 +50,7 @@ def test_inside_the_audit_answers_and_the_report_says_that_nothing_is_private():
 
 def test_it_is_told_what_was_charged_and_asked():
     audit = Quiet()
-    with rehearsal.opened(audit):
+    with replay.opened(audit):
         model = fitted()
     assert [one.event.label for one in audit.asked] == [
         *("class counts", "mean", "descent", "descent", "temperature")
@@ -68,15 +68,15 @@ def real_noise():
 
 
 def test_fits_after_it_have_real_noise():
-    with rehearsal.opened(Quiet()):
+    with replay.opened(Quiet()):
         assert not real_noise()
     assert real_noise()
 
 
 def test_an_exception_closes_it():
-    with pytest.raises(ZeroDivisionError), rehearsal.opened(Quiet()):
+    with pytest.raises(ZeroDivisionError), replay.opened(Quiet()):
         1 / 0  # noqa: B018
-    assert rehearsal.current() is None
+    assert replay.current() is None
     assert real_noise()
 
 
@@ -89,7 +89,7 @@ def in_thread(function):
 
 
 def test_a_fit_in_another_thread_has_real_noise():
-    with rehearsal.opened(Quiet()):
+    with replay.opened(Quiet()):
         assert in_thread(real_noise)
         # Even where the context is handed over, as an executor may do.
         context = contextvars.copy_context()
@@ -98,23 +98,23 @@ def test_a_fit_in_another_thread_has_real_noise():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_fork_is_another_process():
-    with rehearsal.opened(Quiet()):
+    with replay.opened(Quiet()):
         child = os.fork()
         if not child:
-            os._exit(0 if rehearsal.current() is None else 1)
+            os._exit(0 if replay.current() is None else 1)
         assert os.waitpid(child, 0)[1] == 0
 
 
-def test_a_context_that_lives_on_is_no_rehearsal():
-    with rehearsal.opened(Quiet()):
+def test_a_context_that_lives_on_is_no_replay():
+    with replay.opened(Quiet()):
         context = contextvars.copy_context()
-    assert context.run(rehearsal.current) is None
+    assert context.run(replay.current) is None
     assert context.run(real_noise)
 
 
 def test_a_task_that_outlives_it_has_real_noise():
     async def audit():
-        with rehearsal.opened(Quiet()):
+        with replay.opened(Quiet()):
             task = asyncio.get_running_loop().create_task(later())
         return await task
 
@@ -125,11 +125,11 @@ def test_a_task_that_outlives_it_has_real_noise():
 
 
 def test_one_at_a_time():
-    with rehearsal.opened(Quiet()):
+    with replay.opened(Quiet()):
         with pytest.raises(RuntimeError, match="an audit is running around this one"):
-            with rehearsal.opened(Quiet()):
+            with replay.opened(Quiet()):
                 pass
-        assert rehearsal.current() is not None
+        assert replay.current() is not None
 
 
 def test_streams_are_keyed_by_their_names_alone():
@@ -139,7 +139,7 @@ def test_streams_are_keyed_by_their_names_alone():
             return 7
 
     audit = Named()
-    with rehearsal.opened(audit):
+    with replay.opened(audit):
         for _ in range(2):
             streams = Streams(None, DPSGDFClassifier)
             assert streams.private("mean", math.pi).integers(2**63) > 0

@@ -1,4 +1,4 @@
-"""The desk: what leaves it was charged, release by release."""
+"""The mechanism: what leaves it was charged, release by release."""
 
 import ast
 import dataclasses
@@ -11,9 +11,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import skfdp
-from skfdp.mechanisms import release as desk
+from skfdp.mechanisms import release as mechanism
 from skfdp.mechanisms.noise import Streams
-from skfdp.mechanisms.release import Desk, PoissonBatches
+from skfdp.mechanisms.release import Mechanism, PoissonBatches
 from skfdp.privacy import Event, PrivacyBudgetError, Relation, Selection
 
 MEAN = Event(
@@ -51,23 +51,23 @@ class Query:
         return np.full(self.shape, round(size / unit), dtype=np.int64)
 
 
-def make_desk(*events, seed=0):
-    return Desk(events or (MEAN, SCHEDULE, SAMPLED), Streams(seed, "test"))
+def make_mechanism(*events, seed=0):
+    return Mechanism(events or (MEAN, SCHEDULE, SAMPLED), Streams(seed, "test"))
 
 
-def refused(desk, label, query, match, **more):
+def refused(mechanism, label, query, match, **more):
     """Nothing is read, and nothing counted."""
-    counted = desk._released.copy()
+    counted = mechanism._released.copy()
     with pytest.raises(PrivacyBudgetError, match=match):
-        desk.release(label, query, **more)
+        mechanism.release(label, query, **more)
     assert not query.batches
-    assert desk._released == counted
+    assert mechanism._released == counted
 
 
-# -- what it gives out ----------------------------------------------------------------
+# -- what it releases ----------------------------------------------------------------
 def test_the_noise_of_the_k_th_release_is_that_of_the_k_th_step():
-    desk, query = make_desk(seed=None), Query()
-    noise = [desk.release("descent", query) - 400 for _ in range(3)]
+    mechanism, query = make_mechanism(seed=None), Query()
+    noise = [mechanism.release("descent", query) - 400 for _ in range(3)]
     for found, std in zip(noise, SCHEDULE.step_stds, strict=True):
         assert np.std(found) == pytest.approx(std, rel=0.15)
         assert abs(np.mean(found)) < 5 * std / math.sqrt(1000)
@@ -75,34 +75,34 @@ def test_the_noise_of_the_k_th_release_is_that_of_the_k_th_step():
 
 
 def test_releases_of_one_label_share_a_stream_that_goes_on():
-    one, query = make_desk(), Query()
+    one, query = make_mechanism(), Query()
     first, second = (one.release("mean", query) for _ in range(2))
     assert (first != second).mean() > 0.99
     generator = Streams(0, "test").private("mean", "mean", query.shape)
     for found in (first, second):
         total = query.exact_sum(None, None, query.unit(3.0))
-        honest = desk.add_integer_gaussian(total, 3.0 * 2.0**20, generator)
+        honest = mechanism.add_integer_gaussian(total, 3.0 * 2.0**20, generator)
         np.testing.assert_array_equal(found, honest * 2.0**-20)
 
 
 def test_streams_are_named_and_counted_together():
-    desk, query = make_desk(), Query()
-    one = desk.release("mean", query, stream="target mean")
-    other = desk.release("mean", query, stream="target spread")
+    mechanism, query = make_mechanism(), Query()
+    one = mechanism.release("mean", query, stream="target mean")
+    other = mechanism.release("mean", query, stream="target spread")
     assert (one != other).mean() > 0.99
-    with pytest.raises(PrivacyBudgetError, match="were all given out"):
-        desk.release("mean", query, stream="a third")
+    with pytest.raises(PrivacyBudgetError, match="were all released"):
+        mechanism.release("mean", query, stream="a third")
 
 
-def test_the_desk_draws_the_batches():
-    desk, query = make_desk(seed=None), Query(n_rows=4000)
+def test_the_mechanism_draws_the_batches():
+    mechanism, query = make_mechanism(seed=None), Query(n_rows=4000)
     for _ in range(3):
-        desk.release("sampled", query)
+        mechanism.release("sampled", query)
     sizes = [len(batch) for batch in query.batches]
     assert all(abs(size - 1200) < 6 * math.sqrt(4000 * 0.3 * 0.7) for size in sizes)
     assert len({batch.tobytes() for batch in query.batches}) == 3
     full = Query()
-    desk.release("mean", full)
+    mechanism.release("mean", full)
     assert full.batches == [None]
 
 
@@ -110,7 +110,7 @@ def test_noise_and_coins_have_streams_of_their_own():
     # What leaves is the exact sum of the batch, plus the noise of the label's stream;
     # batches are those of the coins of the event, whatever else was released before.
     other = dataclasses.replace(SAMPLED, label="sampled again", sampling_rate=0.1)
-    one, queries = make_desk(MEAN, SAMPLED, other), {}
+    one, queries = make_mechanism(MEAN, SAMPLED, other), {}
     streams, coins, noise = Streams(0, "test"), {}, {}
     for event in (MEAN, SAMPLED, other):
         noise[event.label] = streams.private(event.label, event.label, Query().shape)
@@ -127,92 +127,94 @@ def test_noise_and_coins_have_streams_of_their_own():
             np.testing.assert_array_equal(query.batches[-1], batch)
             size = len(batch)
         total = np.full(query.shape, size * 2**20, dtype=np.int64)
-        honest = desk.add_integer_gaussian(total, 3.0 * 2.0**20, noise[label])
+        honest = mechanism.add_integer_gaussian(total, 3.0 * 2.0**20, noise[label])
         np.testing.assert_array_equal(found, honest * 2.0**-20)
 
 
 def test_void_records_are_left_out_of_every_release():
-    void = np.arange(400) % 4 == 0
+    is_null = np.arange(400) % 4 == 0
     streams = [Streams(0, "test") for _ in range(2)]
-    desk = Desk((MEAN, SAMPLED), streams[0], void)
+    mechanism = Mechanism((MEAN, SAMPLED), streams[0], is_null)
     whole, query, drawn = Query(), Query(), Query()
-    desk.release("mean", query)
-    np.testing.assert_array_equal(query.batches[0], np.flatnonzero(~void))
+    mechanism.release("mean", query)
+    np.testing.assert_array_equal(query.batches[0], np.flatnonzero(~is_null))
     for _ in range(3):
-        desk.release("sampled", drawn)
-    other = Desk((MEAN, SAMPLED), streams[1])
+        mechanism.release("sampled", drawn)
+    other = Mechanism((MEAN, SAMPLED), streams[1])
     other.release("mean", whole)
     for batch in drawn.batches:
         other.release("sampled", whole)
-        # The coins are those of a desk that knows of none.
+        # The coins are those of a mechanism that knows of none.
         np.testing.assert_array_equal(batch, [i for i in whole.batches[-1] if i % 4])
     within = dataclasses.replace(MEAN, label="linear model: mean")
-    found = Desk((within,), streams[0], void).within("linear model", streams[0])
+    found = Mechanism((within,), streams[0], is_null).within("linear model", streams[0])
     found.release("mean", query)
-    np.testing.assert_array_equal(query.batches[1], np.flatnonzero(~void))
+    np.testing.assert_array_equal(query.batches[1], np.flatnonzero(~is_null))
     with pytest.raises(ValueError, match="other records than its own"):
-        Desk((MEAN,), streams[0], void[1:]).release("mean", Query())
+        Mechanism((MEAN,), streams[0], is_null[1:]).release("mean", Query())
 
 
 def test_fewer_releases_than_charged_are_fine():
-    desk = make_desk()
-    desk.release("descent", Query())
-    assert desk.event("descent") is SCHEDULE
+    mechanism = make_mechanism()
+    mechanism.release("descent", Query())
+    assert mechanism.event("descent") is SCHEDULE
 
 
 def test_an_excess_that_is_rounding_is_let_through():
     query = Query(clip_norm=1 + 1e-12, moved=2 + 1e-12)
-    assert make_desk().release("mean", query).shape == query.shape
+    assert make_mechanism().release("mean", query).shape == query.shape
 
 
 def test_another_query_of_a_label_is_looked_at_too():
-    desk = make_desk()
-    desk.release("descent", Query())
-    refused(desk, "descent", Query(moved=2.1), "sensitivity=.* at most 2.0")
+    mechanism = make_mechanism()
+    mechanism.release("descent", Query())
+    refused(mechanism, "descent", Query(moved=2.1), "sensitivity=.* at most 2.0")
 
 
 # -- what it refuses ------------------------------------------------------------------
 def test_a_label_that_was_not_charged():
-    desk = make_desk(MEAN)
-    refused(desk, "means", Query(), "label='means' was not charged, only 'mean'")
+    mechanism = make_mechanism(MEAN)
+    refused(mechanism, "means", Query(), "label='means' was not charged, only 'mean'")
     with pytest.raises(PrivacyBudgetError, match="was not charged"):
-        desk.event("descent")
-    refused(Desk((), Streams(0, "t")), "mean", Query(), "only nothing")
+        mechanism.event("descent")
+    refused(Mechanism((), Streams(0, "t")), "mean", Query(), "only nothing")
 
 
 def test_two_events_of_one_label():
     with pytest.raises(PrivacyBudgetError, match="label='mean' was charged twice"):
-        make_desk(MEAN, dataclasses.replace(MEAN, noise_std=(5.0,)))
+        make_mechanism(MEAN, dataclasses.replace(MEAN, noise_std=(5.0,)))
 
 
-def check_the_count(desk, query=None):
+def check_the_count(mechanism, query=None):
     for _ in range(2):
-        desk.release("mean", Query())
-    refused(desk, "mean", query or Query(), "charged for 2 release")
+        mechanism.release("mean", Query())
+    refused(mechanism, "mean", query or Query(), "charged for 2 release")
 
 
-def check_the_clip(desk):
+def check_the_clip(mechanism):
     for norm in (1.1, math.nan, math.inf, 0.0, -1.0):
-        refused(desk, "mean", Query(clip_norm=norm, moved=1.0), "clip_norm=.* at most")
+        refused(
+            mechanism, "mean", Query(clip_norm=norm, moved=1.0), "clip_norm=.* at most"
+        )
 
 
-def check_the_move(desk):
+def check_the_move(mechanism):
     for moved in (2.1, math.nan, math.inf, 0.0):
-        refused(desk, "mean", Query(moved=moved), "sensitivity=.* at most 2.0")
+        refused(mechanism, "mean", Query(moved=moved), "sensitivity=.* at most 2.0")
 
 
 @pytest.mark.parametrize("check", [check_the_count, check_the_clip, check_the_move])
 def test_more_than_was_charged(check):
-    check(make_desk())
+    check(make_mechanism())
 
 
 def test_the_relation_is_that_of_the_event():
     nulled = dataclasses.replace(
         MEAN, sensitivity=1.0, neighboring_relation="replace_special"
     )
-    make_desk(nulled).release("mean", Query())
+    make_mechanism(nulled).release("mean", Query())
     refused(
-        make_desk(dataclasses.replace(MEAN, sensitivity=1.0)),
+        make_mechanism(dataclasses.replace(MEAN, sensitivity=1.0)),
         "mean",
         Query(),
         "sensitivity=2.0 of a query",
@@ -220,35 +222,37 @@ def test_the_relation_is_that_of_the_event():
 
 
 def test_no_noise_comes_from_the_stream_of_the_coins():
-    refused(make_desk(), "sampled", Query(), "stream='coins'", stream="coins")
+    refused(make_mechanism(), "sampled", Query(), "stream='coins'", stream="coins")
 
 
 def test_a_release_that_fails_stays_counted(monkeypatch):
-    desk = make_desk()
+    mechanism = make_mechanism()
     monkeypatch.setattr(Query, "exact_sum", lambda *a: 1 / 0)
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
-            desk.release("mean", Query())
-    refused(desk, "mean", Query(), "charged for 2 release")
+            mechanism.release("mean", Query())
+    refused(mechanism, "mean", Query(), "charged for 2 release")
 
 
-# -- a desk within --------------------------------------------------------------------
-def test_a_desk_within_knows_bare_labels_and_shares_the_count():
+# -- a mechanism within ----------------------------------------------------------------
+def test_a_mechanism_within_knows_bare_labels_and_shares_the_count():
     inner = dataclasses.replace(MEAN, label="linear model: mean")
-    desk = make_desk(MEAN, inner)
-    within = desk.within("linear model", Streams(1, "test"))
+    mechanism = make_mechanism(MEAN, inner)
+    within = mechanism.within("linear model", Streams(1, "test"))
     assert within.event("mean") is inner
     refused(within, "linear model: mean", Query(), "was not charged, only 'mean'")
     within.release("mean", Query())
-    desk.within("linear model", Streams(1, "test")).release("mean", Query())
+    mechanism.within("linear model", Streams(1, "test")).release("mean", Query())
     refused(within, "mean", Query(), "charged for 2 release")
-    refused(desk, "linear model: mean", Query(), "charged for 2 release")
-    desk.release("mean", Query())  # the outer one was not touched
+    refused(mechanism, "linear model: mean", Query(), "charged for 2 release")
+    mechanism.release("mean", Query())  # the outer one was not touched
 
 
-def test_two_desks_within_do_not_repeat_noise():
-    desk = make_desk(dataclasses.replace(MEAN, label="a: mean"))
-    found = [desk.within("a", Streams(1, "t")).release("mean", Query()) for _ in "ab"]
+def test_two_mechanisms_within_do_not_repeat_noise():
+    mechanism = make_mechanism(dataclasses.replace(MEAN, label="a: mean"))
+    found = [
+        mechanism.within("a", Streams(1, "t")).release("mean", Query()) for _ in "ab"
+    ]
     assert (found[0] != found[1]).mean() > 0.99
 
 
@@ -256,15 +260,17 @@ def test_two_desks_within_do_not_repeat_noise():
 SEARCH = Selection(label="search", noise_std=(2.0,), clip_norm=1.0, sensitivity=1.0)
 
 
-def test_a_search_opens_a_desk_for_one_run():
+def test_a_search_opens_a_mechanism_for_one_run():
     with pytest.raises(PrivacyBudgetError, match="a Selection is no release"):
-        make_desk(SEARCH)
+        make_mechanism(SEARCH)
     event = SEARCH.run_event("score", 4.0)
     assert event.mu == pytest.approx(SEARCH.run_mu)
     assert event.sensitivity == event.clip_norm == 4.0
-    desk = make_desk(event)
-    desk.release("score", Query(clip_norm=4.0, moved=4.0))
-    refused(desk, "score", Query(clip_norm=4.0, moved=4.0), "charged for 1 release")
+    mechanism = make_mechanism(event)
+    mechanism.release("score", Query(clip_norm=4.0, moved=4.0))
+    refused(
+        mechanism, "score", Query(clip_norm=4.0, moved=4.0), "charged for 1 release"
+    )
 
 
 # -- sabotage -------------------------------------------------------------------------
@@ -272,22 +278,22 @@ def test_sabotage_of_the_count_is_noticed(monkeypatch):
     def uncounted(self, label, query):
         return self._released_now(self._checked(label, query, label), None, 0)
 
-    monkeypatch.setattr(Desk, "release", uncounted)
+    monkeypatch.setattr(Mechanism, "release", uncounted)
     with pytest.raises(pytest.fail.Exception):
-        check_the_count(make_desk())
+        check_the_count(make_mechanism())
 
 
 @pytest.mark.parametrize("check", [check_the_clip, check_the_move])
 def test_sabotage_of_the_checks_is_noticed(check, monkeypatch):
-    checked = Desk._checked
+    checked = Mechanism._checked
 
-    def unchecked(desk, label, query, stream):
-        asked = checked(desk, label, Query(), stream)
+    def unchecked(mechanism, label, query, stream):
+        asked = checked(mechanism, label, Query(), stream)
         return dataclasses.replace(asked, given=query, query=query)
 
-    monkeypatch.setattr(Desk, "_checked", unchecked)
+    monkeypatch.setattr(Mechanism, "_checked", unchecked)
     with pytest.raises((pytest.fail.Exception, IndexError)):
-        check(make_desk())
+        check(make_mechanism())
 
 
 # -- the only way out -----------------------------------------------------------------
@@ -308,9 +314,11 @@ def uses(name):
 @pytest.mark.parametrize(
     "name", ["add_integer_gaussian", "PoissonBatches", "_noisy_sum"]
 )
-def test_the_desk_alone_draws_noise_and_private_batches(name):
+def test_the_mechanism_alone_draws_noise_and_private_batches(name):
     there = {"mechanisms/release.py"}
-    if name == "PoissonBatches":  # of rows that are elsewhere, by coins of the desk
+    if (
+        name == "PoissonBatches"
+    ):  # of rows that are elsewhere, by coins of the mechanism
         there |= {"dask_tables.py"}
     assert uses(name) == there
 
@@ -395,7 +403,7 @@ FITS = {
 def test_a_fit_releases_what_was_charged_and_all_of_it(
     make, more, relation, small, monkeypatch
 ):
-    given, release = Counter(), Desk.release
+    given, release = Counter(), Mechanism.release
 
     def counted(self, label, query, *args, **kwargs):
         event = self.event(label)
@@ -410,7 +418,7 @@ def test_a_fit_releases_what_was_charged_and_all_of_it(
         given[event.label] += 1
         return out
 
-    monkeypatch.setattr(Desk, "release", counted)
+    monkeypatch.setattr(Mechanism, "release", counted)
     model = make(epsilon=2.0, **{**more, "neighboring_relation": relation})
     model.fit(*small)
     charged = {event.label: event.n_steps for event in model.privacy_.events}
