@@ -35,40 +35,27 @@ _GRID = 2.0**26
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Block:
-    """Neighbouring encoded columns that come from one raw column, or from a pair.
-
-    Attributes
-    ----------
-    name : str
-        "age"; of dates also "admitted.month" and "admitted.weekday"; of a pair
-        "age:hours".
-    parents : tuple of int
-        Positions of the raw columns, one or two.
-    levels : tuple of str
-        Names of the encoded columns.
-    start : int
-        Position of the first encoded column.
-    reads : {"number", "date", "month", "weekday", "category", "pair"}
-        How values of the raw column are read. Dates are days since 1970-01-01.
-    knots : float64 ndarray of shape (n_knots,) or None
-        Of hats and lines, in the units that the block reads; one for each hat, and the
-        two bounds of a line.
-    end : float or None
-        Of a cyclic block with knots: where the first knot comes again.
-    cyclic : bool
-        Whether the last level before "missing" is a neighbour of the first.
-    kind : {"hats", "linear", "categories", "pair"}
-    """
+    """Neighbouring encoded columns that come from one raw column, or from a pair."""
 
     kind: ClassVar[str] = ""
 
+    #: "age"; of dates also "admitted.month", "admitted.weekday"; of a pair "age:hours".
     name: str
+    #: Positions of the raw columns, one or two.
     parents: tuple[int, ...]
+    #: Names of the encoded columns.
     levels: tuple[str, ...]
+    #: Position of the first encoded column.
     start: int = 0
+    #: How values are read: "number", "date" (days since 1970-01-01), "month",
+    #: "weekday", "category" or "pair".
     reads: str = "number"
+    #: Of hats and lines, in the units that the block reads; one for each hat, and the
+    #: two bounds of a line.
     knots: np.ndarray | None = None
+    #: Of a cyclic block with knots: where the first knot comes again.
     end: float | None = None
+    #: Whether the last level before "missing" is a neighbour of the first.
     cyclic: bool = False
 
     @property
@@ -95,16 +82,9 @@ class Block:
         raise NotImplementedError
 
     def encode(self, *raw: Any) -> np.ndarray:
-        """Return the rows of this block alone, for figures.
+        """Return the rows of this block alone, for figures, shape (n_rows, n_levels).
 
-        Parameters
-        ----------
-        *raw : array-like of shape (n_rows,)
-            Raw values, one column for each parent.
-
-        Returns
-        -------
-        rows : float64 ndarray of shape (n_rows, n_levels)
+        Takes a column of raw values for each parent.
         """
         if len(raw) != len(self.parents):
             raise ValueError(
@@ -386,15 +366,9 @@ def squared_lengths(
 def lengths(sides: Sequence[np.ndarray | Contrasts], squares: np.ndarray) -> np.ndarray:
     """Return the lengths of directions with which no row of hats is longer than 1.
 
-    Parameters
-    ----------
-    sides : sequence of ndarray or Contrasts, of shape (n_levels, n_shapes)
-        Orthonormal columns: the shapes of a curve, or of both sides of a pair.
-    squares : ndarray of shape (n_directions,)
-        Squared lengths up to a factor, of a shape or of each product of shapes.
+    Given the orthonormal shapes of a curve, or of both sides of a pair, and the squared
+    lengths up to a factor, of a shape or of each product of shapes.
 
-    Notes
-    -----
     ``sides[0] * lengths`` is L, whose longest row has norm 1, up to rounding. So no
     mean of its rows is longer, and rows of hats make means.
     """
@@ -492,19 +466,7 @@ def _times(rows: np.ndarray, matrix: np.ndarray | Contrasts) -> np.ndarray:
 class Smoothing:
     """The map between encoded rows and smooth coordinates, and back for weights.
 
-    Parameters
-    ----------
-    blocks : sequence of Block
-        Of an encoder, in order.
-    signal, n_records, n_outputs
-        See `squared_lengths`.
-
-    Attributes
-    ----------
-    n_encoded, n_columns : int
-        Columns of encoded rows and of smooth ones.
-    block : int ndarray of shape (n_columns,)
-        The block of each smooth column.
+    Of an encoder's blocks, in order, and of the numbers of `squared_lengths`.
 
     Notes
     -----
@@ -531,6 +493,7 @@ class Smoothing:
             self._curves.append((own, curve))
             self.n_columns = own.stop
         sizes = [curve.n_columns for _, curve in self._curves]
+        # The block of each smooth column.
         self.block = np.repeat(np.arange(len(sizes)), sizes)
 
     def rows(self, encoded: np.ndarray) -> np.ndarray:
@@ -592,20 +555,19 @@ def spread_knots(low: float, high: float, n_knots: int, spacing: str) -> np.ndar
     # Of the last digit, near the largest float or the smallest.
     with np.errstate(over="ignore", under="ignore"):
         if spacing == "even":
-            share = np.arange(n_knots) / (n_knots - 1)
-            # Not low + share * (high - low): the difference may overflow.
-            knots = low * (1 - share) + high * share
+            knots = _steps(low, high, n_knots)
         elif low == 0:
             first = high * 2.0 ** -min(HALVINGS, n_knots - 2)
             first = max(first, np.nextafter(0.0, 1.0))  # high may be as small
-            knots = np.r_[0.0, _ratios(first, high, n_knots - 1)]
+            knots = np.r_[0.0, np.exp(_steps(np.log(first), np.log(high), n_knots - 1))]
         else:
-            knots = _ratios(low, high, n_knots)
+            knots = np.exp(_steps(np.log(low), np.log(high), n_knots))
     knots = np.maximum.accumulate(np.clip(knots, low, high))
     knots[0], knots[-1] = low, high
     return knots
 
 
-def _ratios(low: float, high: float, n_knots: int) -> np.ndarray:
+def _steps(low: float, high: float, n_knots: int) -> np.ndarray:
     share = np.arange(n_knots) / max(1, n_knots - 1)
-    return np.exp(np.log(low) * (1 - share) + np.log(high) * share)
+    # Not low + share * (high - low): the difference may overflow.
+    return low * (1 - share) + high * share

@@ -19,11 +19,6 @@ _EXPECTED = (
     "expected None, 'all', column names, patterns, positions, a boolean mask, a slice "
     "of positions, or a callable that returns one of them."
 )
-_NO_NAMES = (
-    "public_features={spec!r} names columns, but X has no column names: pass a "
-    "DataFrame (set_output(transform='pandas') on the step before, with "
-    "sparse_output=False), or indices."
-)
 _ODD_LABELS = (
     "public_features={shown} could mean labels or positions, because the labels of X's "
     "columns are neither all strings nor 0, 1, 2, … in order: rename the columns to "
@@ -49,21 +44,11 @@ def public_mask(
         callable of X that returns one of them (`make_column_selector`). A boolean
         Series is aligned by its index to the labels of the columns.
     n_features : int
-        Number of columns.
     names : sequence of str or None
         Column names where X has them.
     X : DataFrame or array, default=None
         Only its column labels are read. A callable gets the columns with zero rows and
         dtypes that tell nothing: the dtype of a column may depend on one value.
-
-    Returns
-    -------
-    mask : bool ndarray of shape (n_features,)
-
-    Raises
-    ------
-    ValueError
-        For what names no column, or could mean several sets of columns.
 
     Notes
     -----
@@ -72,7 +57,10 @@ def public_mask(
     arrays, on labels that are strings, and on the labels 0, 1, 2, … in order.
     """
     spec = public_features
-    labels = _labels(X, names)
+    labels = None if names is None else list(names)
+    own = getattr(X, "columns", None)
+    if own is not None and not callable(own):
+        labels = list(own)  # of whatever type
     if callable(spec):
         return _selected(spec, n_features, names, labels, X)
     mask = np.zeros(n_features, dtype=bool)
@@ -88,60 +76,51 @@ def public_mask(
         return ~mask
     if isinstance(spec, slice):
         return _sliced(spec, mask, labels)
-    items = _items(spec)
+    items = _listed(spec)
     if any(isinstance(item, (bool, np.bool_)) for item in items):
         return _masked(spec, items, n_features, labels)
     _check_unambiguous(spec, items, n_features)
     for item in items:
-        for index in _indices(item, n_features, names, labels):
+        if isinstance(item, numbers.Integral):
+            found = [_position(int(item), n_features, labels)]
+        else:
+            found = _named(item, names, labels)
+        for index in found:
             if mask[index]:
                 raise ValueError(
-                    f"public_features={shown(public_features)} names column "
-                    f"{item!r} twice: name each column once."
+                    f"public_features={shown(spec)} names column {item!r} twice: name "
+                    "each column once."
                 )
             mask[index] = True
     return mask
-
-
-def _labels(X: Any, names: Sequence[str] | None) -> list | None:
-    """Return the labels of the columns, of whatever type; None for an array."""
-    columns = getattr(X, "columns", None)
-    if columns is not None and not callable(columns):
-        return list(columns)
-    return None if names is None else list(names)
 
 
 def _counted(labels: list | None) -> bool:
     """Whether an integer can only be a position, or label and position agree."""
     if labels is None or all(isinstance(label, str) for label in labels):
         return True
-    return all(
-        isinstance(label, numbers.Integral)
-        and not isinstance(label, bool)
-        and label == position
-        for position, label in enumerate(labels)
+    whole = (
+        isinstance(x, numbers.Integral) and not isinstance(x, bool) for x in labels
     )
+    return all(whole) and labels == list(range(len(labels)))
 
 
-def _items(spec: Any) -> list:
+def _listed(spec: Any) -> list:
     """Return the entries of a sequence; refuse what is none."""
     if isinstance(spec, Mapping):
         raise ValueError(
             "public_features is a mapping, of which only the keys would count, "
             "whatever their values say: pass a list of the public columns."
         )
-    if getattr(spec, "ndim", 1) != 1 or isinstance(spec, (bytes, bytearray, Iterator)):
+    single = isinstance(spec, (str, numbers.Integral))
+    refused = isinstance(spec, (bool, bytes, bytearray, Iterator))
+    if (
+        refused
+        or getattr(spec, "ndim", 1) != 1
+        or not (single or isinstance(spec, Iterable))
+    ):
         raise ValueError(f"public_features={shown(spec)} is unknown: {_EXPECTED}")
-    if isinstance(spec, bool):
-        raise ValueError(
-            f"public_features={spec!r} is unknown: write 'all' or None, or name the "
-            "public columns."
-        )
-    if isinstance(spec, (str, numbers.Integral)):
-        return [spec]
-    if not isinstance(spec, Iterable):
-        raise ValueError(f"public_features={shown(spec)} is unknown: {_EXPECTED}")
-    return list(spec)
+    return [spec] if single else list(spec)
 
 
 def _is_series(spec: Any) -> bool:
@@ -151,15 +130,10 @@ def _is_series(spec: Any) -> bool:
 
 def _sliced(spec: slice, mask: np.ndarray, labels: list | None) -> np.ndarray:
     ends = [end for end in (spec.start, spec.stop, spec.step) if end is not None]
-    if not all(isinstance(end, numbers.Integral) for end in ends):
+    if not all(isinstance(end, numbers.Integral) for end in ends) or spec.step == 0:
         raise ValueError(
-            f"public_features={spec!r} must be a slice of positions: list the names "
-            "of the public columns instead."
-        )
-    if spec.step == 0:
-        raise ValueError(
-            f"public_features={spec!r} has step 0, which names nothing: leave the step "
-            "out."
+            f"public_features={spec!r} must be a slice of positions, with a step other "
+            "than 0: list the public columns instead."
         )
     if ends and not _counted(labels):
         raise ValueError(_ODD_LABELS.format(shown=shown(spec)))
@@ -214,11 +188,7 @@ def _check_unambiguous(spec: Any, items: list, n_features: int) -> None:
         )
 
 
-def _indices(
-    item: Any, n_features: int, names: Sequence[str] | None, labels: list | None
-) -> list[int]:
-    if isinstance(item, numbers.Integral):
-        return [_position(int(item), n_features, labels)]
+def _named(item: Any, names: Sequence[str] | None, labels: list | None) -> list[int]:
     if not isinstance(item, str):
         raise ValueError(f"public_features holds {shown(item)}: {_EXPECTED}")
     if names is None:
@@ -228,20 +198,29 @@ def _indices(
                 "columns are not strings: rename them, X.columns = "
                 "X.columns.astype(str)."
             )
-        raise ValueError(_NO_NAMES.format(spec=item))
-    names = list(names)
-    if item in names:  # an exact name wins, even if it looks like a pattern
-        found = [index for index, name in enumerate(names) if name == item]
-        if len(found) > 1:
-            raise ValueError(f"column {item!r} occurs {len(found)} times in X.")
-        return found
-    found = [i for i, name in enumerate(names) if fnmatch.fnmatchcase(name, item)]
+        raise ValueError(
+            f"public_features={item!r} names columns, but X has no column names: pass "
+            "a DataFrame (set_output(transform='pandas') on the step before, with "
+            "sparse_output=False), or indices."
+        )
+    found = _matching(names, item)
     if not found:
+        listed = ", ".join(map(repr, names[:8])) + ", …" * (len(names) > 8)
         raise ValueError(
             f"public_features holds {item!r}, which matches no column of X: the "
-            f"columns are {_shortened(names)}."
+            f"{len(names)} columns are {listed}."
         )
+    times = list(names).count(item)
+    if times > 1:
+        raise ValueError(f"column {item!r} occurs {times} times in X.")
     return found
+
+
+def _matching(names: Sequence[str | int], key: str) -> list[int]:
+    """Return where a name is; an exact one wins, even if it looks like a pattern."""
+    columns = [(j, name) for j, name in enumerate(names) if isinstance(name, str)]
+    exact = [j for j, name in columns if name == key]
+    return exact or [j for j, name in columns if fnmatch.fnmatchcase(name, key)]
 
 
 def _position(item: int, n_features: int, labels: list | None) -> int:
@@ -253,12 +232,12 @@ def _position(item: int, n_features: int, labels: list | None) -> int:
             "columns: indices count from 0."
         )
     position = item % n_features
-    if labels is not None and labels[position] not in (str(item), item):
-        if str(item) in labels:
-            raise ValueError(
-                f"public_features holds the index {item}, and another column of X is "
-                f"called '{item}': give the name as a string."
-            )
+    own = labels is None or labels[position] in (str(item), item)
+    if not own and str(item) in labels:
+        raise ValueError(
+            f"public_features holds the index {item}, and another column of X is "
+            f"called '{item}': give the name as a string."
+        )
     return position
 
 
@@ -311,11 +290,6 @@ def _empty(X: Any, n_features: int) -> Iterator[Any]:
             yield np.empty((0, n_features), dtype=dtype)
 
 
-def _shortened(names: Sequence[str], limit: int = 8) -> str:
-    shown = ", ".join(map(repr, names[:limit]))
-    return shown if len(names) <= limit else f"{shown}, … ({len(names)} in all)"
-
-
 # The names of columns and target in the table they come from.
 
 
@@ -324,20 +298,12 @@ def column_names(
 ) -> tuple[str | int, ...]:
     """Return the name of each column of X, or its position where it has none.
 
-    Parameters
-    ----------
-    given : str, list, dict or None
-        The parameter `names`, which goes before the names in X.
-    own : sequence of str or None
-        The names in X.
-    n_features : int
-
-    Returns
-    -------
-    names : tuple of str or int
-        Columns that are computed from one column of the table share its name.
+    The parameter `names`, `given`, goes before the names in X, `own`. Columns that are
+    computed from one column of the table share its name.
     """
-    before = range(n_features) if own is None else [spelling(str(n)) for n in own]
+    before: list[Any] = list(range(n_features))
+    if own is not None:
+        before = [spelling(str(name)) for name in own]
     if given is None:
         return tuple(before)
     expected = (
@@ -357,20 +323,15 @@ def column_names(
     ):
         raise ValueError(f"names={shown(given)} must be {expected}.")
     names = [spelling(n) if isinstance(n, str) else int(n) for n in found]
-    _check_not_swapped(before, names)
-    return tuple(names)
-
-
-def _check_not_swapped(own: Sequence[str | int], names: Sequence[str | int]) -> None:
-    """Refuse a name that X gives to another column, which is called otherwise now."""
-    for name, before in zip(names, own, strict=True):
-        if isinstance(name, str) and name != before and name in own:
-            place = list(own).index(name)
-            if names[place] != name:
+    # Refuse a name that X gives to another column, which is called otherwise now.
+    for name, old in zip(names, before, strict=True):
+        if isinstance(name, str) and name != old and name in before:
+            if names[before.index(name)] != name:
                 raise ValueError(
-                    f"names calls column {before!r} of X {name!r}, which is another "
-                    f"column of X: give that one its own name too."
+                    f"names calls column {old!r} of X {name!r}, which is another "
+                    "column of X: give that one its own name too."
                 )
+    return tuple(names)
 
 
 def _mapped(own: Sequence[str | int], given: Mapping) -> list[Any]:
@@ -379,42 +340,27 @@ def _mapped(own: Sequence[str | int], given: Mapping) -> list[Any]:
     Wide patterns come first, so that an exact name or a position has the last word.
     """
     found: list[Any] = list(own)
-    places = {key: _places(own, key) for key in given}
+    places = {}
+    for key in given:
+        if isinstance(key, numbers.Integral):
+            places[key] = [int(key)] if 0 <= key < len(own) else []
+        else:
+            places[key] = _matching(own, str(key))
+        if not places[key]:
+            raise ValueError(
+                f"names maps {shown(key)}, which matches no column of X: give column "
+                "names, patterns or positions."
+            )
     for key in sorted(given, key=lambda key: len(places[key]), reverse=True):
         for place in places[key]:
             found[place] = given[key]
     return found
 
 
-def _places(own: Sequence[str | int], key: Any) -> list[int]:
-    if isinstance(key, numbers.Integral):
-        found = [int(key)] if 0 <= key < len(own) else []
-    else:
-        found = _matching(own, str(key))
-    if not found:
-        raise ValueError(
-            f"names maps {shown(key)}, which matches no column of X: give column "
-            "names, patterns or positions."
-        )
-    return found
-
-
-def _matching(own: Sequence[str | int], key: str) -> list[int]:
-    """Return where a name is; an exact one wins, even if it looks like a pattern."""
-    columns = [(place, name) for place, name in enumerate(own) if isinstance(name, str)]
-    exact = [place for place, name in columns if name == key]
-    return exact or [p for p, name in columns if fnmatch.fnmatchcase(name, key)]
-
-
 def target_name(declared: str | None, y: Any) -> str | None:
     """Return the declared name of the target, else that of y, None without one.
 
-    Parameters
-    ----------
-    declared : str or None
-        The parameter `target_name`.
-    y : array-like
-        As the user gave it: a Series, or a DataFrame of one column, has a name.
+    A Series, or a DataFrame of one column, has a name.
     """
     if declared is None:
         columns = getattr(y, "columns", None)
@@ -438,31 +384,16 @@ def name_facts(
     has_target: bool = True,
     public_target: bool = False,
 ) -> dict[str, Any]:
-    """Return what the events of a fit say of names.
-
-    Parameters
-    ----------
-    columns : sequence of str or int
-        Of `column_names`.
-    public : bool ndarray of shape (n_features,)
-    target : str or None
-        Of `target_name`.
-    has_target : bool, default=True
-        Whether the fit has a target.
-    public_target : bool, default=False
-
-    Raises
-    ------
-    ValueError
-        If one name is both public and private.
-    """
-    pairs = list(zip(columns, public, strict=True))
-    shown = {name for name, is_public in pairs if is_public}
-    hidden = {name for name, is_public in pairs if not is_public}
-    disclosed, kept = set(shown), set(hidden)
+    """Return what the events of a fit say of names; none is public and private."""
+    names = {False: {}, True: {}}  # of private and of public columns, in order
+    for name, is_public in zip(columns, public, strict=True):
+        names[bool(is_public)][name] = None
+    shown = tuple(names[True])
     if target is not None:
-        (disclosed if public_target else kept).add(target)
-    both = sorted(name for name in disclosed & kept if isinstance(name, str))
+        names[bool(public_target)][target] = None
+    both = sorted(
+        name for name in names[True].keys() & names[False] if isinstance(name, str)
+    )
     if both:
         raise ValueError(
             f"{both[0]!r} names something public and something private of this fit: "
@@ -472,9 +403,7 @@ def name_facts(
     unnamed = ["columns"] * any(not isinstance(name, str) for name in columns)
     unnamed += ["target"] * (has_target and target is None)
     return {
-        "public_features": tuple(
-            name for name in dict.fromkeys(columns) if name in shown
-        ),
+        "public_features": shown,
         "public_target": public_target,
         "target_name": target,
         "unnamed": tuple(unnamed),

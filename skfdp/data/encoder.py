@@ -63,11 +63,7 @@ class Bounds(NamedTuple):
 
 
 class Declarations:
-    """Declarations by column of one table of `check_table`.
-
-    Without `names`, columns are declared by position. Curves that will be smoothed have
-    more knots.
-    """
+    """Declarations by column, or by position without names, of a checked table."""
 
     def __init__(
         self, encoder: Any, X: Any, names: Sequence[str] | None, smooth: bool = False
@@ -140,9 +136,7 @@ class Declarations:
 
     def _mapping(self, parameter: str, given: Any) -> dict[int, Any]:
         if not isinstance(given, Mapping):
-            raise ValueError(
-                f"{parameter}={shown(given)} must be a mapping from columns."
-            )
+            raise ValueError(f"{parameter}={shown(given)} must be a mapping.")
         return {self._place(parameter, key): value for key, value in given.items()}
 
     def _declared_categories(self) -> dict[int, Spelling]:
@@ -181,29 +175,26 @@ class Declarations:
             found[place] = bounds = _bounds(name, pair)
             kind = type_kind(raw_column(self._X, place))
             if kind in ("date", "period") and not bounds.is_date:
-                raise ValueError(
-                    f"{name}={shown(pair)} must be two dates, such as '2020-01-31': "
-                    f"the column holds {kind}s."
+                problem = f"must be two dates, such as '2020-01-31', for {kind}s"
+            elif kind in _NUMERIC and bounds.is_date:
+                problem = (
+                    f"must be two numbers, since the column holds {kind}s (durations "
+                    "are read as days, times of day as hours); turn them into dates "
+                    "first if they are some"
                 )
-            if kind in _UNITS and bounds.is_date:
-                raise ValueError(
-                    f"{name}={shown(pair)} must be two numbers: the column holds "
-                    f"{_UNITS[kind]}; turn them into dates first if they are some."
+            elif kind == "other":
+                problem = (
+                    "is for numbers or dates, and the column is of a type that holds "
+                    "neither; turn it into one of them, or put it into ignore"
                 )
-            if kind == "other":
-                raise ValueError(
-                    f"{name}={shown(pair)}: the column is of a type that holds neither "
-                    "numbers nor dates; turn it into one of them, or put it into "
-                    "ignore."
-                )
+            else:
+                continue
+            raise ValueError(f"{name}={shown(pair)} {problem}.")
         return found
 
     def _check_each_once(self) -> None:
-        once = {
-            "bounds": set(self._bounds),
-            "categories": set(self._levels),
-            "ignore": set(self._ignored),
-        }
+        once = {"bounds": self._bounds, "categories": self._levels}
+        once["ignore"] = dict.fromkeys(self._ignored)
         undeclared = []
         for place, key in enumerate(self._keys):
             where = [name for name, places in once.items() if place in places]
@@ -215,24 +206,12 @@ class Declarations:
                 undeclared.append(place)
         if not undeclared:
             return
-        dated, rest = [], []
-        for place in undeclared:
-            is_date = type_kind(raw_column(self._X, place)) == "date"
-            (dated if is_date else rest).append(repr(self._keys[place]))
-        advice = []
-        if rest:
-            advice.append(
-                f"of {', '.join(rest)} bounds={{{rest[0]}: (low, high)}} for numbers "
-                f"or dates, or categories={{{rest[0]}: [...]}}"
-            )
-        if dated:
-            advice.append(
-                f"of {', '.join(dated)} bounds={{{dated[0]}: (first day, last day)}}"
-            )
+        keys = [repr(self._keys[place]) for place in undeclared]
         raise ValueError(
-            f"{len(undeclared)} column(s) of X are not declared: give, from what you "
-            f"know and not from the rows, {'; '.join(advice)}; or put a column into "
-            "ignore."
+            f"{len(keys)} column(s) of X are not declared: give, from what you know "
+            f"and not from the rows, of {', '.join(keys)} "
+            f"bounds={{{keys[0]}: (low, high)}} for numbers, (first day, last day) for "
+            f"dates, or categories={{{keys[0]}: [...]}}; or put a column into ignore."
         )
 
     def _setting(self, parameter: str, place: int, default: Any) -> Any:
@@ -256,34 +235,35 @@ class Declarations:
         yield self._of_bounds(place, smooth)
         if self._bounds[place].is_date:
             for part, levels in (("month", _MONTHS), ("weekday", _WEEKDAYS)):
-                yield CategoriesBlock(
-                    f"{name}.{part}",
-                    parents,
-                    (*levels, MISSING),
-                    reads=part,
-                    cyclic=True,
-                )
+                own, every = f"{name}.{part}", (*levels, MISSING)
+                yield CategoriesBlock(own, parents, every, reads=part, cyclic=True)
 
     def _of_bounds(self, place: int, smooth: bool) -> Block:
-        name, parents, bounds = self.labels[place], (place,), self._bounds[place]
-        reads = "date" if bounds.is_date else "number"
+        bounds, cyclic = self._bounds[place], place in self._cyclic
+        kind, end = HatsBlock, None
         basis = self._setting("basis", place, "hats")
         check_choice("basis", basis, ("hats", "linear"))
-        cyclic = place in self._cyclic
         if basis == "linear":
             if cyclic:
                 raise ValueError(
                     f"cyclic names {self._keys[place]!r}, whose basis is 'linear': a "
                     "line does not close, use basis='hats' for it."
                 )
-            levels, knots = ("linear", MISSING), np.array([bounds.low, bounds.high])
-            return LinearBlock(name, parents, levels, reads=reads, knots=knots)
-        knots, end = self._knots(place, bounds, cyclic, smooth), None
-        if cyclic:
-            knots, end = knots[:-1], float(knots[-1])
-        levels = (*map(str, range(len(knots))), MISSING)
-        return HatsBlock(
-            name, parents, levels, reads=reads, knots=knots, end=end, cyclic=cyclic
+            kind, levels = LinearBlock, ["linear"]
+            knots = np.array([bounds.low, bounds.high])
+        else:
+            knots = self._knots(place, bounds, cyclic, smooth)
+            if cyclic:
+                knots, end = knots[:-1], float(knots[-1])
+            levels = [str(j) for j in range(len(knots))]
+        return kind(
+            self.labels[place],
+            (place,),
+            (*levels, MISSING),
+            reads="date" if bounds.is_date else "number",
+            knots=knots,
+            end=end,
+            cyclic=cyclic,
         )
 
     def _knots(
@@ -322,7 +302,7 @@ class Declarations:
             places = [self._place("interactions", key) for key in pair]
             if len(places) != 2 or places[0] == places[1]:
                 raise ValueError(
-                    f"interactions holds {shown(pair)}, which must be a pair of two "
+                    f"interactions holds {shown(pair)}: each must be a pair of two "
                     "columns."
                 )
             for place in places:
@@ -337,14 +317,8 @@ class Declarations:
         return found
 
 
-#: Kinds of types that are read as numbers, and what they hold.
-_UNITS = {
-    "boolean": "booleans",
-    "integer": "integers",
-    "number": "numbers",
-    "duration": "durations, which are read as days",
-    "time": "times of day, which are read as hours",
-}
+#: Kinds of types that are read as numbers.
+_NUMERIC = ("boolean", "integer", "number", "duration", "time")
 
 
 def _twice(names: Sequence) -> list:
@@ -640,16 +614,15 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         if input_features is not None:
             own = getattr(self, "feature_names_in_", None)
+            advice = "give the names of the raw columns, or leave them out."
             if own is not None and not np.array_equal(own, input_features):
                 raise ValueError(
-                    "input_features is not equal to feature_names_in_: give the names "
-                    "of the raw columns, or leave them out."
+                    f"input_features is not equal to feature_names_in_: {advice}"
                 )
             if len(input_features) != self.n_features_in_:
                 raise ValueError(
                     "input_features should have length equal to number of features "
-                    f"({self.n_features_in_}), got {len(input_features)}: give the "
-                    "names of the raw columns, or leave them out."
+                    f"({self.n_features_in_}), got {len(input_features)}: {advice}"
                 )
         names = [name for block in self.blocks_ for name in block.feature_names]
         return np.array(names, dtype=object)
@@ -719,31 +692,21 @@ def _sparse(blocks: tuple[Block, ...], X: Any) -> csr_array:
 
 @dataclasses.dataclass(frozen=True)
 class EncodedTable:
-    """The rows of a fit, and which raw columns each of their columns comes from.
+    """The rows of a fit, and which raw columns each of their columns comes from."""
 
-    Attributes
-    ----------
-    encoder : DeclaredEncoder
-        Fitted.
-    encoded : float64 ndarray or csr_array of shape (n_rows, n_encoded)
-        Private but for its public columns.
-    raw_mask : bool ndarray of shape (n_raw,)
-        The public raw columns.
-    smoothing : Smoothing or None
-        Between encoded columns and those of the loop; None: they are the same.
-    """
-
-    encoder: DeclaredEncoder
+    encoder: DeclaredEncoder  # fitted
+    #: Of shape (n_rows, n_encoded); private but for its public columns.
     encoded: np.ndarray | csr_array
+    #: The public raw columns, shape (n_raw,).
     raw_mask: np.ndarray
+    #: Between encoded columns and those of the loop; None: they are the same.
     smoothing: Smoothing | None = None
 
     @property
     def block(self) -> np.ndarray:
         """The block of each column of the loop, shape (n_columns,)."""
-        return (
-            self._block_of_encoded if self.smoothing is None else self.smoothing.block
-        )
+        smoothing = self.smoothing
+        return self._block_of_encoded if smoothing is None else smoothing.block
 
     @property
     def _block_of_encoded(self) -> np.ndarray:

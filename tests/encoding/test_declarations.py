@@ -93,9 +93,9 @@ def test_one_error_names_all_columns_that_are_not_declared():
         DeclaredEncoder({"hour": (0, 24)}).fit(TABLE)
     text = str(refused.value)
     assert text.startswith("3 column(s) of X are not declared")
-    assert "'age', 'sex' bounds={'age': (low, high)}" in text
+    assert "'age', 'sex', 'admitted' bounds={'age': (low, high)}" in text
+    assert "(first day, last day)" in text
     assert "categories={'age': [...]}" in text and "ignore" in text
-    assert "'admitted' bounds={'admitted': (first day, last day)}" in text
 
 
 def test_names_that_collide():

@@ -88,7 +88,7 @@ PARAMETERS = [
     (EVERY, {"normalize": pd.NA}, "normalize=.*(must be True or False|is unknown)"),
     (BOTH, {"normalize": "no"}, "normalize='no' must be True or False"),
     (BOTH, {"fit_intercept": pd.NA}, "fit_intercept=.* must be True or False"),
-    (FEATURE, {"public_features": slice(0, 2, 0)}, "has step 0, which names nothing"),
+    (FEATURE, {"public_features": slice(0, 2, 0)}, "a step other than 0"),
     (REGRESSORS, {"target_bounds": None}, "target_bounds=None: a private target needs"),
     (REGRESSORS, {"target_bounds": 3.0}, "target_bounds=3.0 must be a pair"),
     (REGRESSORS, {"target_bounds": (1, 1)}, r"target_bounds=\(1, 1\) must be a pair"),
