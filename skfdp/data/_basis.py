@@ -297,15 +297,9 @@ def shares_of_norm(prior: np.ndarray, noise: float, chance: float) -> np.ndarray
     others are nearly whitened: reverse water-filling (Cover and Thomas, *Elements of
     Information Theory*, section 10.3.3), with a prior in place of the known variance.
 
-    Parameters
-    ----------
-    prior : ndarray of shape (n_directions,)
-        v, positive.
-    noise : float
-        Standard deviation of the noise of the released statistic over the number of
-        records, for rows of norm 1 and a target of standard deviation 1.
-    chance : float
-        c.
+    The prior v is positive. The noise is the standard deviation of that of the released
+    statistic over the number of records, for rows of norm 1 and a target of standard
+    deviation 1.
     """
     order = np.argsort(-prior, kind="stable")
     v = prior[order]
@@ -505,19 +499,11 @@ class Smoothing:
         return out
 
     def weights(self, coef: np.ndarray, power: int = 1) -> np.ndarray:
-        """Return weights on encoded columns, given weights on smooth ones.
+        """Return weights on encoded columns, given weights on smooth ones, a row each.
 
-        Parameters
-        ----------
-        coef : ndarray of shape (n_outputs, n_columns)
-        power : {1, 2}, default=1
-            Of each entry of the map, which has no matrix of all columns by all
-            columns. 2: variances, given those of independent smooth weights.
-
-        Returns
-        -------
-        weights : float64 ndarray of shape (n_outputs, n_encoded)
-            ``encoded @ weights.T`` is ``rows(encoded) @ coef.T`` with the power 1.
+        ``encoded @ weights.T`` is ``rows(encoded) @ coef.T``. With the power 2 it
+        returns variances, given those of independent smooth weights: by the squares of
+        the map, which has no matrix of all columns by all columns.
         """
         out = np.zeros((len(coef), self.n_encoded))
         for own, curve in self._curves:
@@ -542,15 +528,9 @@ HALVINGS = 7
 def spread_knots(low: float, high: float, n_knots: int, spacing: str) -> np.ndarray:
     """Return knots from low to high; some coincide if the bounds are too close.
 
-    Parameters
-    ----------
-    low, high : float
-        low < high; 0 <= low where the spacing is geometric.
-    n_knots : int
-        At least 2.
-    spacing : {"even", "geometric"}
-        Geometric steps from 0 go from 0 to high / 128, and on from there; with less
-        than 9 knots to a larger share of high, so that no step more than doubles.
+    There are at least 2, low < high, and 0 <= low where the spacing is "geometric", not
+    "even". Geometric steps from 0 go from 0 to high / 128, and on from there; with less
+    than 9 knots to a larger share of high, so that no step more than doubles.
     """
     # Of the last digit, near the largest float or the smallest.
     with np.errstate(over="ignore", under="ignore"):

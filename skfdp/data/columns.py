@@ -113,12 +113,8 @@ def _listed(spec: Any) -> list:
             "whatever their values say: pass a list of the public columns."
         )
     single = isinstance(spec, (str, numbers.Integral))
-    refused = isinstance(spec, (bool, bytes, bytearray, Iterator))
-    if (
-        refused
-        or getattr(spec, "ndim", 1) != 1
-        or not (single or isinstance(spec, Iterable))
-    ):
+    flat = getattr(spec, "ndim", 1) == 1 and (single or isinstance(spec, Iterable))
+    if not flat or isinstance(spec, (bool, bytes, bytearray, Iterator)):
         raise ValueError(f"public_features={shown(spec)} is unknown: {_EXPECTED}")
     return [spec] if single else list(spec)
 

@@ -75,9 +75,8 @@ class Declarations:
         n_features = X.shape[1]
         self.labels = [f"x{j}" for j in range(n_features)] if names is None else names
         self._keys = list(range(n_features)) if names is None else list(names)
-        twice = _twice(self._keys)
-        if twice:
-            raise ValueError(f"X has two columns named {min(twice)!r}: rename one.")
+        for key in _twice(self._keys):
+            raise ValueError(f"X has two columns named {key!r}: rename one.")
         self._ignored = self._columns("ignore", encoder.ignore)
         self._levels = self._declared_categories()
         self._bounds = self._declared_bounds()
@@ -203,16 +202,16 @@ class Declarations:
                     f"column {key!r} is declared in {' and in '.join(where)}: keep one."
                 )
             if not where:
-                undeclared.append(place)
-        if not undeclared:
-            return
-        keys = [repr(self._keys[place]) for place in undeclared]
-        raise ValueError(
-            f"{len(keys)} column(s) of X are not declared: give, from what you know "
-            f"and not from the rows, of {', '.join(keys)} "
-            f"bounds={{{keys[0]}: (low, high)}} for numbers, (first day, last day) for "
-            f"dates, or categories={{{keys[0]}: [...]}}; or put a column into ignore."
-        )
+                undeclared.append(repr(key))
+        if undeclared:
+            first = undeclared[0]
+            raise ValueError(
+                f"{len(undeclared)} column(s) of X are not declared: give, from what "
+                f"you know and not from the rows, of {', '.join(undeclared)} "
+                f"bounds={{{first}: (low, high)}} for numbers, (first day, last day) "
+                f"for dates, or categories={{{first}: [...]}}; or put a column into "
+                "ignore."
+            )
 
     def _setting(self, parameter: str, place: int, default: Any) -> Any:
         given = getattr(self._encoder, parameter)
