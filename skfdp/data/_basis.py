@@ -470,11 +470,7 @@ class Smoothing:
     """
 
     def __init__(
-        self,
-        blocks: Sequence[Block],
-        signal: float,
-        n_records: int,
-        n_outputs: int = 1,
+        self, blocks: Sequence[Block], signal: float, n_records: int, n_outputs: int = 1
     ):
         self.n_encoded = max((block.stop for block in blocks), default=0)
         given = {"signal": signal, "n_records": n_records, "n_outputs": n_outputs}

@@ -45,7 +45,6 @@ def public_mask(
         Series is aligned by its index to the labels of the columns.
     n_features : int
     names : sequence of str or None
-        Column names where X has them.
     X : DataFrame or array, default=None
         Only its column labels are read. A callable gets the columns with zero rows and
         dtypes that tell nothing: the dtype of a column may depend on one value.
@@ -306,15 +305,15 @@ def column_names(
         f"one name for all columns, {n_features} names in order, or a mapping from "
         "column names, patterns or positions to names"
     )
+    mapped = isinstance(given, Mapping)
     if isinstance(given, str):
         found: list[Any] = [given] * n_features
-    elif isinstance(given, Mapping):
+    elif mapped:
         found = _mapped(before, given)
     else:
         found = list(items("names", given, expected))
-    unchanged = isinstance(given, Mapping)
     if len(found) != n_features or not all(
-        (isinstance(name, str) and spelling(name)) or (unchanged and name == old)
+        (isinstance(name, str) and spelling(name)) or (mapped and name == old)
         for name, old in zip(found, before, strict=False)
     ):
         raise ValueError(f"names={shown(given)} must be {expected}.")

@@ -174,17 +174,19 @@ class Declarations:
             found[place] = bounds = _bounds(name, pair)
             kind = type_kind(raw_column(self._X, place))
             if kind in ("date", "period") and not bounds.is_date:
-                problem = f"must be two dates, such as '2020-01-31', for {kind}s"
+                problem = (
+                    f"must be two dates, such as '2020-01-31': the column holds {kind}s"
+                )
             elif kind in _NUMERIC and bounds.is_date:
                 problem = (
-                    f"must be two numbers, since the column holds {kind}s (durations "
-                    "are read as days, times of day as hours); turn them into dates "
-                    "first if they are some"
+                    f"must be two numbers: the column holds {kind}s (durations are "
+                    "read as days, times of day as hours); turn them into dates first "
+                    "if they are some"
                 )
             elif kind == "other":
                 problem = (
-                    "is for numbers or dates, and the column is of a type that holds "
-                    "neither; turn it into one of them, or put it into ignore"
+                    "is for a column of a type that holds neither numbers nor dates: "
+                    "turn it into one of them, or put it into ignore"
                 )
             else:
                 continue
