@@ -85,7 +85,7 @@ FLOATS = types.Array(types.float64, 2, "C")
 
 def address(function: Callable, arguments: tuple) -> int:
     """Return where the machine code of a kernel that returns nothing is."""
-    found = function.get_compile_result(signature(types.is_null, *arguments))
+    found = function.get_compile_result(signature(types.void, *arguments))
     return found.library.get_pointer_to_function(found.fndesc.mangled_name)
 
 
@@ -109,16 +109,16 @@ def caller(*alternatives: tuple) -> Callable:
 
         def build(context, builder, of_call, values):
             kinds = of_call.args[1].types
-            function = context.call_conv.get_function_type(types.is_null, kinds)
+            function = context.call_conv.get_function_type(types.void, kinds)
             target = builder.inttoptr(values[0], function.as_pointer())
             parts = cgutils.unpack_tuple(builder, values[1], len(kinds))
             status, _ = context.call_conv.call_function(
-                builder, target, types.is_null, kinds, parts
+                builder, target, types.void, kinds, parts
             )
             with cgutils.if_unlikely(builder, status.is_error):
                 context.call_conv.return_status_propagate(builder, status)
             return context.get_dummy_value()
 
-        return types.is_null(types.int64, fitting[0]), build
+        return types.void(types.int64, fitting[0]), build
 
     return call

@@ -103,7 +103,7 @@ def _asking(cache):
             builder.call(function, [place, *flags])
             return context.get_dummy_value()
 
-        return types.is_null(array, types.int64), build
+        return types.void(array, types.int64), build
 
     return ask
 
@@ -203,7 +203,7 @@ def store_sums(typing, array, place, factor, a, b, c, d):
         builder.store(product, target).align = 8
         return context.get_dummy_value()
 
-    return types.is_null(array, types.int64, types.float64, a, b, c, d), build
+    return types.void(array, types.int64, types.float64, a, b, c, d), build
 
 
 @intrinsic
@@ -227,4 +227,4 @@ def add_unsigned_to(typing, array, place, vector):
             builder.store(builder.add(total, part), here).align = 8
         return context.get_dummy_value()
 
-    return types.is_null(array, types.int64, Ints), build
+    return types.void(array, types.int64, Ints), build
