@@ -58,6 +58,8 @@ def ours(query: LinearQuery, batch: int | None):
     if batch is not None:
         batches = PoissonBatches(streams.private("coins"), n, batch / n)
     rule = HeavyBall(LEARNING_RATE, 0.9, STEPS)
+    noise_std = NOISE_MULTIPLIER * CLIP_NORM
+    unit = query.unit(noise_std)
     state = {"theta": np.zeros(query.shape), "velocity": np.zeros(query.shape)}
 
     def step() -> None:
@@ -65,7 +67,8 @@ def ours(query: LinearQuery, batch: int | None):
         total = release(
             query,
             state["theta"],
-            noise_std=NOISE_MULTIPLIER * CLIP_NORM,
+            noise_std=noise_std,
+            unit=unit,
             generator=noise,
             batch=members,
         )

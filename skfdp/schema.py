@@ -1053,7 +1053,7 @@ class OpenTable:
         stored = str(getattr(raw, "dtype", getattr(raw, "type", ""))).lower()
         text = re.match("str|large_string|string|categor|dictionary|enum", stored)
         if outcome:
-            return Label() if text and not kind else Unknown()
+            return Label() if text and kind in ("", "text") else Unknown()
         if kind in ("date", "period"):
             return Date()
         return Ignore() if kind == "other" else Category() if text else Unknown()

@@ -87,8 +87,7 @@ CASES = {
 def divided(factor):
     """Return releases whose noise is divided, whatever was charged."""
 
-    def noisy_sum(query, theta, *, noise_std, generator, batch):
-        unit = query.unit(noise_std)
+    def noisy_sum(query, theta, *, noise_std, unit, generator, batch):
         total = query.exact_sum(theta, batch, unit)
         return (
             mechanism.add_integer_gaussian(total, noise_std / factor / unit, generator)

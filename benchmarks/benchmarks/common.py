@@ -39,6 +39,8 @@ def release_of(query):
     noise = Streams(None, "benchmark").private("noise")
 
     def step(theta, batch):
-        return release(query, theta, noise_std=0.5, generator=noise, batch=batch)
+        unit = query.unit(0.5)
+        asked = {"noise_std": 0.5, "unit": unit, "generator": noise, "batch": batch}
+        return release(query, theta, **asked)
 
     return step

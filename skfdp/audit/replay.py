@@ -444,7 +444,7 @@ LINES_LED_BY_VALUES = {
     ("experimental/search.py", "Search._query"): (
         "scores records without a label as wrong, where there are some"
     ),
-    ("mechanisms/release.py", "not_void"): (
+    ("mechanisms/release.py", "not_null"): (
         "leaves null records out where there are some; the batch is not released"
     ),
 }

@@ -736,7 +736,7 @@ def _kind_of(kind: Any) -> str:
     """Return what types of two files must have in common to be read together."""
     from pyarrow import types
 
-    if types.void(kind):
+    if types.is_null(kind):
         return "missing"
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
         return "number"
@@ -765,7 +765,7 @@ def _as_array(column: Any) -> np.ndarray:
 
     if types.is_boolean(column.type):
         column = column.cast("uint8")
-    if types.void(column.type):
+    if types.is_null(column.type):
         return np.full(len(column), np.nan)
     if _kind_of(column.type) == "text":
         return arrow_texts(column)
@@ -798,7 +798,7 @@ def _exact_column(parts: Sequence[Any]) -> np.ndarray:
     for part in parts:
         lossy = types.is_integer(part.type) and part.null_count
         coded = types.is_dictionary(part.type) and _kind_of(part.type) != "text"
-        if lossy or coded or types.void(part.type):
+        if lossy or coded or types.is_null(part.type):
             arrays.append(np.array(part.to_pylist(), dtype=object))
         else:
             arrays.append(_as_array(part))

@@ -215,7 +215,7 @@ def nulled(monkeypatch):
 
     def records(self, *arguments, **more):
         made = found(self, *arguments, **more)
-        object.__setattr__(made, "void", np.arange(made.X.shape[0]) == 0)
+        object.__setattr__(made, "is_null", np.arange(made.X.shape[0]) == 0)
         return made
 
     monkeypatch.setattr(PrivateEstimator, "_records", records)

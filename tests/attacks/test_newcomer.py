@@ -208,7 +208,7 @@ def test_statements_round_what_people_read(small):
 # -- the pages ------------------------------------------------------------------------
 def table_of(text):
     """Return {(model, epsilon): accuracy} of the table of the main job."""
-    line = r"^ *(\S.*?)  +(inf|[0-9.]+)  +([0-9.]+) % \+- [0-9.]+$"
+    line = r"^ *(\S.*?)  +(inf|[0-9.]+)  +([0-9.]+) %(?: \+- [0-9.]+)?  +[0-9]"
     rows = re.findall(line, text, re.MULTILINE)
     return {(model, epsilon): float(score) for model, epsilon, score in rows}
 
@@ -221,7 +221,7 @@ def test_the_table_of_the_guide_is_what_the_command_prints():
     )
     assert done.returncode == 0, done.stderr
     printed, shown = table_of(done.stdout), table_of(PAGE.read_text(encoding="utf-8"))
-    assert len(printed) == 6
+    assert len(printed) == 5
     # Another BLAS may move the last digit of a baseline, and a public model, which keys
     # the noise of the fits that start at it.
     assert shown == pytest.approx(printed, abs=0.7)

@@ -223,6 +223,12 @@ def exact_hockey_stick(epsilon, noise, centre, other, q):
 
 
 class TestClipDeltaCurve:
+    @pytest.mark.parametrize("reach", [1e-2, 1e-4, 1e-6])
+    def test_a_vanishing_change_vanishes(self, reach):
+        found = pld.hockey_stick(np.array([0.0]), 1.0, reach, 0.1)[0]
+        # Total variation of a shift, q times that of the full batch.
+        assert found == pytest.approx(0.1 * reach / math.sqrt(2 * math.pi), rel=1e-3)
+
     """Poisson sampling under replace_one; units of the clip norm."""
 
     @pytest.mark.parametrize(
