@@ -46,6 +46,7 @@ def test_inside_the_audit_answers_and_the_report_says_that_nothing_is_private():
     assert one.privacy_.seeded
     assert all(event.seeded for event in one.privacy_.events)
     assert "(VOID: " in one.privacy_.statement()
+    assert one.privacy_.to_dict()["guarantee"] is False
 
 
 def test_it_is_told_what_was_charged_and_asked():
