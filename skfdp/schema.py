@@ -29,7 +29,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from skfdp.addresses import public
 from skfdp.data.arrays import (
     as_array,
     check_names,
@@ -269,7 +268,6 @@ _OUTCOMES = (Label, Boolean, Number, Unknown)
 _KINDS = (Number, Date, Category, Boolean, Ignore, Unknown)
 
 
-@public("skfdp")
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class TableSchema:
     """One declaration of a table: its columns, what is public, whose rows are whose.
