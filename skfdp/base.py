@@ -63,7 +63,6 @@ from skfdp.data.units import (
 from skfdp.data.validation import (
     UtilityWarning,
     guarded_fit,
-    is_auto,
     users_state,
     warn_caller,
     without_traps,
@@ -88,6 +87,7 @@ from skfdp.privacy.entries import FitPlan, Receipt
 from skfdp.privacy.events import PrivacyBudgetError, Relation
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.report import PrivacyReport
+from skfdp.solvers import Choice
 from skfdp.solvers.bounds import (
     UNKNOWN,
     BoundsFirst,
@@ -434,6 +434,14 @@ def _told(value: Any) -> Any:
 
 # The way from a user's table to checked records, the same in fit and predict.
 
+#: Parameters of algorithms that shared code reads, where the chosen one has none.
+_UNDECLARED = {
+    "row_norm": "auto",
+    "normalize": False,
+    "public_loss": None,
+    "threshold": "auto",
+}
+
 
 class TableEstimator(BaseEstimator):
     """Base of every estimator: what it makes of a table."""
@@ -447,7 +455,6 @@ class TableEstimator(BaseEstimator):
     encoder = None
     on_invalid = "replace"
     bounds = None
-    public_loss = None
     classes: Any = ()
     class_weight = None
     loss = "log_loss"
@@ -457,7 +464,7 @@ class TableEstimator(BaseEstimator):
     _fixed: dict[str, Any] = {}
     _accepts_sparse = False
     _has_target = True
-    #: Whether the model is one of rows that are cut to `feature_bound`.
+    #: Whether the model is one of rows that are cut to `row_norm`.
     _shortens_rows = True
     #: Whether rows may be those of a Dask collection.
     _takes_partitions = False
@@ -484,6 +491,34 @@ class TableEstimator(BaseEstimator):
             )
             return
         super().__setattr__(name, value)
+
+    def set_params(self, **params):
+        """Set parameters, those of algorithms too, as ``solver__clip_norm``.
+
+        Parameters
+        ----------
+        **params : dict
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If there is no such parameter, or a name stands where an object of
+            `skfdp.solvers` has to.
+        """
+        for name in params:
+            part, _, inner = name.partition("__")
+            value = params.get(part, getattr(self, part, None)) if inner else None
+            if isinstance(value, str):
+                raise ValueError(
+                    f"{part}={value!r} has no parameters to set, such as {name}: pass "
+                    f"an object of skfdp.solvers as {part}, such as "
+                    "NoisyGradientDescent()."
+                )
+        return super().set_params(**params)
 
     def _check_declarations(self) -> None:
         """Raise ValueError if a class attribute stands where a parameter should."""
@@ -552,7 +587,7 @@ class TableEstimator(BaseEstimator):
         bounds = self.bounds if table is None else table.bounds
         input_scaler = resolve_input_scaler(
             UNKNOWN if self._releases_bounds else bounds,
-            self.feature_bound,
+            self._given()["row_norm"],
             self._normalizes,
             n_features,
             names,
@@ -567,7 +602,7 @@ class TableEstimator(BaseEstimator):
     @property
     def _needs_whole_table(self) -> bool:
         """Whether X is given to what reads no blocks, such as a user's function."""
-        return callable(self.public_loss)
+        return callable(self._given()["public_loss"])
 
     @property
     def _releases_bounds(self) -> bool:
@@ -578,10 +613,20 @@ class TableEstimator(BaseEstimator):
 
     @property
     def _normalizes(self) -> bool:
-        """Whether rows are scaled to one norm; "auto": encoded rows are not."""
-        if is_auto(self.normalize):
-            return self.encoder is None
-        return bool(self.normalize)
+        """Whether rows are scaled to one norm."""
+        return bool(self._given()["normalize"])
+
+    def _algorithms(self) -> tuple[Choice, ...]:
+        """Return the objects of `skfdp.solvers` that the estimator trains with."""
+        return ()
+
+    def _given(self) -> dict[str, Any]:
+        """Return the parameters by name, those of the chosen algorithms included."""
+        mine = parameters_of(type(self))
+        given = _UNDECLARED | {name: getattr(self, name) for name in mine}
+        for algorithm in self._algorithms():
+            given |= algorithm.get_params(deep=False)
+        return given
 
     def _on_records(
         self,
@@ -771,7 +816,7 @@ class TableEstimator(BaseEstimator):
                 mask,
                 bool(self.public_target),
                 Relation.of(self.neighboring_relation),
-                self.public_loss,
+                self._given()["public_loss"],
             )
 
     def _rows_to_predict(self, X) -> np.ndarray | csr_array:
@@ -905,7 +950,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         ----------
         X : array-like of shape (n_samples, n_features)
             Each record once. Values outside `bounds` and rows longer than
-            `feature_bound` are clipped, silently; malformed private ones do what
+            `row_norm` are clipped, silently; malformed private ones do what
             `on_invalid` says. The linear estimators take sparse rows too (held as CSR,
             never filled in; `bounds` then need low 0).
         y : array-like of shape (n_samples,), default=None
@@ -1029,10 +1074,6 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             return own._fit_plan(public, own._planned(public)[-1] if private else None)
 
         return own._on_records(planned, X, y, planning=True, **of_rows)
-
-    def _given(self) -> dict[str, Any]:
-        """Return the parameters as they were given, by name."""
-        return {name: getattr(self, name) for name in parameters_of(type(self))}
 
     # -- the parts of an estimator ---------------------------------------------------
     def _check_parameters(self) -> None:

@@ -26,7 +26,7 @@ from skfdp.privacy.events import Relation
 from skfdp.queries.statistics import ClassSum, SecondMoment
 from skfdp.solvers import parameters
 from skfdp.solvers.method import Budget, OnStep, Plan
-from skfdp.solvers.parameters import store, warn_of_no_bounds, warn_of_unscaled
+from skfdp.solvers.parameters import warn_of_no_bounds, warn_of_unscaled
 
 # A model of the private columns given the class, learnt from released sums.
 #
@@ -389,7 +389,7 @@ class PrivateCompletionClassifier(
         columns with bounds are known to be non-negative, which lowers the noise by a
         factor of sqrt(2) under "replace_one", and can be drawn within their range.
         False: none. None: the same, with a warning.
-    feature_bound : float or "auto", default="auto"
+    row_norm : float or "auto", default="auto"
         L2 bound of the private columns of a record, after `bounds`, in the released
         sums; longer rows are shortened there. Set it to the norm of a typical record,
         such as the root of the number of one-hot groups. "auto": half the root of the
@@ -447,7 +447,7 @@ class PrivateCompletionClassifier(
 
     * neighbours share the target and the public columns, hence the number of records
       of each class;
-    * a scaled private row p is shortened to norm 1 (in units of `feature_bound`). A
+    * a scaled private row p is shortened to norm 1 (in units of `row_norm`). A
       replaced one moves its class's sum by ``|p - p'|``: at most sqrt(2) where declared
       bounds make p non-negative, else at most 2; a nulled one by at most 1;
     * it moves the sum of ``p p'`` by at most sqrt(2), whatever the signs;
@@ -495,7 +495,7 @@ class PrivateCompletionClassifier(
         *,
         public_features=None,
         bounds=None,
-        feature_bound="auto",
+        row_norm="auto",
         covariance="auto",
         n_draws="auto",
         neighboring_relation="replace_one",
@@ -505,7 +505,20 @@ class PrivateCompletionClassifier(
         ledger=None,
         random_state=None,
     ):
-        store(self, locals())
+        self.estimator = estimator
+        self.epsilon = epsilon
+        self.delta = delta
+        self.public_features = public_features
+        self.bounds = bounds
+        self.row_norm = row_norm
+        self.covariance = covariance
+        self.n_draws = n_draws
+        self.neighboring_relation = neighboring_relation
+        self.target_name = target_name
+        self.names = names
+        self.on_invalid = on_invalid
+        self.ledger = ledger
+        self.random_state = random_state
 
     @property
     def _released(self) -> tuple[str, ...]:
@@ -519,7 +532,7 @@ class PrivateCompletionClassifier(
                 "target is public here: use 'replace_one' or 'replace_special'."
             )
         super()._check_parameters()
-        check_size("feature_bound", self.feature_bound, also=("auto",))
+        check_size("row_norm", self.row_norm, also=("auto",))
         check_choice("covariance", self.covariance, ("auto", True, False))
         check_number("n_draws", self.n_draws, integral=True, also=("auto",))
         inner = self.estimator
@@ -553,7 +566,7 @@ class PrivateCompletionClassifier(
         return InputScaler(low, span, feature_bound=math.inf)
 
     def _method(self, public: PublicRecords) -> Completion:
-        bound, n_draws = self.feature_bound, self.n_draws
+        bound, n_draws = self.row_norm, self.n_draws
         if bound == "auto":
             size, bounded = max(1, public.n_private), _bounded(public)
             bound = parameters.completion_bound(size, bounded)

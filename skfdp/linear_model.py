@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.sparse import csr_array, issparse
 from scipy.special import ndtr, ndtri
-from sklearn.base import RegressorMixin
+from sklearn.base import RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp._callbacks import with_callbacks
@@ -33,13 +33,10 @@ from skfdp.data.target import (
 from skfdp.data.units import RowsOfUnits, Units, noise_of_sums
 from skfdp.data.validation import (
     UtilityWarning,
-    check_batch,
     check_choice,
     check_flag,
     check_number,
-    check_size,
     guarded_fit,
-    is_auto,
     warn_caller,
     without_traps,
 )
@@ -50,18 +47,25 @@ from skfdp.privacy.checks import shown
 from skfdp.privacy.entries import FitPlan
 from skfdp.privacy.events import Relation
 from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES, huber
-from skfdp.solvers.centring import Centring, check_centring
+from skfdp.solvers import (
+    CENTERINGS,
+    LOOPS,
+    SOLVERS,
+    AdaptiveCentering,
+    Choice,
+    Huber,
+    NoisyGradientDescent,
+    OneShot,
+    resolve,
+)
+from skfdp.solvers.centring import Centring
 from skfdp.solvers.descent import Descent
-from skfdp.solvers.label_statistic import LabelStatistic, takes_one_shot
+from skfdp.solvers.label_statistic import LabelStatistic, refusal_of_one_shot
 from skfdp.solvers.method import Method
 from skfdp.solvers.moments import SecondMoments
-from skfdp.solvers.parameters import ASSUMPTIONS, Loop, linear_loop, store
+from skfdp.solvers.parameters import ASSUMPTIONS, linear_loop
 from skfdp.solvers.postprocessing import STRONGEST, CoefficientNoise, LinearFit
-from skfdp.solvers.public_model import (
-    PADDINGS,
-    Padding,
-    check_public_model,
-)
+from skfdp.solvers.public_model import Padding, check_public_model
 from skfdp.solvers.target_scales import (
     TargetScales,
     TargetStatistic,
@@ -169,7 +173,6 @@ def optimum(
     class_weight : float64 ndarray of shape (n_classes,), default=None
         None: every record counts 1.
     fit_intercept : bool
-    max_iter : int
 
     Returns
     -------
@@ -252,11 +255,15 @@ class LinearModel(PrivateEstimator):
     #: Of what smooth coordinates expect of the noise, for residuals of standard
     #: deviation 1: labels' residuals are cut at about that.
     _noise_factor = 1.0
-    _normalize_may_be_auto = False
+    #: What `solver` may be, by name.
+    _solvers: Mapping[str, type[Choice]] = SOLVERS
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = getattr(self, "solver", None) != "one-shot"
+        solver = self.solver
+        tags.input_tags.sparse = not (
+            solver == "one-shot" or isinstance(solver, OneShot)
+        )
         return tags
 
     @with_callbacks
@@ -358,10 +365,8 @@ class LinearModel(PrivateEstimator):
         check_number(
             "max_rows_per_person", self.max_rows_per_person, integral=True, also=(None,)
         )
-        Loop.of(self._given()).check()
+        resolve("centering", self.centering, CENTERINGS, "auto", None)
         check_flag("fit_intercept", self.fit_intercept)
-        if not (self._normalize_may_be_auto and is_auto(self.normalize)):
-            check_flag("normalize", self.normalize)
         if self.encoder is not None and self._normalizes:
             raise ValueError(
                 "normalize=True is not for encoded rows, whose length is bounded "
@@ -391,15 +396,32 @@ class LinearModel(PrivateEstimator):
         signal = mu * n_records / self._noise_factor
         return table.smooth(signal, n_records, n_outputs)
 
+    @property
+    def _solver(self) -> Choice:
+        """The object that `solver` asks for; "auto" descends if nothing else fits."""
+        found = resolve("solver", self.solver, self._solvers, "auto")
+        return found if isinstance(found, Choice) else NoisyGradientDescent()
+
+    def _algorithms(self) -> tuple[Choice, ...]:
+        return (self._solver,)
+
+    def _solver_for(self, public: PublicRecords) -> Choice:
+        """Return the object that "auto" chooses, by public facts."""
+        return self._solver
+
     def _centring(self) -> Centring:
+        chosen = resolve("centering", self.centering, CENTERINGS, "auto", None)
         given = self._given()
+        norm = None if self._normalizes else given["row_norm"]
+        if not isinstance(chosen, Choice):
+            return Centring(chosen, bool(self.fit_intercept), length=norm)
         return Centring(
-            self.centering,
+            "adaptive" if isinstance(chosen, AdaptiveCentering) else "gaussian",
             bool(self.fit_intercept),
-            given.get("mean_fraction", "auto"),
-            None if self._normalizes else self.feature_bound,
-            given.get("clip_quantile"),
-            given.get("clip_features", False),
+            chosen.budget_share,
+            norm,
+            chosen.clip_quantile,
+            chosen.clip_features,
         )
 
     def _attributes(self, public: PublicRecords, found: LinearFit) -> dict[str, Any]:
@@ -408,7 +430,10 @@ class LinearModel(PrivateEstimator):
             "intercept_": found.intercept,
             "n_iter_": found.n_iter,
             "input_scaler_": found.input_scaler or self._published_map(public),
+            "solver_": clone(self._solver_for(public)),
         }
+        if found.public_model is not None:
+            attributes["public_model_"] = found.public_model
         noise = found.noise
         if noise is not None and public.encoding is not None:
             encoding = public.encoding
@@ -509,7 +534,11 @@ class LinearModel(PrivateEstimator):
 
     def _offset(self, rows: np.ndarray) -> np.ndarray | float:
         """Return margins of ``input_scaler_(X)`` that `coef_` does not describe."""
-        return 0.0
+        model = getattr(self, "public_model_", None)
+        if model is None or model.linear is not None:
+            return 0.0
+        public = self.input_scaler_.public
+        return model.margins(rows if public is None else rows[:, public])
 
     @without_traps()
     def _margins(self, X) -> np.ndarray:
@@ -545,6 +574,25 @@ class LinearClassifier(PrivateClassifier, LinearModel):
         C = auto if self.C == "auto" else self.C
         return None if C is None else min(1 / (C * total), STRONGEST)
 
+    def _descent(self, public: PublicRecords) -> Descent:
+        solver, public_loss = self._solver_for(public), self._given()["public_loss"]
+        pads = isinstance(public_loss, str)
+        if pads and public_loss != "zero" and public.sparse:
+            raise ValueError(
+                f"public_loss={public_loss!r} pads private columns with numbers "
+                "and would fill a sparse X in: choose 'zero', or pass a dense X."
+            )
+        return Descent(
+            loss=LOSSES[self.loss],
+            loop=linear_loop(solver, public.n_records),
+            centring=self._centring(),
+            penalty=self._penalty(public.total_weight),
+            padding=Padding(public_loss, solver.padding_scale) if pads else None,
+            public_loss=public_loss if callable(public_loss) else None,
+            public_model=self._given().get("public_model"),
+            n_jobs=self._n_threads(),
+        )
+
     def _without_privacy(self, records: Records) -> LinearFit:
         public = records.public
         return LinearFit(
@@ -569,6 +617,17 @@ class LinearClassifier(PrivateClassifier, LinearModel):
 _SHARED = r"""
 public_target : bool, default=False
     Whether the target is public.
+solver : name or object of `skfdp.solvers`, default="auto"
+    How the model is trained. "noisy-gd", also "auto": noisy descent on full batches;
+    "noisy-sgd": on Poisson batches. An object holds parameters:
+    ``NoisyGradientDescent(clip_norm=0.5)``.
+centering : name, object of `skfdp.solvers` or None, default="auto"
+    How rows are centred; public columns are centred exactly. "gaussian": private ones
+    by a mean that the Gaussian mechanism releases. "adaptive": by a mean whose error
+    follows the spread of the rows, where nothing is public. "auto": "gaussian", but
+    private columns stay as they are where their signs are worth a sqrt(2) (see the
+    guarantees) and their mean cannot be learnt, or is short. None: no centring. An
+    object holds parameters: ``AdaptiveCentering(clip_features=True)``.
 neighboring_relation : {"replace_one", "replace_special", "add_or_remove_one"}
     What changes between neighbouring data sets; see :ref:`protected`.
     "add_or_remove_one" only where nothing is public.
@@ -582,20 +641,6 @@ bounds : pair, mapping, "private", False or None, default=None
     a mapping by column. Columns are clipped and scaled to [0, 1]. False: as they
     are. None: the same, with a warning. "private": released first, with a share
     of the budget; public columns have theirs exactly (:ref:`unknown-bounds`).
-clip_norm : float or "auto", default="auto"
-    L2 bound of one record's contribution to one gradient sum, for rows of typical
-    norm 1. It alone bounds what a long row adds.
-batch_size : int, None or "auto", default="auto"
-    Expected private batch: "auto" is 4096 for "dp-sgd" and the full batch else.
-learning_rate : float or "auto", default="auto"
-    First step size on the clipped sum over ``q n clip_norm``; decays to 0.
-momentum : float, default=0.9
-average : {"last", "tail", "uniform"}, default="last"
-    The published iterate: the last, or a mean of the second half or of all.
-noise_decay : float, default=0.75
-    Exponent of the schedule of the noise over time (full batch only); 0: constant.
-radius : float, default=None
-    Project the weights (in the loop's coordinates) onto this L2 ball.
 fit_intercept : bool, default=True
     False also turns the centring off.
 class_weight : dict, default=None
@@ -647,20 +692,12 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
 target_bounds : (float, float), default=None
     Declared public bounds of the target, in its units. Targets outside are clipped,
     silently; predictions stay within. Required where the target is private.
-loss : {"squared_error", "huber", "poisson"}, default="squared_error"
-    Half the squared error; Huber's loss; or half the Poisson deviance of
-    non-negative targets, with a log link.
-huber_threshold : float or "auto", default="auto"
-    Where Huber's loss turns from squared to linear, in the target's units. "auto":
-    1.35 times the spread of the target, which costs nothing more. A number below a
-    thousandth of the width of `target_bounds` makes it an absolute error, and the
-    fit warns.
+loss : {"squared_error", "huber", "poisson"} or Huber, default="squared_error"
+    Half the squared error; Huber's loss, ``Huber(threshold=...)`` of `skfdp.solvers`
+    with a threshold; or half the Poisson deviance of non-negative targets, with a log
+    link.
 target_map_ : TargetMap
     Bounds, centre and scale of the target.
-clip_quantile : float, "auto" or None, default="auto"
-    Quantile of the distances of rows from the mean, released, by which the loop
-    divides. "auto": 0.9 with ``centering="adaptive"`` or `clip_features`, else
-    none. None: none.
 """
 _SHARED_TEXTS = {
     text.partition(" :")[0].partition("\n")[0]: text
@@ -712,11 +749,13 @@ class FeatureDPLogisticRegression(LinearClassifier):
         column names, indices, a boolean mask, a slice, or a callable of X such as
         ``make_column_selector(pattern=...)``. "all" is label-DP.
     <public_target>
-    solver : {"auto", "dp-gd", "dp-sgd", "one-shot"}, default="auto"
-        Noisy descent on full batches ("dp-gd") or on Poisson batches ("dp-sgd"); or
-        "one-shot", only for label-DP (every column public, private target): the label
-        statistic is released once, and the rest is public. "auto" is "one-shot"
-        where that is possible and no parameter of the loop is set, else "dp-gd".
+    solver : name or object of `skfdp.solvers`, default="auto"
+        How the model is trained. "noisy-gd": noisy descent on full batches;
+        "noisy-sgd": on Poisson batches; "feature-dp-sgd": Algorithm 1, with a public
+        loss; "one-shot", only for label-DP (every column public, private target): the
+        label statistic is released once, and the rest is public. An object holds
+        parameters: ``NoisyGradientDescent(clip_norm=0.5)``. "auto": "one-shot" where
+        that is possible, else "noisy-gd".
     public_model : "auto", classifier or None, default="auto"
         Model of the public columns, in whose margins the private descent starts.
         "auto": with a public target a logistic regression on standardised columns (the
@@ -726,46 +765,10 @@ class FeatureDPLogisticRegression(LinearClassifier):
         ``input_scaler_(X)`` and the public target, or used as it is if it is fitted
         already, even for a private target. None: start at equal classes, or at released
         class frequencies where the target is private.
-    public_loss : {"auto", "zero", "gaussian", "impute"}, callable or None
-        None, also "auto", the default: the whole gradient is private. "zero",
-        "gaussian" and "impute": Algorithm 1, where the public loss is the loss of the
-        public part padded to a full record with zeros, with normals drawn once per fit,
-        or with a linear prediction of the private columns from the public part, for
-        which cross moments are released once (a tenth of the budget); without a public
-        target it is the loss averaged over all labels. A callable adds the exact
-        gradient of any public term:
-        ``(coef, intercept, X_public, y) -> (coef_gradient, intercept_gradient)``,
-        y being None unless the target is public.
-    public_batch_size : int, default=None
-        Uniform public batch of each step; None: all rows.
-    private_weight : float, default=1.0
-        Factor of the private gradient (alpha of paper 1).
-    padding_scale : float, default=1.0
-        Standard deviation of the "gaussian" padding, for columns within [0, 1].
     <neighboring_relation>
     <n_records>
     <encoder>
     <bounds>
-    feature_bound : float or "auto", default="auto"
-        Typical L2 norm of a row after `bounds`, its private columns alone: the loop
-        divides by it. Longer rows are not cut. "auto": their mean length, released.
-        Public columns are scaled exactly; where all are, it is not needed.
-    normalize : bool, default=False
-        Scale every non-zero row, its private columns alone where others are public, to
-        one norm, so that no length is released. The model is then linear in normalised
-        rows, in `predict` too.
-    <clip_norm>
-    max_iter : int or "auto", default="auto"
-        Number of noisy steps: 200 to 1000 on full batches, by the signal, 20 passes on
-        Poisson batches; for "one-shot" the cap of the public optimiser, 1000.
-    <batch_size>
-    <learning_rate>
-    <momentum>
-    average : {"last", "tail", "uniform"}, default="last"
-        The published iterate; "uniform" is paper 1's.
-    <noise_decay>
-    radius : float, default=None
-        Project the weights (in the loop's coordinates) onto this L2 ball, paper 1's W.
     C : float or "auto", default="auto"
         scikit-learn's inverse penalty on the weights of the bounded columns; "auto":
         no penalty (1.0 at ``epsilon=inf``); for "one-shot" that of a prior, whose
@@ -776,11 +779,7 @@ class FeatureDPLogisticRegression(LinearClassifier):
     classes : array-like, default=None
         The public label set. None: read from y, an assumption of the report if the
         target is private.
-    centering : {"auto", "gaussian", None}, default="auto"
-        "gaussian": centre public columns exactly, private ones by a private mean.
-        "auto": the same, but where signs are worth a sqrt(2) (see the guarantees)
-        private columns stay as they are if their mean cannot be learnt, or is short.
-        None: no centring.
+    <centering>
     <target_name>
     <names>
     <max_rows_per_person>
@@ -876,24 +875,10 @@ class FeatureDPLogisticRegression(LinearClassifier):
         public_target=False,
         solver="auto",
         public_model="auto",
-        public_loss="auto",
-        public_batch_size=None,
-        private_weight=1.0,
-        padding_scale=1.0,
         neighboring_relation="replace_one",
         n_records=None,
         encoder=None,
         bounds=None,
-        feature_bound="auto",
-        normalize=False,
-        clip_norm="auto",
-        max_iter="auto",
-        batch_size="auto",
-        learning_rate="auto",
-        momentum=0.9,
-        average="last",
-        noise_decay=0.75,
-        radius=None,
         C="auto",
         fit_intercept=True,
         class_weight=None,
@@ -907,84 +892,59 @@ class FeatureDPLogisticRegression(LinearClassifier):
         random_state=None,
         n_jobs=None,
     ):
-        store(self, locals())
+        self.epsilon = epsilon
+        self.delta = delta
+        self.public_features = public_features
+        self.public_target = public_target
+        self.solver = solver
+        self.public_model = public_model
+        self.neighboring_relation = neighboring_relation
+        self.n_records = n_records
+        self.encoder = encoder
+        self.bounds = bounds
+        self.C = C
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.classes = classes
+        self.centering = centering
+        self.target_name = target_name
+        self.names = names
+        self.max_rows_per_person = max_rows_per_person
+        self.on_invalid = on_invalid
+        self.ledger = ledger
+        self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_choice("solver", self.solver, tuple(_SOLVERS))
-        check_choice("centering", self.centering, ("auto", "gaussian", None))
         check_choice("public_target", self.public_target, (True, False))
         check_public_model(self.public_model, self.public_target, regression=False)
-        if callable(self.public_loss) and self.encoder is not None:
+        if callable(self._given()["public_loss"]) and self.encoder is not None:
             raise ValueError(
                 "public_loss is a function of the columns of X, which are raw here: "
                 "encode them before the estimator, in a Pipeline, or leave one out."
             )
-        if not callable(self.public_loss):
-            check_choice("public_loss", self.public_loss, ("auto", None, *PADDINGS))
-        check_number(
-            "public_batch_size", self.public_batch_size, integral=True, also=(None,)
+
+    def _solver_for(self, public: PublicRecords) -> Choice:
+        solver = self._solver
+        chosen = self.solver == "auto" and self.centering == "auto"
+        if not (chosen or isinstance(solver, OneShot)):
+            return solver
+        reason = refusal_of_one_shot(
+            self._given(), public, gdp_mu(self.epsilon, self.delta)
         )
-        check_size("private_weight", self.private_weight)
-        check_size("padding_scale", self.padding_scale, zero=True)
-        check_batch(self.solver, self.batch_size)
+        if reason is None:
+            return OneShot() if chosen else solver
+        if chosen:
+            return solver
+        raise ValueError(reason)
 
     def _method(self, public: PublicRecords) -> Method:
-        return _SOLVERS[self.solver](self, public)
-
-    def _one_shot_or_descent(self, public: PublicRecords) -> Method:
-        label_dp = bool(public.mask.all()) and not public.has_target
-        if self.solver == "auto" and not label_dp:
+        solver = self._solver_for(public)
+        if not isinstance(solver, OneShot):
             return self._descent(public)
-        given, relation = self._given(), self.neighboring_relation
-        mu = gdp_mu(self.epsilon, self.delta)
-        if takes_one_shot(given, public, Relation.of(relation), mu):
-            most = 1000 if self.max_iter == "auto" else self.max_iter
-            return LabelStatistic(
-                LOSSES["log_loss"], self.C, most, bool(self.fit_intercept)
-            )
-        return self._descent(public)
-
-    def _descent(self, public: PublicRecords) -> Descent:
-        if self.public_loss in ("gaussian", "impute") and public.sparse:
-            raise ValueError(
-                f"public_loss={self.public_loss!r} pads private columns with numbers "
-                "and would fill a sparse X in: choose 'zero', or pass a dense X."
-            )
-        pads = self.public_loss in PADDINGS
-        return Descent(
-            loss=LOSSES["log_loss"],
-            loop=linear_loop(self._given(), public.n_records),
-            centring=self._centring(),
-            penalty=self._penalty(public.total_weight),
-            padding=Padding(self.public_loss, self.padding_scale) if pads else None,
-            public_loss=self.public_loss if callable(self.public_loss) else None,
-            public_batch_size=self.public_batch_size,
-            private_weight=self.private_weight,
-            public_model=self.public_model,
-            n_jobs=self._n_threads(),
-        )
-
-    def _attributes(self, public: PublicRecords, found: LinearFit) -> dict[str, Any]:
-        attributes = super()._attributes(public, found)
-        if found.public_model is not None:
-            attributes["public_model_"] = found.public_model
-        return attributes
-
-    def _offset(self, rows):
-        model = getattr(self, "public_model_", None)
-        if model is None or model.linear is not None:
-            return 0.0
-        return model.margins(rows[:, self.input_scaler_.public])
-
-
-#: By the name of a solver: what returns its method, given what is public.
-_SOLVERS = {
-    "auto": FeatureDPLogisticRegression._one_shot_or_descent,
-    "dp-gd": FeatureDPLogisticRegression._descent,
-    "dp-sgd": FeatureDPLogisticRegression._descent,
-    "one-shot": FeatureDPLogisticRegression._one_shot_or_descent,
-}
+        loss, constant = LOSSES["log_loss"], bool(self.fit_intercept)
+        return LabelStatistic(loss, self.C, solver.max_iter, constant)
 
 
 # DPSGD-F: private centring before private training (paper 2).
@@ -1006,7 +966,7 @@ class DPSGDFClassifier(LinearClassifier):
     `epsilon`             how much the fit may disclose; 1 is a usual amount
     `bounds`              where each column lies; of raw tables `encoder` instead
     `classes`             the labels that can occur
-    `normalize`           False where the length of a row tells something
+    `solver`              an object that holds the parameters of the descent
     `ledger`              for a second fit on the same data, whenever it will be
     ====================  ==========================================================
 
@@ -1016,28 +976,11 @@ class DPSGDFClassifier(LinearClassifier):
         The budget of one `fit`. ``epsilon=float("inf")``: no privacy, the optimum.
     loss : {"log_loss", "hinge", "squared_hinge"}, default="log_loss"
         Binary or multinomial log loss; the hinges are one-vs-rest for several classes.
-    neighboring_relation : {"replace_special", "replace_one", "add_or_remove_one"}
-        What changes between neighbouring data sets; see :ref:`protected`.
+    <neighboring_relation>
     <n_records>
     <encoder>
     <bounds>
-    feature_bound : float or "auto", default="auto"
-        Where rows are not normalised: typical L2 norm of a row after `bounds`, by which
-        the loop divides. Longer rows are not cut. "auto": the mean length, released.
-    normalize : bool or "auto", default="auto"
-        Scale every non-zero row to one norm, as in the paper, so that no length is
-        released. The model is linear in normalised rows, in `predict` too. False: it is
-        linear in X within `bounds`. "auto": True, but False with an `encoder`.
-    <clip_norm>
-    max_iter : int or "auto", default="auto"
-        Number of noisy steps; 200 to 1000 on full batches, by the signal.
-    batch_size : int, None or "auto", default="auto"
-        Expected size of a Poisson batch; None or "auto": the full batch.
-    <learning_rate>
-    <momentum>
-    <average>
-    <noise_decay>
-    <radius>
+    <solver>
     C : float or "auto", default="auto"
         scikit-learn's inverse penalty on the weights of the bounded columns; "auto":
         no penalty (1.0 at ``epsilon=inf``). With weights it multiplies the weighted sum
@@ -1046,21 +989,7 @@ class DPSGDFClassifier(LinearClassifier):
     <class_weight>
     classes : array-like, default=None
         The public label set. None: read from y, an assumption of the report.
-    centering : {"gaussian", "adaptive", None}, default="gaussian"
-        "gaussian": Algorithm 3, mean by the Gaussian mechanism. "adaptive": the mean of
-        Algorithm 2, whose error follows the spread of the rows and not their length;
-        for means far longer than the spread (:ref:`adaptive-centring`). It is released
-        in five parts, needs no length, and has no use for `feature_bound`. None: plain
-        DP-SGD.
-    mean_fraction : float or "auto", default="auto"
-        Share of the squared Gaussian-DP parameter that buys the mean.
-    <clip_quantile>
-    clip_features : bool, default=False
-        The feature clipping of Algorithm 2: with tau that quantile, the constant column
-        of the intercept is tau, and rows ``[x - mean, tau]`` longer than sqrt(2) tau
-        are cut to it in the loop, and there alone: `coef_` is linear in X as ever.
-        A factor above 0 of a whole row changes no class, so that far rows get the same
-        classes, and more extreme probabilities than those that were trained.
+    <centering>
     <target_name>
     <names>
     <max_rows_per_person>
@@ -1130,7 +1059,7 @@ class DPSGDFClassifier(LinearClassifier):
     True
     """
 
-    _normalize_may_be_auto = True
+    _solvers = {name: LOOPS[name] for name in ("noisy-gd", "noisy-sgd")}
 
     def __init__(
         self,
@@ -1138,28 +1067,16 @@ class DPSGDFClassifier(LinearClassifier):
         delta=1e-5,
         *,
         loss="log_loss",
-        neighboring_relation="replace_special",
+        neighboring_relation="replace_one",
         n_records=None,
         encoder=None,
         bounds=None,
-        feature_bound="auto",
-        normalize="auto",
-        clip_norm="auto",
-        max_iter="auto",
-        batch_size="auto",
-        learning_rate="auto",
-        momentum=0.9,
-        average="last",
-        noise_decay=0.75,
-        radius=None,
         C="auto",
         fit_intercept=True,
         class_weight=None,
         classes=None,
-        centering="gaussian",
-        mean_fraction="auto",
-        clip_quantile="auto",
-        clip_features=False,
+        solver="auto",
+        centering="auto",
         target_name=None,
         names=None,
         max_rows_per_person=None,
@@ -1168,20 +1085,29 @@ class DPSGDFClassifier(LinearClassifier):
         random_state=None,
         n_jobs=None,
     ):
-        store(self, locals())
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_centring(self._given())
+        self.epsilon = epsilon
+        self.delta = delta
+        self.loss = loss
+        self.neighboring_relation = neighboring_relation
+        self.n_records = n_records
+        self.encoder = encoder
+        self.bounds = bounds
+        self.C = C
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.classes = classes
+        self.solver = solver
+        self.centering = centering
+        self.target_name = target_name
+        self.names = names
+        self.max_rows_per_person = max_rows_per_person
+        self.on_invalid = on_invalid
+        self.ledger = ledger
+        self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def _method(self, public: PublicRecords) -> Descent:
-        return Descent(
-            loss=LOSSES[self.loss],
-            loop=linear_loop(self._given(), public.n_records),
-            centring=self._centring(),
-            penalty=self._penalty(public.total_weight),
-            n_jobs=self._n_threads(),
-        )
+        return self._descent(public)
 
 
 # The common part of linear regressors: target bounds, alpha, and predictions.
@@ -1214,11 +1140,17 @@ class LinearRegressor(RegressorMixin, LinearModel):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_number("alpha", self.alpha, include_low=True, also=("auto",))
-        check_choice("loss", self.loss, tuple(REGRESSION_LOSSES))
-        check_size("huber_threshold", self.huber_threshold, also=("auto",))
-        check_target_bounds(self.target_bounds, self.loss, self._needs_bounds)
-        if self.loss == "huber" and math.isfinite(self.epsilon):
-            warn_of_huber_threshold(self.huber_threshold, self.target_bounds)
+        check_target_bounds(self.target_bounds, self._loss_name, self._needs_bounds)
+        if self._loss_name == "huber" and math.isfinite(self.epsilon):
+            warn_of_huber_threshold(self._given()["threshold"], self.target_bounds)
+
+    def _algorithms(self) -> tuple[Choice, ...]:
+        return (*super()._algorithms(), *(self.loss,) * isinstance(self.loss, Huber))
+
+    @property
+    def _loss_name(self) -> str:
+        found = resolve("loss", self.loss, {"huber": Huber}, *REGRESSION_LOSSES)
+        return "huber" if isinstance(found, Huber) else found
 
     @property
     def _needs_bounds(self) -> bool:
@@ -1231,30 +1163,33 @@ class LinearRegressor(RegressorMixin, LinearModel):
         self, y: np.ndarray | None, n_rows: int
     ) -> tuple[np.ndarray, np.ndarray | None, dict]:
         bounds = None if math.isinf(self.epsilon) else self.target_bounds
-        low, high = check_target_bounds(bounds, self.loss, self._needs_bounds)
+        low, high = check_target_bounds(bounds, self._loss_name, self._needs_bounds)
         y = np.zeros(n_rows) if y is None else y
-        y = check_target(y, self.loss, bounds is not None, not self._takes_any_target)
+        y = check_target(
+            y, self._loss_name, bounds is not None, not self._takes_any_target
+        )
         missing = ~np.isfinite(y)
         if missing.any():
             y = np.where(missing, np.clip(0.0, low, high), y)
         if math.isinf(high):
             check_unbounded(y)
-        target_map = TargetMap(log=self.loss == "poisson", low=low, high=high)
+        target_map = TargetMap(log=self._loss_name == "poisson", low=low, high=high)
         return y, missing if missing.any() else None, {"target_map": target_map}
 
     def _loss(self) -> Loss:
         # What the threshold is in the loop is not known before the target's scale is
         # released.
-        return huber(math.inf) if self.loss == "huber" else REGRESSION_LOSSES[self.loss]
+        name = self._loss_name
+        return huber(math.inf) if name == "huber" else REGRESSION_LOSSES[name]
 
     def _scales(self, auto: float | None = None) -> TargetScales:
         alpha = auto if self.alpha == "auto" else self.alpha
-        return TargetScales(bool(self.fit_intercept), self.huber_threshold, alpha)
+        return TargetScales(bool(self.fit_intercept), self._given()["threshold"], alpha)
 
     def _descent(self, public: PublicRecords) -> Descent:
         return Descent(
             loss=self._loss(),
-            loop=linear_loop(self._given(), public.n_records),
+            loop=linear_loop(self._solver, public.n_records),
             centring=self._centring(),
             scales=self._scales(),
             public_model=self._given().get("public_model"),
@@ -1288,17 +1223,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         own = dataclasses.replace(
             whole, coef=whole.coef[0], intercept=whole.intercept[0]
         )
-        attributes = {**super()._attributes(public, own), "target_map_": units}
-        if model is not None:
-            attributes["public_model_"] = model
-        return attributes
-
-    def _offset(self, rows: np.ndarray) -> np.ndarray | float:
-        model = getattr(self, "public_model_", None)
-        if model is None or model.linear is not None:
-            return 0.0
-        public = self.input_scaler_.public
-        return model.margins(rows if public is None else rows[:, public])
+        return {**super()._attributes(public, own), "target_map_": units}
 
     @property
     def _assumptions(self) -> tuple[Assumption, ...]:
@@ -1377,9 +1302,6 @@ class LinearRegressor(RegressorMixin, LinearModel):
 # Linear regressors: squared error, Huber and Poisson.
 
 
-_REGRESSION_SOLVERS = ("auto", "dp-gd", "dp-sgd", "one-shot")
-
-
 @_documented
 @public("skfdp")
 class FeatureDPRegressor(LinearRegressor):
@@ -1409,16 +1331,16 @@ class FeatureDPRegressor(LinearRegressor):
         scikit-learn's `Ridge` or `PoissonRegressor`, bounds unused.
     <target_bounds>
     <loss>
-    <huber_threshold>
     public_features : None, "all", names, indices, mask, slice or callable, default=None
         The public columns, as for `FeatureDPLogisticRegression`. "all" is label-DP.
     <public_target>
-    solver : {"auto", "dp-gd", "dp-sgd", "one-shot"}, default="auto"
-        Noisy descent on full batches ("dp-gd", also "auto") or on Poisson batches
-        ("dp-sgd"); or "one-shot": sums and a public solution. That is the target's
-        statistic where every column is public (squared error and Poisson), and the
-        second moments otherwise (squared error alone), of which products of what is
-        public are exact and free.
+    solver : name or object of `skfdp.solvers`, default="auto"
+        How the model is trained. "noisy-gd", also "auto": noisy descent on full
+        batches; "noisy-sgd": on Poisson batches; "one-shot": sums and a public
+        solution. That is the target's statistic where every column is public (squared
+        error and Poisson), and the second moments otherwise (squared error alone), of
+        which products of what is public are exact and free. An object holds parameters:
+        ``NoisyGradientDescent(clip_norm=0.5)``.
     public_model : "auto", regressor or None, default="auto"
         Model of the public columns, at whose predictions descent starts. "auto": with a
         public target and an intercept, ridge regression on standardised columns, or
@@ -1430,34 +1352,13 @@ class FeatureDPRegressor(LinearRegressor):
     <n_records>
     <encoder>
     <bounds>
-    feature_bound : float or "auto", default="auto"
-        Typical L2 norm of a row after `bounds`, its private columns alone: the fit
-        divides by it. Longer rows are not cut. "auto": their mean length, released.
-        Public columns are scaled exactly; where all are, it is not needed.
-    normalize : bool, default=False
-        Scale every non-zero row, its private columns alone where others are public, to
-        one norm, so that no length is released. That bends a linear relation.
-    clip_norm : float or "auto", default="auto"
-        L2 bound of one record's contribution to one gradient sum, for rows of typical
-        norm 1 and targets of spread 1 (Poisson: of mean 1).
-    max_iter : int or "auto", default="auto"
-        Number of noisy steps: 200 to 1000 on full batches, by the signal; 20 passes on
-        Poisson batches; for "one-shot" the cap of the public optimiser, 1000.
-    <batch_size>
-    <learning_rate>
-    <momentum>
-    <average>
-    <noise_decay>
-    <radius>
     alpha : float or "auto", default="auto"
         Penalty on the weights of the bounded columns: that of `Ridge` (also for Huber:
         sum of losses plus ``alpha / 2 |w|**2``) or of `PoissonRegressor`, beside their
         weighted sums and means where there are weights. "auto": none
         (1.0 at ``epsilon=inf``); for "one-shot" chosen from released numbers, for free.
     <fit_intercept>
-    centering : {"auto", None}, default="auto"
-        "auto": centre the rows, exactly where every column is public, by a private
-        mean else. None: no centring.
+    <centering>
     <target_name>
     <names>
     <max_rows_per_person>
@@ -1531,7 +1432,6 @@ class FeatureDPRegressor(LinearRegressor):
         *,
         target_bounds=None,
         loss="squared_error",
-        huber_threshold="auto",
         public_features=None,
         public_target=False,
         solver="auto",
@@ -1540,16 +1440,6 @@ class FeatureDPRegressor(LinearRegressor):
         n_records=None,
         encoder=None,
         bounds=None,
-        feature_bound="auto",
-        normalize=False,
-        clip_norm="auto",
-        max_iter="auto",
-        batch_size="auto",
-        learning_rate="auto",
-        momentum=0.9,
-        average="last",
-        noise_decay=0.75,
-        radius=None,
         alpha="auto",
         fit_intercept=True,
         centering="auto",
@@ -1561,50 +1451,63 @@ class FeatureDPRegressor(LinearRegressor):
         random_state=None,
         n_jobs=None,
     ):
-        store(self, locals())
+        self.epsilon = epsilon
+        self.delta = delta
+        self.target_bounds = target_bounds
+        self.loss = loss
+        self.public_features = public_features
+        self.public_target = public_target
+        self.solver = solver
+        self.public_model = public_model
+        self.neighboring_relation = neighboring_relation
+        self.n_records = n_records
+        self.encoder = encoder
+        self.bounds = bounds
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.centering = centering
+        self.target_name = target_name
+        self.names = names
+        self.max_rows_per_person = max_rows_per_person
+        self.on_invalid = on_invalid
+        self.ledger = ledger
+        self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_choice("solver", self.solver, _REGRESSION_SOLVERS)
-        check_choice("centering", self.centering, ("auto", None))
         check_choice("public_target", self.public_target, (True, False))
         check_public_model(self.public_model, self.public_target, regression=True)
-        check_batch(self.solver, self.batch_size)
 
     def _method(self, public: PublicRecords) -> Method:
-        if self.solver != "one-shot":
+        solver = self._solver
+        if not isinstance(solver, OneShot):
             return self._descent(public)
         self._check_one_shot(public)
         kind = TargetStatistic if public.mask.all() else SecondMoments
-        most = 1000 if self.max_iter == "auto" else self.max_iter
-        return kind(self._loss(), self._centring(), self._scales(), most)
+        return kind(self._loss(), self._centring(), self._scales(), solver.max_iter)
 
     def _check_one_shot(self, public: PublicRecords) -> None:
         """Refuse what the one release cannot do."""
         if public.sparse:
             raise ValueError(
                 "sparse X is not supported by solver='one-shot', which needs a dense "
-                "X: choose 'dp-gd', or reduce the columns first (TruncatedSVD)."
+                "X: choose 'noisy-gd', or reduce the columns first (TruncatedSVD)."
             )
-        if self.loss == "huber":
+        if self._loss_name == "huber":
             raise ValueError(
                 "loss='huber' is not for solver='one-shot', because its private part "
-                "cannot be written as one sum: choose 'dp-gd'."
+                "cannot be written as one sum: choose 'noisy-gd'."
             )
-        if self.loss == "poisson" and not public.mask.all():
+        if self._loss_name == "poisson" and not public.mask.all():
             raise ValueError(
                 "loss='poisson' with solver='one-shot' is label-DP: it needs "
-                "public_features='all'; choose 'dp-gd' otherwise."
+                "public_features='all'; choose 'noisy-gd' otherwise."
             )
         if not (self.public_model is None or isinstance(self.public_model, str)):
             raise ValueError(
                 f"public_model={shown(self.public_model)} is not for "
-                "solver='one-shot', which starts nowhere: choose 'dp-gd'."
-            )
-        if self.batch_size not in ("auto", None):
-            raise ValueError(
-                f"batch_size={shown(self.batch_size)} is not for solver='one-shot', "
-                "which releases one sum over all records: choose 'dp-sgd'."
+                "solver='one-shot', which starts nowhere: choose 'noisy-gd'."
             )
 
 
@@ -1635,48 +1538,18 @@ class DPSGDFRegressor(LinearRegressor):
         scikit-learn's `Ridge` or `PoissonRegressor`, bounds unused.
     <target_bounds>
     <loss>
-    <huber_threshold>
-    neighboring_relation : {"replace_one", "replace_special", "add_or_remove_one"}
-        What changes between neighbouring data sets; see :ref:`protected`.
+    <neighboring_relation>
     <n_records>
     <encoder>
     <bounds>
-    feature_bound : float or "auto", default="auto"
-        Typical L2 norm of a row after `bounds`, by which the loop divides. Longer rows
-        are not cut. "auto": the mean length, released.
-    normalize : bool, default=False
-        Scale every non-zero row to one norm, so that no length is released. That bends
-        a linear relation.
-    clip_norm : float or "auto", default="auto"
-        L2 bound of one record's contribution to one gradient sum, for rows of typical
-        norm 1 and targets of spread 1 (Poisson: of mean 1).
-    max_iter : int or "auto", default="auto"
-        Number of noisy steps: 200 to 1000 on full batches, by the signal.
-    batch_size : int, None or "auto", default="auto"
-        Expected size of a Poisson batch; None or "auto": the full batch.
-    <learning_rate>
-    <momentum>
-    <average>
-    <noise_decay>
-    <radius>
+    <solver>
     alpha : float or "auto", default="auto"
         Penalty on the weights of the bounded columns: that of `Ridge` (also for Huber:
         sum of losses plus ``alpha / 2 |w|**2``) or of `PoissonRegressor`, beside their
         weighted sums and means where there are weights. "auto": none
         (1.0 at ``epsilon=inf``).
     <fit_intercept>
-    centering : {"gaussian", "adaptive", None}, default="gaussian"
-        "gaussian": mean of the rows by the Gaussian mechanism. "adaptive": one whose
-        error follows the spread of the rows and not their length, for means far longer
-        than the spread (:ref:`adaptive-centring`); it has no use for `feature_bound`.
-        None: no centring.
-    mean_fraction : float or "auto", default="auto"
-        Share of the squared Gaussian-DP parameter that buys the mean of the rows.
-    <clip_quantile>
-    clip_features : bool, default=False
-        Cut rows ``[x - mean, tau]`` longer than sqrt(2) tau to that norm in the loop,
-        tau being the quantile. Predictions stay linear in X, and their targets are not
-        cut: rows with leverage pull less, and a slope that they all tell is overrated.
+    <centering>
     <target_name>
     <names>
     <max_rows_per_person>
@@ -1742,27 +1615,14 @@ class DPSGDFRegressor(LinearRegressor):
         *,
         target_bounds=None,
         loss="squared_error",
-        huber_threshold="auto",
-        neighboring_relation="replace_special",
+        neighboring_relation="replace_one",
         n_records=None,
         encoder=None,
         bounds=None,
-        feature_bound="auto",
-        normalize=False,
-        clip_norm="auto",
-        max_iter="auto",
-        batch_size="auto",
-        learning_rate="auto",
-        momentum=0.9,
-        average="last",
-        noise_decay=0.75,
-        radius=None,
         alpha="auto",
         fit_intercept=True,
-        centering="gaussian",
-        mean_fraction="auto",
-        clip_quantile="auto",
-        clip_features=False,
+        solver="auto",
+        centering="auto",
         target_name=None,
         names=None,
         max_rows_per_person=None,
@@ -1771,11 +1631,27 @@ class DPSGDFRegressor(LinearRegressor):
         random_state=None,
         n_jobs=None,
     ):
-        store(self, locals())
+        self.epsilon = epsilon
+        self.delta = delta
+        self.target_bounds = target_bounds
+        self.loss = loss
+        self.neighboring_relation = neighboring_relation
+        self.n_records = n_records
+        self.encoder = encoder
+        self.bounds = bounds
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.centering = centering
+        self.target_name = target_name
+        self.names = names
+        self.max_rows_per_person = max_rows_per_person
+        self.on_invalid = on_invalid
+        self.ledger = ledger
+        self.random_state = random_state
+        self.n_jobs = n_jobs
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_centring(self._given())
+    _solvers = {name: LOOPS[name] for name in ("noisy-gd", "noisy-sgd")}
 
     def _method(self, public: PublicRecords) -> Descent:
         return self._descent(public)

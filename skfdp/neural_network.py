@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.neural_network import MLPClassifier
 
 from skfdp.addresses import public
@@ -14,37 +15,24 @@ from skfdp.data.encoder import EncodedTable
 from skfdp.data.grid import blocks
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
-from skfdp.data.validation import check_choice, check_number, check_size, without_traps
+from skfdp.data.validation import check_choice, check_number, is_auto, without_traps
 from skfdp.privacy.assumptions import Assumption
 from skfdp.privacy.checks import shown
 from skfdp.queries.network import BACKENDS, DTYPES
-from skfdp.solvers import parameters
+from skfdp.solvers import LOOPS, Choice, NoisySGD, parameters, resolve
 from skfdp.solvers.network import (
     Network,
     NetworkDescent,
     NetworkFit,
     hidden_layers,
 )
-from skfdp.solvers.parameters import (
-    ASSUMPTIONS,
-    Loop,
-    parameters_of,
-    resolve_input_scaler,
-    store,
-)
+from skfdp.solvers.parameters import ASSUMPTIONS, Loop, resolve_input_scaler
 
 _STARTS = ("auto", None, "public", "class_sums", "linear")
-_PUBLIC_LOSSES = ("auto", None, "zero", "gaussian", "impute")
 _EXACT_PRODUCTS = Assumption(
     "Products of small integers by torch are exact: no TensorFloat-32, no "
     "reduced precision.",
     enforced=False,
-)
-#: Parameters that do nothing without a loop: setting one of them asks for a loop.
-_OF_THE_LOOP = (
-    *("trained_layers", "public_loss", "public_batch_size", "private_weight"),
-    *("clip_norm", "max_iter", "batch_size", "learning_rate", "learning_rate_decay"),
-    *("momentum", "average", "noise_decay", "radius"),
 )
 
 
@@ -56,8 +44,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     protected. Hidden layers are rectified, the output is a softmax. Where the target
     is public, a private linear model comes first, which the network passes on, and by
     default it takes the whole budget. Else, or with a part of the budget, a loop of
-    noisy gradients trains the network: DP-SGD, or with a `public_loss` Algorithm 1 of
-    paper 1.
+    noisy gradients trains the network: DP-SGD, or Algorithm 1 of paper 1.
 
     **Five parameters matter**; the others have defaults that were measured on tables
     and images (:ref:`mlp`).
@@ -87,30 +74,24 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         columns drawn given the class, from sums that are released once; needs `bounds`
         for the private columns. "linear": at a `FeatureDPLogisticRegression`, which
         two neurons of each hidden layer for each class pass on; it maps the rows, and
-        refuses `feature_bound` and `normalize`. "auto": "linear" if the target is
+        refuses `row_norm` and `normalize`. "auto": "linear" if the target is
         public; where that is refused, layers are too narrow for it, or for a public
         loss, "class_sums" from 20 classes on and "public" for fewer. None where the
         target is private.
     pretraining_share : float or "auto", default="auto"
         Share of the squared Gaussian-DP budget for the class sums or the linear model;
         1: no loop. "auto": half for class sums, and all of it for the linear model,
-        which no loop that follows has improved; but half if a parameter is set that
-        only the loop has (from `trained_layers` to `private_weight`, and from
-        `clip_norm` to `radius`).
+        which no loop that follows has improved; but half if `solver` or
+        `trained_layers` asks for a loop.
     trained_layers : {"auto", "all", "last"}, default="auto"
         "last": the loop trains the last layer on the frozen others, where a replaced
         record moves a sum by ``sqrt(2) * clip_norm`` only, if the target is public.
         "auto": "last" after "class_sums" or "linear" without a public loss.
-    public_loss : {"auto", "zero", "gaussian", "impute"} or None, default="auto"
-        None, also "auto": the whole gradient is private. Others: Algorithm 1, the
-        public loss being that of the public part padded with zeros, with normals, or
-        with draws given the class (after ``pretraining="class_sums"``); drawn once.
-    public_batch_size : int, default=None
-        Uniform public batch of each step; None: all rows.
-    private_weight : float, default=1.0
-        Factor of the private gradient (alpha of paper 1).
-    padding_scale : float, default=1.0
-        Standard deviation of the "gaussian" padding, for columns within [0, 1].
+    solver : name or object of `skfdp.solvers`, default="auto"
+        How a loop trains: "noisy-sgd", also "auto", on Poisson batches; "noisy-gd" on
+        full batches; "feature-dp-sgd": Algorithm 1. An object holds parameters:
+        ``NoisySGD(clip_norm=0.5)``; its `row_norm` is the L2 bound of a row, to which
+        longer rows are scaled back.
     neighboring_relation : {"replace_one", "replace_special", "add_or_remove_one"}
         What changes between neighbouring data sets; see :ref:`protected`.
     n_records : int, default=None
@@ -121,31 +102,6 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     bounds : pair, mapping, False or None, default=None
         Declared public bounds of the columns, clipped and scaled to [0, 1]. False: as
         they are. None: the same, with a warning.
-    feature_bound : float or "auto", default="auto"
-        L2 bound of a row after `bounds`; longer rows are scaled back. "auto":
-        ``sqrt(n_features) / 2``, and no bound after a linear model. The network meets
-        rows of up to this length.
-    normalize : bool, default=False
-        Scale every non-zero row to the norm `feature_bound`.
-    clip_norm : float or "auto", default="auto"
-        L2 bound of one record's contribution to one gradient sum, all layers together.
-    max_iter : int or "auto", default="auto"
-        Number of noisy steps.
-    batch_size : int, None or "auto", default="auto"
-        Expected private batch, None: every row. "auto": a 16th of the rows, at least
-        1024, for "all" layers; every row for the "last".
-    learning_rate : float or "auto", default="auto"
-        First step size, on the clipped sum over ``q n clip_norm`` (for Algorithm 1 the
-        public gradient is divided by `clip_norm` as well).
-    learning_rate_decay : float, default=1.0
-        Share of the step size that is gone at the end, linearly; 0: constant steps.
-    momentum : float, default=0.9
-    average : {"last", "tail", "uniform"}, default="last"
-        The published iterate.
-    noise_decay : float, default=0.75
-        Exponent of the schedule of the noise over time (full batch only); 0: constant.
-    radius : float, default=None
-        Project all weights onto this L2 ball after each step, paper 1's W.
     class_weight : dict, default=None
         Public weights of the classes; the contribution is clipped after weighting. At
         ``epsilon=inf`` they need scikit-learn 1.7.
@@ -251,25 +207,11 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         pretraining="auto",
         pretraining_share="auto",
         trained_layers="auto",
-        public_loss="auto",
-        public_batch_size=None,
-        private_weight=1.0,
-        padding_scale=1.0,
+        solver="auto",
         neighboring_relation="replace_one",
         n_records=None,
         encoder=None,
         bounds=None,
-        feature_bound="auto",
-        normalize=False,
-        clip_norm="auto",
-        max_iter="auto",
-        batch_size="auto",
-        learning_rate="auto",
-        learning_rate_decay=1.0,
-        momentum=0.9,
-        average="last",
-        noise_decay=0.75,
-        radius=None,
         class_weight=None,
         classes=None,
         backend="numpy",
@@ -282,11 +224,42 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         random_state=None,
         n_jobs=None,
     ):
-        store(self, locals())
+        self.epsilon = epsilon
+        self.delta = delta
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.public_features = public_features
+        self.public_target = public_target
+        self.pretraining = pretraining
+        self.pretraining_share = pretraining_share
+        self.trained_layers = trained_layers
+        self.solver = solver
+        self.neighboring_relation = neighboring_relation
+        self.n_records = n_records
+        self.encoder = encoder
+        self.bounds = bounds
+        self.class_weight = class_weight
+        self.classes = classes
+        self.backend = backend
+        self.device = device
+        self.dtype = dtype
+        self.target_name = target_name
+        self.names = names
+        self.on_invalid = on_invalid
+        self.ledger = ledger
+        self.random_state = random_state
+        self.n_jobs = n_jobs
 
     _released = ("coefs_", "intercepts_", "n_iter_")
     _weights = ("coefs_", "intercepts_")
     _has_loop = True
+
+    @property
+    def _solver(self) -> Choice:
+        found = resolve("solver", self.solver, LOOPS, "auto")
+        return found if isinstance(found, Choice) else NoisySGD()
+
+    def _algorithms(self) -> tuple[Choice, ...]:
+        return (self._solver,)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -297,14 +270,11 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         share = self.pretraining_share
         check_number("pretraining_share", share, high=most, also=("auto",))
         check_choice("trained_layers", self.trained_layers, ("auto", "all", "last"))
-        check_choice("public_loss", self.public_loss, _PUBLIC_LOSSES)
-        size = self.public_batch_size
-        check_number("public_batch_size", size, integral=True, also=(None,))
-        check_size("private_weight", self.private_weight)
-        check_size("padding_scale", self.padding_scale, zero=True)
-        Loop.of(self._given()).check()
-        decay = self.learning_rate_decay
-        check_number("learning_rate_decay", decay, high=most, include_low=True)
+        if callable(self._given()["public_loss"]):
+            raise ValueError(
+                "public_loss is a function, which networks do not take: choose 'zero', "
+                "'gaussian' or 'impute'."
+            )
         check_choice("backend", self.backend, BACKENDS)
         check_choice("dtype", self.dtype, DTYPES)
         if self.backend == "torch":
@@ -327,31 +297,29 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     ) -> InputScaler:
         if math.isinf(self.epsilon):
             return InputScaler(feature_bound=math.inf)
-        bounds, bound = self.bounds, self.feature_bound
-        if bound == "auto":
+        bounds, bound = self.bounds, self._solver.row_norm
+        if is_auto(bound):
             bound = parameters.network_row_bound(n_features)
         if table is not None:
             bounds, bound = table.bounds, min(bound, table.longest)
         return resolve_input_scaler(
-            bounds, bound, self.normalize, n_features, names, public=mask
+            bounds, bound, self._normalizes, n_features, names, public=mask
         )
 
     def _method(self, public: PublicRecords) -> NetworkDescent:
-        given, defaults = self._given(), parameters_of(FeatureDPMLPClassifier)
+        solver, layers = self._solver, self.trained_layers
+        public_loss = self._given()["public_loss"]
         hidden = hidden_layers(self.hidden_layer_sizes)
         return NetworkDescent(
             widths=(public.n_features, *hidden, public.n_outputs),
-            loop=Loop.of(given),
-            asks_for_loop=any(given[n] != defaults[n].default for n in _OF_THE_LOOP),
-            maps_rows=bool(self.normalize) or self.feature_bound != "auto",
+            loop=Loop.of(solver),
+            asks_for_loop=not (is_auto(self.solver) and is_auto(layers)),
+            maps_rows=solver.normalize or not is_auto(solver.row_norm),
             pretraining=self.pretraining,
             pretraining_share=self.pretraining_share,
-            trained_layers=self.trained_layers,
-            public_loss=None if self.public_loss == "auto" else self.public_loss,
-            public_batch_size=self.public_batch_size,
-            private_weight=self.private_weight,
-            padding_scale=self.padding_scale,
-            learning_rate_decay=self.learning_rate_decay,
+            trained_layers=layers,
+            public_loss=public_loss,
+            padding_scale=1.0 if public_loss is None else solver.padding_scale,
             backend=self.backend,
             device=self.device,
             dtype=self.dtype,
@@ -380,6 +348,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
             "n_iter_": found.n_iter,
             "n_layers_": len(network.coefs) + 1,
             "input_scaler_": found.input_scaler,
+            "solver_": clone(self._solver),
         }
 
     @property

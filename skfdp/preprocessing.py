@@ -22,7 +22,7 @@ from skfdp.solvers.centring import (
     ConditionalCentring,
     PrivateMean,
 )
-from skfdp.solvers.parameters import resolve_input_scaler, store
+from skfdp.solvers.parameters import resolve_input_scaler
 
 # Rounding must not lift a norm above the bound.
 _MARGIN = 1 - 1e-12
@@ -60,13 +60,13 @@ class PrivateCenteringTransformer(
         Declared public bounds of the columns; see `DPSGDFClassifier`. Where they cover
         every private column beside public ones, "replace_one" needs less noise by the
         factor sqrt(2).
-    feature_bound : float or "auto", default="auto"
+    row_norm : float or "auto", default="auto"
         L2 bound of a row after `bounds`, of its private columns alone if there are
         public ones; longer ones are scaled back. "auto": 1.0 where nothing is public;
         else ``sqrt(n_private / 2)``, at least 1 and at most 2: few dense columns keep
         their length, which shortening would cost them; many columns lose it.
     normalize : bool or "auto", default="auto"
-        Scale every non-zero row (or its private part) to the norm `feature_bound`.
+        Scale every non-zero row (or its private part) to the norm `row_norm`.
         "auto": only where nothing is public.
     clip_quantile : float, default=None
         Quantile, between 0 and 1, of the distances of the rows from the released mean.
@@ -97,7 +97,7 @@ class PrivateCenteringTransformer(
         Of the mapped rows: exact for public columns; for the others released and shrunk
         toward zero, the prediction where the public columns have their mean.
     coef_ : ndarray of shape (n_public, n_private)
-        Released slopes of the prediction: private columns, divided by `feature_bound`,
+        Released slopes of the prediction: private columns, divided by `row_norm`,
         per unit of a public column as scaled by `bounds`. Directions that may be noise
         alone are left out; without public columns it has no rows.
     scale_ : ndarray of shape (n_features,)
@@ -159,7 +159,7 @@ class PrivateCenteringTransformer(
     ...     public_features=[0],
     ...     neighboring_relation="replace_special",
     ...     bounds=(0, 4),
-    ...     feature_bound=2.0,
+    ...     row_norm=2.0,
     ...     random_state=0,
     ... )
     >>> float(centre.fit(X).coef_[0, 2].round(1))
@@ -172,10 +172,10 @@ class PrivateCenteringTransformer(
         delta=1e-5,
         *,
         public_features=None,
-        neighboring_relation="replace_special",
+        neighboring_relation="replace_one",
         n_records=None,
         bounds=None,
-        feature_bound="auto",
+        row_norm="auto",
         normalize="auto",
         clip_quantile=None,
         output_bound=1.0,
@@ -184,7 +184,20 @@ class PrivateCenteringTransformer(
         ledger=None,
         random_state=None,
     ):
-        store(self, locals())
+        self.epsilon = epsilon
+        self.delta = delta
+        self.public_features = public_features
+        self.neighboring_relation = neighboring_relation
+        self.n_records = n_records
+        self.bounds = bounds
+        self.row_norm = row_norm
+        self.normalize = normalize
+        self.clip_quantile = clip_quantile
+        self.output_bound = output_bound
+        self.names = names
+        self.on_invalid = on_invalid
+        self.ledger = ledger
+        self.random_state = random_state
 
     _released = ("mean_", "coef_", "scale_")
     _has_target = False
@@ -211,7 +224,7 @@ class PrivateCenteringTransformer(
     def _input_scaler(
         self, n_features: int, names, mask: np.ndarray, sparse: bool, table
     ) -> InputScaler:
-        bound, normalize = self.feature_bound, self.normalize
+        bound, normalize = self.row_norm, self.normalize
         if bound == "auto":
             n_private = int((~mask).sum())
             bound = parameters.block_bound(n_private) if mask.any() else 1.0

@@ -1,1 +1,401 @@
-"""Ways to fit: which sums are released, and what is made of them."""
+"""How a model is trained: what `solver`, `centering` and `loss` of estimators take.
+
+Each is a name or an object that holds the parameters of one algorithm. A name stands
+for its object with defaults. The parameters of an object can be searched, as
+``solver__clip_norm``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+from skfdp.addresses import public
+from skfdp.data.validation import check_choice, check_flag, check_number, check_size
+from skfdp.mechanisms.descent import AVERAGES
+from skfdp.privacy.checks import shown
+
+__all__ = [
+    "AdaptiveCentering",
+    "FeatureDPSGD",
+    "GaussianCentering",
+    "Huber",
+    "NoisyGradientDescent",
+    "NoisySGD",
+    "OneShot",
+]
+
+
+class Choice(BaseEstimator):
+    """The parameters of one algorithm; `fit` reads them and changes none."""
+
+    def _check(self) -> None:
+        """Raise ValueError for a parameter out of range."""
+        raise NotImplementedError
+
+
+@public("skfdp.solvers")
+class NoisyGradientDescent(Choice):
+    """Gradient descent with noise on the clipped gradient of all records.
+
+    Parameters
+    ----------
+    clip_norm : float or "auto", default="auto"
+        L2 bound of one record's contribution to one gradient sum, for rows of typical
+        norm 1 (regression: and targets of spread 1). It alone bounds what a long row
+        adds.
+    max_iter : int or "auto", default="auto"
+        Number of noisy steps. "auto": 200 to 1000, by the signal.
+    learning_rate : float or "auto", default="auto"
+        First step size on the clipped sum over ``n clip_norm``; it decays to 0.
+    momentum : float, default=0.9
+        Factor of the velocity, in [0, 1).
+    iterate : {"last", "tail", "uniform"}, default="last"
+        The published weights: the last, or a mean of the second half or of all.
+    noise_decay : float, default=0.75
+        Exponent of the schedule of the noise over time; 0: constant noise.
+    max_weight_norm : float, default=None
+        Project the weights (in the loop's coordinates) onto this L2 ball.
+    row_norm : float or "auto", default="auto"
+        Typical L2 norm of the private columns of a row, within `bounds`: the loop
+        divides by it. Longer rows are not cut, but for a network, which meets rows of
+        up to this norm. "auto": their mean norm, released (a network: a rule of the
+        number of columns).
+    normalize : bool, default=False
+        Scale every non-zero row, its private columns alone where others are public, to
+        one norm, so that no norm is released. The model is then one of normalised rows,
+        in `predict` too.
+
+    Examples
+    --------
+    >>> from skfdp import FeatureDPLogisticRegression
+    >>> from skfdp.solvers import NoisyGradientDescent
+    >>> model = FeatureDPLogisticRegression(solver=NoisyGradientDescent(clip_norm=0.5))
+    >>> model.set_params(solver__clip_norm=0.25).get_params()["solver__clip_norm"]
+    0.25
+    """
+
+    def __init__(
+        self,
+        *,
+        clip_norm="auto",
+        max_iter="auto",
+        learning_rate="auto",
+        momentum=0.9,
+        iterate="last",
+        noise_decay=0.75,
+        max_weight_norm=None,
+        row_norm="auto",
+        normalize=False,
+    ):
+        self.clip_norm = clip_norm
+        self.max_iter = max_iter
+        self.learning_rate = learning_rate
+        self.momentum = momentum
+        self.iterate = iterate
+        self.noise_decay = noise_decay
+        self.max_weight_norm = max_weight_norm
+        self.row_norm = row_norm
+        self.normalize = normalize
+
+    def _check(self) -> None:
+        auto = ("auto",)
+        check_size("clip_norm", self.clip_norm, also=auto)
+        check_number("max_iter", self.max_iter, integral=True, also=auto)
+        check_size("learning_rate", self.learning_rate, also=auto)
+        check_number("momentum", self.momentum, high=1, include_low=True)
+        check_choice("iterate", self.iterate, AVERAGES)
+        check_number("noise_decay", self.noise_decay, high=10, include_low=True)
+        check_size("max_weight_norm", self.max_weight_norm, also=(None,))
+        check_size("row_norm", self.row_norm, also=auto)
+        check_flag("normalize", self.normalize)
+
+
+@public("skfdp.solvers")
+class NoisySGD(NoisyGradientDescent):
+    """Noisy gradient descent on Poisson batches: every record joins by chance (DP-SGD).
+
+    Parameters
+    ----------
+    batch_size : int or "auto", default="auto"
+        Expected number of records in a batch. "auto": 4096; for a network a 16th of the
+        rows, at least 1024, and every row where the last layer alone is trained.
+    clip_norm : float or "auto", default="auto"
+        As for `NoisyGradientDescent`.
+    max_iter : int or "auto", default="auto"
+        Number of noisy steps. "auto": 20 passes over the records.
+    learning_rate, momentum, iterate, noise_decay, max_weight_norm, row_norm, normalize
+        As for `NoisyGradientDescent`. The schedule of the noise is for full batches
+        alone.
+    """
+
+    def __init__(
+        self,
+        *,
+        batch_size="auto",
+        clip_norm="auto",
+        max_iter="auto",
+        learning_rate="auto",
+        momentum=0.9,
+        iterate="last",
+        noise_decay=0.75,
+        max_weight_norm=None,
+        row_norm="auto",
+        normalize=False,
+    ):
+        super().__init__(
+            clip_norm=clip_norm,
+            max_iter=max_iter,
+            learning_rate=learning_rate,
+            momentum=momentum,
+            iterate=iterate,
+            noise_decay=noise_decay,
+            max_weight_norm=max_weight_norm,
+            row_norm=row_norm,
+            normalize=normalize,
+        )
+        self.batch_size = batch_size
+
+    def _check(self) -> None:
+        super()._check()
+        check_number("batch_size", self.batch_size, integral=True, also=("auto",))
+
+
+@public("skfdp.solvers")
+class FeatureDPSGD(NoisyGradientDescent):
+    """Algorithm 1 of the first paper: a public loss, and noise on the rest.
+
+    The public loss is a loss of the public part of each record. Its gradient is exact;
+    what the whole gradient adds to it is clipped, summed and released with noise.
+
+    Parameters
+    ----------
+    public_loss : {"gaussian", "zero", "impute"} or callable, default="gaussian"
+        The loss of the public part, padded to a whole record with normals that are
+        drawn once a fit, with zeros, or with a prediction of the private columns from
+        the public part, for which moments are released first. Without a public target
+        it is the loss averaged over all labels. A callable, for a linear classifier
+        alone, adds the exact gradient of any public term:
+        ``(coef, intercept, X_public, y) -> (coef_gradient, intercept_gradient)``,
+        y being None unless the target is public.
+    padding_scale : float, default=1.0
+        Standard deviation of the normals, for columns within [0, 1].
+    public_batch_size : int, default=None
+        Uniform public batch of each step; None: all rows.
+    gradient_scale : float, default=1.0
+        Factor of the private gradient, alpha of the paper.
+    batch_size : int, "auto" or None, default=None
+        Expected number of records in a private batch, as for `NoisySGD`. None: every
+        record.
+    learning_rate_decay : float, default=1.0
+        Share of the step size that is gone at the end, linearly; 0: constant steps.
+    clip_norm, max_iter, learning_rate, momentum, iterate, noise_decay, max_weight_norm
+        As for `NoisyGradientDescent`; `max_weight_norm` is the paper's W.
+    row_norm, normalize
+        As for `NoisyGradientDescent`.
+
+    References
+    ----------
+    Mahloujifar, Guo, Suh and Chaudhuri (2023), *Machine Learning with Feature
+    Differential Privacy*, Algorithm 1.
+    """
+
+    def __init__(
+        self,
+        *,
+        public_loss="gaussian",
+        padding_scale=1.0,
+        public_batch_size=None,
+        gradient_scale=1.0,
+        batch_size=None,
+        learning_rate_decay=1.0,
+        clip_norm="auto",
+        max_iter="auto",
+        learning_rate="auto",
+        momentum=0.9,
+        iterate="last",
+        noise_decay=0.75,
+        max_weight_norm=None,
+        row_norm="auto",
+        normalize=False,
+    ):
+        super().__init__(
+            clip_norm=clip_norm,
+            max_iter=max_iter,
+            learning_rate=learning_rate,
+            momentum=momentum,
+            iterate=iterate,
+            noise_decay=noise_decay,
+            max_weight_norm=max_weight_norm,
+            row_norm=row_norm,
+            normalize=normalize,
+        )
+        self.public_loss = public_loss
+        self.padding_scale = padding_scale
+        self.public_batch_size = public_batch_size
+        self.gradient_scale = gradient_scale
+        self.batch_size = batch_size
+        self.learning_rate_decay = learning_rate_decay
+
+    def _check(self) -> None:
+        super()._check()
+        if not callable(self.public_loss):
+            check_choice("public_loss", self.public_loss, PADDINGS)
+        check_size("padding_scale", self.padding_scale, zero=True)
+        size, decay = self.public_batch_size, self.learning_rate_decay
+        check_number("public_batch_size", size, integral=True, also=(None,))
+        check_size("gradient_scale", self.gradient_scale)
+        check_number("batch_size", self.batch_size, integral=True, also=("auto", None))
+        most = 1 + 1e-9
+        check_number("learning_rate_decay", decay, high=most, include_low=True)
+
+
+@public("skfdp.solvers")
+class OneShot(Choice):
+    """One release of sums, and a solution from them that is free.
+
+    A classifier releases a statistic of the labels: every column has to be public, and
+    the target private. A regressor does the same, or releases second moments where
+    columns are private (squared error alone).
+
+    Parameters
+    ----------
+    max_iter : int, default=1000
+        Most iterations of the public optimiser.
+    """
+
+    def __init__(self, *, max_iter=1000):
+        self.max_iter = max_iter
+
+    def _check(self) -> None:
+        check_number("max_iter", self.max_iter, integral=True)
+
+
+@public("skfdp.solvers")
+class GaussianCentering(Choice):
+    """Centre rows by a mean that the Gaussian mechanism releases.
+
+    Algorithm 3 of the second paper. Public columns are centred exactly.
+
+    Parameters
+    ----------
+    budget_share : float or "auto", default="auto"
+        Share of the squared Gaussian-DP parameter that buys the mean.
+    clip_quantile : float, "auto" or None, default="auto"
+        Quantile of the distances of rows from the mean, released, by which the loop
+        divides, where no column is public. "auto": 0.9 with `clip_features`, else none.
+        None: none.
+    clip_features : bool, default=False
+        The feature clipping of Algorithm 2: with tau that quantile, the constant column
+        of the intercept is tau, and rows ``[x - mean, tau]`` longer than sqrt(2) tau
+        are cut to it in the loop, and there alone: the model is linear as ever. A
+        factor above 0 of a whole row changes no class.
+    """
+
+    def __init__(
+        self, *, budget_share="auto", clip_quantile="auto", clip_features=False
+    ):
+        self.budget_share = budget_share
+        self.clip_quantile = clip_quantile
+        self.clip_features = clip_features
+
+    def _check(self) -> None:
+        level = self.clip_quantile
+        check_number("budget_share", self.budget_share, high=1, also=("auto",))
+        check_number("clip_quantile", level, high=1, also=("auto", None))
+        check_flag("clip_features", self.clip_features)
+        if self.clip_features and level is None:
+            raise ValueError(
+                "clip_quantile=None leaves clip_features=True no length to cut rows "
+                "to: leave clip_quantile out, or clip_features."
+            )
+
+
+@public("skfdp.solvers")
+class AdaptiveCentering(GaussianCentering):
+    """Centre rows by a mean whose error follows their spread, and not their norm.
+
+    Algorithm 2 of the second paper, for means far longer than the spread, where no
+    column is public (:ref:`adaptive-centring`). It is released in five parts.
+
+    Parameters
+    ----------
+    budget_share, clip_features
+        As for `GaussianCentering`.
+    clip_quantile : float, "auto" or None, default="auto"
+        As for `GaussianCentering`; "auto" is 0.9.
+    """
+
+
+@public("skfdp.solvers")
+class Huber(Choice):
+    """Huber's loss: squared up to a threshold, and linear beyond it.
+
+    Parameters
+    ----------
+    threshold : float or "auto", default="auto"
+        In the target's units. "auto": 1.35 times the spread of the target, which costs
+        nothing more. A number below a thousandth of the width of `target_bounds` makes
+        it an absolute error, and the fit warns.
+    """
+
+    def __init__(self, *, threshold="auto"):
+        self.threshold = threshold
+
+    def _check(self) -> None:
+        check_size("threshold", self.threshold, also=("auto",))
+
+
+#: Public losses of `FeatureDPSGD`, by what pads the public part.
+PADDINGS = ("zero", "gaussian", "impute")
+#: The solvers of loops, by name; `solver` also takes an object of the class.
+LOOPS: dict[str, type[Choice]] = {
+    "noisy-gd": NoisyGradientDescent,
+    "noisy-sgd": NoisySGD,
+    "feature-dp-sgd": FeatureDPSGD,
+}
+#: All solvers of linear models.
+SOLVERS = LOOPS | {"one-shot": OneShot}
+#: The centrings, by name.
+CENTERINGS: dict[str, type[Choice]] = {
+    "gaussian": GaussianCentering,
+    "adaptive": AdaptiveCentering,
+}
+
+
+def resolve(
+    parameter: str, value: Any, kinds: Mapping[str, type[Choice]], *others: Any
+) -> Any:
+    """Return the object that a parameter asks for, or one of the other values.
+
+    Parameters
+    ----------
+    parameter : str
+        Its name.
+    value : object
+        As the user gave it.
+    kinds : mapping
+        The classes of objects that it may be, by the name that stands for one.
+    *others : object
+        What else it may be.
+
+    Raises
+    ------
+    ValueError
+        If it is something else, or has a parameter out of range.
+    """
+    if type(value) in kinds.values():
+        value._check()
+        return value
+    if isinstance(value, str) and value in kinds:
+        return kinds[value]()
+    if (value is None or isinstance(value, str)) and value in others:
+        return value
+    names = [repr(name) for name in (*others, *kinds)]
+    classes = [kind.__name__ for kind in kinds.values()]
+    raise ValueError(
+        f"{parameter}={shown(value)} must be {', '.join(names)}, or an object of "
+        f"skfdp.solvers: {', '.join(classes)}."
+    )

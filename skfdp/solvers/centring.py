@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from scipy.sparse import issparse
 from skfdp.data.grid import GRID, blocks, row_blocks, row_of_entries, unit_of_squares
 from skfdp.data.input_scaler import Coordinates, InputScaler, MovedRows
 from skfdp.data.records import PublicRecords, Records
-from skfdp.data.validation import check_choice, check_flag, check_number
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
 from skfdp.queries import MAX_STD
@@ -30,20 +29,6 @@ LONGEST = math.sqrt(2)
 _SHORTEST = 64.0
 # Where distances are counted from a mean of rows of a usual norm of 1: few are beyond.
 _FURTHEST, _FURTHEST_OF_NORMALIZED = 8.0, 2.0
-
-
-def check_centring(given: Mapping[str, Any]) -> None:
-    """Check the parameters of private centring of whole rows."""
-    check_choice("centering", given["centering"], ("gaussian", "adaptive", None))
-    check_number("mean_fraction", given["mean_fraction"], high=1, also=("auto",))
-    level = given["clip_quantile"]
-    check_number("clip_quantile", level, high=1, also=("auto", None))
-    check_flag("clip_features", given["clip_features"])
-    if given["clip_features"] and level is None:
-        raise ValueError(
-            "clip_quantile=None leaves clip_features=True no length to cut rows to: "
-            "leave clip_quantile out, or clip_features."
-        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,6 +104,11 @@ class Centring:
             )
         if not public.mask.any():
             return None
+        if self._adapts or self._level is not None:
+            raise ValueError(
+                "centering='adaptive', clip_quantile and clip_features are for tables "
+                "without public columns: leave them out, or public_features."
+            )
         return public_moments(public, centre=self._centres)
 
     def can_learn_mean(self, public: PublicRecords, mu: float) -> bool:

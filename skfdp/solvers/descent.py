@@ -229,7 +229,7 @@ def public_gradient(
     terms, public = [], records.public
     if method.padding is not None:
         coins = mechanism.streams.public("batch")
-        size = method.public_batch_size
+        size = method.loop.public_batch_size
         terms.append(public_model.padded_gradient(query, coins, size))
     if method.public_loss is not None:
         terms.append(
@@ -485,9 +485,6 @@ class Descent:
         Of a public loss that pads private columns.
     public_loss : callable or None
         A public loss of the user's own: its gradients in coef and intercept.
-    public_batch_size : int or None
-    private_weight : float
-        Factor of the private gradient.
     public_model : "auto", classifier, regressor or None
         Where to start from.
     n_jobs : int
@@ -500,8 +497,6 @@ class Descent:
     scales: TargetScales | None = None
     padding: Padding | None = None
     public_loss: Callable | None = None
-    public_batch_size: int | None = None
-    private_weight: float = 1.0
     public_model: Any = None
     n_jobs: int = 1
 
@@ -588,7 +583,7 @@ class Descent:
         chosen = self.loop.learning_rate
         learning_rate = automatic if chosen == "auto" else chosen
         # A penalty, or a ball, bounds what the noise can do.
-        if not self._is_penalised and self.loop.radius is None:
+        if not self._is_penalised and self.loop.max_weight_norm is None:
             # Longer steps make larger weights, no worse ones: the loss bends them.
             steps = min(learning_rate, automatic) * self._decay(schedule)
             noise = self._noise_in_gradients(schedule, public)
@@ -682,17 +677,17 @@ class Descent:
             rate *= postprocessing.pull(mu, public.n_records, blocks)
         return rate
 
-    @staticmethod
-    def _decay(schedule: PrivacyPlan) -> np.ndarray:
+    def _decay(self, schedule: PrivacyPlan) -> np.ndarray:
         """Return the step sizes over the first."""
-        return 1 - np.arange(schedule.n_steps) / schedule.n_steps
+        gone = self.loop.learning_rate_decay
+        return 1 - gone * np.arange(schedule.n_steps) / schedule.n_steps
 
     def _noise_in_gradients(
         self, schedule: PrivacyPlan, public: PublicRecords
     ) -> np.ndarray:
         """Return the standard deviation of the noise in each step's gradient."""
         clipped = schedule.sampling_rate * public.n_records * schedule.clip_norm
-        return self.private_weight * schedule.noise_std / clipped
+        return self.loop.gradient_scale * schedule.noise_std / clipped
 
     def needs_whole_table(self) -> str | None:
         """Return what cannot be summed over partitions, None where all can."""
@@ -738,8 +733,8 @@ class Descent:
             query,
             rule,
             n_records=public.n_records,
-            average=self.loop.average,
-            private_weight=self.private_weight,
+            average=self.loop.iterate,
+            private_weight=self.loop.gradient_scale,
             public_gradient=public_gradient(
                 self, records, loss, prepared.offset, query, coordinates, mechanism
             ),
@@ -784,7 +779,7 @@ class Descent:
                 theta, records, coordinates, prepared.offset, blocks, event, mechanism
             )
         stds = self._noise_in_gradients(plan.schedule, public)[:n_iter]
-        left = rule.noise_left(stds, self.loop.average)
+        left = rule.noise_left(stds, self.loop.iterate)
         counts, path = plan.event(CLASS_COUNTS), (*path, theta)
         return theta, noise_of(left, path, coordinates, public, counts)
 
@@ -840,17 +835,24 @@ class Descent:
         if strength is not None:
             curvature = coordinates.penalty_curvature(strength) / query.clip_norm
             curvature = np.ascontiguousarray(np.broadcast_to(curvature, query.shape))
-            if loop.average == "last":
+            if loop.iterate == "last":
                 rate = parameters.learning_rate_of_penalised(
                     rate, n_steps, momentum=loop.momentum, curvature=curvature
                 )
-        return HeavyBall(rate, loop.momentum, n_steps, loop.radius, curvature=curvature)
+        return HeavyBall(
+            rate,
+            loop.momentum,
+            n_steps,
+            loop.max_weight_norm,
+            loop.learning_rate_decay,
+            curvature,
+        )
 
     @property
     def _is_shrunk(self) -> bool:
         """Whether a regression's released weights are shrunk by their known noise."""
-        free = not self._is_penalised and self.loop.radius is None
-        return self.scales is not None and free and self.loop.average == "last"
+        free = not self._is_penalised and self.loop.max_weight_norm is None
+        return self.scales is not None and free and self.loop.iterate == "last"
 
     def _walk(self, public: PublicRecords, plan: DescentPlan) -> Walk:
         """Return the step sizes, the momentum, and the noise in each gradient."""

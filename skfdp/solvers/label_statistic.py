@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -470,26 +470,6 @@ def _by_output(covariance: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
 # The method of one label statistic: label-DP with every column public.
 
 
-#: The only values that one release can do.
-_ONE_SHOT_VALUES = {
-    "class_weight": (None,),
-    "public_loss": ("auto", None),
-    "public_model": ("auto", None),
-    "batch_size": ("auto", None),
-}
-#: The values of the loop's own parameters that do not ask for the loop.
-_NOT_ASKED = {
-    "clip_norm": "auto",
-    "learning_rate": "auto",
-    "momentum": 0.9,
-    "average": "last",
-    "noise_decay": 0.75,
-    "radius": None,
-    "centering": "auto",
-    "private_weight": 1.0,
-}
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PublicGeometry:
     """The public rows of the statistic.
@@ -621,56 +601,38 @@ def _statistic(
     return LabelSum(rows, records.target, n_labels, bound)
 
 
-def takes_one_shot(
-    given: dict[str, Any], public: PublicRecords, relation: Relation, mu: float
-) -> bool:
-    """Return whether ``solver="auto"`` is "one-shot"; looks at public facts alone.
-
-    `given` are the parameters of the estimator, and `mu` is that of the budget.
-
-    Raises
-    ------
-    ValueError
-        If ``solver="one-shot"`` was asked for and cannot be.
-    """
-    if given["solver"] not in ("auto", "one-shot"):
-        return False
-    reason = _refusal(given, public, relation, mu)
-    if given["solver"] == "auto":
-        asked = {name: given[name] for name in _NOT_ASKED}
-        return reason is None and asked == _NOT_ASKED
-    if reason is not None:
-        raise ValueError(reason)
-    return True
-
-
-def _refusal(
-    given: dict[str, Any], public: PublicRecords, relation: Relation, mu: float
+def refusal_of_one_shot(
+    given: Mapping[str, Any], public: PublicRecords, mu: float
 ) -> str | None:
-    """Return why the fit cannot be done in one shot, None where it can."""
+    """Return why the fit cannot be done in one shot, None where it can.
+
+    `given` are the parameters of the estimator, and `mu` is that of the budget; looks
+    at public facts alone.
+    """
     if not public.mask.all() or public.has_target:
         return (
             "solver='one-shot' is label-DP: it needs public_features='all' and "
-            "public_target=False; choose 'dp-gd' otherwise."
+            "public_target=False; choose 'noisy-gd' otherwise."
         )
     if public.sparse:
         return (
             "sparse X is not supported by solver='one-shot', which needs a dense X to "
-            "learn from: choose 'dp-gd', or reduce the columns first (TruncatedSVD)."
+            "learn from: choose 'noisy-gd', or reduce the columns first (TruncatedSVD)."
         )
-    for name, wanted in _ONE_SHOT_VALUES.items():
+    for name, wanted in {"class_weight": None, "public_model": "auto"}.items():
         value = given[name]
-        if not any(value is choice or value == choice for choice in wanted):
+        if not (value is None or isinstance(value, str) and value == wanted):
             return (
                 f"{name}={shown(value)} is not for solver='one-shot', which releases "
-                "one statistic of the labels: choose 'dp-gd'."
+                "one statistic of the labels: choose 'noisy-gd'."
             )
+    relation = Relation.of(given["neighboring_relation"])
     query = LabelSum.planned(public.n_outputs, LONGEST_ROW)
     if not fits_grid(query, query.sensitivity(relation) / mu, public.units):
         return (
             f"epsilon={given['epsilon']!r} and delta={given['delta']!r} need more "
             "noise than the grid of the label statistic can carry: choose "
-            "solver='dp-gd', or raise the budget."
+            "solver='noisy-gd', or raise the budget."
         )
     return None
 

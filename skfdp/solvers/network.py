@@ -262,7 +262,7 @@ class NetworkDescent:
         Whether a parameter is set that only the loop has.
     maps_rows : bool
         Whether the user set how rows are mapped, which a linear model does by itself.
-    pretraining, pretraining_share, trained_layers, public_loss, public_batch_size
+    pretraining, pretraining_share, trained_layers, public_loss
         See `FeatureDPMLPClassifier`, as for the others.
     """
 
@@ -274,10 +274,7 @@ class NetworkDescent:
     pretraining_share: float | str
     trained_layers: str
     public_loss: str | None
-    public_batch_size: int | None
-    private_weight: float
     padding_scale: float
-    learning_rate_decay: float
     backend: str
     device: str | None
     dtype: str
@@ -361,7 +358,7 @@ class NetworkDescent:
         if self.maps_rows:
             return (
                 "maps the rows as FeatureDPLogisticRegression does: it needs "
-                "normalize=False and feature_bound='auto'."
+                "normalize=False and row_norm='auto'."
             )
         if self._share("linear") < 1 and not public.bounded.all():
             return (
@@ -509,7 +506,7 @@ class NetworkDescent:
     ) -> None:
         """Warn where noise, or a random start, says more than the budget can teach."""
         n, n_steps, momentum = public.n_records, schedule.n_steps, self.loop.momentum
-        pace = (1 - self.learning_rate_decay / 2) / (1 - momentum)
+        pace = (1 - self.loop.learning_rate_decay / 2) / (1 - momentum)
         index = parameters.network_index(rate * n_steps * pace, self.widths)
         if not informed and index < 2:
             warn_caller(
@@ -520,11 +517,11 @@ class NetworkDescent:
                 "decides. FeatureDPLogisticRegression needs far less.",
                 UtilityWarning,
             )
-        if self.loop.radius is not None:  # a ball bounds what the noise can do
+        if self.loop.max_weight_norm is not None:  # a ball bounds what the noise can do
             return
-        decay = self.learning_rate_decay * (np.arange(n_steps) / n_steps)
+        decay = self.loop.learning_rate_decay * (np.arange(n_steps) / n_steps)
         expected = schedule.sampling_rate * n * schedule.clip_norm
-        noise = self.private_weight * schedule.noise_std / expected
+        noise = self.loop.gradient_scale * schedule.noise_std / expected
         warn_of_noise_left(Walk(rate * (1 - decay), momentum, noise).outcome()[1])
 
     # -- releases -----------------------------------------------------------------
@@ -576,7 +573,7 @@ class NetworkDescent:
         loop, gradient = self.loop, None
         if query.padded is not None:
             coins = mechanism.streams.public("batch")
-            gradient = padded_gradient(query, coins, self.public_batch_size)
+            gradient = padded_gradient(query, coins, self.loop.public_batch_size)
         theta, n_iter = descent(
             mechanism,
             query,
@@ -584,12 +581,12 @@ class NetworkDescent:
                 plan.learning_rate,
                 loop.momentum,
                 plan.n_steps,
-                loop.radius,
-                self.learning_rate_decay,
+                loop.max_weight_norm,
+                self.loop.learning_rate_decay,
             ),
             n_records=records.public.n_records,
-            average=loop.average,
-            private_weight=self.private_weight,
+            average=loop.iterate,
+            private_weight=self.loop.gradient_scale,
             public_gradient=gradient,
             on_step=of_weights(on_step, found),
             start=theta,

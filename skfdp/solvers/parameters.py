@@ -24,18 +24,15 @@ from skfdp.data.input_scaler import InputScaler, resolve_bounds
 from skfdp.data.validation import (
     UtilityWarning,
     check_choice,
-    check_flag,
     check_n_jobs,
     check_number,
-    check_size,
-    is_auto,
     warn_caller,
 )
-from skfdp.mechanisms.descent import AVERAGES
 from skfdp.mechanisms.noise import check_random_state
 from skfdp.privacy.assumptions import VALUES_CLIPPED, Assumption, enforced
 from skfdp.privacy.checks import shown
 from skfdp.privacy.events import PrivacyWarning, Relation, check_budget
+from skfdp.solvers import Choice
 
 #: Value of the constant feature that carries the intercept.
 BIAS_FEATURE = 0.1
@@ -408,48 +405,31 @@ UNBOUNDED_REACH = 8.0
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Loop:
-    """The parameters of a loop of noisy steps, under the names of the estimators'.
+    """The parameters of a loop of noisy steps, from an object of `skfdp.solvers`.
 
-    Attributes
-    ----------
-    clip_norm : float or "auto"
-    max_iter : int or "auto"
-    batch_size : int, None or "auto"
-        Expected private batch; None: every row. "auto" is for the estimator to resolve.
-    learning_rate : float or "auto"
-    momentum : float
-    average : {"last", "tail", "uniform"}
-    noise_decay : float
-    radius : float or None
+    `batch_size` is the expected private batch; None: every row. "auto" is for the
+    estimator to resolve. `gradient_scale`, `public_batch_size` and
+    `learning_rate_decay` are those of `FeatureDPSGD`.
     """
 
     clip_norm: float | str = "auto"
     max_iter: int | str = "auto"
-    batch_size: int | str | None = "auto"
+    batch_size: int | str | None = None
     learning_rate: float | str = "auto"
+    learning_rate_decay: float = 1.0
     momentum: float = 0.9
-    average: str = "last"
+    iterate: str = "last"
     noise_decay: float = 0.75
-    radius: float | None = None
+    max_weight_norm: float | None = None
+    gradient_scale: float = 1.0
+    public_batch_size: int | None = None
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Loop:
-        """Return the loop that the parameters of an estimator ask for."""
-        return cls(
-            **{field.name: given[field.name] for field in dataclasses.fields(cls)}
-        )
-
-    def check(self) -> None:
-        """Raise ValueError for a parameter out of range."""
-        auto = ("auto",)
-        check_size("clip_norm", self.clip_norm, also=auto)
-        check_number("max_iter", self.max_iter, integral=True, also=auto)
-        check_number("batch_size", self.batch_size, integral=True, also=("auto", None))
-        check_size("learning_rate", self.learning_rate, also=auto)
-        check_number("momentum", self.momentum, high=1, include_low=True)
-        check_number("noise_decay", self.noise_decay, high=10, include_low=True)
-        check_size("radius", self.radius, also=(None,))
-        check_choice("average", self.average, AVERAGES)
+    def of(cls, solver: Choice) -> Loop:
+        """Return the loop that an object of `skfdp.solvers` asks for."""
+        given = solver.get_params(deep=False)
+        names = [field.name for field in dataclasses.fields(cls)]
+        return cls(**{name: given[name] for name in names if name in given})
 
     def with_batch(self, automatic: int | None) -> Loop:
         """Return the loop whose batch is no longer "auto"."""
@@ -477,11 +457,9 @@ class Loop:
         return rate, n_steps if rate == 1 else math.ceil(n_epochs / rate)
 
 
-def linear_loop(given: Mapping[str, Any], n_records: int) -> Loop:
+def linear_loop(solver: Choice, n_records: int) -> Loop:
     """Return the loop of a linear estimator, its batch resolved."""
-    sampled = given.get("solver") == "dp-sgd"
-    batch = min(n_records, BATCH_SIZE) if sampled else None
-    return Loop.of(given).with_batch(batch)
+    return Loop.of(solver).with_batch(min(n_records, BATCH_SIZE))
 
 
 def store(estimator: Any, arguments: Mapping[str, Any]) -> None:
@@ -528,12 +506,9 @@ def check_privacy_parameters(given: Mapping[str, Any]) -> None:
     """Check what private estimators share: budget, relation, bounds, seed."""
     check_budget(given["epsilon"], given["delta"], allow_infinite=True)
     relation = Relation.of(given["neighboring_relation"])
-    check_size("feature_bound", given["feature_bound"], also=("auto",))
     check_random_state(given["random_state"])
     if "on_invalid" in given:
         check_choice("on_invalid", given["on_invalid"], ("replace", "raise"))
-    if "normalize" in given and not is_auto(given["normalize"]):
-        check_flag("normalize", given["normalize"])
     if "n_jobs" in given:
         check_n_jobs(given["n_jobs"])
     n_records = given.get("n_records")
@@ -575,7 +550,7 @@ def check_split(
     public_target : bool
     relation : Relation
     public_loss : object
-        "auto" or None: there is none.
+        None: there is none.
     """
     if mask.all() and public_target:
         raise ValueError(
@@ -589,7 +564,7 @@ def check_split(
             f"neighboring_relation={relation.name!r} adds whole records, so nothing "
             "of them can be public: use 'replace_one' or 'replace_special'."
         )
-    if not (public_loss is None or public_loss == "auto"):
+    if public_loss is not None:
         # An exact average over the rows would tell how many there are.
         raise ValueError(
             f"public_loss={shown(public_loss)} takes exact averages over the rows, "
@@ -614,7 +589,7 @@ def public_count(
 
 def resolve_input_scaler(
     bounds: Any,
-    feature_bound: float | str,
+    row_norm: float | str,
     normalize: bool,
     n_features: int,
     names: Sequence[str] | None,
@@ -644,12 +619,12 @@ def resolve_input_scaler(
         longest = math.sqrt(n_features)
     shortens = shortens or bool(normalize)
     if not shortens:
-        feature_bound = UNBOUNDED_REACH if longest is None else _divisor(longest)
-    elif feature_bound == "auto":
+        row_norm = UNBOUNDED_REACH if longest is None else _divisor(longest)
+    elif row_norm == "auto":
         # Columns without bounds are taken as scaled.
-        feature_bound = 1.0 if longest is None else longest
+        row_norm = 1.0 if longest is None else longest
     input_scaler = InputScaler(
-        low, span, float(feature_bound), bool(normalize), shortens=shortens
+        low, span, float(row_norm), bool(normalize), shortens=shortens
     )
     if sparse:
         input_scaler.check_sparse()

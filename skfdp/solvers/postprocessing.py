@@ -169,8 +169,8 @@ def is_measured(method: Any, public: PublicRecords) -> bool:
         and method.loss.name == "log_loss"
         and (weight is None or bool((weight == 1).all()))
         and (method.penalty, method.padding, method.public_loss) == (None, None, None)
-        and (method.private_weight, method.loop.radius) == (1.0, None)
-        and method.loop.average == "last"
+        and (method.loop.gradient_scale, method.loop.max_weight_norm) == (1.0, None)
+        and method.loop.iterate == "last"
     )
 
 

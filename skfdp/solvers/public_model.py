@@ -461,7 +461,6 @@ def clipped_away(
 # Paddings of private columns for the public loss of Algorithm 1.
 
 
-PADDINGS = ("zero", "gaussian", "impute")
 #: Share of mu**2 for the cross moments of "impute".
 IMPUTE_SHARE = 0.1
 
