@@ -58,7 +58,6 @@ from skfdp.data.units import (
     check_named,
     without_column,
     without_group_column,
-    without_name,
 )
 from skfdp.data.validation import (
     UtilityWarning,
@@ -73,7 +72,6 @@ from skfdp.mechanisms.descent import check_weights
 from skfdp.mechanisms.noise import Streams, warn_of_seed
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy.assumptions import (
-    CATEGORIES_OF_TYPES,
     NOT_COPIED,
     ONE_STEP,
     ORDER_IS_PUBLIC,
@@ -87,6 +85,7 @@ from skfdp.privacy.entries import FitPlan, Receipt
 from skfdp.privacy.events import PrivacyBudgetError, Relation
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.report import PrivacyReport
+from skfdp.schema import TableSchema
 from skfdp.solvers import Choice
 from skfdp.solvers.bounds import (
     UNKNOWN,
@@ -97,10 +96,10 @@ from skfdp.solvers.bounds import (
 from skfdp.solvers.method import Budget, Method, OnStep, Plan
 from skfdp.solvers.parameters import (
     ASSUMPTIONS,
-    REFUSES,
     check_privacy_parameters,
     check_split,
     forget,
+    nominal_count,
     parameters_of,
     public_count,
     resolve_input_scaler,
@@ -136,16 +135,23 @@ class PrivateClassifier(ClassifierMixin):
     classes: Any = None
     _fixed = {"classes": None}
 
+    def _check_schema(self, schema: TableSchema, found: Mapping[str, Any]) -> None:
+        if found["target_bounds"] is not None:
+            raise ValueError(
+                f"the outcome {found['target_name']!r} of the schema is a number: use "
+                "FeatureDPRegressor, or declare a Label."
+            )
+
     @property
     def _takes_any_target(self) -> bool:
-        return self.classes is not None and super()._takes_any_target
+        return self._declared.classes is not None and super()._takes_any_target
 
     def _target(
         self, y: np.ndarray | None, n_rows: int
     ) -> tuple[np.ndarray, np.ndarray | None, dict]:
         labels = self._labels(y, n_rows)
         source = labels.source
-        if source == "data" and self.public_target:
+        if source == "data" and self._declared.public_target:
             source = "public target"
         return (
             labels.codes,
@@ -159,16 +165,16 @@ class PrivateClassifier(ClassifierMixin):
 
     def _labels(self, y: np.ndarray | None, n_rows: int) -> Labels:
         if y is not None:
-            if self.classes is not None:
-                check_recoded(y, self.classes)
+            if self._declared.classes is not None:
+                check_recoded(y, self._declared.classes)
             encode = encode_any if self._takes_any_target else encode_labels
-            return encode(y, self.classes)
-        if self.classes is None:
+            return encode(y, self._declared.classes)
+        if self._declared.classes is None:
             raise ValueError(
                 "classes=None and y=None: a plan needs the labels; declare `classes`, "
                 "or pass y."
             )
-        return Labels.unseen(self.classes, n_rows)
+        return Labels.unseen(self._declared.classes, n_rows)
 
     def _planned(self, public):
         method, prepared, plan = super()._planned(public)
@@ -434,6 +440,95 @@ def _told(value: Any) -> Any:
 
 # The way from a user's table to checked records, the same in fit and predict.
 
+
+@dataclasses.dataclass(frozen=True)
+class Declared:
+    """What a fit is told of its table, by a schema or by parameters of its own.
+
+    Notes
+    -----
+    **Guarantees.** It is made at the beginning of a fit, of what `get_params` shows:
+    no other attribute of an estimator says what is public or what is clipped.
+    """
+
+    schema: TableSchema | None = None
+    encoder: DeclaredEncoder | None = None
+    public_features: Any = None
+    public_target: bool = False
+    target_name: str | None = None
+    bounds: Any = None
+    classes: Any = ()
+    target_bounds: tuple | None = None
+    max_rows_per_group: int | None = None
+    n_records: int | None = None
+
+    @classmethod
+    def of(cls, estimator: TableEstimator, y: Any) -> Declared:
+        """Return what the parameters of an estimator declare of X and y."""
+        given = {
+            name: getattr(estimator, name) for name in parameters_of(type(estimator))
+        }
+        found = {name: given[name] for name in _SHORT if name in given}
+        found |= {
+            "n_records": nominal_count(given.get("neighboring_relation", "replace_one"))
+        }
+        if estimator._has_target:
+            found["target_name"] = target_name(given.get("target"), y)
+        schema = given.get("schema")
+        if schema is not None:
+            check_schema(schema, given)
+            found |= schema.parameters(given.get("target"), y) | {"schema": schema}
+            if schema.group is not None and not estimator._protects_groups:
+                raise ValueError(
+                    f"{type(estimator).__name__} protects rows, and the schema has "
+                    f"group={schema.group!r}: use a linear estimator, which protects "
+                    "all rows of a person together."
+                )
+            estimator._check_schema(schema, found)
+        return cls(**{**estimator._fixed, **found})
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """What the guarantee takes for granted of somebody else's schema."""
+        if self.schema is None or self.schema.declared_by is None:
+            return ()
+        text = (
+            "Bounds and categories are those that the file "
+            f"{self.schema.declared_by!r} declares, and derive from nothing private."
+        )
+        return (Assumption(text, enforced=False),)
+
+    def read_target(self, y: Any) -> Any:
+        """Return y as the schema declares it."""
+        if self.schema is None or y is None or is_dask(y):
+            return y
+        return self.schema.read_outcome(self.target_name, y)
+
+
+#: The parameters that declare a table without a schema, and what leaves them out.
+_SHORT = {
+    "public_features": None,
+    "public_target": False,
+    "bounds": None,
+    "classes": None,
+    "target_bounds": None,
+}
+#: Names that declare something: as attributes they are refused.
+_DECLARES = {*_SHORT, "schema", "target"}
+
+
+def check_schema(schema: Any, given: Mapping[str, Any]) -> None:
+    """Refuse what is no schema, and what declares the same beside it."""
+    if not isinstance(schema, TableSchema):
+        raise ValueError(f"schema={shown(schema)} must be a TableSchema or None.")
+    for name, usual in _SHORT.items():
+        if name in given and not (given[name] is None or given[name] is usual):
+            raise ValueError(
+                f"{name}={shown(given[name])} and a schema are given: declare it in "
+                "the schema, which says what is known of the table and what is public."
+            )
+
+
 #: Parameters of algorithms that shared code reads, where the chosen one has none.
 _UNDECLARED = {
     "row_norm": "auto",
@@ -446,26 +541,20 @@ _UNDECLARED = {
 class TableEstimator(BaseEstimator):
     """Base of every estimator: what it makes of a table."""
 
-    # Declarations that shared code reads, of estimators without such a parameter.
-    public_features = None
-    public_target = False
-    target_name = None
-    names = None
-    n_records = None
-    encoder = None
-    on_invalid = "replace"
-    bounds = None
-    classes: Any = ()
+    # Of estimators that have no such parameter.
     class_weight = None
     loss = "log_loss"
-    max_rows_per_person = None
 
-    #: Declarations that are the same for all estimators of a class.
-    _fixed: dict[str, Any] = {}
+    #: What is declared of every table, by name.
+    _fixed: Mapping[str, Any] = {}
+    #: What the fit that runs, or ran last, was told of its table.
+    _declared: Declared
     _accepts_sparse = False
     _has_target = True
     #: Whether the model is one of rows that are cut to `row_norm`.
     _shortens_rows = True
+    #: Whether all rows of a person can be protected together.
+    _protects_groups = False
     #: Whether rows may be those of a Dask collection.
     _takes_partitions = False
     #: Whether the method takes bounds that are released before it begins.
@@ -481,7 +570,7 @@ class TableEstimator(BaseEstimator):
         stored, with a warning.
         """
         mine = type(self)
-        declares = name in DECLARATIONS or name in parameters_of(mine)
+        declares = name in _DECLARES or name in parameters_of(mine)
         if declares and name not in shown_parameters(mine):
             warn_caller(
                 f"{mine.__name__} has no parameter {name!r}, so that setting this "
@@ -520,23 +609,21 @@ class TableEstimator(BaseEstimator):
                 )
         return super().set_params(**params)
 
-    def _check_declarations(self) -> None:
-        """Raise ValueError if a class attribute stands where a parameter should."""
-        mine = type(self)
-        for name, default in (DECLARATIONS | mine._fixed).items():
-            if name not in parameters_of(mine) and getattr(mine, name) != default:
-                raise ValueError(
-                    f"{mine.__name__}.{name} is a class attribute, and a fit reads its "
-                    "declarations from parameters alone: pass it to the constructor of "
-                    "an estimator that has this parameter."
-                )
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         # Public columns must be finite, and private ones need not be.
-        private = self.public_features is None
-        tags.input_tags.allow_nan = private and self.on_invalid == "replace"
+        given = self.get_params(deep=False)
+        schema, mask = given.get("schema"), given.get("public_features")
+        shown = schema.public if isinstance(schema, TableSchema) else mask is not None
+        tags.input_tags.allow_nan = not shown
         return tags
+
+    def _declare(self, y: Any) -> Declared:
+        """Return what a fit is told of its table."""
+        return Declared.of(self, y)
+
+    def _check_schema(self, schema: TableSchema, found: Mapping[str, Any]) -> None:
+        """Refuse a schema that declares what this estimator cannot do."""
 
     def _target(
         self, y: np.ndarray | None, n_rows: int
@@ -584,7 +671,7 @@ class TableEstimator(BaseEstimator):
         """Return the input scaler of the bounds; public columns keep their scale."""
         if math.isinf(self.epsilon):
             return InputScaler(feature_bound=math.inf)
-        bounds = self.bounds if table is None else table.bounds
+        bounds = self._declared.bounds if table is None else table.bounds
         input_scaler = resolve_input_scaler(
             UNKNOWN if self._releases_bounds else bounds,
             self._given()["row_norm"],
@@ -608,7 +695,10 @@ class TableEstimator(BaseEstimator):
     def _releases_bounds(self) -> bool:
         """Whether the fit itself finds the bounds of the columns."""
         # No array is asked, which would answer by entry.
-        wanted = isinstance(self.bounds, str) and self.bounds == "private"
+        wanted = (
+            isinstance(self._declared.bounds, str)
+            and self._declared.bounds == "private"
+        )
         return wanted and self._may_release_bounds and math.isfinite(self.epsilon)
 
     @property
@@ -666,21 +756,23 @@ class TableEstimator(BaseEstimator):
             at.
         """
         X, groups = self._take_groups(X, groups)
-        frame, named = X, target_name(self.target_name, y) if self._has_target else None
-        if self.encoder is not None:
+        frame, named = X, self._declared.target_name
+        if self._declared.encoder is not None:
             X = self._encoded(X)
         checked = self._checked(X, y, planning) if whole is None else whole.of(self, X)
         n_given = checked[0].shape[0] if whole is None else whole.n_rows
         X, y, given = self._rows_that_count(*checked, sample_weight, groups)
         names = self._take_raw_columns()
-        mask = public_mask(self.public_features, self.n_features_in_, names, frame)
-        columns, table = column_names(self.names, names, self.n_features_in_), None
+        mask = public_mask(
+            self._declared.public_features, self.n_features_in_, names, frame
+        )
+        columns, table = column_names(names, self.n_features_in_), None
         if isinstance(self.ledger, PrivacyLedger) and not planning:
             rows = None if given is None else given.rows
-            source = X if self.encoder is None else frame
+            source = X if self._declared.encoder is None else frame
             read = functools.partial(values_of, source, rows, whole is not None)
             self.ledger.check_column(columns, mask.tolist(), read)
-        if self.encoder is not None:
+        if self._declared.encoder is not None:
             if whole is None:
                 warn_of_unread(self.encoder_, frame, mask, columns)
             table, names = EncodedTable(self.encoder_, X, mask), None
@@ -692,11 +784,11 @@ class TableEstimator(BaseEstimator):
         target, missing, facts = (
             self._target(y, X.shape[0]) if self._has_target else (None, None, {})
         )
-        shows_target = self._has_target and bool(self.public_target)
+        shows_target = self._has_target and bool(self._declared.public_target)
         units = None if given is None else self._units(given, X.shape[1], facts)
         n_rows = X.shape[0] if whole is None else whole.n_rows
         n = n_rows if units is None else units.n_units
-        n = public_count(n, self.n_records, self.epsilon, self.delta)
+        n = public_count(n, self._declared.n_records, self.epsilon, self.delta)
         if table is not None:
             table = dataclasses.replace(table, encoded=X)
             table = self._in_coordinates(table, n, facts, units)
@@ -734,25 +826,18 @@ class TableEstimator(BaseEstimator):
 
     def _encoded(self, X) -> np.ndarray | csr_array:
         """Return encoded rows; `_checked` counts them."""
-        smooth = self._smooths and not self.encoder.sparse_output
-        encoder = clone(self.encoder)
-        if (name := self._group_column) is not None:
-            for given in ("bounds", "categories"):
-                declared = getattr(encoder, given)
-                if isinstance(declared, Mapping) and name in declared:
-                    raise ValueError(
-                        f"groups={name!r} takes a column out of X that the encoder "
-                        f"declares in {given}: put it into ignore."
-                    )
-            encoder.ignore = without_name(encoder.ignore, name)
-        self.encoder_ = encoder.fit_to_smooth(X, smooth)
+        encoder = clone(self._declared.encoder)
+        self.encoder_ = encoder.fit_to_smooth(X, self._smooths)
         return self.encoder_.encoded(X, least=0)
 
     def _take_groups(self, X, groups) -> tuple[Any, Any]:
-        """Return X without the column that `groups` names, and the groups."""
-        self._group_column = groups if isinstance(groups, str) else None
-        if self._group_column is not None:
-            check_named(self.public_features, self.bounds, groups)
+        """Return X without the column that says whose a row is, and the groups."""
+        schema, self._group_column = self._declared.schema, None
+        if schema is not None:
+            return schema.select(X), schema.groups(X, groups)
+        if isinstance(groups, str):
+            check_named(self._declared.public_features, self._declared.bounds, groups)
+            self._group_column = groups
             return without_group_column(X, groups)
         return X, groups
 
@@ -780,10 +865,9 @@ class TableEstimator(BaseEstimator):
         self, X, y, planning: bool, **how: bool
     ) -> tuple[Any, np.ndarray | None]:
         """Return X and y as arrays; y is None where there is none, or no need of it."""
-        finite = self.on_invalid == "raise" and not planning
-        if self.encoder is None:
-            X = declared_numbers(X, self.bounds, finite)
-        checked = {"accept_sparse": self._accepts_sparse, "finite": finite, **how}
+        if self._declared.encoder is None:
+            X = declared_numbers(X, self._declared.bounds)
+        checked = {"accept_sparse": self._accepts_sparse, "finite": False, **how}
         if not self._has_target or (planning and self._plans_without(y)):
             X, y = check_arrays(self, X, **checked), None
         else:
@@ -793,7 +877,7 @@ class TableEstimator(BaseEstimator):
 
     def _take_raw_columns(self) -> np.ndarray | None:
         """Return the names of the raw columns of X; those of encoded ones are not."""
-        if self.encoder is not None:
+        if self._declared.encoder is not None:
             self.n_features_in_ = self.encoder_.n_features_in_
             if hasattr(self.encoder_, "feature_names_in_"):
                 self.feature_names_in_ = self.encoder_.feature_names_in_
@@ -802,19 +886,19 @@ class TableEstimator(BaseEstimator):
     @property
     def _takes_any_target(self) -> bool:
         """Whether no value of the target is refused."""
-        return self.on_invalid == "replace" and not self.public_target
+        return not self._declared.public_target
 
     def _plans_without(self, y) -> bool:
         """Whether a plan has no need to look at y."""
-        declared = self.classes is not None
-        return not self.public_target and (y is None or declared)
+        declared = self._declared.classes is not None
+        return not self._declared.public_target and (y is None or declared)
 
     def _check_split(self, mask: np.ndarray) -> None:
         """Raise ValueError if nothing is left to protect, or nothing may be public."""
         if math.isfinite(self.epsilon):
             check_split(
                 mask,
-                bool(self.public_target),
+                bool(self._declared.public_target),
                 Relation.of(self.neighboring_relation),
                 self._given()["public_loss"],
             )
@@ -822,12 +906,13 @@ class TableEstimator(BaseEstimator):
     def _rows_to_predict(self, X) -> np.ndarray | csr_array:
         """Return new rows as `fit` would read them, ready for the input scaler."""
         check_is_fitted(self)
-        X = without_column(X, getattr(self, "_group_column", None))
-        if hasattr(self, "encoder_"):
-            return self.encoder_.encoded(X)
-        finite, sparse = self.on_invalid == "raise", self._accepts_sparse
-        X = declared_numbers(X, self.bounds, finite)
-        X = check_arrays(self, X, reset=False, accept_sparse=sparse, finite=finite)
+        if self._declared.schema is not None:
+            return self.encoder_.encoded(self._declared.schema.select(X))
+        X = declared_numbers(
+            without_column(X, self._group_column), self._declared.bounds
+        )
+        sparse = self._accepts_sparse
+        X = check_arrays(self, X, reset=False, accept_sparse=sparse, finite=False)
         check_finite(X, self._public_mask)
         return self.input_scaler_.filled(X)[0]
 
@@ -889,32 +974,6 @@ def values_of(X: Any, rows: Any, is_sample: bool, place: int) -> list:
     return np.concatenate(dense)[:, 0].tolist()
 
 
-#: What estimators without such a parameter declare, by name.
-DECLARATIONS: dict[str, Any] = {
-    name: value
-    for name, value in vars(TableEstimator).items()
-    if not name.startswith("_")
-}
-
-
-def check_encoder(encoder: Any, bounds: Any) -> None:
-    """Refuse what is no encoder, and bounds beside it."""
-    if encoder is None:
-        return
-    if not isinstance(encoder, DeclaredEncoder):
-        raise ValueError(
-            f"encoder={shown(encoder)} must be None or a DeclaredEncoder: any other "
-            "transformer goes before the estimator, in a Pipeline."
-        )
-    if bounds is not None:
-        raise ValueError(
-            f"bounds={shown(bounds)} and an encoder are given: declare the bounds of "
-            "raw columns in the encoder, DeclaredEncoder(bounds=...), or take those of "
-            "private_bounds."
-        )
-
-
-_TYPES = Assumption(CATEGORIES_OF_TYPES, enforced=False)
 _ONE_STEP = Assumption(ONE_STEP, enforced=False)
 _SAME_PARTITIONS = Assumption(SAME_PARTITIONS, enforced=False)
 
@@ -950,9 +1009,8 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         ----------
         X : array-like of shape (n_samples, n_features)
             Each record once. Values outside `bounds` and rows longer than
-            `row_norm` are clipped, silently; malformed private ones do what
-            `on_invalid` says. The linear estimators take sparse rows too (held as CSR,
-            never filled in; `bounds` then need low 0).
+            `row_norm` are clipped, silently; malformed private ones are replaced
+            (:ref:`malformed`).
         y : array-like of shape (n_samples,), default=None
             Labels of any type; for regressors numbers; transformers ignore it.
         checkpoint : str or PathLike, default=None
@@ -978,7 +1036,8 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
     def _fit(self, X, y, checkpoint=None, **of_rows: Any):
         """Fit; `of_rows` is what `_records` takes beside X and y."""
         forget(self)
-        self._check_declarations()
+        self._declared = self._declare(y)
+        y = self._declared.read_target(y)
         self._check_parameters()
         check_checkpoint(checkpoint, self.epsilon, self.random_state, self._can_resume)
         ledger = None if self.ledger is None else PrivacyLedger.resolve(self.ledger)
@@ -1065,7 +1124,8 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
     def _plan(self, X, y, **of_rows: Any) -> FitPlan:
         own = copy.copy(self)  # names and numbers of columns are kept there
         forget(own)
-        own._check_declarations()
+        own._declared = self._declare(y)
+        y = own._declared.read_target(y)
         own._check_parameters()
 
         def planned(records: Records) -> FitPlan:
@@ -1079,7 +1139,6 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
     def _check_parameters(self) -> None:
         """Raise ValueError for bad parameters; looks at no data."""
         check_privacy_parameters(self._given())
-        check_encoder(self.encoder, self.bounds)
 
     def _method(self, public: PublicRecords) -> Method:
         """Return how to fit, with every number that it needs."""
@@ -1120,7 +1179,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             public_target=public.has_target,
         )
         facts = {
-            "neighboring_relation": self.neighboring_relation,
+            "neighboring_relation": Relation.of(self.neighboring_relation).name,
             "classes_source": public.classes_source,
             "seeded": self._seeded,
             **told,
@@ -1149,11 +1208,9 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
 
     def _fit_plan(self, public: PublicRecords, plan: Plan | None) -> FitPlan:
         """Return what users, ledgers and reports are told; None: epsilon=inf."""
-        table = getattr(public, "encoding", None)  # a search has none
         assumptions = (
             *self._assumptions,
-            *(REFUSES,) * (self.on_invalid == "raise"),
-            *(_TYPES,) * (table is not None and table.takes_private_types),
+            *self._declared.assumptions,
             *self._of_units(public),
             *(_SAME_PARTITIONS,) * getattr(public, "in_partitions", False),
             *(() if plan is None else plan.assumptions),
@@ -1180,7 +1237,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         """Return what is assumed of weights and of the order of a person's rows."""
         # Weights of 0 and 1 leave rows out, and no units.
         weighted = getattr(self, "_has_weights", False)
-        most = self.max_rows_per_person
+        most = self._declared.max_rows_per_group
         first = most is not None and public.has_persons
         texts = [WEIGHTS_ARE_PUBLIC] * weighted + [ORDER_IS_PUBLIC] * first
         return tuple(Assumption(text, enforced=False) for text in texts)

@@ -37,7 +37,7 @@ from skfdp.privacy.events import Relation
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.solvers.bounds import BoundsRelease, FoundBounds, exactly
 from skfdp.solvers.method import Plan
-from skfdp.solvers.parameters import check_privacy_parameters, public_count, store
+from skfdp.solvers.parameters import check_privacy_parameters, public_count
 
 #: More knots than anybody draws; float64 keeps so many apart in any interval.
 MOST_KNOTS = 1000
@@ -83,10 +83,7 @@ def private_bounds(
     delta: float = 1e-5,
     n_knots: int = 8,
     public_features: Any = None,
-    neighboring_relation: str = "replace_special",
-    n_records: int | None = None,
-    names: Any = None,
-    on_invalid: str = "replace",
+    neighboring_relation: Any = "replace_one",
     groups: Any = None,
     ledger: Any = None,
     random_state: int | None = None,
@@ -114,16 +111,9 @@ def private_bounds(
     public_features : None, names, indices, mask, slice or callable, default=None
         Those of `columns` that are public, as in `FeatureDPLogisticRegression`, but
         counted within them. They get their minimum and maximum exactly, for free.
-    neighboring_relation : {"replace_special", "replace_one", "add_or_remove_one"}
+    neighboring_relation : {"replace_one", "replace_special"} or AddOrRemoveOne
         What changes between neighbouring data sets; see :ref:`protected`. That of the
         fits that follow.
-    n_records : int, default=None
-        Public nominal count, for "add_or_remove_one" only, where n is private.
-    names : str, list or dict, default=None
-        Names of the columns in the table that they come from, if X does not say so.
-    on_invalid : {"replace", "raise"}, default="replace"
-        "replace": numbers that are missing or infinite have a bin of their own and
-        change no bound. "raise": they are refused, which tells of a record.
     groups : array-like of shape (n_rows,) or str, default=None
         The person of each row, or the name of the column of a frame X that tells, as in
         `fit` of the linear estimators: all rows of a person are protected together, and
@@ -194,9 +184,6 @@ def private_bounds(
         n_knots=n_knots,
         public_features=public_features,
         neighboring_relation=neighboring_relation,
-        n_records=n_records,
-        names=names,
-        on_invalid=on_invalid,
         ledger=ledger,
         random_state=random_state,
     )
@@ -224,14 +211,18 @@ class PrivateBoundsRelease(PrivateEstimator):
         columns=None,
         n_knots=8,
         public_features=None,
-        neighboring_relation="replace_special",
-        n_records=None,
-        names=None,
-        on_invalid="replace",
+        neighboring_relation="replace_one",
         ledger=None,
         random_state=None,
     ):
-        store(self, locals())
+        self.epsilon = epsilon
+        self.delta = delta
+        self.columns = columns
+        self.n_knots = n_knots
+        self.public_features = public_features
+        self.neighboring_relation = neighboring_relation
+        self.ledger = ledger
+        self.random_state = random_state
 
     _released = ("columns_",)
     _has_target = False
@@ -269,14 +260,14 @@ class PrivateBoundsRelease(PrivateEstimator):
         X, _ = self._checked(X, None, planning)
         self.keys_ = list(range(X.shape[1])) if keys is None else keys
         own = getattr(self, "feature_names_in_", None)
-        mask = public_mask(self.public_features, X.shape[1], own, frame)
+        mask = public_mask(self._declared.public_features, X.shape[1], own, frame)
         if mask.all():
             raise ValueError(
                 f"public_features={shown(self.public_features)} names every column: "
                 "there is nothing to protect; take the minimum and the maximum of each."
             )
-        names = column_names(self.names, own, X.shape[1])
-        if own is None and self.names is None:
+        names = column_names(own, X.shape[1])
+        if own is None:
             names = tuple(self.keys_)
         if isinstance(self.ledger, PrivacyLedger) and not planning:
             read = functools.partial(values_of, X, None, False)
@@ -291,7 +282,9 @@ class PrivateBoundsRelease(PrivateEstimator):
             noise = noise_of_sums(self.epsilon, self.delta, relation, X.shape[1])
             units = units.units(noise)
         n_records = X.shape[0] if units is None else units.n_units
-        n_records = public_count(n_records, self.n_records, self.epsilon, self.delta)
+        n_records = public_count(
+            n_records, self._declared.n_records, self.epsilon, self.delta
+        )
         public = PublicRecords(
             mask=mask,
             input_scaler=InputScaler(feature_bound=np.inf),

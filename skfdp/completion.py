@@ -406,19 +406,9 @@ class PrivateCompletionClassifier(
         "auto": about 10,000 rows, at most 5 draws.
     neighboring_relation : {"replace_one", "replace_special"}, default="replace_one"
         What changes between neighbouring data sets; see :ref:`protected`.
-    target_name : str, default=None
+    target : str, default=None
         Name of the column that y is, or is computed from, if y is not a Series with
         this name: reports say it, and ledgers compare it.
-    names : str, list or dict, default=None
-        Names of the columns of X in the table that they come from, if X does not say
-        so: one name for all, one for each, or a mapping from column names, patterns or
-        positions. What is computed from one column (its categories, a spline) shares
-        its name. For reports and ledgers, like `target_name`.
-    on_invalid : {"replace", "raise"}, default="replace"
-        Malformed private values; see :ref:`malformed`. "replace": a missing or infinite
-        number counts as the middle of its declared bounds; a record that has one in a
-        column without bounds adds nothing to any release. "raise": the fit is refused,
-        which tells of that record.
     ledger : str, path or PrivacyLedger, default=None
         Charged before anything private is read.
     random_state : int, default=None
@@ -499,9 +489,7 @@ class PrivateCompletionClassifier(
         covariance="auto",
         n_draws="auto",
         neighboring_relation="replace_one",
-        target_name=None,
-        names=None,
-        on_invalid="replace",
+        target=None,
         ledger=None,
         random_state=None,
     ):
@@ -514,9 +502,7 @@ class PrivateCompletionClassifier(
         self.covariance = covariance
         self.n_draws = n_draws
         self.neighboring_relation = neighboring_relation
-        self.target_name = target_name
-        self.names = names
-        self.on_invalid = on_invalid
+        self.target = target
         self.ledger = ledger
         self.random_state = random_state
 

@@ -554,7 +554,7 @@ def _current_client() -> Any:
 
 
 # What a worker has no need of.
-_STAYS = ("ledger", "random_state", "public_features", "public_model", "public_loss")
+_STAYS = ("ledger", "random_state", "public_features", "public_model")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -566,8 +566,8 @@ class Whole:
 
     def of(self, estimator: Any, X: Any) -> tuple[np.ndarray, np.ndarray | None]:
         """Return a sample and the whole public target, as arrays that were checked."""
-        if estimator.encoder is None:
-            X = declared_numbers(X, estimator.bounds)
+        if estimator._declared.encoder is None:
+            X = declared_numbers(X, estimator._declared.bounds)
         X = check_arrays(estimator, X, finite=False)
         if self.y is None:
             return X, None
@@ -632,6 +632,9 @@ def _check(
             "X.compute() if it fits."
         )
     given = [key for key, value in of_rows.items() if value is not None]
+    schema = estimator._declared.schema
+    if schema is not None and schema.group is not None:
+        given.append(f"group={schema.group!r} of a schema")
     if given:
         raise ValueError(
             f"{' and '.join(given)} cannot be given with a Dask collection yet: pass a "
@@ -647,23 +650,18 @@ def _check(
             "bounds='private' cannot be released from a Dask collection yet: declare "
             "bounds, or take those of private_bounds of a part in memory."
         )
-    if y is None and not (planning and not estimator.public_target):
+    if y is None and not (planning and not estimator._declared.public_target):
         raise ValueError(
             f"{name} requires y to be passed: a Dask array or Series with the "
             "partitions of X."
         )
-    if estimator.classes is None and not estimator.public_target:
+    if estimator._declared.classes is None and not estimator._declared.public_target:
         raise ValueError(
             "classes=None: the labels of a Dask collection are private and stay where "
             "they are; declare `classes`."
         )
-    if estimator.encoder is None:
-        return
-    if estimator.encoder.sparse_output:
-        raise ValueError(
-            "encoder has sparse_output=True, and partitions are dense: leave it out."
-        )
-    types_of(X, estimator.encoder.categories or ())
+    if estimator._declared.encoder is not None:
+        types_of(X, estimator._declared.encoder.categories or ())
 
 
 def _read(
@@ -672,8 +670,9 @@ def _read(
     """Return the records of a collection, made where its partitions are."""
     sizes = tuple(partitions.ask(ROWS, _size))
     labels = None
-    if estimator.public_target:
+    if estimator._declared.public_target:
         labels = np.concatenate(partitions.ask(ROWS, _target))
+        labels = estimator._declared.read_target(labels)
     sample = _sample_of(X), None if y is None else _sample_of(y)
     whole = Whole(sum(sizes), labels)
     known = estimator._records(*sample, planning=True, whole=whole)
@@ -732,8 +731,11 @@ def _sent(estimator: Any, public: PublicRecords) -> Any:
     for name in _STAYS:
         if hasattr(own, name):
             vars(own)[name] = None
+    told = {"public_features": None}
     if public.classes is not None:
-        vars(own)["classes"] = public.classes.tolist()
+        told["classes"] = public.classes.tolist()
+    own._declared = dataclasses.replace(own._declared, **told)
+    own.solver = "auto"
     return own
 
 
@@ -748,14 +750,15 @@ def _records_of_partition(
     (X, y), public = raw, none.public
     if not X.shape[0]:
         return none
-    own, encoded = copy.copy(estimator), estimator.encoder is not None
+    own, encoded = copy.copy(estimator), estimator._declared.encoder is not None
+    y = own._declared.read_target(y)
     if encoded:
-        X = own.encoder_.encoded(X, least=0)
+        X = own.encoder_.encoded(own._declared.schema.select(X), least=0)
     X, y = own._checked(X, y, planning, reset=encoded, enough=False)
     if not encoded:
         check_finite(X, public.mask)
     target, missing, _ = own._target(y, X.shape[0])
-    shows_target, table = bool(own.public_target), public.encoding
+    shows_target, table = bool(own._declared.public_target), public.encoding
     if table is not None:
         table = dataclasses.replace(table, encoded=X)
         X, table = table.rows(), table.public_part()

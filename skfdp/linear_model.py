@@ -47,6 +47,7 @@ from skfdp.privacy.checks import shown
 from skfdp.privacy.entries import FitPlan
 from skfdp.privacy.events import Relation
 from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES, huber
+from skfdp.schema import TableSchema
 from skfdp.solvers import (
     CENTERINGS,
     LOOPS,
@@ -103,8 +104,6 @@ def table(
     ----------
     weights : ndarray of shape (n_outputs, n_features + 1)
         The intercept last.
-    names : list of str
-        Of the columns.
     noise : CoefficientNoise or None
     classes : ndarray or None
         Of a classifier.
@@ -252,6 +251,7 @@ class LinearModel(PrivateEstimator):
     _shortens_rows = False
     _may_release_bounds = True
     _takes_partitions = True
+    _protects_groups = True
     #: Of what smooth coordinates expect of the noise, for residuals of standard
     #: deviation 1: labels' residuals are cut at about that.
     _noise_factor = 1.0
@@ -274,9 +274,9 @@ class LinearModel(PrivateEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Values outside `bounds` are clipped, silently; malformed private ones do
-            what `on_invalid` says. Sparse rows are held as CSR and never filled in;
-            `bounds` then need low 0. Tables larger than memory are read in blocks
+            Values outside `bounds` are clipped, silently; malformed private ones are
+            replaced (:ref:`malformed`). Sparse rows are held as CSR and never filled
+            in; `bounds` then need low 0. Tables larger than memory are read in blocks
             (:ref:`large-tables`), and those of Dask where their rows are (:ref:`dask`).
         y : array-like of shape (n_samples,)
             Labels of any type; for regressors numbers.
@@ -340,7 +340,7 @@ class LinearModel(PrivateEstimator):
         return self._plan(X, y, sample_weight=sample_weight, groups=groups)
 
     def _rows_of_units(self, sample_weight, groups, n_rows) -> RowsOfUnits | None:
-        most = self.max_rows_per_person
+        most = self._declared.max_rows_per_group
         if sample_weight is None and groups is None and most is None:
             return None
         relation = Relation.of(self.neighboring_relation)
@@ -362,14 +362,11 @@ class LinearModel(PrivateEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_number(
-            "max_rows_per_person", self.max_rows_per_person, integral=True, also=(None,)
-        )
         resolve("centering", self.centering, CENTERINGS, "auto", None)
         check_flag("fit_intercept", self.fit_intercept)
-        if self.encoder is not None and self._normalizes:
+        if self.schema is not None and self._normalizes:
             raise ValueError(
-                "normalize=True is not for encoded rows, whose length is bounded "
+                "normalize=True is not for the rows of a schema, whose norm is bounded "
                 "already: leave it out."
             )
 
@@ -628,14 +625,16 @@ centering : name, object of `skfdp.solvers` or None, default="auto"
     private columns stay as they are where their signs are worth a sqrt(2) (see the
     guarantees) and their mean cannot be learnt, or is short. None: no centring. An
     object holds parameters: ``AdaptiveCentering(clip_features=True)``.
-neighboring_relation : {"replace_one", "replace_special", "add_or_remove_one"}
+neighboring_relation : {"replace_one", "replace_special"} or AddOrRemoveOne
     What changes between neighbouring data sets; see :ref:`protected`.
-    "add_or_remove_one" only where nothing is public.
-n_records : int, default=None
-    Public nominal count, for "add_or_remove_one" only, where n is private.
-encoder : DeclaredEncoder, default=None
-    Encoder of raw tables; see :ref:`raw-tables`. Columns are then raw ones wherever
-    the user names them, curves are smoothed, and `bounds` is left out.
+    ``AddOrRemoveOne(n_records=...)`` only where nothing is public.
+schema : TableSchema, default=None
+    What is known of a raw table, and what of it is public; see :ref:`raw-tables`.
+    Columns are selected by name, curves are smoothed, and the other declarations are
+    left out. None: X holds numbers.
+target : str, default=None
+    The outcome of the schema that y is; without a schema the name of the column that y
+    is, or is computed from, for reports and ledgers. None: the name of y.
 bounds : pair, mapping, "private", False or None, default=None
     Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or
     a mapping by column. Columns are clipped and scaled to [0, 1]. False: as they
@@ -645,24 +644,6 @@ fit_intercept : bool, default=True
     False also turns the centring off.
 class_weight : dict, default=None
     Public weights of the classes; the contribution is clipped after weighting.
-target_name : str, default=None
-    Name of the column that y is, or is computed from, if y is not a Series with
-    this name: reports say it, and ledgers compare it.
-names : str, list or dict, default=None
-    Names of the columns of X in the table that they come from, if X does not say
-    so: one name for all, one for each, or a mapping from column names, patterns or
-    positions. What is computed from one column (its categories, a spline) shares
-    its name. For reports and ledgers, like `target_name`.
-max_rows_per_person : int, default=None
-    With `groups` in `fit`: rows of a person after this many, in the order of the
-    table, are left out. That order must not depend on private values. None: all
-    rows count, and those of persons with many count less, by a rule of public
-    numbers.
-on_invalid : {"replace", "raise"}, default="replace"
-    Malformed private values; see :ref:`malformed`. "replace": a missing or infinite
-    number counts as the middle of its declared bounds; a record that has one in a
-    column without bounds, or no label of `classes`, adds nothing to any release.
-    "raise": the fit is refused, which tells of that record.
 ledger : str, path or PrivacyLedger, default=None
     Charged before anything private is read.
 random_state : int, default=None
@@ -675,7 +656,7 @@ coef_ : ndarray of shape (n_features,)
     are cut to `target_bounds`, and `input_scaler_` only cuts values outside `bounds`.
     With ``normalize=True`` they are those of normalised rows.
 encoder_ : DeclaredEncoder
-    Only with an `encoder`: the one that was used. `coef_` then has weights of its
+    Only with a schema: what encodes its columns. `coef_` then has weights of its
     columns, ``encoder_.get_feature_names_out()``, and X of what is said above is
     ``encoder_.transform(X)``.
 coef_noise_ : CoefficientNoise
@@ -684,6 +665,8 @@ coef_noise_ : CoefficientNoise
 input_scaler_ : InputScaler
     Bounds, and the norm if rows are normalised; the same function in `fit` and
     `predict`.
+solver_ : object of `skfdp.solvers`
+    What trained the model.
 n_iter_ : int
     Steps taken.
 privacy_ : PrivacyReport
@@ -734,7 +717,7 @@ class FeatureDPLogisticRegression(LinearClassifier):
     ====================  ==========================================================
     `epsilon`             how much the fit may disclose; 1 is a usual amount
     `public_features`     what may be disclosed, with `public_target`: it is free
-    `bounds`              where each column lies; of raw tables `encoder` instead
+    `bounds`              where each column lies; of raw tables a `schema` instead
     `classes`             the labels that can occur, where the target is private
     `ledger`              for a second fit on the same data, whenever it will be
     ====================  ==========================================================
@@ -744,6 +727,8 @@ class FeatureDPLogisticRegression(LinearClassifier):
     epsilon, delta : float, default=1.0, 1e-5
         The budget of one `fit`. ``epsilon=float("inf")``: no privacy; the optimum of
         scikit-learn's `LogisticRegression`.
+    <schema>
+    <target>
     public_features : None, "all", names, indices, mask, slice or callable, default=None
         The public columns: names or fnmatch patterns (``"public__*"``) where X has
         column names, indices, a boolean mask, a slice, or a callable of X such as
@@ -766,8 +751,6 @@ class FeatureDPLogisticRegression(LinearClassifier):
         already, even for a private target. None: start at equal classes, or at released
         class frequencies where the target is private.
     <neighboring_relation>
-    <n_records>
-    <encoder>
     <bounds>
     C : float or "auto", default="auto"
         scikit-learn's inverse penalty on the weights of the bounded columns; "auto":
@@ -780,10 +763,6 @@ class FeatureDPLogisticRegression(LinearClassifier):
         The public label set. None: read from y, an assumption of the report if the
         target is private.
     <centering>
-    <target_name>
-    <names>
-    <max_rows_per_person>
-    <on_invalid>
     <ledger>
     <random_state>
     <n_jobs>
@@ -802,6 +781,7 @@ class FeatureDPLogisticRegression(LinearClassifier):
     <encoder_>
     <coef_noise_>
     <input_scaler_>
+    <solver_>
     public_model_ : PublicModel
         The public model, its classifier in `estimator`; only where one was used.
     <n_iter_>
@@ -871,46 +851,38 @@ class FeatureDPLogisticRegression(LinearClassifier):
         epsilon=1.0,
         delta=1e-5,
         *,
+        schema=None,
+        target=None,
         public_features=None,
         public_target=False,
         solver="auto",
         public_model="auto",
         neighboring_relation="replace_one",
-        n_records=None,
-        encoder=None,
         bounds=None,
         C="auto",
         fit_intercept=True,
         class_weight=None,
         classes=None,
         centering="auto",
-        target_name=None,
-        names=None,
-        max_rows_per_person=None,
-        on_invalid="replace",
         ledger=None,
         random_state=None,
         n_jobs=None,
     ):
         self.epsilon = epsilon
         self.delta = delta
+        self.schema = schema
+        self.target = target
         self.public_features = public_features
         self.public_target = public_target
         self.solver = solver
         self.public_model = public_model
         self.neighboring_relation = neighboring_relation
-        self.n_records = n_records
-        self.encoder = encoder
         self.bounds = bounds
         self.C = C
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.classes = classes
         self.centering = centering
-        self.target_name = target_name
-        self.names = names
-        self.max_rows_per_person = max_rows_per_person
-        self.on_invalid = on_invalid
         self.ledger = ledger
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -918,8 +890,9 @@ class FeatureDPLogisticRegression(LinearClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_choice("public_target", self.public_target, (True, False))
-        check_public_model(self.public_model, self.public_target, regression=False)
-        if callable(self._given()["public_loss"]) and self.encoder is not None:
+        shown = self._declared.public_target
+        check_public_model(self.public_model, shown, regression=False)
+        if callable(self._given()["public_loss"]) and self.schema is not None:
             raise ValueError(
                 "public_loss is a function of the columns of X, which are raw here: "
                 "encode them before the estimator, in a Pipeline, or leave one out."
@@ -964,7 +937,7 @@ class DPSGDFClassifier(LinearClassifier):
 
     ====================  ==========================================================
     `epsilon`             how much the fit may disclose; 1 is a usual amount
-    `bounds`              where each column lies; of raw tables `encoder` instead
+    `bounds`              where each column lies; of raw tables a `schema` instead
     `classes`             the labels that can occur
     `solver`              an object that holds the parameters of the descent
     `ledger`              for a second fit on the same data, whenever it will be
@@ -974,11 +947,11 @@ class DPSGDFClassifier(LinearClassifier):
     ----------
     epsilon, delta : float, default=1.0, 1e-5
         The budget of one `fit`. ``epsilon=float("inf")``: no privacy, the optimum.
+    <schema>
+    <target>
     loss : {"log_loss", "hinge", "squared_hinge"}, default="log_loss"
         Binary or multinomial log loss; the hinges are one-vs-rest for several classes.
     <neighboring_relation>
-    <n_records>
-    <encoder>
     <bounds>
     <solver>
     C : float or "auto", default="auto"
@@ -990,10 +963,6 @@ class DPSGDFClassifier(LinearClassifier):
     classes : array-like, default=None
         The public label set. None: read from y, an assumption of the report.
     <centering>
-    <target_name>
-    <names>
-    <max_rows_per_person>
-    <on_invalid>
     <ledger>
     <random_state>
     <n_jobs>
@@ -1011,6 +980,7 @@ class DPSGDFClassifier(LinearClassifier):
     <encoder_>
     <coef_noise_>
     <input_scaler_>
+    <solver_>
     <n_iter_>
     <privacy_>
     <n_features_in_>
@@ -1066,10 +1036,10 @@ class DPSGDFClassifier(LinearClassifier):
         epsilon=1.0,
         delta=1e-5,
         *,
+        schema=None,
+        target=None,
         loss="log_loss",
         neighboring_relation="replace_one",
-        n_records=None,
-        encoder=None,
         bounds=None,
         C="auto",
         fit_intercept=True,
@@ -1077,20 +1047,16 @@ class DPSGDFClassifier(LinearClassifier):
         classes=None,
         solver="auto",
         centering="auto",
-        target_name=None,
-        names=None,
-        max_rows_per_person=None,
-        on_invalid="replace",
         ledger=None,
         random_state=None,
         n_jobs=None,
     ):
         self.epsilon = epsilon
         self.delta = delta
+        self.schema = schema
+        self.target = target
         self.loss = loss
         self.neighboring_relation = neighboring_relation
-        self.n_records = n_records
-        self.encoder = encoder
         self.bounds = bounds
         self.C = C
         self.fit_intercept = fit_intercept
@@ -1098,10 +1064,6 @@ class DPSGDFClassifier(LinearClassifier):
         self.classes = classes
         self.solver = solver
         self.centering = centering
-        self.target_name = target_name
-        self.names = names
-        self.max_rows_per_person = max_rows_per_person
-        self.on_invalid = on_invalid
         self.ledger = ledger
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -1140,9 +1102,13 @@ class LinearRegressor(RegressorMixin, LinearModel):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_number("alpha", self.alpha, include_low=True, also=("auto",))
-        check_target_bounds(self.target_bounds, self._loss_name, self._needs_bounds)
+        check_target_bounds(
+            self._declared.target_bounds, self._loss_name, self._needs_bounds
+        )
         if self._loss_name == "huber" and math.isfinite(self.epsilon):
-            warn_of_huber_threshold(self._given()["threshold"], self.target_bounds)
+            warn_of_huber_threshold(
+                self._given()["threshold"], self._declared.target_bounds
+            )
 
     def _algorithms(self) -> tuple[Choice, ...]:
         return (*super()._algorithms(), *(self.loss,) * isinstance(self.loss, Huber))
@@ -1152,9 +1118,16 @@ class LinearRegressor(RegressorMixin, LinearModel):
         found = resolve("loss", self.loss, {"huber": Huber}, *REGRESSION_LOSSES)
         return "huber" if isinstance(found, Huber) else found
 
+    def _check_schema(self, schema: TableSchema, found: Mapping[str, Any]) -> None:
+        if found["target_bounds"] is None:
+            raise ValueError(
+                f"the outcome {found['target_name']!r} of the schema is a label: use "
+                "FeatureDPLogisticRegression."
+            )
+
     @property
     def _needs_bounds(self) -> bool:
-        return math.isfinite(self.epsilon) and not self.public_target
+        return math.isfinite(self.epsilon) and not self._declared.public_target
 
     def _checked(self, X, y, planning: bool, **how: bool):
         return super()._checked(X, numeric_target(y), planning, **how)
@@ -1162,7 +1135,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
     def _target(
         self, y: np.ndarray | None, n_rows: int
     ) -> tuple[np.ndarray, np.ndarray | None, dict]:
-        bounds = None if math.isinf(self.epsilon) else self.target_bounds
+        bounds = None if math.isinf(self.epsilon) else self._declared.target_bounds
         low, high = check_target_bounds(bounds, self._loss_name, self._needs_bounds)
         y = np.zeros(n_rows) if y is None else y
         y = check_target(
@@ -1227,9 +1200,9 @@ class LinearRegressor(RegressorMixin, LinearModel):
 
     @property
     def _assumptions(self) -> tuple[Assumption, ...]:
-        if self.target_bounds is None or math.isinf(self.epsilon):
+        if self._declared.target_bounds is None or math.isinf(self.epsilon):
             return ASSUMPTIONS
-        low, high = self.target_bounds
+        low, high = self._declared.target_bounds
         return (
             *ASSUMPTIONS,
             Assumption(
@@ -1320,7 +1293,7 @@ class FeatureDPRegressor(LinearRegressor):
     `epsilon`             how much the fit may disclose; 1 is a usual amount
     `target_bounds`       where the target lies, loosely, if it is private
     `public_features`     what may be disclosed, with `public_target`: it is free
-    `bounds`              where each column lies; of raw tables `encoder` instead
+    `bounds`              where each column lies; of raw tables a `schema` instead
     `ledger`              for a second fit on the same data, whenever it will be
     ====================  ==========================================================
 
@@ -1329,6 +1302,8 @@ class FeatureDPRegressor(LinearRegressor):
     epsilon, delta : float, default=1.0, 1e-5
         The budget of one `fit`. ``epsilon=float("inf")``: no privacy; the optimum of
         scikit-learn's `Ridge` or `PoissonRegressor`, bounds unused.
+    <schema>
+    <target>
     <target_bounds>
     <loss>
     public_features : None, "all", names, indices, mask, slice or callable, default=None
@@ -1349,8 +1324,6 @@ class FeatureDPRegressor(LinearRegressor):
         the public target, or used as it is if it is fitted already, even for a private
         target. Predictions of counts must be rates. None: start at the mean.
     <neighboring_relation>
-    <n_records>
-    <encoder>
     <bounds>
     alpha : float or "auto", default="auto"
         Penalty on the weights of the bounded columns: that of `Ridge` (also for Huber:
@@ -1359,14 +1332,6 @@ class FeatureDPRegressor(LinearRegressor):
         (1.0 at ``epsilon=inf``); for "one-shot" chosen from released numbers, for free.
     <fit_intercept>
     <centering>
-    <target_name>
-    <names>
-    <max_rows_per_person>
-    on_invalid : {"replace", "raise"}, default="replace"
-        Malformed private values; see :ref:`malformed`. "replace": a missing or infinite
-        number counts as the middle of its declared bounds; a record that has one in a
-        column without bounds, or no finite target, adds nothing to any release.
-        "raise": the fit is refused, which tells of that record.
     <ledger>
     <random_state>
     <n_jobs>
@@ -1378,6 +1343,7 @@ class FeatureDPRegressor(LinearRegressor):
     <encoder_>
     <coef_noise_>
     <input_scaler_>
+    <solver_>
     <target_map_>
     public_model_ : PublicRegression
         Only after a descent with a public model: already within `coef_` and
@@ -1430,6 +1396,8 @@ class FeatureDPRegressor(LinearRegressor):
         epsilon=1.0,
         delta=1e-5,
         *,
+        schema=None,
+        target=None,
         target_bounds=None,
         loss="squared_error",
         public_features=None,
@@ -1437,22 +1405,18 @@ class FeatureDPRegressor(LinearRegressor):
         solver="auto",
         public_model="auto",
         neighboring_relation="replace_one",
-        n_records=None,
-        encoder=None,
         bounds=None,
         alpha="auto",
         fit_intercept=True,
         centering="auto",
-        target_name=None,
-        names=None,
-        max_rows_per_person=None,
-        on_invalid="replace",
         ledger=None,
         random_state=None,
         n_jobs=None,
     ):
         self.epsilon = epsilon
         self.delta = delta
+        self.schema = schema
+        self.target = target
         self.target_bounds = target_bounds
         self.loss = loss
         self.public_features = public_features
@@ -1460,16 +1424,10 @@ class FeatureDPRegressor(LinearRegressor):
         self.solver = solver
         self.public_model = public_model
         self.neighboring_relation = neighboring_relation
-        self.n_records = n_records
-        self.encoder = encoder
         self.bounds = bounds
         self.alpha = alpha
         self.fit_intercept = fit_intercept
         self.centering = centering
-        self.target_name = target_name
-        self.names = names
-        self.max_rows_per_person = max_rows_per_person
-        self.on_invalid = on_invalid
         self.ledger = ledger
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -1477,7 +1435,8 @@ class FeatureDPRegressor(LinearRegressor):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_choice("public_target", self.public_target, (True, False))
-        check_public_model(self.public_model, self.public_target, regression=True)
+        shown = self._declared.public_target
+        check_public_model(self.public_model, shown, regression=True)
 
     def _method(self, public: PublicRecords) -> Method:
         solver = self._solver
@@ -1526,7 +1485,7 @@ class DPSGDFRegressor(LinearRegressor):
     ====================  ==========================================================
     `epsilon`             how much the fit may disclose; 1 is a usual amount
     `target_bounds`       where the target lies, loosely
-    `bounds`              where each column lies; of raw tables `encoder` instead
+    `bounds`              where each column lies; of raw tables a `schema` instead
     `loss`                "poisson" of counts, "huber" where there are outliers
     `ledger`              for a second fit on the same data, whenever it will be
     ====================  ==========================================================
@@ -1536,11 +1495,11 @@ class DPSGDFRegressor(LinearRegressor):
     epsilon, delta : float, default=1.0, 1e-5
         The budget of one `fit`. ``epsilon=float("inf")``: no privacy; the optimum of
         scikit-learn's `Ridge` or `PoissonRegressor`, bounds unused.
+    <schema>
+    <target>
     <target_bounds>
     <loss>
     <neighboring_relation>
-    <n_records>
-    <encoder>
     <bounds>
     <solver>
     alpha : float or "auto", default="auto"
@@ -1550,14 +1509,6 @@ class DPSGDFRegressor(LinearRegressor):
         (1.0 at ``epsilon=inf``).
     <fit_intercept>
     <centering>
-    <target_name>
-    <names>
-    <max_rows_per_person>
-    on_invalid : {"replace", "raise"}, default="replace"
-        Malformed private values; see :ref:`malformed`. "replace": a missing or infinite
-        number counts as the middle of its declared bounds; a record that has one in a
-        column without bounds, or no finite target, adds nothing to any release.
-        "raise": the fit is refused, which tells of that record.
     <ledger>
     <random_state>
     <n_jobs>
@@ -1569,6 +1520,7 @@ class DPSGDFRegressor(LinearRegressor):
     <encoder_>
     <coef_noise_>
     <input_scaler_>
+    <solver_>
     <target_map_>
     <n_iter_>
     <privacy_>
@@ -1613,40 +1565,32 @@ class DPSGDFRegressor(LinearRegressor):
         epsilon=1.0,
         delta=1e-5,
         *,
+        schema=None,
+        target=None,
         target_bounds=None,
         loss="squared_error",
         neighboring_relation="replace_one",
-        n_records=None,
-        encoder=None,
         bounds=None,
         alpha="auto",
         fit_intercept=True,
         solver="auto",
         centering="auto",
-        target_name=None,
-        names=None,
-        max_rows_per_person=None,
-        on_invalid="replace",
         ledger=None,
         random_state=None,
         n_jobs=None,
     ):
         self.epsilon = epsilon
         self.delta = delta
+        self.schema = schema
+        self.target = target
         self.target_bounds = target_bounds
         self.loss = loss
         self.neighboring_relation = neighboring_relation
-        self.n_records = n_records
-        self.encoder = encoder
         self.bounds = bounds
         self.alpha = alpha
         self.fit_intercept = fit_intercept
         self.solver = solver
         self.centering = centering
-        self.target_name = target_name
-        self.names = names
-        self.max_rows_per_person = max_rows_per_person
-        self.on_invalid = on_invalid
         self.ledger = ledger
         self.random_state = random_state
         self.n_jobs = n_jobs

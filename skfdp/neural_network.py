@@ -64,6 +64,12 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         `MLPClassifier` with its defaults.
     hidden_layer_sizes : int or sequence of int, default=(300,)
         Widths of the hidden layers; empty: a linear model.
+    schema : TableSchema, default=None
+        What is known of a raw table, and what of it is public; see :ref:`raw-tables`.
+        The other declarations are left out. None: X holds numbers.
+    target : str, default=None
+        The outcome of the schema that y is; without a schema the name of the column
+        that y is, or is computed from, for reports and ledgers. None: the name of y.
     public_features : None, "all", names, indices, mask, slice or callable, default=None
         The public columns, as in `FeatureDPLogisticRegression`.
     public_target : bool, default=False
@@ -92,13 +98,8 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         full batches; "feature-dp-sgd": Algorithm 1. An object holds parameters:
         ``NoisySGD(clip_norm=0.5)``; its `row_norm` is the L2 bound of a row, to which
         longer rows are scaled back.
-    neighboring_relation : {"replace_one", "replace_special", "add_or_remove_one"}
+    neighboring_relation : {"replace_one", "replace_special"} or AddOrRemoveOne
         What changes between neighbouring data sets; see :ref:`protected`.
-    n_records : int, default=None
-        Public nominal count, for "add_or_remove_one" only, where n is private.
-    encoder : DeclaredEncoder, default=None
-        Encoder of raw tables; see :ref:`raw-tables`. Columns are then raw ones wherever
-        the user names them, and `bounds` is left out.
     bounds : pair, mapping, False or None, default=None
         Declared public bounds of the columns, clipped and scaled to [0, 1]. False: as
         they are. None: the same, with a warning.
@@ -117,19 +118,6 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         Of the products in the loop: with "float32" the gradients are those of a network
         with about 9 bits in each activation, with "float64" 15. The guarantee is the
         same.
-    target_name : str, default=None
-        Name of the column that y is, or is computed from, if y is not a Series with
-        this name: reports say it, and ledgers compare it.
-    names : str, list or dict, default=None
-        Names of the columns of X in the table that they come from, if X does not say
-        so: one name for all, one for each, or a mapping from column names, patterns or
-        positions. What is computed from one column (its categories, a spline) shares
-        its name. For reports and ledgers, like `target_name`.
-    on_invalid : {"replace", "raise"}, default="replace"
-        Malformed private values; see :ref:`malformed`. "replace": a missing or infinite
-        number counts as the middle of its declared bounds; a record that has one in a
-        column without bounds, or no label of `classes`, adds nothing to any release.
-        "raise": the fit is refused, which tells of that record.
     ledger : str, path or PrivacyLedger, default=None
         Charged before anything private is read.
     random_state : int, default=None
@@ -144,9 +132,11 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     intercepts_ : list of ndarray of shape (outputs,)
     classes_ : ndarray of shape (n_classes,)
     encoder_ : DeclaredEncoder
-        Only with an `encoder`: the one that was used.
+        Only with a schema: what encodes its columns.
     input_scaler_ : InputScaler
         Bounds and norm; the same function in `fit` and `predict`.
+    solver_ : object of `skfdp.solvers`
+        What a loop trains with.
     n_iter_ : int
         Steps taken.
     n_layers_ : int
@@ -202,6 +192,8 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         delta=1e-5,
         *,
         hidden_layer_sizes=(300,),
+        schema=None,
+        target=None,
         public_features=None,
         public_target=False,
         pretraining="auto",
@@ -209,17 +201,12 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         trained_layers="auto",
         solver="auto",
         neighboring_relation="replace_one",
-        n_records=None,
-        encoder=None,
         bounds=None,
         class_weight=None,
         classes=None,
         backend="numpy",
         device=None,
         dtype="float32",
-        target_name=None,
-        names=None,
-        on_invalid="replace",
         ledger=None,
         random_state=None,
         n_jobs=None,
@@ -227,6 +214,8 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         self.epsilon = epsilon
         self.delta = delta
         self.hidden_layer_sizes = hidden_layer_sizes
+        self.schema = schema
+        self.target = target
         self.public_features = public_features
         self.public_target = public_target
         self.pretraining = pretraining
@@ -234,17 +223,12 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         self.trained_layers = trained_layers
         self.solver = solver
         self.neighboring_relation = neighboring_relation
-        self.n_records = n_records
-        self.encoder = encoder
         self.bounds = bounds
         self.class_weight = class_weight
         self.classes = classes
         self.backend = backend
         self.device = device
         self.dtype = dtype
-        self.target_name = target_name
-        self.names = names
-        self.on_invalid = on_invalid
         self.ledger = ledger
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -297,7 +281,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     ) -> InputScaler:
         if math.isinf(self.epsilon):
             return InputScaler(feature_bound=math.inf)
-        bounds, bound = self.bounds, self._solver.row_norm
+        bounds, bound = self._declared.bounds, self._solver.row_norm
         if is_auto(bound):
             bound = parameters.network_row_bound(n_features)
         if table is not None:

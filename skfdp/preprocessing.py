@@ -51,11 +51,9 @@ class PrivateCenteringTransformer(
     public_features : None, names, indices, mask, slice or callable, default=None
         The public columns, as in `FeatureDPLogisticRegression`. The steps that follow
         must have the same ones, or none.
-    neighboring_relation : {"replace_special", "replace_one", "add_or_remove_one"}
+    neighboring_relation : {"replace_one", "replace_special"} or AddOrRemoveOne
         What changes between neighbouring data sets; see :ref:`protected`. The last one
         only without `public_features`.
-    n_records : int, default=None
-        Public nominal count, for "add_or_remove_one" only, where n is private.
     bounds : pair, mapping, False or None, default=None
         Declared public bounds of the columns; see `DPSGDFClassifier`. Where they cover
         every private column beside public ones, "replace_one" needs less noise by the
@@ -76,16 +74,6 @@ class PrivateCenteringTransformer(
         is released, and output rows have about that norm.
     output_bound : float, default=1.0
         L2 bound of an output row.
-    names : str, list or dict, default=None
-        Names of the columns of X in the table that they come from, if X does not say
-        so: one name for all, one for each, or a mapping from column names, patterns or
-        positions. What is computed from one column (its categories, a spline) shares
-        its name. For reports and ledgers.
-    on_invalid : {"replace", "raise"}, default="replace"
-        Malformed private values; see :ref:`malformed`. "replace": a missing or infinite
-        number counts as the middle of its declared bounds; a record that has one in a
-        column without bounds adds nothing to any release. "raise": the fit is refused,
-        which tells of that record.
     ledger : str, path or PrivacyLedger, default=None
         Charged before anything private is read.
     random_state : int, default=None
@@ -173,14 +161,11 @@ class PrivateCenteringTransformer(
         *,
         public_features=None,
         neighboring_relation="replace_one",
-        n_records=None,
         bounds=None,
         row_norm="auto",
         normalize="auto",
         clip_quantile=None,
         output_bound=1.0,
-        names=None,
-        on_invalid="replace",
         ledger=None,
         random_state=None,
     ):
@@ -188,14 +173,11 @@ class PrivateCenteringTransformer(
         self.delta = delta
         self.public_features = public_features
         self.neighboring_relation = neighboring_relation
-        self.n_records = n_records
         self.bounds = bounds
         self.row_norm = row_norm
         self.normalize = normalize
         self.clip_quantile = clip_quantile
         self.output_bound = output_bound
-        self.names = names
-        self.on_invalid = on_invalid
         self.ledger = ledger
         self.random_state = random_state
 

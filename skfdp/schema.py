@@ -504,26 +504,66 @@ class TableSchema:
         self._check_complete()
         return _encoder(self, self.features, **options)
 
-    def parameters(self, target: str | None = None) -> dict[str, Any]:
-        """Return what an estimator of an outcome is told, as keyword arguments.
+    @property
+    def public(self) -> tuple[str, ...]:
+        """The features that are public."""
+        return tuple(n for n in self.features if self.columns[n].public)
 
-        `encoder`, `public_features`, `public_target`, `target_name`,
-        `max_rows_per_person`, and `classes` or, for numbers, `target_bounds`.
-        """
-        name = self.outcome(target)
+    def parameters(self, target: str | None = None, y: Any = None) -> dict[str, Any]:
+        """Return what a fit of an outcome is told, by name; see `outcome`."""
+        name = self.outcome(target, y)
         column = self.columns[name]
-        shown = [n for n in self.features if self.columns[n].public]
         is_number = isinstance(column, Number)
         return {
             "encoder": self.encoder(),
-            "public_features": shown or None,
+            "public_features": list(self.public) or None,
             "public_target": bool(column.public),
             "target_name": name,
-            "max_rows_per_person": self.max_rows_per_group,
-            "target_bounds" if is_number else "classes": column.bounds
-            if is_number
-            else list(_classes(column)),
+            "max_rows_per_group": self.max_rows_per_group,
+            "target_bounds": column.bounds if is_number else None,
+            "classes": () if is_number else list(_classes(column)),
         }
+
+    def groups(self, table: Any, given: Any = None) -> Any:
+        """Return whose each row is; None: each row is a record of its own.
+
+        Parameters
+        ----------
+        table : DataFrame
+        given : array-like or str, default=None
+            Groups of a fit, or the name of their column.
+        """
+        named = given if isinstance(given, str) else self.group
+        if named is None:
+            return given
+        names = list(map(str, column_labels(table)))
+        if isinstance(given, str) and named in self.features:
+            raise SchemaError(
+                f"groups={named!r} names a feature of the schema: leave it out of the "
+                "columns."
+            )
+        if named not in names:
+            if given is None or isinstance(given, str):
+                raise SchemaError(
+                    f"X has no column {named!r}, which says whose each row is: pass it "
+                    "in X or as groups, or else each row would be protected by itself."
+                )
+            return given
+        own = self._column(named, raw_column(table, names.index(named)))[0]
+        if given is None or isinstance(given, str):
+            return own
+        if not np.array_equal(np.asarray(given, dtype=object), own):
+            raise SchemaError(
+                f"groups and the column {named!r} of X differ: pass one of them."
+            )
+        return own
+
+    def read_outcome(self, name: str, y: Any) -> Any:
+        """Return an outcome as it is declared, as `read` does."""
+        raw = y.iloc[:, 0] if getattr(y, "ndim", 1) == 2 and hasattr(y, "iloc") else y
+        if isinstance(raw, (list, tuple)):
+            raw = _objects(raw)
+        return self._column(name, raw)[0]
 
     # Tables.
 

@@ -32,7 +32,7 @@ from skfdp.cli.results import (
     write,
 )
 from skfdp.linear_model import FeatureDPLogisticRegression, FeatureDPRegressor
-from skfdp.privacy import Relation
+from skfdp.privacy import AddOrRemoveOne, Relation
 from skfdp.privacy.assumptions import Assumption
 from skfdp.schema import Number, OpenTable, TableSchema
 
@@ -82,20 +82,27 @@ class Task:
 
     def model(self, repeat=0, *, ledger=None, everything=False):
         """Return an unfitted model; of `everything` nothing is public."""
-        arguments = self.arguments
-        options = self.schema.parameters(self.target)
+        arguments, schema = self.arguments, self.schema
         if everything:
-            options |= {"public_features": None, "public_target": False}
+            columns = schema.columns.items()
+            private = {
+                name: dataclasses.replace(one, public=False) if one.public else one
+                for name, one in columns
+            }
+            schema = dataclasses.replace(schema, columns=private)
         kind = FeatureDPRegressor if self.regression else FeatureDPLogisticRegression
         seed = arguments.seed
+        relation = arguments.relation
+        if arguments.n_records is not None:
+            relation = AddOrRemoveOne(arguments.n_records)
         return kind(
             arguments.epsilon,
             arguments.delta,
-            neighboring_relation=arguments.relation,
-            n_records=arguments.n_records,
+            schema=schema,
+            target=self.target,
+            neighboring_relation=relation,
             ledger=ledger,
             random_state=None if seed is None else seed + repeat,
-            **options,
         )
 
     def fit(self, model, rows):
@@ -169,11 +176,6 @@ def split(
 def _completed(report, task: Task):
     """Return the report with what is known of the file."""
     texts = []
-    if task.schema.declared_by:
-        texts.append(
-            "Bounds and categories are those that the file "
-            f"{task.schema.declared_by!r} declares, and derive from nothing private."
-        )
     if task.arguments.evaluate and task.arguments.command == "fit":
         texts.append(
             "The table of scores that was printed beside this report is not "

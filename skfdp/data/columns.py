@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from skfdp.privacy.checks import items, shown, spelling
+from skfdp.privacy.checks import shown, spelling
 
 _EXPECTED = (
     "expected None, 'all', column names, patterns, positions, a boolean mask, a slice "
@@ -288,68 +288,11 @@ def _empty(X: Any, n_features: int) -> Iterator[Any]:
 # The names of columns and target in the table they come from.
 
 
-def column_names(
-    given: Any, own: Sequence[str] | None, n_features: int
-) -> tuple[str | int, ...]:
-    """Return the name of each column of X, or its position where it has none.
-
-    The parameter `names`, `given`, goes before the names in X, `own`. Columns that are
-    computed from one column of the table share its name.
-    """
-    before: list[Any] = list(range(n_features))
-    if own is not None:
-        before = [spelling(str(name)) for name in own]
-    if given is None:
-        return tuple(before)
-    expected = (
-        f"one name for all columns, {n_features} names in order, or a mapping from "
-        "column names, patterns or positions to names"
-    )
-    mapped = isinstance(given, Mapping)
-    if isinstance(given, str):
-        found: list[Any] = [given] * n_features
-    elif mapped:
-        found = _mapped(before, given)
-    else:
-        found = list(items("names", given, expected))
-    if len(found) != n_features or not all(
-        (isinstance(name, str) and spelling(name)) or (mapped and name == old)
-        for name, old in zip(found, before, strict=False)
-    ):
-        raise ValueError(f"names={shown(given)} must be {expected}.")
-    names = [spelling(n) if isinstance(n, str) else int(n) for n in found]
-    # Refuse a name that X gives to another column, which is called otherwise now.
-    for name, old in zip(names, before, strict=True):
-        if isinstance(name, str) and name != old and name in before:
-            if names[before.index(name)] != name:
-                raise ValueError(
-                    f"names calls column {old!r} of X {name!r}, which is another "
-                    "column of X: give that one its own name too."
-                )
-    return tuple(names)
-
-
-def _mapped(own: Sequence[str | int], given: Mapping) -> list[Any]:
-    """Return the columns' own names, replaced where a key of the mapping fits.
-
-    Wide patterns come first, so that an exact name or a position has the last word.
-    """
-    found: list[Any] = list(own)
-    places = {}
-    for key in given:
-        if isinstance(key, numbers.Integral):
-            places[key] = [int(key)] if 0 <= key < len(own) else []
-        else:
-            places[key] = _matching(own, str(key))
-        if not places[key]:
-            raise ValueError(
-                f"names maps {shown(key)}, which matches no column of X: give column "
-                "names, patterns or positions."
-            )
-    for key in sorted(given, key=lambda key: len(places[key]), reverse=True):
-        for place in places[key]:
-            found[place] = given[key]
-    return found
+def column_names(own: Sequence[str] | None, n_features: int) -> tuple[str | int, ...]:
+    """Return the name of each column of X, or its position where it has none."""
+    if own is None:
+        return tuple(range(n_features))
+    return tuple(spelling(str(name)) for name in own)
 
 
 def target_name(declared: str | None, y: Any) -> str | None:
@@ -365,8 +308,8 @@ def target_name(declared: str | None, y: Any) -> str | None:
         return (spelling(found) or None) if isinstance(found, str) else None
     if not isinstance(declared, str) or not spelling(declared):
         raise ValueError(
-            f"target_name={shown(declared)} must be the name of the column that y is, "
-            "or is computed from."
+            f"target={shown(declared)} must be the name of the column that y is, or is "
+            "computed from."
         )
     return spelling(declared)
 

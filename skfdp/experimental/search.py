@@ -22,7 +22,7 @@ from sklearn.utils.validation import (
 )
 
 from skfdp.addresses import public
-from skfdp.base import PrivateClassifier, PrivateEstimator, delegates
+from skfdp.base import Declared, PrivateClassifier, PrivateEstimator, delegates
 from skfdp.data.arrays import (
     as_array,
     check_arrays,
@@ -30,7 +30,6 @@ from skfdp.data.arrays import (
     raw_column,
     shaped_target,
 )
-from skfdp.data.columns import target_name
 from skfdp.data.sources import whole_table
 from skfdp.data.target import Labels, check_recoded, encode_any, encode_labels
 from skfdp.data.validation import (
@@ -51,7 +50,6 @@ from skfdp.privacy import (
     gdp_epsilon,
 )
 from skfdp.privacy.assumptions import (
-    CATEGORIES_OF_TYPES,
     RUNS_CHARGED,
     Assumption,
     enforced,
@@ -62,15 +60,15 @@ from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.selection import calibrate_run, gamma_of
 from skfdp.queries import Query, chosen, sum_unit
 from skfdp.solvers.method import Budget, OnStep, Plan
-from skfdp.solvers.parameters import ASSUMPTIONS, REFUSES, public_count, store
+from skfdp.solvers.parameters import ASSUMPTIONS, public_count
 
 # Rounding between the noise that is asked for and the event that is planned.
 MARGIN = 1e-9
 # What a candidate must not change: the search sets it, or the event promises it.
 FIXED = (
     *("epsilon", "delta", "ledger", "random_state"),
-    *("neighboring_relation", "n_records", "public_features", "public_target"),
-    *("target_name", "names", "classes"),
+    *("neighboring_relation", "public_features", "public_target"),
+    *("schema", "target", "classes"),
 )
 _ASSUMPTIONS = (
     Assumption(
@@ -371,7 +369,7 @@ class Search:
         event = dataclasses.replace(
             event,
             public_features=first.public_features,
-            public_target=self.estimator.public_target,
+            public_target=public.labels.source == "public target",
             target_name=public.target_name,
             unnamed=tuple(unnamed),
             classes_source=public.labels.source,
@@ -539,14 +537,17 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
     >>> from sklearn.datasets import load_digits
     >>> from skfdp import DPSGDFClassifier
     >>> from skfdp.experimental import PrivateSearchCV
+    >>> from skfdp.solvers import NoisyGradientDescent
     >>> X, y = load_digits(return_X_y=True)
     >>> search = PrivateSearchCV(
-    ...     DPSGDFClassifier(bounds=(0, 16), classes=range(10)),
-    ...     {"clip_norm": [0.1, 0.3, 1.0]},
+    ...     DPSGDFClassifier(
+    ...         bounds=(0, 16), classes=range(10), solver=NoisyGradientDescent()
+    ...     ),
+    ...     {"solver__clip_norm": [0.1, 0.3, 1.0]},
     ...     epsilon=3.0,
     ...     random_state=0,
     ... ).fit(X, y)
-    >>> search.best_params_["clip_norm"] in (0.1, 0.3, 1.0)
+    >>> search.best_params_["solver__clip_norm"] in (0.1, 0.3, 1.0)
     True
     >>> round(search.privacy_.epsilon, 3)
     3.0
@@ -567,7 +568,17 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         ledger=None,
         random_state=None,
     ):
-        store(self, locals())
+        self.estimator = estimator
+        self.param_grid = param_grid
+        self.epsilon = epsilon
+        self.delta = delta
+        self.mean_runs = mean_runs
+        self.eta = eta
+        self.scoring = scoring
+        self.loss_bound = loss_bound
+        self.validation_fraction = validation_fraction
+        self.ledger = ledger
+        self.random_state = random_state
 
     _released = ("best_estimator_", "best_params_", "best_score_")
     _can_resume = False
@@ -594,7 +605,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
             raise TypeError(
                 f"estimator={shown(inner)} must be a DPSGDFClassifier, a "
                 "FeatureDPLogisticRegression or a FeatureDPMLPClassifier: what comes "
-                "before it goes before the search, or into its encoder."
+                "before it goes before the search, or into its schema."
             )
         if inner.ledger is not None:
             raise ValueError(
@@ -614,22 +625,19 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
             )
 
     @property
-    def _refuses(self) -> bool:
-        """Whether a candidate may refuse malformed private values."""
-        own = self.estimator.on_invalid
-        candidates = candidates_of(self.param_grid)
-        return any(one.get("on_invalid", own) == "raise" for one in candidates)
-
-    @property
     def _assumptions(self) -> tuple[Assumption, ...]:
-        return (*ASSUMPTIONS, *_ASSUMPTIONS, *(REFUSES,) * self._refuses)
+        return (*ASSUMPTIONS, *_ASSUMPTIONS)
+
+    def _declare(self, y: Any) -> Declared:
+        inner = self.estimator
+        return inner._declare(y) if isinstance(inner, PrivateClassifier) else Declared()
 
     def _records(self, X, y, planning: bool = False) -> Holdout:
         """Validate and split; draws no private coin."""
-        inner, columns = self.estimator, None
-        named = target_name(inner.target_name, y)
+        inner, columns = self._declared, None
+        named = inner.target_name
         declared = inner.classes is not None and not inner.public_target
-        any_target = declared and not self._refuses
+        any_target = declared
         if planning and (y is None or declared):
             y = self._placeholder(X)
         if inner.encoder is not None:  # columns of any type
@@ -644,8 +652,8 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
                 check_consistent_length(X, y)
                 y = column_or_1d(np.asarray(unmasked(y, as_objects=True)))
         else:
-            given, finite = X, self._refuses and not planning
-            X, y = check_arrays(self, X, y, finite=finite, any_target=any_target)
+            given = X
+            X, y = check_arrays(self, X, y, finite=False, any_target=any_target)
             # Names and dtypes are kept.
             X = given if hasattr(given, "iloc") else whole_table(X)
             named_columns = getattr(self, "feature_names_in_", range(X.shape[1]))
@@ -670,13 +678,13 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
 
     def _placeholder(self, X) -> np.ndarray:
         """Return labels for a plan that is made without y."""
-        if self.estimator.classes is None or self.estimator.public_target:
+        if self._declared.classes is None or self._declared.public_target:
             raise ValueError(
                 "y=None: a plan needs y, or an estimator with a private target and "
                 "declared `classes`."
             )
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-        labels = Labels.unseen(self.estimator.classes, n_rows)
+        labels = Labels.unseen(self._declared.classes, n_rows)
         return labels.classes[labels.codes]
 
     def _budget(self, public: Holdout) -> Budget:
@@ -707,9 +715,6 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
     def _finish(self, context, attributes: dict[str, Any], report: PrivacyReport):
         # What the run released alone is not a measure of what the search did.
         model = attributes["best_estimator_"]
-        if model.encoder is not None and model.encoder_.categories_from_types():
-            told = (*report.assumptions, Assumption(CATEGORIES_OF_TYPES, False))
-            report = dataclasses.replace(report, assumptions=told)
         model.privacy_ = report
         return super()._finish(context, attributes, report)
 

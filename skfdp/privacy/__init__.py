@@ -16,6 +16,7 @@ from skfdp.privacy.calibration import PrivacyPlan, calibrate
 from skfdp.privacy.entries import FitPlan, LedgerEntry, Receipt
 from skfdp.privacy.events import (
     RELATIONS,
+    AddOrRemoveOne,
     Event,
     PrivacyBudgetError,
     PrivacyWarning,
@@ -30,6 +31,7 @@ from skfdp.privacy.selection import Selection
 
 __all__ = [
     "RELATIONS",
+    "AddOrRemoveOne",
     "Event",
     "Finding",
     "FitPlan",

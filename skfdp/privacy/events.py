@@ -51,9 +51,9 @@ class Relation:
         checks.choice("neighboring_relation", self.name, RELATIONS)
 
     @classmethod
-    def of(cls, name: str) -> Relation:
-        """Return the relation of this name, or raise ValueError."""
-        return cls(name)
+    def of(cls, given: str | AddOrRemoveOne) -> Relation:
+        """Return the relation of a name or an object, or raise ValueError."""
+        return cls("add_or_remove_one" if isinstance(given, AddOrRemoveOne) else given)
 
     @property
     def replaces(self) -> bool:
@@ -80,6 +80,32 @@ class Relation:
         if not self.replaces:
             return clip_norm
         return 2 * clip_norm if replaced is None else replaced
+
+
+@public("skfdp.privacy")
+@dataclasses.dataclass(frozen=True)
+class AddOrRemoveOne:
+    """Neighbouring tables differ by one record that comes or goes.
+
+    The number of records is then private, so that methods need a public number instead.
+    Nothing of a record can be public.
+
+    Parameters
+    ----------
+    n_records : int
+        A nominal number of records that is known without looking.
+
+    Examples
+    --------
+    >>> from skfdp import DPSGDFClassifier
+    >>> from skfdp.privacy import AddOrRemoveOne
+    >>> model = DPSGDFClassifier(neighboring_relation=AddOrRemoveOne(n_records=1000))
+    """
+
+    n_records: int
+
+    def __post_init__(self) -> None:
+        checks.count("n_records", self.n_records)
 
 
 # A schedule is an array while it is accounted for; constant noise is not.

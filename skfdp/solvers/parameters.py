@@ -23,15 +23,18 @@ import numpy as np
 from skfdp.data.input_scaler import InputScaler, resolve_bounds
 from skfdp.data.validation import (
     UtilityWarning,
-    check_choice,
     check_n_jobs,
-    check_number,
     warn_caller,
 )
 from skfdp.mechanisms.noise import check_random_state
 from skfdp.privacy.assumptions import VALUES_CLIPPED, Assumption, enforced
 from skfdp.privacy.checks import shown
-from skfdp.privacy.events import PrivacyWarning, Relation, check_budget
+from skfdp.privacy.events import (
+    AddOrRemoveOne,
+    PrivacyWarning,
+    Relation,
+    check_budget,
+)
 from skfdp.solvers import Choice
 
 #: Value of the constant feature that carries the intercept.
@@ -387,14 +390,6 @@ ASSUMPTIONS = (
 )
 
 
-#: Of estimators that refuse malformed private values.
-REFUSES = Assumption(
-    "on_invalid='raise': no private value is missing, infinite or an undeclared label, "
-    "and that a fit happened at all may tell so.",
-    enforced=False,
-)
-
-
 #: Epsilon beyond which a fit warns.
 MOST_EPSILON = 10.0
 
@@ -462,14 +457,6 @@ def linear_loop(solver: Choice, n_records: int) -> Loop:
     return Loop.of(solver).with_batch(min(n_records, BATCH_SIZE))
 
 
-def store(estimator: Any, arguments: Mapping[str, Any]) -> None:
-    """Store the arguments of a constructor: ``store(self, locals())``.
-
-    The signature stays the one list of the parameters and their defaults.
-    """
-    vars(estimator).update({k: v for k, v in arguments.items() if k != "self"})
-
-
 @functools.cache
 def shown_parameters(estimator_class: type) -> frozenset[str]:
     """Return the names that `get_params` shows: those of the own constructor."""
@@ -503,27 +490,25 @@ def declared_by(model: Any, name: str) -> Any:
 
 
 def check_privacy_parameters(given: Mapping[str, Any]) -> None:
-    """Check what private estimators share: budget, relation, bounds, seed."""
+    """Check what private estimators share: budget, relation, seed, threads."""
     check_budget(given["epsilon"], given["delta"], allow_infinite=True)
-    relation = Relation.of(given["neighboring_relation"])
+    nominal_count(given["neighboring_relation"])
     check_random_state(given["random_state"])
-    if "on_invalid" in given:
-        check_choice("on_invalid", given["on_invalid"], ("replace", "raise"))
     if "n_jobs" in given:
         check_n_jobs(given["n_jobs"])
-    n_records = given.get("n_records")
-    if not relation.counts_are_public:
-        if n_records is None:
-            raise ValueError(
-                f"neighboring_relation={relation.name!r} makes the number of rows "
-                "private: give n_records, a public nominal count."
-            )
-        check_number("n_records", n_records, integral=True)
-    elif n_records is not None:
+
+
+def nominal_count(relation: Any) -> int | None:
+    """Return the declared number of records where it is private, None elsewhere."""
+    if isinstance(relation, AddOrRemoveOne):
+        return int(relation.n_records)
+    if not Relation.of(relation).counts_are_public:
         raise ValueError(
-            f"n_records={shown(n_records)} is only for neighboring_relation="
-            "'add_or_remove_one': elsewhere the number of rows is public."
+            f"neighboring_relation={relation!r} makes the number of rows private: pass "
+            "AddOrRemoveOne(n_records=...) of skfdp.privacy, with a public nominal "
+            "number."
         )
+    return None
 
 
 def warn_of_large(epsilon: float) -> None:
@@ -576,7 +561,7 @@ def check_split(
 def public_count(
     n_rows: int, n_records: int | None, epsilon: float, delta: float
 ) -> int:
-    """Return n where it is public, else the declared `n_records`; warn of delta."""
+    """Return n where it is public, else the declared number; warn of delta."""
     n_public = n_rows if n_records is None else int(n_records)
     if math.isfinite(epsilon) and delta >= 1 / n_public:
         warn_caller(
@@ -645,8 +630,8 @@ def warn_of_no_bounds(public: np.ndarray) -> None:
             "bounds=None: expect no better than chance, because no column bounds are "
             f"declared for {n_private} private column(s): columns of unequal scale "
             "train badly, and a row with a missing value counts for nothing. Declare "
-            f"{declare}, or encoder=DeclaredEncoder(...) where the estimator takes "
-            "one, or use the bounds that private_bounds releases; bounds=False is for "
+            f"{declare}, or a TableSchema where the estimator takes one, or use the "
+            "bounds that private_bounds releases; bounds=False is for "
             "columns that are scaled already."
         )
     warn_caller(text, UtilityWarning)
