@@ -1,7 +1,9 @@
 """Shared data and helpers."""
 
+import faulthandler
 import os
 import random
+import sys
 
 # Processes share the cores already: threads of theirs would only wait for each other.
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -11,6 +13,8 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 from sklearn.datasets import load_digits  # noqa: E402
+
+ERRORS = pytest.StashKey()
 
 
 def pytest_addoption(parser):
@@ -34,6 +38,26 @@ def pytest_collection_modifyitems(items):
         if hasattr(item, "callspec") and item.function not in seen:
             item.own_markers = [m for m in item.own_markers if m.name != "slow"]
         seen.add(item.function)
+
+
+def pytest_configure(config):
+    """Keep the stream of errors: while a test runs, pytest catches what goes there."""
+    config.stash[ERRORS] = os.dup(sys.__stderr__.fileno())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """End the process of a test that hangs, and print what its threads wait for.
+
+    The test fails then, and xdist runs the rest in a new process.
+    """
+    long = any(item.get_closest_marker(name) for name in ("slow", "nightly"))
+    errors = item.config.stash[ERRORS]
+    faulthandler.dump_traceback_later(3600 if long else 300, file=errors, exit=True)
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture(autouse=True)

@@ -102,7 +102,11 @@ def test_import_is_light():
         "print(sorted(heavy))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=240,
     )
     assert done.stdout.strip() == "[]"
 

@@ -88,6 +88,7 @@ class Copy:
             cwd=self.folder,
             capture_output=True,
             text=True,
+            timeout=900,
         )
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         return done.stdout
@@ -233,6 +234,7 @@ def test_a_parameter_is_one_file_and_changes_no_seeded_fit(tmp_path):
         env=os.environ | {"PYTHONPATH": str(Path(skfdp.__file__).parents[1])},
         capture_output=True,
         text=True,
+        timeout=900,
     )
     assert str(tmp_path) in told
     assert told.split()[1] == done.stdout.split()[0]

@@ -37,6 +37,7 @@ def test_it_runs(path, tmp_path):
         env=environment,
         capture_output=True,
         text=True,
+        timeout=900,
     )
     assert done.returncode == 0, done.stderr
     text = path.read_text(encoding="utf-8")

@@ -75,7 +75,11 @@ def test_another_process_with_another_hash_seed_agrees():
     roots = [str(Path(skfdp.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     environment = {"PYTHONHASHSEED": "12345", "PYTHONPATH": os.pathsep.join(roots)}
     done = subprocess.run(
-        script, env={**os.environ, **environment}, capture_output=True, text=True
+        script,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=240,
     )
     assert done.returncode == 0, done.stdout + done.stderr
 

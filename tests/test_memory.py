@@ -52,6 +52,7 @@ def extra_megabytes(dtype, batch, kind):
         capture_output=True,
         text=True,
         check=True,
+        timeout=240,
     )
     return float(done.stdout)
 

@@ -34,7 +34,7 @@ def built(folder):
     command = [sys.executable, "setup.py", "-q", "bdist_wheel", "-d", str(folder)]
     environment = os.environ | {"SOURCE_DATE_EPOCH": "1700000000"}
     done = subprocess.run(
-        command, cwd=copy, env=environment, capture_output=True, text=True
+        command, cwd=copy, env=environment, capture_output=True, text=True, timeout=900
     )
     assert done.returncode == 0, done.stderr
     (wheel,) = folder.glob("*.whl")

@@ -189,6 +189,7 @@ def run(copy, *tests):
         env=os.environ | {"PYTHONPATH": str(copy.parent)},
         capture_output=True,
         text=True,
+        timeout=900,
     )
 
 

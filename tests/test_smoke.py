@@ -96,7 +96,10 @@ def test_fits_without_callbacks_are_the_same():
         print(model.fit(X, X[:, 0] > 0.5).coef_.tolist(), model.n_iter_)
     """
     found = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True
+        [sys.executable, "-W", "ignore", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=240,
     )
     assert found.returncode == 0, found.stderr
     X = np.linspace(0, 1, 400).reshape(100, 4)

@@ -95,6 +95,7 @@ def test_every_saved_model_loads_in_a_new_process(command, tmp_path):
         input=json.dumps(names),
         capture_output=True,
         text=True,
+        timeout=240,
     )
     assert done.returncode == 0, done.stderr
     margins = json.loads(done.stdout)
@@ -126,7 +127,7 @@ def test_closed_pipe_loses_nothing(tmp_path, lines, unbuffered):
     job.stdout.close()
     err = job.stderr.read().decode()
     job.stderr.close()
-    assert job.wait() == 0
+    assert job.wait(timeout=240) == 0
     assert all(line.startswith("skfdp: ") for line in err.splitlines()), err
     assert skfdp.read_report(tmp_path / "r.json").epsilon == pytest.approx(1)
     assert (tmp_path / "m.joblib").stat().st_size > 1000
@@ -139,7 +140,7 @@ def test_closed_pipe_still_writes_the_report_of_the_bundled_data(tmp_path):
     command = [*COMMAND, "--repeats", "1", "--epsilon", "1", "--report", str(report)]
     job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     job.stdout.close()
-    assert job.wait() == 0
+    assert job.wait(timeout=240) == 0
     assert skfdp.read_report(report).epsilon == pytest.approx(1)
 
 
@@ -154,6 +155,7 @@ def test_full_disk_is_said_and_so_is_what_was_saved(tmp_path):
             stderr=subprocess.PIPE,
             text=True,
             cwd=tmp_path,
+            timeout=240,
         )
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
@@ -169,7 +171,11 @@ def test_full_disk_is_said_and_so_is_what_was_saved(tmp_path):
     (tmp_path / "m.joblib").unlink()
     options = ["--report", "/dev/full", *FILES[2:]]
     done = subprocess.run(
-        [*COMMAND, *FIT, *options], capture_output=True, text=True, cwd=tmp_path
+        [*COMMAND, *FIT, *options],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=240,
     )
     last = done.stderr.splitlines()[-1]
     assert done.returncode == 1 and "/dev/full could not be written" in last
@@ -209,7 +215,7 @@ def test_ctrl_c_ends_in_one_line():
     job = subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert b"Handwritten digits" in job.stdout.readline()  # it is training now
     job.send_signal(signal.SIGINT)
-    _, err = job.communicate()
+    _, err = job.communicate(timeout=240)
     assert err.decode() == "skfdp: interrupted.\n"
     assert job.returncode == 130
 

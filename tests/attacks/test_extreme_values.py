@@ -193,10 +193,10 @@ def test_a_fit_in_a_thread_has_no_traps():
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        thread = threading.Thread(target=fit)
+        thread = threading.Thread(target=fit, daemon=True)
         thread.start()
-        thread.join()
-    assert not failed
+        thread.join(timeout=240)
+    assert not thread.is_alive() and not failed
 
 
 def test_a_public_loss_runs_in_the_users_state(state):

@@ -217,7 +217,10 @@ def table_of(text):
 @pytest.mark.skipif(not PAGE.is_file(), reason="the docs are not beside the tests")
 def test_the_table_of_the_guide_is_what_the_command_prints():
     done = subprocess.run(
-        [sys.executable, "-m", "skfdp", "--seed", "0"], capture_output=True, text=True
+        [sys.executable, "-m", "skfdp", "--seed", "0"],
+        capture_output=True,
+        text=True,
+        timeout=240,
     )
     assert done.returncode == 0, done.stderr
     printed, shown = table_of(done.stdout), table_of(PAGE.read_text(encoding="utf-8"))

@@ -84,6 +84,7 @@ def test_equal_fits_repeat_in_every_process():
             capture_output=True,
             text=True,
             check=True,
+            timeout=240,
         ).stdout
         for hashed in ("1", "2")
     ]

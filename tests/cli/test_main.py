@@ -95,7 +95,10 @@ def test_bundled_job_needs_no_extra(tmp_path):
     """
     options = ["--repeats", "1", "--seed", "0", "--report", str(report)]
     done = subprocess.run(
-        [sys.executable, "-c", code, *options], capture_output=True, text=True
+        [sys.executable, "-c", code, *options],
+        capture_output=True,
+        text=True,
+        timeout=240,
     )
     assert done.returncode == 0, done.stderr
     assert labels_of(done.stdout) == [

@@ -23,7 +23,11 @@ def test_import_is_light():
         "print({'sklearn.datasets', 'torch'} & set(sys.modules))"
     )
     result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=240,
     )
     assert result.stdout.strip() == "set()"
 

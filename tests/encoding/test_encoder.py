@@ -235,7 +235,11 @@ def test_libraries_of_frames_stay_away():
         "print(found.sum())"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=240,
     )
     assert done.stdout.strip() == "10.0"
 

@@ -36,7 +36,7 @@ def cluster():
 @pytest.fixture
 def client(cluster):
     with distributed.Client(cluster, direct_to_workers=True) as found:
-        found.wait_for_workers(2)
+        found.wait_for_workers(2, timeout=60)
         yield found
 
 
@@ -109,7 +109,7 @@ def test_a_killed_worker_changes_neither_result_nor_ledger(
     events = [entry.event for entry in ledger.entries]
     assert events == list(found.privacy_.events)
     assert {entry.charge for entry in ledger.entries} == {1}
-    client.wait_for_workers(2)
+    client.wait_for_workers(2, timeout=60)
     assert client.run(os.getpid) != pids
     assert not left_behind(cluster)
 

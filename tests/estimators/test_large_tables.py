@@ -226,6 +226,7 @@ def test_memory_is_that_of_labels_and_norms(batch, tmp_path):
         capture_output=True,
         text=True,
         check=True,
+        timeout=900,
     )
     assert float(done.stdout) < 60
 

@@ -168,6 +168,7 @@ def test_importing_and_fitting_without_torch_does_not_import_it():
         capture_output=True,
         text=True,
         check=True,
+        timeout=240,
     )
     assert done.stdout.strip() == "False"
 

@@ -455,6 +455,7 @@ print(int(line.split()[1]) / 2**10)
         capture_output=True,
         text=True,
         check=True,
+        timeout=900,
     )
     score, peak = map(float, done.stdout.split())
     assert score > 0.3 and peak < 1000

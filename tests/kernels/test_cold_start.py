@@ -47,6 +47,7 @@ def run_in(folder, script, **changes):
         capture_output=True,
         text=True,
         check=True,
+        timeout=240,
     )
     return done.stdout.split(), done.stderr
 

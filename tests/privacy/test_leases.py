@@ -46,18 +46,19 @@ def test_one_of_many_threads_gets_it(ledger):
     lease, _ = ledger.lease(FIT, EVENTS)
 
     def ask(seal):
-        start.wait()
+        start.wait(timeout=240)
         try:
             lease.advance(0, seal)
             told.append(seal)
         except PrivacyBudgetError:
             pass
 
-    threads = [threading.Thread(target=ask, args=[seal]) for seal in SEALS]
+    threads = [threading.Thread(target=ask, args=[seal], daemon=True) for seal in SEALS]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(timeout=240)
+    assert not any(thread.is_alive() for thread in threads)
     assert len(told) == 1
     assert lease.newest() == (1, told[0])
 

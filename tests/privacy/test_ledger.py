@@ -357,7 +357,7 @@ class TestRaces:
         monkeypatch.setattr(composition, "cost", slow_cost)
 
         def work():
-            gate.wait()
+            gate.wait(timeout=240)
             return charge_until_refused(ledger, full_batch(mu))
 
         counts = Parallel(n_jobs=8, backend="threading")(
@@ -400,7 +400,7 @@ while True:
         for worker in workers:
             worker.stdin.write("go\n")
             worker.stdin.flush()
-        outputs = [worker.communicate()[0] for worker in workers]
+        outputs = [worker.communicate(timeout=240)[0] for worker in workers]
         assert all(worker.returncode == 0 for worker in workers)
         acknowledged = sum(output.count("charged") for output in outputs)
         assert acknowledged == expected

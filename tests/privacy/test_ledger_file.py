@@ -132,7 +132,7 @@ class TestForks:
             while not stop.is_set():
                 ledger.charge([full_batch()], label="parent")
 
-        threads = [threading.Thread(target=work) for _ in range(2)]
+        threads = [threading.Thread(target=work, daemon=True) for _ in range(2)]
         for thread in threads:
             thread.start()
         context = multiprocessing.get_context("fork")
@@ -153,8 +153,8 @@ class TestForks:
             child.kill()
         stop.set()
         for thread in threads:
-            thread.join()
-        assert not alive
+            thread.join(timeout=240)
+        assert not alive and not any(thread.is_alive() for thread in threads)
         assert [child.exitcode for child in children] == [0] * 12
         labels = [entry.label for entry in ledger.entries]
         assert {f"child {number}" for number in range(12)} <= set(labels)
@@ -174,7 +174,8 @@ class TestForks:
 
         process = context.Process(target=child)
         process.start()
-        process.join()
+        process.join(timeout=240)
+        assert process.exitcode == 0
         assert "made by another process" in messages.get()
         assert "made by another process" in messages.get()
         assert "unreadable" in messages.get()
@@ -208,6 +209,7 @@ def test_another_user_cannot_charge_a_read_only_file(tmp_path_factory):
             capture_output=True,
             text=True,
             env=environment,
+            timeout=240,
         )
         assert "PermissionError" in done.stdout, done.stderr
         assert "is read-only: make the file" in done.stdout

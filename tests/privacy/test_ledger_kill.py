@@ -74,6 +74,7 @@ def run(path, releases, trials, workers, seed):
         capture_output=True,
         text=True,
         env=environment,
+        timeout=240,
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # no worker ended by itself

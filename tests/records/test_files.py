@@ -49,7 +49,7 @@ def test_a_killed_process_leaves_nothing(folder):
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     environment = {**os.environ, "TMPDIR": str(folder)}
-    done = subprocess.run([sys.executable, "-c", script], env=environment)
+    done = subprocess.run([sys.executable, "-c", script], env=environment, timeout=240)
     assert done.returncode == -9
     assert list(folder.iterdir()) == []
 

@@ -83,9 +83,9 @@ def test_an_exception_closes_it():
 
 def in_thread(function):
     found = []
-    thread = threading.Thread(target=lambda: found.append(function()))
+    thread = threading.Thread(target=lambda: found.append(function()), daemon=True)
     thread.start()
-    thread.join()
+    thread.join(timeout=240)
     return found == [True]
 
 
