@@ -352,7 +352,7 @@ def test_attack_10_no_charge_to_a_file_with_a_damaged_page(tmp_path):
     assert path.read_bytes() == bytes(raw) and len(ledger) == 1
 
 
-# Eight processes wait for each other, and open the same path. The script is a string, for
+# Eight processes wait for each other, and open the same path. This is a script, because
 # a new process may not find this module: the tests need not be on its path.
 OPEN = """
 import os, sys
