@@ -18,6 +18,7 @@ import contextlib
 import dataclasses
 import functools
 import math
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -34,6 +35,8 @@ from skfdp.privacy.public_sets import Part, together
 _ITERATIONS = 5_000
 # Where the minimum of a convex bound is looked for first.
 _GRID_POINTS = 25
+#: How curves of compositions are computed; see `compose`.
+ACCOUNTANTS = ("auto", "pld")
 
 
 @contextlib.contextmanager
@@ -45,12 +48,11 @@ def tails() -> Iterator[None]:
 
 def check_epsilon(epsilon: float) -> float:
     """Return epsilon as a float; ValueError unless it is at least 0."""
-    return checks.number("epsilon", epsilon, "a number of at least 0", lambda x: x >= 0)
+    return checks.number("epsilon", epsilon, "a number of at least 0", 0)
 
 
 def _check_mu(mu: float) -> float:
-    expected = "a finite number of at least 0"
-    return checks.number("mu", mu, expected, lambda x: 0 <= x < math.inf)
+    return checks.number("mu", mu, "a finite number of at least 0", 0, closed="left")
 
 
 def gdp_delta(epsilon: float, mu: float) -> float:
@@ -99,7 +101,7 @@ def gdp_epsilon(delta: float, mu: float) -> float:
     high = (mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta)) + 1e-3) * (1 + 1e-6)
     if high == math.inf:
         return math.inf  # beyond the floats
-    return _safe_root(lambda eps: _delta(eps, mu) - delta, high, up=True)
+    return _safe_root(functools.partial(_excess, delta, mu=mu), high, up=True)
 
 
 def gdp_mu(epsilon: float, delta: float) -> float:
@@ -122,7 +124,11 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     high = 1.0
     while _delta(epsilon, high) < delta:
         high *= 2
-    return _safe_root(lambda mu: _delta(epsilon, mu) - delta, high, up=False)
+    return _safe_root(functools.partial(_excess, delta, epsilon), high, up=False)
+
+
+def _excess(delta: float, epsilon: float, mu: float) -> float:
+    return _delta(epsilon, mu) - delta
 
 
 def _safe_root(excess: Callable[[float], float], high: float, *, up: bool) -> float:
@@ -154,13 +160,12 @@ class PrivacyCurve(Protocol):
         """Return the smallest delta known to hold at epsilon."""
 
 
+@dataclasses.dataclass(frozen=True)
 class GaussianCurve:
     """Exact curve of full-batch Gaussian releases."""
 
-    accountant = "closed form (Gaussian DP)"
-
-    def __init__(self, mu: float):
-        self.mu = mu
+    mu: float
+    accountant: str = "closed form (Gaussian DP)"
 
     def epsilon(self, delta: float) -> float:
         """Return the smallest epsilon that holds at delta."""
@@ -259,9 +264,8 @@ def compose(events: Iterable[Event], *, accountant: str = "auto") -> PrivacyCurv
         If the events disagree in relation or public set: together they would
         protect nothing that either of them promises.
     """
-    events = check_events(events)
-    check_accountant(accountant)
-    return _compose(events, accountant)
+    checks.choice("accountant", accountant, ACCOUNTANTS)
+    return _compose(check_events(events), accountant)
 
 
 def _compose(
@@ -273,8 +277,9 @@ def _compose(
             "Events under different neighbouring relations or public sets do not "
             "compose: use one relation and one public set for all of them."
         )
-    full_batch = math.fsum(e.mu**2 for e in events if e.mu is not None)
-    sampled = [event for event in events if event.mu is None]
+    mus = [event.mu for event in events]
+    full_batch = math.fsum([mu**2 for mu in mus if mu is not None])
+    sampled = [event for event, mu in zip(events, mus, strict=True) if mu is None]
     if not sampled and (accountant == "auto" or full_batch == 0):
         return GaussianCurve(math.sqrt(full_batch))
 
@@ -306,16 +311,11 @@ def _compose(
         return PLDCurve(*composed)
 
 
-def check_accountant(accountant: str) -> None:
-    """Raise ValueError unless it is the name of one."""
-    checks.choice("accountant", accountant, ("auto", "pld"))
-
-
 def check_events(events: Any, name: str = "events") -> tuple[Event, ...]:
     """Return the items; ValueError unless all of them are events."""
     expected = "a sequence of Event: [plan.event]"
     found = checks.items(name, events, expected)
-    if not all(isinstance(event, Event) for event in found):
+    if not all([isinstance(event, Event) for event in found]):
         raise ValueError(f"{name}={checks.brief(events)} must be {expected}.")
     return found
 
@@ -372,15 +372,14 @@ def worst(
         if len(parts) not in group:  # no record of `within`
             continue
         members = [events[position] for position in group if position < len(parts)]
-        private = tuple(event for event in members if event is not None)
+        private = tuple([event for event in members if event is not None])
         if len(private) < len(members):
             costs.append(Cost(math.inf, None, "none"))
         else:
             costs.append(cost(private, delta, accountant))
-    largest = max(costs, key=lambda one: one.epsilon)
-    mus = [one.mu for one in costs]
-    exact = None if None in mus else max(mu for mu in mus if mu is not None)
-    return dataclasses.replace(largest, mu=exact)
+    largest = max(costs, key=operator.attrgetter("epsilon"))
+    mus = [one.mu for one in costs if one.mu is not None]
+    return dataclasses.replace(largest, mu=max(mus) if len(mus) == len(costs) else None)
 
 
 def curves(
@@ -424,10 +423,23 @@ def detection_rate(
     return max(rates)
 
 
+# An event with these fields costs the same, and says nothing of what is public.
+_UNLABELLED: dict[str, Any] = {
+    "label": "",
+    "public_features": (),
+    "public_target": False,
+    "target_name": None,
+    "unnamed": (),
+    "classes_source": None,
+    "seeded": False,
+}
+
+
 def _merged(events: Iterable[Event]) -> tuple[Event, ...]:
     """Return fewer events of equal cost: a grid search repeats a few of them often."""
     merged: list[Event] = []
-    for event, count in collections.Counter(map(_unlabelled, events)).items():
+    unlabelled = [dataclasses.replace(event, **_UNLABELLED) for event in events]
+    for event, count in collections.Counter(unlabelled).items():
         # The fields of other kinds mean other things; a schedule that is twice as long
         # is not the schedule twice.
         if type(event) is not Event or event.noise_decay:
@@ -442,17 +454,3 @@ def _merged(events: Iterable[Event]) -> tuple[Event, ...]:
             )
         )
     return tuple(merged)
-
-
-def _unlabelled(event: Event) -> Event:
-    """Return an event of the same cost that says nothing of what is public."""
-    return dataclasses.replace(
-        event,
-        label="",
-        public_features=(),
-        public_target=False,
-        target_name=None,
-        unnamed=(),
-        classes_source=None,
-        seeded=False,
-    )

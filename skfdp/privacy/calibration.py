@@ -13,8 +13,8 @@ import numpy as np
 from skfdp.addresses import public
 from skfdp.privacy import checks
 from skfdp.privacy.accounting import (
+    ACCOUNTANTS,
     PrivacyCurve,
-    check_accountant,
     check_events,
     compose,
     gdp_mu,
@@ -84,22 +84,19 @@ class PrivacyPlan:
 
     def __post_init__(self) -> None:
         check_budget(self.target_epsilon, self.target_delta)
-        check_accountant(self.accountant)
-        noise = checks.items(
-            "noise_multipliers",
-            self.noise_multipliers,
-            "a tuple of finite positive numbers",
-        )
-        coerced = {
+        checks.choice("accountant", self.accountant, ACCOUNTANTS)
+        expected = "a tuple of finite positive numbers"
+        noise = checks.items("noise_multipliers", self.noise_multipliers, expected)
+        values = {
             "target_epsilon": float(self.target_epsilon),
             "target_delta": float(self.target_delta),
             "clip_norm": checks.positive("clip_norm", self.clip_norm),
             "noise_multipliers": tuple(
-                checks.positive("an entry of noise_multipliers", one) for one in noise
+                [checks.positive("an entry of noise_multipliers", one) for one in noise]
             ),
             "other_events": check_events(self.other_events, "other_events"),
         }
-        for name, value in coerced.items():
+        for name, value in values.items():
             object.__setattr__(self, name, value)
         event = self.event  # refuses whatever is wrong with the other fields
         for name in ("n_steps", "sampling_rate", "sensitivity", "noise_decay"):
@@ -125,9 +122,10 @@ class PrivacyPlan:
         """The event of the schedule alone, without `other_events`."""
         others = self.other_events
         inherited: dict[str, Any] = others[0].fit_facts if others else {}
+        stds = [scale * self.clip_norm for scale in self.noise_multipliers]
         return Event(
             label="steps",
-            noise_std=tuple(s * self.clip_norm for s in self.noise_multipliers),
+            noise_std=tuple(stds),
             clip_norm=self.clip_norm,
             sensitivity=self.sensitivity,
             n_steps=self.n_steps,
@@ -234,7 +232,7 @@ def calibrate(
     """
     check_budget(epsilon, delta)
     relation = Relation.of(neighboring_relation)
-    check_accountant(accountant)
+    checks.choice("accountant", accountant, ACCOUNTANTS)
     n_steps = checks.count("n_steps", n_steps)
     sampling_rate = check_rate(sampling_rate)
     clip_norm = checks.positive("clip_norm", clip_norm)
@@ -268,7 +266,7 @@ def _weights(weights: Sequence[float], n_steps: int) -> tuple[float, ...]:
     found = checks.items("noise_weights", weights, expected)
     if len(found) != n_steps:
         raise ValueError(f"noise_weights must hold {expected}, got {len(found)}.")
-    found = tuple(checks.positive("an entry of noise_weights", w) for w in found)
+    found = tuple([checks.positive("an entry of noise_weights", w) for w in found])
     if min(found) / max(found) < _SMALLEST_SHARE:
         raise ValueError(
             f"noise_weights={min(found)!r} and {max(found)!r} are too far apart: the "
@@ -288,31 +286,28 @@ def _calibrate(weights: tuple[float, ...] | None, **fields: Any) -> PrivacyPlan:
             f"other_events already spend epsilon={epsilon!r} at delta={delta!r}: raise "
             "the budget or give them more noise."
         )
-    # relative[t] is the schedule at scale 1; the search finds the scale.
-    relative = _relative(n_steps, fields["noise_decay"], weights)
-    start = _central_limit_scale(
-        epsilon, delta, n_steps, fields["sampling_rate"], reach, other_events
-    )
+    # Multipliers that cost what n_steps steps at multiplier 1 cost.
+    if fields["noise_decay"]:  # the first one stands for all
+        total = inverse_squares(1.0, n_steps, fields["noise_decay"])
+        relative = np.array([math.sqrt(total / n_steps)])
+    else:
+        shape = np.ones(1) if weights is None else np.array(weights)
+        shape = shape / shape.max()  # so that no sum of finite weights is infinite
+        relative = np.sqrt(shape.mean() / shape)
 
     def scaled(scale: float) -> PrivacyPlan:
         multipliers = tuple((relative * scale).tolist())
         return PrivacyPlan(noise_multipliers=multipliers, **fields)
 
-    if scaled(start).mu is not None:  # closed form: the start is the answer
-        return _nudge(scaled, start, epsilon, delta)
-    return _search(scaled, start, epsilon, delta, reach * _LEAST)
-
-
-def _relative(
-    n_steps: int, noise_decay: float, weights: tuple[float, ...] | None
-) -> np.ndarray:
-    """Return multipliers that cost what n_steps steps at multiplier 1 cost."""
-    if noise_decay:  # the first one stands for all
-        total = inverse_squares(1.0, n_steps, noise_decay)
-        return np.array([math.sqrt(total / n_steps)])
-    shape = np.ones(1) if weights is None else np.array(weights)
-    shape = shape / shape.max()  # so that no sum of finite weights is infinite
-    return np.sqrt(shape.mean() / shape)
+    scale = _central_limit_scale(
+        epsilon, delta, n_steps, fields["sampling_rate"], reach, other_events
+    )
+    if scaled(scale).mu is None:  # no closed form, where the start is the answer
+        scale = _search(scaled, scale, epsilon, delta, reach * _LEAST)
+    step = 1e-13
+    while (plan := scaled(scale)).epsilon(delta) > epsilon:
+        scale, step = scale * (1 + step), step * 2
+    return plan
 
 
 def _central_limit_scale(
@@ -324,7 +319,8 @@ def _central_limit_scale(
     other_events: tuple[Event, ...],
 ) -> float:
     """Return the noise multiplier by Gaussian-DP; exact where q = 1."""
-    spent = math.fsum(e.mu**2 for e in other_events if e.mu is not None)
+    mus = [event.mu for event in other_events]
+    spent = math.fsum([mu**2 for mu in mus if mu is not None])
     mu = math.sqrt(max(gdp_mu(epsilon, delta) ** 2 - spent, 1e-12))
     if q == 1:
         return reach * math.sqrt(n_steps) / mu
@@ -335,23 +331,13 @@ def _central_limit_scale(
         return reach / math.sqrt(float(np.logaddexp(0.0, log_growth)))
 
 
-def _nudge(
-    scaled: Callable[[float], PrivacyPlan], scale: float, epsilon: float, delta: float
-) -> PrivacyPlan:
-    """Return the first plan at or above scale that stays within the budget."""
-    step = 1e-13
-    while (plan := scaled(scale)).epsilon(delta) > epsilon:
-        scale, step = scale * (1 + step), step * 2
-    return plan
-
-
 def _search(
     scaled: Callable[[float], PrivacyPlan],
     start: float,
     epsilon: float,
     delta: float,
     least: float,
-) -> PrivacyPlan:
+) -> float:
     """Solve epsilon(scale) = epsilon by the secant method on log against log.
 
     Where delta alone covers that a record is ever in a batch, no noise would do: the
@@ -378,4 +364,4 @@ def _search(
         f1 = excess(x1)
         slope = min((f1 - f0) / (x1 - x0), -0.1)
         x0, f0 = x1, f1
-    return _nudge(scaled, math.exp(high if math.isfinite(high) else x0), epsilon, delta)
+    return math.exp(high if math.isfinite(high) else x0)

@@ -7,6 +7,7 @@ one sentence (ValueError) unless it is of its type. NumPy's scalars count as Pyt
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import numbers
@@ -68,9 +69,12 @@ def number(
     name: str,
     value: Any,
     expected: str,
-    holds: Callable[[float], bool] = lambda number: True,
+    low: float = -math.inf,
+    high: float = math.inf,
+    *,
+    closed: str = "both",
 ) -> float:
-    """Return a real number, possibly NaN or infinite, as a Python float.
+    """Return a real number between low and high as a Python float; NaN is none.
 
     Parameters
     ----------
@@ -78,31 +82,34 @@ def number(
         For the message: of what, and what it must be instead.
     value : object
         Anything; bools, strings and None are not numbers.
-    holds : callable
-        Whether the number is one that is expected.
+    low, high : float
+        Ends of the interval; either may be infinite.
+    closed : {"both", "left", "right", "neither"}, default="both"
+        Which of the ends belong to it.
     """
+    found = math.nan
     real = isinstance(value, numbers.Real)
     # A timedelta64 calls itself an integer.
     if real and not isinstance(value, bool | np.timedelta64):
-        try:
-            if holds(found := float(value)):
-                return found
-        except OverflowError:  # an int beyond the floats
-            pass
-    raise ValueError(f"{name}={brief(value)} must be {expected}.")
+        with contextlib.suppress(OverflowError):  # an int beyond the floats
+            found = float(value)
+    inside = low < found < high
+    inside |= found == low and closed in ("both", "left")
+    inside |= found == high and closed in ("both", "right")
+    if not inside:
+        raise ValueError(f"{name}={brief(value)} must be {expected}.")
+    return found
 
 
 def positive(name: str, value: Any) -> float:
     """Return a finite positive number."""
-    return number(name, value, "a finite positive number", lambda x: 0 < x < math.inf)
+    return number(name, value, "a finite positive number", 0, closed="neither")
 
 
 def extended(name: str, value: Any) -> float:
     """Return a number of at least 0; infinity is the string "inf" in JSON."""
-    expected = 'a number of at least 0, or "inf"'
-    return number(
-        name, math.inf if value == "inf" else value, expected, lambda x: x >= 0
-    )
+    found = math.inf if value == "inf" else value
+    return number(name, found, 'a number of at least 0, or "inf"', 0)
 
 
 def count(name: str, value: Any, least: int = 1) -> int:

@@ -46,24 +46,21 @@ class Relation:
     """
 
     name: str
+    #: Whether the neighbour's record contributes something else, not nothing.
+    replaces: bool = dataclasses.field(init=False, repr=False, compare=False)
+    #: Whether neighbours have equally many records.
+    counts_are_public: bool = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         checks.choice("neighboring_relation", self.name, RELATIONS)
+        facts = self.name == "replace_one", self.name != "add_or_remove_one"
+        for name, value in zip(("replaces", "counts_are_public"), facts, strict=True):
+            object.__setattr__(self, name, value)
 
     @classmethod
     def of(cls, given: str | AddOrRemoveOne) -> Relation:
         """Return the relation of a name or an object, or raise ValueError."""
         return cls("add_or_remove_one" if isinstance(given, AddOrRemoveOne) else given)
-
-    @property
-    def replaces(self) -> bool:
-        """Whether the neighbour's record contributes something else, not nothing."""
-        return self.name == "replace_one"
-
-    @property
-    def counts_are_public(self) -> bool:
-        """Whether neighbours have equally many records."""
-        return self.name != "add_or_remove_one"
 
     def moves(self, clip_norm: float, replaced: float | None = None) -> float:
         """Return how far neighbours move a sum of bounded contributions.
@@ -134,9 +131,7 @@ def step_stds(noise_std: float, n_steps: int, noise_decay: float) -> np.ndarray:
 def check_decay(noise_decay: float, noise_std: float, n_steps: int) -> float:
     """Return the decay; ValueError unless the schedule is finite and fits in memory."""
     expected = "a finite number of at least 0"
-    found = checks.number(
-        "noise_decay", noise_decay, expected, lambda x: 0 <= x < math.inf
-    )
+    found = checks.number("noise_decay", noise_decay, expected, 0, closed="left")
     if found == 0:
         return found
     if n_steps > _MOST_SCHEDULED:
@@ -156,7 +151,7 @@ def check_decay(noise_decay: float, noise_std: float, n_steps: int) -> float:
 def check_rate(sampling_rate: float) -> float:
     """Return a sampling rate in (0, 1]."""
     expected = "a number in (0, 1]; 1 means the full batch"
-    return checks.number("sampling_rate", sampling_rate, expected, lambda q: 0 < q <= 1)
+    return checks.number("sampling_rate", sampling_rate, expected, 0, 1, closed="right")
 
 
 @functools.lru_cache(maxsize=256)
@@ -201,7 +196,7 @@ class Nameless(enum.Enum):
 def check_budget(epsilon: float, delta: float, *, allow_infinite: bool = False) -> None:
     """Raise ValueError unless epsilon > 0 and 0 < delta < 1."""
     expected = "a positive number: 1.0 is a usual one; at 0 nothing could be released"
-    checks.number("epsilon", epsilon, expected, lambda x: x > 0)
+    checks.number("epsilon", epsilon, expected, 0, closed="right")
     if math.isinf(epsilon) and not allow_infinite:
         raise ValueError(f"epsilon={epsilon!r} must be finite here: pass a number.")
     check_delta(delta)
@@ -210,7 +205,7 @@ def check_budget(epsilon: float, delta: float, *, allow_infinite: bool = False) 
 def check_delta(delta: float) -> float:
     """Return delta as a float; ValueError unless it is strictly between 0 and 1."""
     expected = "a number strictly between 0 and 1: choose it below 1/n"
-    return checks.number("delta", delta, expected, lambda x: 0 < x < 1)
+    return checks.number("delta", delta, expected, 0, 1, closed="neither")
 
 
 def check_relation(neighboring_relation: str) -> None:
@@ -300,15 +295,15 @@ class Event:
             _KINDS[kind] = cls
 
     def __post_init__(self) -> None:
-        check_relation(self.neighboring_relation)
+        relation = self.relation
         # Python floats only: dp_accounting treats other number types differently, and
         # NumPy's integers are not JSON.
-        stds = checks.items(
-            "noise_std", self.noise_std, "a tuple of finite positive numbers"
-        )
+        expected = "a tuple of finite positive numbers"
+        stds = checks.items("noise_std", self.noise_std, expected)
         known = f"a tuple of {', '.join(map(repr, UNNAMED))}"
+        unnamed = set()
         for part in checks.items("unnamed", self.unnamed, known):
-            checks.choice("an entry of unnamed", part, UNNAMED)
+            unnamed.add(checks.choice("an entry of unnamed", part, UNNAMED))
         target = self.target_name
         if target is not None:
             target = checks.spelling(checks.text("target_name", target))
@@ -316,51 +311,64 @@ class Event:
                 raise ValueError(
                     "target_name='' must be a name, or None where the target has none."
                 )
-        self._set(
-            label=checks.text("label", self.label),
-            noise_std=tuple(checks.positive("an entry of noise_std", s) for s in stds),
-            clip_norm=checks.positive("clip_norm", self.clip_norm),
-            sensitivity=checks.positive("sensitivity", self.sensitivity),
-            n_steps=checks.count("n_steps", self.n_steps),
-            sampling_rate=check_rate(self.sampling_rate),
-            public_features=checks.columns("public_features", self.public_features),
-            public_target=checks.flag("public_target", self.public_target),
-            seeded=checks.flag("seeded", self.seeded),
-            target_name=target,
-        )
+        values: dict[str, Any] = {
+            "label": checks.text("label", self.label),
+            "noise_std": tuple(
+                [checks.positive("an entry of noise_std", std) for std in stds]
+            ),
+            "clip_norm": checks.positive("clip_norm", self.clip_norm),
+            "sensitivity": checks.positive("sensitivity", self.sensitivity),
+            "n_steps": checks.count("n_steps", self.n_steps),
+            "sampling_rate": check_rate(self.sampling_rate),
+            "public_features": checks.columns("public_features", self.public_features),
+            "public_target": checks.flag("public_target", self.public_target),
+            "seeded": checks.flag("seeded", self.seeded),
+            "target_name": target,
+        }
         checks.choice("classes_source", self.classes_source, _CLASSES_SOURCES)
         checks.choice("unit", self.unit, UNITS)
-        if len(self.noise_std) not in (1, self.n_steps):
+        if len(values["noise_std"]) not in (1, values["n_steps"]):
             raise ValueError(
-                f"noise_std has {len(self.noise_std)} entries, expected 1 or "
-                f"n_steps={self.n_steps} (at least 1)."
+                f"noise_std has {len(values['noise_std'])} entries, expected 1 or "
+                f"n_steps={values['n_steps']} (at least 1)."
             )
-        self._check_what_stays()
-        self._check_sensitivity()
-        self._set(noise_decay=self._checked_decay(), unnamed=self._all_unnamed())
-
-    def _set(self, **values: Any) -> None:
+        # What follows from the other fields.
+        if any([not isinstance(name, str) for name in values["public_features"]]):
+            unnamed.add("columns")
+        if values["public_target"] and target is None:
+            unnamed.add("target")
+        values["unnamed"] = tuple([part for part in UNNAMED if part in unnamed])
         for name, value in values.items():
             object.__setattr__(self, name, value)
+        self._check_together(relation)
 
-    def _checked_decay(self) -> float:
-        least = min(self.noise_std)
-        if self.sensitivity / _LARGEST_RATIO > least:
+    def _check_together(self, relation: Relation) -> None:
+        """Raise ValueError unless the fields agree; each is of its type."""
+        least, clip, reach = min(self.noise_std), self.clip_norm, self.sensitivity
+        if relation.replaces and reach > 2 * clip * (1 + _ROUNDING):
             raise ValueError(
-                f"noise_std={least!r} is nothing beside sensitivity="
-                f"{self.sensitivity!r}: such a release has no privacy guarantee."
+                f"sensitivity={reach!r} exceeds 2 * clip_norm={2 * clip!r}, the "
+                "largest possible under 'replace_one'."
+            )
+        if not relation.replaces and abs(reach - clip) > _ROUNDING * clip:
+            raise ValueError(
+                f"sensitivity={reach!r} must equal clip_norm={clip!r} under "
+                f"{self.neighboring_relation!r}: the neighbour contributes zero."
+            )
+        if reach / _LARGEST_RATIO > least:
+            raise ValueError(
+                f"noise_std={least!r} is nothing beside sensitivity={reach!r}: such a "
+                "release has no privacy guarantee."
             )
         decay = check_decay(self.noise_decay, least, self.n_steps)
+        object.__setattr__(self, "noise_decay", decay)
         if decay and (self.sampling_rate < 1 or len(self.noise_std) > 1):
             raise ValueError(
                 f"noise_decay={decay!r} needs the full batch and one noise_std, got "
                 f"sampling_rate={self.sampling_rate!r} and {len(self.noise_std)} of "
                 "them: noise_decay=0 is constant noise."
             )
-        return decay
-
-    def _check_what_stays(self) -> None:
-        if self.relation.counts_are_public:
+        if relation.counts_are_public:
             return
         if self.public_features or self.public_target:
             raise ValueError(
@@ -372,29 +380,6 @@ class Event:
                 f"unit={self.unit!r} needs rows that stay, and under "
                 "'add_or_remove_one' they come and go: use 'replace_special', which "
                 "has the same price."
-            )
-
-    def _all_unnamed(self) -> tuple[str, ...]:
-        """Return `unnamed`, completed by what follows from the other fields."""
-        found = set(self.unnamed)
-        if any(not isinstance(name, str) for name in self.public_features):
-            found.add("columns")
-        if self.public_target and self.target_name is None:
-            found.add("target")
-        return tuple(part for part in UNNAMED if part in found)
-
-    def _check_sensitivity(self) -> None:
-        clip, reach = self.clip_norm, self.sensitivity
-        if self.relation.replaces:
-            if reach > 2 * clip * (1 + _ROUNDING):
-                raise ValueError(
-                    f"sensitivity={reach!r} exceeds 2 * clip_norm={2 * clip!r}, the "
-                    "largest possible under 'replace_one'."
-                )
-        elif abs(reach - clip) > _ROUNDING * clip:
-            raise ValueError(
-                f"sensitivity={reach!r} must equal clip_norm={clip!r} under "
-                f"{self.neighboring_relation!r}: the neighbour contributes zero."
             )
 
     @property
@@ -412,9 +397,8 @@ class Event:
             total = inverse_squares(first, self.n_steps, self.noise_decay)
             return self.sensitivity / first * math.sqrt(total)
         repeats = self.n_steps if len(self.noise_std) == 1 else 1
-        return math.sqrt(
-            repeats * math.fsum((self.sensitivity / std) ** 2 for std in self.noise_std)
-        )
+        squares = [(self.sensitivity / std) ** 2 for std in self.noise_std]
+        return math.sqrt(repeats * math.fsum(squares))
 
     def own_curve(self) -> Any:
         """Return the privacy curve of an event that is not a plain one."""

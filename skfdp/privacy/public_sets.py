@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -115,7 +116,7 @@ def promise(
             "unit='record'), which do not compose: pass groups to every fit that "
             "learns from this table, or charge one kind of them to a ledger of its own."
         )
-    disclosed = sorted((event.disclosed for event in events), key=len)
+    disclosed = sorted([event.disclosed for event in events], key=len)
     everything = disclosed[-1] if everything is None else everything
     for own in disclosed:
         _check_inside(own, everything, declared=public is not None)
@@ -127,7 +128,7 @@ def promise(
 
 def name_assumptions(events: Collection[Event], n_fits: int) -> Iterator[str]:
     """Yield what a composition of several fits takes for granted about names."""
-    if n_fits < 2 or not any(event.disclosed for event in events):
+    if n_fits < 2 or not any([event.disclosed for event in events]):
         return
     yield (
         "One name means one column of one table in every fit, and what is computed "
@@ -158,7 +159,7 @@ def set_text(public: Collection[Disclosed]) -> str:
 def checked_events(events: Any) -> tuple[Event, ...]:
     """Return events as a tuple, or raise TypeError."""
     found = tuple(events) if is_listed(events) else ()
-    if not found or not all(isinstance(event, Event) for event in found):
+    if not found or not all([isinstance(event, Event) for event in found]):
         raise TypeError(
             f"events={shown(events)} must hold at least one Event: pass [plan.event]."
         )
@@ -415,17 +416,14 @@ def together(parts: Sequence[Part | None]) -> tuple[tuple[int, ...], ...]:
     subset of one of the sets: intervals that share a point share the first point of the
     one that begins last.
     """
-    markers = {part for part in parts if part is not None}
-    sets = {
-        frozenset(
-            position
-            for position, part in enumerate(parts)
-            if part is None or part.holds(marker)
-        )
-        for marker in markers
-    } or {frozenset(range(len(parts)))}
-    largest = [one for one in sets if not any(one < other for other in sets)]
-    return tuple(sorted(tuple(sorted(one)) for one in largest))
+    sets = set()
+    for marker in {part for part in parts if part is not None}:
+        held = [part is None or part.holds(marker) for part in parts]
+        sets.add(frozenset(itertools.compress(range(len(parts)), held)))
+    if not sets:
+        sets = {frozenset(range(len(parts)))}
+    largest = [one for one in sets if not any([one < other for other in sets])]
+    return tuple(sorted([tuple(sorted(one)) for one in largest]))
 
 
 def _is_interval(rows: Any) -> bool:

@@ -110,7 +110,7 @@ class Finding:
     version: str
 
     def __post_init__(self) -> None:
-        checks.number("confidence", self.confidence, "in (0, 1]", lambda x: 0 < x <= 1)
+        checks.number("confidence", self.confidence, "in (0, 1]", 0, 1, closed="right")
         check_delta(self.delta)
         if self.passed and self.lower_bound > self.claimed_epsilon:
             raise ValueError(
