@@ -230,8 +230,11 @@ _UNKNOWN = "__UNKNOWN_CATEGORIES__"
 
 def is_frame(X: Any) -> bool:
     """Whether X is a table of pandas, polars or pyarrow."""
-    return any(
-        hasattr(type(X), name) for name in ("iloc", "get_columns", "column_names")
+    kind = type(X)
+    return (
+        hasattr(kind, "iloc")
+        or hasattr(kind, "get_columns")
+        or hasattr(kind, "column_names")
     )
 
 
@@ -408,8 +411,10 @@ def type_kind(raw: Any) -> str:
         return "text" if kind in ("", "object") else kind
     if type(dtype).__name__ == "SparseDtype":
         dtype = dtype.subtype
-    name = str(dtype)
-    return next((kind for begin, kind in _KINDS if re.match(begin, name, re.I)), "")
+    for begin, kind in _KINDS:
+        if re.match(begin, str(dtype), re.I):
+            return kind
+    return ""
 
 
 def warn_of_types(X: Any, reads: Mapping[int, str]) -> None:

@@ -62,7 +62,7 @@ def check_number(
     also: Collection = (),
 ) -> None:
     """Raise ValueError unless value is in `also` or a number in (low, high)."""
-    if any(value is other or (value == other) is True for other in also):
+    if any([value is other or (value == other) is True for other in also]):
         return
     kind = numbers.Integral if integral else numbers.Real
     # A timedelta64 calls itself an integer, and compares with none.
@@ -81,10 +81,10 @@ def check_size(
 ) -> None:
     """Raise ValueError unless value is in `also` or a number whose square is usable.
 
-    `zero` allows 0 too.
+    `zero` allows 0 too; `also` holds no numbers.
     """
     check_number(name, value, include_low=zero, also=also)
-    if any(value is other or (value == other) is True for other in also):
+    if not isinstance(value, numbers.Real):
         return
     if not (SMALLEST <= value <= LARGEST or (zero and value == 0)):
         raise ValueError(
@@ -123,7 +123,7 @@ def check_batch(solver: str, batch_size: Any) -> None:
 
 def check_choice(name: str, value: Any, choices: Collection) -> None:
     """Raise ValueError unless value is one of the choices."""
-    if not any(value is choice or (value == choice) is True for choice in choices):
+    if not any([value is choice or (value == choice) is True for choice in choices]):
         listed = ", ".join(map(repr, choices))
         raise ValueError(f"{name}={shown(value)} is unknown; choose one of {listed}.")
 
