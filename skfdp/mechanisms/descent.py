@@ -133,7 +133,7 @@ class HeavyBall:
         pairs = np.stack([np.broadcast_to(a, shape).ravel() for a in (rate, penalty)])
         # A few pairs at most: columns of one scale share theirs.
         (rate, penalty), places = np.unique(pairs, axis=1, return_inverse=True)
-        first = _first_of(average, self.n_steps)
+        first = first_published(average, self.n_steps)
         published = np.arange(n_iter) >= min(first, n_iter - 1)
         walk = Walk(rate * decay[:, None], self.momentum, stds)
         _, variance = walk.moments(
@@ -142,9 +142,24 @@ class HeavyBall:
         return np.sqrt(variance)[places.reshape(-1)].reshape(shape)
 
 
-def _first_of(average: str, n_steps: int) -> int:
-    """Return the step, counted from 0, from which on iterates are published."""
+def first_published(average: str, n_steps: int) -> int:
+    """Return the step, counted from 0, from which on iterates are published.
+
+    "last" is the last one alone, "tail" the second half, "uniform" all after the start.
+    """
     return {"last": n_steps - 1, "tail": n_steps // 2, "uniform": 0}[average]
+
+
+def averaged(
+    before: np.ndarray, theta: np.ndarray, step: int, first: int
+) -> np.ndarray:
+    """Return the mean of the iterates from step `first` on, until then the last one.
+
+    `before` is what this was a step ago, and theta the iterate after this step.
+    """
+    if step <= first:
+        return theta
+    return before + (theta - before) / (step - first + 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,7 +211,7 @@ class Walk:
         if published is None:
             published = np.arange(n_steps) == n_steps - 1
         shape = np.shape(self.rates)[1:]
-        weight, velocity, variance = (np.zeros(shape) for _ in range(3))
+        weight = velocity = variance = np.zeros(shape)
         with np.errstate(all="ignore"):  # of steps that explode
             # How far a gradient moves what is published, from the last step backwards.
             for step in reversed(range(n_steps)):
@@ -220,32 +235,6 @@ def warn_of_noise_left(std: float) -> None:
             "momentum, or raise epsilon.",
             UtilityWarning,
         )
-
-
-class Average:
-    """The published iterate: the last, or a mean of the path.
-
-    Parameters
-    ----------
-    kind : {"last", "tail", "uniform"}
-        "tail" is the mean of the second half, "uniform" of all iterates after the
-        start.
-    n_steps : int
-        Length of the path.
-    """
-
-    def __init__(self, kind: str, n_steps: int):
-        self._first = _first_of(kind, n_steps)
-        self._count = 0
-        self.value = np.empty(0)
-
-    def add(self, theta: np.ndarray, step: int) -> None:
-        """Take in the iterate after step number `step`, counted from 0."""
-        if step <= self._first or self._count == 0:
-            self._count, self.value = 1, theta
-        else:
-            self._count += 1
-            self.value = self.value + (theta - self.value) / self._count
 
 
 # The loop of noisy releases.
@@ -321,9 +310,9 @@ def descent(
     warning, which look at iterates alone: post-processing of what is released.
     """
     theta = np.zeros(query.shape) if start is None else start
-    velocity = np.zeros(query.shape)
+    velocity, published = np.zeros(query.shape), theta
     event = mechanism.event(label)
-    path = Average(average, event.n_steps)
+    first = first_published(average, event.n_steps)
     average_of_clipped = event.sampling_rate * n_records * query.clip_norm
     for step in range(event.n_steps):
         gradient = mechanism.release(label, query, theta)
@@ -339,11 +328,11 @@ def descent(
                 f"{np.max(rule.learning_rate):.3g}) or momentum, or scale down the "
                 "gradients of a public_loss; the charge for this fit stays."
             )
-        path.add(theta, step)
-        if on_step is not None and on_step(step, path.value):
+        published = averaged(published, theta, step, first)
+        if on_step is not None and on_step(step, published):
             break
-    warn_of_divergence(path.value, start)
-    return path.value, step + 1
+    warn_of_divergence(published, start)
+    return published, step + 1
 
 
 def warn_of_divergence(theta: np.ndarray, start: np.ndarray | None = None) -> None:
@@ -366,7 +355,7 @@ def check_weights(weights: Iterable[np.ndarray]) -> None:
 
     What it sees is released, or public: post-processing.
     """
-    if not all(np.isfinite(part).all() for part in weights):
+    if not all([np.isfinite(part).all() for part in weights]):
         raise ValueError(
             "the fitted weights are not finite in the units of X: declare bounds of "
             "moderate size, or rescale the columns; the charge for this fit stays."

@@ -120,22 +120,18 @@ class PoissonBatches:
         return random_words(self._generator, n_words).tolist()
 
 
-def not_null(
-    batch: np.ndarray | None, is_null: np.ndarray | None, n_rows: int
-) -> np.ndarray | None:
+def not_null(batch: np.ndarray | None, is_null: np.ndarray, n_rows: int) -> np.ndarray:
     """Return what is left of a batch without null records.
 
     Parameters
     ----------
     batch : int64 ndarray or None
         Row numbers; None: every row.
-    is_null : bool ndarray of shape (n_rows,) or None
-        Records that add nothing to any release; None: there are none.
+    is_null : bool ndarray of shape (n_rows,)
+        Records that add nothing to any release.
     n_rows : int
         Of the query.
     """
-    if is_null is None:
-        return batch
     if len(is_null) != n_rows:
         raise ValueError(
             "a query at this mechanism is over other records than its own."
@@ -238,7 +234,19 @@ class Mechanism:
         units: Units | None = None,
     ):
         self._is_null, self._units = is_null, units
-        self._events = _by_label(events)
+        self._events: dict[str, Event] = {}
+        for event in events:
+            if type(event) is not Event:  # other kinds promise other things
+                raise PrivacyBudgetError(
+                    f"a {type(event).__name__} is no release: use the run_event of one "
+                    "run."
+                )
+            if event.label in self._events:
+                raise PrivacyBudgetError(
+                    f"label={event.label!r} was charged twice: give each event a label "
+                    "of its own."
+                )
+            self._events[event.label] = event
         self.streams = streams
         # By the whole label of the event, hence common to this mechanism and those
         # within.
@@ -371,6 +379,8 @@ class Mechanism:
         if event.sampling_rate < 1:
             batch = self._coins(event, query).draw()
             batch = batch if units is None else units.rows_of(batch)
+        if self._is_null is None:
+            return batch
         return not_null(batch, self._is_null, query.n_rows)
 
     def _coins(self, event: Event, query: Query) -> Any:
@@ -407,19 +417,3 @@ def _noisy_sum(
     """Return the sum over a batch with noise: integers both, in a public unit."""
     total = query.exact_sum(theta, batch, unit)
     return add_integer_gaussian(total, noise_std / unit, generator) * unit
-
-
-def _by_label(events: Iterable[Event]) -> dict[str, Event]:
-    found: dict[str, Event] = {}
-    for event in events:
-        if type(event) is not Event:  # other kinds promise other things
-            raise PrivacyBudgetError(
-                f"a {type(event).__name__} is no release: use the run_event of one run."
-            )
-        if event.label in found:
-            raise PrivacyBudgetError(
-                f"label={event.label!r} was charged twice: give each event a label of "
-                "its own."
-            )
-        found[event.label] = event
-    return found

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from skfdp.mechanisms import release as coins
-from skfdp.mechanisms.descent import Average, HeavyBall
+from skfdp.mechanisms.descent import HeavyBall, averaged, first_published
 from skfdp.mechanisms.release import PoissonBatches, uniform_batch
 
 
@@ -134,7 +134,7 @@ def test_projection_onto_the_ball():
     ("kind", "expected"), [("last", 3.0), ("tail", 2.5), ("uniform", 1.5)]
 )
 def test_averages(kind, expected):
-    path = Average(kind, 4)
+    found, first = np.array([-1.0]), first_published(kind, 4)
     for step in range(4):
-        path.add(np.array([float(step)]), step)
-    assert path.value == pytest.approx(expected)
+        found = averaged(found, np.array([float(step)]), step, first)
+    assert found == pytest.approx(expected)
