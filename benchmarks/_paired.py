@@ -12,6 +12,8 @@ import sys
 import time
 import warnings
 
+from skfdp.solvers import NoisyGradientDescent, NoisySGD
+
 CASES = (
     "private target",
     "public target",
@@ -46,7 +48,9 @@ def new(case):
 
     if case == "first fit":
         skfdp.DPSGDFClassifier(
-            bounds=(0, 1), max_iter=2, neighboring_relation="replace_special"
+            bounds=(0, 1),
+            neighboring_relation="replace_special",
+            solver=NoisyGradientDescent(max_iter=2),
         ).fit(X, y)
     print(json.dumps([time.process_time() - cpu, time.perf_counter() - wall, peak()]))
 
@@ -89,7 +93,10 @@ def maker(case):
             1.0, **box, neighboring_relation="replace_special"
         ),
         "Poisson batches": lambda: skfdp.DPSGDFClassifier(
-            1.0, **box, batch_size=1024, neighboring_relation="replace_special"
+            1.0,
+            neighboring_relation="replace_special",
+            solver=NoisySGD(batch_size=1024),
+            **box,
         ),
         "CSR": lambda: skfdp.DPSGDFClassifier(
             1.0, **box, neighboring_relation="replace_special"
@@ -100,11 +107,11 @@ def maker(case):
         ),
         "network": lambda: skfdp.FeatureDPMLPClassifier(
             4.0,
-            **part,
             public_target=True,
             hidden_layer_sizes=(16,),
-            max_iter=20,
             neighboring_relation="replace_one",
+            solver=NoisySGD(max_iter=20),
+            **part,
         ),
         "transformer": lambda: skfdp.PrivateCenteringTransformer(
             1.0, **part, neighboring_relation="replace_special"
@@ -117,8 +124,8 @@ def maker(case):
             neighboring_relation="replace_one",
         ),
         "search": lambda: PrivateSearchCV(
-            logistic(**box, max_iter=10),
-            {"clip_norm": [0.3, 1.0]},
+            logistic(solver=NoisyGradientDescent(max_iter=10), **box),
+            {"solver__clip_norm": [0.3, 1.0]},
             epsilon=4.0,
         ),
     }[case]

@@ -43,6 +43,8 @@ from _steps import (
     two_products,
 )
 
+from skfdp.solvers import NoisyGradientDescent
+
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
@@ -178,12 +180,13 @@ def fits(args) -> dict:
     models = {
         "skfdp, 20 steps": DPSGDFClassifier(
             bounds=False,
-            feature_bound=10.0,
-            max_iter=20,
             neighboring_relation="replace_special",
+            solver=NoisyGradientDescent(row_norm=10.0, max_iter=20),
         ),
         "skfdp, default": DPSGDFClassifier(
-            bounds=False, feature_bound=10.0, neighboring_relation="replace_special"
+            bounds=False,
+            neighboring_relation="replace_special",
+            solver=NoisyGradientDescent(row_norm=10.0),
         ),
         "scikit-learn lbfgs": LogisticRegression(),
         "scikit-learn SGD": SGDClassifier(loss="log_loss", max_iter=20, tol=None),

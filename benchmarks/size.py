@@ -18,6 +18,7 @@ os.environ.setdefault("NUMBA_ENABLE_SYS_MONITORING", "1")
 import numpy as np
 
 import skfdp
+from skfdp.solvers import NoisyGradientDescent
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 PACKAGE = Path(skfdp.__file__).resolve().parent
@@ -32,7 +33,10 @@ FITS = {
     "    public target": (CLASSIFIER, BOUNDS | {"public_target": True}),
     "    with an encoder": (CLASSIFIER, {"encoder": skfdp.DeclaredEncoder((0, 1))}),
     "DPSGDFClassifier": (skfdp.DPSGDFClassifier, BOUNDS),
-    "FeatureDPMLPClassifier": (MLP, BOUNDS | {"max_iter": 3}),
+    "FeatureDPMLPClassifier": (
+        MLP,
+        BOUNDS | {"solver": NoisyGradientDescent(max_iter=3)},
+    ),
     "PrivateCenteringTransformer": (skfdp.PrivateCenteringTransformer, BOUNDS),
 }
 
@@ -74,7 +78,12 @@ def of_step(few=10, more=60) -> np.ndarray:
     """Return the calls and the changes of file in one step of the loop."""
 
     def totals(n_steps):
-        files = [file for file, _ in fit_calls(CLASSIFIER, BOUNDS, max_iter=n_steps)]
+        files = [
+            file
+            for file, _ in fit_calls(
+                CLASSIFIER, BOUNDS, solver=NoisyGradientDescent(max_iter=n_steps)
+            )
+        ]
         return np.array([len(files), sum(map(str.__ne__, files, files[1:]))])
 
     return (totals(more) - totals(few)) / (more - few)

@@ -20,6 +20,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import gen_batches
 
 from skfdp import DPSGDFClassifier
+from skfdp.solvers import NoisyGradientDescent
 
 
 def scaled(X, high):
@@ -92,8 +93,8 @@ def main():
         1.0,
         1e-5,
         bounds=False,
-        clip_norm=clip_norm,
         neighboring_relation="replace_special",
+        solver=NoisyGradientDescent(clip_norm=clip_norm),
     )
     model = make_pipeline(step, classifier).fit(*train)
     print(f"test accuracy {100 * model.score(*test):.2f} %")

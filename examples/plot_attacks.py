@@ -138,10 +138,15 @@ for name, (member, value, accuracy) in rows.items():
 # code that adds the noise, and says how far apart the two answers look.
 
 from skfdp.audit import audit_mechanism
+from skfdp.solvers import NoisyGradientDescent
 
 tried = {}
 for epsilon in (1.0, 4.0):
-    plan = private_model(epsilon).set_params(max_iter=10).plan(people(1000)[0])
+    plan = (
+        private_model(epsilon)
+        .set_params(solver=NoisyGradientDescent(max_iter=10))
+        .plan(people(1000)[0])
+    )
     tried[epsilon] = audit_mechanism(plan, n_trials=1000).whole
     print(tried[epsilon])
 

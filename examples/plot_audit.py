@@ -21,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skfdp import DPSGDFClassifier
 from skfdp.audit import audit_mechanism, audit_replay
+from skfdp.solvers import NoisyGradientDescent
 
 rng = np.random.default_rng(0)
 X, y = rng.random((60, 4)), rng.integers(2, size=60)
@@ -28,8 +29,8 @@ model = DPSGDFClassifier(
     epsilon=1.0,
     bounds=(0, 1),
     classes=[0, 1],
-    max_iter=3,
     neighboring_relation="replace_special",
+    solver=NoisyGradientDescent(max_iter=3),
 )
 print("the model:", audit_replay(model, X, y, n_neighbours=6).passed)
 leaky = make_pipeline(StandardScaler(), model)

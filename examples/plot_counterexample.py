@@ -59,7 +59,9 @@ def classifier(**parameters):
 
 families = {
     "DP-SGD, the better of 2": [
-        lambda rate=rate: classifier(centering=None, learning_rate=rate)
+        lambda rate=rate: classifier(
+            centering=None, solver=NoisyGradientDescent(learning_rate=rate)
+        )
         for rate in ("auto", 20.0)
     ],
     "DPSGD-F, Algorithm 3": [classifier],
@@ -100,6 +102,7 @@ import matplotlib.pyplot as plt
 from scipy.stats import norm
 
 from skfdp.privacy import gdp_mu
+from skfdp.solvers import NoisyGradientDescent
 
 a = np.linspace(-6, 6, 400)
 kappa = norm.pdf(a) / norm.cdf(a)

@@ -24,6 +24,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
 from skfdp import DPSGDFClassifier, report
+from skfdp.solvers import NoisyGradientDescent
 
 X, y = load_digits(return_X_y=True)
 parts = train_test_split(X, y, test_size=500, stratify=y, random_state=0)
@@ -59,9 +60,9 @@ def model_of(step, clip_norm):
             5.0,
             1e-5,
             bounds=False,
-            clip_norm=clip_norm,
             classes=range(10),
             neighboring_relation="replace_special",
+            solver=NoisyGradientDescent(clip_norm=clip_norm),
         ),
     )
 

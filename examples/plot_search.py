@@ -17,12 +17,13 @@ import numpy as np
 from skfdp import DPSGDFClassifier, report
 from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import gdp_epsilon, gdp_mu
+from skfdp.solvers import NoisyGradientDescent
 
 rng, n, epsilon, delta = np.random.default_rng(0), 8000, 1.0, 1e-5
 X = rng.random((n, 10))
 y = rng.random(n) < 1 / (1 + np.exp(-12 * (X[:, :3].mean(axis=1) - 0.5)))
 train, test = slice(0, 6000), slice(6000, None)
-settings = {"clip_norm": [0.05, 0.2, 0.8, 3.2], "normalize": [True, False]}
+settings = {"solver__clip_norm": [0.05, 0.2, 0.8, 3.2], "solver__normalize": [True, False]}
 given = {"bounds": (0, 1), "classes": [False, True]}
 
 # %%
@@ -58,10 +59,9 @@ def one_of_eight():
     return DPSGDFClassifier(
         each,
         delta,
-        clip_norm=float(clip),
-        normalize=bool(normalize),
-        **given,
         neighboring_relation="replace_special",
+        solver=NoisyGradientDescent(clip_norm=float(clip), normalize=bool(normalize)),
+        **given,
     )
 
 

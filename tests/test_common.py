@@ -24,6 +24,7 @@ from skfdp import (
     PrivateCompletionClassifier,
 )
 from skfdp.experimental import PrivateSearchCV
+from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent
 
 # The data of the checks change with the versions.
 OLDER = Version(sklearn.__version__) < Version("1.7")
@@ -42,12 +43,14 @@ INSTANCES = [
     DPSGDFClassifier(loss="squared_hinge"),
     DPSGDFClassifier(epsilon=float("inf")),
     FeatureDPLogisticRegression(epsilon=float("inf")),
-    FeatureDPLogisticRegression(solver="dp-sgd"),
-    FeatureDPLogisticRegression(2.0, public_features="all", public_loss="zero"),
+    FeatureDPLogisticRegression(solver="noisy-sgd"),
+    FeatureDPLogisticRegression(
+        2.0, public_features="all", solver=FeatureDPSGD(public_loss="zero")
+    ),
     PrivateSearchCV(
-        FeatureDPLogisticRegression(max_iter=20),
+        FeatureDPLogisticRegression(solver=NoisyGradientDescent(max_iter=20)),
         # one check wants equal predictions of two fits whose seeded streams differ
-        {"clip_norm": [0.4, 0.5]},
+        {"solver__clip_norm": [0.4, 0.5]},
         epsilon=5000.0,
         mean_runs=2.0,
     ),
@@ -123,7 +126,7 @@ def test_scikit_learn_checks(estimator, check):
 @pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 def test_class_weights_outweigh_where_the_budget_allows(estimator):
     # Columns without bounds are taken as scaled; those of the check spread over 20.
-    model = estimator(epsilon=5000, feature_bound=20.0)
+    model = estimator(epsilon=5000, solver=NoisyGradientDescent(row_norm=20.0))
     check_class_weight_classifiers("epsilon=5000", model)
     assert True
 

@@ -22,10 +22,11 @@ from skfdp import (
 )
 from skfdp.data.grid import GridRows
 from skfdp.kernels import contributions
-from skfdp.privacy import Relation, compose, gdp_epsilon
+from skfdp.privacy import AddOrRemoveOne, Relation, compose, gdp_epsilon
 from skfdp.queries import linear
 from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES, LinearQuery
 from skfdp.queries.products import ShortProducts
+from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
 
 ESTIMATORS = {
     "dpsgd-f": lambda **kw: DPSGDFClassifier(bounds=(0, 1), **kw),
@@ -33,7 +34,7 @@ ESTIMATORS = {
         bounds=(0, 1), centering=None, **kw
     ),
     "dpsgd-f, poisson": lambda **kw: DPSGDFClassifier(
-        bounds=(0, 1), batch_size=60, max_iter=50, **kw
+        bounds=(0, 1), solver=NoisySGD(batch_size=60, max_iter=50), **kw
     ),
     "dpsgd-f, hinge": lambda **kw: DPSGDFClassifier(bounds=(0, 1), loss="hinge", **kw),
     "dpsgd-f, replace_one": lambda **kw: DPSGDFClassifier(
@@ -41,10 +42,8 @@ ESTIMATORS = {
     ),
     "dpsgd-f, add/remove": lambda **kw: DPSGDFClassifier(
         bounds=(0, 1),
-        neighboring_relation="add_or_remove_one",
-        n_records=250,
-        batch_size=60,
-        max_iter=50,
+        neighboring_relation=AddOrRemoveOne(250),
+        solver=NoisySGD(batch_size=60, max_iter=50),
         **kw,
     ),
     "feature-dp, everything private": lambda **kw: FeatureDPLogisticRegression(
@@ -53,17 +52,14 @@ ESTIMATORS = {
     "feature-dp, dp-sgd, two columns": lambda **kw: FeatureDPLogisticRegression(
         bounds=(0, 1),
         public_features=[0, 1],
-        public_loss="zero",
-        solver="dp-sgd",
-        batch_size=60,
-        max_iter=50,
+        solver=FeatureDPSGD(public_loss="zero", batch_size=60, max_iter=50),
         **kw,
     ),
     "feature-dp, public target, gaussian": lambda **kw: FeatureDPLogisticRegression(
         bounds=(0, 1),
         public_features=[2],
         public_target=True,
-        public_loss="gaussian",
+        solver=FeatureDPSGD(public_loss="gaussian"),
         **kw,
     ),
     "feature-dp, public target": lambda **kw: FeatureDPLogisticRegression(
@@ -73,11 +69,14 @@ ESTIMATORS = {
         bounds=(0, 1),
         public_features=[0, 1],
         public_target=True,
-        public_loss="impute",
+        solver=FeatureDPSGD(public_loss="impute"),
         **kw,
     ),
     "feature-dp, label": lambda **kw: FeatureDPLogisticRegression(
-        bounds=(0, 1), public_features="all", public_loss="zero", **kw
+        bounds=(0, 1),
+        public_features="all",
+        solver=FeatureDPSGD(public_loss="zero"),
+        **kw,
     ),
     "feature-dp, private bounds": lambda **kw: FeatureDPLogisticRegression(
         bounds="private", public_features=[0, 1], **kw
@@ -119,10 +118,8 @@ REGRESSORS = {
     "regressor, dpsgd-f, add/remove": lambda **kw: DPSGDFRegressor(
         bounds=(0, 1),
         target_bounds=(-1, 2),
-        neighboring_relation="add_or_remove_one",
-        n_records=250,
-        batch_size=60,
-        max_iter=50,
+        neighboring_relation=AddOrRemoveOne(250),
+        solver=NoisySGD(batch_size=60, max_iter=50),
         **kw,
     ),
 }
@@ -196,14 +193,13 @@ def test_full_batch_epsilon_from_first_principles(small, releases):
 def test_averages_divide_by_the_expected_batch(small, releases):
     model = DPSGDFClassifier(
         bounds=(0, 1),
-        batch_size=60,
-        max_iter=1,
         centering=None,
-        momentum=0,
-        feature_bound=1.0,
-        loss="hinge",  # of which nothing is released but the loop
+        loss="hinge",
+        solver=NoisySGD(batch_size=60, max_iter=1, momentum=0, row_norm=1.0),
     )
-    model.set_params(learning_rate=0.5, clip_norm=0.2).fit(*small)
+    model.set_params(solver=NoisyGradientDescent(learning_rate=0.5, clip_norm=0.2)).fit(
+        *small
+    )
     (seen,) = releases
     released = seen["exact"] + seen["noise"]
     theta = -0.5 * released / (60 * 0.2)
@@ -330,14 +326,15 @@ def test_private_values_cannot_reach_what_is_public(public_loss, small, monkeypa
     model = FeatureDPLogisticRegression(
         public_features=[0, 2],
         bounds=(0, 1),
-        public_loss=public_loss,
-        public_batch_size=17,
-        solver="dp-sgd",
-        batch_size=50,
-        max_iter=5,
         centering=None,
-        feature_bound=1.0,
         random_state=0,
+        solver=FeatureDPSGD(
+            public_loss=public_loss,
+            public_batch_size=17,
+            batch_size=50,
+            max_iter=5,
+            row_norm=1.0,
+        ),
     )
     kind = "as is"
     model.fit(*small)
@@ -366,13 +363,14 @@ def test_private_coins_differ_from_public_batches(small, releases, monkeypatch):
     FeatureDPLogisticRegression(
         public_features=[0],
         bounds=(0, 1),
-        public_loss="zero",
-        public_batch_size=100,
-        solver="dp-sgd",
-        batch_size=100,
-        max_iter=40,
         centering=None,
-        feature_bound=1.0,
+        solver=FeatureDPSGD(
+            public_loss="zero",
+            public_batch_size=100,
+            batch_size=100,
+            max_iter=40,
+            row_norm=1.0,
+        ),
     ).fit(*small)
     common = [
         np.intersect1d(seen["batch"], batch).size
@@ -391,7 +389,9 @@ def noises(releases):
 def test_two_steps_of_a_pipeline_with_one_seed_draw_different_noise(small, releases):
     make_pipeline(
         PrivateCenteringTransformer(bounds=(0, 1), random_state=0),
-        DPSGDFClassifier(bounds=False, random_state=0, max_iter=3),
+        DPSGDFClassifier(
+            bounds=False, random_state=0, solver=NoisyGradientDescent(max_iter=3)
+        ),
     ).fit(*small)
     drawn = noises(releases)
     assert len(drawn) == 1 + 3 + 3

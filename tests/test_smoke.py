@@ -28,6 +28,7 @@ from skfdp import (
     report,
 )
 from skfdp.experimental import PrivateSearchCV
+from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
 ROOT = Path(__file__).resolve().parents[1]
 OLDEST = ROOT / ".ci" / "oldest.txt"
@@ -35,23 +36,29 @@ COLUMNS = ["age", "weight", "dose", "score"]
 FIXED = {"bounds": (0, 1), "random_state": 3}
 SHARED = {"public_features": ["age", "dose"], **FIXED}
 PREDICTORS = {
-    "dpsgd-f": DPSGDFClassifier(max_iter=4, **FIXED),
-    "feature-dp": FeatureDPLogisticRegression(max_iter=4, **SHARED),
+    "dpsgd-f": DPSGDFClassifier(solver=NoisyGradientDescent(max_iter=4), **FIXED),
+    "feature-dp": FeatureDPLogisticRegression(
+        solver=NoisyGradientDescent(max_iter=4), **SHARED
+    ),
     "public target": FeatureDPLogisticRegression(public_target=True, **SHARED),
     "one release": FeatureDPLogisticRegression(
         solver="one-shot", C=1.0, **SHARED | {"public_features": "all"}
     ),
     "network": FeatureDPMLPClassifier(
-        50.0, hidden_layer_sizes=(4,), max_iter=4, **SHARED
+        50.0, hidden_layer_sizes=(4,), solver=NoisySGD(max_iter=4), **SHARED
     ),
     "completion": PrivateCompletionClassifier(LogisticRegression(), **SHARED),
     "search": PrivateSearchCV(
-        FeatureDPLogisticRegression(bounds=(0, 1), max_iter=4),
-        {"clip_norm": [0.1, 0.3]},
+        FeatureDPLogisticRegression(
+            bounds=(0, 1), solver=NoisyGradientDescent(max_iter=4)
+        ),
+        {"solver__clip_norm": [0.1, 0.3]},
         epsilon=3.0,
         random_state=3,
     ),
-    "dpsgd-f regressor": DPSGDFRegressor(target_bounds=(0, 1), max_iter=4, **FIXED),
+    "dpsgd-f regressor": DPSGDFRegressor(
+        target_bounds=(0, 1), solver=NoisyGradientDescent(max_iter=4), **FIXED
+    ),
     "feature-dp regressor": FeatureDPRegressor(target_bounds=(0, 1), **SHARED),
 }
 CENTRING = PrivateCenteringTransformer(**FIXED)
@@ -103,7 +110,9 @@ def test_fits_without_callbacks_are_the_same():
     )
     assert found.returncode == 0, found.stderr
     X = np.linspace(0, 1, 400).reshape(100, 4)
-    model = DPSGDFClassifier(bounds=(0, 1), max_iter=3, random_state=3)
+    model = DPSGDFClassifier(
+        bounds=(0, 1), random_state=3, solver=NoisyGradientDescent(max_iter=3)
+    )
     model.fit(X, X[:, 0] > 0.5)
     assert found.stdout.strip() == f"{model.coef_.tolist()} {model.n_iter_}"
 

@@ -35,6 +35,7 @@ from skfdp import (
     report,
 )
 from skfdp.data.target import encode_labels
+from skfdp.solvers import NoisyGradientDescent
 
 # Jobs, and whether they are threads or processes. In memory there are threads only.
 JOBS = [
@@ -79,7 +80,11 @@ def new_ledger(tmp_path):
 
 
 def classifier(ledger, **options):
-    options = {"epsilon": 0.5, "delta": 1e-5, "max_iter": 3} | options
+    options = {
+        "epsilon": 0.5,
+        "delta": 1e-5,
+        "solver": NoisyGradientDescent(max_iter=3),
+    } | options
     return DPSGDFClassifier(bounds=(0, 1), ledger=ledger, **options)
 
 
@@ -99,7 +104,7 @@ class TestTheTrap:
         ledger = new_ledger(in_file, epsilon=1.0, delta=1e-4)
         search = GridSearchCV(
             classifier(ledger),
-            {"clip_norm": [0.2, 0.4, 0.6, 0.8], "learning_rate": [0.1, 1.0]},
+            {"solver__clip_norm": [0.2, 0.4, 0.6, 0.8], "solver__learning_rate": [0.1, 1.0]},
             cv=KFold(2),
             n_jobs=n_jobs,
             error_score="raise",
@@ -129,11 +134,11 @@ class TestEveryFitIsCharged:
     def test_searches(self, small, new_ledger, n_jobs, backend, in_file):
         ledger = new_ledger(in_file)
         grid = GridSearchCV(
-            classifier(ledger), {"clip_norm": [0.2, 0.8]}, cv=KFold(3), n_jobs=n_jobs
+            classifier(ledger), {"solver__clip_norm": [0.2, 0.8]}, cv=KFold(3), n_jobs=n_jobs
         )
         random = RandomizedSearchCV(
             classifier(ledger),
-            {"clip_norm": loguniform(0.1, 1)},
+            {"solver": NoisyGradientDescent(clip_norm=loguniform(0.1, 1))},
             n_iter=2,
             cv=KFold(2),
             n_jobs=n_jobs,
@@ -175,7 +180,12 @@ class TestEveryFitIsCharged:
         ledger = PrivacyLedger()
         model = make_pipeline(
             PrivateCenteringTransformer(bounds=(0, 1), ledger=ledger),
-            DPSGDFClassifier(bounds=False, centering=None, max_iter=3, ledger=ledger),
+            DPSGDFClassifier(
+                bounds=False,
+                centering=None,
+                ledger=ledger,
+                solver=NoisyGradientDescent(max_iter=3),
+            ),
         ).fit(X, y)
         assert report(model).epsilon == ledger.spent(1e-5)
         assert report(model).n_fits == fits(ledger) == 2
@@ -203,7 +213,7 @@ class TestCeilingsInSearches:
         ledger = new_ledger(in_file, epsilon=1.0, delta=1e-5)
         search = GridSearchCV(
             classifier(ledger),
-            {"clip_norm": [0.2, 0.4, 0.6, 0.8]},
+            {"solver__clip_norm": [0.2, 0.4, 0.6, 0.8]},
             cv=KFold(2),
             n_jobs=n_jobs,
         )
@@ -261,7 +271,7 @@ class TestCeilingsInSearches:
 
     def test_a_nested_search(self, small):
         ledger = PrivacyLedger()
-        inner = GridSearchCV(classifier(ledger), {"clip_norm": [0.2, 0.8]}, cv=KFold(2))
+        inner = GridSearchCV(classifier(ledger), {"solver__clip_norm": [0.2, 0.8]}, cv=KFold(2))
         cross_val_score(inner, *small, cv=KFold(2))
         assert fits(ledger) == 2 * (2 * 2 + 1)
 
@@ -283,7 +293,10 @@ class TestOutsideTheGuarantee:
     def test_reports_refuse_and_say_why(self, small, make, why):
         ledger = PrivacyLedger()
         model = FeatureDPLogisticRegression(
-            epsilon=0.5, bounds=(0, 1), max_iter=3, ledger=ledger
+            epsilon=0.5,
+            bounds=(0, 1),
+            ledger=ledger,
+            solver=NoisyGradientDescent(max_iter=3),
         )
         fitted = make(model).fit(*small)
         assert fits(ledger) >= 2  # what can be charged is

@@ -28,6 +28,8 @@ import sklearn
 import skfdp
 from skfdp.audit.one_run import audit_estimator
 from skfdp.mechanisms import release as mechanism
+from skfdp.privacy import AddOrRemoveOne
+from skfdp.solvers import NoisySGD
 
 SIZE, SMALL, LARGE = (500, 1000), (500, 200), (2000, 4000)
 EPSILONS = (1.0, 4.0, 8.0, 16.0)
@@ -36,7 +38,7 @@ LOGISTIC, SGD = skfdp.FeatureDPLogisticRegression, skfdp.DPSGDFClassifier
 REAL = {"target_bounds": (0, 1)}
 REPLACED = {"neighboring_relation": "replace_one"}
 SPECIAL = {"neighboring_relation": "replace_special"}
-ADDED = {"neighboring_relation": "add_or_remove_one", "n_records": SIZE[0]}
+ADDED = {"neighboring_relation": AddOrRemoveOne(SIZE[0])}
 
 
 def means(model, X_a, y_a, X_b, y_b):
@@ -63,7 +65,7 @@ CASES = {
     "label-DP, one-shot": (LOGISTIC, {**REPLACED, "public_features": "all"}, SIZE, {}),
     "label-DP, descent": (
         LOGISTIC,
-        {**REPLACED, "public_features": "all", "solver": "dp-gd"},
+        {"public_features": "all", "solver": "noisy-gd", **REPLACED},
         SIZE,
         {},
     ),
@@ -72,7 +74,7 @@ CASES = {
     "DPSGD-F, added": (SGD, {**ADDED, "classes": [0, 1]}, SIZE, {}),
     "DPSGD-F, sampled": (
         SGD,
-        {**SPECIAL, "classes": [0, 1], "batch_size": 50},
+        {"classes": [0, 1], "solver": NoisySGD(batch_size=50), **SPECIAL},
         SIZE,
         {},
     ),

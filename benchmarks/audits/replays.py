@@ -45,6 +45,8 @@ sys.path.append(str(Path(__file__).parents[2] / "tests" / "golden"))
 
 from golden_cases import CASES, COMPLETION, SEARCH, estimator, of_rows, rows, target
 
+from skfdp.solvers import NoisyGradientDescent
+
 N_RAW = 90
 
 
@@ -157,7 +159,11 @@ def encoded_cases(n_neighbours):
             for sparse in (False, True):
                 for relation in RELATIONS:
                     numeric = "Regressor" in name
-                    given = {**more, **split, "max_iter": 2}
+                    given = {
+                        "solver": NoisyGradientDescent(max_iter=2),
+                        **more,
+                        **split,
+                    }
                     given |= {} if numeric else {"classes": [0, 1]}
                     if relation == "add_or_remove_one":
                         given["n_records"] = N_RAW

@@ -9,6 +9,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from skfdp import DeclaredEncoder, DPSGDFClassifier, FeatureDPLogisticRegression
+from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
 from .common import labels, unit_rows
 
@@ -24,7 +25,8 @@ class Dense:
         self.X = unit_rows(50_000, 100)
         self.y = labels(self.X, 2)
         self.model = DPSGDFClassifier(
-            bounds=False, normalize=False, max_iter=20, batch_size=batch
+            bounds=False,
+            solver=NoisySGD(normalize=False, max_iter=20, batch_size=batch),
         )
         self.model.fit(self.X[:2000], self.y[:2000])
 
@@ -46,7 +48,9 @@ class Sparse:
         rng = np.random.default_rng(0)
         self.X = random_array((10_000, 50_000), density=0.002, rng=rng, format="csr")
         self.y = rng.integers(0, 20, 10_000)
-        self.model = DPSGDFClassifier(epsilon=3.0, bounds=False, max_iter=5)
+        self.model = DPSGDFClassifier(
+            epsilon=3.0, bounds=False, solver=NoisyGradientDescent(max_iter=5)
+        )
         self.model.fit(self.X[:200], self.y[:200])
 
     def time_fit(self):

@@ -39,13 +39,14 @@ from sklearn.model_selection import train_test_split
 from skfdp import DPSGDFClassifier, DPSGDFRegressor, UtilityWarning
 from skfdp.datasets import make_offset_classes
 from skfdp.privacy import PrivacyWarning
+from skfdp.solvers import AdaptiveCentering, NoisyGradientDescent
 
 EPSILON, DELTA = 1.0, 1e-5
 METHODS: dict[str, dict] = {
     "DP-SGD": {"centering": None},
     "Algorithm 3": {},
     "adaptive mean": {"centering": "adaptive"},
-    "Algorithm 2": {"centering": "adaptive", "clip_features": True},
+    "Algorithm 2": {"centering": AdaptiveCentering(clip_features=True)},
 }
 OFFSETS = (0.0, 1e1, 1e2, 1e3, 1e4, 1e5)
 N_TRAIN, N_TEST = 5000, 5000
@@ -87,7 +88,7 @@ def diabetes(seed: int) -> Split:
     return Split(X_train, y_train, X_test, y_test, bounds)
 
 
-KEPT = {"normalize": False}
+KEPT = {"solver": NoisyGradientDescent(normalize=False)}
 #: Name, rows by seed, and parameters.
 CASES = [
     *(

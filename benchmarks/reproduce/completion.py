@@ -144,7 +144,7 @@ def private(load: Callable, model: str | None, n_seeds: int, epsilon: float) -> 
                 epsilon,
                 DELTA,
                 public_features=public,
-                feature_bound=bound,
+                row_norm=bound,
                 neighboring_relation="replace_one",
                 **given,
             )

@@ -30,13 +30,15 @@ from typing import Any
 
 import numpy as np
 
+from skfdp.solvers import NoisyGradientDescent, NoisySGD
+
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 #: Wanted share of the work, and the work that it is of.
 MARK, WORK = 0.15, 0.040
 D = 100
 KINDS = {
-    "full batch": {"solver": "dp-gd"},
-    "Poisson, q = 1/4": {"solver": "dp-sgd"},
+    "full batch": {"solver": "noisy-gd"},
+    "Poisson, q = 1/4": {"solver": "noisy-sgd"},
 }
 
 
@@ -112,7 +114,10 @@ def fitted(rows: Any, labels: Any, n_steps: int, **changes: Any) -> dict[str, An
 
     settings = {"epsilon": 1.0, "delta": 1e-8, "bounds": (0, 1), "classes": [0, 1]}
     model = FeatureDPLogisticRegression(
-        **settings, max_iter=n_steps, **changes, neighboring_relation="replace_one"
+        neighboring_relation="replace_one",
+        solver=NoisyGradientDescent(max_iter=n_steps),
+        **settings,
+        **changes,
     )
     start = time.perf_counter()
     with Watch() as watch:
@@ -163,7 +168,7 @@ def n_rows_for(work: float, n_parts: int, **changes: Any) -> int:
 
 def _sized(changes: dict[str, Any], n: int) -> dict[str, Any]:
     if changes.get("solver") == "dp-sgd":
-        return {**changes, "batch_size": n // 4}
+        return {"solver": NoisySGD(batch_size=n // 4), **changes}
     return changes
 
 

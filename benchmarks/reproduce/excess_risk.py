@@ -41,6 +41,7 @@ from skfdp import (
     UtilityWarning,
     calibrate,
 )
+from skfdp.solvers import NoisyGradientDescent
 
 DELTA, D, RADIUS = 1e-5, 20, 4.0
 SIZES, EPSILONS = (1000, 4000, 16_000), (0.5, 2.0, 8.0)
@@ -372,7 +373,14 @@ def main(argv: list[str] | None = None) -> None:
     if options.quick:
         grid = (1000,), (2.0,), (0.0, 0.25, 1.0), (1.0,)
     path = options.output or RESULTS / "excess_risk.json"
-    store = Store(path, {"delta": DELTA, "columns": D, "radius": RADIUS})
+    store = Store(
+        path,
+        {
+            "delta": DELTA,
+            "columns": D,
+            "solver": NoisyGradientDescent(max_weight_norm=RADIUS),
+        },
+    )
     run(store, *grid)
     found = verdict(store.cells)
     store.save(verdict=found)

@@ -45,6 +45,7 @@ from skfdp import (
 )
 from skfdp.datasets import load_purchase100, make_purchase100
 from skfdp.privacy import compose
+from skfdp.solvers import FeatureDPSGD
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 DELTA, RATE, HIDDEN = 1e-5, 1 / 16, (300,)
@@ -96,14 +97,15 @@ def dp_sgd(n, step, n_steps=N_STEPS):
     """Parameters of plain DP-SGD."""
     return {
         "pretraining": None,
-        "public_loss": None,
         "trained_layers": "all",
-        "clip_norm": 0.01,
-        "learning_rate": step,
-        "learning_rate_decay": 0.0,
-        "batch_size": max(1, round(RATE * n)),
-        "max_iter": n_steps,
-        "feature_bound": 600**0.5,
+        "solver": FeatureDPSGD(
+            clip_norm=0.01,
+            learning_rate=step,
+            learning_rate_decay=0.0,
+            batch_size=max(1, round(RATE * n)),
+            max_iter=n_steps,
+            row_norm=600**0.5,
+        ),
     }
 
 
@@ -111,9 +113,11 @@ def algorithm_one(n, step, weight, n_steps=N_STEPS):
     """Parameters of paper 1, section 3."""
     # A step on the public gradient, which the loop divides by the clip norm.
     return dp_sgd(n, step * 0.01, n_steps) | {
-        "public_loss": "gaussian",
-        "private_weight": weight,
-        "public_batch_size": max(1, round(RATE * n)),
+        "solver": FeatureDPSGD(
+            public_loss="gaussian",
+            gradient_scale=weight,
+            public_batch_size=max(1, round(RATE * n)),
+        )
     }
 
 

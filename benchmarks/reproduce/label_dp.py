@@ -63,6 +63,7 @@ from skfdp import (
     UtilityWarning,
 )
 from skfdp.privacy import gdp_mu
+from skfdp.solvers import NoisyGradientDescent
 
 DELTA = 1e-5
 
@@ -237,16 +238,16 @@ def _without_privacy(split: Split, classes, epsilon: float, seed: int) -> np.nda
 
 
 WAYS = {
-    "one-shot": _estimator(  # of rows that are not shortened
+    "one-shot": _estimator(
         FeatureDPLogisticRegression,
         public_features="all",
-        feature_bound="auto",
         neighboring_relation="replace_one",
+        solver=NoisyGradientDescent(row_norm="auto"),
     ),
     "loop": _estimator(
         FeatureDPLogisticRegression,
         public_features="all",
-        solver="dp-gd",
+        solver="noisy-gd",
         neighboring_relation="replace_one",
     ),
     "nothing public": _estimator(

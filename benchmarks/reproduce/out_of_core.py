@@ -29,6 +29,7 @@ import sklearn
 
 from skfdp import DPSGDFClassifier
 from skfdp.data import sources as files
+from skfdp.solvers import NoisySGD
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 BLOCK = 2**23
@@ -144,10 +145,9 @@ def measured(X, y, rate, n_steps, reads, working_memory):
     batch = None if rate == 1 else int(rate * n)
     model = DPSGDFClassifier(
         bounds=(0, 1),
-        max_iter=n_steps + 1,
-        batch_size=batch,
         delta=1e-9,
         neighboring_relation="replace_special",
+        solver=NoisySGD(max_iter=n_steps + 1, batch_size=batch),
     )
     model.set_callbacks(rates)
     memory = Memory()
@@ -214,9 +214,8 @@ def main():
         for batch in (None, 100):  # compile
             DPSGDFClassifier(
                 bounds=(0, 1),
-                max_iter=2,
-                batch_size=batch,
                 neighboring_relation="replace_special",
+                solver=NoisySGD(max_iter=2, batch_size=batch),
             ).fit(small, rng.integers(0, 2, 500))
         X = make_table(folder / "X.npy", n_rows, arguments.columns)
         y = rng.integers(0, 2, len(X))

@@ -38,6 +38,8 @@ from skfdp import DPSGDFClassifier, PrivacyWarning, UtilityWarning
 sys.path.append(str(Path(__file__).resolve().parents[2] / "examples"))
 from data_pixels import blurred, convolved, scaled
 
+from skfdp.solvers import NoisyGradientDescent
+
 DELTA = 1e-5
 KINDS = ("pixels", "blur", "convolutions")
 # Widths of the blur in pixels; a digit is thicker than the seams of a shoe.
@@ -72,11 +74,11 @@ def fit_scores(data: str, kind: str, clip, relation: str, seed: int, epsilon: fl
         epsilon,
         DELTA,
         bounds=False,
-        clip_norm=clip,
         neighboring_relation=relation,
         n_records=len(split.X) if counted else None,
         classes=range(10) if counted else None,
         random_state=seed,
+        solver=NoisyGradientDescent(clip_norm=clip),
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)

@@ -44,6 +44,7 @@ from scipy.stats import ks_2samp  # noqa: E402
 from skfdp import DPSGDFClassifier, PrivacyBudgetError, PrivacyLedger  # noqa: E402
 from skfdp._version import __version__  # noqa: E402
 from skfdp.mechanisms.release import Mechanism  # noqa: E402
+from skfdp.solvers import NoisySGD
 
 EPSILON, DELTA, N_STEPS, SEED = 0.5, 1e-5, 40, 0
 N_ROWS, N_COLUMNS, N_TEST = 1000, 10, 20_000
@@ -68,10 +69,9 @@ def make_model(ledger=None):
         DELTA,
         bounds=(0, 1),
         classes=[0, 1],
-        max_iter=N_STEPS,
-        batch_size=200,
         ledger=ledger,
         neighboring_relation="replace_special",
+        solver=NoisySGD(max_iter=N_STEPS, batch_size=200),
     )
 
 

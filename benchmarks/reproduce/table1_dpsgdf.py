@@ -43,13 +43,14 @@ from _features import generated_features, load_features
 from skfdp import DPSGDFClassifier, UtilityWarning
 from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import PrivacyWarning, gdp_mu
+from skfdp.solvers import AdaptiveCentering, NoisyGradientDescent, NoisySGD
 
 DELTA = 1e-5
 EPSILONS = (1.0, 2.0)
 METHODS: dict[str, dict] = {
     "DP-SGD": {"centering": None},
     "Algorithm 3": {},
-    "Algorithm 2": {"centering": "adaptive", "clip_features": True},
+    "Algorithm 2": {"centering": AdaptiveCentering(clip_features=True)},
 }
 #: Printed accuracy and its standard deviation: of DP-SGD and DPSGD-F by epsilon, and
 #: without privacy.
@@ -68,12 +69,16 @@ SETS = ("mnist", "fashion", "cifar100", "generated")
 #: The paper's grid; the clip norm of gradients is 1.
 GRID = {
     "row_norm": (1, 10, 100, 1000),
-    "batch_size": (256, 512, 1024, 2048, 4096, 8192, 16384),
-    "learning_rate": (0.03125, 0.0625, 0.125, 0.25, 0.5, 1, 2, 4, 8, 16),
     "epochs": (20, 40, 80, 160, 320),
     "epsilon_of_mean": (0.02, 0.05, 0.1, 0.15, 0.2),
+    "solver": NoisySGD(
+        batch_size=(256, 512, 1024, 2048, 4096, 8192, 16384),
+        learning_rate=(0.03125, 0.0625, 0.125, 0.25, 0.5, 1, 2, 4, 8, 16),
+    ),
 }
-PAPER_LOOP = {"momentum": 0.0, "noise_decay": 0.0, "radius": 1e6}
+PAPER_LOOP = {
+    "solver": NoisyGradientDescent(momentum=0.0, noise_decay=0.0, max_weight_norm=1e6)
+}
 
 
 @functools.cache
@@ -132,10 +137,12 @@ def parameters_of(setting: dict, split: Split, method: str, epsilon: float) -> d
     """
     norm = setting["row_norm"]
     found = {
-        "clip_norm": 1 / norm,
-        "batch_size": setting["batch_size"],
-        "learning_rate": setting["learning_rate"] * norm,
-        "max_iter": steps(setting, split),
+        "solver": NoisySGD(
+            clip_norm=1 / norm,
+            batch_size=setting["batch_size"],
+            learning_rate=setting["learning_rate"] * norm,
+            max_iter=steps(setting, split),
+        ),
         **METHODS[method],
     }
     if method != "DP-SGD":
@@ -151,7 +158,7 @@ def searched(split: Split, method: str, epsilon: float, settings, seed: int) -> 
     """
     grid = []
     for one in settings:
-        given = parameters_of(one, split, method, epsilon) | {"batch_size": None}
+        given = parameters_of(one, split, method, epsilon) | {}
         grid.append({name: [value] for name, value in given.items()})
     search = PrivateSearchCV(
         estimator(split, epsilon, **PAPER_LOOP),

@@ -14,6 +14,7 @@ from skfdp import (
     PrivacyLedger,
     PrivateCenteringTransformer,
 )
+from skfdp.solvers import Huber, NoisyGradientDescent
 
 N = 300
 RNG = np.random.default_rng(0)
@@ -109,15 +110,20 @@ def test_a_huber_threshold_whose_square_leaves_the_floats(value):
         DPSGDFRegressor,
         TARGET,
         "^huber_threshold=.* must lie between 1e-30 and 1e",
-        huber_threshold=value,
         target_bounds=(0, 10),
+        loss=Huber(threshold=value),
     )
 
 
 @pytest.mark.parametrize("estimator", CLASSIFIERS)
 @pytest.mark.parametrize("noise_decay", [10, 1e3, 1e300])
 def test_a_noise_decay_that_leaves_some_steps_no_budget(estimator, noise_decay):
-    refused(estimator, LABELS, "^noise_decay=.* < 10", noise_decay=noise_decay)
+    refused(
+        estimator,
+        LABELS,
+        "^noise_decay=.* < 10",
+        solver=NoisyGradientDescent(noise_decay=noise_decay),
+    )
 
 
 @pytest.mark.parametrize("estimator", CLASSIFIERS)
@@ -152,14 +158,16 @@ def test_a_public_target_beyond_the_squares_of_floats(epsilon):
         for estimator in (DPSGDFClassifier, FeatureDPLogisticRegression)
         for name, value in {
             "epsilon": 1e-6,
-            "feature_bound": 1e-30,
-            "clip_norm": 1e-29,
-            "radius": 1e-30,
-            "learning_rate": 1e-30,
-            "momentum": 0.99,
-            "noise_decay": 9.9,
             "class_weight": {0: 1e-30, 1: 1e-30},
             "C": 1e300,
+            "solver": NoisyGradientDescent(
+                row_norm=1e-30,
+                clip_norm=1e-29,
+                max_weight_norm=1e-30,
+                learning_rate=1e-30,
+                momentum=0.99,
+                noise_decay=9.9,
+            ),
         }.items()
     ],
     ids=str,

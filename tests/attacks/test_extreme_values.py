@@ -20,6 +20,8 @@ from skfdp import (
 )
 from skfdp.data.validation import guarded_fit, users_state
 from skfdp.experimental import PrivateSearchCV
+from skfdp.privacy import AddOrRemoveOne
+from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
 
 RNG = np.random.default_rng(0)
 X = RNG.random((60, 4))
@@ -28,25 +30,26 @@ FLOAT32 = float(np.finfo(np.float32).max)
 # Each is put into a table of its own: the small ones multiply to denormals and zeros,
 # the large ones overflow, alone and as squares.
 VALUES = {"small": [5e-324, 1e-310, -0.0], "large": [1e308, -1.7e308, FLOAT32]}
-LOOP = {"max_iter": 2}
+LOOP = {"solver": NoisyGradientDescent(max_iter=2)}
 SOME = {**LOOP, "public_features": [0]}
 BARE = {**LOOP, "pretraining": None}
 CLASSIFIERS = {
     "full batch": lambda: DPSGDFClassifier(**LOOP),
-    "Poisson batches": lambda: DPSGDFClassifier(batch_size=10, **LOOP),
+    "Poisson batches": lambda: DPSGDFClassifier(solver=NoisySGD(batch_size=10), **LOOP),
     "squared hinge, add or remove": lambda: DPSGDFClassifier(
-        loss="squared_hinge",
-        neighboring_relation="add_or_remove_one",
-        n_records=60,
-        **LOOP,
+        loss="squared_hinge", neighboring_relation=AddOrRemoveOne(60), **LOOP
     ),
     "some columns public": lambda: FeatureDPLogisticRegression(**SOME),
     "public target": lambda: FeatureDPLogisticRegression(public_target=True, **SOME),
-    "imputed loss": lambda: FeatureDPLogisticRegression(public_loss="impute", **SOME),
-    "padded loss": lambda: FeatureDPLogisticRegression(public_loss="zero", **SOME),
+    "imputed loss": lambda: FeatureDPLogisticRegression(
+        solver=FeatureDPSGD(public_loss="impute"), **SOME
+    ),
+    "padded loss": lambda: FeatureDPLogisticRegression(
+        solver=FeatureDPSGD(public_loss="zero"), **SOME
+    ),
     "label-DP": lambda: FeatureDPLogisticRegression(public_features="all"),
     "label-DP by descent": lambda: FeatureDPLogisticRegression(
-        public_features="all", solver="dp-gd", **LOOP
+        public_features="all", solver="noisy-gd", **LOOP
     ),
     "network": lambda: FeatureDPMLPClassifier(hidden_layer_sizes=4, **BARE),
     "network, public target": lambda: FeatureDPMLPClassifier(
@@ -122,7 +125,7 @@ def test_extreme_values_of_rows_show_nowhere(name, state):
 @pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss"])
 def test_extreme_values_end_no_search(scoring):
     model = FeatureDPLogisticRegression(bounds=(0, 1), **SOME)
-    grid = {"clip_norm": [0.1, 1.0]}
+    grid = {"solver__clip_norm": [0.1, 1.0]}
     search = PrivateSearchCV(model, grid, mean_runs=2, eta=0, scoring=scoring)
     rows = X.copy()
     rows[3:6, 2] = VALUES["small"]
@@ -170,7 +173,9 @@ def test_a_trapped_fit_is_charged_and_ends(state):
 def test_threads_have_no_traps(estimator, public_loss, state):
     rows = np.tile(X, (60, 1))
     rows[7] = 1e308
-    model = estimator(bounds=False, public_loss=public_loss, n_jobs=2, **SOME)
+    model = estimator(
+        bounds=False, n_jobs=2, solver=FeatureDPSGD(public_loss=public_loss), **SOME
+    )
     if estimator is FeatureDPMLPClassifier:
         model.set_params(pretraining=None)
     with warnings.catch_warnings():
@@ -207,7 +212,9 @@ def test_a_public_loss_runs_in_the_users_state(state):
         return 0 * coef, 0 * intercept
 
     before = np.geterr(), special.geterr()
-    model = FeatureDPLogisticRegression(public_loss=public_loss, bounds=(0, 1), **SOME)
+    model = FeatureDPLogisticRegression(
+        bounds=(0, 1), solver=FeatureDPSGD(public_loss=public_loss), **SOME
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, Y)

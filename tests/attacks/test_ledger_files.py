@@ -30,6 +30,7 @@ from skfdp.privacy import (
     calibrate,
     ledger_file,
 )
+from skfdp.solvers import NoisyGradientDescent
 
 DELTA = 1e-5
 DAY = re.compile(r"\d{4}-\d\d-\d\d")
@@ -118,8 +119,10 @@ class TestTimes:
             monkeypatch.setattr(Selection, "run_probabilities", lambda _, c=chances: c)
             path = tmp_path / f"{n_runs}.db"
             search = PrivateSearchCV(
-                DPSGDFClassifier(bounds=(0, 1), max_iter=2),
-                {"clip_norm": [0.1, 0.5]},
+                DPSGDFClassifier(
+                    bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2)
+                ),
+                {"solver__clip_norm": [0.1, 0.5]},
                 epsilon=2.0,
                 ledger=path,
             )
@@ -178,7 +181,9 @@ class TestChain:
     @pytest.mark.parametrize("kept", ["object", "file", "pickle"])
     def test_a_report_is_a_witness(self, data, path, tmp_path, kept):
         def fit():
-            model = DPSGDFClassifier(0.3, bounds=(0, 1), max_iter=2, ledger=path)
+            model = DPSGDFClassifier(
+                0.3, bounds=(0, 1), ledger=path, solver=NoisyGradientDescent(max_iter=2)
+            )
             return model.fit(*data).privacy_
 
         fit()
@@ -202,7 +207,11 @@ class TestChain:
     def test_a_saved_model_is_a_witness(self, data, path, tmp_path):
         PrivacyLedger(path)
         shutil.copy(path, tmp_path / "backup.db")
-        model = DPSGDFClassifier(bounds=(0, 1), max_iter=2, ledger=PrivacyLedger(path))
+        model = DPSGDFClassifier(
+            bounds=(0, 1),
+            ledger=PrivacyLedger(path),
+            solver=NoisyGradientDescent(max_iter=2),
+        )
         saved = pickle.dumps(model.fit(*data))
         shutil.copy(tmp_path / "backup.db", path)
         model.set_params(ledger=path).fit(*data)
@@ -276,7 +285,12 @@ MODELS = {
     ),
     "pipeline": lambda ledger: make_pipeline(
         PrivateCenteringTransformer(bounds=(0, 1), ledger=ledger),
-        DPSGDFClassifier(bounds=False, centering=None, max_iter=2, ledger=ledger),
+        DPSGDFClassifier(
+            bounds=False,
+            centering=None,
+            ledger=ledger,
+            solver=NoisyGradientDescent(max_iter=2),
+        ),
     ),
     "no privacy": lambda ledger: DPSGDFClassifier(
         epsilon=math.inf, bounds=(0, 1), ledger=ledger
@@ -322,7 +336,7 @@ class TestReceipts:
 
     def test_check_report_refuses(self, data, path, tmp_path):
         ledger = PrivacyLedger(path, dataset="people")
-        model = DPSGDFClassifier(bounds=(0, 1), max_iter=2)
+        model = DPSGDFClassifier(bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2))
         bare = model.fit(*data).privacy_
         model.set_params(ledger=ledger).fit(*data)
         charged = model.privacy_

@@ -30,6 +30,7 @@ from skfdp.experimental import PrivateSearchCV
 from skfdp.mechanisms import noise as replay
 from skfdp.mechanisms import release as mechanism
 from skfdp.privacy import Relation
+from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 N = 24
@@ -38,7 +39,7 @@ X = np.round(RNG.random((N, 4)) * 0.8 + 0.1, 3)
 LABELS = np.arange(N) % 3
 NUMBERS = X.sum(axis=1)
 PUBLIC, ALL = [2, 3], "all"
-LOOP = {"max_iter": 2}
+LOOP = {"solver": NoisyGradientDescent(max_iter=2)}
 CLASSES = {"classes": [0, 1, 2], **LOOP}
 TARGET = {"target_bounds": (0, 4)}
 COMPLETION = {"public_features": PUBLIC, "covariance": True, "n_draws": 1}
@@ -53,7 +54,7 @@ def of(estimator, *arguments, **parameters):
 CASES = {
     "DPSGD-F": (of(DPSGDFClassifier, **CLASSES), (), False, LABELS, True),
     "Poisson batches": (
-        of(DPSGDFClassifier, batch_size=12, **CLASSES),
+        of(DPSGDFClassifier, solver=NoisySGD(batch_size=12), **CLASSES),
         *((), False, LABELS, True),
     ),
     "two classes": (
@@ -78,7 +79,7 @@ CASES = {
         of(
             FeatureDPLogisticRegression,
             public_features=PUBLIC,
-            public_loss="impute",
+            solver=FeatureDPSGD(public_loss="impute"),
             **CLASSES,
         ),
         *(PUBLIC, False, LABELS, False),
@@ -92,7 +93,12 @@ CASES = {
         *(range(4), False, LABELS % 2, False),
     ),
     "label descent": (
-        of(FeatureDPLogisticRegression, public_features=ALL, solver="dp-gd", **CLASSES),
+        of(
+            FeatureDPLogisticRegression,
+            public_features=ALL,
+            solver="noisy-gd",
+            **CLASSES,
+        ),
         *(range(4), False, LABELS, True),
     ),
     "network": (
@@ -482,7 +488,7 @@ def test_a_plan_does_not_look_for_malformed_values():
 @pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss"])
 def test_a_search_takes_any_table(scoring):
     model = DPSGDFClassifier(bounds=(0, 1), **CLASSES)
-    grid = {"clip_norm": [0.1, 0.5]}
+    grid = {"solver__clip_norm": [0.1, 0.5]}
     holes, y = X.copy(), LABELS.astype(object)
     holes[::5, 0], y[::3] = np.nan, None
     search = PrivateSearchCV(model, grid, epsilon=2.0, scoring=scoring).fit(holes, y)
@@ -499,7 +505,7 @@ def test_a_search_takes_any_table(scoring):
 def test_a_search_over_on_invalid_refuses_before_the_charge(listed):
     model, ledger = DPSGDFClassifier(bounds=(0, 1), **CLASSES), PrivacyLedger()
     grid = {"on_invalid": ["replace", "raise"]}
-    grid = [{"max_iter": [2]}, grid] if listed else grid
+    grid = [{"solver__max_iter": [2]}, grid] if listed else grid
     search = PrivateSearchCV(model, grid, epsilon=2.0, ledger=ledger)
     with pytest.raises(ValueError, match="contains NaN"):
         search.fit(np.where(X > 0.5, np.nan, X), LABELS)
@@ -511,7 +517,7 @@ def test_a_record_without_a_label_is_never_predicted_right(releases):
     """Whatever is predicted, under every candidate."""
     model = DPSGDFClassifier(bounds=(0, 1), **CLASSES)
     y = np.full(N, None)
-    PrivateSearchCV(model, {"clip_norm": [0.1]}, epsilon=2.0).fit(X, y)
+    PrivateSearchCV(model, {"solver__clip_norm": [0.1]}, epsilon=2.0).fit(X, y)
     scores = [one for one in releases if "ScoreSum" in type(one["query"]).__name__]
     assert scores
     assert all(one["exact"] == 0 for one in scores)

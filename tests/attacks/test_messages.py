@@ -20,11 +20,12 @@ from skfdp import (
     PrivateCompletionClassifier,
 )
 from skfdp.experimental import PrivateSearchCV
+from skfdp.solvers import NoisyGradientDescent
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 X = np.random.default_rng(0).random((20, 2))
 Y = np.arange(20) % 2
-CLASSIFIER = DPSGDFClassifier(bounds=(0, 1), max_iter=2)
+CLASSIFIER = DPSGDFClassifier(bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2))
 ESTIMATORS = {
     "DPSGDFClassifier": CLASSIFIER,
     "DPSGDFRegressor": DPSGDFRegressor(bounds=(0, 1), target_bounds=(0, 1)),
@@ -37,7 +38,7 @@ ESTIMATORS = {
     ),
 }
 RAISE = {"on_invalid": "raise"}
-SEARCH = PrivateSearchCV(CLASSIFIER, {"clip_norm": [0.1]})
+SEARCH = PrivateSearchCV(CLASSIFIER, {"solver__clip_norm": [0.1]})
 
 
 def refusal(estimator, X, y, *more, on_invalid=None, **fit):
@@ -127,7 +128,9 @@ def test_too_few_rows_in_our_words(name, n_rows):
 
 
 def test_no_rows_to_predict_in_our_words():
-    model = DPSGDFClassifier(bounds=(0, 1), max_iter=2).fit(X, Y)
+    model = DPSGDFClassifier(
+        bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2)
+    ).fit(X, Y)
     with pytest.raises(ValueError, match=r"X holds 0 sample\(s\)"):
         model.predict(X[:0])
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from skfdp import FeatureDPMLPClassifier
+from skfdp.solvers import NoisySGD
 from skfdp.solvers import network as networks
 from skfdp.solvers import parameters as defaults
 
@@ -66,8 +67,8 @@ def test_a_fit_with_many_text_labels(pretraining, counted):
         public_target=True,
         pretraining=pretraining,
         bounds=(0, 1),
-        max_iter=2,
         random_state=0,
+        solver=NoisySGD(max_iter=2),
     ).fit(rng.random((300, 5)), y)
     assert counted["calls"] <= 80
     assert counted["steps"] <= 840

@@ -14,6 +14,7 @@ from sklearn.naive_bayes import GaussianNB
 
 import skfdp
 from skfdp.privacy import Event, compose
+from skfdp.solvers import NoisyGradientDescent, NoisySGD
 from skfdp.solvers import parameters as defaults
 from skfdp.solvers.network import Network, glorot
 
@@ -38,7 +39,7 @@ def test_every_estimator_takes_epsilon_first(name):
 
 
 def test_a_number_alone_is_a_budget_for_the_network_too(small):
-    model = skfdp.FeatureDPMLPClassifier(8, bounds=(0, 1), max_iter=1)
+    model = skfdp.FeatureDPMLPClassifier(8, bounds=(0, 1), solver=NoisySGD(max_iter=1))
     assert model.epsilon == 8 and model.hidden_layer_sizes == (300,)
     assert model.fit(*small).privacy_.epsilon == pytest.approx(8, rel=1e-3)
 
@@ -67,7 +68,9 @@ def test_a_network_without_a_chance_is_told_beforehand():
 
 
 def test_the_warning_points_at_the_line_of_the_user(small):
-    model = skfdp.FeatureDPMLPClassifier(0.1, bounds=(0, 1), max_iter=1)
+    model = skfdp.FeatureDPMLPClassifier(
+        0.1, bounds=(0, 1), solver=NoisySGD(max_iter=1)
+    )
     with pytest.warns(skfdp.UtilityWarning, match="more than chance") as caught:
         model.fit(*small)
     assert {w.filename for w in caught if "chance" in str(w.message)} == {__file__}
@@ -153,7 +156,9 @@ def test_coef_is_documented_as_what_it_is(name):
     y = X[:, 0] > X[:, 1]
     estimator = getattr(skfdp, name)
     model = estimator(
-        bounds=(20, 40), neighboring_relation="replace_special", normalize=False
+        bounds=(20, 40),
+        neighboring_relation="replace_special",
+        solver=NoisyGradientDescent(normalize=False),
     )
     model.fit(X, y)
 
@@ -174,7 +179,9 @@ def test_coef_is_documented_as_what_it_is(name):
         "for X within them it is ``X @ coef_.T + intercept_``" in described
     )
     # Normalised rows are something else, and that is said.
-    model = estimator(bounds=(20, 40), normalize=True).fit(X, y)
+    model = estimator(bounds=(20, 40), solver=NoisyGradientDescent(normalize=True)).fit(
+        X, y
+    )
     np.testing.assert_allclose(
         model.decision_function(X), margins(model.input_scaler_(X))
     )

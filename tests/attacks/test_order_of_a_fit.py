@@ -17,22 +17,31 @@ from skfdp import (
 )
 from skfdp.mechanisms import release as mechanism
 from skfdp.privacy import PrivacyBudgetError
+from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
 COMMON = {"epsilon": 1.0, "delta": 1e-5, "bounds": (0, 1), "names": ["a", "b", "c"]}
 LABELS = {"classes": [0, 1], "target_name": "y"}
 TARGET = {"target_bounds": (0, 1), "target_name": "y"}
 ESTIMATORS = {
-    "classifier": DPSGDFClassifier(**COMMON, **LABELS, max_iter=3),
-    "regressor": DPSGDFRegressor(**COMMON, **TARGET, max_iter=3),
+    "classifier": DPSGDFClassifier(
+        solver=NoisyGradientDescent(max_iter=3), **COMMON, **LABELS
+    ),
+    "regressor": DPSGDFRegressor(
+        solver=NoisyGradientDescent(max_iter=3), **COMMON, **TARGET
+    ),
     "feature-DP": FeatureDPLogisticRegression(
-        **COMMON, **LABELS, public_features=[0], max_iter=3
+        public_features=[0], solver=NoisyGradientDescent(max_iter=3), **COMMON, **LABELS
     ),
     "label-DP": FeatureDPLogisticRegression(**COMMON, **LABELS, public_features="all"),
     "one-shot": FeatureDPRegressor(
         **COMMON, **TARGET, public_features=[0], solver="one-shot"
     ),
     "network": FeatureDPMLPClassifier(
-        **COMMON, **LABELS, public_features=[0], hidden_layer_sizes=(3,), max_iter=2
+        public_features=[0],
+        hidden_layer_sizes=(3,),
+        solver=NoisySGD(max_iter=2),
+        **COMMON,
+        **LABELS,
     ),
     "centring": PrivateCenteringTransformer(**COMMON),
 }

@@ -16,17 +16,30 @@ from skfdp import (
 )
 from skfdp.data.input_scaler import InputScaler
 from skfdp.mechanisms.noise import Streams, add_integer_gaussian
+from skfdp.privacy import AddOrRemoveOne
 from skfdp.queries.statistics import RowSum
+from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
-COUNT = {"neighboring_relation": "add_or_remove_one", "n_records": 20}
-LABELS = {**COUNT, "classes": [0, 1], "bounds": (0, 1), "max_iter": 2}
+COUNT = {"neighboring_relation": AddOrRemoveOne(20)}
+LABELS = {
+    "classes": [0, 1],
+    "bounds": (0, 1),
+    "solver": NoisyGradientDescent(max_iter=2),
+    **COUNT,
+}
 TARGET = {**COUNT, "target_bounds": (0, 1), "bounds": (0, 1)}
 ESTIMATORS = {
     "full batch": lambda: DPSGDFClassifier(**LABELS),
-    "Poisson batches": lambda: DPSGDFClassifier(batch_size=5, **LABELS),
+    "Poisson batches": lambda: DPSGDFClassifier(
+        solver=NoisySGD(batch_size=5), **LABELS
+    ),
     "feature-DP": lambda: FeatureDPLogisticRegression(**LABELS),
-    "squared error": lambda: DPSGDFRegressor(max_iter=2, **TARGET),
-    "Poisson": lambda: DPSGDFRegressor(loss="poisson", max_iter=2, **TARGET),
+    "squared error": lambda: DPSGDFRegressor(
+        solver=NoisyGradientDescent(max_iter=2), **TARGET
+    ),
+    "Poisson": lambda: DPSGDFRegressor(
+        loss="poisson", solver=NoisyGradientDescent(max_iter=2), **TARGET
+    ),
     "one release": lambda: FeatureDPRegressor(solver="one-shot", **TARGET),
     "network": lambda: FeatureDPMLPClassifier(hidden_layer_sizes=3, **LABELS),
     "transformer": lambda: PrivateCenteringTransformer(bounds=(0, 1), **COUNT),

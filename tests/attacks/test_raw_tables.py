@@ -16,7 +16,9 @@ from skfdp import (
 from skfdp.data.arrays import Column
 from skfdp.data.target import spelling_of
 from skfdp.experimental import PrivateSearchCV
+from skfdp.privacy import AddOrRemoveOne
 from skfdp.privacy.assumptions import CATEGORIES_OF_TYPES
+from skfdp.solvers import NoisyGradientDescent
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 BOUNDS = {0: (0, 1), 1: (0, 1)}
@@ -30,7 +32,9 @@ BOUNDS = {0: (0, 1), 1: (0, 1)}
 def test_a_table_of_another_shape_is_refused_and_not_quoted(table):
     encoder = DeclaredEncoder(BOUNDS)
     fitted = DeclaredEncoder(BOUNDS).fit(np.zeros((2, 2)))
-    model = DPSGDFClassifier(encoder=encoder, classes=[0, 1], max_iter=2)
+    model = DPSGDFClassifier(
+        encoder=encoder, classes=[0, 1], solver=NoisyGradientDescent(max_iter=2)
+    )
     for use in (encoder.fit, fitted.transform, lambda X: model.fit(X, [0, 1])):
         match = "Expected 2D array|X is a path"
         with pytest.raises((ValueError, TypeError), match=match) as caught:
@@ -63,9 +67,8 @@ def test_whether_there_is_a_record_is_not_told_where_that_is_private(sparse):
         model = DPSGDFClassifier(
             encoder=encoder,
             classes=[0, 1],
-            max_iter=2,
-            neighboring_relation="add_or_remove_one",
-            n_records=10,
+            neighboring_relation=AddOrRemoveOne(10),
+            solver=NoisyGradientDescent(max_iter=2),
         )
         model.fit(empty, np.empty(0, dtype=int))
         one = make({"a": np.array([0.5]), "b": np.array([0.5])})
@@ -118,14 +121,14 @@ def test_a_value_without_text_is_another_category():
         assert np.isnan(Column(values).read(what)).all()
 
 
-LOOP = {"classes": [0, 1], "max_iter": 1}
+LOOP = {"classes": [0, 1], "solver": NoisyGradientDescent(max_iter=1)}
 ENCODER = DeclaredEncoder({1: (0, 1)}, {0: [False, True]})
 
 
 def test_one_entry_of_a_list_is_the_type_of_no_other_in_a_search():
     X, y = [[True, i / 20] for i in range(20)], [0, 1] * 10
     model = DPSGDFClassifier(encoder=ENCODER, **LOOP)
-    search = PrivateSearchCV(model, {"learning_rate": [0.1]})
+    search = PrivateSearchCV(model, {"solver__learning_rate": [0.1]})
     for label in (0, "secret", None, np.nan, [1]):
         assert hasattr(search.fit(X, [label, *y[1:]]), "best_score_")
     for cell in (0.5, None, "secret"):
@@ -144,7 +147,10 @@ def test_categories_that_a_type_holds_are_an_assumption():
 
     def told(encoder, X=table, **more):
         model = FeatureDPLogisticRegression(
-            encoder=encoder, classes=[0, 1], max_iter=1, **more
+            encoder=encoder,
+            classes=[0, 1],
+            solver=NoisyGradientDescent(max_iter=1),
+            **more,
         )
         found = {one.text: one.enforced for one in model.fit(X, y).privacy_.assumptions}
         return found.get(CATEGORIES_OF_TYPES)
@@ -154,13 +160,17 @@ def test_categories_that_a_type_holds_are_an_assumption():
     assert told(inferred, public_features=["city"]) is None
     assert told(inferred, table.assign(city=[True, False] * 10)) is None
     for encoder, expected in ((inferred, True), (declared, False)):
-        model = DPSGDFClassifier(classes=[0, 1], max_iter=1, bounds=(0, 1))
+        model = DPSGDFClassifier(
+            classes=[0, 1], bounds=(0, 1), solver=NoisyGradientDescent(max_iter=1)
+        )
         found = report(make_pipeline(encoder, model).fit(table, y))
         texts = [one.text for one in found.assumptions]
         assert (CATEGORIES_OF_TYPES in texts) == expected
         search = PrivateSearchCV(
-            DPSGDFClassifier(encoder=encoder, classes=[0, 1], max_iter=1),
-            {"learning_rate": [0.1]},
+            DPSGDFClassifier(
+                encoder=encoder, classes=[0, 1], solver=NoisyGradientDescent(max_iter=1)
+            ),
+            {"solver__learning_rate": [0.1]},
         )
         texts = [one.text for one in search.fit(table, y).privacy_.assumptions]
         assert (CATEGORIES_OF_TYPES in texts) == expected

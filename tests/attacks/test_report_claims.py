@@ -14,6 +14,7 @@ from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import Event, PrivacyReport, Selection, read_report
 from skfdp.privacy.assumptions import Assumption, enforced
 from skfdp.privacy.public_sets import Part
+from skfdp.solvers import NoisyGradientDescent
 
 EVENT = {"label": "steps", "noise_std": (5.0,), "clip_norm": 1.0, "sensitivity": 1.0}
 
@@ -107,17 +108,26 @@ def test_what_estimators_mark_is_in_the_list(tmp_path):
     rng = np.random.default_rng(0)
     X, y = rng.random((200, 2)), rng.integers(0, 2, 200)
     models = [
-        FeatureDPLogisticRegression(bounds=(0, 1), public_features="all", max_iter=3),
         FeatureDPLogisticRegression(
-            bounds=(0, 1), public_features=[0], public_target=True, max_iter=3
+            bounds=(0, 1),
+            public_features="all",
+            solver=NoisyGradientDescent(max_iter=3),
         ),
-        skfdp.FeatureDPRegressor(bounds=(0, 1), target_bounds=(0, 1), max_iter=3),
+        FeatureDPLogisticRegression(
+            bounds=(0, 1),
+            public_features=[0],
+            public_target=True,
+            solver=NoisyGradientDescent(max_iter=3),
+        ),
+        skfdp.FeatureDPRegressor(
+            bounds=(0, 1), target_bounds=(0, 1), solver=NoisyGradientDescent(max_iter=3)
+        ),
         skfdp.PrivateCompletionClassifier(
             FeatureDPLogisticRegression(epsilon=math.inf),
             bounds=(0, 1),
             public_features=[0],
         ),
-        PrivateSearchCV(skfdp.DPSGDFClassifier(bounds=(0, 1)), {"max_iter": [3]}),
+        PrivateSearchCV(skfdp.DPSGDFClassifier(bounds=(0, 1)), {"solver__max_iter": [3]}),
     ]
     for model in models:
         report = model.fit(X, y).privacy_

@@ -9,6 +9,7 @@ import pytest
 from skfdp import FeatureDPLogisticRegression, PrivacyLedger, calibrate
 from skfdp.privacy import Event, PrivacyPlan, compose
 from skfdp.privacy.accounting import cost
+from skfdp.solvers import NoisyGradientDescent
 
 DELTA = 1e-5
 
@@ -21,10 +22,9 @@ def fitted(tmp_path_factory):
     model = FeatureDPLogisticRegression(
         bounds=(0, 1),
         public_features="all",
-        solver="dp-gd",
-        max_iter=20_000,
         names="u",
         ledger=PrivacyLedger(path, epsilon=9.0, delta=DELTA),
+        solver=NoisyGradientDescent(max_iter=20_000),
     )
     return model.fit(rng.random((30, 1)), rng.integers(0, 2, 30)), path
 

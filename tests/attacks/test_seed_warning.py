@@ -13,6 +13,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import skfdp
 from skfdp.experimental import PrivateSearchCV
+from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
 SEED = 918_273_645
 Y_BOUNDS = {"target_bounds": (0, 1)}
@@ -21,17 +22,25 @@ FITS = {
     "label only": lambda **o: skfdp.FeatureDPLogisticRegression(
         public_features="all", bounds=(0, 1), **o
     ),
-    "dpsgd_f": lambda **o: skfdp.DPSGDFClassifier(bounds=(0, 1), max_iter=2, **o),
+    "dpsgd_f": lambda **o: skfdp.DPSGDFClassifier(
+        bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2), **o
+    ),
     "regressor": lambda **o: skfdp.FeatureDPRegressor(bounds=(0, 1), **Y_BOUNDS, **o),
     "network": lambda **o: skfdp.FeatureDPMLPClassifier(
-        hidden_layer_sizes=(8,), public_target=True, bounds=(0, 1), max_iter=2, **o
+        hidden_layer_sizes=(8,),
+        public_target=True,
+        bounds=(0, 1),
+        solver=NoisySGD(max_iter=2),
+        **o,
     ),
     "centring": lambda **o: skfdp.PrivateCenteringTransformer(bounds=(0, 1), **o),
     "completion": lambda **o: skfdp.PrivateCompletionClassifier(
         LogisticRegression(), public_features=[0], bounds=(0, 1), **o
     ),
     "search": lambda **o: PrivateSearchCV(
-        skfdp.FeatureDPLogisticRegression(bounds=(0, 1), max_iter=2),
+        skfdp.FeatureDPLogisticRegression(
+            bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2)
+        ),
         {"C": [0.1, 1.0]},
         **o,
     ),

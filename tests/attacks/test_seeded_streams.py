@@ -9,8 +9,13 @@ from scipy.sparse import csr_array
 
 from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression
 from skfdp.experimental import PrivateSearchCV
+from skfdp.solvers import NoisyGradientDescent
 
-SETTINGS = {"bounds": (0, 1), "max_iter": 2, "random_state": 7}
+SETTINGS = {
+    "bounds": (0, 1),
+    "random_state": 7,
+    "solver": NoisyGradientDescent(max_iter=2),
+}
 
 
 def noise_of(estimator, X, y, releases):
@@ -24,7 +29,9 @@ def test_noise_depends_on_seed_class_and_shape_alone(small, releases):
     base = noise_of(FeatureDPLogisticRegression(**SETTINGS), X, y, releases)
     # A parameter of another value, or other data, draw the same noise: a seed is for
     # experiments, and a new parameter must not change the figures of old ones.
-    other = FeatureDPLogisticRegression(learning_rate=0.01, momentum=0.1, **SETTINGS)
+    other = FeatureDPLogisticRegression(
+        solver=NoisyGradientDescent(learning_rate=0.01, momentum=0.1), **SETTINGS
+    )
     for again in (
         noise_of(other, X, y, releases),
         noise_of(FeatureDPLogisticRegression(**SETTINGS), X / 2, y, releases),
@@ -41,11 +48,15 @@ def test_noise_depends_on_seed_class_and_shape_alone(small, releases):
 
 @pytest.mark.parametrize(
     "spelled",
-    [{"epsilon": 1}, {"max_iter": np.int64(2)}, {"random_state": np.int64(7)}],
+    [
+        {"epsilon": 1},
+        {"solver": NoisyGradientDescent(max_iter=np.int64(2))},
+        {"random_state": np.int64(7)},
+    ],
     ids=lambda one: f"{one!r}",
 )
 def test_equal_numbers_of_other_types_repeat_the_fit(spelled, small):
-    given = SETTINGS | {"epsilon": 1.0, "clip_norm": 0.5}
+    given = SETTINGS | {"epsilon": 1.0, "solver": NoisyGradientDescent(clip_norm=0.5)}
     first = FeatureDPLogisticRegression(**given).fit(*small)
     second = FeatureDPLogisticRegression(**given | spelled).fit(*small)
     np.testing.assert_array_equal(first.coef_, second.coef_)
@@ -59,7 +70,9 @@ def test_data_of_another_kind_repeat_the_fit(small):
 
 
 def test_runs_of_a_seeded_search_share_no_noise(small, releases):
-    model = FeatureDPLogisticRegression(bounds=(0, 1), max_iter=2)
+    model = FeatureDPLogisticRegression(
+        bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2)
+    )
     search = PrivateSearchCV(model, {"C": [0.1, 1.0]}, epsilon=4.0, random_state=0)
     noise = noise_of(search, *small, releases)
     drawn = [tuple(one.ravel().tolist()) for one in noise]

@@ -20,6 +20,7 @@ from skfdp import (
 )
 from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import Event, PrivacyReport, gdp_epsilon
+from skfdp.solvers import NoisyGradientDescent
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "sharing.rst"
 DELTA = 1e-5
@@ -188,7 +189,9 @@ class TestReview:
 
     def test_a_private_target_without_a_name_may_be_a_public_column(self, table):
         model = FeatureDPLogisticRegression(
-            bounds=(0, 1), max_iter=2, ledger=PrivacyLedger()
+            bounds=(0, 1),
+            ledger=PrivacyLedger(),
+            solver=NoisyGradientDescent(max_iter=2),
         )
         model.set_params(public_features=["dx"])
         model.fit(table[["dx", "dose"]], (table.age > 0.5).to_numpy())
@@ -217,7 +220,7 @@ class TestReview:
     )
     def test_a_search_sees_the_target_among_its_columns(self, facts, table):
         search = PrivateSearchCV(
-            FeatureDPLogisticRegression(bounds=(0, 1), **facts), {"max_iter": [3, 4]}
+            FeatureDPLogisticRegression(bounds=(0, 1), **facts), {"solver__max_iter": [3, 4]}
         )
         with pytest.raises(ValueError, match="'dx' names something public and some"):
             search.fit(table, table.dx)
@@ -384,7 +387,7 @@ class TestFits:
         ).fit(X, pd.Series(y, name="t"))
         PrivateSearchCV(
             FeatureDPLogisticRegression(public_features=["u0"], bounds=(0, 1)),
-            {"clip_norm": [0.1, 0.3]},
+            {"solver__clip_norm": [0.1, 0.3]},
             ledger=ledger,
         ).fit(X, pd.Series(y, name="t"))
         assert {one.target_name for one in ledger.events} == {"t"}
@@ -396,7 +399,7 @@ class TestFits:
             public_features=[0, 1],
             bounds=(0, 1),
             names={0: "age", 1: "age", 2: "dose", 3: "dose"},
-            target_name="dx",
+            target="dx",
         )
         found = model.fit(X, y).privacy_
         assert found.public_features == ("age",)

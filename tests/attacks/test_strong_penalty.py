@@ -18,7 +18,7 @@ from skfdp import (
 )
 from skfdp.data.validation import UtilityWarning
 from skfdp.mechanisms.descent import LARGEST_WEIGHT, HeavyBall, warn_of_divergence
-from skfdp.solvers import descent
+from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD, descent
 from skfdp.solvers.descent import Descent
 from skfdp.solvers.parameters import learning_rate_of_penalised
 
@@ -28,17 +28,23 @@ CLASSIFIERS = {
     "DPSGDF": (DPSGDFClassifier, {}),
     "squared hinge": (DPSGDFClassifier, {"loss": "squared_hinge"}),
     "nothing public": (FeatureDPLogisticRegression, {}),
-    "short rows": (FeatureDPLogisticRegression, {"feature_bound": 0.1}),
+    "short rows": (
+        FeatureDPLogisticRegression,
+        {"solver": NoisyGradientDescent(row_norm=0.1)},
+    ),
     "public parts": (FeatureDPLogisticRegression, PUBLIC),
-    "public loss": (FeatureDPLogisticRegression, {**PUBLIC, "public_loss": "zero"}),
+    "public loss": (
+        FeatureDPLogisticRegression,
+        {"solver": FeatureDPSGD(public_loss="zero"), **PUBLIC},
+    ),
     "label-DP": (
         FeatureDPLogisticRegression,
-        {"public_features": "all", "solver": "dp-gd"},
+        {"public_features": "all", "solver": "noisy-gd"},
     ),
     "one-shot": (FeatureDPLogisticRegression, {"public_features": "all"}),
     "Poisson batches": (
         FeatureDPLogisticRegression,
-        {"solver": "dp-sgd", "batch_size": 500},
+        {"solver": NoisySGD(batch_size=500)},
     ),
 }
 
@@ -107,10 +113,10 @@ def test_the_limit_of_epsilon_is_scikit_learns_optimum(
         1e5,
         C=C,
         bounds=(0, 1),
-        feature_bound=feature_bound,
-        clip_norm=clip_norm,
-        normalize=False,
         random_state=0,
+        solver=NoisyGradientDescent(
+            row_norm=feature_bound, clip_norm=clip_norm, normalize=False
+        ),
     ).fit(X, y)
     theirs = LogisticRegression(C=C, tol=1e-12, max_iter=10_000).fit(X, y)
     size = np.abs(theirs.coef_).max()
@@ -143,8 +149,8 @@ def test_the_limit_of_epsilon_is_ridge(alpha, data):
         alpha=alpha,
         bounds=(0, 1),
         target_bounds=(y.min(), y.max()),
-        clip_norm=50.0,
         random_state=0,
+        solver=NoisyGradientDescent(clip_norm=50.0),
     ).fit(X, y)
     theirs = Ridge(alpha).fit(X, y)
     size = np.abs(theirs.coef_).max()
@@ -161,8 +167,8 @@ def test_the_limit_of_epsilon_is_scikit_learns_poisson_model(alpha, data):
         loss="poisson",
         bounds=(0, 1),
         target_bounds=(0, y.max()),
-        clip_norm=50.0,
         random_state=0,
+        solver=NoisyGradientDescent(clip_norm=50.0),
     ).fit(X, y)
     theirs = PoissonRegressor(alpha=alpha, tol=1e-10, max_iter=10_000).fit(X, y)
     size = np.abs(theirs.coef_).max()
@@ -252,36 +258,45 @@ def test_penalised_weights_take_no_more_steps_than_they_need():
 
 # -- fits that explode for another reason ----------------------------------------------
 EXPLODING = {
-    "learning rate": (DPSGDFClassifier, {"learning_rate": 1e6}),
+    "learning rate": (
+        DPSGDFClassifier,
+        {"solver": NoisyGradientDescent(learning_rate=1e6)},
+    ),
     "learning rate of a regressor": (
         DPSGDFRegressor,
-        {"learning_rate": 1e6, "target_bounds": (0, 1)},
+        {"target_bounds": (0, 1), "solver": NoisyGradientDescent(learning_rate=1e6)},
     ),
     "learning rate with a penalty": (
         FeatureDPLogisticRegression,
-        {"learning_rate": 1e6, "C": 1.0},
+        {"C": 1.0, "solver": NoisyGradientDescent(learning_rate=1e6)},
     ),
     "public loss beside a tiny clip norm": (
         FeatureDPLogisticRegression,
-        {**PUBLIC, "public_loss": "gaussian", "clip_norm": 1e-12},
+        {"solver": FeatureDPSGD(public_loss="gaussian", clip_norm=1e-12), **PUBLIC},
     ),
     "private weight": (
         FeatureDPLogisticRegression,
-        {**PUBLIC, "public_loss": "zero", "private_weight": 1e12},
+        {"solver": FeatureDPSGD(public_loss="zero", gradient_scale=1e12), **PUBLIC},
     ),
     "huge public gradients": (
         FeatureDPLogisticRegression,
         {
             "public_features": [0],
-            "public_loss": lambda coef, intercept, X, labels: (
-                np.full_like(coef, 1e300),
-                np.zeros_like(intercept),
+            "solver": FeatureDPSGD(
+                public_loss=lambda coef, intercept, X, labels: (
+                    np.full_like(coef, 1e300),
+                    np.zeros_like(intercept),
+                )
             ),
         },
     ),
     "network": (
         FeatureDPMLPClassifier,
-        {**PUBLIC, "hidden_layer_sizes": (4,), "learning_rate": 1e6, "max_iter": 5},
+        {
+            "hidden_layer_sizes": (4,),
+            "solver": NoisyGradientDescent(learning_rate=1e6, max_iter=5),
+            **PUBLIC,
+        },
     ),
 }
 
@@ -326,10 +341,10 @@ def test_a_fit_that_leaves_the_floats_is_an_error_after_the_charge(
 
     model = FeatureDPLogisticRegression(
         public_features=[0],
-        public_loss=public_loss,
         bounds=(0, 1),
         names={0: "shown", **{j: f"hidden {j}" for j in range(1, D)}},
         ledger=ledger,
+        solver=FeatureDPSGD(public_loss=public_loss),
     )
     with pytest.raises(ValueError, match=f"{message}.*the charge for this fit stays"):
         model.fit(X[:300], y[:300])
@@ -341,7 +356,9 @@ def test_a_fit_that_leaves_the_floats_is_an_error_after_the_charge(
 def test_a_public_loss_that_returns_no_gradient(returned, data):
     X, y, *_ = data
     model = FeatureDPLogisticRegression(
-        public_features=[0], public_loss=lambda *_: returned, bounds=(0, 1)
+        public_features=[0],
+        bounds=(0, 1),
+        solver=FeatureDPSGD(public_loss=lambda *_: returned),
     )
     with pytest.raises(ValueError, match="public_loss must return the gradients"):
         model.fit(X[:300], y[:300])
@@ -368,18 +385,30 @@ SMALL = {"epsilon": 1.0, "bounds": (0, 1)}
 NETWORK = {**SMALL, "hidden_layer_sizes": (8,), "pretraining": None}
 OF_NOISE = "this schedule leaves noise of standard deviation"
 PURE_NOISE = {
-    "noise_decay=5": (FeatureDPLogisticRegression, SMALL, {"noise_decay": 5}),
-    "noise_decay=7": (DPSGDFClassifier, SMALL, {"noise_decay": 7}),
+    "noise_decay=5": (
+        FeatureDPLogisticRegression,
+        SMALL,
+        {"solver": NoisyGradientDescent(noise_decay=5)},
+    ),
+    "noise_decay=7": (
+        DPSGDFClassifier,
+        SMALL,
+        {"solver": NoisyGradientDescent(noise_decay=7)},
+    ),
     "regressor": (
         FeatureDPRegressor,
         {**SMALL, "target_bounds": (0, 1)},
-        {"noise_decay": 7},
+        {"solver": NoisyGradientDescent(noise_decay=7)},
     ),
-    "network, long steps": (FeatureDPMLPClassifier, NETWORK, {"learning_rate": 100}),
+    "network, long steps": (
+        FeatureDPMLPClassifier,
+        NETWORK,
+        {"solver": NoisyGradientDescent(learning_rate=100)},
+    ),
     "network, noise_decay=7": (
         FeatureDPMLPClassifier,
         NETWORK,
-        {"noise_decay": 7, "batch_size": None},
+        {"solver": NoisyGradientDescent(noise_decay=7)},
     ),
 }
 
@@ -409,7 +438,12 @@ def test_a_schedule_that_ends_in_noise_is_told_before_the_charge(case, data):
 
 
 @pytest.mark.parametrize(
-    "parameters", [{"learning_rate": 1e3}, {"momentum": 0.99}, {"noise_decay": 2}]
+    "parameters",
+    [
+        {"solver": NoisyGradientDescent(learning_rate=1e3)},
+        {"solver": NoisyGradientDescent(momentum=0.99)},
+        {"solver": NoisyGradientDescent(noise_decay=2)},
+    ],
 )
 def test_a_schedule_that_works_is_not_told_to_be_noise(parameters, data):
     X, y, *_ = data

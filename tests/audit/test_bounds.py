@@ -12,6 +12,7 @@ from skfdp import (
 from skfdp.audit import audit_mechanism, audit_replay
 from skfdp.bounds import PrivateBoundsRelease
 from skfdp.queries.statistics import BinCounts
+from skfdp.solvers import NoisyGradientDescent, NoisySGD
 from skfdp.solvers import bounds as solver
 
 pytestmark = [
@@ -21,14 +22,21 @@ pytestmark = [
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 4)) * [1, 100, 1e6, 0.01] + [0, 500, 0, 1]
 Y = np.arange(60) % 2
-SHORT = {"epsilon": 20.0, "bounds": "private", "max_iter": 2}
+SHORT = {
+    "epsilon": 20.0,
+    "bounds": "private",
+    "solver": NoisyGradientDescent(max_iter=2),
+}
 FITS = {
     "classifier": (FeatureDPLogisticRegression, {"classes": [0, 1]}),
     "orthant": (
         FeatureDPLogisticRegression,
         {"public_target": True, "public_features": [3], "centering": None},
     ),
-    "batches": (DPSGDFClassifier, {"classes": [0, 1], "batch_size": 20}),
+    "batches": (
+        DPSGDFClassifier,
+        {"classes": [0, 1], "solver": NoisySGD(batch_size=20)},
+    ),
     "regressor": (FeatureDPRegressor, {"target_bounds": (-2, 2)}),
 }
 RELATIONS = ("replace_one", "replace_special")

@@ -20,8 +20,9 @@ from skfdp.audit.one_run import (
 )
 from skfdp.experimental import PrivateSearchCV
 from skfdp.mechanisms import release as mechanism
-from skfdp.privacy import PrivacyLedger
+from skfdp.privacy import AddOrRemoveOne, PrivacyLedger
 from skfdp.privacy.events import Relation
+from skfdp.solvers import NoisySGD
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning"),
@@ -32,7 +33,7 @@ LABELS, SPECIAL = (
     {"public_features": "all"},
     {"neighboring_relation": "replace_special"},
 )
-ADDED = {"neighboring_relation": "add_or_remove_one", "n_records": N}
+ADDED = {"neighboring_relation": AddOrRemoveOne(N)}
 LOGISTIC, SGD = skfdp.FeatureDPLogisticRegression, skfdp.DPSGDFClassifier
 REGRESSOR = skfdp.FeatureDPRegressor
 REAL = {"target_bounds": (0, 1)}
@@ -50,7 +51,7 @@ KINDS = {
     "target public": (LOGISTIC, {"public_target": True}, ("noise", "other", 1)),
     "label-DP": (LOGISTIC, LABELS, ("flip", "other", 1)),
     "label-DP, descent": (
-        *(LOGISTIC, {**LABELS, "solver": "dp-gd"}),
+        *(LOGISTIC, {"solver": "noisy-gd", **LABELS}),
         ("flip", "other", 1),
     ),
     "dpsgd-f": (SGD, {"classes": [0, 1]}, ("noise", "null", 1)),
@@ -230,7 +231,7 @@ ENCODER = skfdp.DeclaredEncoder(
 )
 HALF = FunctionTransformer(lambda X: X / 2)
 NETWORK = skfdp.FeatureDPMLPClassifier(
-    epsilon=16.0, bounds=(0, 1), max_iter=20, hidden_layer_sizes=(8,)
+    epsilon=16.0, bounds=(0, 1), hidden_layer_sizes=(8,), solver=NoisySGD(max_iter=20)
 )
 CLASSES = RNG.integers(0, 3, N)
 LOUD = {"epsilon": 16.0, "bounds": (0, 1)}
@@ -437,7 +438,7 @@ def test_refusals_are_one_sentence(name, given, match):
     ids=["target public", "two steps"],
 )
 def test_a_search_shows_its_best_model_and_no_iterate(inner):
-    search = PrivateSearchCV(inner, {"clip_norm": [0.3, 1.0]}, epsilon=16.0)
+    search = PrivateSearchCV(inner, {"solver__clip_norm": [0.3, 1.0]}, epsilon=16.0)
     model, iterate = fitted(search, X, Y)
     assert iterate is model
     result = audit(search)
@@ -445,13 +446,13 @@ def test_a_search_shows_its_best_model_and_no_iterate(inner):
     assert result.claimed_epsilon == pytest.approx(16.0, rel=1e-4)
 
 
-SAMPLED = {"batch_size": 30, "max_iter": 50}
+SAMPLED = {"solver": NoisySGD(batch_size=30, max_iter=50)}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "more"),
-    [("columns public", {"solver": "dp-sgd"}), ("dpsgd-f, two steps", {})],
+    [("columns public", {"solver": "noisy-sgd"}), ("dpsgd-f, two steps", {})],
 )
 def test_sampled_batches(name, more, request):
     honest = audit(make(name, **SAMPLED, **more))

@@ -14,6 +14,7 @@ from skfdp.mechanisms import release as mechanism
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import RELATIONS, Event, Selection, compose, gdp_epsilon
 from skfdp.privacy import accounting as composition
+from skfdp.solvers import NoisyGradientDescent
 
 FULL = Event(label="mean", noise_std=(2.0,), clip_norm=1.0, sensitivity=2.0)
 SCHEDULE = dataclasses.replace(
@@ -182,7 +183,12 @@ def test_a_plan_of_both_kinds():
 
 
 def test_a_plan_of_an_estimator():
-    model = DPSGDFClassifier(epsilon=8.0, bounds=(0, 1), max_iter=5, classes=[0, 1])
+    model = DPSGDFClassifier(
+        epsilon=8.0,
+        bounds=(0, 1),
+        classes=[0, 1],
+        solver=NoisyGradientDescent(max_iter=5),
+    )
     plan = model.plan(np.full((300, 3), np.nan))
     result = audit_mechanism(plan, n_trials=400, random_state=0)
     assert result.subject == "DPSGDFClassifier"

@@ -48,6 +48,9 @@ sys.path.append(str(Path(__file__).parents[1] / "golden"))
 
 from golden_cases import CASES, estimator, of_rows, rows, target
 
+from skfdp.privacy import AddOrRemoveOne
+from skfdp.solvers import NoisyGradientDescent, NoisySGD
+
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
 PRIVATE = {
     case["name"]: case for case in CASES if not math.isinf(case["params"]["epsilon"])
@@ -55,7 +58,7 @@ PRIVATE = {
 RNG = np.random.default_rng(0)
 X = np.round(RNG.random((60, 4)) * 0.8 + 0.1, 3)
 Y = np.arange(60) % 2
-LOOP = {"bounds": (0, 1), "max_iter": 2}
+LOOP = {"bounds": (0, 1), "solver": NoisyGradientDescent(max_iter=2)}
 MODEL = DPSGDFClassifier(classes=[0, 1], **LOOP)
 
 
@@ -85,18 +88,18 @@ def test_no_recorded_case_tells_more_than_its_releases(name):
 
 
 # Malformed values of every type, where nothing stands in for them: null records.
-VOID = {"classes": [0, 1], "bounds": False, "max_iter": 2}
+VOID = {"classes": [0, 1], "bounds": False, "solver": NoisyGradientDescent(max_iter=2)}
 WITHOUT_BOUNDS = {
     "labels": DPSGDFClassifier(**VOID),
-    "labels, Poisson": DPSGDFClassifier(**VOID, batch_size=20),
+    "labels, Poisson": DPSGDFClassifier(solver=NoisySGD(batch_size=20), **VOID),
     "labels alone": FeatureDPLogisticRegression(
         classes=[0, 1], public_features="all", bounds=False
     ),
     "whole records": DPSGDFClassifier(
-        **VOID, batch_size=20, neighboring_relation="add_or_remove_one", n_records=70
+        neighboring_relation=AddOrRemoveOne(70), solver=NoisySGD(batch_size=20), **VOID
     ),
     "search": PrivateSearchCV(
-        DPSGDFClassifier(**VOID), {"clip_norm": [0.3, 1.0]}, epsilon=4.0, mean_runs=3.0
+        DPSGDFClassifier(**VOID), {"solver__clip_norm": [0.3, 1.0]}, epsilon=4.0, mean_runs=3.0
     ),
 }
 
@@ -126,14 +129,21 @@ ENCODER = DeclaredEncoder(
     {"city": ["Ulm", "Bonn"], "kind": ["a", "b"]},
 )
 ENCODED = {
-    "classifier": DPSGDFClassifier(encoder=ENCODER, classes=[0, 1], max_iter=2),
+    "classifier": DPSGDFClassifier(
+        encoder=ENCODER, classes=[0, 1], solver=NoisyGradientDescent(max_iter=2)
+    ),
     "public columns": FeatureDPLogisticRegression(
-        encoder=ENCODER, classes=[0, 1], public_features=["age", "city"], max_iter=2
+        encoder=ENCODER,
+        classes=[0, 1],
+        public_features=["age", "city"],
+        solver=NoisyGradientDescent(max_iter=2),
     ),
     "labels alone": FeatureDPLogisticRegression(
         encoder=ENCODER, classes=[0, 1], public_features="all"
     ),
-    "regressor": DPSGDFRegressor(encoder=ENCODER, target_bounds=(0, 1), max_iter=2),
+    "regressor": DPSGDFRegressor(
+        encoder=ENCODER, target_bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2)
+    ),
 }
 
 
@@ -146,7 +156,9 @@ def test_raw_tables_tell_no_more(name):
 def test_lists_are_tables_too():
     held = [["Ulm", 0.5], ["Bonn", 0.25], [None, 0.75]] * 20
     encoder = DeclaredEncoder({1: (0, 1)}, {0: ["Ulm", "Bonn"]})
-    model = DPSGDFClassifier(encoder=encoder, classes=[0, 1], max_iter=2)
+    model = DPSGDFClassifier(
+        encoder=encoder, classes=[0, 1], solver=NoisyGradientDescent(max_iter=2)
+    )
     check(audit_replay(model, held, Y.tolist()))
 
 
@@ -246,7 +258,14 @@ def test_the_same_seed_makes_the_same_neighbours():
             {"estimator": OneVsRestClassifier(DPSGDFClassifier(math.inf))},
             "epsilon=inf: a fit without privacy",
         ),
-        ({"estimator": DPSGDFClassifier(clip_norm=-1.0)}, "clip_norm=-1"),  # by the fit
+        (
+            {
+                "estimator": DPSGDFClassifier(
+                    solver=NoisyGradientDescent(clip_norm=-1.0)
+                )
+            },
+            "clip_norm=-1",
+        ),  # by the fit
         ({"X": None}, "X=None must be a table"),
         ({"random_state": "x"}, "random_state='x' must be an int"),
         ({"neighbours": 3}, "neighbours=3 must be None or a list"),
@@ -324,7 +343,7 @@ def one_changed(table, record=5, value=0.5):
 
 PUBLIC = FeatureDPLogisticRegression(public_features=[0, 1], classes=[0, 1], **LOOP)
 COMING = DPSGDFClassifier(
-    classes=[0, 1], neighboring_relation="add_or_remove_one", n_records=60, **LOOP
+    classes=[0, 1], neighboring_relation=AddOrRemoveOne(60), **LOOP
 )
 
 
@@ -545,7 +564,7 @@ def found(model, y=Y, **more):
 
 
 REPLACED = DPSGDFClassifier(classes=[0, 1], neighboring_relation="replace_one", **LOOP)
-SEARCH = PrivateSearchCV(MODEL, {"clip_norm": [0.1]}, epsilon=2.0, mean_runs=2)
+SEARCH = PrivateSearchCV(MODEL, {"solver__clip_norm": [0.1]}, epsilon=2.0, mean_runs=2)
 
 
 class TestSabotageOfThePackage:

@@ -12,6 +12,7 @@ from skfdp.audit import replay as tables
 from skfdp.audit.replay import Split
 from skfdp.data.units import Units
 from skfdp.queries.weighted import Weighted
+from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
 N = 48
@@ -21,7 +22,7 @@ WEIGHTS = RNG.random(N)
 X = RNG.random((N, 3))
 y = RNG.integers(0, 2, N)
 FRAME = pd.DataFrame(X, columns=list("abc")).assign(who=GROUPS)
-COMMON = {"bounds": (0, 1), "max_iter": 2}
+COMMON = {"bounds": (0, 1), "solver": NoisyGradientDescent(max_iter=2)}
 TWO = {"classes": [0, 1], **COMMON}
 LOGISTIC, OWN, WEIGHED = (
     FeatureDPLogisticRegression,
@@ -33,11 +34,18 @@ CASES = {
     "a loop": (LOGISTIC(**TWO), X, OWN),
     NULLS: (LOGISTIC(**TWO, neighboring_relation="replace_special"), FRAME, COLUMN),
     "the first rows": (LOGISTIC(**TWO, max_rows_per_person=2), X, OWN),
-    "batches of persons": (DPSGDFClassifier(**TWO, batch_size=4), X, OWN),
+    "batches of persons": (
+        DPSGDFClassifier(solver=NoisySGD(batch_size=4), **TWO),
+        X,
+        OWN,
+    ),
     "labels alone": (LOGISTIC(**TWO, public_features="all"), X, OWN | WEIGHED),
     "numbers": (FeatureDPRegressor(**COMMON, target_bounds=(0, 1)), X, OWN),
     "released bounds": (
-        DPSGDFClassifier(**TWO | {"bounds": "private", "normalize": False}),
+        DPSGDFClassifier(
+            **TWO
+            | {"bounds": "private", "solver": NoisyGradientDescent(normalize=False)}
+        ),
         *(X, OWN),
     ),
     "weights alone": (LOGISTIC(**TWO), X, WEIGHED),

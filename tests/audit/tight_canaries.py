@@ -13,12 +13,21 @@ from tight_runs import Canary
 import skfdp
 from skfdp.data.grid import GRID
 from skfdp.experimental import PrivateSearchCV
+from skfdp.privacy import AddOrRemoveOne
+from skfdp.solvers import (
+    AdaptiveCentering,
+    FeatureDPSGD,
+    GaussianCentering,
+    NoisyGradientDescent,
+    NoisySGD,
+    OneShot,
+)
 
 N_ROWS, N_COLUMNS = 40, 6
 RELATIONS = {
     "replaced": {"neighboring_relation": "replace_one"},
     "nulled": {"neighboring_relation": "replace_special"},
-    "gone": {"neighboring_relation": "add_or_remove_one", "n_records": N_ROWS},
+    "gone": {"neighboring_relation": AddOrRemoveOne(N_ROWS)},
 }
 ALL, TWO, NULLED = tuple(RELATIONS), ("replaced", "nulled"), ("nulled",)
 #: Which columns are private.
@@ -39,7 +48,7 @@ X = _rng.random((N_ROWS, N_COLUMNS)) * (_rng.random((N_ROWS, N_COLUMNS)) < 0.7)
 #: the longest.
 DARK, BRIGHT = X.copy(), 0.2 * X
 DARK[0], BRIGHT[0] = 0, 1
-HALF = {"batch_size": N_ROWS // 2}
+HALF = {"solver": NoisySGD(batch_size=N_ROWS // 2)}
 #: Persons with 3, 2, 1, 3, 2, 1, ... rows; the first has three.
 GROUPS = {"groups": np.repeat(np.arange(20), [3, 2, 1] * 6 + [3, 1])}
 PERSON = 3
@@ -72,14 +81,14 @@ def fitted(kind, **usual):
 def searching(**params):
     inner = skfdp.FeatureDPLogisticRegression(
         bounds=(0, 1),
-        max_iter=2,
         neighboring_relation=params.pop("neighboring_relation", "replace_one"),
+        solver=NoisyGradientDescent(max_iter=2),
     )
-    grid = {"clip_norm": [0.3, 1.0]}
+    grid = {"solver__clip_norm": [0.3, 1.0]}
     return PrivateSearchCV(inner, grid, mean_runs=2.0, **params)
 
 
-SHORT = {"bounds": (0, 1), "max_iter": 2, "clip_norm": 0.05}
+SHORT = {"bounds": (0, 1), "solver": NoisyGradientDescent(max_iter=2, clip_norm=0.05)}
 REAL = {"bounds": (0, 1), "target_bounds": (-2, 6)}
 logistic = fitted(skfdp.FeatureDPLogisticRegression, **SHORT)
 sgd = fitted(skfdp.DPSGDFClassifier, **SHORT)
@@ -87,7 +96,8 @@ regressor = fitted(skfdp.FeatureDPRegressor, **REAL)
 loop = fitted(skfdp.FeatureDPRegressor, **SHORT | REAL)
 network = fitted(
     skfdp.FeatureDPMLPClassifier,
-    **SHORT | {"clip_norm": 0.02, "hidden_layer_sizes": (5,)},
+    **SHORT
+    | {"hidden_layer_sizes": (5,), "solver": NoisyGradientDescent(clip_norm=0.02)},
 )
 completion = fitted(
     functools.partial(skfdp.PrivateCompletionClassifier, LogisticRegression()),
@@ -175,7 +185,12 @@ add(
 )
 # Rows without negative entries meet at 90 degrees at most.
 add(
-    *("mean, bounded, replaced", logistic, {"feature_bound": 1.0}, "mean"),
+    *(
+        "mean, bounded, replaced",
+        logistic,
+        {"solver": NoisyGradientDescent(row_norm=1.0)},
+        "mean",
+    ),
     *((HALVES[0], 0), (HALVES[1], 0)),
 )
 add(
@@ -187,7 +202,7 @@ add(
 add("mean, bounded", logistic, {}, "mean", (HIGH, 0), relations=NULLED)
 
 # -- Algorithm 2 of DPSGD-F ------------------------------------------------------------
-ADAPTIVE = {"centering": "adaptive", "clip_features": True}
+ADAPTIVE = {"centering": AdaptiveCentering(clip_features=True)}
 #: No sum of these with signs is zero, so that no rotated entry is.
 ODD_ROW = np.array([0.9, 0.31, 0.17, 0.53, 0.71, 0.07])
 for stream in ("rough binades", "rough bins 1", "rough bins 2"):
@@ -204,12 +219,22 @@ for stream in ("distances from the rough mean", "distances from the mean"):
         **DISTANCES,
     )
 add(
-    *("mean about a rough one", sgd, ADAPTIVE | SIGNED | {"normalize": False}, "mean"),
+    *(
+        "mean about a rough one",
+        sgd,
+        ADAPTIVE | SIGNED | {"solver": NoisyGradientDescent(normalize=False)},
+        "mean",
+    ),
     *((FAR, 0), (-FAR, 0)),
     relations=ALL,
 )
 add(
-    *("distances of a transformer", centring, {"clip_quantile": 0.9}, "distances"),
+    *(
+        "distances of a transformer",
+        centring,
+        {"centering": GaussianCentering(clip_quantile=0.9)},
+        "distances",
+    ),
     *((HIGH, None), (LOW, None)),
     y=None,
     stream="distances from the mean",
@@ -265,14 +290,17 @@ for y in ("two", "three"):
     for name, clip_norm in {"": 30.0, ", short gradients": 0.05}.items():
         add(
             *(f"label loop, {y}{name}", logistic),
-            {**LABELS, "solver": "dp-gd", "clip_norm": clip_norm},
+            {"solver": NoisyGradientDescent(clip_norm=clip_norm), **LABELS},
             *("descent", (None, 0), (None, 1)),
             y=y,
             theta=two_classes if y == "three" else None,
             **BY_LABEL,
         )
-SAMPLED = {"solver": "dp-sgd", **HALF}
-PADDED, IMPUTED = COLUMNS | {"public_loss": "zero"}, COLUMNS | {"public_loss": "impute"}
+SAMPLED = {"solver": "noisy-sgd", **HALF}
+PADDED, IMPUTED = (
+    COLUMNS | {"solver": FeatureDPSGD(public_loss="zero")},
+    COLUMNS | {"solver": FeatureDPSGD(public_loss="impute")},
+)
 add("descent, zero padding", logistic, PADDED, *SLOPE, private=SOME)
 add("descent, zero padding, CSR", logistic, PADDED, *SLOPE, private=SOME, csr=True)
 add("descent, imputed", logistic, IMPUTED, *SLOPE, private=SOME)
@@ -297,7 +325,7 @@ add(
 )
 
 # -- labels and targets in one release -------------------------------------------------
-ONE_SHOT = {**LABELS, "solver": "one-shot", "max_iter": "auto", "clip_norm": "auto"}
+ONE_SHOT = {"solver": OneShot(max_iter="auto"), **LABELS}
 STATISTIC = ("label statistic", (None, 0), (None, 1))
 for y in ("two", "three"):
     add(
@@ -456,7 +484,12 @@ add(
     X=FEW,
 )
 add(
-    *("descent of a network, Poisson batches", network, {"batch_size": 6}, *SLOPE),
+    *(
+        "descent of a network, Poisson batches",
+        network,
+        {"solver": NoisySGD(batch_size=6)},
+        *SLOPE,
+    ),
     X=FEW,
     alone=True,
 )
@@ -564,7 +597,12 @@ add(
 FIRST = {"max_rows_per_person": 2}
 add("descent, the first rows of persons", logistic, FIRST, *SLOPE, **PERSONS)
 add(
-    *("descent, Poisson batches of persons", sgd, {"batch_size": 10}, *SLOPE),
+    *(
+        "descent, Poisson batches of persons",
+        sgd,
+        {"solver": NoisySGD(batch_size=10)},
+        *SLOPE,
+    ),
     alone=True,
     **PERSONS,
 )

@@ -17,13 +17,21 @@ from skfdp import (
     PrivacyLedger,
     PrivateCenteringTransformer,
 )
+from skfdp.privacy import AddOrRemoveOne
+from skfdp.solvers import (
+    FeatureDPSGD,
+    GaussianCentering,
+    Huber,
+    NoisyGradientDescent,
+    NoisySGD,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 EVERY = (DPSGDFClassifier, FeatureDPLogisticRegression, PrivateCenteringTransformer)
 BOTH = (DPSGDFClassifier, FeatureDPLogisticRegression)
 DPSGDF, FEATURE = (DPSGDFClassifier,), (FeatureDPLogisticRegression,)
 REGRESSORS, LAST = (DPSGDFRegressor, FeatureDPRegressor), (FeatureDPRegressor,)
-COUNTED = {"neighboring_relation": "add_or_remove_one", "n_records": 300}
+COUNTED = {"neighboring_relation": AddOrRemoveOne(300)}
 SHOT = {"solver": "one-shot"}
 
 PARAMETERS = [
@@ -36,20 +44,64 @@ PARAMETERS = [
     (EVERY, {"neighboring_relation": "other"}, "neighboring_relation='other' is unk"),
     (EVERY, {"neighboring_relation": "add_or_remove_one"}, "give n_records"),
     (EVERY, {"n_records": 5}, "n_records=5 is only for"),
-    (EVERY, {"feature_bound": 0}, "feature_bound=0 must be a number > 0"),
+    (
+        EVERY,
+        {"solver": NoisyGradientDescent(row_norm=0)},
+        "feature_bound=0 must be a number > 0",
+    ),
     (EVERY, {"bounds": (1, 0)}, "must satisfy low < high"),
     (EVERY, {"random_state": "x"}, "random_state='x' must be None"),
     (EVERY, {"ledger": 3}, "ledger"),
-    (BOTH, {"clip_norm": -1}, "clip_norm=-1 must be a number > 0 or 'auto'"),
-    (BOTH, {"clip_norm": np.inf}, "clip_norm=inf must be a number > 0"),
-    (BOTH, {"max_iter": 0}, "max_iter=0 must be an int > 0 or 'auto'"),
-    (BOTH, {"max_iter": 2.5}, "max_iter=2.5 must be an int"),
-    (BOTH, {"batch_size": 0}, "batch_size=0 must be an int > 0 or 'auto' or None"),
-    (BOTH, {"learning_rate": "fast"}, "learning_rate='fast' must be a number"),
-    (BOTH, {"momentum": 1.0}, "momentum=1.0 must be a number >= 0 and < 1"),
-    (BOTH, {"average": "median"}, "average='median' is unknown"),
-    (BOTH, {"noise_decay": -1}, "noise_decay=-1 must be a number >= 0"),
-    (BOTH, {"radius": 0}, "radius=0 must be a number > 0 or None"),
+    (
+        BOTH,
+        {"solver": NoisyGradientDescent(clip_norm=-1)},
+        "clip_norm=-1 must be a number > 0 or 'auto'",
+    ),
+    (
+        BOTH,
+        {"solver": NoisyGradientDescent(clip_norm=np.inf)},
+        "clip_norm=inf must be a number > 0",
+    ),
+    (
+        BOTH,
+        {"solver": NoisyGradientDescent(max_iter=0)},
+        "max_iter=0 must be an int > 0 or 'auto'",
+    ),
+    (
+        BOTH,
+        {"solver": NoisyGradientDescent(max_iter=2.5)},
+        "max_iter=2.5 must be an int",
+    ),
+    (
+        BOTH,
+        {"solver": NoisySGD(batch_size=0)},
+        "batch_size=0 must be an int > 0 or 'auto' or None",
+    ),
+    (
+        BOTH,
+        {"solver": NoisyGradientDescent(learning_rate="fast")},
+        "learning_rate='fast' must be a number",
+    ),
+    (
+        BOTH,
+        {"solver": NoisyGradientDescent(momentum=1.0)},
+        "momentum=1.0 must be a number >= 0 and < 1",
+    ),
+    (
+        BOTH,
+        {"solver": NoisyGradientDescent(iterate="median")},
+        "average='median' is unknown",
+    ),
+    (
+        BOTH,
+        {"solver": NoisyGradientDescent(noise_decay=-1)},
+        "noise_decay=-1 must be a number >= 0",
+    ),
+    (
+        BOTH,
+        {"solver": NoisyGradientDescent(max_weight_norm=0)},
+        "radius=0 must be a number > 0 or None",
+    ),
     (BOTH, {"C": 0}, "C=0 must be a number > 0 or 'auto'"),
     (BOTH, {"class_weight": "balanced"}, "'balanced' would read the label counts"),
     (BOTH, {"class_weight": {5: 1.0}}, "class_weight names the label 5"),
@@ -61,32 +113,84 @@ PARAMETERS = [
     (EVERY, {"on_invalid": "drop"}, "on_invalid='drop' is unknown"),
     (DPSGDF, {"loss": "squared_error"}, "loss='squared_error' is unknown"),
     (DPSGDF, {"centering": "exact"}, "centering='exact' is unknown"),
-    (DPSGDF, {"mean_fraction": 1.0}, "mean_fraction=1.0 must be a number > 0 and < 1"),
+    (
+        DPSGDF,
+        {"centering": GaussianCentering(budget_share=1.0)},
+        "mean_fraction=1.0 must be a number > 0 and < 1",
+    ),
     (FEATURE, {"solver": "lbfgs"}, "solver='lbfgs' is unknown"),
-    (FEATURE, {"public_loss": "mean"}, "public_loss='mean' is unknown"),
+    (
+        FEATURE,
+        {"solver": FeatureDPSGD(public_loss="mean")},
+        "public_loss='mean' is unknown",
+    ),
     (FEATURE, {"public_target": "yes"}, "public_target='yes' is unknown"),
-    (FEATURE, {"public_batch_size": 0}, "public_batch_size=0 must be an int"),
-    (FEATURE, {"private_weight": 0}, "private_weight=0 must be a number > 0"),
-    (FEATURE, {"padding_scale": -1}, "padding_scale=-1 must be a number >= 0"),
-    (FEATURE, {"solver": "dp-gd", "batch_size": 9}, "contradicts solver='dp-gd'"),
+    (
+        FEATURE,
+        {"solver": FeatureDPSGD(public_batch_size=0)},
+        "public_batch_size=0 must be an int",
+    ),
+    (
+        FEATURE,
+        {"solver": FeatureDPSGD(gradient_scale=0)},
+        "private_weight=0 must be a number > 0",
+    ),
+    (
+        FEATURE,
+        {"solver": FeatureDPSGD(padding_scale=-1)},
+        "padding_scale=-1 must be a number >= 0",
+    ),
+    (FEATURE, {"solver": NoisySGD(batch_size=9)}, "contradicts solver='dp-gd'"),
     (FEATURE, {"public_features": ["a"]}, "set_output"),
     (FEATURE, {"public_features": [7]}, "index 7"),
     (FEATURE, {"public_features": [1, 1]}, "twice"),
     (FEATURE, {"public_features": "all", "public_target": True}, "nothing to protect"),
     (FEATURE, {"public_features": [0], **COUNTED}, "nothing of them can be public"),
     (FEATURE, {"public_target": True, **COUNTED}, "nothing of them can be public"),
-    (FEATURE, {"public_loss": "gaussian", **COUNTED}, "whose number is private under"),
-    (DPSGDF, {"clip_norm": 1e-172}, "must lie between 1e-30 and 1e.30"),
-    (DPSGDF, {"clip_norm": 1e40}, "must lie between 1e-30 and 1e.30"),
+    (
+        FEATURE,
+        {"solver": FeatureDPSGD(public_loss="gaussian"), **COUNTED},
+        "whose number is private under",
+    ),
+    (
+        DPSGDF,
+        {"solver": NoisyGradientDescent(clip_norm=1e-172)},
+        "must lie between 1e-30 and 1e.30",
+    ),
+    (
+        DPSGDF,
+        {"solver": NoisyGradientDescent(clip_norm=1e40)},
+        "must lie between 1e-30 and 1e.30",
+    ),
     # Found by fuzzing.
     (EVERY, {"bounds": (0, 10**400)}, "bounds=<tuple> must be a pair"),
     (EVERY, {"bounds": {0: (np.zeros(3), 1)}}, "bounds.0. must be a pair|bounds.0.="),
-    (EVERY, {"feature_bound": np.timedelta64(3, "s")}, "feature_bound=.*a number > 0"),
+    (
+        EVERY,
+        {"solver": NoisyGradientDescent(row_norm=np.timedelta64(3, "s"))},
+        "feature_bound=.*a number > 0",
+    ),
     (EVERY, {"epsilon": np.timedelta64(3, "s")}, "epsilon=.* must be a positive"),
-    (BOTH, {"learning_rate": np.timedelta64(3, "s")}, "must be a number > 0"),
-    (BOTH, {"max_iter": np.timedelta64(3, "s")}, "must be an int > 0"),
-    (EVERY, {"normalize": pd.NA}, "normalize=.*(must be True or False|is unknown)"),
-    (BOTH, {"normalize": "no"}, "normalize='no' must be True or False"),
+    (
+        BOTH,
+        {"solver": NoisyGradientDescent(learning_rate=np.timedelta64(3, "s"))},
+        "must be a number > 0",
+    ),
+    (
+        BOTH,
+        {"solver": NoisyGradientDescent(max_iter=np.timedelta64(3, "s"))},
+        "must be an int > 0",
+    ),
+    (
+        EVERY,
+        {"solver": NoisyGradientDescent(normalize=pd.NA)},
+        "normalize=.*(must be True or False|is unknown)",
+    ),
+    (
+        BOTH,
+        {"solver": NoisyGradientDescent(normalize="no")},
+        "normalize='no' must be True or False",
+    ),
     (BOTH, {"fit_intercept": pd.NA}, "fit_intercept=.* must be True or False"),
     (FEATURE, {"public_features": slice(0, 2, 0)}, "a step other than 0"),
     (REGRESSORS, {"target_bounds": None}, "target_bounds=None: a private target needs"),
@@ -97,12 +201,24 @@ PARAMETERS = [
     (REGRESSORS, {"target_bounds": (0, 10**400)}, "must be a pair"),
     (REGRESSORS, {"target_bounds": (-1, 5), "loss": "poisson"}, "must not be negative"),
     (REGRESSORS, {"loss": "log_loss"}, "loss='log_loss' is unknown"),
-    (REGRESSORS, {"huber_threshold": 0}, "huber_threshold=0 must be a number > 0"),
+    (
+        REGRESSORS,
+        {"loss": Huber(threshold=0)},
+        "huber_threshold=0 must be a number > 0",
+    ),
     (REGRESSORS, {"alpha": -1}, "alpha=-1 must be a number >= 0 or 'auto'"),
-    (REGRESSORS, {"feature_bound": "wide"}, "feature_bound='wide' must be a number"),
+    (
+        REGRESSORS,
+        {"solver": NoisyGradientDescent(row_norm="wide")},
+        "feature_bound='wide' must be a number",
+    ),
     (LAST, {**SHOT, "loss": "huber"}, "loss='huber' is not for solver='one-shot'"),
     (LAST, {**SHOT, "loss": "poisson"}, "with solver='one-shot' is label-DP"),
-    (LAST, {**SHOT, "batch_size": 9}, "batch_size=9 is not for solver='one-shot'"),
+    (
+        LAST,
+        {"solver": NoisySGD(batch_size=9), **SHOT},
+        "batch_size=9 is not for solver='one-shot'",
+    ),
 ]
 
 
@@ -285,14 +401,21 @@ def test_private_numbers_beyond_the_floats_stop_no_fit(value, form, small, relea
     X, y = small
     X, target = X.astype(object), X[:, 0].astype(object)
     X[3, 1], target[5] = value, value
-    model = DPSGDFClassifier(bounds=(0, 1), classes=[0, 1], max_iter=2)
+    model = DPSGDFClassifier(
+        bounds=(0, 1), classes=[0, 1], solver=NoisyGradientDescent(max_iter=2)
+    )
     model.fit(form(X), y).predict(form(X))
-    DPSGDFRegressor(bounds=(0, 1), target_bounds=(0, 1), max_iter=2).fit(X, target)
+    DPSGDFRegressor(
+        bounds=(0, 1), target_bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2)
+    ).fit(X, target)
     released = len(releases)
     assert released
     for X_bad, y_bad in ((X, y), (np.ones((300, 2)), target)):
         model = DPSGDFRegressor(
-            bounds=(0, 1), target_bounds=(0, 1), on_invalid="raise", max_iter=2
+            bounds=(0, 1),
+            target_bounds=(0, 1),
+            on_invalid="raise",
+            solver=NoisyGradientDescent(max_iter=2),
         )
         with pytest.raises(ValueError, match="contains NaN|infinity"):
             model.fit(X_bad, y_bad)

@@ -30,6 +30,7 @@ from skfdp.privacy.assumptions import (
 )
 from skfdp.queries.linear import LinearQuery
 from skfdp.queries.statistics import BinCounts
+from skfdp.solvers import FeatureDPSGD, NoisySGD
 from skfdp.solvers.method import Budget
 
 N = 2000
@@ -41,7 +42,7 @@ ESTIMATORS = {
     "dpsgd-f": (DPSGDFClassifier, CLASSES),
     "dpsgd-f, batches": (
         DPSGDFClassifier,
-        CLASSES | {"batch_size": 200, "max_iter": 40, "normalize": False},
+        CLASSES | {"solver": NoisySGD(batch_size=200, max_iter=40, normalize=False)},
     ),
     "feature-dp": (FeatureDPLogisticRegression, CLASSES),
     "feature-dp, columns public": (
@@ -54,7 +55,8 @@ ESTIMATORS = {
     ),
     "feature-dp, impute": (
         FeatureDPLogisticRegression,
-        CLASSES | {"public_features": [1], "public_loss": "impute"},
+        CLASSES
+        | {"public_features": [1], "solver": FeatureDPSGD(public_loss="impute")},
     ),
     "regressor": (FeatureDPRegressor, TARGET),
     "regressor, one-shot": (

@@ -18,9 +18,10 @@ from skfdp import (
     private_bounds,
 )
 from skfdp.data.units import Units
-from skfdp.privacy import Relation, gdp_epsilon
+from skfdp.privacy import AddOrRemoveOne, Relation, gdp_epsilon
 from skfdp.queries.statistics import Binades, BinCounts
 from skfdp.queries.weighted import Weighted
+from skfdp.solvers import NoisyGradientDescent, NoisySGD
 from skfdp.solvers.bounds import check_noise
 from skfdp.solvers.method import Budget
 
@@ -125,7 +126,7 @@ def test_persons_are_refused_where_there_are_none(panel):
     private_bounds(X, ledger=ledger)
     with pytest.raises(PrivacyBudgetError, match="protects persons"):
         private_bounds(X, groups=groups, ledger=ledger)
-    add = {"neighboring_relation": "add_or_remove_one", "n_records": 3000}
+    add = {"neighboring_relation": AddOrRemoveOne(3000)}
     with pytest.raises(ValueError, match="groups needs a public number of rows"):
         private_bounds(X, groups=groups, **add)
 
@@ -147,7 +148,10 @@ def test_noise_that_no_integer_carries_is_refused():
         FeatureDPLogisticRegression(classes=[0, 1]),
         FeatureDPLogisticRegression(classes=[0, 1], public_features=[1]),
         FeatureDPLogisticRegression(public_features="all", classes=[0, 1]),
-        DPSGDFClassifier(classes=[0, 1], batch_size=200, max_iter=20, normalize=False),
+        DPSGDFClassifier(
+            classes=[0, 1],
+            solver=NoisySGD(batch_size=200, max_iter=20, normalize=False),
+        ),
         FeatureDPRegressor(target_bounds=(-1, 2)),
     ],
     ids=str,
@@ -155,7 +159,9 @@ def test_noise_that_no_integer_carries_is_refused():
 def test_fits_release_their_bounds_of_persons(model, panel, releases):
     X, groups = panel
     y = (X[:, 0] > 50).astype(int)
-    model.set_params(epsilon=2.0, bounds="private", max_iter=20)
+    model.set_params(
+        epsilon=2.0, bounds="private", solver=NoisyGradientDescent(max_iter=20)
+    )
     plan = model.plan(X, y, groups=groups)
     model.fit(X, y, groups=groups)
     assert plan.events == model.privacy_.events

@@ -12,18 +12,27 @@ from skfdp import (
     FeatureDPRegressor,
     PrivacyLedger,
 )
+from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
 pytestmark = pytest.mark.usefixtures("callbacks")
 FITS = {
-    "dpsgd-f": lambda **kw: DPSGDFClassifier(bounds=(0, 1), max_iter=4, **kw),
+    "dpsgd-f": lambda **kw: DPSGDFClassifier(
+        bounds=(0, 1), solver=NoisyGradientDescent(max_iter=4), **kw
+    ),
     "feature-dp": lambda **kw: FeatureDPLogisticRegression(
-        bounds=(0, 1), public_features=[0], max_iter=4, **kw
+        bounds=(0, 1),
+        public_features=[0],
+        solver=NoisyGradientDescent(max_iter=4),
+        **kw,
     ),
     "sampled": lambda **kw: FeatureDPLogisticRegression(
-        bounds=(0, 1), solver="dp-sgd", batch_size=50, max_iter=4, **kw
+        bounds=(0, 1), solver=NoisySGD(batch_size=50, max_iter=4), **kw
     ),
     "regressor": lambda **kw: FeatureDPRegressor(
-        bounds=(0, 1), target_bounds=(0, 1), max_iter=4, **kw
+        bounds=(0, 1),
+        target_bounds=(0, 1),
+        solver=NoisyGradientDescent(max_iter=4),
+        **kw,
     ),
     "one-shot": lambda **kw: FeatureDPLogisticRegression(
         bounds=(0, 1), public_features="all", solver="one-shot", C=1.0, **kw
@@ -129,9 +138,7 @@ def test_a_fit_inside_a_callback_is_charged_too(small):
         def on_fit_task_end(self, estimator, context, **given):
             if context.task_name == "step":
                 FITS["feature-dp"](
-                    neighboring_relation="replace_special",
-                    public_loss=None,
-                    ledger=ledger,
+                    neighboring_relation="replace_special", ledger=ledger
                 ).set_params(public_features=None).fit(*small)
 
     FITS["dpsgd-f"](ledger=ledger).set_callbacks(Fitting()).fit(*small)
@@ -152,7 +159,7 @@ def test_progress_bars_in_a_search(small, capsys):
 
     ledger = PrivacyLedger()
     search = GridSearchCV(
-        FITS["dpsgd-f"](ledger=ledger), {"clip_norm": [0.2, 0.4]}, cv=KFold(2)
+        FITS["dpsgd-f"](ledger=ledger), {"solver__clip_norm": [0.2, 0.4]}, cv=KFold(2)
     )
     search.set_callbacks(ProgressBar()).fit(*small)
     assert len({entry.charge for entry in ledger.entries}) == 5

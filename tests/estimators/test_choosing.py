@@ -32,6 +32,7 @@ from skfdp import (
     read_report,
     report,
 )
+from skfdp.solvers import NoisyGradientDescent
 
 #: So much that the noise of a count is below a thousandth.
 HUGE = 2e9
@@ -344,7 +345,9 @@ def test_what_has_a_private_fit_in_it_is_counted_whatever_was_declared(people):
         assert found.events == (*report(private).events, *score.privacy_.events)
         assert not any("are others than" in a.text for a in found.assumptions)
     # A fit of the same model without privacy, later.
-    private.set_params(epsilon=math.inf, clip_norm="auto").fit(X[:3000], y[:3000])
+    private.set_params(
+        epsilon=math.inf, solver=NoisyGradientDescent(clip_norm="auto")
+    ).fit(X[:3000], y[:3000])
     with pytest.raises(ValueError, match="is not the result of a private fit"):
         report(applied)
 

@@ -29,6 +29,7 @@ from skfdp.mechanisms.noise import Streams
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
 from skfdp.queries.linear import LOSSES, LinearQuery
+from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent
 from skfdp.solvers.descent import Descent
 
 BOTH = pytest.mark.parametrize(
@@ -66,7 +67,9 @@ def test_infinite_epsilon_is_scikit_learns_model(estimator, C, load):
 def test_infinite_epsilon_defaults_to_unit_penalty_and_ignores_the_input_scaler():
     X, y = load_iris(return_X_y=True)
     ours = FeatureDPLogisticRegression(
-        epsilon=INFINITE, bounds=(0, 1), feature_bound=0.1, normalize=True
+        epsilon=INFINITE,
+        bounds=(0, 1),
+        solver=NoisyGradientDescent(row_norm=0.1, normalize=True),
     ).fit(X, y)
     theirs = LogisticRegression(tol=1e-10, max_iter=10_000).fit(X, y)
     np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-3, atol=1e-4)
@@ -201,7 +204,7 @@ def test_every_combination_learns_and_stays_within_budget(
 def test_label_dp_centres_exactly_and_releases_no_mean(digits):
     X, y = digits
     model = FeatureDPLogisticRegression(
-        public_features="all", bounds=(0, 16), solver="dp-gd"
+        public_features="all", bounds=(0, 16), solver="noisy-gd"
     )
     events = model.fit(X, y).privacy_.events
     assert [event.label for event in events] == [
@@ -220,17 +223,18 @@ def test_algorithm_one_as_in_the_paper(digits):
         bounds=(0, 16),
         public_features=range(32),
         public_target=True,
-        public_loss="gaussian",
-        public_batch_size=200,
-        solver="dp-sgd",
-        batch_size=100,
-        radius=3.0,
-        average="uniform",
-        momentum=0.0,
-        clip_norm=0.3,
-        private_weight=2.0,
-        padding_scale=0.1,
         random_state=0,
+        solver=FeatureDPSGD(
+            public_loss="gaussian",
+            public_batch_size=200,
+            batch_size=100,
+            max_weight_norm=3.0,
+            iterate="uniform",
+            momentum=0.0,
+            clip_norm=0.3,
+            gradient_scale=2.0,
+            padding_scale=0.1,
+        ),
     ).fit(X, y)
     event = model.privacy_.events[-1]
     assert event.sampling_rate == pytest.approx(100 / len(X))
@@ -253,9 +257,9 @@ def test_a_callable_public_loss_is_an_exact_gradient(small, monkeypatch):
 
     common = {
         "bounds": False,
-        "feature_bound": 2.0,
         "public_features": [0, 1],
         "centering": None,
+        "solver": NoisyGradientDescent(row_norm=2.0),
     }
 
     # The penalty itself is stepped on implicitly, a callable where the step begins.
@@ -266,7 +270,9 @@ def test_a_callable_public_loss_is_an_exact_gradient(small, monkeypatch):
         penalty = coordinates.penalty_curvature(method.penalty)
         return lambda theta: penalty * theta
 
-    ours = FeatureDPLogisticRegression(public_loss=ridge, **common).fit(X, y)
+    ours = FeatureDPLogisticRegression(
+        solver=FeatureDPSGD(public_loss=ridge), **common
+    ).fit(X, y)
     rule = Descent._rule
     monkeypatch.setattr(Descent, "_rule", unpenalised)
     monkeypatch.setattr(f"{Descent.__module__}.public_gradient", gradient)
@@ -284,7 +290,9 @@ def test_public_labels_reach_a_callable_only_if_the_target_is_public(small):
 
     for public_target in (True, False):
         FeatureDPLogisticRegression(
-            public_target=public_target, public_loss=spy, bounds=(0, 1), max_iter=1
+            public_target=public_target,
+            bounds=(0, 1),
+            solver=FeatureDPSGD(public_loss=spy, max_iter=1),
         ).fit(X, np.where(y, "yes", "no"))
     assert set(seen[0]) == {"yes", "no"}
     assert seen[1] is None
@@ -296,7 +304,9 @@ def test_margins_are_coef_on_the_input_scaler(normalize, n_classes):
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 12, (400, 5))
     y = rng.integers(0, n_classes, 400)
-    model = DPSGDFClassifier(bounds=(0, 10), normalize=normalize).fit(X, y)
+    model = DPSGDFClassifier(
+        bounds=(0, 10), solver=NoisyGradientDescent(normalize=normalize)
+    ).fit(X, y)
     margins = model.input_scaler_(X) @ model.coef_.T + model.intercept_
     np.testing.assert_allclose(
         model.decision_function(X).reshape(400, -1), margins, atol=1e-10
@@ -320,7 +330,10 @@ def test_rows_inside_bounds_meet_coef_directly(
     y = np.arange(len(X)) % n_classes
     rows = csr_array(X) if sparse else X
     model = estimator(
-        bounds=bounds, feature_bound=feature_bound, normalize=False, max_iter=3
+        bounds=bounds,
+        solver=NoisyGradientDescent(
+            row_norm=feature_bound, normalize=False, max_iter=3
+        ),
     ).fit(rows, y)
     margins = X @ model.coef_.T + model.intercept_
     found = model.decision_function(rows)
@@ -417,7 +430,7 @@ def test_logarithms_of_probabilities(make, n_classes, small):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_logarithms_of_probabilities_too_small_for_a_float(n_classes, small):
-    model = DPSGDFClassifier(bounds=(0, 1), max_iter=1)
+    model = DPSGDFClassifier(bounds=(0, 1), solver=NoisyGradientDescent(max_iter=1))
     model.fit(small[0], np.arange(300) % n_classes)
     model.coef_ *= 0
     model.intercept_ = np.array([-2000.0, 50.0, 0.0])[: len(model.intercept_)]
@@ -430,7 +443,9 @@ def test_logarithms_of_probabilities_too_small_for_a_float(n_classes, small):
 @pytest.mark.parametrize("margin", [-50.0, -1.0, 36.0, 37.0, 50.0, 700.0])
 def test_no_class_is_impossible_before_floats_end(margin, small):
     """scikit-learn's checks compare the logarithm of the one with the other."""
-    model = DPSGDFClassifier(bounds=(0, 1), max_iter=1).fit(*small)
+    model = DPSGDFClassifier(
+        bounds=(0, 1), solver=NoisyGradientDescent(max_iter=1)
+    ).fit(*small)
     model.coef_ *= 0
     model.intercept_ = np.array([margin])
     found, logs = (
@@ -484,7 +499,14 @@ def test_clone_pickle_and_parameters(estimator, small):
 def test_threads_do_not_change_the_model(estimator, digits):
     X, y = digits
     fits = [
-        estimator(bounds=(0, 16), random_state=0, n_jobs=n, max_iter=5).fit(X, y).coef_
+        estimator(
+            bounds=(0, 16),
+            random_state=0,
+            n_jobs=n,
+            solver=NoisyGradientDescent(max_iter=5),
+        )
+        .fit(X, y)
+        .coef_
         for n in (None, 2)
     ]
     np.testing.assert_array_equal(*fits)
@@ -543,7 +565,9 @@ class Spy:
 def test_callbacks_see_steps_and_released_iterates_only(small, loss):
     X, y = small
     spy = Spy()
-    model = DPSGDFClassifier(bounds=(0, 1), max_iter=7, loss=loss)
+    model = DPSGDFClassifier(
+        bounds=(0, 1), loss=loss, solver=NoisyGradientDescent(max_iter=7)
+    )
     model.set_callbacks(spy).fit(X, y)
     assert [name for name, *_ in spy.ended] == ["step"] * 7 + ["fit"]
     assert [name for name, *_ in spy.begun] == ["fit"] + ["step"] * 7
@@ -566,7 +590,9 @@ def test_a_stop_is_honoured_and_the_whole_plan_stays_charged(small):
     from skfdp import PrivacyLedger
 
     ledger = PrivacyLedger()
-    model = DPSGDFClassifier(bounds=(0, 1), max_iter=50, ledger=ledger)
+    model = DPSGDFClassifier(
+        bounds=(0, 1), ledger=ledger, solver=NoisyGradientDescent(max_iter=50)
+    )
     model.set_callbacks(Spy(stop_after=3)).fit(*small)
     assert model.n_iter_ == 3
     assert ledger.events[-1].n_steps == 50
@@ -578,7 +604,9 @@ def test_progress_bar_of_scikit_learn(small, capsys):
     pytest.importorskip("rich")
     from sklearn.callback import ProgressBar
 
-    model = FeatureDPLogisticRegression(bounds=(0, 1), max_iter=5)
+    model = FeatureDPLogisticRegression(
+        bounds=(0, 1), solver=NoisyGradientDescent(max_iter=5)
+    )
     model.set_callbacks(ProgressBar()).fit(*small)
     assert "FeatureDPLogisticRegression" in capsys.readouterr().out
 
@@ -600,7 +628,8 @@ def test_feature_bound_shortens_no_row_that_is_not_normalised(estimator, given, 
     X, y = small
     for bounds in ((0, 1), {0: (0, 1)}, False):
         model = estimator(
-            bounds=bounds, feature_bound=given, normalize=False, max_iter=2
+            bounds=bounds,
+            solver=NoisyGradientDescent(row_norm=given, normalize=False, max_iter=2),
         ).fit(X, y)
         np.testing.assert_allclose(model.input_scaler_(X), X)
         labels = [event.label for event in model.privacy_.events]

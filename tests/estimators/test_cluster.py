@@ -11,6 +11,7 @@ distributed = pytest.importorskip("distributed")
 
 from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, PrivacyLedger  # noqa: E402
 from skfdp.dask_tables import WorkerPartitions  # noqa: E402
+from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning"),
@@ -23,7 +24,7 @@ X = RNG.random((N, 4))
 LABELS = (X[:, 0] + X[:, 1] > 1).astype(int)
 ROWS = da.from_array(X, chunks=(200, 4))
 TARGET = da.from_array(LABELS, chunks=200)
-POISSON = {"solver": "dp-sgd", "batch_size": 100, "max_iter": 12}
+POISSON = {"solver": NoisySGD(batch_size=100, max_iter=12)}
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +42,12 @@ def client(cluster):
 
 
 def model(kind=FeatureDPLogisticRegression, **changes):
-    settings = {"epsilon": 2.0, "bounds": (0, 1), "random_state": 1, "max_iter": 12}
+    settings = {
+        "epsilon": 2.0,
+        "bounds": (0, 1),
+        "random_state": 1,
+        "solver": NoisyGradientDescent(max_iter=12),
+    }
     return kind(**{**settings, "classes": [0, 1], **changes})
 
 

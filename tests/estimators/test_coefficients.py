@@ -15,6 +15,7 @@ from skfdp import (
     FeatureDPRegressor,
 )
 from skfdp.mechanisms.descent import HeavyBall
+from skfdp.solvers import NoisyGradientDescent
 from skfdp.solvers import label_statistic as label_noise
 
 
@@ -88,18 +89,34 @@ def test_the_stated_noise_is_that_of_fits(name, table):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda eps: DPSGDFClassifier(eps, bounds=(0, 1), classes=[0, 1], max_iter=60),
+        lambda eps: DPSGDFClassifier(
+            eps, bounds=(0, 1), classes=[0, 1], solver=NoisyGradientDescent(max_iter=60)
+        ),
         lambda eps: FeatureDPLogisticRegression(
-            eps, bounds=(0, 1), classes=[0, 1], public_features=[0], max_iter=60
+            eps,
+            bounds=(0, 1),
+            classes=[0, 1],
+            public_features=[0],
+            solver=NoisyGradientDescent(max_iter=60),
         ),
         lambda eps: DPSGDFClassifier(
-            eps, bounds=(0, 1), classes=[0, 1], average="tail", max_iter=60
+            eps,
+            bounds=(0, 1),
+            classes=[0, 1],
+            solver=NoisyGradientDescent(iterate="tail", max_iter=60),
         ),
         lambda eps: DPSGDFClassifier(
-            eps, bounds=(0, 1), classes=[0, 1], C=0.01, max_iter=60
+            eps,
+            bounds=(0, 1),
+            classes=[0, 1],
+            C=0.01,
+            solver=NoisyGradientDescent(max_iter=60),
         ),
         lambda eps: DPSGDFRegressor(
-            eps, bounds=(0, 1), target_bounds=(-5, 5), max_iter=60
+            eps,
+            bounds=(0, 1),
+            target_bounds=(-5, 5),
+            solver=NoisyGradientDescent(max_iter=60),
         ),
     ],
     ids=["classifier", "public", "tail", "penalty", "regressor"],

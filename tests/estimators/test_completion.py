@@ -17,6 +17,7 @@ from skfdp import (
 )
 from skfdp import completion as method
 from skfdp.privacy import Relation, compose, gdp_epsilon
+from skfdp.solvers import NoisyGradientDescent
 from skfdp.solvers import parameters as defaults
 
 
@@ -272,7 +273,10 @@ def test_auto_comes_from_public_numbers():
             {"neighboring_relation": "add_or_remove_one"},
             "the target is public here: use 'replace_one'",
         ),
-        ({"feature_bound": 0}, "feature_bound=0 must be a number > 0 or 'auto'"),
+        (
+            {"solver": NoisyGradientDescent(row_norm=0)},
+            "feature_bound=0 must be a number > 0 or 'auto'",
+        ),
         ({"covariance": "yes"}, "covariance='yes'"),
         ({"n_draws": 0}, "n_draws=0 must be an int > 0 or 'auto'"),
     ],

@@ -19,6 +19,7 @@ from skfdp import (
     PrivacyLedger,
 )
 from skfdp.experimental import PrivateSearchCV
+from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent
 
 N = 400
 ENCODER = DeclaredEncoder(
@@ -280,8 +281,11 @@ def test_public_models_see_encoded_columns():
     [
         ({"bounds": (0, 1)}, "declare the bounds of raw columns in the encoder"),
         ({"encoder": "hats"}, "must be None or a DeclaredEncoder"),
-        ({"normalize": True}, "leave it out"),
-        ({"public_loss": lambda *a: a}, "columns of X, which are raw here"),
+        ({"solver": NoisyGradientDescent(normalize=True)}, "leave it out"),
+        (
+            {"solver": FeatureDPSGD(public_loss=lambda *a: a)},
+            "columns of X, which are raw here",
+        ),
         ({"encoder": DeclaredEncoder({"age": (0, 9)})}, "sex"),
         ({"public_features": ["age__3"]}, "age__3"),
     ],

@@ -14,7 +14,7 @@ SPLITS = {
     "public target": {"public_target": True},
     "public columns and target": {"public_features": [0, 1, 2], "public_target": True},
     "label-DP": {"public_features": "all"},
-    "label-DP by descent": {"public_features": "all", "solver": "dp-gd"},
+    "label-DP by descent": {"public_features": "all", "solver": "noisy-gd"},
 }
 each = pytest.mark.parametrize("split", SPLITS.values(), ids=SPLITS)
 both = pytest.mark.parametrize("n_classes", [2, 3])

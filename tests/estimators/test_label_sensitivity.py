@@ -13,6 +13,7 @@ from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords
 from skfdp.queries import SAFE_STD
 from skfdp.queries.linear import LOSSES, LinearQuery, label_bound
+from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
 LOG_LOSS = LOSSES["log_loss"]
 
@@ -127,14 +128,17 @@ def test_a_bound_of_half_the_reach_is_noticed():
 
 def fitted(data, **parameters):
     model = FeatureDPLogisticRegression(
-        **{"public_features": "all", "solver": "dp-gd", "bounds": (0, 16)} | parameters
+        **{"public_features": "all", "solver": "noisy-gd", "bounds": (0, 16)}
+        | parameters
     ).fit(*data)
     return model.privacy_, model.privacy_.events[-1]
 
 
-@pytest.mark.parametrize("batch", [{}, {"solver": "dp-sgd", "batch_size": 300}])
+@pytest.mark.parametrize("batch", [{}, {"solver": NoisySGD(batch_size=300)}])
 def test_a_wide_clip_costs_what_a_label_can_move(digits, batch):
-    report, event = fitted(digits, clip_norm=3.0, max_iter=30, **batch)
+    report, event = fitted(
+        digits, solver=NoisyGradientDescent(clip_norm=3.0, max_iter=30), **batch
+    )
     assert event.sensitivity < 0.4 * 2 * event.clip_norm
     assert report.epsilon <= 1
     assert any("Every column is public" in a.text for a in report.assumptions)
@@ -151,13 +155,18 @@ def test_a_wide_clip_costs_what_a_label_can_move(digits, batch):
 @pytest.mark.parametrize(
     "parameters",
     [
-        {"clip_norm": 0.1},
-        {"clip_norm": 3.0, "class_weight": {0: 2.0}},
-        {"clip_norm": 3.0, "neighboring_relation": "replace_special"},
+        {"solver": NoisyGradientDescent(clip_norm=0.1)},
+        {"class_weight": {0: 2.0}, "solver": NoisyGradientDescent(clip_norm=3.0)},
+        {
+            "neighboring_relation": "replace_special",
+            "solver": NoisyGradientDescent(clip_norm=3.0),
+        },
     ],
 )
 def test_otherwise_the_clip_norm_decides(digits, parameters):
-    report, event = fitted(digits, max_iter=3, **parameters)
+    report, event = fitted(
+        digits, solver=NoisyGradientDescent(max_iter=3), **parameters
+    )
     special = parameters.get("neighboring_relation") is not None
     assert event.sensitivity == (1 if special else 2) * event.clip_norm
     assert not any("Every column is public" in a.text for a in report.assumptions)

@@ -21,6 +21,13 @@ from skfdp.data import sources as files
 from skfdp.data.arrays import blanked
 from skfdp.data.sources import RowFile, in_memory
 from skfdp.experimental import PrivateSearchCV
+from skfdp.privacy import AddOrRemoveOne
+from skfdp.solvers import (
+    FeatureDPSGD,
+    GaussianCentering,
+    NoisyGradientDescent,
+    NoisySGD,
+)
 
 N, D = 3000, 20
 SOME = slice(5, 12)
@@ -53,28 +60,49 @@ def files_made(monkeypatch):
 SEEDED = {"bounds": (0, 1), "random_state": 0}
 PUBLIC = {**SEEDED, "public_features": SOME}
 MODELS = {
-    "full batch": DPSGDFClassifier(**SEEDED, max_iter=4),
-    "Poisson": DPSGDFClassifier(**SEEDED, max_iter=9, batch_size=500),
-    "hinge": DPSGDFClassifier(**SEEDED, max_iter=4, loss="hinge", n_jobs=2),
-    "adaptive": DPSGDFClassifier(**SEEDED, max_iter=4, centering="adaptive"),
-    "cut": DPSGDFClassifier(**SEEDED, max_iter=4, clip_features=True),
-    "normalised": DPSGDFClassifier(**SEEDED, max_iter=4, normalize=True),
-    "no bounds": DPSGDFClassifier(bounds=False, random_state=0, max_iter=4),
-    "private bounds": DPSGDFClassifier(bounds="private", random_state=0, max_iter=4),
-    "counts": DPSGDFClassifier(
-        **SEEDED, neighboring_relation="add_or_remove_one", n_records=N, classes=[0, 1]
+    "full batch": DPSGDFClassifier(solver=NoisyGradientDescent(max_iter=4), **SEEDED),
+    "Poisson": DPSGDFClassifier(solver=NoisySGD(max_iter=9, batch_size=500), **SEEDED),
+    "hinge": DPSGDFClassifier(
+        loss="hinge", n_jobs=2, solver=NoisyGradientDescent(max_iter=4), **SEEDED
     ),
-    "public columns": FeatureDPLogisticRegression(**PUBLIC, solver="dp-gd"),
+    "adaptive": DPSGDFClassifier(
+        centering="adaptive", solver=NoisyGradientDescent(max_iter=4), **SEEDED
+    ),
+    "cut": DPSGDFClassifier(
+        solver=NoisyGradientDescent(max_iter=4),
+        centering=GaussianCentering(clip_features=True),
+        **SEEDED,
+    ),
+    "normalised": DPSGDFClassifier(
+        solver=NoisyGradientDescent(max_iter=4, normalize=True), **SEEDED
+    ),
+    "no bounds": DPSGDFClassifier(
+        bounds=False, random_state=0, solver=NoisyGradientDescent(max_iter=4)
+    ),
+    "private bounds": DPSGDFClassifier(
+        bounds="private", random_state=0, solver=NoisyGradientDescent(max_iter=4)
+    ),
+    "counts": DPSGDFClassifier(
+        neighboring_relation=AddOrRemoveOne(N), classes=[0, 1], **SEEDED
+    ),
+    "public columns": FeatureDPLogisticRegression(solver="noisy-gd", **PUBLIC),
     "public target": FeatureDPLogisticRegression(**PUBLIC, public_target=True),
-    "padded": FeatureDPLogisticRegression(**PUBLIC, public_loss="zero", max_iter=4),
+    "padded": FeatureDPLogisticRegression(
+        solver=FeatureDPSGD(public_loss="zero", max_iter=4), **PUBLIC
+    ),
     "labels": FeatureDPLogisticRegression(**SEEDED, public_features="all"),
     "label descent": FeatureDPLogisticRegression(
-        **SEEDED, public_features="all", solver="dp-sgd", max_iter=9
+        public_features="all", solver=NoisySGD(max_iter=9), **SEEDED
     ),
-    "regression": FeatureDPRegressor(**PUBLIC, target_bounds=(0, 1), max_iter=4),
+    "regression": FeatureDPRegressor(
+        target_bounds=(0, 1), solver=NoisyGradientDescent(max_iter=4), **PUBLIC
+    ),
     "moments": FeatureDPRegressor(**PUBLIC, target_bounds=(0, 1), solver="one-shot"),
     "counts of events": DPSGDFRegressor(
-        **SEEDED, target_bounds=(0, 1), loss="poisson", max_iter=4
+        target_bounds=(0, 1),
+        loss="poisson",
+        solver=NoisyGradientDescent(max_iter=4),
+        **SEEDED,
     ),
 }
 
@@ -111,12 +139,17 @@ def test_released_integers_are_those_of_a_fit_in_memory(name, table, files_made)
 
 @pytest.mark.parametrize("batch", [None, 300])
 def test_rows_with_weights_and_persons(batch, table, files_made):
-    rng, model = np.random.default_rng(1), DPSGDFClassifier(**SEEDED, max_iter=4)
+    rng, model = (
+        np.random.default_rng(1),
+        DPSGDFClassifier(solver=NoisyGradientDescent(max_iter=4), **SEEDED),
+    )
     for of_rows in (
         {"sample_weight": rng.integers(0, 3, N)},
         {"groups": rng.integers(0, N // 3, N)},
     ):
-        check_the_same(model.set_params(batch_size=batch), *table, **of_rows)
+        check_the_same(
+            model.set_params(solver=NoisySGD(batch_size=batch)), *table, **of_rows
+        )
         assert files_made
 
 
@@ -126,7 +159,9 @@ def test_missing_values_do_what_they_do_in_memory(bounds, table, tmp_path):
     X = X.copy()
     X[::7, 3], X[::11, 4], X[5] = np.nan, np.inf, -np.inf
     mapped = mapped_rows(X, tmp_path)
-    model = DPSGDFClassifier(bounds=bounds, random_state=0, max_iter=4)
+    model = DPSGDFClassifier(
+        bounds=bounds, random_state=0, solver=NoisyGradientDescent(max_iter=4)
+    )
     model = check_the_same(model, X, y, mapped)
     public = FeatureDPLogisticRegression(**PUBLIC | {"public_features": [3]})
     with sklearn.config_context(working_memory=0.05):
@@ -149,13 +184,15 @@ def test_a_plan_reads_nothing_private(table, tmp_path):
 @pytest.mark.parametrize("dtype", ["float64", "uint8", "int16", "float16", ">f4", "?"])
 def test_every_type_of_numbers(dtype, table, tmp_path):
     X = (table[0] * 9).astype(dtype)
-    model = DPSGDFClassifier(bounds=(0, 9), random_state=0, max_iter=3)
+    model = DPSGDFClassifier(
+        bounds=(0, 9), random_state=0, solver=NoisyGradientDescent(max_iter=3)
+    )
     check_the_same(model, X, table[1], mapped_rows(X, tmp_path), room=0.01)
 
 
 def test_what_is_wrong_is_told_in_one_sentence(table, tmp_path):
     X, y, mapped = table
-    model = DPSGDFClassifier(**SEEDED, max_iter=2)
+    model = DPSGDFClassifier(solver=NoisyGradientDescent(max_iter=2), **SEEDED)
     text = mapped_rows(np.array([["a", "b"]] * 50), tmp_path)
     with sklearn.config_context(working_memory=0):
         with pytest.raises(ValueError, match="values that are not numbers"):
@@ -172,7 +209,9 @@ def test_what_is_wrong_is_told_in_one_sentence(table, tmp_path):
 def test_a_full_disk_is_told_before_anything_is_charged(table, monkeypatch):
     X, y, mapped = table
     ledger = PrivacyLedger()
-    model = DPSGDFClassifier(**SEEDED, max_iter=2, ledger=ledger)
+    model = DPSGDFClassifier(
+        ledger=ledger, solver=NoisyGradientDescent(max_iter=2), **SEEDED
+    )
     usage = type(files.shutil.disk_usage("."))(10**9, 10**9, 0)
     monkeypatch.setattr(files.shutil, "disk_usage", lambda path: usage)
     with sklearn.config_context(working_memory=0.05):
@@ -234,12 +273,17 @@ def test_memory_is_that_of_labels_and_norms(batch, tmp_path):
 WHOLE = {
     "public model": FeatureDPLogisticRegression(**PUBLIC, public_target=True),
     "public loss": FeatureDPLogisticRegression(
-        **PUBLIC, public_loss=lambda coef, intercept, X, y: (0 * coef, 0 * intercept)
+        solver=FeatureDPSGD(
+            public_loss=lambda coef, intercept, X, y: (0 * coef, 0 * intercept)
+        ),
+        **PUBLIC,
     ),
-    "imputed": FeatureDPLogisticRegression(**PUBLIC, public_loss="impute"),
+    "imputed": FeatureDPLogisticRegression(
+        solver=FeatureDPSGD(public_loss="impute"), **PUBLIC
+    ),
     "search": PrivateSearchCV(
         DPSGDFClassifier(**SEEDED, classes=[0, 1]),
-        {"max_iter": [1, 2]},
+        {"solver__max_iter": [1, 2]},
         random_state=0,
     ),
     "completion": PrivateCompletionClassifier(LogisticRegression(), **PUBLIC),

@@ -22,12 +22,18 @@ from skfdp import (
 )
 from skfdp.mechanisms.release import Mechanism
 from skfdp.queries.statistics import LabelSum, RowSum
+from skfdp.solvers import (
+    AdaptiveCentering,
+    FeatureDPSGD,
+    NoisyGradientDescent,
+    NoisySGD,
+)
 from skfdp.solvers.centring import PrivateMean
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 
 COMMON = {"epsilon": 5.0, "bounds": (0, 1), "random_state": 0}
-TWO, FEW = {"classes": [0, 1]}, {"max_iter": 3}
+TWO, FEW = {"classes": [0, 1]}, {"solver": NoisyGradientDescent(max_iter=3)}
 SOME, ALL = {"public_features": [0, 1]}, {"public_features": "all"}
 LOGISTIC, REGRESSOR = FeatureDPLogisticRegression, FeatureDPRegressor
 NUMBER = {"target_bounds": (0, 1)}
@@ -35,11 +41,15 @@ NUMBER = {"target_bounds": (0, 1)}
 METHODS = {
     "descent": DPSGDFClassifier(**COMMON, **TWO, **FEW),
     "descent, adaptive": DPSGDFClassifier(
-        **COMMON, **TWO, **FEW, centering="adaptive", clip_features=True
+        centering=AdaptiveCentering(clip_features=True), **COMMON, **TWO, **FEW
     ),
-    "descent, Poisson": DPSGDFRegressor(**COMMON, **NUMBER, **FEW, batch_size=20),
+    "descent, Poisson": DPSGDFRegressor(
+        solver=NoisySGD(batch_size=20), **COMMON, **NUMBER, **FEW
+    ),
     "descent, some public": LOGISTIC(**COMMON, **TWO, **FEW, **SOME),
-    "descent, imputed": LOGISTIC(**COMMON, **TWO, **FEW, **SOME, public_loss="impute"),
+    "descent, imputed": LOGISTIC(
+        solver=FeatureDPSGD(public_loss="impute"), **COMMON, **TWO, **FEW, **SOME
+    ),
     "public model": LOGISTIC(**COMMON, **TWO, **FEW, **SOME, public_target=True),
     "label statistic": LOGISTIC(**COMMON, **TWO, **ALL, C=1.0),
     "label statistic, penalty chosen": LOGISTIC(**COMMON, **TWO, **ALL),
@@ -56,13 +66,18 @@ METHODS = {
         **COMMON, **TWO, **FEW, hidden_layer_sizes=(4,), **SOME
     ),
     "network, padded": FeatureDPMLPClassifier(
-        **COMMON, **TWO, **FEW, hidden_layer_sizes=(4,), **SOME, public_loss="gaussian"
+        hidden_layer_sizes=(4,),
+        solver=FeatureDPSGD(public_loss="gaussian"),
+        **COMMON,
+        **TWO,
+        **FEW,
+        **SOME,
     ),
     "network, padded, target public": FeatureDPMLPClassifier(
-        **(COMMON | TWO | FEW | SOME),
         hidden_layer_sizes=(4,),
-        public_loss="gaussian",
         public_target=True,
+        solver=FeatureDPSGD(public_loss="gaussian"),
+        **COMMON | TWO | FEW | SOME,
     ),
 }
 

@@ -30,11 +30,19 @@ from skfdp import (
 )
 from skfdp.experimental import PrivateSearchCV
 from skfdp.experimental.search import Found, RunLedger, Search, candidates_of
-from skfdp.privacy import Event, Relation, Selection, compose, gdp_epsilon
+from skfdp.privacy import (
+    AddOrRemoveOne,
+    Event,
+    Relation,
+    Selection,
+    compose,
+    gdp_epsilon,
+)
 from skfdp.privacy.selection import gamma_of
+from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
-GRID = {"clip_norm": [0.1, 0.5, 1.0]}
+GRID = {"solver__clip_norm": [0.1, 0.5, 1.0]}
 #: Of each run of a `Watched` classifier: its seed and its rows.
 RUNS = []
 
@@ -54,7 +62,11 @@ def forget_the_runs():
 
 
 def base(kind=DPSGDFClassifier, **parameters):
-    parameters = {"bounds": (0, 1), "max_iter": 5, "classes": [0, 1]} | parameters
+    parameters = {
+        "bounds": (0, 1),
+        "classes": [0, 1],
+        "solver": NoisyGradientDescent(max_iter=5),
+    } | parameters
     return kind(**parameters)
 
 
@@ -97,7 +109,9 @@ class TestBudget:
     def test_replace_one_and_public_columns(self, small):
         X, y = pd.DataFrame(small[0], columns=list("abcd")), small[1]
         estimator = FeatureDPLogisticRegression(
-            bounds=(0, 1), public_features=["a"], max_iter=5
+            bounds=(0, 1),
+            public_features=["a"],
+            solver=NoisyGradientDescent(max_iter=5),
         )
         found = search(estimator).fit(X, y)
         assert found.privacy_.public_features == ("a",)
@@ -207,7 +221,11 @@ class TestSecrets:
             assert inner["epsilon"] == found[0][1].best_estimator_.epsilon
 
     def test_size_of_the_pickle_does_not_tell(self, found):
-        best = [m for _, m, _, _ in found if m.best_params_ == {"clip_norm": 0.1}]
+        best = [
+            m
+            for _, m, _, _ in found
+            if m.best_params_ == {"solver": NoisyGradientDescent(clip_norm=0.1)}
+        ]
         sizes = {
             len(pickle.dumps(m.set_params(ledger=None, random_state=1))) for m in best
         }
@@ -346,15 +364,19 @@ class TestSelection:
         assert all(count == pytest.approx(1000, abs=120) for count in counts.values())
 
     def test_finds_the_only_good_setting(self, small):
-        grid = {"learning_rate": [1e-6, 20.0]}
+        grid = {"solver__learning_rate": [1e-6, 20.0]}
         given = {"epsilon": 30.0, "mean_runs": 8.0}
-        estimator = base(max_iter=30, clip_norm=0.5)
+        estimator = base(solver=NoisyGradientDescent(max_iter=30, clip_norm=0.5))
         # A run draws it with probability 1/2; about a tenth of the searches never do.
         searches = [
             search(estimator, grid, random_state=seed, **given).fit(*small)
             for seed in range(7)
         ]
-        good = [s for s in searches if s.best_params_ == {"learning_rate": 20.0}]
+        good = [
+            s
+            for s in searches
+            if s.best_params_ == {"solver": NoisyGradientDescent(learning_rate=20.0)}
+        ]
         assert len(good) >= 4
         assert np.median([found.score(*small) for found in good]) > 0.7
 
@@ -458,7 +480,7 @@ class TestRuns:
 
     def test_every_run_has_a_seed_of_its_own(self, small):
         # Runs of one candidate, which would repeat each other's noise.
-        most, grid = 0, {"clip_norm": [0.5]}
+        most, grid = 0, {"solver__clip_norm": [0.5]}
         for seed in range(6):
             RUNS.clear()
             model = base(Watched, random_state=5)  # which is ignored
@@ -579,26 +601,38 @@ BAD = [
         "give the ledger to PrivateSearchCV",
     ),
     (
-        {"estimator": base(neighboring_relation="add_or_remove_one", n_records=300)},
+        {"estimator": base(neighboring_relation=AddOrRemoveOne(300))},
         ValueError,
         "use 'replace_special', which has the same price",
     ),
     ({"grid": {}}, ValueError, "must be a dict, or a list of dicts"),
     ({"grid": []}, ValueError, "must be a dict, or a list of dicts"),
     ({"grid": 3}, ValueError, "param_grid=3 must be a dict"),
-    ({"grid": {"clip_norm": 0.5}}, ValueError, "must be a non-empty list"),
-    ({"grid": {"clip_norm": []}}, ValueError, "must be a non-empty list"),
-    ({"grid": {"clip_norm": "ab"}}, ValueError, "must be a non-empty list"),
+    (
+        {"grid": {"solver": NoisyGradientDescent(clip_norm=0.5)}},
+        ValueError,
+        "must be a non-empty list",
+    ),
+    ({"grid": {"solver__clip_norm": []}}, ValueError, "must be a non-empty list"),
+    (
+        {"grid": {"solver": NoisyGradientDescent(clip_norm="ab")}},
+        ValueError,
+        "must be a non-empty list",
+    ),
     ({"grid": {"epsilon": [1.0]}}, ValueError, "holds 'epsilon', which a candidate"),
     ({"grid": {"a__ledger": [None]}}, ValueError, "holds 'a__ledger'"),
     ({"grid": {"nothing": [1]}}, ValueError, "Invalid parameter 'nothing'"),
-    ({"grid": {"clip_norm": [-1.0]}}, ValueError, "clip_norm=-1.0 must be"),
+    ({"grid": {"solver__clip_norm": [-1.0]}}, ValueError, "clip_norm=-1.0 must be"),
     (
-        {"grid": [GRID, {"batch_size": [None, 64]}]},
+        {"grid": [GRID, {"solver__batch_size": [None, 64]}]},
         ValueError,
         "takes Poisson batches, of a share sampling_rate=0.237 .* set batch_size=None",
     ),
-    ({"estimator": base(batch_size=64)}, ValueError, "takes Poisson batches"),
+    (
+        {"estimator": base(solver=NoisySGD(batch_size=64))},
+        ValueError,
+        "takes Poisson batches",
+    ),
 ]
 
 

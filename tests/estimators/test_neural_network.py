@@ -11,9 +11,10 @@ import pytest
 from sklearn.neural_network import MLPClassifier
 
 from skfdp import FeatureDPMLPClassifier, PrivacyLedger
-from skfdp.privacy import compose
+from skfdp.privacy import AddOrRemoveOne, compose
 from skfdp.queries.linear import LinearQuery
 from skfdp.queries.network import MLPQuery
+from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
 from skfdp.solvers.descent import Descent
 from skfdp.solvers.network import Network, glorot, shrunk_class_means
 
@@ -22,26 +23,31 @@ needs_torch = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="torch is not installed"
 )
 INFINITE = float("inf")
-QUICK = {"hidden_layer_sizes": (8,), "bounds": (0, 1), "max_iter": 6}
+QUICK = {"hidden_layer_sizes": (8,), "bounds": (0, 1), "solver": NoisySGD(max_iter=6)}
 PUBLIC = {"public_features": [0, 1], "public_target": True}
 KINDS = {
     "everything private": {},
-    "dp-sgd": {"batch_size": 100},
+    "dp-sgd": {"solver": NoisySGD(batch_size=100)},
     "replace_special": {"neighboring_relation": "replace_special"},
     "add/remove": {
-        "neighboring_relation": "add_or_remove_one",
-        "n_records": 280,
-        "batch_size": 90,
+        "neighboring_relation": AddOrRemoveOne(280),
+        "solver": NoisySGD(batch_size=90),
     },
-    "label": {"public_features": "all", "public_loss": "zero"},
+    "label": {"public_features": "all", "solver": FeatureDPSGD(public_loss="zero")},
     "pretrained": PUBLIC | {"pretraining": "public"},
     "public target": PUBLIC,
-    "gaussian": PUBLIC | {"public_loss": "gaussian", "pretraining": None},
+    "gaussian": PUBLIC
+    | {"pretraining": None, "solver": FeatureDPSGD(public_loss="gaussian")},
     "class sums, last layer": PUBLIC
     | {"pretraining": "class_sums", "trained_layers": "last"},
     "class sums, all layers": PUBLIC
-    | {"pretraining": "class_sums", "trained_layers": "all", "batch_size": 100},
-    "impute": PUBLIC | {"pretraining": "class_sums", "public_loss": "impute"},
+    | {
+        "pretraining": "class_sums",
+        "trained_layers": "all",
+        "solver": NoisySGD(batch_size=100),
+    },
+    "impute": PUBLIC
+    | {"pretraining": "class_sums", "solver": FeatureDPSGD(public_loss="impute")},
     "class sums alone": PUBLIC
     | {"pretraining": "class_sums", "pretraining_share": 1.0},
     "linear alone": PUBLIC | {"pretraining_share": 1.0},
@@ -50,8 +56,8 @@ KINDS = {
         "pretraining": "linear",
         "pretraining_share": 0.7,
         "trained_layers": "all",
-        "batch_size": 100,
         "neighboring_relation": "replace_special",
+        "solver": NoisySGD(batch_size=100),
     },
 }
 each = pytest.mark.parametrize("more", KINDS.values(), ids=KINDS)
@@ -106,9 +112,9 @@ def test_the_last_layer_moves_by_sqrt_two_clip_norms_at_most(small, releases):
     X, y = small
     FeatureDPMLPClassifier(
         epsilon=8.0,
-        **QUICK | KINDS["class sums, last layer"],
-        clip_norm=0.05,
         random_state=0,
+        solver=NoisySGD(clip_norm=0.05),
+        **QUICK | KINDS["class sums, last layer"],
     ).fit(X, y)
     query = releases[-1]["query"]
     assert isinstance(query, LinearQuery)
@@ -144,9 +150,9 @@ def test_private_values_cannot_reach_what_is_public(small, monkeypatch):
         for rows in (X, other):
             FeatureDPMLPClassifier(
                 random_state=0,
-                public_loss=kind,
-                public_batch_size=17,
-                batch_size=50,
+                solver=FeatureDPSGD(
+                    public_loss=kind, public_batch_size=17, batch_size=50
+                ),
                 **QUICK | PUBLIC,
             ).fit(rows, y)
     for kind in (0, 12):
@@ -200,12 +206,9 @@ def test_the_loop_without_much_noise_learns_as_scikit_learn_does(digits, dtype):
         epsilon=1e7,
         hidden_layer_sizes=(50,),
         bounds=(0, 16),
-        max_iter=100,
-        batch_size=None,
-        clip_norm=3.0,
-        learning_rate=1.5,
         dtype=dtype,
         random_state=0,
+        solver=NoisyGradientDescent(max_iter=100, clip_norm=3.0, learning_rate=1.5),
     ).fit(X[:1200], y[:1200])
     assert ours.score(X[1200:], y[1200:]) > 0.93
 
@@ -243,10 +246,9 @@ def test_the_loop_and_predict_see_one_network(hidden, last):
     model = FeatureDPMLPClassifier(
         hidden_layer_sizes=hidden,
         bounds=(-3, 5),
-        feature_bound=1.2,
-        max_iter=1,
         dtype="float64",
         random_state=0,
+        solver=NoisySGD(row_norm=1.2, max_iter=1),
     )
     seen, original = {}, MLPQuery._error
 
@@ -281,7 +283,7 @@ def test_callbacks_see_released_iterates(small):
 
 def test_class_weights_move_the_decision(small):
     X, y = small
-    given = QUICK | {"max_iter": 60, "batch_size": None, "random_state": 0}
+    given = QUICK | {"random_state": 0, "solver": NoisyGradientDescent(max_iter=60)}
     weights = [{1: w} for w in (0.02, 1.0, 50.0)]
     models = [FeatureDPMLPClassifier(50.0, class_weight=w, **given) for w in weights]
     shares = [model.fit(X, y).predict(X).mean() for model in models]
@@ -370,8 +372,7 @@ def test_a_loop_begins_at_the_linear_model(small, linear_models):
         8.0,
         hidden_layer_sizes=(8, 7),
         bounds=(0, 1),
-        learning_rate=1e-9,
-        max_iter=1,
+        solver=NoisySGD(learning_rate=1e-9, max_iter=1),
         **PUBLIC,
     ).fit(X, y)
     ((margins, input_scaler),) = linear_models
@@ -395,12 +396,12 @@ def test_where_networks_start_by_default():
     assert labels() == linear
     assert labels(hidden_layer_sizes=(39,)) == ["class sums", "descent"]
     assert labels(pretraining_share=0.5) == [*linear, "descent"]
-    assert labels(max_iter=2) == [*linear, "descent"]
-    assert labels(radius=3.0) == [*linear, "descent"]
-    assert labels(normalize=True, max_iter=2)[0] == "class sums"
-    assert labels(feature_bound=1.0, max_iter=2)[0] == "class sums"
+    assert labels(solver=NoisySGD(max_iter=2)) == [*linear, "descent"]
+    assert labels(solver=NoisySGD(max_weight_norm=3.0)) == [*linear, "descent"]
+    assert labels(solver=NoisySGD(normalize=True, max_iter=2))[0] == "class sums"
+    assert labels(solver=NoisySGD(row_norm=1.0, max_iter=2))[0] == "class sums"
     assert labels(bounds=False) == linear
-    assert labels(public_loss="impute")[0] == "class sums"
+    assert labels(solver=FeatureDPSGD(public_loss="impute"))[0] == "class sums"
     assert labels(public_target=False) == ["descent"]
     y = y % 2
     assert labels() == linear
@@ -412,10 +413,9 @@ def test_a_network_that_learnt_from_public_columns_is_blind_to_private_ones(smal
     other = X.copy()
     other[:, 2:] = 0.5
     model = FeatureDPMLPClassifier(
-        learning_rate=1e-12,
         pretraining="public",
-        feature_bound=2.0,  # no row is longer: a norm would mix the columns
         random_state=0,
+        solver=NoisySGD(learning_rate=1e-12, row_norm=2.0),
         **QUICK | PUBLIC,
     ).fit(X, y)
     np.testing.assert_allclose(
@@ -445,11 +445,12 @@ PARAMETERS = [
         "hidden layers of at least 2 neurons",
     ),
     (
-        PUBLIC | {"pretraining": "linear", "normalize": True},
+        PUBLIC | {"pretraining": "linear", "solver": NoisySGD(normalize=True)},
         "normalize=False and feature_bound='auto'",
     ),
     (
-        PUBLIC | {"pretraining": "linear", "bounds": False, "max_iter": 2},
+        PUBLIC
+        | {"pretraining": "linear", "bounds": False, "solver": NoisySGD(max_iter=2)},
         "with a loop needs bounds for every column",
     ),
     (
@@ -463,9 +464,15 @@ PARAMETERS = [
         PUBLIC | {"trained_layers": "last", "hidden_layer_sizes": ()},
         "needs hidden layers that were pretrained",
     ),
-    ({"public_loss": "mean"}, "public_loss='mean' is unknown"),
-    ({"public_loss": "impute"}, "public_loss='impute' draws private columns"),
-    ({"learning_rate_decay": 2}, "learning_rate_decay=2 must be a number >= 0"),
+    ({"solver": FeatureDPSGD(public_loss="mean")}, "public_loss='mean' is unknown"),
+    (
+        {"solver": FeatureDPSGD(public_loss="impute")},
+        "public_loss='impute' draws private columns",
+    ),
+    (
+        {"solver": FeatureDPSGD(learning_rate_decay=2)},
+        "learning_rate_decay=2 must be a number >= 0",
+    ),
     ({"backend": "jax"}, "backend='jax' is unknown"),
     ({"device": "cuda"}, "device='cuda' is only for backend='torch'"),
     ({"dtype": "float16"}, "dtype='float16' is unknown"),

@@ -17,6 +17,7 @@ from skfdp.data.input_scaler import InputScaler, PublicRows
 from skfdp.privacy import Relation, gdp_epsilon
 from skfdp.queries.linear import LOSSES
 from skfdp.queries.statistics import LabelSum
+from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
 from skfdp.solvers import whitening as one_shot
 from skfdp.solvers.label_statistic import (
     Barrier,
@@ -282,7 +283,11 @@ def test_a_large_budget_gives_scikit_learns_model(n_classes, tails, parameters):
     margins = X @ rng.normal(size=(6, n_classes)) / 2 + [1.0, 0.0, -1.0][:n_classes]
     y = (margins + rng.gumbel(size=margins.shape)).argmax(axis=1)
     X, y, X_test, y_test = X[:3000], y[:3000], X[3000:], y[3000:]
-    given = {"bounds": False, "feature_bound": 1e3, "random_state": 0} | parameters
+    given = {
+        "bounds": False,
+        "random_state": 0,
+        "solver": NoisyGradientDescent(row_norm=1e3),
+    } | parameters
     model = FeatureDPLogisticRegression(1e5, public_features="all", **given).fit(X, y)
     theirs = LogisticRegression(**parameters).fit(X, y)
     loss = log_loss(y_test, model.predict_proba(X_test))
@@ -314,23 +319,23 @@ def test_one_release_of_the_declared_level(relation, n_classes, digits, releases
     ("parameters", "label"),
     [
         ({}, "label statistic"),
-        ({"public_loss": None}, "label statistic"),
-        ({"batch_size": None}, "label statistic"),
+        ({}, "label statistic"),
+        ({}, "label statistic"),
         ({"C": 1.0}, "label statistic"),
-        ({"solver": "dp-gd"}, "descent"),
-        ({"solver": "dp-sgd", "batch_size": 50}, "descent"),
+        ({"solver": "noisy-gd"}, "descent"),
+        ({"solver": NoisySGD(batch_size=50)}, "descent"),
         ({"public_features": [0]}, "descent"),
         ({"public_features": None, "public_target": True}, "descent"),
         ({"class_weight": {0: 2.0}}, "descent"),
-        ({"public_loss": "zero"}, "descent"),
-        ({"clip_norm": 0.5}, "descent"),
-        ({"learning_rate": 1.0}, "descent"),
-        ({"momentum": 0.5}, "descent"),
-        ({"average": "tail"}, "descent"),
-        ({"noise_decay": 0}, "descent"),
-        ({"radius": 2.0}, "descent"),
+        ({"solver": FeatureDPSGD(public_loss="zero")}, "descent"),
+        ({"solver": NoisyGradientDescent(clip_norm=0.5)}, "descent"),
+        ({"solver": NoisyGradientDescent(learning_rate=1.0)}, "descent"),
+        ({"solver": NoisyGradientDescent(momentum=0.5)}, "descent"),
+        ({"solver": NoisyGradientDescent(iterate="tail")}, "descent"),
+        ({"solver": NoisyGradientDescent(noise_decay=0)}, "descent"),
+        ({"solver": NoisyGradientDescent(max_weight_norm=2.0)}, "descent"),
         ({"centering": None}, "descent"),
-        ({"private_weight": 0.5}, "descent"),
+        ({"solver": FeatureDPSGD(gradient_scale=0.5)}, "descent"),
         # noise beyond the grid
         ({"epsilon": 1e-9, "delta": 1e-8}, "descent"),
     ],
@@ -359,8 +364,14 @@ def test_a_budget_below_the_noise_warns(small):
     [
         ({"public_features": [0]}, "one-shot' is label-DP"),
         ({"class_weight": {0: 2.0}}, "class_weight=.* is not for solver='one-shot'"),
-        ({"public_loss": "zero"}, "public_loss='zero' is not for solver='one-shot'"),
-        ({"batch_size": 50}, "batch_size=50 is not for solver='one-shot'"),
+        (
+            {"solver": FeatureDPSGD(public_loss="zero")},
+            "public_loss='zero' is not for solver='one-shot'",
+        ),
+        (
+            {"solver": NoisySGD(batch_size=50)},
+            "batch_size=50 is not for solver='one-shot'",
+        ),
         ({"epsilon": 1e-9, "delta": 1e-8}, "more noise than the grid"),
     ],
 )

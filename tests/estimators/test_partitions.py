@@ -29,7 +29,14 @@ from skfdp.dask_tables import (  # noqa: E402
 )
 from skfdp.mechanisms import release  # noqa: E402
 from skfdp.mechanisms.release import PoissonBatches  # noqa: E402
+from skfdp.privacy import AddOrRemoveOne
 from skfdp.privacy.assumptions import SAME_PARTITIONS  # noqa: E402
+from skfdp.solvers import (
+    FeatureDPSGD,
+    GaussianCentering,
+    NoisyGradientDescent,
+    NoisySGD,
+)
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning"),
@@ -88,11 +95,11 @@ CLASSIFIERS = {
     "public target": {**SOME, "public_target": True},
     "public target, no columns": {"public_target": True},
     "one shot": {"public_features": "all"},
-    "label-DP by descent": {"public_features": "all", "solver": "dp-gd"},
-    "normalised": {"normalize": True},
+    "label-DP by descent": {"public_features": "all", "solver": "noisy-gd"},
+    "normalised": {"solver": NoisyGradientDescent(normalize=True)},
     "no bounds": {"bounds": False},
     "null of a record": {"neighboring_relation": "replace_special"},
-    "n private": {"neighboring_relation": "add_or_remove_one", "n_records": N},
+    "n private": {"neighboring_relation": AddOrRemoveOne(N)},
     "penalised": {"C": 1.0},
     "no intercept": {"fit_intercept": False},
     "threads": {"n_jobs": 2},
@@ -107,8 +114,8 @@ REGRESSORS = {
     "poisson": {"loss": "poisson"},
     "small budget": {"epsilon": 0.1},
     "penalised regression": {"alpha": 1.0},
-    "public columns of a regression": {**PARTLY, "solver": "dp-gd"},
-    "public numbers": {**PARTLY, "public_target": True, "solver": "dp-gd"},
+    "public columns of a regression": {"solver": "noisy-gd", **PARTLY},
+    "public numbers": {"public_target": True, "solver": "noisy-gd", **PARTLY},
     "public counts": {**PARTLY, "public_target": True, "loss": "poisson"},
     "public rows": {**PARTLY, "public_features": "all"},
     "public rows, counts": {**PARTLY, "public_features": "all", "loss": "poisson"},
@@ -129,7 +136,9 @@ def test_a_public_loss_of_the_users_own_sees_all_rows():
         assert X_public.shape == (N, 2)
         return coef * 0.1, intercept * 0
 
-    the_same(lambda: classifier(**SOME, public_loss=pull), X, LABELS)
+    the_same(
+        lambda: classifier(solver=FeatureDPSGD(public_loss=pull), **SOME), X, LABELS
+    )
 
 
 class Union:
@@ -151,7 +160,7 @@ class Union:
 def test_poisson_batches_are_those_of_the_partitions(monkeypatch, changes):
     table = X.copy()
     table[::7, 1] = np.nan  # void without bounds
-    settings = {"solver": "dp-sgd", "batch_size": 100, "max_iter": 12, **changes}
+    settings = {"solver": NoisySGD(batch_size=100, max_iter=12), **changes}
     apart = classifier(**settings).fit(collection(table), collection(LABELS))
     monkeypatch.setattr(release, "PoissonBatches", Union)
     alone = classifier(**settings).fit(table, LABELS)
@@ -277,7 +286,11 @@ REFUSED = {
     "no privacy": ({"epsilon": np.inf}, {}, "epsilon=inf cannot be fitted"),
     "released bounds": ({"bounds": "private"}, {}, "bounds='private' cannot be"),
     "labels": ({"classes": None}, {}, "classes=None: the labels of a Dask"),
-    "padding": ({**SOME, "public_loss": "zero"}, {}, "public_loss='zero' needs a"),
+    "padding": (
+        {"solver": FeatureDPSGD(public_loss="zero"), **SOME},
+        {},
+        "public_loss='zero' needs a",
+    ),
 }
 
 
@@ -298,7 +311,11 @@ WHOLE = [
         "SecondMoments is a method that",
     ),
     (DPSGDFRegressor, {"centering": "adaptive"}, "centering='adaptive' needs a table"),
-    (DPSGDFRegressor, {"clip_features": True}, "clip_features needs a table in memory"),
+    (
+        DPSGDFRegressor,
+        {"centering": GaussianCentering(clip_features=True)},
+        "clip_features needs a table in memory",
+    ),
 ]
 
 

@@ -15,6 +15,7 @@ from skfdp import (
 )
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Relation
+from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent
 from skfdp.solvers.method import Budget
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -31,8 +32,12 @@ HEAVY = np.where(np.arange(N_ROWS) == 0, 10.0, 1.0)
 
 
 def classifier(**more):
-    given = {"bounds": (0, 1), "classes": [0, 1], "max_iter": 5, "clip_norm": 0.4}
-    return FeatureDPLogisticRegression(**(given | {"solver": "dp-gd"} | more))
+    given = {
+        "bounds": (0, 1),
+        "classes": [0, 1],
+        "solver": NoisyGradientDescent(max_iter=5, clip_norm=0.4),
+    }
+    return FeatureDPLogisticRegression(**(given | {"solver": "noisy-gd"} | more))
 
 
 def loop_of(model, **rows):
@@ -53,9 +58,13 @@ def test_the_loop_charges_a_person_as_it_charges_a_record(relation):
 
 @pytest.mark.parametrize("kind", [DPSGDFRegressor, FeatureDPRegressor])
 def test_regressors_do_so_too(kind):
-    model = kind(bounds=(0, 1), target_bounds=(0, 1), max_iter=5, clip_norm=0.4)
+    model = kind(
+        bounds=(0, 1),
+        target_bounds=(0, 1),
+        solver=NoisyGradientDescent(max_iter=5, clip_norm=0.4),
+    )
     if kind is FeatureDPRegressor:
-        model.set_params(solver="dp-gd")
+        model.set_params(solver="noisy-gd")
     event = loop_of(model, groups=GROUPS)
     assert (event.clip_norm, event.unit) == (0.4, "person")
     assert event.sensitivity <= 0.8
@@ -94,7 +103,9 @@ def test_weights_keep_the_orthant_and_persons_do_not():
 
 def test_labels_move_persons_by_their_rows():
     """The longest person counts, all columns being public."""
-    model = classifier(public_features=[0, 1, 2], clip_norm=50.0)
+    model = classifier(
+        public_features=[0, 1, 2], solver=NoisyGradientDescent(clip_norm=50.0)
+    )
     record, person = loop_of(model), loop_of(model, groups=GROUPS)
     assert 0.5 < record.sensitivity < 5
     assert 0.5 < person.sensitivity < 5
@@ -105,7 +116,11 @@ def test_labels_move_persons_by_their_rows():
 # -- padded rows ---------------------------------------------------------------------
 @pytest.mark.parametrize("padding", ["zero", "gaussian", "impute"])
 def test_paddings_are_for_records_of_one_row(padding, tmp_path):
-    model = classifier(public_features=[0], public_target=True, public_loss=padding)
+    model = classifier(
+        public_features=[0],
+        public_target=True,
+        solver=FeatureDPSGD(public_loss=padding),
+    )
     told = f"public_loss='{padding}' pads record by record, and with groups"
     for call in (model.fit, model.plan):
         with pytest.raises(ValueError, match=told):
@@ -123,7 +138,9 @@ def test_a_callable_public_loss_is_the_users_own():
         return np.zeros_like(coef), np.zeros_like(intercept)
 
     given = {"public_features": [0], "random_state": 0, "public_model": None}
-    one = classifier(**given, public_loss=nothing).fit(X, Y, groups=GROUPS)
+    one = classifier(solver=FeatureDPSGD(public_loss=nothing), **given).fit(
+        X, Y, groups=GROUPS
+    )
     assert loop_of(one, groups=GROUPS).sensitivity == 0.8
     assert np.isfinite(one.coef_).all()
 
@@ -174,7 +191,7 @@ def test_threads_change_no_bit_of_a_fit(n_jobs):
     rows = np.tile(np.arange(N_ROWS), 12)
     wide, y = X[rows], Y[rows]
     groups = GROUPS[rows] + N_PERSONS * (np.arange(len(rows)) // N_ROWS)
-    given = {"random_state": 0, "max_iter": 3}
+    given = {"random_state": 0, "solver": NoisyGradientDescent(max_iter=3)}
     one = classifier(**given).fit(wide, y, groups=groups)
     other = classifier(**given, n_jobs=n_jobs).fit(wide, y, groups=groups)
     np.testing.assert_array_equal(one.coef_, other.coef_)

@@ -53,6 +53,8 @@ from golden_cases import (
 )
 from golden_private import public_columns, replaced
 
+from skfdp.solvers import NoisyGradientDescent
+
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning"),
     pytest.mark.filterwarnings("ignore::skfdp.PrivacyWarning"),
@@ -238,7 +240,7 @@ class TestTarget:
             (FeatureDPLogisticRegression(), "a plan needs the labels"),
             (FeatureDPMLPClassifier(), "a plan needs the labels"),
             (
-                PrivateSearchCV(DPSGDFClassifier(), {"clip_norm": [1.0]}),
+                PrivateSearchCV(DPSGDFClassifier(), {"solver__clip_norm": [1.0]}),
                 "private target and declared `classes`",
             ),
         ],
@@ -307,7 +309,9 @@ class TestState:
 
     def test_a_plan_that_fails_leaves_the_model_too(self):
         X, y = TestTarget.X, TestTarget.y
-        model = DPSGDFClassifier(bounds=(0, 1), max_iter=2).fit(X, y)
+        model = DPSGDFClassifier(
+            bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2)
+        ).fit(X, y)
         before = dict(vars(model))
         with pytest.raises(ValueError, match="declare `classes`"):
             model.plan(X[:, :2])
@@ -315,7 +319,9 @@ class TestState:
 
     def test_bad_parameters_are_refused(self):
         with pytest.raises(ValueError, match="clip_norm=-1"):
-            DPSGDFClassifier(clip_norm=-1, classes=[0, 1]).plan(TestTarget.X)
+            DPSGDFClassifier(
+                classes=[0, 1], solver=NoisyGradientDescent(clip_norm=-1)
+            ).plan(TestTarget.X)
 
 
 class TestLedger:
@@ -483,7 +489,9 @@ def test_replacement_reaches_every_private_value():
 
 def test_a_plan_warns_as_the_fit_would():
     X, y = TestTarget.X, TestTarget.y
-    model = DPSGDFClassifier(epsilon=0.01, bounds=(0, 1), max_iter=2)
+    model = DPSGDFClassifier(
+        epsilon=0.01, bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2)
+    )
     texts = []
     for does in (model.plan, model.fit):
         with warnings.catch_warnings(record=True) as caught:

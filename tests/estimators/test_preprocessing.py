@@ -20,6 +20,7 @@ from skfdp import (
     report,
 )
 from skfdp.privacy import gdp_epsilon, gdp_mu
+from skfdp.solvers import NoisyGradientDescent
 
 
 @settings(deadline=None, max_examples=50)
@@ -79,7 +80,10 @@ def test_the_output_bound_is_the_next_estimators_feature_bound(estimator, small)
     pipeline = make_pipeline(
         PrivateCenteringTransformer(0.5, bounds=(0, 1)),
         estimator(
-            1.0, bounds=False, normalize=False, neighboring_relation="replace_special"
+            1.0,
+            bounds=False,
+            neighboring_relation="replace_special",
+            solver=NoisyGradientDescent(normalize=False),
         ),
     ).fit(X, y)
     rows = pipeline[:-1].transform(X)
@@ -163,7 +167,7 @@ def test_output_rows_with_public_columns_stay_within_the_bound(
 def test_least_squares_at_infinite_epsilon(predictable):
     X, _ = predictable
     public = [1, 3]
-    centre = conditional(float("inf"), feature_bound=10.0).fit(X)
+    centre = conditional(float("inf"), row_norm=10.0).fit(X)
     known = LinearRegression().fit(X[:, public], X[:, [0, 2, 4]] / 10)
     np.testing.assert_allclose(centre.coef_, known.coef_.T, atol=1e-9)
     np.testing.assert_allclose(centre.mean_[public], X[:, public].mean(axis=0))
@@ -274,7 +278,11 @@ def test_the_report_adds_up_what_both_steps_released(
     estimator, relation, predictable, releases
 ):
     X, y = predictable
-    parameters = {"bounds": False, "normalize": False, "centering": None}
+    parameters = {
+        "bounds": False,
+        "centering": None,
+        "solver": NoisyGradientDescent(normalize=False),
+    }
     if estimator is FeatureDPLogisticRegression:
         parameters["public_features"] = [1, 3]
     pipeline = make_pipeline(
@@ -305,7 +313,10 @@ def test_the_input_scaler_of_the_next_step_leaves_the_rows_as_they_are(
     pipeline = make_pipeline(
         conditional(0.5),
         estimator(
-            1.0, neighboring_relation="replace_one", bounds=False, normalize=False
+            1.0,
+            neighboring_relation="replace_one",
+            bounds=False,
+            solver=NoisyGradientDescent(normalize=False),
         ),
     ).fit(X, y)
     rows = pipeline[:-1].transform(np.vstack([X, np.round(X)]))
@@ -346,7 +357,11 @@ def test_names_of_columns_pass_through_a_pipeline(predictable):
 
 
 def two_steps(data, first, **last):
-    settings = {"bounds": False, "public_features": [1, 3], "max_iter": 2}
+    settings = {
+        "bounds": False,
+        "public_features": [1, 3],
+        "solver": NoisyGradientDescent(max_iter=2),
+    }
     return make_pipeline(first, FeatureDPLogisticRegression(**(settings | last))).fit(
         *data
     )
@@ -393,7 +408,10 @@ def test_the_ledger_is_charged_before_the_release(predictable, releases):
         ({"public_features": slice(None)}, "names every column: there is nothing to"),
         ({"public_features": [7]}, "index 7"),
         ({"public_features": ["a"]}, "set_output"),
-        ({"normalize": "yes"}, "normalize='yes' must be True or False"),
+        (
+            {"solver": NoisyGradientDescent(normalize="yes")},
+            "normalize='yes' must be True or False",
+        ),
         (
             {"relation": "add_or_remove_one", "n_records": 4000},
             "nothing of them can be public",

@@ -40,7 +40,8 @@ from skfdp import (
     report,
 )
 from skfdp import metrics as module
-from skfdp.privacy import RELATIONS, gdp_mu
+from skfdp.privacy import RELATIONS, AddOrRemoveOne, gdp_mu
+from skfdp.solvers import NoisyGradientDescent
 from skfdp.solvers.score import NoisyTable, predicted
 
 #: So much that the noise of a count is below a thousandth.
@@ -393,7 +394,7 @@ def test_rows_are_alone_where_their_number_is_private(scores):
 
     X, y = scores[0][:100].copy(), scores[1][:100]
     X[7] = math.nan
-    more = {"neighboring_relation": "add_or_remove_one", "n_records": 100}
+    more = {"neighboring_relation": AddOrRemoveOne(100)}
     found = public(Watched(), X, y, metrics=ALL, **more)
     assert shapes == {(1, 1)}
     right = np.mean((X[:, 0] > 0.5) == y) - (y[7] == 0) / 100
@@ -508,7 +509,7 @@ def test_it_is_within_every_public_set(small):
 def test_arrays_have_the_names_that_the_fit_gave_them(small, names):
     ledger = PrivacyLedger(public=["u0"])
     model = FeatureDPLogisticRegression(
-        bounds=(0, 1), public_features=[0], names=names, target_name="y", ledger=ledger
+        bounds=(0, 1), public_features=[0], names=names, target="y", ledger=ledger
     ).fit(*small)
     found = private_score(model, *small, 1.0, ledger=ledger)
     assert found.privacy_.private_features == tuple(names)
@@ -604,7 +605,7 @@ def test_intervals_cover_noise_and_sampling(scores, noisy, monkeypatch):
 @pytest.mark.parametrize("n_rows", [0, 1, 1500])
 def test_under_add_or_remove_the_number_of_rows_is_private(scores, n_rows, releases):
     X, y = scores
-    more = {"neighboring_relation": "add_or_remove_one", "n_records": 1000}
+    more = {"neighboring_relation": AddOrRemoveOne(1000)}
     found = public(Fixed(), X[:n_rows], y[:n_rows], metrics=ALL, **more)
     assert found.n_records == found.privacy_.n_records == 1000
     if n_rows == 1500:
@@ -672,7 +673,12 @@ def test_frames_lists_sparse_rows_and_pipelines(small):
     frame = pd.DataFrame(X, columns=list("abcd"))
     model = make_pipeline(
         PrivateCenteringTransformer(epsilon=1.0, bounds=(0, 1)),
-        DPSGDFClassifier(1.0, bounds=False, normalize=False, centering=None),
+        DPSGDFClassifier(
+            1.0,
+            bounds=False,
+            centering=None,
+            solver=NoisyGradientDescent(normalize=False),
+        ),
     ).fit(frame, y)
     assert private_score(model, frame, y, 1.0).privacy_.epsilon == pytest.approx(1.0)
     with pytest.raises(ValueError, match="other column names, or another order"):
@@ -695,7 +701,7 @@ def test_frames_lists_sparse_rows_and_pipelines(small):
 
 
 # -- refusals -------------------------------------------------------------------------
-ADDED = {"neighboring_relation": "add_or_remove_one", "n_records": 2000}
+ADDED = {"neighboring_relation": AddOrRemoveOne(2000)}
 SEVERAL_TARGETS = DummyClassifier().fit(np.zeros((4, 1)), [[0, 1], [1, 0]] * 2)
 
 
@@ -809,7 +815,7 @@ def test_a_grid_search_in_processes_charges_a_file(small, tmp_path):
     scorer = make_private_scorer(("accuracy", "log_loss"), epsilon=2.0, ledger=ledger)
     search = GridSearchCV(
         model,
-        {"clip_norm": [0.1, 0.5]},
+        {"solver__clip_norm": [0.1, 0.5]},
         scoring=scorer,
         cv=KFold(2),
         refit="accuracy",
@@ -827,7 +833,9 @@ def test_traps_of_the_user_do_not_enter():
     from scipy import special
 
     X, y = np.random.default_rng(0).random((60, 2)), np.arange(60) % 2
-    model = DPSGDFClassifier(bounds=(0, 1), max_iter=2).fit(X, y)
+    model = DPSGDFClassifier(
+        bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2)
+    ).fit(X, y)
     with np.errstate(all="raise"), special.errstate(all="raise"):
         found = private_score(model, X, y, 1.0, metrics=("roc_auc", "log_loss"))
     assert set(found.values) == {"roc_auc", "log_loss"}
@@ -835,7 +843,9 @@ def test_traps_of_the_user_do_not_enter():
 
 def test_the_name_of_a_target_is_a_name():
     X, y = np.random.default_rng(0).random((60, 2)), np.arange(60) % 2
-    model = DPSGDFClassifier(bounds=(0, 1), max_iter=2).fit(X, y)
+    model = DPSGDFClassifier(
+        bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2)
+    ).fit(X, y)
     for name in ("", 7, NotImplemented):
         with pytest.raises(ValueError, match="target_name="):
             private_score(model, X, y, 1.0, target_name=name)

@@ -16,6 +16,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from skfdp import FeatureDPRegressor
 from skfdp.mechanisms.descent import HeavyBall, Walk
+from skfdp.solvers import Huber, NoisyGradientDescent
 from skfdp.solvers import public_model as public_regression
 from skfdp.solvers.postprocessing import pull, rate_level, shrunk, variance
 from skfdp.solvers.postprocessing import target_blocks as blocks_of
@@ -64,7 +65,7 @@ MODELS = {
 @pytest.mark.parametrize("name", MODELS)
 def test_without_budget_the_public_model_is_left(table, name, loss):
     X, y = table
-    given = {"public_model": MODELS[name], "loss": loss, "huber_threshold": 5.0}
+    given = {"public_model": MODELS[name], "loss": Huber(threshold=5.0)}
     model = regressor(epsilon=1e-3, **given).fit(X, y)
     alone = model.public_model_.estimator.predict(X[:, :N_PUBLIC])
     gap, spread = model.predict(X) - alone, np.std(y - alone)
@@ -365,7 +366,12 @@ def test_rates_of_any_size_move_the_released_sum_within_its_bound(counts, releas
     for value in (-1.0, 1.0, 1e300):
         other = X.copy()
         other[0, N_PUBLIC:] = value
-        regressor(loss="poisson", epsilon=8.0, max_iter=2, bounds=False).fit(other, y)
+        regressor(
+            loss="poisson",
+            epsilon=8.0,
+            bounds=False,
+            solver=NoisyGradientDescent(max_iter=2),
+        ).fit(other, y)
         query = releases[-1]["query"]
         one = np.array([0])
         sums.append(int(query.exact_sum(None, one, 2.0**-30)[0]))

@@ -20,7 +20,7 @@ from skfdp import (
 from skfdp.data.grid import GridRows
 from skfdp.privacy.events import Relation
 from skfdp.queries.linear import LOSSES, LinearQuery, huber
-from skfdp.solvers import public_model
+from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD, public_model
 from skfdp.solvers.centring import public_moments
 
 HALF = np.arange(64) % 8 < 4  # left half of the digits
@@ -149,7 +149,9 @@ def test_the_released_mean_decides_between_signs_and_centring(
 ):
     """Either way a replaced record moves the sum as far as was charged, no further."""
     X, y = baskets(share)
-    model = feature_dp(solver="dp-gd", public_features=public_features, random_state=0)
+    model = feature_dp(
+        solver="noisy-gd", public_features=public_features, random_state=0
+    )
     model.fit(X, y)
     charged, query = model.privacy_.events[-1], query_of_loop(releases)
     private = query.rows.values[:, len(public_features or []) : -1]
@@ -164,7 +166,7 @@ def test_the_released_mean_decides_between_signs_and_centring(
 
 
 def test_what_the_mean_decides_does_not_show_in_the_plan():
-    model = feature_dp(solver="dp-gd", classes=[0, 1], public_features=None)
+    model = feature_dp(solver="noisy-gd", classes=[0, 1], public_features=None)
     X, y = baskets(0.05)
     assert model.plan(X, y).events == model.plan(1 - X, y).events
 
@@ -172,8 +174,8 @@ def test_what_the_mean_decides_does_not_show_in_the_plan():
 @pytest.mark.parametrize(
     "parameters",
     [
-        {"solver": "dp-sgd", "batch_size": 300},
-        {"clip_norm": 0.5},
+        {"solver": NoisySGD(batch_size=300)},
+        {"solver": NoisyGradientDescent(clip_norm=0.5)},
         {"centering": "gaussian"},
         {"neighboring_relation": "replace_special"},
         {"bounds": False},
@@ -182,7 +184,7 @@ def test_what_the_mean_decides_does_not_show_in_the_plan():
 )
 def test_elsewhere_a_mean_that_can_be_learnt_is_subtracted(releases, parameters):
     X, y = baskets(0.05)
-    model = feature_dp(**({"solver": "dp-gd"} | parameters)).fit(X, y)
+    model = feature_dp(**({"solver": "noisy-gd"} | parameters)).fit(X, y)
     query, event = query_of_loop(releases), model.privacy_.events[-1]
     assert not query.orthant
     assert query.clip_norm == event.clip_norm
@@ -200,8 +202,8 @@ def test_elsewhere_a_mean_that_can_be_learnt_is_subtracted(releases, parameters)
         ({"centering": "gaussian", "epsilon": 0.2}, 2),
         ({"public_target": False}, 2),
         ({"public_target": False, "centering": None}, 2),
-        ({"public_loss": "zero"}, 2),
-        ({"public_loss": "gaussian"}, 2),
+        ({"solver": FeatureDPSGD(public_loss="zero")}, 2),
+        ({"solver": FeatureDPSGD(public_loss="gaussian")}, 2),
         # bounds of public columns do not matter
         ({"bounds": {1: (0, 1), 2: (0, 1), 3: (0, 1)}, "centering": None}, SQRT2),
         ({"neighboring_relation": "replace_special"}, 1),
@@ -232,9 +234,17 @@ def test_public_columns_of_the_loop_do_not_depend_on_private_values(
 ):
     X, y = small
     X = 3 * X  # longer than the feature bound: a norm would shorten private rows
-    given = {"public_features": [0, 1], "public_target": public_target, "max_iter": 1}
+    given = {
+        "public_features": [0, 1],
+        "public_target": public_target,
+        "solver": NoisyGradientDescent(max_iter=1),
+    }
     # A released length scales every column.
-    given |= {"bounds": False, "centering": None, "feature_bound": 1.0}
+    given |= {
+        "bounds": False,
+        "centering": None,
+        "solver": NoisyGradientDescent(row_norm=1.0),
+    }
     rows = []
     for value in (X, np.c_[X[:, :2], np.flip(X[:, 2:])]):
         feature_dp(**given).fit(value, y)
@@ -413,7 +423,11 @@ def test_one_enormous_public_value_breaks_no_bound(small, releases):
     X, y = small
     X = X.copy()
     X[3, 0] = 1e200
-    given = {"bounds": False, "public_model": None, "max_iter": 2}
+    given = {
+        "bounds": False,
+        "public_model": None,
+        "solver": NoisyGradientDescent(max_iter=2),
+    }
     for centering in (None, "auto"):
         for public_target in (False, True):
             more = {"public_target": public_target, "centering": centering}

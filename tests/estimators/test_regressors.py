@@ -15,6 +15,7 @@ import skfdp
 from skfdp import DPSGDFRegressor, FeatureDPRegressor
 from skfdp.data.target import TargetMap
 from skfdp.queries.linear import huber
+from skfdp.solvers import Huber, NoisyGradientDescent
 
 BOTH = pytest.mark.parametrize("estimator", [DPSGDFRegressor, FeatureDPRegressor])
 INFINITE = float("inf")
@@ -92,7 +93,7 @@ def test_infinite_epsilon_of_huber_is_scipys_minimiser(threshold):
         options={"gtol": 1e-7, "maxiter": 10_000},
     )
     ours = FeatureDPRegressor(
-        epsilon=INFINITE, loss="huber", huber_threshold=threshold, alpha=alpha
+        epsilon=INFINITE, alpha=alpha, loss=Huber(threshold=threshold)
     ).fit(X, y)
     np.testing.assert_allclose(ours.coef_, theirs.x[:-1], rtol=1e-4, atol=1e-3)
     assert ours.intercept_ == pytest.approx(theirs.x[-1], rel=1e-5)
@@ -104,7 +105,10 @@ def test_infinite_epsilon_of_huber_is_scipys_minimiser(threshold):
 def test_infinite_epsilon_needs_no_bounds_and_ignores_them(linear):
     plain = FeatureDPRegressor(epsilon=INFINITE).fit(*linear)
     bounded = FeatureDPRegressor(
-        epsilon=INFINITE, target_bounds=(0, 1), bounds=(0, 0.1), feature_bound=0.1
+        epsilon=INFINITE,
+        target_bounds=(0, 1),
+        bounds=(0, 0.1),
+        solver=NoisyGradientDescent(row_norm=0.1),
     ).fit(*linear)
     np.testing.assert_array_equal(plain.coef_, bounded.coef_)
     np.testing.assert_allclose(
@@ -117,7 +121,7 @@ def fitted(estimator, data, loss="squared_error", **parameters):
     X, y = data
     bounds = (0, 40) if loss == "poisson" else (0, 200)
     given = {"bounds": (-1, 1), "target_bounds": bounds, "loss": loss}
-    given |= {"random_state": 0, "huber_threshold": 5.0}
+    given |= {"random_state": 0, "loss": Huber(threshold=5.0)}
     return estimator(**given | parameters).fit(X, y)
 
 
@@ -185,7 +189,11 @@ def test_alpha_shrinks_toward_the_penalised_model(solver, linear):
 @pytest.mark.parametrize("public", [{}, {"public_target": True}])
 def test_poisson_alpha_is_scikit_learns(public, counts):
     X, y = counts
-    given = {"epsilon": 2000.0, "bounds": False, "feature_bound": 2.3, "clip_norm": 4.0}
+    given = {
+        "epsilon": 2000.0,
+        "bounds": False,
+        "solver": NoisyGradientDescent(row_norm=2.3, clip_norm=4.0),
+    }
     model = fitted(FeatureDPRegressor, counts, "poisson", alpha=0.5, **given, **public)
     theirs = PoissonRegressor(alpha=0.5).fit(X, y)
     np.testing.assert_allclose(model.coef_, theirs.coef_, atol=0.05)
@@ -234,8 +242,8 @@ def test_huber_resists_outliers_that_squared_error_follows():
     X = rng.uniform(-1, 1, (4000, 3))
     y = X @ [3.0, 1.0, -2.0] + 0.3 * rng.normal(size=4000)
     y[:400] = 50.0
-    given = {"epsilon": 8.0, "huber_threshold": 0.5, "target_bounds": (-50, 50)}
-    given |= {"clip_norm": 4.0, "learning_rate": 10.0}
+    given = {"epsilon": 8.0, "target_bounds": (-50, 50), "loss": Huber(threshold=0.5)}
+    given |= {"solver": NoisyGradientDescent(clip_norm=4.0, learning_rate=10.0)}
     ours, theirs = (
         fitted(DPSGDFRegressor, (X, y), loss, **given).predict(X[400:]) - y[400:]
         for loss in ("huber", "squared_error")

@@ -27,8 +27,15 @@ from skfdp.experimental import PrivateSearchCV
 from skfdp.mechanisms import checkpoint
 from skfdp.mechanisms.checkpoint import Journal
 from skfdp.mechanisms.release import Mechanism
+from skfdp.privacy import AddOrRemoveOne
 from skfdp.privacy.assumptions import NOT_COPIED, SAME_ROWS
 from skfdp.privacy.ledger_file import Lease, Store
+from skfdp.solvers import (
+    AdaptiveCentering,
+    FeatureDPSGD,
+    NoisyGradientDescent,
+    NoisySGD,
+)
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning"),
@@ -48,12 +55,16 @@ class Stopped(BaseException):
 
 def classifier(**parameters):
     given = {"epsilon": 5.0, "bounds": (0, 1), "classes": [0, 1], "centering": None}
-    return DPSGDFClassifier(**(given | {"max_iter": N_STEPS} | parameters))
+    return DPSGDFClassifier(
+        **(given | {"solver": NoisyGradientDescent(max_iter=N_STEPS)} | parameters)
+    )
 
 
 def regressor(**parameters):
     given = {"epsilon": 5.0, "bounds": (0, 1), "target_bounds": (0, 1)}
-    return DPSGDFRegressor(**(given | {"max_iter": N_STEPS} | parameters))
+    return DPSGDFRegressor(
+        **(given | {"solver": NoisyGradientDescent(max_iter=N_STEPS)} | parameters)
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -193,7 +204,9 @@ def ledger_of(folder):
 @pytest.mark.slow
 @pytest.mark.parametrize("charged", [True, False], ids=["ledger", "no ledger"])
 @pytest.mark.parametrize(
-    "model", [classifier(), regressor(batch_size=20)], ids=["full", "Poisson"]
+    "model",
+    [classifier(), regressor(solver=NoisySGD(batch_size=20))],
+    ids=["full", "Poisson"],
 )
 def test_killed_at_any_moment_it_goes_on(model, charged, states, given):
     model = clone(model)
@@ -348,12 +361,18 @@ class TestOtherFits:
         [
             ({"epsilon": 4.0}, "another epsilon, another plan"),
             ({"delta": 1e-6}, "another delta, another plan"),
-            ({"max_iter": 4}, "another max_iter, another plan"),
-            ({"learning_rate": 0.5}, "another learning_rate"),
+            (
+                {"solver": NoisyGradientDescent(max_iter=4)},
+                "another max_iter, another plan",
+            ),
+            (
+                {"solver": NoisyGradientDescent(learning_rate=0.5)},
+                "another learning_rate",
+            ),
             ({"bounds": (0, 2)}, "another bounds"),
             ({"bounds": {0: (0, 1)}}, "another bounds"),
             ({"classes": ["a", "b"]}, "another classes"),
-            ({"average": "tail"}, "another average"),
+            ({"solver": NoisyGradientDescent(iterate="tail")}, "another average"),
             ({"neighboring_relation": "replace_one"}, "neighboring_relation"),
             ({"ledger": PrivacyLedger()}, "another ledger"),
         ],
@@ -376,7 +395,11 @@ class TestOtherFits:
     @pytest.mark.parametrize("changed", ["columns", "target", "weights", "rows"])
     def test_other_public_values_are_refused(self, changed, path, monkeypatch):
         model = FeatureDPLogisticRegression(
-            5.0, public_features=[0], public_target=True, bounds=(0, 1), max_iter=3
+            5.0,
+            public_features=[0],
+            public_target=True,
+            bounds=(0, 1),
+            solver=NoisyGradientDescent(max_iter=3),
         )
         facts = {"sample_weight": np.ones(60)}
         stopped(monkeypatch, clone(model), path, 2, X, Y, **facts)
@@ -553,7 +576,11 @@ def test_the_file_holds_nothing_private(path, monkeypatch):
         rng = np.random.default_rng(seed)
         table = np.column_stack([X[:, 0], rng.random((60, 2))])
         model = FeatureDPLogisticRegression(
-            5.0, public_features=[0], bounds=(0, 1), classes=[0, 1], max_iter=3
+            5.0,
+            public_features=[0],
+            bounds=(0, 1),
+            classes=[0, 1],
+            solver=NoisyGradientDescent(max_iter=3),
         )
         model.fit(table, rng.integers(0, 2, 60), checkpoint=path)
         files.append(path.read_bytes())
@@ -572,11 +599,11 @@ def test_the_file_holds_nothing_private(path, monkeypatch):
     "model, more",
     [
         (classifier(neighboring_relation="replace_one"), {}),
-        (classifier(neighboring_relation="add_or_remove_one", n_records=60), {}),
+        (classifier(neighboring_relation=AddOrRemoveOne(60)), {}),
         (classifier(), {"groups": np.arange(60) // 3}),
-        (classifier(batch_size=15), {"groups": np.arange(60) // 3}),
+        (classifier(solver=NoisySGD(batch_size=15)), {"groups": np.arange(60) // 3}),
         (regressor(), {"sample_weight": np.arange(60) % 3}),
-        (classifier(centering="adaptive", clip_features=True), {}),
+        (classifier(centering=AdaptiveCentering(clip_features=True)), {}),
         (classifier(bounds="private"), {}),
         (
             FeatureDPMLPClassifier(
@@ -585,10 +612,10 @@ def test_the_file_holds_nothing_private(path, monkeypatch):
                 public_features=[0],
                 bounds=(0, 1),
                 classes=[0, 1],
-                max_iter=3,
-                public_loss="gaussian",
-                public_batch_size=10,
                 names=["a", "b", "c"],
+                solver=FeatureDPSGD(
+                    max_iter=3, public_loss="gaussian", public_batch_size=10
+                ),
             ),
             {},
         ),
@@ -622,7 +649,7 @@ def test_a_pipeline_passes_the_path_on(path, monkeypatch, given):
 
 @pytest.mark.parametrize(
     "model",
-    [classifier(), classifier(batch_size=20)],
+    [classifier(), classifier(solver=NoisySGD(batch_size=20))],
     ids=["full", "Poisson"],
 )
 def test_an_audit_finds_no_difference(model, path, no_waiting):
@@ -639,7 +666,7 @@ def test_a_model_of_the_public_part_is_the_same_again(path, monkeypatch, given):
         public_target=True,
         public_model=LogisticRegression(),
         bounds=(0, 1),
-        max_iter=3,
+        solver=NoisyGradientDescent(max_iter=3),
     )
     stopped(monkeypatch, clone(model), path, 2)
     given.clear()

@@ -11,6 +11,7 @@ from skfdp import FeatureDPLogisticRegression
 from skfdp.data.input_scaler import InputScaler
 from skfdp.privacy import Relation
 from skfdp.queries.statistics import CrossSum, RowSum
+from skfdp.solvers import NoisyGradientDescent
 from skfdp.solvers.centring import Centring, private_lengths
 
 N, D = 40, 5
@@ -138,7 +139,9 @@ def test_lengths_of_dense_and_sparse_rows_are_the_same_bits(bounds, public):
 def test_a_number_for_the_length_releases_nothing(feature_bound, public, releases):
     X, y = table()
     model = FeatureDPLogisticRegression(
-        bounds=(0, 1), feature_bound=feature_bound, public_features=public, max_iter=2
+        bounds=(0, 1),
+        public_features=public,
+        solver=NoisyGradientDescent(row_norm=feature_bound, max_iter=2),
     ).fit(X, y)
     assert "row length" not in [event.label for event in model.privacy_.events]
     # Class counts, mean, two steps, temperature: what is planned.
@@ -154,7 +157,7 @@ def test_no_row_is_cut_in_predictions(bounds, public, sparse):
         X = X * 10.0 ** np.arange(D)
     data = csr_array(X) if sparse else X
     model = FeatureDPLogisticRegression(
-        bounds=bounds, public_features=public, max_iter=3
+        bounds=bounds, public_features=public, solver=NoisyGradientDescent(max_iter=3)
     ).fit(data, y)
     margins = (X @ model.coef_.T + model.intercept_)[:, 0]
     np.testing.assert_allclose(model.decision_function(data), margins, rtol=1e-9)

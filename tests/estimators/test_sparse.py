@@ -25,6 +25,7 @@ from skfdp.data.grid import GRID, SparseGridRows
 from skfdp.data.input_scaler import Coordinates, InputScaler
 from skfdp.queries.linear import LOSSES, LinearQuery
 from skfdp.queries.statistics import RowSum
+from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
 
 BOTH = pytest.mark.parametrize(
     "estimator", [DPSGDFClassifier, FeatureDPLogisticRegression]
@@ -59,12 +60,12 @@ def make_queries(kind="plain", loss="log_loss", n_classes=3, seed=0, n=203, **mo
         "target": rng.integers(0, n_classes, n),
         "loss": LOSSES[loss],
         "n_outputs": n_outputs,
-        "clip_norm": 0.5,
         "capacity": n,
         "class_weight": np.linspace(0.5, 2, n_classes),
         "public_target": kind == "padded, public target",
         "orthant": kind == "orthant",
         "offset": rng.normal(size=(n, n_outputs)) if kind == "offset" else None,
+        "solver": NoisyGradientDescent(clip_norm=0.5),
         **more,
     }
     queries = []
@@ -192,13 +193,15 @@ def test_the_rows_are_what_they_stand_for():
 
 ROW_MAPS = {
     "norm": InputScaler(),
-    "normalize": InputScaler(normalize=True, feature_bound=3.0),
     "as it is": InputScaler(feature_bound=np.inf),
     "bounds": InputScaler(np.zeros(17), np.full(17, 2.0), feature_bound=0.8),
     "some bounds": InputScaler(np.zeros(17), np.where(np.arange(17) < 9, 2.0, np.inf)),
     "public": InputScaler(feature_bound=0.5, public=np.arange(17) < 6),
     "public and bounds": InputScaler(
         np.zeros(17), np.full(17, 3.0), normalize=True, public=np.arange(17) < 6
+    ),
+    "solver": NoisyGradientDescent(
+        normalize=InputScaler(normalize=True, feature_bound=3.0)
     ),
 }
 
@@ -237,13 +240,19 @@ def test_row_sums_are_those_of_dense_rows(public):
 FITS = [
     (DPSGDFClassifier, {}),
     (DPSGDFClassifier, {"loss": "hinge", "bounds": (0, 1)}),
-    (DPSGDFClassifier, {"centering": None, "feature_bound": 0.5, "normalize": False}),
-    (DPSGDFClassifier, {"batch_size": 100, "max_iter": 20, "n_jobs": 2}),
+    (
+        DPSGDFClassifier,
+        {
+            "centering": None,
+            "solver": NoisyGradientDescent(row_norm=0.5, normalize=False),
+        },
+    ),
+    (DPSGDFClassifier, {"n_jobs": 2, "solver": NoisySGD(batch_size=100, max_iter=20)}),
     (DPSGDFClassifier, {"C": 0.1, "fit_intercept": False}),
     (FeatureDPLogisticRegression, {"bounds": (0, 1), "public_target": True}),
     (FeatureDPLogisticRegression, {"public_features": slice(0, 9)}),
-    (FeatureDPLogisticRegression, {"public_features": "all", "solver": "dp-gd"}),
-    (FeatureDPLogisticRegression, {"solver": "dp-sgd", "batch_size": 100}),
+    (FeatureDPLogisticRegression, {"public_features": "all", "solver": "noisy-gd"}),
+    (FeatureDPLogisticRegression, {"solver": NoisySGD(batch_size=100)}),
 ]
 
 
@@ -286,11 +295,8 @@ def test_a_public_loss_on_sparse_columns(parameters, same_noise):
     y = np.random.default_rng(0).integers(0, 3, 300)
     model = FeatureDPLogisticRegression(
         bounds=(0, 1),
-        public_loss="zero",
-        public_batch_size=100,
-        solver="dp-gd",
-        max_iter=30,
         random_state=0,
+        solver=FeatureDPSGD(public_loss="zero", public_batch_size=100, max_iter=30),
         **parameters,
     )
     dense, sparse = (clone(model).fit(rows, y) for rows in (X.toarray(), X))
@@ -302,7 +308,7 @@ def test_a_public_loss_on_sparse_columns(parameters, same_noise):
         seen.append(X_public)
         return 0 * coef, 0 * intercept
 
-    model.set_params(public_loss=spy, max_iter=1).fit(X, y)
+    model.set_params(solver=FeatureDPSGD(public_loss=spy, max_iter=1)).fit(X, y)
     columns = parameters["public_features"]
     columns = slice(None) if columns == "all" else columns
     np.testing.assert_array_equal(seen[0].toarray(), X.toarray()[:, columns])
@@ -320,9 +326,11 @@ def test_formats_and_layouts_are_one_problem(estimator, same_noise):
     repeated = csr_array(parts, shape=X.shape)
     repeated.has_canonical_format = True  # what an object claims is not believed
     stored, unsorted = repeated.data.copy(), X[:, ::-1][:, ::-1]
-    wanted = estimator(bounds=False, max_iter=5).fit(X, y)
+    wanted = estimator(bounds=False, solver=NoisyGradientDescent(max_iter=5)).fit(X, y)
     for data in (csr_matrix(X), csc_matrix(X), twice, repeated, unsorted):
-        model = estimator(bounds=False, max_iter=5).fit(data, y)
+        model = estimator(bounds=False, solver=NoisyGradientDescent(max_iter=5)).fit(
+            data, y
+        )
         np.testing.assert_array_equal(model.coef_, wanted.coef_)
         np.testing.assert_array_equal(model.predict(csc_matrix(X)), wanted.predict(X))
     np.testing.assert_array_equal(repeated.data, stored)
@@ -342,7 +350,7 @@ REFUSED = [
     ({"bounds": (-1, 1)}, FILLED_IN),
     ({"bounds": {3: (1, 2)}}, FILLED_IN),
     ({"bounds": ([0] * 16 + [-1], [1] * 17)}, FILLED_IN),
-    ({"public_loss": "gaussian"}, "would fill a sparse X in"),
+    ({"solver": FeatureDPSGD(public_loss="gaussian")}, "would fill a sparse X in"),
     ({"solver": "one-shot", "public_features": "all"}, "needs a dense X"),
 ]
 
@@ -408,7 +416,12 @@ def test_numbers_of_sparse_rows_that_are_not_finite_count_as_dense_ones(
     estimator, what
 ):
     X = broken(what)
-    models = [estimator(bounds=(0, 1), max_iter=2, random_state=0) for _ in range(2)]
+    models = [
+        estimator(
+            bounds=(0, 1), random_state=0, solver=NoisyGradientDescent(max_iter=2)
+        )
+        for _ in range(2)
+    ]
     with np.errstate(all="ignore"):
         dense = X.toarray()
     sparse, dense = (

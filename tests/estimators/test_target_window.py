@@ -8,6 +8,7 @@ import pytest
 from skfdp import FeatureDPRegressor
 from skfdp.data.target import TargetMap
 from skfdp.privacy import Relation, gdp_epsilon
+from skfdp.solvers import NoisyGradientDescent
 from skfdp.solvers import target_scales as target_window
 
 LINEAR, COUNTS = TargetMap(low=-20.0, high=60.0), TargetMap(log=True, low=0, high=1000)
@@ -25,7 +26,12 @@ def fitted(y, **parameters):
 # -- what a record moves --------------------------------------------------------------
 def histogram(y, releases, bounds):
     loss = "poisson" if bounds.log else "squared_error"
-    fitted(y, loss=loss, target_bounds=(bounds.low, bounds.high), max_iter=1)
+    fitted(
+        y,
+        loss=loss,
+        target_bounds=(bounds.low, bounds.high),
+        solver=NoisyGradientDescent(max_iter=1),
+    )
     seen = next(r for r in releases if r["query"].shape == (target_window.N_BINS,))
     releases.clear()
     return seen["query"]

@@ -28,10 +28,11 @@ from skfdp import (
 )
 from skfdp.data.target import TargetMap, exact_map
 from skfdp.data.units import RowsOfUnits, Units, noise_of_sums
+from skfdp.privacy import AddOrRemoveOne
 from skfdp.privacy.events import Relation
 from skfdp.queries import fits_grid
 from skfdp.queries.statistics import LabelSum
-from skfdp.solvers import public_model
+from skfdp.solvers import NoisyGradientDescent, public_model
 from skfdp.solvers.centring import public_moments
 from skfdp.solvers.postprocessing import label_variance, rate_level
 
@@ -60,7 +61,7 @@ LOGISTIC, REGRESSOR = FeatureDPLogisticRegression, FeatureDPRegressor
 COMMON = {"bounds": (0, 1), "random_state": 0}
 TWO, SEVERAL = {"classes": [0, 1]}, {"classes": [0, 1, 2]}
 SOME, ALL = {"public_features": [0, 1]}, {"public_features": "all"}
-KNOWN, LOOP = {"public_target": True}, {"solver": "dp-gd"}
+KNOWN, LOOP = {"public_target": True}, {"solver": "noisy-gd"}
 NUMBER, COUNT = {"target_bounds": (-4, 4)}, {"target_bounds": (0, 40)}
 ONE, RATES = {"solver": "one-shot"}, {"loss": "poisson"}
 #: An estimator, and its target.
@@ -92,7 +93,11 @@ solvers = pytest.mark.parametrize("name", SOLVERS)
 def few(name, **parameters):
     """Return an estimator that is soon fitted, and its target."""
     model, y = SOLVERS[name]
-    steps = {} if getattr(model, "solver", None) == "one-shot" else {"max_iter": 3}
+    steps = (
+        {}
+        if getattr(model, "solver", None) == "one-shot"
+        else {"solver": NoisyGradientDescent(max_iter=3)}
+    )
     return clone(model).set_params(epsilon=3.0, **{**steps, **parameters}), y
 
 
@@ -106,9 +111,21 @@ def weights_of(model):
 @pytest.mark.parametrize(
     ("ours", "theirs", "y"),
     [
-        (LOGISTIC(C=0.7, normalize=False), LogisticRegression(C=0.7), LABELS),
-        (LOGISTIC(C=0.7, normalize=False), LogisticRegression(C=0.7), THREE),
-        (DPSGDFClassifier(C=0.7, normalize=False), LogisticRegression(C=0.7), LABELS),
+        (
+            LOGISTIC(C=0.7, solver=NoisyGradientDescent(normalize=False)),
+            LogisticRegression(C=0.7),
+            LABELS,
+        ),
+        (
+            LOGISTIC(C=0.7, solver=NoisyGradientDescent(normalize=False)),
+            LogisticRegression(C=0.7),
+            THREE,
+        ),
+        (
+            DPSGDFClassifier(C=0.7, solver=NoisyGradientDescent(normalize=False)),
+            LogisticRegression(C=0.7),
+            LABELS,
+        ),
         (REGRESSOR(alpha=2.0), Ridge(alpha=2.0), Z),
         (REGRESSOR(alpha=0.1, loss="poisson"), PoissonRegressor(alpha=0.1), COUNTS),
     ],
@@ -236,7 +253,13 @@ def test_public_moments_are_those_of_repeated_rows_for_dense_and_sparse(centre):
     table = np.where(X > 0.5, X, 0.0)
     found = []
     for rows in (table, csr_array(table)):
-        model = LOGISTIC(**COMMON, **TWO, **ALL, epsilon=1.0, normalize=False)
+        model = LOGISTIC(
+            epsilon=1.0,
+            solver=NoisyGradientDescent(normalize=False),
+            **COMMON,
+            **TWO,
+            **ALL,
+        )
         public = public_of(model, rows, LABELS, sample_weight=WEIGHTS)
         found.append(public_moments(public, centre))
     repeated = public_of(model, table[REPEATED], LABELS[REPEATED])
@@ -288,7 +311,14 @@ class Spy(ClassifierMixin, BaseEstimator):
 
 def test_a_public_model_gets_the_weights_and_no_fold_splits_a_person():
     Spy.seen.clear()
-    model = LOGISTIC(**COMMON, **TWO, **SOME, **KNOWN, max_iter=2, public_model=Spy())
+    model = LOGISTIC(
+        public_model=Spy(),
+        solver=NoisyGradientDescent(max_iter=2),
+        **COMMON,
+        **TWO,
+        **SOME,
+        **KNOWN,
+    )
     used = WEIGHTS > 0
     model.fit(X, LABELS, sample_weight=WEIGHTS, groups=GROUPS)
     (whole, weights), *folds = Spy.seen
@@ -309,7 +339,9 @@ def test_a_public_model_gets_the_weights_and_no_fold_splits_a_person():
 
 
 def test_the_default_public_model_is_the_weighted_one():
-    model = LOGISTIC(**COMMON, **TWO, **SOME, **KNOWN, max_iter=2)
+    model = LOGISTIC(
+        solver=NoisyGradientDescent(max_iter=2), **COMMON, **TWO, **SOME, **KNOWN
+    )
     found = model.fit(X, LABELS, sample_weight=WEIGHTS).public_model_.linear
     wanted = clone(model).fit(X[REPEATED], LABELS[REPEATED]).public_model_.linear
     plain = clone(model).fit(X, LABELS).public_model_.linear
@@ -322,10 +354,10 @@ def test_the_default_public_model_is_the_weighted_one():
 def test_public_models_that_know_no_weights_do_without(routed):
     with sklearn.config_context(enable_metadata_routing=routed):
         model = LOGISTIC(
-            **COMMON,
-            **(TWO | SOME | KNOWN),
-            max_iter=2,
             public_model=KNeighborsClassifier(),
+            solver=NoisyGradientDescent(max_iter=2),
+            **COMMON,
+            **TWO | SOME | KNOWN,
         )
         model.fit(X, LABELS, sample_weight=WEIGHTS, groups=GROUPS)
         default = clone(model).set_params(public_model="auto")
@@ -343,7 +375,9 @@ def test_with_fewer_persons_than_folds_nothing_is_cross_fitted():
 
 # -- units and rules -------------------------------------------------------------------
 def test_rules_know_how_loud_a_weighted_average_is():
-    model = LOGISTIC(**COMMON, **TWO, epsilon=1.0, feature_bound=1.0)
+    model = LOGISTIC(
+        epsilon=1.0, solver=NoisyGradientDescent(row_norm=1.0), **COMMON, **TWO
+    )
     weights = np.where(np.arange(N_ROWS) == 0, 10.0, 1.0)
     public = public_of(model, X, LABELS, sample_weight=weights)
     assert public.reach == pytest.approx(10 * N_ROWS / (N_ROWS + 9))
@@ -377,7 +411,10 @@ def test_without_privacy_weights_are_hardly_rounded_and_persons_not_balanced():
 # -- routing ---------------------------------------------------------------------------
 @pytest.mark.parametrize("piped", [False, True])
 def test_routed_groups_and_weights_reach_each_fold(piped):
-    model, prefix = LOGISTIC(**COMMON, **TWO, max_iter=2), ""
+    model, prefix = (
+        LOGISTIC(solver=NoisyGradientDescent(max_iter=2), **COMMON, **TWO),
+        "",
+    )
     of_rows = {"groups": GROUPS, "sample_weight": WEIGHTS + 1.0}
     with sklearn.config_context(enable_metadata_routing=True):
         model.set_fit_request(sample_weight=True, groups=True)
@@ -456,7 +493,7 @@ def test_bad_weights_and_groups_are_refused(name, given, match, epsilon):
 
 
 def test_other_parameters_that_contradict_them_are_refused():
-    counted = {"neighboring_relation": "add_or_remove_one", "n_records": N_ROWS}
+    counted = {"neighboring_relation": AddOrRemoveOne(N_ROWS)}
     for of_rows in ({"sample_weight": WEIGHTS}, {"groups": GROUPS}):
         model = LOGISTIC(**COMMON, **TWO, **counted)
         refused("needs a public number of rows", model, **of_rows)
@@ -493,7 +530,12 @@ def test_the_report_assumes_that_weights_and_order_are_public():
     order = "max_rows_per_person keeps the first rows of a person"
 
     def assumed(most=None, **of_rows):
-        model = LOGISTIC(**COMMON, **TWO, max_iter=2, max_rows_per_person=most)
+        model = LOGISTIC(
+            max_rows_per_person=most,
+            solver=NoisyGradientDescent(max_iter=2),
+            **COMMON,
+            **TWO,
+        )
         report = model.fit(X, LABELS, **of_rows).privacy_
         unchecked = [a.text for a in report.assumptions if not a.enforced]
         return [any(text in one for one in unchecked) for text in (weights, order)]

@@ -25,8 +25,8 @@ from skfdp import (
 )
 from skfdp.data._basis import Contrasts, Smoothing, contrasts
 from skfdp.data.input_scaler import InputScaler, PublicRows
+from skfdp.solvers import Huber, NoisyGradientDescent, NoisySGD, whitening
 from skfdp.solvers import postprocessing as coefficient_noise
-from skfdp.solvers import whitening
 
 ROOT = Path(__file__).resolve().parents[2]
 RNG = np.random.default_rng(0)
@@ -63,8 +63,12 @@ def peak_of_fit(estimator, encoder, X, y, **given):
     model = estimator(encoder=encoder, delta=1e-3, **kind, **given)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        estimator(  # compiles what is to be compiled
-            encoder=zip_encoder(3), delta=1e-3, max_iter=2, **kind, **given
+        estimator(
+            encoder=zip_encoder(3),
+            delta=1e-3,
+            solver=NoisyGradientDescent(max_iter=2),
+            **kind,
+            **given,
         ).fit(X, y)
         tracemalloc.start()
         try:
@@ -193,23 +197,21 @@ def test_newcomer_a2_a_threshold_that_makes_an_absolute_loss_warns(estimator):
     given = {"bounds": (0, 1), "loss": "huber", "target_bounds": (0, 100_000)}
     says = "huber_threshold=1.35 is below a thousandth of the width"
     with pytest.warns(UtilityWarning, match=says):
-        estimator(1.0, huber_threshold=1.35, **given).fit(X, y)
+        estimator(1.0, loss=Huber(threshold=1.35), **given).fit(X, y)
     with pytest.warns(UtilityWarning, match=says):  # of parameters alone
-        estimator(1.0, huber_threshold=1.35, **given).plan(X)
+        estimator(1.0, loss=Huber(threshold=1.35), **given).plan(X)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UtilityWarning)
-        estimator(5.0, huber_threshold=2000, **given).fit(X, y)
-        estimator(5.0, huber_threshold=1.35, **given | {"loss": "squared_error"}).fit(
-            X, y
-        )
+        estimator(5.0, loss=Huber(threshold=2000), **given).fit(X, y)
+        estimator(
+            5.0, loss=Huber(threshold=1.35), **given | {"loss": "squared_error"}
+        ).fit(X, y)
 
 
 @pytest.mark.parametrize("given", [{"public_target": True}, {"epsilon": np.inf}])
 def test_newcomer_a2_without_target_bounds_the_exact_spread_counts(given):
     X, y = costs(500, 0)
-    model = FeatureDPRegressor(
-        **given, bounds=(0, 1), loss="huber", huber_threshold=1.35
-    )
+    model = FeatureDPRegressor(bounds=(0, 1), loss=Huber(threshold=1.35), **given)
     with pytest.warns(UtilityWarning, match="below a hundredth of the target's spread"):
         model.fit(X, y)
 
@@ -221,7 +223,7 @@ def test_newcomer_a2_other_losses_keep_their_seeded_releases():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         now = FeatureDPRegressor(**given).fit(X, y)
-        before = FeatureDPRegressor(huber_threshold=1.35, **given).fit(X, y)
+        before = FeatureDPRegressor(loss=Huber(threshold=1.35), **given).fit(X, y)
     np.testing.assert_array_equal(now.coef_, before.coef_)
 
 
@@ -254,7 +256,7 @@ EVERY = {
     "dpsgd-f": (DPSGDFClassifier(delta=1e-3), BOTH),
     "regressor": (FeatureDPRegressor(delta=1e-3, target_bounds=(0, 1)), BOTH),
     "dpsgd-f regressor": (DPSGDFRegressor(delta=1e-3, target_bounds=(0, 1)), BOTH),
-    "network": (FeatureDPMLPClassifier(delta=1e-3, max_iter=2), BOTH),
+    "network": (FeatureDPMLPClassifier(delta=1e-3, solver=NoisySGD(max_iter=2)), BOTH),
     "completion": (
         PrivateCompletionClassifier(LogisticRegression(), delta=1e-3),
         BOTH,

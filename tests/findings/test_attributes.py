@@ -20,6 +20,7 @@ from skfdp import (
     private_score,
 )
 from skfdp.base import DECLARATIONS
+from skfdp.solvers import FeatureDPSGD, NoisySGD
 
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.random((80, 3)), columns=["age", "bmi", "dose"])
@@ -31,7 +32,7 @@ MODELS = {
     "FeatureDPLogisticRegression": FeatureDPLogisticRegression(classes=[0, 1], **SEED),
     "FeatureDPRegressor": FeatureDPRegressor(target_bounds=(0, 1), **SEED),
     "FeatureDPMLPClassifier": FeatureDPMLPClassifier(
-        classes=[0, 1], hidden_layer_sizes=(2,), max_iter=2, **SEED
+        classes=[0, 1], hidden_layer_sizes=(2,), solver=NoisySGD(max_iter=2), **SEED
     ),
     "PrivateCenteringTransformer": PrivateCenteringTransformer(**SEED),
 }
@@ -44,11 +45,11 @@ VALUES = {
     "encoder": DeclaredEncoder({"age": (0, 1), "bmi": (0, 1), "dose": (0, 1)}),
     "on_invalid": "raise",
     "bounds": (0, 9),
-    "public_loss": "gaussian",
     "classes": [0, 1, 2],
     "class_weight": {0: 3.0, 1: 1.0},
     "loss": "poisson",
     "max_rows_per_person": 1,
+    "solver": FeatureDPSGD(public_loss="gaussian"),
 }
 MISSING = [
     (name, declared)

@@ -21,6 +21,7 @@ from skfdp import (
     UtilityWarning,
     private_bounds,
 )
+from skfdp.solvers import NoisySGD
 
 RNG = np.random.default_rng(0)
 N = 300
@@ -33,7 +34,7 @@ MODELS = {
     "FeatureDPRegressor": FeatureDPRegressor(8.0, target_bounds=(0, 1)),
     "DPSGDFRegressor": DPSGDFRegressor(8.0, target_bounds=(0, 1)),
     "FeatureDPMLPClassifier": FeatureDPMLPClassifier(
-        8.0, hidden_layer_sizes=(2,), max_iter=2, **CLASSES
+        8.0, hidden_layer_sizes=(2,), solver=NoisySGD(max_iter=2), **CLASSES
     ),
     "PrivateCenteringTransformer": PrivateCenteringTransformer(8.0),
 }

@@ -26,6 +26,7 @@ from skfdp.data.units import RowsOfUnits
 from skfdp.privacy.assumptions import SAME_PARTITIONS
 from skfdp.privacy.events import Relation
 from skfdp.schema import Number, SchemaError
+from skfdp.solvers import NoisyGradientDescent, NoisySGD
 from skfdp.solvers.score import predicted
 
 N = 200
@@ -75,7 +76,9 @@ def test_attack_1_numbers_of_two_types_are_promoted(tmp_path, name, turned, kind
         for part in parts
     ]
     np.testing.assert_allclose(table[0 : 2 * N][:, 0], np.concatenate(wanted))
-    model = DPSGDFClassifier(bounds=(0, 1), classes=[0, 1], max_iter=2)
+    model = DPSGDFClassifier(
+        bounds=(0, 1), classes=[0, 1], solver=NoisyGradientDescent(max_iter=2)
+    )
     ledger = PrivacyLedger()
     assert model.set_params(ledger=ledger).fit(table, LABELS).coef_.shape == (1, 2)
 
@@ -123,7 +126,12 @@ def test_attack_1_codes_are_never_floats(tmp_path):
 def test_attack_1_a_failing_disk_ends_a_fit_in_one_sentence(tmp_path, damage):
     path = folder(tmp_path / "t", WHOLE, NUMBERS["float64"])
     ledger = PrivacyLedger()
-    model = DPSGDFClassifier(bounds=(0, 1), classes=[0, 1], max_iter=2, ledger=ledger)
+    model = DPSGDFClassifier(
+        bounds=(0, 1),
+        classes=[0, 1],
+        ledger=ledger,
+        solver=NoisyGradientDescent(max_iter=2),
+    )
 
     class Spoiling(PrivacyLedger):
         def charge(self, *args, **more):
@@ -241,7 +249,9 @@ def test_a_memory_map_whose_file_was_cut_is_refused(tmp_path, offset):
         for chosen in (slice(0, 5), [0, 3]):
             with pytest.raises(OSError, match="^the table cannot be read .* fit anew."):
                 table[chosen]
-    model = DPSGDFClassifier(bounds=(0, 1), classes=[0, 1], max_iter=2)
+    model = DPSGDFClassifier(
+        bounds=(0, 1), classes=[0, 1], solver=NoisyGradientDescent(max_iter=2)
+    )
     with (
         sklearn.config_context(working_memory=0),
         pytest.raises(OSError, match="^the table cannot be read .* fit anew.$"),
@@ -293,7 +303,7 @@ MODELS = {
     "FeatureDPRegressor": FeatureDPRegressor(target_bounds=(0, 1)),
     "DPSGDFRegressor": DPSGDFRegressor(target_bounds=(0, 1)),
     "FeatureDPMLPClassifier": FeatureDPMLPClassifier(
-        classes=[0, 1], hidden_layer_sizes=(2,), max_iter=2
+        classes=[0, 1], hidden_layer_sizes=(2,), solver=NoisySGD(max_iter=2)
     ),
     "PrivateCenteringTransformer": PrivateCenteringTransformer(),
 }
@@ -384,7 +394,12 @@ def with_masks(values, form):
 @pytest.mark.parametrize("bounds", [(0, 1), None])
 @pytest.mark.parametrize("form", ["array", "objects", "rows"])
 def test_masked_rows_of_any_form_are_missing(form, bounds):
-    model = DPSGDFClassifier(classes=[0, 1], bounds=bounds, random_state=0, max_iter=2)
+    model = DPSGDFClassifier(
+        classes=[0, 1],
+        bounds=bounds,
+        random_state=0,
+        solver=NoisyGradientDescent(max_iter=2),
+    )
     plain = X.copy()
     plain[0] = np.nan
     wanted, given = model.fit(plain, Y).coef_, with_masks(X, form)
@@ -402,7 +417,10 @@ def test_masked_rows_of_any_form_are_missing(form, bounds):
 @pytest.mark.parametrize("form", ["array", "objects", "list"])
 def test_masked_labels_of_any_form_are_missing(form):
     model = DPSGDFClassifier(
-        classes=["--", "a"], bounds=(0, 1), random_state=0, max_iter=2
+        classes=["--", "a"],
+        bounds=(0, 1),
+        random_state=0,
+        solver=NoisyGradientDescent(max_iter=2),
     )
     labels = np.array(["a", "--"], dtype=object)[Y]
     plain = labels.copy()
@@ -558,7 +576,9 @@ def test_attack_10_a_record_moves_its_own_cell_of_a_score_alone():
 # -- Dask -----------------------------------------------------------------------------
 def test_attack_10_a_collection_is_assumed_to_be_deterministic():
     array = pytest.importorskip("dask.array")
-    model = DPSGDFClassifier(bounds=(0, 1), classes=[0, 1], max_iter=2)
+    model = DPSGDFClassifier(
+        bounds=(0, 1), classes=[0, 1], solver=NoisyGradientDescent(max_iter=2)
+    )
     rows, labels = (array.from_array(one, chunks=50) for one in (X, Y))
     told = [a for a in model.fit(rows, labels).privacy_.assumptions]
     found = [a for a in told if "Dask collection is deterministic" in a.text]
@@ -583,7 +603,9 @@ def failing(rows):
 def test_errors_of_a_graph_are_withheld(verb):
     array = pytest.importorskip("dask.array")
     rows, labels = (array.from_array(one, chunks=50) for one in (X, Y))
-    model = DPSGDFClassifier(bounds=(0, 1), classes=[0, 1], max_iter=2)
+    model = DPSGDFClassifier(
+        bounds=(0, 1), classes=[0, 1], solver=NoisyGradientDescent(max_iter=2)
+    )
     ledger = PrivacyLedger()
     if verb == "score":
         model.fit(X, Y)
@@ -639,7 +661,9 @@ def test_a_collection_is_scored_as_a_table_in_memory(kind, rows_of_persons):
             return module.from_pandas(one, npartitions=3)
         return module.from_array(one, chunks=(50, *one.shape[1:]))
 
-    model = DPSGDFClassifier(bounds=(0, 1), classes=[0, 1], max_iter=2)
+    model = DPSGDFClassifier(
+        bounds=(0, 1), classes=[0, 1], solver=NoisyGradientDescent(max_iter=2)
+    )
     model.fit(table, labels)
     tables = [table, labels] + [persons] * rows_of_persons
     scores = []

@@ -33,13 +33,14 @@ from skfdp.audit import audit_replay
 from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import Event, PrivacyReport
 from skfdp.privacy import ledger_file as schema
+from skfdp.solvers import NoisyGradientDescent
 
 RNG = np.random.default_rng(0)
 N = 120
 X = pd.DataFrame(RNG.random((N, 3)), columns=["a", "b", "c"])
 X["region"] = np.repeat([1.0, 2.0], N // 2)
 Y = pd.Series((X["a"] > 0.5).astype(int), name="y")
-COMMON = {"bounds": (0, 2), "max_iter": 2}
+COMMON = {"bounds": (0, 2), "solver": NoisyGradientDescent(max_iter=2)}
 CLASSES = {"classes": [0, 1]}
 FITS = {
     "FeatureDPLogisticRegression": FeatureDPLogisticRegression(**COMMON, **CLASSES),
@@ -51,7 +52,7 @@ FITS = {
     ),
     "PrivateCenteringTransformer": PrivateCenteringTransformer(bounds=(0, 2)),
     "PrivateSearchCV": PrivateSearchCV(
-        FeatureDPLogisticRegression(**COMMON, **CLASSES), {"clip_norm": [0.1, 0.2]}
+        FeatureDPLogisticRegression(**COMMON, **CLASSES), {"solver__clip_norm": [0.1, 0.2]}
     ),
 }
 
@@ -106,7 +107,10 @@ def test_attack_3_a_pipeline_is_counted_only_if_each_step_is(ledger):
                 bounds=(0, 2), ledger=first, neighboring_relation="replace_one"
             ),
             FeatureDPLogisticRegression(
-                max_iter=2, bounds=False, ledger=last, **CLASSES
+                bounds=False,
+                ledger=last,
+                solver=NoisyGradientDescent(max_iter=2),
+                **CLASSES,
             ),
         ).fit(X, Y)
 
@@ -432,10 +436,10 @@ def test_attack_10_no_damage_of_a_ledger_is_silent_or_raw(tmp_path):
 
 # -- checkpoints ----------------------------------------------------------------------
 LONG = {
-    "max_iter": 70,
     "bounds": (0, 2),
     "classes": [0, 1],
     "centering": None,
+    "solver": NoisyGradientDescent(max_iter=70),
 }
 
 
@@ -493,7 +497,9 @@ def test_attack_10_the_end_of_a_fit_is_counted(tmp_path):
     folder, old = tmp_path / "now", tmp_path / "old"
     folder.mkdir()
     ledger, path = folder / "l.db", folder / "checkpoint"
-    model = FeatureDPLogisticRegression(ledger=ledger, **(LONG | {"max_iter": 3}))
+    model = FeatureDPLogisticRegression(
+        ledger=ledger, **(LONG | {"solver": NoisyGradientDescent(max_iter=3)})
+    )
     clone(model).fit(X, Y, checkpoint=path)
     shutil.copytree(folder, old)
     with sqlite3.connect(ledger) as connection:
@@ -504,7 +510,9 @@ def test_attack_10_the_end_of_a_fit_is_counted(tmp_path):
 
 def test_attack_10_no_damage_of_a_checkpoint_is_silent_or_raw(tmp_path, monkeypatch):
     path, rng = tmp_path / "checkpoint", np.random.default_rng(2)
-    model = FeatureDPLogisticRegression(**(LONG | {"max_iter": 3}))
+    model = FeatureDPLogisticRegression(
+        **(LONG | {"solver": NoisyGradientDescent(max_iter=3)})
+    )
     with monkeypatch.context() as patched, pytest.raises(StopError):
         stop_after(patched, 3)
         clone(model).fit(X, Y, checkpoint=path)

@@ -35,6 +35,7 @@ from skfdp import (
 from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import Event, PrivacyReport, read_report
 from skfdp.privacy.report_text import attack_power, detections
+from skfdp.solvers import NoisySGD
 
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.random((300, 3)), columns=["a", "b", "c"])
@@ -121,7 +122,9 @@ def test_newcomer_a1_poisson_and_full_batches_allow_nearly_the_same(epsilon):
     common = {"bounds": (0, 1), "classes": [0, 1]}
     full = DPSGDFClassifier(epsilon, **common).fit(X, Y).privacy_
     rows = np.repeat(X.to_numpy(), 10, axis=0)
-    sampled = DPSGDFClassifier(epsilon, batch_size=300, max_iter=300, **common)
+    sampled = DPSGDFClassifier(
+        epsilon, solver=NoisySGD(batch_size=300, max_iter=300), **common
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         sampled = sampled.fit(rows, np.repeat(Y.to_numpy(), 10)).privacy_
@@ -138,7 +141,7 @@ def test_attack_8_a_search_and_a_ledger_have_a_rate_from_their_curve():
     ledger = PrivacyLedger()
     search = PrivateSearchCV(
         FeatureDPLogisticRegression(bounds=(0, 1), classes=[0, 1]),
-        {"clip_norm": [0.1, 0.5]},
+        {"solver__clip_norm": [0.1, 0.5]},
         epsilon=4.0,
         ledger=ledger,
     )
@@ -219,7 +222,7 @@ ESTIMATORS = {
     "FeatureDPRegressor": FeatureDPRegressor(target_bounds=(0, 1)),
     "DPSGDFRegressor": DPSGDFRegressor(target_bounds=(0, 1)),
     "FeatureDPMLPClassifier": FeatureDPMLPClassifier(
-        classes=[0, 1], hidden_layer_sizes=(2,), max_iter=2
+        classes=[0, 1], hidden_layer_sizes=(2,), solver=NoisySGD(max_iter=2)
     ),
     "PrivateCenteringTransformer": PrivateCenteringTransformer(),
 }
@@ -418,7 +421,7 @@ def test_large_epsilon_of_other_fits():
     with pytest.warns(PrivacyWarning, match=match):
         PrivateSearchCV(
             FeatureDPLogisticRegression(bounds=(0, 1), classes=[0, 1]),
-            {"clip_norm": [0.1]},
+            {"solver__clip_norm": [0.1]},
             epsilon=20.0,
         ).fit(X, Y)
     with warnings.catch_warnings():

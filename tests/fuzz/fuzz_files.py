@@ -19,6 +19,7 @@ import skfdp
 from skfdp import PrivacyLedger
 from skfdp.cli import main
 from skfdp.schema import Category, Label, Number, TableSchema
+from skfdp.solvers import NoisyGradientDescent
 
 _COUNT = itertools.count()
 #: What may happen to the bytes of a file.
@@ -97,11 +98,11 @@ def _report_text():
     X = np.random.default_rng(0).random((60, 3))
     model = skfdp.FeatureDPLogisticRegression(
         bounds=(0, 1),
-        max_iter=2,
         public_features=[0],
         ledger="reported.sqlite",
         names=["a", "b", "c"],
-        target_name="y",
+        target="y",
+        solver=NoisyGradientDescent(max_iter=2),
     )
     return model.fit(X, np.arange(60) % 2).privacy_.to_json()
 

@@ -16,6 +16,7 @@ from scipy.sparse import csr_array
 
 import skfdp
 from skfdp import audit, inspection, privacy
+from skfdp.solvers import NoisyGradientDescent
 
 #: What a slot may hold, the usual value first.
 DOMAINS = BY_NAME | domains(
@@ -261,7 +262,11 @@ _KNOWN |= {
     **{"X": 0.735194 + 1e-6 * _ROWS, "y": np.arange(12) % 2},
     **{"LEDGER": _ledger, "AX": lambda: Figure().add_subplot(), "MERGED": _merged},
     "FACTS": {"label": "x", "noise_std": (9.0,), "clip_norm": 1.0, "sensitivity": 1.0},
-    "SMALL": {"bounds": (0, 1), "max_iter": 2, "delta": 1e-3},
+    "SMALL": {
+        "bounds": (0, 1),
+        "delta": 1e-3,
+        "solver": NoisyGradientDescent(max_iter=2),
+    },
 }
 
 

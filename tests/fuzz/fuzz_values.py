@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import skfdp
+from skfdp.solvers import NoisyGradientDescent
 
 
 def split(text):
@@ -142,9 +143,9 @@ BY_NAME |= {"bounds": (*_PAIRS, "'private'", "'privat'"), "target_bounds": _PAIR
 #: Parameters of small fits that should work, of whatever estimator has them.
 SENSIBLE = {
     "bounds": "(0, 1)",
-    "max_iter": "2",
     "hidden_layer_sizes": "(4,)",
     "target_bounds": "(0, 1)",
+    "solver": NoisyGradientDescent(max_iter="2"),
 }
 #: What expressions may name.
 _KNOWN = {

@@ -16,6 +16,16 @@ from sklearn.naive_bayes import GaussianNB
 
 import skfdp
 from skfdp.experimental import PrivateSearchCV
+from skfdp.privacy import AddOrRemoveOne
+from skfdp.solvers import (
+    AdaptiveCentering,
+    FeatureDPSGD,
+    GaussianCentering,
+    Huber,
+    NoisyGradientDescent,
+    NoisySGD,
+    OneShot,
+)
 
 LOGISTIC, SGD = "FeatureDPLogisticRegression", "DPSGDFClassifier"
 REGRESSOR, SGD_REGRESSOR = "FeatureDPRegressor", "DPSGDFRegressor"
@@ -97,8 +107,8 @@ PUBLIC = {"public_features": [0, 1]}
 TARGET = {"public_target": True}
 SOME = {**PUBLIC, **TARGET}
 LABELS = {"public_features": "all"}
-ADD = {"neighboring_relation": "add_or_remove_one", "n_records": 160}
-REALS = {"max_iter": 4, "target_bounds": (-5, 12)}
+ADD = {"neighboring_relation": AddOrRemoveOne(160)}
+REALS = {"target_bounds": (-5, 12), "solver": NoisyGradientDescent(max_iter=4)}
 
 #: The rows are rotated by eigenvectors, whose signs LAPACK chooses, before the label
 #: statistic is summed; the public optimum is found to 1e-4 or so.
@@ -112,23 +122,28 @@ SINGLE = {"elsewhere": {"rtol": 1e-5}}
 OPTIMUM = {"epsilon": float("inf"), "elsewhere": {"rtol": 1e-3, "texts": False}}
 #: With so few records no smaller budget sees any.
 BOUNDS = {"bounds": "private", "epsilon": 30.0}
-ONE_SHOT = {**LABELS, **ROTATED, "max_iter": "auto"}
+ONE_SHOT = {"solver": NoisyGradientDescent(max_iter="auto"), **LABELS, **ROTATED}
 
 #: Poisson batches of 40 of 150 rows.
-SAMPLED = {"solver": "dp-sgd", "batch_size": 40}
-SUMS = {"solver": "one-shot", "max_iter": "auto"}
+SAMPLED = {"solver": NoisySGD(batch_size=40)}
+SUMS = {"solver": OneShot(max_iter="auto")}
 
 CASES = [
     *_cases(
         LOGISTIC,
-        {"data": "two", "epsilon": 2.0, "bounds": (0, 1), "max_iter": 4},
+        {
+            "data": "two",
+            "epsilon": 2.0,
+            "bounds": (0, 1),
+            "solver": NoisyGradientDescent(max_iter=4),
+        },
         {
             "nothing public": {},
             "no privacy": OPTIMUM,
             "nothing public, add_or_remove_one": ADD,
             "persons and weights, Poisson": {
-                **{"persons": True, "weights": True, "batch_size": 12},
-                "solver": "dp-sgd",
+                "solver": "noisy-sgd",
+                **{"persons": True, "weights": True, "solver": NoisySGD(batch_size=12)},
             },
             "columns public": PUBLIC,
             "columns public, replace_special": {**PUBLIC, **NULLED},
@@ -147,35 +162,43 @@ CASES = [
                 "centering": None,
             },
             "label-DP": ONE_SHOT,
-            "label-DP, descent": {**LABELS, "solver": "dp-gd"},
+            "label-DP, descent": {"solver": "noisy-gd", **LABELS},
             "zero padding, public batches": {
+                "solver": FeatureDPSGD(
+                    public_loss="zero", public_batch_size=20, gradient_scale=0.5
+                ),
                 **SOME,
-                "public_loss": "zero",
-                "public_batch_size": 20,
-                "private_weight": 0.5,
             },
-            "imputed": {**PUBLIC, "public_loss": "impute"},
+            "imputed": {"solver": FeatureDPSGD(public_loss="impute"), **PUBLIC},
         },
     ),
     *_cases(
         SGD,
-        {"data": "two", "epsilon": 2.0, "bounds": (0, 1), "max_iter": 4},
+        {
+            "data": "two",
+            "epsilon": 2.0,
+            "bounds": (0, 1),
+            "solver": NoisyGradientDescent(max_iter=4),
+        },
         {
             "plain": {},
             "hinge": {"loss": "hinge", "data": "three"},
             "replace_one": REPLACED,
-            "Poisson": {"batch_size": 30},
+            "Poisson": {"solver": NoisySGD(batch_size=30)},
             "Algorithm 2, add_or_remove_one, Poisson": {
+                "solver": NoisySGD(batch_size=30),
+                "centering": AdaptiveCentering(clip_features=True),
                 **ADD,
-                "centering": "adaptive",
-                "clip_features": True,
-                "batch_size": 30,
             },
             "csr": {"as": "csr"},
             "uint8": {"as": "uint8", "bounds": (0, 255)},
             "two threads, Poisson": {
-                **{"data": "large", "max_iter": 2, "n_jobs": 2},
-                "batch_size": 2000,
+                "solver": NoisySGD(batch_size=2000),
+                **{
+                    "data": "large",
+                    "n_jobs": 2,
+                    "solver": NoisyGradientDescent(max_iter=2),
+                },
             },
         },
     ),
@@ -184,7 +207,7 @@ CASES = [
         {"data": "real", "epsilon": 4.0, "bounds": (0, 1), **REALS},
         {
             "nothing public": {},
-            "huber": {"loss": "huber", "huber_threshold": 1.35},
+            "huber": {"loss": Huber(threshold=1.35)},
             "both public": SOME,
             "both public, poisson": {
                 **{**SOME, "loss": "poisson", "data": "counts"},
@@ -197,21 +220,35 @@ CASES = [
     *_cases(
         SGD_REGRESSOR,
         {"data": "real", "epsilon": 4.0, "bounds": (0, 1), **REALS},
-        {"plain": {}, "add_or_remove_one, Poisson batches": {**ADD, "batch_size": 30}},
+        {
+            "plain": {},
+            "add_or_remove_one, Poisson batches": {
+                "solver": NoisySGD(batch_size=30),
+                **ADD,
+            },
+        },
     ),
     *_cases(
         NETWORK,
         {
-            **{"data": "two", "epsilon": 4.0, "bounds": (0, 1), "max_iter": 3},
+            **{
+                "data": "two",
+                "epsilon": 4.0,
+                "bounds": (0, 1),
+                "solver": NoisyGradientDescent(max_iter=3),
+            },
             **{"hidden_layer_sizes": (8,), **SINGLE},
         },
         {
             "nothing public": {},
             "both public, class sums": {**SOME, "pretraining": "class_sums"},
-            "both public, linear alone": {**SOME, "max_iter": "auto"},
+            "both public, linear alone": {
+                "solver": NoisyGradientDescent(max_iter="auto"),
+                **SOME,
+            },
             "both public, linear, Poisson": {
+                "solver": NoisySGD(batch_size=30),
                 **{**SOME, "pretraining": "linear", "trained_layers": "all"},
-                "batch_size": 30,
             },
             "replace_special, class weight": {**NULLED, "class_weight": {0: 2.0}},
         },
@@ -229,7 +266,10 @@ CASES = [
         {"data": "two", "epsilon": 2.0, "bounds": (0, 1)},
         {
             "whole": {},
-            "whole, clip_quantile, replace_one": {**REPLACED, "clip_quantile": 0.8},
+            "whole, clip_quantile, replace_one": {
+                "centering": GaussianCentering(clip_quantile=0.8),
+                **REPLACED,
+            },
             "conditional": PUBLIC,
         },
     ),
@@ -251,8 +291,10 @@ def estimator(case: dict):
     if name == COMPLETION:
         return kind(GaussianNB(), **params)
     if case["estimator"] == SEARCH:
-        last = skfdp.FeatureDPLogisticRegression(bounds=(0, 1), max_iter=3, **REPLACED)
-        return kind(last, {"clip_norm": [0.3, 1.0]}, **params)
+        last = skfdp.FeatureDPLogisticRegression(
+            bounds=(0, 1), solver=NoisyGradientDescent(max_iter=3), **REPLACED
+        )
+        return kind(last, {"solver__clip_norm": [0.3, 1.0]}, **params)
     return kind(**params)
 
 

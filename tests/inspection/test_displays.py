@@ -12,6 +12,7 @@ from sklearn.base import clone
 from skfdp import DPSGDFClassifier, PrivacyLedger, report
 from skfdp.inspection import EffectsDisplay
 from skfdp.privacy import Event, compose
+from skfdp.solvers import NoisyGradientDescent
 
 mpl.use("Agg")
 DELTA = 1e-5
@@ -32,7 +33,9 @@ def no_figures_left():
 
 class TestCurve:
     def test_it_is_the_curve_of_the_events(self, small):
-        model = DPSGDFClassifier(bounds=(0, 1), max_iter=5).fit(*small)
+        model = DPSGDFClassifier(
+            bounds=(0, 1), solver=NoisyGradientDescent(max_iter=5)
+        ).fit(*small)
         ax = model.privacy_.plot_curve()
         epsilons, deltas = ax.lines[0].get_data()
         curve = compose(model.privacy_.events)
@@ -62,7 +65,9 @@ class TestCurve:
 
 def test_without_matplotlib(monkeypatch, small):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    model = DPSGDFClassifier(bounds=(0, 1), max_iter=2).fit(*small)
+    model = DPSGDFClassifier(
+        bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2)
+    ).fit(*small)
     with pytest.raises(ImportError, match=r"needs matplotlib: pip install 'skfdp\[pl"):
         model.privacy_.plot_curve()
 
@@ -70,7 +75,7 @@ def test_without_matplotlib(monkeypatch, small):
 class TestOddArguments:
     """What fuzzing found: a sentence, and no error of matplotlib or NumPy."""
 
-    MODEL = DPSGDFClassifier(bounds=(0, 1), max_iter=2)
+    MODEL = DPSGDFClassifier(bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2))
 
     @pytest.fixture
     def data(self):

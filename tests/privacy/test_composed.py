@@ -45,6 +45,7 @@ from skfdp.privacy.assumptions import (
     COLUMNS_ASSUMED,
     COLUMNS_FOLLOWED,
 )
+from skfdp.solvers import NoisyGradientDescent
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 N = 120
@@ -69,12 +70,20 @@ def labels():
 
 
 def logistic(**changes):
-    given = {"max_iter": 2, "classes": [0, 1], "bounds": (0, 1)} | changes
+    given = {
+        "classes": [0, 1],
+        "bounds": (0, 1),
+        "solver": NoisyGradientDescent(max_iter=2),
+    } | changes
     return FeatureDPLogisticRegression(**given)
 
 
 def regressor(**changes):
-    given = {"max_iter": 2, "bounds": (0, 1), "target_bounds": (0, 1)} | changes
+    given = {
+        "bounds": (0, 1),
+        "target_bounds": (0, 1),
+        "solver": NoisyGradientDescent(max_iter=2),
+    } | changes
     return FeatureDPRegressor(**given)
 
 
@@ -225,7 +234,7 @@ class TestWhatIsSaid:
 
     def test_of_what_one_fit_cannot_know(self, table, labels, tmp_path):
         X = table[["age", "bmi"]]
-        search = GridSearchCV(logistic(), {"clip_norm": [0.1, 0.2]}, cv=KFold(2))
+        search = GridSearchCV(logistic(), {"solver__clip_norm": [0.1, 0.2]}, cv=KFold(2))
         found = report(search.fit(X, labels).best_estimator_)
         assert "cannot know whether its estimator is the best of a search" in (
             text_of(found)

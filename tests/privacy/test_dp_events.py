@@ -13,6 +13,7 @@ from dp_accounting.rdp import RdpAccountant
 from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, PrivacyLedger, report
 from skfdp.privacy import Event, Selection, compose
 from skfdp.privacy.public_sets import Part
+from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
 DELTA = 1e-5
 RELATIONS = [relation.name.lower() for relation in NeighboringRelation]
@@ -164,7 +165,7 @@ def data():
 @pytest.mark.parametrize("solver", ["dp-gd", "dp-sgd"])
 def test_whole_fits(data, solver, relation):
     """Mean, lengths, temperature and steps in one composition."""
-    more = {} if solver == "dp-gd" else {"batch_size": 40}
+    more = {} if solver == "dp-gd" else {"solver": NoisySGD(batch_size=40)}
     model = FeatureDPLogisticRegression(
         2.0,
         bounds=(0, 1),
@@ -181,7 +182,9 @@ def test_whole_fits(data, solver, relation):
 
 
 def test_reports(data):
-    model = DPSGDFClassifier(1.0, bounds=(0, 1), classes=[0, 1], max_iter=5)
+    model = DPSGDFClassifier(
+        1.0, bounds=(0, 1), classes=[0, 1], solver=NoisyGradientDescent(max_iter=5)
+    )
     found = report(model.fit(*data))
     assert pickle.loads(pickle.dumps(found.to_dp_accounting()))
     for changed, why in (

@@ -24,6 +24,7 @@ from skfdp.privacy.assumptions import (
     ORDER_IS_PUBLIC,
     WEIGHTS_ARE_PUBLIC,
 )
+from skfdp.solvers import NoisyGradientDescent
 
 RECORD = Event(label="a", noise_std=(5.0,), clip_norm=1.0, sensitivity=2.0)
 PERSON = dataclasses.replace(RECORD, label="b", unit="person")
@@ -58,7 +59,11 @@ def table():
 
 def model(**given):
     return FeatureDPLogisticRegression(
-        bounds=(0, 1), classes=[0, 1], max_iter=3, centering=None, **given
+        bounds=(0, 1),
+        classes=[0, 1],
+        centering=None,
+        solver=NoisyGradientDescent(max_iter=3),
+        **given,
     )
 
 
@@ -223,7 +228,7 @@ class TestWhatProtectsRecords:
     def test_a_search_refuses_groups(self, table):
         X, y, groups = table
         ledger = PrivacyLedger()
-        search = PrivateSearchCV(model(), {"clip_norm": [0.3, 1.0]}, ledger=ledger)
+        search = PrivateSearchCV(model(), {"solver__clip_norm": [0.3, 1.0]}, ledger=ledger)
         with pytest.raises(TypeError, match="PrivateSearchCV.fit takes no groups"):
             search.fit(X, y, groups=groups)
         assert not ledger.entries

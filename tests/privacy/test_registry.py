@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, PrivacyLedger, report
+from skfdp.solvers import NoisyGradientDescent
 
 # Fields of the schema of opendp/deployments-registry-data at commit 3e9c812;
 # it allows no others.
@@ -41,7 +42,12 @@ def data():
 
 
 def fitted(data, **more):
-    given = {"bounds": (0, 1), "classes": [0, 1], "max_iter": 3, "target_name": "ill"}
+    given = {
+        "bounds": (0, 1),
+        "classes": [0, 1],
+        "target_name": "ill",
+        "solver": NoisyGradientDescent(max_iter=3),
+    }
     given |= {"public_features": [0], "names": ["age", "crp", "dose"], **more}
     return FeatureDPLogisticRegression(1.0, **given).fit(*data)
 
@@ -98,7 +104,9 @@ def test_what_nobody_told_is_a_blank(data):
 
 def test_persons_and_labels_of_the_data(data):
     persons = np.arange(300) // 3
-    model = FeatureDPLogisticRegression(1.0, bounds=(0, 1), max_iter=3)
+    model = FeatureDPLogisticRegression(
+        1.0, bounds=(0, 1), solver=NoisyGradientDescent(max_iter=3)
+    )
     part = model.fit(*data, groups=persons).privacy_.to_registry()["deployment"]
     assert part["privacy_loss"]["privacy_unit"].startswith("person-level")
     assert "100 persons" in part["dp_variant"]["data_domain"]

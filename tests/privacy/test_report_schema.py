@@ -19,7 +19,8 @@ from skfdp import (
     report,
 )
 from skfdp.experimental import PrivateSearchCV
-from skfdp.privacy import Event, PrivacyReport
+from skfdp.privacy import AddOrRemoveOne, Event, PrivacyReport
+from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
 SCHEMA = json.loads(
     (importlib.resources.files("skfdp.privacy") / "report.schema.json").read_text()
@@ -39,36 +40,43 @@ def pipeline():
     return make_pipeline(
         FunctionTransformer(),
         PrivateCenteringTransformer(bounds=(0, 1)),
-        DPSGDFClassifier(bounds=False, centering=None, max_iter=3),
+        DPSGDFClassifier(
+            bounds=False, centering=None, solver=NoisyGradientDescent(max_iter=3)
+        ),
     )
 
 
 MODELS = {
     "feature-dp": lambda: FeatureDPLogisticRegression(
-        bounds=(0, 1), public_features=[0], max_iter=3
+        bounds=(0, 1), public_features=[0], solver=NoisyGradientDescent(max_iter=3)
     ),
     "sampled": lambda: FeatureDPLogisticRegression(
-        bounds=(0, 1), solver="dp-sgd", batch_size=30, max_iter=3, random_state=0
+        bounds=(0, 1), random_state=0, solver=NoisySGD(batch_size=30, max_iter=3)
     ),
     "one-shot": lambda: FeatureDPLogisticRegression(
         bounds=(0, 1), public_features="all", solver="one-shot"
     ),
     "public target": lambda: FeatureDPLogisticRegression(
-        bounds=(0, 1), public_features=[0], public_target=True, max_iter=3
+        bounds=(0, 1),
+        public_features=[0],
+        public_target=True,
+        solver=NoisyGradientDescent(max_iter=3),
     ),
     "regressor": lambda: FeatureDPRegressor(
-        bounds=(0, 1), target_bounds=(0, 1), epsilon=8.0, max_iter=3
+        bounds=(0, 1),
+        target_bounds=(0, 1),
+        epsilon=8.0,
+        solver=NoisyGradientDescent(max_iter=3),
     ),
     "search": lambda: PrivateSearchCV(
-        DPSGDFClassifier(bounds=(0, 1), max_iter=3),
-        {"clip_norm": [0.1, 0.5]},
+        DPSGDFClassifier(bounds=(0, 1), solver=NoisyGradientDescent(max_iter=3)),
+        {"solver__clip_norm": [0.1, 0.5]},
         epsilon=2.0,
     ),
     "whole records": lambda: DPSGDFClassifier(
         bounds=(0, 1),
-        neighboring_relation="add_or_remove_one",
-        n_records=300,
-        max_iter=3,
+        neighboring_relation=AddOrRemoveOne(300),
+        solver=NoisyGradientDescent(max_iter=3),
     ),
     "not private": lambda: DPSGDFClassifier(epsilon=math.inf, bounds=(0, 1)),
     "pipeline": pipeline,

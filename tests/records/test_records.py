@@ -11,6 +11,7 @@ from skfdp.data import input_scaler as mapped
 from skfdp.data.input_scaler import InputScaler, PublicRows, WholeRows
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import TargetMap
+from skfdp.solvers import NoisyGradientDescent
 
 N, D = 60, 5
 
@@ -119,7 +120,7 @@ def test_public_rows_are_mapped_once_in_a_fit(mask, monkeypatch):
         public_features=MASKS[mask],
         public_target=mask == "some",
         bounds=bounds,
-        max_iter=2,
+        solver=NoisyGradientDescent(max_iter=2),
     ).fit(X, y)
     assert (mapped_entries[MASKS[mask]] == len(X)).all()
     if mask == "some":

@@ -7,6 +7,7 @@ import sklearn
 from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, open_table
 from skfdp.data import sources
 from skfdp.data.sources import LargeTable, in_memory, large_table
+from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
 N, D = 700, 5
 NAMES = [f"c{i}" for i in range(D)]
@@ -93,8 +94,12 @@ def test_every_row_of_every_source(kind, X, y, tmp_path):
 @pytest.mark.parametrize("batch", [None, 100])
 def test_released_integers_are_those_of_a_fit_in_memory(kind, batch, X, y, tmp_path):
     table = opened(kind, X, y, tmp_path)
-    settings = {"bounds": (0, 100), "random_state": 0, "max_iter": 4}
-    model = DPSGDFClassifier(**settings, batch_size=batch)
+    settings = {
+        "bounds": (0, 100),
+        "random_state": 0,
+        "solver": NoisyGradientDescent(max_iter=4),
+    }
+    model = DPSGDFClassifier(solver=NoisySGD(batch_size=batch), **settings)
     wanted, predicted = model.fit(X, y).coef_.copy(), model.predict(X)
     model.fit(table, y)
     assert np.array_equal(model.coef_, wanted)
@@ -106,7 +111,9 @@ def test_fits_know_columns_by_their_names(X, y):
     frame = pytest.importorskip("pandas").DataFrame(X, columns=NAMES)
     table = open_table(arrow(X, y).drop_columns("label"))
     given = {"bounds": {"c1": (0, 50)}, "public_features": ["c0", "c4"]}
-    model = FeatureDPLogisticRegression(**given, random_state=0, max_iter=4)
+    model = FeatureDPLogisticRegression(
+        random_state=0, solver=NoisyGradientDescent(max_iter=4), **given
+    )
     model.set_params(max_rows_per_person=3)
     for groups in (np.floor(X[:, 2]), "c3"):
         wanted = model.fit(frame, y, groups=groups).coef_.copy()
@@ -121,7 +128,9 @@ def test_fits_take_arrow_as_it_is(X, y, tmp_path):
     from pyarrow import dataset, parquet
 
     parquet.write_table(table, tmp_path / "X.parquet")
-    model = DPSGDFClassifier(bounds=(0, 100), random_state=0, max_iter=4)
+    model = DPSGDFClassifier(
+        bounds=(0, 100), random_state=0, solver=NoisyGradientDescent(max_iter=4)
+    )
     wanted = model.fit(open_table(table), y).coef_.copy()
     for given in (table, dataset.dataset(tmp_path / "X.parquet")):
         assert isinstance(large_table(given), LargeTable)

@@ -15,6 +15,7 @@ from skfdp.mechanisms import release as mechanism
 from skfdp.mechanisms.noise import Streams
 from skfdp.mechanisms.release import Mechanism, PoissonBatches
 from skfdp.privacy import Event, PrivacyBudgetError, Relation, Selection
+from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
 
 MEAN = Event(
     label="mean",
@@ -332,7 +333,10 @@ BOUNDED = {"bounds": (0, 1)}
 TARGET = {"target_bounds": (0, 1), "bounds": (0, 1)}
 FITS = {
     "dpsgd-f": (skfdp.DPSGDFClassifier, BOUNDED),
-    "dpsgd-f, batches": (skfdp.DPSGDFClassifier, BOUNDED | {"batch_size": 50}),
+    "dpsgd-f, batches": (
+        skfdp.DPSGDFClassifier,
+        BOUNDED | {"solver": NoisySGD(batch_size=50)},
+    ),
     "regressor": (skfdp.DPSGDFRegressor, TARGET),
     "feature-dp": (
         skfdp.FeatureDPLogisticRegression,
@@ -340,7 +344,8 @@ FITS = {
     ),
     "imputed": (
         skfdp.FeatureDPLogisticRegression,
-        BOUNDED | {"public_features": [0, 1], "public_loss": "impute"},
+        BOUNDED
+        | {"public_features": [0, 1], "solver": FeatureDPSGD(public_loss="impute")},
     ),
     "public target": (
         skfdp.FeatureDPLogisticRegression,
@@ -348,7 +353,8 @@ FITS = {
     ),
     "label loop": (
         skfdp.FeatureDPLogisticRegression,
-        BOUNDED | {"public_features": "all", "solver": "dp-gd", "clip_norm": 2.0},
+        BOUNDED
+        | {"public_features": "all", "solver": NoisyGradientDescent(clip_norm=2.0)},
     ),
     "label statistic": (
         skfdp.FeatureDPLogisticRegression,
@@ -361,16 +367,17 @@ FITS = {
     ),
     "network": (
         skfdp.FeatureDPMLPClassifier,
-        BOUNDED | {"hidden_layer_sizes": (6,), "max_iter": 3},
+        BOUNDED
+        | {"hidden_layer_sizes": (6,), "solver": NoisyGradientDescent(max_iter=3)},
     ),
     "network, linear": (
         skfdp.FeatureDPMLPClassifier,
         BOUNDED
         | {
             "hidden_layer_sizes": (6,),
-            "max_iter": 3,
             "public_target": True,
             "pretraining": "linear",
+            "solver": NoisyGradientDescent(max_iter=3),
         },
     ),
     "network, class sums": (
@@ -378,9 +385,9 @@ FITS = {
         BOUNDED
         | {
             "hidden_layer_sizes": (6,),
-            "max_iter": 3,
             "public_target": True,
             "pretraining": "class_sums",
+            "solver": NoisyGradientDescent(max_iter=3),
         },
     ),
     "mean": (skfdp.PrivateCenteringTransformer, BOUNDED),

@@ -14,6 +14,7 @@ import skfdp
 from skfdp import DPSGDFClassifier
 from skfdp.mechanisms import noise as replay
 from skfdp.mechanisms.noise import Streams
+from skfdp.solvers import NoisyGradientDescent
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
 X = np.random.default_rng(0).random((40, 3))
@@ -36,7 +37,9 @@ class Quiet:
 
 
 def fitted():
-    return DPSGDFClassifier(bounds=(0, 1), classes=[0, 1], max_iter=2).fit(X, Y)
+    return DPSGDFClassifier(
+        bounds=(0, 1), classes=[0, 1], solver=NoisyGradientDescent(max_iter=2)
+    ).fit(X, Y)
 
 
 def test_inside_the_audit_answers_and_the_report_says_that_nothing_is_private():
