@@ -82,7 +82,7 @@ from skfdp.privacy.assumptions import (
 )
 from skfdp.privacy.checks import shown
 from skfdp.privacy.entries import FitPlan, Receipt
-from skfdp.privacy.events import PrivacyBudgetError, Relation
+from skfdp.privacy.events import AddOrRemoveOne, PrivacyBudgetError, Relation
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.report import PrivacyReport
 from skfdp.schema import TableSchema
@@ -435,6 +435,10 @@ def _told(value: Any) -> Any:
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
     if hasattr(value, "get_params") and not isinstance(value, type):
         return [kind, _told(value.get_params(deep=False))]
+    if isinstance(value, TableSchema):
+        return [kind, value.to_toml()]
+    if isinstance(value, AddOrRemoveOne):
+        return [kind, value.n_records]
     return kind
 
 

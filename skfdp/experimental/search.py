@@ -191,7 +191,7 @@ def prepared(
     copies = {name: clone(value, safe=False) for name, value in params.items()}
     model = clone(estimator).set_params(**copies)
     model.set_params(ledger=None, random_state=seed)
-    if model.classes is None:
+    if model.classes is None and model.schema is None:
         model.set_params(classes=classes)
     if hasattr(model, "set_callbacks"):
         model.set_callbacks()
@@ -393,7 +393,7 @@ class Search:
     ) -> tuple[Event, ...]:
         """Return what a candidate would release; charges nothing."""
         model = prepared(self.estimator, params, public.labels.classes, None)
-        model.set_params(target_name=public.target_name, **budget)
+        model.set_params(target=public.target_name, **budget)
         return model.plan(public.rows(public.fit), public.y[public.fit]).events
 
     def run(

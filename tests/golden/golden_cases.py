@@ -20,7 +20,6 @@ from skfdp.privacy import AddOrRemoveOne
 from skfdp.solvers import (
     AdaptiveCentering,
     FeatureDPSGD,
-    GaussianCentering,
     Huber,
     NoisyGradientDescent,
     NoisySGD,
@@ -103,12 +102,15 @@ RELATIONS = {
     **dict.fromkeys((LOGISTIC, REGRESSOR, NETWORK, COMPLETION), REPLACED),
     **dict.fromkeys((SGD, SGD_REGRESSOR, CENTRING), NULLED),
 }
+#: Four steps on full batches, and the same with rows of one norm.
+FOUR = NoisyGradientDescent(max_iter=4)
+NORMED = NoisyGradientDescent(max_iter=4, normalize=True)
 PUBLIC = {"public_features": [0, 1]}
 TARGET = {"public_target": True}
 SOME = {**PUBLIC, **TARGET}
 LABELS = {"public_features": "all"}
 ADD = {"neighboring_relation": AddOrRemoveOne(160)}
-REALS = {"target_bounds": (-5, 12), "solver": NoisyGradientDescent(max_iter=4)}
+REALS = {"target_bounds": (-5, 12), "solver": FOUR}
 
 #: The rows are rotated by eigenvectors, whose signs LAPACK chooses, before the label
 #: statistic is summed; the public optimum is found to 1e-4 or so.
@@ -122,11 +124,11 @@ SINGLE = {"elsewhere": {"rtol": 1e-5}}
 OPTIMUM = {"epsilon": float("inf"), "elsewhere": {"rtol": 1e-3, "texts": False}}
 #: With so few records no smaller budget sees any.
 BOUNDS = {"bounds": "private", "epsilon": 30.0}
-ONE_SHOT = {"solver": NoisyGradientDescent(max_iter="auto"), **LABELS, **ROTATED}
+ONE_SHOT = {**LABELS, **ROTATED, "solver": "auto"}
 
 #: Poisson batches of 40 of 150 rows.
-SAMPLED = {"solver": NoisySGD(batch_size=40)}
-SUMS = {"solver": OneShot(max_iter="auto")}
+SAMPLED = {"solver": NoisySGD(batch_size=40, max_iter=4)}
+SUMS = {"solver": OneShot()}
 
 CASES = [
     *_cases(
@@ -135,15 +137,15 @@ CASES = [
             "data": "two",
             "epsilon": 2.0,
             "bounds": (0, 1),
-            "solver": NoisyGradientDescent(max_iter=4),
+            "solver": FOUR,
         },
         {
             "nothing public": {},
             "no privacy": OPTIMUM,
             "nothing public, add_or_remove_one": ADD,
             "persons and weights, Poisson": {
-                "solver": "noisy-sgd",
-                **{"persons": True, "weights": True, "solver": NoisySGD(batch_size=12)},
+                **{"persons": True, "weights": True},
+                "solver": NoisySGD(batch_size=12, max_iter=4),
             },
             "columns public": PUBLIC,
             "columns public, replace_special": {**PUBLIC, **NULLED},
@@ -162,14 +164,20 @@ CASES = [
                 "centering": None,
             },
             "label-DP": ONE_SHOT,
-            "label-DP, descent": {"solver": "noisy-gd", **LABELS},
+            "label-DP, descent": LABELS,
             "zero padding, public batches": {
-                "solver": FeatureDPSGD(
-                    public_loss="zero", public_batch_size=20, gradient_scale=0.5
-                ),
                 **SOME,
+                "solver": FeatureDPSGD(
+                    public_loss="zero",
+                    public_batch_size=20,
+                    gradient_scale=0.5,
+                    max_iter=4,
+                ),
             },
-            "imputed": {"solver": FeatureDPSGD(public_loss="impute"), **PUBLIC},
+            "imputed": {
+                **PUBLIC,
+                "solver": FeatureDPSGD(public_loss="impute", max_iter=4),
+            },
         },
     ),
     *_cases(
@@ -178,27 +186,25 @@ CASES = [
             "data": "two",
             "epsilon": 2.0,
             "bounds": (0, 1),
-            "solver": NoisyGradientDescent(max_iter=4),
+            "neighboring_relation": "replace_special",
+            "centering": "gaussian",
+            "solver": NORMED,
         },
         {
             "plain": {},
             "hinge": {"loss": "hinge", "data": "three"},
             "replace_one": REPLACED,
-            "Poisson": {"solver": NoisySGD(batch_size=30)},
+            "Poisson": {"solver": NoisySGD(batch_size=30, max_iter=4, normalize=True)},
             "Algorithm 2, add_or_remove_one, Poisson": {
-                "solver": NoisySGD(batch_size=30),
-                "centering": AdaptiveCentering(clip_features=True),
                 **ADD,
+                "solver": NoisySGD(batch_size=30, max_iter=4, normalize=True),
+                "centering": AdaptiveCentering(clip_features=True),
             },
             "csr": {"as": "csr"},
             "uint8": {"as": "uint8", "bounds": (0, 255)},
             "two threads, Poisson": {
-                "solver": NoisySGD(batch_size=2000),
-                **{
-                    "data": "large",
-                    "n_jobs": 2,
-                    "solver": NoisyGradientDescent(max_iter=2),
-                },
+                **{"data": "large", "n_jobs": 2},
+                "solver": NoisySGD(batch_size=2000, max_iter=2, normalize=True),
             },
         },
     ),
@@ -219,12 +225,16 @@ CASES = [
     ),
     *_cases(
         SGD_REGRESSOR,
-        {"data": "real", "epsilon": 4.0, "bounds": (0, 1), **REALS},
+        {
+            **{"data": "real", "epsilon": 4.0, "bounds": (0, 1), **REALS},
+            "neighboring_relation": "replace_special",
+            "centering": "gaussian",
+        },
         {
             "plain": {},
             "add_or_remove_one, Poisson batches": {
-                "solver": NoisySGD(batch_size=30),
                 **ADD,
+                "solver": NoisySGD(batch_size=30, max_iter=4),
             },
         },
     ),
@@ -235,20 +245,17 @@ CASES = [
                 "data": "two",
                 "epsilon": 4.0,
                 "bounds": (0, 1),
-                "solver": NoisyGradientDescent(max_iter=3),
+                "solver": NoisySGD(max_iter=3),
             },
             **{"hidden_layer_sizes": (8,), **SINGLE},
         },
         {
             "nothing public": {},
             "both public, class sums": {**SOME, "pretraining": "class_sums"},
-            "both public, linear alone": {
-                "solver": NoisyGradientDescent(max_iter="auto"),
-                **SOME,
-            },
+            "both public, linear alone": {**SOME, "solver": "auto"},
             "both public, linear, Poisson": {
-                "solver": NoisySGD(batch_size=30),
                 **{**SOME, "pretraining": "linear", "trained_layers": "all"},
+                "solver": NoisySGD(batch_size=30, max_iter=3),
             },
             "replace_special, class weight": {**NULLED, "class_weight": {0: 2.0}},
         },
@@ -263,13 +270,13 @@ CASES = [
     ),
     *_cases(
         CENTRING,
-        {"data": "two", "epsilon": 2.0, "bounds": (0, 1)},
+        {
+            **{"data": "two", "epsilon": 2.0, "bounds": (0, 1)},
+            "neighboring_relation": "replace_special",
+        },
         {
             "whole": {},
-            "whole, clip_quantile, replace_one": {
-                "centering": GaussianCentering(clip_quantile=0.8),
-                **REPLACED,
-            },
+            "whole, clip_quantile, replace_one": {**REPLACED, "clip_quantile": 0.8},
             "conditional": PUBLIC,
         },
     ),
