@@ -67,7 +67,7 @@ from skfdp.data.validation import (
     without_traps,
 )
 from skfdp.mechanisms import noise
-from skfdp.mechanisms.checkpoint import Journal, ResumingMechanism
+from skfdp.mechanisms.checkpoint import OPEN, Journal, ResumingMechanism
 from skfdp.mechanisms.descent import check_weights
 from skfdp.mechanisms.noise import Streams, warn_of_seed
 from skfdp.mechanisms.release import Mechanism
@@ -308,29 +308,37 @@ class PrivateClassifier(ClassifierMixin):
 _MAY_CHANGE = frozenset({"backend", "device", "ledger", "n_jobs", "random_state"})
 
 
-def check_checkpoint(
-    checkpoint: Any, epsilon: float, random_state: int | None, can_resume: bool
-) -> None:
-    """Raise ValueError where a fit cannot have this checkpoint."""
-    if checkpoint is None:
-        return
-    if not isinstance(checkpoint, (str, os.PathLike)):
-        raise TypeError(f"checkpoint={shown(checkpoint)} must be a path or None.")
-    if not can_resume:
-        raise ValueError(
-            f"checkpoint={shown(checkpoint)} would tell what a search keeps secret, "
-            "its other runs and how many there were: leave it out."
+def open_checkpoint(
+    epsilon: float, random_state: int | None, can_resume: bool
+) -> dict[str, Any] | None:
+    """Return the `skfdp.checkpoint` that this fit is in; None: there is none.
+
+    Raises
+    ------
+    ValueError
+        Where a fit cannot have one.
+    """
+    place = OPEN.get()
+    if place is None:
+        return None
+    reason = None
+    if place["used"]:
+        reason = "holds one fit, and a second one begins: enter one for each fit"
+    elif not can_resume:
+        reason = (
+            "would tell what a search keeps secret, its other runs and how many there "
+            "were: leave it out"
         )
-    if math.isinf(epsilon):
-        raise ValueError(
-            f"checkpoint={shown(checkpoint)} is for releases, and epsilon=inf makes "
-            "none: leave it out."
+    elif math.isinf(epsilon):
+        reason = "is for releases, and epsilon=inf makes none: leave it out"
+    elif random_state is not None:
+        reason = (
+            "needs random_state=None: a fit that goes on has to draw fresh noise, and "
+            "a seed would repeat the noise of before"
         )
-    if random_state is not None:
-        raise ValueError(
-            f"checkpoint={shown(checkpoint)} needs random_state=None: a fit that goes "
-            "on has to draw fresh noise, and a seed would repeat the noise of before."
-        )
+    if reason is not None:
+        raise ValueError(f"checkpoint({shown(place['path'])}) {reason}.")
+    return place
 
 
 def promise_of(
@@ -1006,7 +1014,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
 
     @with_callbacks
     @guarded_fit
-    def fit(self, X, y=None, *, checkpoint=None):
+    def fit(self, X, y=None):
         """Fit to X and y within the budget, charging the ledger first.
 
         Parameters
@@ -1017,10 +1025,6 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             (:ref:`malformed`).
         y : array-like of shape (n_samples,), default=None
             Labels of any type; for regressors numbers; transformers ignore it.
-        checkpoint : str or PathLike, default=None
-            File that keeps what is released, so that a fit that was stopped goes on: by
-            the same call, for the one charge. Remove it when the model is saved. See
-            :ref:`resuming`.
 
         Returns
         -------
@@ -1035,21 +1039,22 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             If the ledger's ceiling would be passed, or its fit has gone on from a copy
             of the checkpoint; nothing is charged or trained.
         """
-        return self._fit(X, y, checkpoint)
+        return self._fit(X, y)
 
-    def _fit(self, X, y, checkpoint=None, **of_rows: Any):
+    def _fit(self, X, y, **of_rows: Any):
         """Fit; `of_rows` is what `_records` takes beside X and y."""
         forget(self)
         self._declared = self._declare(y)
         y = self._declared.read_target(y)
         self._check_parameters()
-        check_checkpoint(checkpoint, self.epsilon, self.random_state, self._can_resume)
+        can_resume = self._can_resume
+        checkpoint = open_checkpoint(self.epsilon, self.random_state, can_resume)
         ledger = None if self.ledger is None else PrivacyLedger.resolve(self.ledger)
         use = functools.partial(self._fit_records, ledger=ledger, checkpoint=checkpoint)
         return self._on_records(use, X, y, **of_rows)
 
     def _fit_records(
-        self, records: Records, ledger: PrivacyLedger | None, checkpoint: Any
+        self, records: Records, ledger: PrivacyLedger | None, checkpoint: dict | None
     ):
         """Fit to records that were read; nothing was charged yet."""
         if math.isinf(self.epsilon):
@@ -1069,7 +1074,8 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             streams = Streams(self.random_state, type(self))
             return run(told, receipt, Mechanism(plan.releases, streams, *of_rows))
         promise = promise_of(self, self._given(), public, told, ledger)
-        with journal_of(checkpoint, promise) as journal:
+        checkpoint["used"] = True
+        with journal_of(checkpoint["path"], promise) as journal:
             told, receipt = charged(ledger, told, journal)
             streams = Streams(self.random_state, type(self), journal.coins)
             mechanism = ResumingMechanism(

@@ -268,7 +268,7 @@ class LinearModel(PrivateEstimator):
 
     @with_callbacks
     @guarded_fit
-    def fit(self, X, y=None, sample_weight=None, groups=None, *, checkpoint=None):
+    def fit(self, X, y=None, sample_weight=None, groups=None):
         """Fit to X and y within the budget, charging the ledger first.
 
         Parameters
@@ -291,10 +291,6 @@ class LinearModel(PrivateEstimator):
             that column is no feature. The private parts of *all rows of one person*
             are then protected together. Which rows belong together is not protected,
             nor how many there are. None: each row is a record of its own.
-        checkpoint : str or PathLike, default=None
-            File that keeps what is released, so that a fit that was stopped goes on: by
-            the same call, for the one charge. Remove it when the model is saved. See
-            :ref:`resuming`.
 
         Returns
         -------
@@ -309,7 +305,7 @@ class LinearModel(PrivateEstimator):
             If the ledger's ceiling would be passed, or its fit has gone on from a copy
             of the checkpoint; nothing is charged or trained.
         """
-        return self._fit(X, y, checkpoint, sample_weight=sample_weight, groups=groups)
+        return self._fit(X, y, sample_weight=sample_weight, groups=groups)
 
     @guarded_fit
     def plan(self, X, y=None, sample_weight=None, groups=None) -> FitPlan:

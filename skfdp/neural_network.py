@@ -15,11 +15,20 @@ from skfdp.data.encoder import EncodedTable
 from skfdp.data.grid import blocks
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
-from skfdp.data.validation import check_choice, check_number, is_auto, without_traps
+from skfdp.data.validation import check_choice, is_auto, without_traps
 from skfdp.privacy.assumptions import Assumption
-from skfdp.privacy.checks import shown
-from skfdp.queries.network import BACKENDS, DTYPES
-from skfdp.solvers import LOOPS, Choice, NoisySGD, parameters, resolve
+from skfdp.solvers import (
+    BACKENDS,
+    LOOPS,
+    STARTS,
+    Choice,
+    NoisySGD,
+    NumpyBackend,
+    Pretraining,
+    TorchBackend,
+    parameters,
+    resolve,
+)
 from skfdp.solvers.network import (
     Network,
     NetworkDescent,
@@ -28,7 +37,6 @@ from skfdp.solvers.network import (
 )
 from skfdp.solvers.parameters import ASSUMPTIONS, Loop, resolve_input_scaler
 
-_STARTS = ("auto", None, "public", "class_sums", "linear")
 _EXACT_PRODUCTS = Assumption(
     "Products of small integers by torch are exact: no TensorFloat-32, no "
     "reduced precision.",
@@ -74,21 +82,10 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         The public columns, as in `FeatureDPLogisticRegression`.
     public_target : bool, default=False
         Whether the target is public.
-    pretraining : {"auto", "linear", "class_sums", "public"} or None, default="auto"
-        Where the loop starts. "public": at a network of the public columns and the
-        public target, private columns being 0. "class_sums": the same with private
-        columns drawn given the class, from sums that are released once; needs `bounds`
-        for the private columns. "linear": at a `FeatureDPLogisticRegression`, which
-        two neurons of each hidden layer for each class pass on; it maps the rows, and
-        refuses `row_norm` and `normalize`. "auto": "linear" if the target is
-        public; where that is refused, layers are too narrow for it, or for a public
-        loss, "class_sums" from 20 classes on and "public" for fewer. None where the
-        target is private.
-    pretraining_share : float or "auto", default="auto"
-        Share of the squared Gaussian-DP budget for the class sums or the linear model;
-        1: no loop. "auto": half for class sums, and all of it for the linear model,
-        which no loop that follows has improved; but half if `solver` or
-        `trained_layers` asks for a loop.
+    pretraining : name, Pretraining or None, default="auto"
+        Where the loop starts: "linear", "class_sums", "public" or "auto", as
+        `skfdp.solvers.Pretraining` says, which holds its share of the budget too. None:
+        at random, as where the target is private.
     trained_layers : {"auto", "all", "last"}, default="auto"
         "last": the loop trains the last layer on the frozen others, where a replaced
         record moves a sum by ``sqrt(2) * clip_norm`` only, if the target is public.
@@ -109,15 +106,10 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     classes : array-like, default=None
         The public label set. None: read from y, an assumption of the report if the
         target is private.
-    backend : {"numpy", "torch"}, default="numpy"
-        The library that multiplies in the loop. Both give the same result, to the last
-        bit.
-    device : str, default=None
-        Of torch, "cuda" for example.
-    dtype : {"float32", "float64"}, default="float32"
-        Of the products in the loop: with "float32" the gradients are those of a network
-        with about 9 bits in each activation, with "float64" 15. The guarantee is the
-        same.
+    backend : {"numpy", "torch"} or object, default="numpy"
+        The library that multiplies in the loop; both give the same result, to the last
+        bit. `NumpyBackend` and `TorchBackend` of `skfdp.solvers` hold the type of
+        numbers and the device.
     ledger : str, path or PrivacyLedger, default=None
         Charged before anything private is read.
     random_state : int, default=None
@@ -197,7 +189,6 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         public_features=None,
         public_target=False,
         pretraining="auto",
-        pretraining_share="auto",
         trained_layers="auto",
         solver="auto",
         neighboring_relation="replace_one",
@@ -205,8 +196,6 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         class_weight=None,
         classes=None,
         backend="numpy",
-        device=None,
-        dtype="float32",
         ledger=None,
         random_state=None,
         n_jobs=None,
@@ -219,7 +208,6 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         self.public_features = public_features
         self.public_target = public_target
         self.pretraining = pretraining
-        self.pretraining_share = pretraining_share
         self.trained_layers = trained_layers
         self.solver = solver
         self.neighboring_relation = neighboring_relation
@@ -227,8 +215,6 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         self.class_weight = class_weight
         self.classes = classes
         self.backend = backend
-        self.device = device
-        self.dtype = dtype
         self.ledger = ledger
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -242,6 +228,18 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         found = resolve("solver", self.solver, LOOPS, "auto")
         return found if isinstance(found, Choice) else NoisySGD()
 
+    @property
+    def _pretraining(self) -> Pretraining | None:
+        chosen = self.pretraining
+        if isinstance(chosen, str) and chosen in STARTS:
+            return Pretraining(start=chosen)
+        kinds = {"auto": Pretraining}
+        return resolve("pretraining", chosen, kinds, *STARTS, None)
+
+    @property
+    def _backend(self) -> NumpyBackend:
+        return resolve("backend", self.backend, BACKENDS)
+
     def _algorithms(self) -> tuple[Choice, ...]:
         return (self._solver,)
 
@@ -249,27 +247,16 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         super()._check_parameters()
         hidden_layers(self.hidden_layer_sizes)
         check_choice("public_target", self.public_target, (True, False))
-        check_choice("pretraining", self.pretraining, _STARTS)
-        most = 1 + 1e-9
-        share = self.pretraining_share
-        check_number("pretraining_share", share, high=most, also=("auto",))
         check_choice("trained_layers", self.trained_layers, ("auto", "all", "last"))
         if callable(self._given()["public_loss"]):
             raise ValueError(
                 "public_loss is a function, which networks do not take: choose 'zero', "
                 "'gaussian' or 'impute'."
             )
-        check_choice("backend", self.backend, BACKENDS)
-        check_choice("dtype", self.dtype, DTYPES)
-        if self.backend == "torch":
+        if isinstance(self._backend, TorchBackend):
             from skfdp.queries.torch import check_device
 
-            check_device(self.device)
-        elif self.device is not None:
-            raise ValueError(
-                f"device={shown(self.device)} is only for backend='torch': leave it "
-                "out."
-            )
+            check_device(self._backend.device)
 
     def _input_scaler(
         self,
@@ -292,6 +279,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
 
     def _method(self, public: PublicRecords) -> NetworkDescent:
         solver, layers = self._solver, self.trained_layers
+        start, backend = self._pretraining, self._backend
         public_loss = self._given()["public_loss"]
         hidden = hidden_layers(self.hidden_layer_sizes)
         return NetworkDescent(
@@ -299,14 +287,14 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
             loop=Loop.of(solver),
             asks_for_loop=not (is_auto(self.solver) and is_auto(layers)),
             maps_rows=solver.normalize or not is_auto(solver.row_norm),
-            pretraining=self.pretraining,
-            pretraining_share=self.pretraining_share,
+            pretraining=None if start is None else start.start,
+            pretraining_share="auto" if start is None else start.budget_share,
             trained_layers=layers,
             public_loss=public_loss,
             padding_scale=1.0 if public_loss is None else solver.padding_scale,
-            backend=self.backend,
-            device=self.device,
-            dtype=self.dtype,
+            backend="torch" if isinstance(backend, TorchBackend) else "numpy",
+            device=getattr(backend, "device", None),
+            dtype=backend.dtype,
             n_jobs=self._n_threads(),
         )
 
@@ -338,7 +326,9 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     @property
     def _assumptions(self) -> tuple[Assumption, ...]:
         # On the CPU too: some libraries round products if the environment says so.
-        return ASSUMPTIONS + (_EXACT_PRODUCTS,) * (self.backend == "torch")
+        return ASSUMPTIONS + (_EXACT_PRODUCTS,) * isinstance(
+            self._backend, TorchBackend
+        )
 
     @without_traps()
     def _margins(self, X) -> np.ndarray:

@@ -13,18 +13,23 @@ transaction that counts the release: in that instant the release is released.
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import hashlib
 import json
+import multiprocessing
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from skfdp.data.validation import warn_caller
+from skfdp.addresses import public
+from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.mechanisms.release import Mechanism
+from skfdp.privacy.checks import shown
 from skfdp.privacy.events import PrivacyBudgetError
 from skfdp.privacy.ledger_file import Lease
 
@@ -33,6 +38,10 @@ try:
 except ImportError:  # not POSIX
     fcntl = None  # type: ignore[assignment]
 
+#: The path of the next fit of this thread, and whether a fit has taken it.
+OPEN: contextvars.ContextVar[dict[str, Any] | None] = contextvars.ContextVar(
+    "checkpoint", default=None
+)
 SCHEMA = "skfdp-checkpoint"
 SCHEMA_VERSION = 1
 _MAGIC = b'{"schema": "%s", ' % SCHEMA.encode()
@@ -45,6 +54,55 @@ _LENGTH_BYTES = 16
 # model again, which may have been lost; here it would pass for one of other rows, such
 # as the next fold of a cross-validation.
 _ENDED: set[str] = set()
+
+
+@public("skfdp")
+@contextlib.contextmanager
+def checkpoint(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Keep what one fit releases, so that a fit that was stopped goes on.
+
+    The same fit within the same `checkpoint` goes on where it stopped, for the one
+    charge. Remove the file when the model is saved. See :ref:`resuming`.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The file; a new one for each fit.
+
+    Raises
+    ------
+    ValueError
+        In a worker process, and by a second fit within it: a file holds one fit.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import skfdp
+    >>> X, y = [[0.1], [0.4], [0.6], [0.9]] * 50, [0, 0, 1, 1] * 50
+    >>> model = skfdp.FeatureDPLogisticRegression(bounds=(0, 1), classes=[0, 1])
+    >>> path = os.path.join(tempfile.mkdtemp(), "fit.checkpoint")
+    >>> with skfdp.checkpoint(path):
+    ...     model = model.fit(X, y)
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"checkpoint({shown(path)}) takes a path.")
+    if multiprocessing.parent_process() is not None:
+        raise ValueError(
+            f"checkpoint({shown(path)}) is entered in a worker process: enter it where "
+            "the fit is called, and fit in that process."
+        )
+    place = {"path": path, "used": False}
+    token = OPEN.set(place)
+    try:
+        yield
+    finally:
+        OPEN.reset(token)
+    if not place["used"]:
+        warn_caller(
+            f"no fit used checkpoint({shown(path)}): fits in other threads and "
+            "processes keep nothing.",
+            UtilityWarning,
+        )
 
 
 def masked(text: bytes, seal: bytes) -> bytes:

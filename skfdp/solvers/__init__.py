@@ -24,7 +24,10 @@ __all__ = [
     "Huber",
     "NoisyGradientDescent",
     "NoisySGD",
+    "NumpyBackend",
     "OneShot",
+    "Pretraining",
+    "TorchBackend",
 ]
 
 
@@ -348,6 +351,77 @@ class Huber(Choice):
         check_size("threshold", self.threshold, also=("auto",))
 
 
+@public("skfdp.solvers")
+class Pretraining(Choice):
+    """Where the loop of a network starts.
+
+    Parameters
+    ----------
+    start : {"auto", "linear", "class_sums", "public"}, default="auto"
+        "public": at a network of the public columns and the public target, private
+        columns being 0. "class_sums": the same with private columns drawn given the
+        class, from sums that are released once; needs `bounds` for the private columns.
+        "linear": at a `FeatureDPLogisticRegression`, which two neurons of each hidden
+        layer for each class pass on; it maps the rows, and refuses `row_norm` and
+        `normalize`. "auto": "linear" if the target is public; where that is refused,
+        layers are too narrow for it, or for a public loss, "class_sums" from 20 classes
+        on and "public" for fewer. None of them where the target is private.
+    budget_share : float or "auto", default="auto"
+        Share of the squared Gaussian-DP budget for the class sums or the linear model;
+        1: no loop. "auto": half for class sums, and all of it for the linear model,
+        which no loop that follows has improved; but half if `solver` or
+        `trained_layers` asks for a loop.
+    """
+
+    def __init__(self, *, start="auto", budget_share="auto"):
+        self.start = start
+        self.budget_share = budget_share
+
+    def _check(self) -> None:
+        check_choice("start", self.start, ("auto", *STARTS))
+        share = self.budget_share
+        check_number("budget_share", share, high=1 + 1e-9, also=("auto",))
+
+
+@public("skfdp.solvers")
+class NumpyBackend(Choice):
+    """NumPy multiplies in the loop of a network.
+
+    Parameters
+    ----------
+    dtype : {"float32", "float64"}, default="float32"
+        Of the products: with "float32" the gradients are those of a network with about
+        9 bits in each activation, with "float64" 15. The guarantee is the same.
+    """
+
+    def __init__(self, *, dtype="float32"):
+        self.dtype = dtype
+
+    def _check(self) -> None:
+        check_choice("dtype", self.dtype, ("float32", "float64"))
+
+
+@public("skfdp.solvers")
+class TorchBackend(NumpyBackend):
+    """PyTorch multiplies in the loop of a network; the result is NumPy's, to a bit.
+
+    Parameters
+    ----------
+    device : str, default=None
+        Such as "cuda".
+    dtype : {"float32", "float64"}, default="float32"
+        As for `NumpyBackend`.
+    """
+
+    def __init__(self, *, device=None, dtype="float32"):
+        super().__init__(dtype=dtype)
+        self.device = device
+
+
+#: Where a network starts, by name; `pretraining` also takes an object.
+STARTS = ("linear", "class_sums", "public")
+#: The backends of networks, by name.
+BACKENDS: dict[str, type[Choice]] = {"numpy": NumpyBackend, "torch": TorchBackend}
 #: Public losses of `FeatureDPSGD`, by what pads the public part.
 PADDINGS = ("zero", "gaussian", "impute")
 #: The solvers of loops, by name; `solver` also takes an object of the class.
