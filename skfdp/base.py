@@ -111,11 +111,11 @@ from skfdp.solvers.parameters import (
 
 
 def _has_probabilities(model) -> bool:
-    if model.loss == "log_loss":
+    loss = model._given()["loss"]
+    if loss == "log_loss":
         return True
     raise AttributeError(
-        "predict_proba and predict_log_proba need loss='log_loss', but "
-        f"loss={model.loss!r}."
+        f"predict_proba and predict_log_proba need loss='log_loss', but loss={loss!r}."
     )
 
 
@@ -132,7 +132,6 @@ def delegates(fitted: str, name: str) -> Callable[[Any], bool]:
 class PrivateClassifier(ClassifierMixin):
     """The classifiers' part of an estimator."""
 
-    classes: Any = None
     _fixed = {"classes": None}
 
     def _check_schema(self, schema: TableSchema, found: Mapping[str, Any]) -> None:
@@ -159,7 +158,9 @@ class PrivateClassifier(ClassifierMixin):
             {
                 "classes": labels.classes,
                 "classes_source": source,
-                "class_weight": resolve_class_weight(self.class_weight, labels.classes),
+                "class_weight": resolve_class_weight(
+                    self._given()["class_weight"], labels.classes
+                ),
             },
         )
 
@@ -526,7 +527,7 @@ _SHORT = {
     "target_bounds": None,
 }
 #: Names that declare something: as attributes they are refused.
-_DECLARES = {*_SHORT, "schema", "target"}
+_DECLARES = {*_SHORT, "schema", "target", "class_weight", "loss", "solver"}
 
 
 def check_schema(schema: Any, given: Mapping[str, Any]) -> None:
@@ -547,15 +548,13 @@ _UNDECLARED = {
     "normalize": False,
     "public_loss": None,
     "threshold": "auto",
+    "class_weight": None,
+    "loss": "log_loss",
 }
 
 
 class TableEstimator(BaseEstimator):
     """Base of every estimator: what it makes of a table."""
-
-    # Of estimators that have no such parameter.
-    class_weight = None
-    loss = "log_loss"
 
     #: What is declared of every table, by name.
     _fixed: Mapping[str, Any] = {}
@@ -582,8 +581,11 @@ class TableEstimator(BaseEstimator):
         stored, with a warning.
         """
         mine = type(self)
-        declares = name in _DECLARES or name in parameters_of(mine)
-        if declares and name not in shown_parameters(mine):
+        known = parameters_of(mine)
+        # The constructor of a subclass may fix what its own signature does not show.
+        new = name in known and name not in vars(self)
+        declares = name in _DECLARES or name in known
+        if declares and name not in shown_parameters(mine) and not new:
             warn_caller(
                 f"{mine.__name__} has no parameter {name!r}, so that setting this "
                 "attribute has no effect: pass parameters to the constructor or to "

@@ -552,7 +552,7 @@ class LinearClassifier(PrivateClassifier, LinearModel):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_number("C", self.C, also=("auto",))
-        check_choice("loss", self.loss, tuple(LOSSES))
+        check_choice("loss", self._given()["loss"], tuple(LOSSES))
 
     def _penalty(self, total: float, auto: float | None = None) -> float | None:
         """Return s of the penalty ``s / 2 |w|**2`` of a mean loss; None: none.
@@ -576,7 +576,7 @@ class LinearClassifier(PrivateClassifier, LinearModel):
                 "and would fill a sparse X in: choose 'zero', or pass a dense X."
             )
         return Descent(
-            loss=LOSSES[self.loss],
+            loss=LOSSES[self._given()["loss"]],
             loop=linear_loop(solver, public.n_records),
             centring=self._centring(),
             penalty=self._penalty(public.total_weight),
@@ -592,7 +592,7 @@ class LinearClassifier(PrivateClassifier, LinearModel):
             *optimum(
                 records.X,
                 records.target,
-                LOSSES[self.loss],
+                LOSSES[self._given()["loss"]],
                 public.n_outputs,
                 penalty=self._penalty(records.total_weight, auto=1.0),
                 shares=public.shares,
