@@ -166,9 +166,7 @@ class Partition:
         """
         query, is_null = self._kept[name], self._kept[ROWS].is_null
         batch = None if draw is None else draw.members(query.n_rows)
-        if is_null is not None:
-            batch = not_null(batch, is_null, query.n_rows)
-        return query.exact_sum(theta, batch, unit)
+        return query.exact_sum(theta, not_null(batch, is_null, query.n_rows), unit)
 
 
 class Partitions:

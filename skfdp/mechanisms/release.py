@@ -120,18 +120,22 @@ class PoissonBatches:
         return random_words(self._generator, n_words).tolist()
 
 
-def not_null(batch: np.ndarray | None, is_null: np.ndarray, n_rows: int) -> np.ndarray:
+def not_null(
+    batch: np.ndarray | None, is_null: np.ndarray | None, n_rows: int
+) -> np.ndarray | None:
     """Return what is left of a batch without null records.
 
     Parameters
     ----------
     batch : int64 ndarray or None
         Row numbers; None: every row.
-    is_null : bool ndarray of shape (n_rows,)
-        Records that add nothing to any release.
+    is_null : bool ndarray of shape (n_rows,) or None
+        Records that add nothing to any release; None: there are none.
     n_rows : int
         Of the query.
     """
+    if is_null is None:
+        return batch
     if len(is_null) != n_rows:
         raise ValueError(
             "a query at this mechanism is over other records than its own."
@@ -379,8 +383,6 @@ class Mechanism:
         if event.sampling_rate < 1:
             batch = self._coins(event, query).draw()
             batch = batch if units is None else units.rows_of(batch)
-        if self._is_null is None:
-            return batch
         return not_null(batch, self._is_null, query.n_rows)
 
     def _coins(self, event: Event, query: Query) -> Any:
