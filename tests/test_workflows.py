@@ -306,7 +306,7 @@ class TestOutsideTheGuarantee:
 
     def test_statements_list_them(self, small):
         model = classifier(None).fit(*small)
-        text = " ".join(model.privacy_.statement().split())
+        text = " ".join(model.privacy_.statement(full=True).split())
         for name in (
             "CalibratedClassifierCV",
             "StackingClassifier",

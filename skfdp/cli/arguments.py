@@ -107,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--version", action="version", version=f"skfdp {__version__}")
-    add("--statement", action="store_true", help="print the whole privacy statement")
+    add("--full", action="store_true", help="print the annex of the statement, too")
     _add_fit(add)
     _add_debug(add)
     commands = parser.add_subparsers(
@@ -177,6 +177,7 @@ def _score(add) -> None:
 
 def _report(add) -> None:
     add("file", metavar="FILE", help="a report (.json) or a model (.skops, .joblib)")
+    add("--full", action="store_true", help="print the annex, too")
     add("--json", action="store_true", help="print it as JSON")
     add(
         "--registry",

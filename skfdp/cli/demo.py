@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import re
-import textwrap
 
 from sklearn.datasets import load_digits
 
@@ -26,8 +24,6 @@ private half tells. Its lead shrinks as epsilon grows (try --epsilon 4).
 These images are public, so the scores may be printed; scores on private data are not
 covered by what follows: the statement of the last line's first model.
 """
-# Of the statement, what fits a screen.
-_SHOWN = ("What it means", "What is protected", "The numbers")
 _NEXT = """\
 
 What next
@@ -50,20 +46,12 @@ def run(arguments: argparse.Namespace) -> None:
     with contextlib.suppress(ReaderGoneError):  # the report is wanted all the same
         say(_INTRODUCTION)
     task = Task(arguments, schema, "digit", X, y.rename("digit"))
-    statement = job(task, {}, _EXPLANATION).statement()
-    say(statement if arguments.statement else _of_a_screen(statement))
+    report = job(task, {}, _EXPLANATION)
+    say(report.statement(full=arguments.full))
+    if not arguments.full:
+        say("\nThe annex has the details: skfdp --full prints it, too.")
     say(_NEXT)
 
 
 def _is_left(pixel: str) -> bool:
     return int(pixel[-1]) < 4  # pixel_ROW_COLUMN
-
-
-def _of_a_screen(statement: str) -> str:
-    """Return the title and the first parts of a statement, and name the others."""
-    title, *parts = re.split(r"\n\n(?=[^\n]+\n-+\n)", statement.rstrip())
-    names = [part.partition("\n")[0] for part in parts]
-    shown = [part for part in parts if part.partition("\n")[0] in _SHOWN]
-    others = ", ".join(name for name in names if name not in _SHOWN)
-    note = f"Left out here: {others}. skfdp --statement prints the whole statement."
-    return "\n\n".join([title, *shown, textwrap.fill(note, 79)])

@@ -178,9 +178,8 @@ def _completed(report, task: Task):
     texts = []
     if task.arguments.evaluate and task.arguments.command == "fit":
         texts.append(
-            "The table of scores that was printed beside this report is not "
-            "published: models without privacy, exact scores on held-out rows and "
-            "exact counts of what cannot be read are part of it."
+            "The table of scores printed beside this report is not published: its "
+            "scores and counts are exact."
         )
     given = [Assumption(text, enforced=False) for text in texts]
     return dataclasses.replace(report, assumptions=(*report.assumptions, *given))

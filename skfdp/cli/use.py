@@ -155,7 +155,7 @@ def _printed(found: Any, arguments: argparse.Namespace) -> str:
         return found.to_json()
     if arguments.registry:
         return json.dumps(found.to_registry(), indent=2, ensure_ascii=False)
-    return found.statement()
+    return found.statement(full=arguments.full)
 
 
 def _opened(arguments: argparse.Namespace) -> tuple[TableSchema, OpenTable]:

@@ -400,27 +400,35 @@ def _groups(
         yield _merged(events[position] for position in group)
 
 
-@functools.lru_cache(maxsize=256)
 def detection_rate(
-    events: tuple[Event, ...], parts: tuple[Part | None, ...], false_alarms: float
+    events: Sequence[Event], parts: Sequence[Part | None], false_alarms: float
 ) -> float:
     """Return the largest rate of detections that the events allow for any record.
 
-    It comes from the closed form, or from privacy loss distributions with a finer gap
-    than those that give epsilon: the rate depends on losses near 0.
-
     Empty parts are all records.
     """
-    rates = [false_alarms]
-    for group in _groups(events, parts) if events else ():
+    curves = _fine_curves(tuple(events), tuple(parts)) if events else ()
+    return max([false_alarms, *(one.detection_rate(false_alarms) for one in curves)])
+
+
+@functools.lru_cache(maxsize=64)
+def _fine_curves(
+    events: tuple[Event, ...], parts: tuple[Part | None, ...]
+) -> list[GaussianCurve | PLDCurve]:
+    """Return curves in closed form, or with a finer gap than those that give epsilon.
+
+    The rate of detections depends on losses near 0.
+    """
+    curves = []
+    for group in _groups(events, parts):
         found = _compose(group, "auto")
         if not isinstance(found, GaussianCurve):
             found = _compose(group, "pld")
             # Nearly all losses lie within twice this epsilon, in each direction.
             spread = 4 * found.epsilon(max(1e-6, 4 * found.rounding))
             found = _compose(group, "pld", spread)
-        rates.append(found.detection_rate(false_alarms))
-    return max(rates)
+        curves.append(found)
+    return curves
 
 
 # An event with these fields costs the same, and says nothing of what is public.

@@ -77,7 +77,10 @@ ORTHANT_RELEASED = _by_code(
     "bounds, so that a replaced record moves a sum by at most sqrt(2) clip_norm."
 )
 INTEGER_SEED = "integer seed"
-ONE_STEP = "This report covers this step alone. In a Pipeline call `report(pipeline)`."
+ONE_STEP = (
+    "No step before this one learnt from the data; `report(pipeline)` covers all steps."
+)
+EVERY_USE = "Every use of these data is counted here: other fits, scores, tuning."
 RUNS_CHARGED = _by_code("No run releases more than the search was charged for.")
 SCORES_BOUNDED = _by_code(
     "A scored record is in one cell of the released table, and each of its losses is "
@@ -115,11 +118,8 @@ CATEGORIES_OF_TYPES = (
 )
 
 # What is taken for granted of whose data are where.
-_ONE_RECORD = "Each person's data are in one record, which appears once."
-_PERSONS = (
-    "Every row of a person carries the same entry in groups, and entries derive from "
-    "nothing private."
-)
+_ONE_RECORD = "Each person has one row, which appears once."
+_PERSONS = "Each person has one entry in groups, which derives from nothing private."
 _WHOLE_PERSONS = (
     "Nobody has rows in two parts that have no row in common: such parts are unions of "
     "persons."
@@ -174,6 +174,7 @@ def implied_assumptions(
         return
     persons = events[0].unit == "person"
     yield Assumption(_PERSONS if persons else _ONE_RECORD, False)
+    yield Assumption(EVERY_USE, False)
     if any(event.public_features or event.public_target for event in events):
         yield Assumption("The parts declared public may be disclosed.", False)
     if not events[0].relation.counts_are_public:

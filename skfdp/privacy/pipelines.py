@@ -44,7 +44,7 @@ from skfdp.privacy.preprocessing_steps import (
     verdict,
 )
 from skfdp.privacy.public_sets import set_text
-from skfdp.privacy.report import PrivacyReport
+from skfdp.privacy.report import PrivacyReport, texts
 
 # The table of scikit-learn's tools around estimators.
 #
@@ -354,7 +354,12 @@ def _learnt(parts: list[Part]) -> tuple[_Learnt, tuple[str | int, ...] | None]:
 # Reports of objects: what is in them, and the composition of it.
 
 
-def report(obj: Any, *, delta: float | None = None) -> PrivacyReport:
+def report(
+    obj: Any,
+    *,
+    delta: float | None = None,
+    context: Mapping[str, str] | None = None,
+) -> PrivacyReport:
     """Return the privacy report of a fitted estimator, a Pipeline or a ledger.
 
     Parameters
@@ -369,6 +374,10 @@ def report(obj: Any, *, delta: float | None = None) -> PrivacyReport:
         learn from one table.
     delta : float, default=None
         Report at this delta instead; needed for a ledger without a ceiling.
+    context : dict of str to str, default=None
+        What the statement says of its subject: which ``"data"``, the ``"date"``, the
+        fit was made ``"by"`` whom and for which ``"purpose"``. It is printed as stated
+        by the owner of the data, is not checked, and changes nothing that is claimed.
 
     Raises
     ------
@@ -381,13 +390,16 @@ def report(obj: Any, *, delta: float | None = None) -> PrivacyReport:
         counted.
     """
     if isinstance(obj, PrivacyLedger):
-        return _of_ledger(obj, delta)
-    found = _report_of(obj, type(obj).__name__)
+        found: PrivacyReport | None = _of_ledger(obj, delta)
+    else:
+        found = _report_of(obj, type(obj).__name__)
     if found is None:
         raise ValueError(
             f"report() got {type(obj).__name__}, in which nothing has privacy_: fit "
             "it first, or pass an estimator of skfdp, a Pipeline of them or a ledger."
         )
+    if context is not None:
+        found = dataclasses.replace(found, context=texts("context", context))
     return found if delta is None else found.at_delta(delta)
 
 
@@ -415,7 +427,7 @@ def _of_ledger(ledger: PrivacyLedger, delta: float | None) -> PrivacyReport:
         public=ledger.public,
         released=[_fit_text(charge, entry) for charge, entry in fits.items()],
         assumptions=[
-            Assumption("Every use of the data set was charged to this ledger.", False)
+            Assumption("The parameters of no fit were read from private data.", False)
         ],
         nonprivate=len(private) < len(entries),
         parts=[part for _, part in private],

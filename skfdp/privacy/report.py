@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from skfdp.addresses import public
-from skfdp.privacy import checks, plotting, report_text
+from skfdp.privacy import checks, plotting, report_html, report_text
 from skfdp.privacy.accounting import worst
 from skfdp.privacy.assumptions import (
     ONE_STEP,
@@ -204,6 +204,8 @@ class PrivacyReport:
         without a ledger. Comparisons leave them out.
     findings : tuple of Finding
         What audits saw; `skfdp.audit` makes them, and they change no number here.
+    context : dict
+        What the owner of the data states, not checked: see `report`.
     versions : dict
         Package versions at the time of the fit.
     """
@@ -233,6 +235,7 @@ class PrivacyReport:
     # Not compared: receipts are random, so two equal fits would differ.
     receipts: tuple[Receipt, ...] = dataclasses.field(default=(), compare=False)
     findings: tuple[Finding, ...] = ()
+    context: dict[str, str] = dataclasses.field(default_factory=dict)
     versions: dict[str, str] = dataclasses.field(
         default_factory=lambda: dict(package_versions())
     )
@@ -402,9 +405,31 @@ class PrivacyReport:
         """
         return plotting.plot_curve(self, ax, epsilons)
 
-    def statement(self) -> str:
-        """Return the report in plain language, for whoever must answer for it."""
+    def statement(self, *, full: bool = False) -> str:
+        """Return a page in plain language for people who approve or review the fit.
+
+        Parameters
+        ----------
+        full : bool, default=False
+            Add the annex: definition, columns, assumptions, what is not covered, what
+            was released, and how the numbers were computed.
+        """
+        return report_text.statement(self, full=full)
+
+    def __str__(self) -> str:
         return report_text.statement(self)
+
+    def to_markdown(self) -> str:
+        """Return the statement and its annex as Markdown."""
+        return report_text.to_markdown(self)
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Write one HTML page: statement, trade-off curve, table of columns, annex.
+
+        It loads nothing from elsewhere. The curve has the largest rate of right
+        accusations at each rate of wrong ones.
+        """
+        Path(path).write_text(report_html.document(self), encoding="utf-8")
 
     def to_dp_accounting(self, neighboring_relation: Any = "add_or_remove_one") -> Any:
         """Return all releases as one event of dp_accounting; see `Event`.
@@ -445,7 +470,7 @@ class PrivacyReport:
         return report_text.summary(self)
 
     def _repr_html_(self) -> str:
-        return report_text.to_html(self)
+        return report_html.fragment(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return strictly JSON-able values; infinite numbers are the string "inf"."""
@@ -514,10 +539,25 @@ def _step(value: Any) -> tuple[str, PrivacyReport]:
     return checks.text("name", value["name"]), PrivacyReport.from_dict(value["report"])
 
 
-def _versions(name: str, value: Any) -> dict[str, str]:
+def texts(name: str, value: Any) -> dict[str, str]:
+    """Return a mapping of texts; ValueError if it is not one, or not a context."""
     if not isinstance(value, Mapping):
         raise ValueError(f"{name}={checks.brief(value)} must be a mapping.")
-    return {checks.text(name, k): checks.text(name, v) for k, v in value.items()}
+    found = {checks.text(name, k): checks.text(name, v) for k, v in value.items()}
+    known = report_text.CONTEXT
+    if name == "context" and not set(found) <= set(known):
+        unknown = min(set(found) - set(known))
+        raise ValueError(
+            f"context has the key {checks.brief(unknown)}: use "
+            f"{', '.join(map(repr, known))}."
+        )
+    long = [key for key, text in found.items() if len(text) > report_text.CONTEXT_SIZE]
+    if name == "context" and long:
+        raise ValueError(
+            f"context[{long[0]!r}] has {len(found[long[0]])} characters: state it in "
+            f"{report_text.CONTEXT_SIZE} at most, so that it fits on the page."
+        )
+    return found
 
 
 _FROM_JSON: dict[str, Callable[[str, Any], Any]] = {
@@ -534,7 +574,7 @@ _FROM_JSON: dict[str, Callable[[str, Any], Any]] = {
     "tuple[Receipt, ...]": _each_of(Receipt),
     "tuple[Finding, ...]": _each_of(Finding),
     "tuple[tuple[str, PrivacyReport], ...]": _each(_step),
-    "dict[str, str]": _versions,
+    "dict[str, str]": texts,
 }
 
 

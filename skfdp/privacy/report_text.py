@@ -1,58 +1,87 @@
-"""The wording of a privacy report, for whoever must decide.
+"""The wording of a privacy report: a page for whoever must decide, and its annex.
 
 Everything here is derived from the report, so that text and numbers cannot disagree.
+Both are parts, each a label and paragraphs, that text, Markdown and HTML lay out.
 """
 
 from __future__ import annotations
 
 import collections
-import html
+import dataclasses
+import itertools
 import math
+import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from skfdp.privacy.accounting import detection_rate
-from skfdp.privacy.assumptions import INTEGER_SEED, ONE_STEP
+from skfdp.privacy.accounting import detection_rate, worst
+from skfdp.privacy.assumptions import INTEGER_SEED, unseen_step
 from skfdp.privacy.events import Event, Relation
 from skfdp.privacy.preprocessing_steps import Lesson
 from skfdp.privacy.public_sets import name_text
 
 # A `PrivacyReport`, whose module imports this one.
 Report = Any
+#: A label, and paragraphs; "- " begins an item of a list, "[ ] " one to check.
+Section = tuple[str, Sequence[str]]
+ITEM, CHECK = "- ", "[ ] "
 
-_WIDTH = 79
-# More names than this are counted, not listed, in text (and in a repr); JSON lists
-# them all.
-_LISTED, _LISTED_IN_REPR = 20, 4
+_WIDTH, _INDENT = 79, 19
+#: Words of a page, and of the names of columns in one of its lists.
+PAGE_WORDS = 250
+_NAME_WORDS = 30
+# More names than this are counted, not listed, in a repr; JSON lists them all.
+_LISTED_IN_REPR = 4
 
-# What is protected, by unit.
 _PARTS = {
     "record": "the private part of one record",
     "person": "the private parts of all rows of one person",
 }
-# What neighbours are, what somebody tries to tell, and what they then detect.
 _RELATIONS = {
     "replace_one": (
         "Two tables are neighbours if they agree in all but {part}, which may be "
-        "replaced by any other value.",
-        "which of two values is the true one",
-        "the true value",
+        "replaced by any other value."
     ),
     "replace_special": (
         "Two tables are neighbours if they agree in all but {part}, in whose place one "
         "of them has an empty value, which contributes nothing to any release. This is "
-        "weaker than replacement by another value, which takes two such steps.",
-        "whether that was used at all",
-        "its use",
+        "weaker than replacement by another value, which takes two such steps."
     ),
     "add_or_remove_one": (
         "Two tables are neighbours if one of them has one more record. Nothing of a "
-        "record is public.",
-        "whether that one is in the table",
-        "its presence",
+        "record is public."
     ),
 }
+# Whose values these are, in three forms.
+_WHOSE = {
+    "record": ("one row", "one person's private values", "one person's row is"),
+    "person": (
+        "all rows of one person",
+        "the private values in all rows of one person",
+        "the rows of one person are",
+    ),
+}
+# What an attacker has to decide, and how it would be impossible.
+_ATTACKS = {
+    "replace_one": (
+        "knows everything but {values} and has to choose between two possibilities for "
+        "them",
+        "Had the person's values not been used",
+    ),
+    "replace_special": (
+        "knows everything, even {values}, and has to decide whether they were used at "
+        "all",
+        "Had the person's values not been used",
+    ),
+    "add_or_remove_one": (
+        "knows all other rows and has to decide whether {rows} in the table",
+        "Had the person not been in the table",
+    ),
+}
+# Tiers of epsilon in Ponomareva et al. (2023), arXiv:2303.00654, section 5.2: the
+# largest epsilon, and the word.
+_TIERS = ((1.0, "strong"), (10.0, "reasonable"), (math.inf, "weak to none"))
 #: Of every report where persons are protected.
 PARTITION = (
     "Which rows belong to one person, and how many, is not protected: the partition is "
@@ -103,6 +132,11 @@ NUMERICS = (
     "added, so that the low-order bits of floating-point numbers reveal nothing. "
     "Timing is outside the model."
 )
+#: What the owner of the data may state of a report.
+CONTEXT, CONTEXT_SIZE = ("data", "date", "by", "purpose"), 120
+_TRUSTED = "Whoever runs the fit, the computer and the software. They see every row."
+_CHECKED = "Nobody outside the project has reviewed the software so far."
+_RECOMPUTED = "Anybody can recompute epsilon from the report: skfdp report FILE.json."
 
 
 # Words and numbers: of values, columns, targets and units.
@@ -113,28 +147,43 @@ def number(value: float, digits: int = 6) -> str:
     return "infinite" if math.isinf(value) else f"{value:.{digits}g}"
 
 
-def names_text(names: Sequence[str | int], most: int = _LISTED) -> str:
-    """Return a list of column names, shortened."""
-    hidden = len(names) - most
-    more = f" and {hidden} more" if hidden > 0 else ""
-    return ", ".join(map(name_text, names[:most])) + more
+def names_text(names: Sequence[str | int], most: float = _NAME_WORDS) -> str:
+    """Return a list of names: runs of numbered ones as ranges, cut after some words."""
+
+    def run_of(pair: tuple[int, str]) -> tuple[str, int | None]:
+        position, name = pair
+        found = re.fullmatch(r"(.*?)(0|[1-9][0-9]{0,8})", name, re.DOTALL)
+        return (found[1], int(found[2]) - position) if found else (name, None)
+
+    pieces: list[tuple[str, int]] = []
+    for _, run in itertools.groupby(enumerate(map(name_text, names)), key=run_of):
+        found = [name for _, name in run]
+        if len(found) > 2:
+            pieces.append((f"{found[0]} to {found[-1]}", len(found)))
+        else:
+            pieces += [(name, 1) for name in found]
+    words = itertools.accumulate(len(text.split()) for text, _ in pieces)
+    shown = sum(count <= most for count in words)
+    hidden = sum(count for _, count in pieces[shown:])
+    listed = ", ".join(text for text, _ in pieces[:shown])
+    return f"{listed} and {hidden} more" if hidden else listed
 
 
-def columns_text(names: Sequence[str | int]) -> str:
-    """Return columns with their names, or with their positions."""
-    positions = any(not isinstance(name, str) for name in names)
-    return names_text(names) if positions else f"the column(s) {names_text(names)}"
+def columns_text(names: Sequence[str | int], most: float = _NAME_WORDS) -> str:
+    """Return how many columns there are, and their names or positions."""
+    columns = "column" if len(names) == 1 else "columns"
+    return f"{len(names)} {columns} ({names_text(names, most)})"
 
 
-def public_text(report: Report) -> str:
+def public_text(report: Report, most: float = _NAME_WORDS) -> str:
     """Return which part of a record is public."""
-    parts = [columns_text(report.public_features)] * bool(report.public_features)
+    parts = [columns_text(report.public_features, most)] * bool(report.public_features)
     parts += [_targets_text(report, public=True)] * report.public_target
     return " and ".join(filter(None, parts)) or "nothing"
 
 
-def private_text(report: Report) -> str:
-    """Return which part of a record is protected."""
+def private_text(report: Report, most: float = _NAME_WORDS) -> str:
+    """Return which part of a record is declared private."""
     if math.isinf(report.epsilon):
         return "nothing"
     if report.private_features is None:
@@ -142,7 +191,9 @@ def private_text(report: Report) -> str:
         other = report.public_target or report.public_features
         columns = "all other columns" if other else "all columns"
     else:
-        columns = report.private_features and columns_text(report.private_features)
+        columns = report.private_features and columns_text(
+            report.private_features, most
+        )
     target = "" if _no_private_target(report) else _targets_text(report, public=False)
     return " and ".join(filter(None, (columns, target)))
 
@@ -181,18 +232,8 @@ def _no_private_target(report: Report) -> bool:
 
 def relation_text(report: Report) -> str:
     """Return what neighbours are."""
-    text, _, _ = _RELATIONS[report.neighboring_relation]
+    text = _RELATIONS[report.neighboring_relation]
     return text.format(part=_PARTS[report.unit])
-
-
-def unit_text(report: Report) -> str:
-    """Return whose private part is protected, and of how many there are."""
-    if report.unit is None:
-        return "none"
-    n = report.n_records
-    if report.unit == "record":
-        return "one record" if n is None else f"one record, of {n}"
-    return "all rows of one person" + ("" if n is None else f", of {n} persons")
 
 
 def limits(report: Report) -> tuple[str, ...]:
@@ -275,131 +316,218 @@ def detections(report: Report) -> int:
     return math.ceil(100 * attack_power(report))
 
 
-def meaning_text(report: Report) -> str:
-    """Return what epsilon means for one person."""
-    if math.isinf(report.epsilon):
-        return (
-            "NOTHING IS PROTECTED. At least one of the fits ran without privacy "
-            "(epsilon = infinity): what was released may reveal any record."
+def replacement_epsilon(report: Report) -> float:
+    """Return epsilon of the replacement of one private value by another one.
+
+    Under the other relations it is two steps. Each contribution comes or goes, within
+    the clip norm, so that a sum moves by twice the clip norm at most.
+    """
+    if Relation.of(report.neighboring_relation).replaces:
+        return report.epsilon
+    double = [
+        dataclasses.replace(
+            event, neighboring_relation="replace_one", sensitivity=2 * event.sensitivity
         )
-    if not report.events:
-        return "Nothing was released yet, so nothing was disclosed."
-    factor = math.exp(min(report.epsilon, 700.0))
-    _, question, truth = _RELATIONS[report.neighboring_relation]
-    known = "every record except one"
-    if Relation.of(report.neighboring_relation).counts_are_public:
-        known = f"everything except {_PARTS[report.unit]}"
-    cases = detections(report)
-    detected = (
-        f"they detect {truth} in at most {cases} of 100"
-        if cases < 100
-        else f"they may detect {truth} nearly every time"
-    )
+        for event in report.events
+    ]
+    parts = report.parts or (None,) * len(double)
+    return worst(double, parts, report.delta).epsilon
+
+
+def strength_text(report: Report) -> str:
+    """Return how strong the guarantee is, in a word and in numbers."""
+    epsilon, n = report.epsilon, report.n_records or 0
+    numbers = f"epsilon {number(epsilon, 4)} at delta {report.delta:g}"
+    if n * report.delta >= 1:
+        numbers += f", TOO LARGE: to publish one of {n} at random would satisfy it"
+        epsilon = math.inf
+    elif epsilon <= _TIERS[-2][0]:  # above it two steps change no word
+        epsilon = replacement_epsilon(report)
+        if epsilon != report.epsilon:
+            numbers += f"; {number(epsilon, 4)} for replacing one value by another"
+    # A budget is met up to rounding.
+    tier = next(j for j, (most, _) in enumerate(_TIERS) if epsilon <= most * (1 + 1e-6))
+    exposed = ", of the most exposed" * any(report.parts)
     return (
-        f"Any outcome is at most e^epsilon = {factor:.4g} times as likely with one "
-        "table as with its neighbour, apart from a probability delta. Suppose somebody "
-        f"knows {known} and tries to tell {question}. If they raise a false alarm in 1 "
-        f"of 100 cases, {detected}."
+        f"{_TIERS[tier][1].capitalize()} for {_WHOSE[report.unit][0]}{exposed}: "
+        f"{numbers} (tier {tier + 1} of 3, Ponomareva et al. 2023, 'How to DP-fy ML')."
     )
 
 
-# The statement, section by section, in the order in which to read them.
+def odds_text(report: Report) -> str:
+    """Return what an attacker could find out about one person, in frequencies."""
+    attack, without = _ATTACKS[report.neighboring_relation]
+    _, values, rows = _WHOSE[report.unit]
+    found = detections(report)
+    rightly = f"at most {found} of 100" if found < 100 else "nearly all"
+    return (
+        f"Suppose an attacker {attack.format(values=values, rows=rows)}. If 1 of 100 "
+        f"people is accused wrongly, {rightly} are found rightly. {without}, it would "
+        "be 1 of 100. What the model shows about people similar to this person is not "
+        "limited by this number."
+    )
 
 
-def statement(report: Report) -> str:
-    """Return the whole report in plain language."""
+# The page, in the order of NIST SP 800-226, and its annex.
+
+
+def title(report: Report) -> str:
+    """Return the first line, which says whether the guarantee holds."""
     why, state = void_text(report), ""
+    if math.isinf(report.epsilon):
+        why = why or "a fit ran without privacy"
     if why:
         state = f" (VOID: {why})"
     elif unseen := unseen_text(report):
         state = f" (NOT CHECKED: {unseen})"
-    title = _wrapped(f"PRIVACY STATEMENT{state}: {report.subject}")
-    lines = [title, "=" * min(_WIDTH, len(title))]
-    if any(one.text == ONE_STEP for one in report.assumptions):
-        lines += ["", _wrapped(ONE_STEP)]
-    for name, paragraphs in _sections(report):
-        if found := [*map(_wrapped, paragraphs)]:
-            lines += ["", name, "-" * len(name), *found]
-    return "\n".join(lines)
+    return clean(f"PRIVACY STATEMENT{state}: {report.subject}")
 
 
-def _sections(report: Report) -> Iterator[tuple[str, Iterable[str]]]:
-    """Yield titles and paragraphs; a section without any is left out."""
-    is_null = void_text(report) is not None
+def page(report: Report) -> list[Section]:
+    """Return the parts of the page, of `PAGE_WORDS` words at most."""
+    promises = report.guarantee and bool(report.events)
+    parts: list[Section] = [
+        ("Warning", [*_warnings(report)]),
+        ("Data and purpose", [_context_text(report)]),
+        ("Protected", [_protected_text(report)]),
+    ]
+    if report.unit is not None:
+        parts.append(("Open to everybody", [_open_text(report)]))
+    if not promises:
+        return [part for part in (*parts, ("Checked by", [_CHECKED])) if part[1]]
+    n = len(report.findings)
+    audits = [f"Audits that did not refute it: {n} (see the annex)."] * bool(n)
+    parts += [
+        ("Trusted", [_TRUSTED]),
+        ("How strong", [strength_text(report), odds_text(report)]),
+        ("Holds only if", []),
+        ("Checked by", [" ".join([_CHECKED, _RECOMPUTED, *audits])]),
+    ]
+    said = [title(report), *(" ".join([name, *texts]) for name, texts in parts)]
+    left = PAGE_WORDS - _n_words(" ".join(said))
+    parts[-2] = ("Holds only if", [*_conditions(report, left)])
+    return [part for part in parts if part[1]]
+
+
+def annex(report: Report) -> list[Section]:
+    """Return the parts that are not on the page."""
+    is_void = void_text(report) is not None
     private = math.isfinite(report.epsilon)  # otherwise there is nothing to assume
-    yield "Warning", _warnings(report)
-    yield "What is protected", _protected(report)
-    yield "Public columns of the table", filter(None, [renamed_text(report)])
-    yield "The numbers", numbers(report)
-    yield "What it means", [meaning_text(report)] * (not is_null)
-    yield "Assumptions", _bullets(_assumptions(report)) * private
-    yield "Not covered by these numbers", _bullets(not_covered(report)) * private
-    yield "What was released", _bullets(report.released or ("not recorded",))
-    yield "Composed of", _bullets(_steps(report, is_null))
-    yield "What other steps learnt", _bullets(_learnt(report))
-    yield "How it was computed", _mechanism(report)
-    yield "Audits", _bullets(_findings(report))
-    yield "Limits", _bullets(limits(report)) * private
+    defined = private and not is_void and bool(report.events)
+    parts = [
+        ("Numbers", numbers(report)),
+        ("Definition", [_definition_text(report)] if defined else []),
+        (
+            "Columns",
+            [
+                f"Declared private: {private_text(report, math.inf)}.",
+                f"Declared public: {public_text(report, math.inf)}.",
+            ],
+        ),
+        ("Assumptions", _items(_assumptions(report)) * private),
+        ("Not covered", _items(not_covered(report)) * private),
+        ("Released", _items(report.released or ["not recorded"])),
+        ("Composed of", _items(_steps(report, is_void))),
+        ("Other steps", _items(_learnt(report))),
+        ("Computation", _mechanism(report)),
+        ("Audits", _items(_findings(report))),
+        ("Limits", _items(limits(report)) * private),
+    ]
+    return [(name, found) for name, texts in parts if (found := [*texts])]
 
 
-def _wrapped(paragraph: str) -> str:
-    # Names come from data: a line break or a control character must not forge layout.
-    paragraph = "".join(c if c.isprintable() else " " for c in paragraph)
-    indent = "  " if paragraph.startswith("- ") else ""
-    return textwrap.fill(
-        paragraph, _WIDTH, subsequent_indent=indent, break_on_hyphens=False
-    )
+def _items(texts: Iterable[str]) -> list[str]:
+    return [ITEM + text for text in texts]
 
 
-def _bullets(texts: Iterable[str]) -> list[str]:
-    return [f"- {text}" for text in texts]
+def _n_words(text: str) -> int:
+    return sum(any(map(str.isalnum, word)) for word in text.split())
 
 
 def _warnings(report: Report) -> Iterator[str]:
     if report.seeded:
         yield f"The noise came from {GENERATORS[True]}."
-    yield from _bullets(refuted_texts(report))
+    yield from _items(refuted_texts(report))
     if report.leaks:
-        yield from _bullets(map(leak_text, report.leaks))
+        yield from _items(map(leak_text, report.leaks))
         yield (
             "No epsilon holds for the whole: the fitted object and all that it returns "
             "depend on private values without noise."
         )
 
 
-def _protected(report: Report) -> Iterator[str]:
+def _context_text(report: Report) -> str:
+    if not report.context:
+        return "Not stated: which data, when, by whom, for what."
+    facts = (f"{name}: {report.context.get(name, 'not stated')}" for name in CONTEXT)
+    return f"Stated by the owner, not checked. {'; '.join(facts).capitalize()}."
+
+
+def _protected_text(report: Report) -> str:
+    if math.isinf(report.epsilon):
+        return (
+            "Nothing. At least one fit ran without privacy (epsilon is infinite): what "
+            "was released may reveal any row."
+        )
     if report.unit is None:
-        yield "Nothing."
-        return
-    persons = report.unit == "person"
-    counts = (
-        f"The number of {'rows and of persons' if persons else 'records'}, the column "
-        "names and all parameters are public."
-        if Relation.of(report.neighboring_relation).counts_are_public
-        else "The number of records is protected too; n_records is a public nominal "
-        "count."
+        return "Nothing was released yet, so nothing was disclosed."
+    public_count = Relation.of(report.neighboring_relation).counts_are_public
+    of = f" of {report.n_records}" if report.n_records and public_count else ""
+    if report.unit == "person":
+        where = f"all rows of each{of} person{'s' * bool(of)} together"
+    else:
+        where = f"each{of} row{'s' * bool(of)}"
+    void = "Nothing, because the guarantee is void. Declared private: in " * (
+        void_text(report) is not None
     )
-    whose = "in all rows of each person together" if persons else "in each record"
-    yield f"Private, {whose}: {private_text(report)}."
-    yield f"Public, not protected: {public_text(report)}."
-    yield (
-        f"{relation_text(report)} "
-        f'(neighboring_relation="{report.neighboring_relation}") {counts}'
-    )
-    if persons:
-        yield PARTITION
+    presence = "" if public_count else ", and whether a row is in the table"
+    return f"{void or 'In '}{where}: {private_text(report)}{presence}."
 
 
-def renamed_text(report: Report) -> str:
-    """Return which columns of a Pipeline's table are public, where this is news."""
-    found = report.public_sources
-    if not found or found == report.public_features or report.private_features == ():
-        return ""
+def _open_text(report: Report) -> str:
+    found = public_text(report)
+    things = [found] * (found != "nothing")
+    sources = report.public_sources
+    if sources and sources != report.public_features and report.private_features != ():
+        things = [
+            f"in the table of the Pipeline {columns_text(sources)}, from which its "
+            f"last step has {found}"
+        ]
+    if Relation.of(report.neighboring_relation).counts_are_public:
+        things.append("the number of rows")
+    if report.unit == "person":
+        things.append("which rows belong to one person")
+    text = ", ".join([*things, "column names and all parameters"])
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _conditions(report: Report, words: int) -> Iterator[str]:
+    """Yield what people must check, and how much more than fits there is."""
+    texts = [one.text for one in report.assumptions if not one.enforced]
+    texts.sort(key=lambda text: unseen_step(text) is None)
+    for position, text in enumerate(texts):
+        words -= _n_words(text)
+        n_left = len(texts) - position
+        if words < (4 if n_left > 1 else 0):
+            yield f"{CHECK}{n_left} more, in the annex."
+            return
+        yield CHECK + text
+
+
+def _definition_text(report: Report) -> str:
+    factor = math.exp(min(report.epsilon, 700.0))
     return (
-        f"Not protected, in the table that the Pipeline was given: "
-        f"{columns_text(found)}. What its last step treats as public was computed "
-        f"from that: {columns_text(report.public_features)}."
+        f"{relation_text(report)} "
+        f'(neighboring_relation="{report.neighboring_relation}") Any outcome is at '
+        f"most e^epsilon = {factor:.4g} times as likely with one table as with its "
+        "neighbour, except with probability delta."
     )
+
+
+def _assumptions(report: Report) -> Iterator[str]:
+    for assumption in report.assumptions:
+        state = "enforced by the code" if assumption.enforced else "NOT checked"
+        yield f"{assumption.text} [{state}]"
 
 
 def numbers(report: Report) -> Iterator[str]:
@@ -408,7 +536,7 @@ def numbers(report: Report) -> Iterator[str]:
     many = "persons" if report.unit == "person" else "records"
     yield f"epsilon = {epsilon_text(report)} at delta = {report.delta:g}."
     if report.target_epsilon is not None and holds:
-        yield f"Budget asked for: epsilon = {number(report.target_epsilon)}."
+        yield f"Budget: epsilon = {number(report.target_epsilon)}."
     n = report.n_records
     if n is None:
         yield f"The number of {many} is not recorded here; delta should be below 1/n."
@@ -431,18 +559,11 @@ def numbers(report: Report) -> Iterator[str]:
         yield f"Exact Gaussian-DP parameter of the whole: mu = {number(report.mu)}."
 
 
-def _assumptions(report: Report) -> Iterator[str]:
-    for assumption in report.assumptions:
-        if assumption.text != ONE_STEP:  # printed below the title
-            state = "enforced by the code" if assumption.enforced else "NOT checked"
-            yield f"{assumption.text} [{state}]"
-
-
-def _steps(report: Report, is_null: bool) -> Iterator[str]:
+def _steps(report: Report, is_void: bool) -> Iterator[str]:
     for name, step in report.steps:
         own = f", epsilon = {number(step.epsilon)} at delta = {step.delta:g} by itself"
-        yield f"{name}: {step.subject}" + own * (not is_null)
-    if report.steps and not is_null:
+        yield f"{name}: {step.subject}" + own * (not is_void)
+    if report.steps and not is_void:
         yield "The composition is exact, at the largest of these deltas."
 
 
@@ -491,7 +612,53 @@ def _findings(report: Report) -> Iterator[str]:
         yield "An audit can refute a claim and never prove one."
 
 
-# The report in a notebook: its repr, and HTML.
+# The layouts of text: page and annex in two columns, Markdown, and a repr.
+
+
+def clean(text: str) -> str:
+    """Return text on one line: names come from data, and must not forge a layout."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def marked(paragraph: str) -> tuple[str, str]:
+    """Return the mark of an item or a condition, "" for others, and the clean text."""
+    mark = next((one for one in (ITEM, CHECK) if paragraph.startswith(one)), "")
+    return mark, clean(paragraph[len(mark) :])
+
+
+def statement(report: Report, *, full: bool = False) -> str:
+    """Return the page, or page and annex, as text."""
+    heading = textwrap.fill(title(report), _WIDTH, subsequent_indent="  ")
+    lines = [heading, "=" * min(_WIDTH, len(heading))]
+    for name, paragraphs in [*page(report), *annex(report) * full]:
+        label = name.ljust(_INDENT)
+        for mark, text in map(marked, paragraphs):
+            lines += textwrap.wrap(
+                text,
+                _WIDTH,
+                initial_indent=label + mark,
+                subsequent_indent=" " * (_INDENT + len(mark)),
+                break_on_hyphens=False,
+            )
+            label = " " * _INDENT
+    return "\n".join(lines)
+
+
+def to_markdown(report: Report) -> str:
+    """Return page and annex as Markdown; names from data cannot add markup."""
+
+    def escaped(text: str) -> str:
+        return re.sub(r"([\\`*_{}\[\]<>()#|~$&!^])", r"\\\1", text)
+
+    lines = [f"# {escaped(title(report))}"]
+    for level, sections in ("##", page(report)), ("###", annex(report)):
+        lines += ["## Annex"] * (level == "###")
+        for name, paragraphs in sections:
+            lines.append(f"{level} {name}")
+            for mark, text in map(marked, paragraphs):
+                bullet = {CHECK: "- [ ] ", ITEM: "- "}.get(mark, "")
+                lines.append(bullet + escaped(text))
+    return "\n\n".join(lines) + "\n"
 
 
 def summary(report: Report) -> str:
@@ -510,38 +677,6 @@ def summary(report: Report) -> str:
     target_name={report.target_name!r},
     n_fits={report.n_fits}, n_releases={sum(e.n_steps for e in report.events)},
 )"""
-
-
-def to_html(report: Report) -> str:
-    """Return the report as an HTML fragment; every value is escaped."""
-    rows = {}
-    if why := [*map(leak_text, report.leaks), *refuted_texts(report)]:
-        rows["VOID"] = " ".join(why)
-    elif unseen := unseen_text(report):
-        rows["NOT CHECKED"] = unseen
-    rows |= {
-        "epsilon": epsilon_text(report),
-        "delta": f"{report.delta:g}",
-        "relation": report.neighboring_relation or "none",
-        "unit": unit_text(report),
-        "private": private_text(report),
-        "public": ". ".join(filter(None, (public_text(report), renamed_text(report)))),
-        "noise": "integer seed" if report.seeded else "cryptographic generator",
-    }
-    if any(one.text == ONE_STEP for one in report.assumptions):
-        rows["Pipeline"] = ONE_STEP
-    cells = "".join(
-        f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
-        f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
-        for name, value in rows.items()
-    )
-    return (
-        "<div class='skfdp-privacy-report'>"
-        f"<table><caption>Privacy of {html.escape(report.subject)}</caption>"
-        f"<tbody>{cells}</tbody></table>"
-        "<details><summary>Privacy statement</summary>"
-        f"<pre>{html.escape(statement(report))}</pre></details></div>"
-    )
 
 
 # Drafts for the registry of deployments of differential privacy.
@@ -579,10 +714,12 @@ def draft(report: Report) -> dict[str, Any]:
         kind = f"{BLANK}Machine learning model, or Summary statistics"
     elif report.subject in _STATISTICS:
         kind = "Summary statistics"
-    private = private_text(report)
-    events = "; ".join(dict.fromkeys(map(event_text, report.events)))
+    stated = {name: report.context.get(name) for name in CONTEXT}
     releases = ", ".join(f"{event.label} x {event.n_steps}" for event in report.events)
-    released = ", ".join(report.released) or "not recorded"
+    taken = (one.text for one in report.assumptions if not one.enforced)
+    learnt = (f"Step {one}" for one in _learnt(report))
+    sections = {name: " ".join(texts) for name, texts in annex(report)}
+    read = any(event.classes_source == "data" for event in report.events)
     return {
         "url_slug": f"{BLANK}a short name in lower case, with hyphens",
         "status": "Draft",
@@ -590,8 +727,8 @@ def draft(report: Report) -> dict[str, Any]:
         "deployment": {
             "basic": {
                 "name": f"{BLANK}the name of the data product",
-                "data_curators": [f"{BLANK}who publishes it"],
-                "intended_use": f"{BLANK}what it is for",
+                "data_curators": [stated["by"] or f"{BLANK}who publishes it"],
+                "intended_use": stated["purpose"] or f"{BLANK}what it is for",
                 "data_product_type": kind,
                 "data_product_region": f"{BLANK}whose data, and whose laws apply",
                 "description": f"{BLANK}what it is ({report.subject}, by skfdp)",
@@ -603,24 +740,20 @@ def draft(report: Report) -> dict[str, Any]:
             },
             "dp_variant": {
                 "variant_name": "Approximate DP",
-                "data_domain": (
-                    f"Tables ({unit_text(report)}) whose private part is {private}, "
-                    f"and whose public part is {public_text(report)}."
-                ),
-                "unprotected_quantities": " ".join(_unprotected(report)),
+                "data_domain": f"Tables. Private: {_protected_text(report)}",
+                "unprotected_quantities": _open_text(report)
+                + " The set of labels was read from the data." * read,
             },
             "privacy_loss": {
-                "privacy_unit": f"{report.unit}-level, of the private columns: "
-                f"{private}",
+                "privacy_unit": f"{report.unit}-level: {private_text(report)}",
                 "privacy_unit_details": (
-                    f"{relation_text(report)} The unit is {report.unit}, of which "
-                    f"protected: {private}. {limits(report)[1]}"
+                    f"{relation_text(report)} {limits(report)[1]}"
                 ),
                 "privacy_parameters": {
                     "epsilon": report.epsilon,
                     "delta": report.delta,
                 },
-                "privacy_parameters_details": " ".join(numbers(report)),
+                "privacy_parameters_details": sections["Numbers"],
             },
             "deployment_model": {
                 "model_name": "Central",
@@ -633,7 +766,7 @@ def draft(report: Report) -> dict[str, Any]:
             "accounting": {
                 "post_processing": (
                     "Whatever is computed from the released parts alone: predictions "
-                    f"for new rows, for example. Released: {released}."
+                    f"for new rows, for example. Released: {sections['Released']}."
                 ),
                 "composition": (
                     "One adaptive composition of all releases of "
@@ -642,42 +775,24 @@ def draft(report: Report) -> dict[str, Any]:
                 ),
             },
             "implementation": {
-                "preprocessing_and_hyperparameter_tuning": " ".join(_before(report)),
-                "mechanisms": (
-                    f"Gaussian mechanism. {events}. Generator: "
-                    f"{GENERATORS[report.seeded]}. {NUMERICS} Versions: "
-                    f"{_versions(report)}."
+                "preprocessing_and_hyperparameter_tuning": " ".join(
+                    [
+                        *learnt,
+                        *(f"Taken for granted: {text}" for text in taken),
+                        f"{BLANK}how parameters were chosen, and what was looked at "
+                        "before.",
+                    ]
                 ),
+                "mechanisms": f"Gaussian mechanism. {sections['Computation']}",
                 "justification": f"{BLANK}why these columns, this unit, this epsilon",
             },
             "administrative": {
                 "sources": f"{BLANK}links",
                 "notes": (
                     "Drafted from the privacy report of skfdp. Not covered by its "
-                    f"numbers: {' '.join(not_covered(report))}"
+                    f"numbers: {sections['Not covered']}"
                 ),
                 "registry_authors": [f"{BLANK}who fills in this record"],
             },
         },
     }
-
-
-def _unprotected(report: Report) -> Iterator[str]:
-    yield f"Exact and public in each record: {public_text(report)}."
-    if Relation.of(report.neighboring_relation).counts_are_public:
-        yield "The number of records is public."
-    if report.unit == "person":
-        yield PARTITION
-    if any(event.classes_source == "data" for event in report.events):
-        yield "The set of labels was read from the data."
-    yield "Column names and all parameters are public."
-
-
-def _before(report: Report) -> Iterator[str]:
-    yield f"{report.n_fits} fit(s) were counted, and no other."
-    for lesson in report.learnt:
-        yield f"Step {lesson.step} learns {lesson.learns}: {lesson.reason}."
-    for assumption in report.assumptions:
-        if not assumption.enforced:
-            yield f"Taken for granted: {assumption.text}"
-    yield f"{BLANK}how parameters were chosen, and what was looked at before."

@@ -195,10 +195,10 @@ def test_every_estimator_asks_what_integers_mean(estimator, small, releases):
 def test_reports_write_positions_as_columns(small):
     model = FeatureDPLogisticRegression(public_features=[0, 2], bounds=(0, 1))
     report = model.fit(*small).privacy_
-    public = "Public, not protected: column 0, column 2."
-    private = "Private, in each record: column 1, column 3 and the target."
+    public = "2 columns (column 0, column 2)"
+    private = "2 columns (column 1, column 3) and the target."
     told = " ".join(report.statement().split())
     assert public in told
     assert private in told
-    assert "<td style='text-align:left'>column 0, column 2</td>" in report._repr_html_()
+    assert f"{public}, the number of rows" in report._repr_html_()
     assert json.loads(report.to_json())["public_features"] == [0, 2]

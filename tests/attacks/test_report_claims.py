@@ -48,7 +48,7 @@ def test_a_lowered_distribution_is_raised_and_said_so(event):
     found = read(report, epsilon=0.991 * report.epsilon)
     assert found.epsilon == report.epsilon
     assert "composed again on reading, the file claimed" in found.accountant
-    assert "composed again" in " ".join(found.statement().split())
+    assert "composed again" in " ".join(found.statement(full=True).split())
     assert read(report) == report
     assert read(report, epsilon=1.005 * report.epsilon).epsilon == report.epsilon
     for share in (0.98, 1.02):
@@ -71,7 +71,7 @@ def test_not_checked_cannot_become_enforced():
         assumption["enforced"] = True
     found = PrivacyReport.from_dict(values)
     assert found == report
-    assert "Bounds were not read. [NOT checked]" in found.statement()
+    assert "Bounds were not read. [NOT checked]" in found.statement(full=True)
 
 
 def test_a_seed_cannot_become_a_secret():

@@ -111,7 +111,7 @@ def test_seed_shows_wherever_epsilon_does(reports):
     assert "(VOID: integer seed)" in seeded.statement().splitlines()[0]
     assert "VOID" not in secret.statement()
     # No sentence says what epsilon would mean.
-    text = seeded.statement()
+    text = seeded.statement(full=True)
     assert "user's integer seed" in text and "Any outcome is" not in text
     keys = list(json.loads(seeded.to_json()))
     at = keys.index("epsilon")

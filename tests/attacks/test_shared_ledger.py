@@ -146,8 +146,9 @@ class TestStatement:
         for name in "ab":
             ledger.charge([event(public_target=True, target_name=name)])
         found = report(ledger, delta=DELTA)
-        assert "Public, not protected: the targets a, b." in found.statement()
-        assert "Private, in each record: all other columns." in found.statement()
+        text = " ".join(found.statement().split())
+        assert "Open to everybody The targets a, b, the number of rows" in text
+        assert "Protected In each row: all other columns." in text
         assert PrivacyReport.from_dict(found.to_dict()) == found
 
     def test_a_name_of_the_set_is_nowhere_called_private(self):
@@ -155,10 +156,9 @@ class TestStatement:
         ledger.charge([public("age", target_name="dx")])  # treats dx as private
         ledger.charge([event(target_name="stay")])
         found = report(ledger, delta=DELTA)
-        assert "Private, in each record: all other columns and the target stay." in (
-            found.statement()
-        )
-        assert "Public, not protected: the column(s) age, dx." in found.statement()
+        text = " ".join(found.statement().split())
+        assert "In each row: all other columns and the target stay." in text
+        assert "Open to everybody 2 columns (age, dx), the number" in text
         assert found.public_features == ("age", "dx")
         assert PrivacyReport.from_dict(found.to_dict()) == found
 
@@ -213,7 +213,7 @@ class TestReview:
         for one in events:
             ledger.charge([one])
         text = report(ledger, delta=DELTA).statement()
-        assert "Private, in each record: all other columns." in text
+        assert "In each row: all other columns." in text
 
     @pytest.mark.parametrize(
         "facts", [{"public_target": True}, {"public_features": ["dx"]}]
@@ -288,7 +288,7 @@ class TestReview:
         cut = found.to_dict() | {"assumptions": []}
         texts = {a.text for a in PrivacyReport.from_dict(cut).assumptions}
         lost = {a.text for a in found.assumptions} - texts
-        assert lost == {"Every use of the data set was charged to this ledger."}
+        assert lost == {"The parameters of no fit were read from private data."}
         with pytest.raises(ValueError, match="private_features"):
             PrivacyReport.from_dict(found.to_dict() | {"private_features": ["age"]})
 

@@ -120,7 +120,7 @@ def test_a_finding_of_another_form_is_refused():
 
 
 def told(kept):
-    return " ".join(kept.statement().split())
+    return " ".join(kept.statement(full=True).split())
 
 
 def test_the_statement_tells_of_audits():
@@ -130,7 +130,8 @@ def test_the_statement_tells_of_audits():
         "1e-05; lower bound 0.4 at confidence 0.95." in statement
     )
     assert "can refute a claim and never prove one" in statement
-    assert "Audits" not in report().statement()
+    assert "Audit" not in report().statement(full=True)
+    assert "did not refute it: 1 (see" in result().attach_to(report()).statement()
 
 
 def test_a_refuted_claim_is_a_warning_of_the_statement_and_of_the_html():

@@ -204,7 +204,10 @@ def test_reports_of_files_and_models(run):
     report = skfdp.read_report("income.json")
     status, out, err = run("report", "income.json")
     assert (status, out, err) == (0, report.statement() + "\n", "")
-    assert "epsilon = 8 at delta = 1e-05" in run("report", "income.skops")[1]
+    assert "epsilon 8 at delta 1e-05" in run("report", "income.skops")[1]
+    assert run("report", "income.json", "--full")[1] == (
+        report.statement(full=True) + "\n"
+    )
     status, out, _ = run("report", "income.json", "--json")
     assert json.loads(out) == json.loads(report.to_json())
     status, out, _ = run("report", "income.skops", "--registry")

@@ -290,7 +290,7 @@ def test_the_report_speaks_of_released_bounds(problem):
     assert "input_scaler_" in model.privacy_.released
     again = skfdp.privacy.PrivacyReport.from_dict(model.privacy_.to_dict())
     assert again == model.privacy_
-    statement = " ".join(model.privacy_.statement().split())
+    statement = " ".join(model.privacy_.statement(full=True).split())
     assert "binades: 1 Gaussian release" in statement
     assert BOUNDS_RELEASED in statement
 

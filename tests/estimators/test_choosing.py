@@ -314,7 +314,7 @@ def test_the_report_is_of_both(people, piped, choice, tmp_path):
     path = tmp_path / "report.json"
     path.write_text(found.to_json())
     assert read_report(path).epsilon == found.epsilon
-    assert "scores: 1 Gaussian release(s)" in found.statement()
+    assert "scores: 1 Gaussian release(s)" in found.statement(full=True)
     # Copies, and fits that do nothing.
     for same in (
         clone(applied),

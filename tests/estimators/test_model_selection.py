@@ -554,7 +554,9 @@ class TestInterface:
         found = search().fit(*small).privacy_
         (tmp_path / "report.json").write_text(found.to_json())
         assert read_report(tmp_path / "report.json") == found
-        assert "best of a random number of runs" in " ".join(found.statement().split())
+        assert "best of a random number of runs" in " ".join(
+            found.statement(full=True).split()
+        )
 
     @pytest.mark.parametrize(
         ("kind", "match", "given"),

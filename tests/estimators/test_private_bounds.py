@@ -384,7 +384,7 @@ def test_a_private_number_of_rows():
 # -- reports -------------------------------------------------------------------------
 def test_the_report_names_it(table, tmp_path):
     found = private_bounds(table, ["even"])
-    text = found.privacy_.statement()
+    text = found.privacy_.statement(full=True)
     assert "private_bounds" in text
     assert "binades: 1 Gaussian release" in text
     assert "exactly one bin of that column" in " ".join(text.split())

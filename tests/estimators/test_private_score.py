@@ -623,7 +623,7 @@ def test_under_add_or_remove_the_number_of_rows_is_private(scores, n_rows, relea
 # -- results and reports --------------------------------------------------------------
 def test_the_report_names_the_mechanism(scores, tmp_path):
     found = public(Fixed(), *scores, 1.0, metrics=ALL, by=column(["a", "b"] * 1000))
-    told = found.privacy_.statement()
+    told = found.privacy_.statement(full=True)
     for text in (
         "PRIVACY STATEMENT: private_score of Fixed",
         "- roc_auc",

@@ -34,6 +34,7 @@ from skfdp import (
 )
 from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import Event, PrivacyReport, read_report
+from skfdp.privacy.assumptions import ONE_STEP
 from skfdp.privacy.report_text import attack_power, detections
 from skfdp.solvers import NoisySGD
 
@@ -134,7 +135,9 @@ def test_newcomer_a1_poisson_and_full_batches_allow_nearly_the_same(epsilon):
     if epsilon == 4.0:
         assert 0.080 < attack_power(full) < 0.081
         assert attack_power(sampled) > 0.06
-        assert f"at most {detections(sampled)} of 100" in sampled.statement()
+        assert f"at most {detections(sampled)} of 100" in " ".join(
+            sampled.statement().split()
+        )
 
 
 def test_attack_8_a_search_and_a_ledger_have_a_rate_from_their_curve():
@@ -168,15 +171,20 @@ def void_reports():
 @pytest.mark.parametrize("why", ["integer seed", "a step learns without privacy"])
 def test_attack_9_a_void_report_promises_nothing(why, tmp_path):
     found = void_reports()[why]
-    text, card, short = found.statement(), found._repr_html_(), repr(found)
+    text, card, short = found.statement(full=True), found._repr_html_(), repr(found)
     assert text.startswith(f"PRIVACY STATEMENT (VOID: {why})")
-    for shown in (text, card):
-        assert "What it means" not in shown and "of 100 cases" not in shown
+    found.to_html(tmp_path / "page.html")
+    web = (tmp_path / "page.html").read_text(encoding="utf-8")
+    for shown in (text, card, web, found.to_markdown()):
+        assert "How strong" not in shown and "of 100" not in shown
+        assert "Suppose an attacker" not in shown and "<svg" not in shown
+        assert "Trusted" not in shown and "Holds only if" not in shown
+        assert "Nothing, because the guarantee is void" in " ".join(shown.split())
         assert "times as likely" not in shown
         assert "epsilon = 1 " not in shown and "mu = " not in shown
-    assert f"epsilon = void ({why})" in text
+    for shown in (text, card):
+        assert f"epsilon = void ({why})" in shown
     assert f"epsilon=void ({why})" in short
-    assert f"<td style='text-align:left'>void ({why})</td>" in card
     values = json.loads(found.to_json())
     names = list(values)
     assert names.index("guarantee") == names.index("epsilon") + 1
@@ -210,12 +218,12 @@ def test_attack_9_a_report_with_guarantee_says_so():
     found = FeatureDPLogisticRegression(bounds=(0, 1), classes=[0, 1]).fit(X, Y)
     found = found.privacy_
     assert found.guarantee and found.to_dict()["guarantee"] is True
-    assert "What it means" in found.statement() and "void" not in repr(found)
+    assert "How strong" in found.statement() and "void" not in repr(found)
     infinite = FeatureDPLogisticRegression(math.inf).fit(X, Y).privacy_
     assert infinite.to_dict()["guarantee"] is False
 
 
-ALONE = "This report covers this step alone. In a Pipeline call `report(pipeline)`."
+ALONE = ONE_STEP
 ESTIMATORS = {
     "FeatureDPLogisticRegression": FeatureDPLogisticRegression(classes=[0, 1]),
     "DPSGDFClassifier": DPSGDFClassifier(classes=[0, 1]),
@@ -234,7 +242,8 @@ def test_newcomer_a12_report_of_one_step_says_that_it_is_one(name):
         warnings.simplefilter("ignore")
         found = ESTIMATORS[name].set_params(bounds=(0, 1)).fit(X, Y).privacy_
         whole = report(make_pipeline("passthrough", ESTIMATORS[name]).fit(X, Y))
-    assert ALONE in found.statement() and ALONE in found._repr_html_()
+    assert f"[ ] {ALONE}" in " ".join(found.statement().split())
+    assert ALONE in found._repr_html_()
     assert ALONE in [one["text"] for one in found.to_dict()["assumptions"]]
     assert ALONE not in whole.to_json() or ALONE in whole.steps[0][1].to_json()
     assert ALONE not in whole.statement() + whole._repr_html_()
@@ -273,8 +282,9 @@ def test_attack_10_step_that_nobody_can_look_into_is_an_unchecked_assumption(nam
         found = report(model.fit(X, Y))
     assert len(found.unseen) == 1
     step = found.unseen[0]
-    text = " ".join(found.statement().split())
+    text = " ".join(found.statement(full=True).split())
     assert text.startswith(f"PRIVACY STATEMENT (NOT CHECKED: step {step})")
+    assert f"Holds only if [ ] Step {step} learnt nothing" in text
     assert f"not checked: step {step}" in repr(found)
     assert "NOT CHECKED" in found._repr_html_()
     told = [one for one in found.assumptions if step in one.text]

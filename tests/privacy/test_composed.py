@@ -103,7 +103,7 @@ def private(*names, step="passthrough"):
 
 
 def text_of(found):
-    return " ".join(found.statement().split())
+    return " ".join(found.statement(full=True).split())
 
 
 def learns(found):
@@ -168,7 +168,7 @@ class TestWhatIsSaid:
         text = text_of(found)
         assert sentence in text and "No epsilon holds for the whole" in text
         card = html.unescape(found._repr_html_())
-        assert card.index("VOID") < card.index(sentence) < card.index(">epsil")
+        assert card.index("VOID") < card.index(sentence) < card.index("epsilon = ")
         keys = list(found.to_dict())
         assert keys.index("learnt") <= keys.index("epsilon") + 3
         assert followed(found) is False
@@ -257,12 +257,8 @@ class TestPublicColumns:
         found = report(model.fit(table, labels))
         assert found.public_features == (0, 1, 2)
         assert found.public_sources == ("age", "bmi", "hba1c")
-        told = (
-            "Not protected, in the table that the Pipeline was given: the column(s) "
-            "age, bmi, hba1c."
-        )
-        text = text_of(found)
-        assert text.index(told) < text.index("Any outcome is at most")
+        told = "In the table of the Pipeline 3 columns (age, bmi, hba1c), from which"
+        assert told in " ".join(found.statement().split())
         assert told in html.unescape(found._repr_html_()).split("<details>")[0]
 
     def test_without_names_they_are_counted(self, table, labels):
@@ -274,7 +270,9 @@ class TestPublicColumns:
         found = report(model.fit(table[["age", "bmi", "hba1c"]].to_numpy(), labels))
         assert found.public_sources == (2,)
         assert found.private_features == (1, 2)
-        assert "in the table that the Pipeline was given: column 2." in text_of(found)
+        assert "In the table of the Pipeline 1 column (column 2), from" in text_of(
+            found
+        )
 
     def test_a_public_block_of_private_columns_is_said(self, table, labels):
         mixed = ("public", PolynomialFeatures(include_bias=False), ["age", "bmi"])

@@ -220,7 +220,7 @@ def test_the_report_of_a_ledger_with_parts():
     for delta in (1e-2, 1e-3, 1e-7):
         assert found.at_delta(delta).epsilon == ledger.spent(delta)
     assert type(found).from_dict(found.to_dict()) == found
-    text = " ".join(found.statement().split())
+    text = " ".join(found.statement(full=True).split())
     assert "rows 0 to 9" in text
     assert "most exposed record" in text
     values = found.to_dict()

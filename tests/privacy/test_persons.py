@@ -29,7 +29,7 @@ from skfdp.solvers import NoisyGradientDescent
 RECORD = Event(label="a", noise_std=(5.0,), clip_norm=1.0, sensitivity=2.0)
 PERSON = dataclasses.replace(RECORD, label="b", unit="person")
 PARTITION = "Which rows belong to one person, and how many, is not protected"
-ENTRIES = "Every row of a person carries the same entry in groups"
+ENTRIES = "Each person has one entry in groups"
 MIXED = "protects persons and another one records .* pass groups to every fit"
 
 
@@ -126,7 +126,8 @@ class TestLedgers:
         found = texts(report(ledger))
         (said,) = [text for text in found if "unions of persons" in text]
         assert found[said] is False
-        assert "most exposed person" in flat(report(ledger).statement())
+        text = flat(report(ledger).statement(full=True))
+        assert "most exposed person" in text and "of the most exposed: epsilon" in text
         records = PrivacyLedger(epsilon=5.0, delta=1e-5)
         records.part(rows=range(100)).charge([RECORD])
         assert not any("persons" in text for text in texts(report(records)))
@@ -140,21 +141,23 @@ class TestLedgers:
 
 class TestReports:
     def test_it_speaks_of_persons(self):
-        text = flat(reported(PERSON).statement())
+        text = flat(reported(PERSON).statement(full=True))
         for said in (
-            "Private, in all rows of each person together",
+            "In all rows of each of 40 persons together",
             "the private parts of all rows of one person",
-            "The number of rows and of persons",
+            "The number of rows, which rows belong to one person",
+            "Reasonable for all rows of one person",
+            "knows everything but the private values in all rows of one person",
             PARTITION,
             "with n = 40 persons",
         ):
             assert said in text, said
-        for never in ("Each person's data are in one record", "The unit is one record"):
+        for never in ("Each person has one row", "The unit is one record"):
             assert never not in text
 
     def test_it_speaks_of_records(self):
-        text = flat(reported(RECORD).statement())
-        assert "Each person's data are in one record" in text
+        text = flat(reported(RECORD).statement(full=True))
+        assert "Each person has one row" in text and "Reasonable for one row:" in text
         assert PARTITION not in text
         assert "persons" not in text.replace("persons', ", "")
 
@@ -165,14 +168,14 @@ class TestReports:
             for e in (RECORD, PERSON)
         ]
         own = {
-            "all rows of one person" in flat(reported(event).statement())
+            "all rows of one person" in flat(reported(event).statement(full=True))
             for event in both
         }
         assert own == {False, True}
 
     def test_html_says_it(self):
-        assert "all rows of one person, of 40 persons" in reported(PERSON)._repr_html_()
-        assert "one record, of 40" in reported(RECORD)._repr_html_()
+        assert "all rows of each of 40 persons" in reported(PERSON)._repr_html_()
+        assert "In each of 40 rows" in reported(RECORD)._repr_html_()
         assert "unit='person'" in repr(reported(PERSON))
 
     def test_they_come_back_from_files(self, tmp_path):

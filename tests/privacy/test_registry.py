@@ -73,10 +73,9 @@ def test_what_is_known_is_filled_in(data):
     assert part["basic"]["data_product_type"] == "Machine learning model"
     assert part["dp_variant"]["variant_name"] == "Approximate DP"
     unprotected = part["dp_variant"]["unprotected_quantities"]
-    assert "public in each record: the column(s) age." in unprotected
+    assert unprotected.startswith("1 column (age), the number of rows")
     assert part["privacy_loss"]["privacy_unit"] == (
-        "record-level, of the private columns: the column(s) crp, dose and the target "
-        "ill"
+        "record-level: 2 columns (crp, dose) and the target ill"
     )
     details = part["privacy_loss"]["privacy_unit_details"]
     assert "may be replaced by any other value" in details
@@ -111,7 +110,7 @@ def test_persons_and_labels_of_the_data(data):
     assert part["privacy_loss"]["privacy_unit"].startswith("person-level")
     assert "100 persons" in part["dp_variant"]["data_domain"]
     unprotected = part["dp_variant"]["unprotected_quantities"]
-    assert "Which rows belong to one person" in unprotected
+    assert "which rows belong to one person" in unprotected
     assert "labels was read from the data" in unprotected
 
 

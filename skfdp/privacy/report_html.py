@@ -1,0 +1,121 @@
+"""A privacy report as HTML; every text is escaped, and nothing is loaded."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+
+from skfdp.privacy.public_sets import name_text
+from skfdp.privacy.report_text import (
+    CHECK,
+    ITEM,
+    Report,
+    Section,
+    annex,
+    attack_power,
+    marked,
+    page,
+    title,
+)
+
+_STYLE = """\
+.skfdp-privacy-report table {border-collapse: collapse; width: 100%}
+.skfdp-privacy-report th, .skfdp-privacy-report td {
+  text-align: left; vertical-align: top; padding: .4em .8em;
+  border-bottom: 1px solid #8886}
+.skfdp-privacy-report th {white-space: nowrap}
+.skfdp-privacy-report p, .skfdp-privacy-report ul {margin: 0 0 .4em}
+.skfdp-privacy-report ul {padding-left: 1.2em}
+.skfdp-privacy-report td {overflow-wrap: anywhere}
+.skfdp-privacy-report svg {max-width: 26em; display: block}"""
+_PAGE_STYLE = """\
+:root {color-scheme: light dark}
+body {font: 16px/1.5 system-ui, sans-serif; max-width: 50em; margin: 2em auto;
+  padding: 0 1em}
+h1 {font-size: 1.4em} h2 {font-size: 1.15em; margin-top: 2em}"""
+# The curve is drawn at these rates of wrong accusations, more of them near 0.
+_RATES = [(j / 30) ** 2 for j in range(1, 31)]
+
+
+def fragment(report: Report) -> str:
+    """Return page and annex as part of an HTML page."""
+    return (
+        f"<div class='skfdp-privacy-report'><style>{_STYLE}</style>"
+        f"<p><strong>{_escaped(title(report))}</strong></p>{_table(page(report))}"
+        f"<details><summary>Annex</summary>{_table(annex(report))}</details></div>"
+    )
+
+
+def document(report: Report) -> str:
+    """Return an HTML page: statement, trade-off curve, columns and annex."""
+    name = _escaped(title(report))
+    curve = ""
+    if report.guarantee and report.events:
+        curve = f"<h2>What an attacker can find out</h2>{_curve(report)}"
+    return (
+        "<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'>"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+        f"<title>{name}</title><style>{_PAGE_STYLE}\n{_STYLE}</style></head>"
+        f"<body class='skfdp-privacy-report'><h1>{name}</h1>{_table(page(report))}"
+        f"{curve}<h2>Columns</h2>{_columns(report)}"
+        f"<h2>Annex</h2>{_table(annex(report))}</body></html>\n"
+    )
+
+
+def _escaped(text: str) -> str:
+    return html.escape(marked(text)[1])
+
+
+def _table(sections: Sequence[Section]) -> str:
+    rows = (
+        f"<tr><th scope='row'>{_escaped(name)}</th>"
+        f"<td>{''.join(_paragraphs(texts))}</td></tr>"
+        for name, texts in sections
+    )
+    return f"<table><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _paragraphs(texts: Sequence[str]) -> Iterator[str]:
+    bullets = {CHECK: "&#9744; ", ITEM: "&bull; ", "": ""}
+    for mark, text in map(marked, texts):
+        yield f"<p>{bullets[mark]}{html.escape(text)}</p>"
+
+
+def _columns(report: Report) -> str:
+    """Return the table of columns; those whose names are not known are one row."""
+    sides = [(name_text(name), "public") for name in report.public_features]
+    private = report.private_features
+    if private is None:
+        private = ("all other columns",)
+    word = "private" if report.guarantee else "declared private"
+    sides += [(name_text(name), word) for name in private]
+    target = report.target_name or "the target"
+    sides += [(target, "public")] * report.public_target
+    rows = "".join(
+        f"<tr><td>{_escaped(name)}</td><td>{side}</td></tr>" for name, side in sides
+    )
+    return f"<table><tbody><tr><th>column</th><th></th></tr>{rows}</tbody></table>"
+
+
+def _curve(report: Report) -> str:
+    """Return the largest rate of right accusations by that of wrong ones, as SVG."""
+    rates = [0.0, *_RATES]
+    found = [attack_power(report, max(rate, 1e-6)) for rate in rates]
+    line = " ".join(
+        f"{40 + 200 * x:.1f},{220 - 200 * y:.1f}"
+        for x, y in zip(rates, found, strict=True)
+    )
+    return (
+        "<svg viewBox='0 0 260 260' role='img' font-size='10' fill='currentColor' "
+        "aria-label='Trade-off curve'>"
+        "<path d='M40 20V220H240' fill='none' stroke='currentColor'/>"
+        "<path d='M40 220L240 20' stroke='currentColor' stroke-dasharray='4'/>"
+        f"<polyline points='{line}' fill='none' stroke='#c33' stroke-width='2'/>"
+        "<text x='140' y='250' text-anchor='middle'>of 100 people, accused wrongly"
+        "</text><text x='12' y='120' text-anchor='middle' "
+        "transform='rotate(-90 12 120)'>found rightly, at most</text>"
+        "<text x='40' y='234'>0</text><text x='226' y='234'>100</text>"
+        "<text x='18' y='26'>100</text></svg>"
+        "<p>The dashed line is what guessing achieves, the red one is the most that "
+        "any attacker achieves with the released results.</p>"
+    )
