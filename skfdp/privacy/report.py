@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from skfdp.addresses import public
-from skfdp.privacy import checks, plotting, report_html, report_text
+from skfdp.privacy import checks, plotting, registry, report_html, report_text
 from skfdp.privacy.accounting import worst
 from skfdp.privacy.assumptions import (
     ONE_STEP,
@@ -268,15 +268,13 @@ class PrivacyReport:
 
         Parameters
         ----------
-        subject, target_epsilon, n_records, released, n_fits, unseen, learnt
-            As the attributes.
+        subject, delta, target_epsilon, n_records, released, n_fits, unseen, learnt
+            As the attributes, and so are `parts` and `receipts`.
         target_name : str, default=None
             None takes that of the events.
         events : iterable of Event
             All releases; empty for a fit without privacy. `skfdp.privacy.promise` says
             which compose.
-        delta : float
-            The delta to report epsilon at.
         feature_names : sequence of str or int, default=None
             All columns, public and private.
         public : collection, default=None
@@ -289,13 +287,9 @@ class PrivacyReport:
             Whether a fit without privacy took part; None: if there are no events.
         accountant : {"auto", "pld"}, default="auto"
             As in `calibrate`.
-        parts : sequence of (Part or None), default=()
-            The records that each event concerns; empty: all.
         steps : iterable of (str, PrivacyReport), default=()
             Their seeds, fits, lessons, unseen steps and assumptions are those of the
             whole.
-        receipts : iterable of (Receipt or None), default=()
-            What the charges returned.
         """
         events, steps = tuple(events), tuple(steps)
         check_budget(1.0, delta)
@@ -424,11 +418,7 @@ class PrivacyReport:
         return report_text.to_markdown(self)
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Write one HTML page: statement, trade-off curve, table of columns, annex.
-
-        It loads nothing from elsewhere. The curve has the largest rate of right
-        accusations at each rate of wrong ones.
-        """
+        """Write one HTML page: statement, trade-off curve, table of columns, annex."""
         Path(path).write_text(report_html.document(self), encoding="utf-8")
 
     def to_dp_accounting(self, neighboring_relation: Any = "add_or_remove_one") -> Any:
@@ -464,7 +454,7 @@ class PrivacyReport:
             If nothing was released with privacy, or if the report guarantees nothing:
             nobody should register an epsilon that does not hold.
         """
-        return report_text.draft(self)
+        return registry.draft(self)
 
     def __repr__(self) -> str:
         return report_text.summary(self)
@@ -540,23 +530,17 @@ def _step(value: Any) -> tuple[str, PrivacyReport]:
 
 
 def texts(name: str, value: Any) -> dict[str, str]:
-    """Return a mapping of texts; ValueError if it is not one, or not a context."""
+    """Return a mapping of texts, with the keys and the length of a context if it is."""
     if not isinstance(value, Mapping):
         raise ValueError(f"{name}={checks.brief(value)} must be a mapping.")
     found = {checks.text(name, k): checks.text(name, v) for k, v in value.items()}
-    known = report_text.CONTEXT
-    if name == "context" and not set(found) <= set(known):
-        unknown = min(set(found) - set(known))
-        raise ValueError(
-            f"context has the key {checks.brief(unknown)}: use "
-            f"{', '.join(map(repr, known))}."
-        )
-    long = [key for key, text in found.items() if len(text) > report_text.CONTEXT_SIZE]
-    if name == "context" and long:
-        raise ValueError(
-            f"context[{long[0]!r}] has {len(found[long[0]])} characters: state it in "
-            f"{report_text.CONTEXT_SIZE} at most, so that it fits on the page."
-        )
+    for key, stated in found.items() if name == "context" else ():
+        checks.choice("a key of context", key, report_text.CONTEXT)
+        if len(stated) > report_text.CONTEXT_SIZE:
+            raise ValueError(
+                f"context[{key!r}] has {len(stated)} characters: state it in "
+                f"{report_text.CONTEXT_SIZE} at most, so that it fits on the page."
+            )
     return found
 
 

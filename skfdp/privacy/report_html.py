@@ -14,7 +14,9 @@ from skfdp.privacy.report_text import (
     annex,
     attack_power,
     marked,
+    no_private_target,
     page,
+    targets_text,
     title,
 )
 
@@ -89,8 +91,10 @@ def _columns(report: Report) -> str:
         private = ("all other columns",)
     word = "private" if report.guarantee else "declared private"
     sides += [(name_text(name), word) for name in private]
-    target = report.target_name or "the target"
-    sides += [(target, "public")] * report.public_target
+    if report.public_target:
+        sides.append((targets_text(report, public=True), "public"))
+    if report.unit is not None and not no_private_target(report):
+        sides.append((targets_text(report, public=False), word))
     rows = "".join(
         f"<tr><td>{_escaped(name)}</td><td>{side}</td></tr>" for name, side in sides
     )

@@ -178,7 +178,7 @@ def columns_text(names: Sequence[str | int], most: float = _NAME_WORDS) -> str:
 def public_text(report: Report, most: float = _NAME_WORDS) -> str:
     """Return which part of a record is public."""
     parts = [columns_text(report.public_features, most)] * bool(report.public_features)
-    parts += [_targets_text(report, public=True)] * report.public_target
+    parts += [targets_text(report, public=True)] * report.public_target
     return " and ".join(filter(None, parts)) or "nothing"
 
 
@@ -194,11 +194,11 @@ def private_text(report: Report, most: float = _NAME_WORDS) -> str:
         columns = report.private_features and columns_text(
             report.private_features, most
         )
-    target = "" if _no_private_target(report) else _targets_text(report, public=False)
+    target = "" if no_private_target(report) else targets_text(report, public=False)
     return " and ".join(filter(None, (columns, target)))
 
 
-def _targets_text(report: Report, *, public: bool) -> str:
+def targets_text(report: Report, *, public: bool) -> str:
     """Return the public or the private targets of all fits, by name."""
     names = {e.target_name for e in report.events if e.public_target == public}
     others = {e.target_name for e in report.events if e.public_target and not public}
@@ -214,7 +214,7 @@ def _targets_text(report: Report, *, public: bool) -> str:
     return " ".join(["the target", *named])
 
 
-def _no_private_target(report: Report) -> bool:
+def no_private_target(report: Report) -> bool:
     """Whether no fit had a target, or every target is in the public set."""
     public: set[str | int | None] = set(report.public_features)
     public |= {e.target_name for e in report.events if e.public_target}
@@ -389,10 +389,10 @@ def page(report: Report) -> list[Section]:
     parts: list[Section] = [
         ("Warning", [*_warnings(report)]),
         ("Data and purpose", [_context_text(report)]),
-        ("Protected", [_protected_text(report)]),
+        ("Protected", [protected_text(report)]),
     ]
     if report.unit is not None:
-        parts.append(("Open to everybody", [_open_text(report)]))
+        parts.append(("Open to everybody", [open_text(report)]))
     if not promises:
         return [part for part in (*parts, ("Checked by", [_CHECKED])) if part[1]]
     n = len(report.findings)
@@ -417,23 +417,22 @@ def annex(report: Report) -> list[Section]:
     parts = [
         ("Numbers", numbers(report)),
         ("Definition", [_definition_text(report)] if defined else []),
-        (
-            "Columns",
-            [
-                f"Declared private: {private_text(report, math.inf)}.",
-                f"Declared public: {public_text(report, math.inf)}.",
-            ],
-        ),
+        ("Columns", _columns(report)),
         ("Assumptions", _items(_assumptions(report)) * private),
         ("Not covered", _items(not_covered(report)) * private),
         ("Released", _items(report.released or ["not recorded"])),
         ("Composed of", _items(_steps(report, is_void))),
-        ("Other steps", _items(_learnt(report))),
+        ("Other steps", _items(learnt_texts(report))),
         ("Computation", _mechanism(report)),
         ("Audits", _items(_findings(report))),
         ("Limits", _items(limits(report)) * private),
     ]
     return [(name, found) for name, texts in parts if (found := [*texts])]
+
+
+def _columns(report: Report) -> Iterator[str]:
+    yield f"Declared private: {private_text(report, math.inf)}."
+    yield f"Declared public: {public_text(report, math.inf)}."
 
 
 def _items(texts: Iterable[str]) -> list[str]:
@@ -459,11 +458,12 @@ def _warnings(report: Report) -> Iterator[str]:
 def _context_text(report: Report) -> str:
     if not report.context:
         return "Not stated: which data, when, by whom, for what."
-    facts = (f"{name}: {report.context.get(name, 'not stated')}" for name in CONTEXT)
-    return f"Stated by the owner, not checked. {'; '.join(facts).capitalize()}."
+    facts = (f"{one}: {report.context.get(one, 'not stated')}" for one in CONTEXT)
+    return f"Stated by the owner, not checked. {'; '.join(facts)}."
 
 
-def _protected_text(report: Report) -> str:
+def protected_text(report: Report) -> str:
+    """Return whose values are protected, and which."""
     if math.isinf(report.epsilon):
         return (
             "Nothing. At least one fit ran without privacy (epsilon is infinite): what "
@@ -484,7 +484,8 @@ def _protected_text(report: Report) -> str:
     return f"{void or 'In '}{where}: {private_text(report)}{presence}."
 
 
-def _open_text(report: Report) -> str:
+def open_text(report: Report) -> str:
+    """Return what is not protected."""
     found = public_text(report)
     things = [found] * (found != "nothing")
     sources = report.public_sources
@@ -541,19 +542,11 @@ def numbers(report: Report) -> Iterator[str]:
     if n is None:
         yield f"The number of {many} is not recorded here; delta should be below 1/n."
     else:
-        product = f"delta * n = {report.delta * n:.3g}, with n = {n} {many}"
-        if report.delta * n < 1:
-            yield f"{product}; it should be small."
-        else:
-            yield (
-                f"{product}: TOO LARGE. A mechanism that publishes one of these "
-                f"{many} chosen at random would satisfy it."
-            )
+        verdict = "it should be small" if report.delta * n < 1 else "TOO LARGE"
+        yield f"delta * n = {report.delta * n:.3g}, with n = {n} {many}; {verdict}."
     if report.parts and holds:
-        yield (
-            f"Some fits used a part of the {many} only. These are the numbers of the "
-            f"most exposed {report.unit}."
-        )
+        unit = report.unit
+        yield f"Some fits used a part: these numbers are of the most exposed {unit}."
     yield f"Fits counted: {report.n_fits}."
     if report.mu is not None and holds:
         yield f"Exact Gaussian-DP parameter of the whole: mu = {number(report.mu)}."
@@ -567,7 +560,8 @@ def _steps(report: Report, is_void: bool) -> Iterator[str]:
         yield "The composition is exact, at the largest of these deltas."
 
 
-def _learnt(report: Report) -> Iterator[str]:
+def learnt_texts(report: Report) -> Iterator[str]:
+    """Yield what each step without a report learnt."""
     for lesson in report.learnt:
         origin = "nothing" if lesson.learns == "nothing" else f"from {lesson.learns}"
         yield f"{lesson.step}: {origin}; {lesson.reason}"
@@ -582,11 +576,8 @@ def _mechanism(report: Report) -> Iterator[str]:
     if report.events:
         yield f"Generator: {GENERATORS[report.seeded]}."
         yield f"Numbers: {NUMERICS}"
-    yield f"Versions: {_versions(report)}."
-
-
-def _versions(report: Report) -> str:
-    return ", ".join(f"{name} {one}" for name, one in report.versions.items())
+    versions = ", ".join(f"{name} {one}" for name, one in report.versions.items())
+    yield f"Versions: {versions}."
 
 
 def event_text(event: Event) -> str:
@@ -677,122 +668,3 @@ def summary(report: Report) -> str:
     target_name={report.target_name!r},
     n_fits={report.n_fits}, n_releases={sum(e.n_steps for e in report.events)},
 )"""
-
-
-# Drafts for the registry of deployments of differential privacy.
-#
-# The fields are those of ``schemas/deployments-schema.yaml`` of
-# https://github.com/opendp/deployments-registry-data, at commit 3e9c812 of July 2026.
-
-
-#: How a text begins that nobody but the user can write.
-BLANK = "TO FILL IN: "
-# Estimators that publish numbers about a table rather than a model of it.
-_STATISTICS = (
-    "PrivateBounds",
-    "PrivateCenteringTransformer",
-    "PrivateScore",
-    "PrivateTemperature",
-    "PrivateThreshold",
-)
-
-
-def draft(report: Report) -> dict[str, Any]:
-    """Return a record of the registry, with blanks; `PrivacyReport.to_registry`."""
-    if math.isinf(report.epsilon) or not report.events:
-        raise ValueError(
-            f"{report.subject} has nothing to register: it released nothing with "
-            "differential privacy."
-        )
-    if (why := void_text(report)) is not None:
-        raise ValueError(
-            f"{report.subject} cannot be registered with epsilon="
-            f"{report.epsilon:.6g}, which does not hold: {why}."
-        )
-    kind = "Machine learning model"
-    if "PrivacyLedger" in report.subject:
-        kind = f"{BLANK}Machine learning model, or Summary statistics"
-    elif report.subject in _STATISTICS:
-        kind = "Summary statistics"
-    stated = {name: report.context.get(name) for name in CONTEXT}
-    releases = ", ".join(f"{event.label} x {event.n_steps}" for event in report.events)
-    taken = (one.text for one in report.assumptions if not one.enforced)
-    learnt = (f"Step {one}" for one in _learnt(report))
-    sections = {name: " ".join(texts) for name, texts in annex(report)}
-    read = any(event.classes_source == "data" for event in report.events)
-    return {
-        "url_slug": f"{BLANK}a short name in lower case, with hyphens",
-        "status": "Draft",
-        "tier": 3,
-        "deployment": {
-            "basic": {
-                "name": f"{BLANK}the name of the data product",
-                "data_curators": [stated["by"] or f"{BLANK}who publishes it"],
-                "intended_use": stated["purpose"] or f"{BLANK}what it is for",
-                "data_product_type": kind,
-                "data_product_region": f"{BLANK}whose data, and whose laws apply",
-                "description": f"{BLANK}what it is ({report.subject}, by skfdp)",
-                "publication_date": f"{BLANK}YYYY-MM-DD",
-                "data_product_sector": (
-                    f"{BLANK}Technology, Healthcare, Education, Government, Energy, or "
-                    "Finance"
-                ),
-            },
-            "dp_variant": {
-                "variant_name": "Approximate DP",
-                "data_domain": f"Tables. Private: {_protected_text(report)}",
-                "unprotected_quantities": _open_text(report)
-                + " The set of labels was read from the data." * read,
-            },
-            "privacy_loss": {
-                "privacy_unit": f"{report.unit}-level: {private_text(report)}",
-                "privacy_unit_details": (
-                    f"{relation_text(report)} {limits(report)[1]}"
-                ),
-                "privacy_parameters": {
-                    "epsilon": report.epsilon,
-                    "delta": report.delta,
-                },
-                "privacy_parameters_details": sections["Numbers"],
-            },
-            "deployment_model": {
-                "model_name": "Central",
-                "actors": f"{BLANK}who holds the rows, trains, and gets the product",
-                "release_type": f"{BLANK}One release, or Many releases",
-                "release_type_details": f"{BLANK}what else will be released of them",
-                "data_source_type": f"{BLANK}Static, or Dynamic",
-                "access_type": "Non-interactive",
-            },
-            "accounting": {
-                "post_processing": (
-                    "Whatever is computed from the released parts alone: predictions "
-                    f"for new rows, for example. Released: {sections['Released']}."
-                ),
-                "composition": (
-                    "One adaptive composition of all releases of "
-                    f"{report.n_fits} fit(s): {releases}. Accountant: "
-                    f"{report.accountant}."
-                ),
-            },
-            "implementation": {
-                "preprocessing_and_hyperparameter_tuning": " ".join(
-                    [
-                        *learnt,
-                        *(f"Taken for granted: {text}" for text in taken),
-                        f"{BLANK}how parameters were chosen, and what was looked at "
-                        "before.",
-                    ]
-                ),
-                "mechanisms": f"Gaussian mechanism. {sections['Computation']}",
-                "justification": f"{BLANK}why these columns, this unit, this epsilon",
-            },
-            "administrative": {
-                "sources": f"{BLANK}links",
-                "notes": (
-                    "Drafted from the privacy report of skfdp. Not covered by its "
-                    f"numbers: {sections['Not covered']}"
-                ),
-                "registry_authors": [f"{BLANK}who fills in this record"],
-            },
-        },
-    }

@@ -439,9 +439,9 @@ class TestPage:
         context = {"purpose": "readmission", "data": "stays of 2026", "by": "R. Meyer"}
         found = report(Fitted(example), context=context)
         assert dataclasses.replace(found, context={}) == example
-        assert "Stated by the owner, not checked. Data: stays of 2026; date: not " in (
-            " ".join(found.statement().split())
-        )
+        stated = "data: stays of 2026; date: not stated; by: R. Meyer; purpose: readm"
+        page = " ".join(found.statement().split())
+        assert f"Stated by the owner, not checked. {stated}ission. Protected" in page
         assert "Not stated: which data, when, by whom" in example.statement()
         (tmp_path / "r.json").write_text(found.to_json(), encoding="utf-8")
         assert read_report(tmp_path / "r.json") == found
@@ -450,7 +450,10 @@ class TestPage:
     @pytest.mark.parametrize(
         ("context", "match"),
         [
-            ({"author": "x"}, "key 'author': use 'data', 'date', 'by', 'purpose'"),
+            (
+                {"author": "x"},
+                "context='author' is unknown; choose one of 'data', 'date', 'by', 'p",
+            ),
             ({"by": 3}, "must be a str"),
             ("me", "must be a mapping"),
             ({"by": "x" * 121}, "has 121 characters: state it in 120 at most"),
