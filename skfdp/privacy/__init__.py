@@ -27,6 +27,7 @@ from skfdp.privacy.pipelines import report
 from skfdp.privacy.preprocessing_steps import Lesson
 from skfdp.privacy.public_sets import Promise, promise
 from skfdp.privacy.report import Finding, PrivacyReport, read_report
+from skfdp.privacy.search_plans import SearchCheck
 from skfdp.privacy.selection import Selection
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "Receipt",
     "Promise",
     "Relation",
+    "SearchCheck",
     "Selection",
     "WhatIf",
     "calibrate",

@@ -240,8 +240,12 @@ class FitPlan:
     >>> private = np.full((1000, 3), np.nan)  # only its shape is looked at
     >>> plan = model.plan(private)
     >>> plan
-    <FitPlan of DPSGDFClassifier: epsilon=0.5, delta=1e-05; class counts x 1, mean x 1,
-    temperature x 1, descent x 200>
+    Plan of DPSGDFClassifier: epsilon 0.5 at delta 1e-05, for each of 1000 records
+    (replace_special)
+      class counts x 1: noise 49.72, sensitivity 1
+      mean x 1: noise 49.72, sensitivity 1
+      temperature x 1: noise 70.32, sensitivity 1.414
+      descent x 200: noise 49.79 to 363.1, sensitivity 0.6407
     >>> [round(event.mu, 3) for event in plan.events], round(plan.mu, 3)
     ([0.02, 0.02, 0.02, 0.138], 0.142)
     """
@@ -283,8 +287,22 @@ class FitPlan:
         return json.loads(dumps(values | dict.fromkeys(infinite, "inf")))
 
     def __repr__(self) -> str:
-        releases = [f"{event.label} x {event.n_steps}" for event in self.events]
-        return (
-            f"<FitPlan of {self.subject}: epsilon={self.epsilon:.6g}, "
-            f"delta={self.delta:g}; {', '.join(releases) or 'without privacy'}>"
-        )
+        cost = f"Plan of {self.subject}: epsilon {self.epsilon:.6g}"
+        if not self.events:
+            return f"{cost}, without privacy"
+        first = self.events[0]
+        whom = "all rows of each of" if first.unit == "person" else "each of"
+        lines = [
+            f"{cost} at delta {self.delta:g}, for {whom} {self.n_records} "
+            f"{first.unit}s ({first.neighboring_relation})"
+        ]
+        for event in self.events:
+            stds = [std for std, _ in event.grouped_stds]
+            most = f" to {max(stds):.4g}" if len(stds) > 1 else ""
+            lines.append(
+                f"  {event.label} x {event.n_steps}: noise {min(stds):.4g}{most}, "
+                f"sensitivity {event.sensitivity:.4g}"
+                + f", batch rate {event.sampling_rate:.3g}"
+                * (event.sampling_rate < 1)
+            )
+        return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import collections
 import contextlib
 import dataclasses
@@ -14,15 +15,17 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from scipy.optimize import brentq
+
 from skfdp.addresses import public
 from skfdp.privacy import checks
-from skfdp.privacy.accounting import worst
+from skfdp.privacy.accounting import gdp_epsilon, gdp_mu, worst
 from skfdp.privacy.assumptions import INTEGER_SEED
 from skfdp.privacy.calibration import PrivacyPlan
 from skfdp.privacy.checks import shown
 from skfdp.privacy.entries import FitPlan, LedgerEntry, Receipt, dumps, new_entries
 from skfdp.privacy.events import Event, PrivacyBudgetError, check_budget, check_relation
-from skfdp.privacy.ledger_file import SCHEMA_VERSION, Lease, Store, Terms
+from skfdp.privacy.ledger_file import SCHEMA_VERSION, Lease, Store, Terms, resolved
 from skfdp.privacy.public_sets import (
     Disclosed,
     Part,
@@ -35,11 +38,16 @@ from skfdp.privacy.public_sets import (
     set_text,
 )
 from skfdp.privacy.report import PrivacyReport
+from skfdp.privacy.search_plans import SearchCheck, planned_search
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Entries = tuple[LedgerEntry, ...]
+#: Of a charge; None is a fit without privacy.
+Events = tuple[Event | None, ...]
+#: What a fit would charge.
+Plan = FitPlan | PrivacyPlan | Event | Iterable[Event]
 
 # The rules by which a ledger takes events, and the public set that they fix.
 
@@ -112,15 +120,13 @@ def _check_columns_have_names(events: tuple[Event, ...]) -> None:
         )
 
 
-def planned_events(
-    plan: FitPlan | PrivacyPlan | Event | Iterable[Event],
-) -> tuple[Event, ...]:
-    """Return the events of a plan."""
-    if isinstance(plan, PrivacyPlan):
-        return (*plan.other_events, plan.event)
+def planned(plan: Plan) -> tuple[Events, int | None]:
+    """Return the events of a plan, None without privacy, and its number of rows."""
     if isinstance(plan, FitPlan):
-        plan = plan.events
-    return checked_events((plan,) if isinstance(plan, Event) else plan)
+        return plan.events or (None,), plan.n_rows
+    if isinstance(plan, PrivacyPlan):
+        plan = (*plan.other_events, plan.event)
+    return checked_events((plan,) if isinstance(plan, Event) else plan), None
 
 
 # The record of a ledger as a table, and as JSON and back.
@@ -225,8 +231,20 @@ def _holds(entries: Sequence[LedgerEntry], report: PrivacyReport) -> bool:
 # Epsilon is the root of an equation solved in float64: a relative excess of this size
 # is rounding.
 _ROUNDING = 1e-9
+# Events compose only if they agree in these.
+_COMPOSE = ("neighboring_relation", "unit")
 # Fits of one question: their events are listed.
-_MOST_TIMES = 100_000
+_MOST_TIMES = 10_000
+
+
+def floored(epsilon: float) -> str:
+    """Return epsilon with four decimals, rounded down but for what is rounding."""
+    return f"{math.floor(epsilon * (1 + _ROUNDING) * 1e4) / 1e4:g}"
+
+
+def _counted(entries: Entries) -> str:
+    n_charges = len({entry.charge for entry in entries})
+    return f"{n_charges} charge{'s' * (n_charges != 1)}"
 
 
 @public("skfdp.privacy")
@@ -246,7 +264,7 @@ class WhatIf:
     delta : float
         The delta that epsilon is for.
     remaining : float
-        What would be left of the :term:`ceiling`, infinite without one.
+        What `PrivacyLedger.remaining` would return afterwards; 0 if it is not allowed.
     """
 
     allowed: bool
@@ -258,7 +276,7 @@ class WhatIf:
 
 @public("skfdp.privacy")
 class PrivacyLedger:
-    """The events spent on a data set, and a ceiling that they cannot pass.
+    """The events spent on a data set, and a :term:`limit` that they cannot pass.
 
     Give the same ledger, or the same path, to every estimator and transformer that
     learns from the data set.
@@ -272,7 +290,7 @@ class PrivacyLedger:
         systems, whose locks are unreliable. None keeps the record in memory: threads of
         one process, clones and deep copies share it, pickling is refused.
     epsilon, delta : float, default=None
-        The ceiling of everything together; both or neither. A file keeps it: later
+        The limit of everything together; both or neither. A file keeps it: later
         openings may leave it out, and cannot change it.
     neighboring_relation : str, default=None
         The relation of all events; None takes that of the first.
@@ -294,7 +312,7 @@ class PrivacyLedger:
       its releases is released once, whoever holds copies of the checkpoint (`lease`).
     * A charge is refused with `PrivacyBudgetError`, and nothing is recorded, if the
       exact composition of everything recorded for the data set and of the new events
-      exceeds the ceiling. Check and record are one step across threads and, with a
+      exceeds the limit. Check and record are one step across threads and, with a
       path, across processes.
     * All events are under one relation and one public set (`neighboring_relation`,
       `public`), promised by the first charge at the latest: a fit may disclose columns
@@ -311,7 +329,7 @@ class PrivacyLedger:
       releases are full batches: Gaussian differential privacy has such a filter (Smith
       and Thakurta 2022). With Poisson batches the composition is proved for budgets
       that do not depend on earlier results, and nothing is claimed beyond.
-    * A file has a hash chain of all charges, ceilings and public sets. A handle, its
+    * A file has a hash chain of all charges, limits and public sets. A handle, its
       pickles, and the reports of fits charged to the file keep the newest head that
       they saw. A handle refuses a file that was edited, replaced by another ledger, or
       restored from a copy without that head, even if new charges were made since.
@@ -340,10 +358,11 @@ class PrivacyLedger:
     >>> ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
     >>> plan = calibrate(0.6, 1e-5, n_steps=100)
     >>> receipt = ledger.charge([plan.event], label="first fit", plan=plan)
-    >>> round(ledger.spent(), 3), round(ledger.remaining(), 3)
-    (0.6, 0.4)
-    >>> ledger.what_if(plan).allowed
-    True
+    >>> print(ledger)
+    Privacy ledger in memory, data set 'default'
+    Limit:     epsilon 1 at delta 1e-05
+    Spent:     epsilon 0.6 at delta 1e-05, 1 charge
+    Remaining: epsilon 0.7605 for one more fit, or 1 more like the last one (first fit)
     >>> ledger.what_if(plan, times=2).allowed
     False
     """
@@ -362,7 +381,7 @@ class PrivacyLedger:
     ) -> None:
         if (epsilon is None) != (delta is None):
             raise ValueError(
-                f"epsilon={epsilon!r} and delta={delta!r} make a ceiling together: "
+                f"epsilon={epsilon!r} and delta={delta!r} make a limit together: "
                 "give both, or neither."
             )
         if epsilon is not None and delta is not None:
@@ -401,6 +420,20 @@ class PrivacyLedger:
             f"ledger={shown(value)} must be None, a path or a PrivacyLedger, got "
             f"{type(value).__name__}."
         )
+
+    @classmethod
+    def open_all(cls, path: str | os.PathLike[str]) -> list[PrivacyLedger]:
+        """Return a handle on each data set of an existing file; nothing is written."""
+        names = Store(path, "").datasets()
+        return [cls._handle(Store(path, name), name) for name in names]
+
+    @classmethod
+    def _handle(
+        cls, store: Store, dataset: str, part: Part | None = None
+    ) -> PrivacyLedger:
+        handle = object.__new__(cls)
+        handle._store, handle._dataset, handle._part = store, dataset, part
+        return handle
 
     def part(
         self,
@@ -455,10 +488,7 @@ class PrivacyLedger:
         >>> round(ledger.spent(), 3)
         0.6
         """
-        handle = object.__new__(type(self))
-        handle._dataset, handle._store = self._dataset, self._store
-        handle._part = Part.of(rows, column, value)
-        return handle
+        return self._handle(self._store, self._dataset, Part.of(rows, column, value))
 
     def charge(
         self,
@@ -490,19 +520,13 @@ class PrivacyLedger:
         Raises
         ------
         PrivacyBudgetError
-            If the ceiling would be passed, if the events do not compose with those
+            If the limit would be passed, if the events do not compose with those
             recorded, or if `n_rows` differs from the number of rows of the part.
         OSError, ValueError
             If the file is locked, read-only, missing, corrupt or of another schema;
             nothing is charged then.
         """
-        events = checked_events(events)
-        check = functools.partial(self._check, events=events, n_rows=n_rows)
-        entries = new_entries(events, label, self._part, plan)
-        # Compose outside the lock first: the check inside then finds the answer, unless
-        # another charge came between.
-        check(*self._store.read())
-        return self._store.append(entries, check)
+        return self._charge(events, label, plan, n_rows)
 
     def lease(
         self,
@@ -534,35 +558,40 @@ class PrivacyLedger:
             As `charge`; if the fit was charged other events, or to another data set or
             part; if it has begun, and this ledger did not charge it.
         """
-        events = checked_events(events)
-        check = functools.partial(self._check, events=events, n_rows=n_rows)
-        if not begun:  # outside the lock first, as `charge`; inside it decides
-            with contextlib.suppress(PrivacyBudgetError):
-                check(*self._store.read())
-        entries = new_entries(events, label, self._part, plan)
-        receipt = self._store.append(entries, check, fit, begun=begun)
+        receipt = self._charge(events, label, plan, n_rows, fit, begun=begun)
         return Lease(self._store, fit), receipt
 
+    def _charge(
+        self,
+        events: Iterable[Event],
+        label: str | None,
+        plan: PrivacyPlan | None,
+        n_rows: int | None,
+        fit: str | None = None,
+        *,
+        begun: bool = False,
+    ) -> Receipt:
+        events = checked_events(events)
+        check = functools.partial(self._check, events=events, n_rows=n_rows)
+        # Compose outside the lock first: the check inside decides, and finds the answer
+        # in the cache unless another charge came between.
+        with contextlib.suppress(PrivacyBudgetError):
+            check(*self._store.read())
+        entries = new_entries(events, label, self._part, plan)
+        return self._store.append(entries, check, fit, begun=begun)
+
     def charge_nonprivate(self, *, label: str | None = None) -> Receipt:
-        """Record a fit without privacy (epsilon=inf); a ceiling refuses it.
+        """Record a fit without privacy (epsilon=inf); a limit refuses it.
 
         Afterwards `spent` is infinite, for all records: without privacy a part hides
         nobody.
         """
-        entries = new_entries([None], label)
-        return self._store.append(entries, self._check_nonprivate)
-
-    def _check_nonprivate(self, terms: Terms, recorded: Entries) -> None:
-        if terms.epsilon is not None:
-            raise PrivacyBudgetError(
-                f"epsilon=inf exceeds the ceiling epsilon={terms.epsilon!r} of "
-                f"data set {self._dataset!r}; nothing was charged: train with a "
-                "finite epsilon."
-            )
+        check = functools.partial(self._check, events=(None,))
+        return self._store.append(new_entries([None], label), check)
 
     def what_if(
         self,
-        plan: FitPlan | PrivacyPlan | Event | Iterable[Event],
+        plan: Plan,
         *,
         times: int = 1,
         delta: float | None = None,
@@ -577,7 +606,7 @@ class PrivacyLedger:
         times : int, default=1
             So many fits of this plan.
         delta : float, default=None
-            None takes the ceiling's; without one, that of a `FitPlan`.
+            None takes the limit's; without one, that of a `FitPlan`.
 
         Returns
         -------
@@ -605,33 +634,164 @@ class PrivacyLedger:
         if delta is None and terms.delta is None and isinstance(plan, FitPlan):
             delta = plan.delta
         delta = self._delta(terms, delta)
-        reason, epsilon = None, None
+        events, n_rows = planned(plan)
+        events *= times
+        reason, epsilon, left = None, None, 0.0
         try:
-            if isinstance(plan, FitPlan) and not plan.events:  # without privacy
-                epsilon = math.inf
-                self._check_nonprivate(terms, recorded)
-            else:
-                n_rows = plan.n_rows if isinstance(plan, FitPlan) else None
-                events = planned_events(plan) * times
-                self._admit(terms, recorded, events, n_rows)
-                epsilon = self._total(recorded, events, delta)
-                self._check(terms, recorded, events, n_rows)
+            self._admit(terms, recorded, events, n_rows)
+            epsilon = self._total(recorded, events, delta)
+            self._check(terms, recorded, events, n_rows)
+            left = self._left(terms, recorded, events, delta)
         except PrivacyBudgetError as error:
             reason = str(error)
-        left = math.inf if terms.epsilon is None else terms.epsilon - (epsilon or 0.0)
         return WhatIf(
             allowed=reason is None,
             reason=reason,
             epsilon=epsilon,
             delta=delta,
-            remaining=max(0.0, left),
+            remaining=left,
         )
+
+    def remaining_fits(self, plan: Plan | None = None) -> float:
+        """Return how many more fits the limit admits, infinite without a limit.
+
+        Parameters
+        ----------
+        plan : FitPlan, PrivacyPlan, Event or sequence of Event, default=None
+            The plan of each of these fits. None: they are like the last charge.
+
+        Returns
+        -------
+        n_fits : int or inf
+            Of this moment: another process may charge next. At most 10,000 are counted.
+
+        Examples
+        --------
+        >>> from skfdp import PrivacyLedger, calibrate
+        >>> ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
+        >>> ledger.remaining_fits(calibrate(1.0, 1e-5, n_steps=1))
+        3
+        """
+        terms, recorded = self._store.read()
+        if terms.epsilon is None:
+            return math.inf
+        if plan is not None:
+            return self._admitted(terms, recorded, *planned(plan), _MOST_TIMES)
+        if not recorded:
+            raise ValueError("plan=None needs an earlier charge: pass a plan.")
+        last = recorded[-1].charge
+        events = tuple(one.event for one in recorded if one.charge == last)
+        return self._admitted(terms, recorded, events, None, _MOST_TIMES)
+
+    def check_search(
+        self, search: Any, X: Any, y: Any = None, **of_rows: Any
+    ) -> SearchCheck:
+        """Return how many fits a search makes, and how many of them the ledger pays.
+
+        Nothing is fitted, released or charged: the search runs with an estimator that
+        only plans.
+
+        Parameters
+        ----------
+        search : GridSearchCV, RandomizedSearchCV, HalvingGridSearchCV, ...
+            Its estimator has this ledger.
+        X, y, **of_rows
+            As `fit` of the search takes them. Of their values the search and the plans
+            read what the splitter and `plan` of the estimator read.
+
+        Returns
+        -------
+        found : SearchCheck
+
+        Raises
+        ------
+        ValueError
+            If the estimator has no ledger, or another one.
+
+        Notes
+        -----
+        The fits are counted in the order of ``n_jobs=1``, and the refit as that of the
+        candidate with the largest epsilon. The estimator may be the last step of a
+        Pipeline in which no other step learns from X. Random candidates and random
+        folds differ between runs unless their `random_state` is fixed; their number
+        does not.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.model_selection import GridSearchCV, KFold
+        >>> from skfdp import DPSGDFClassifier, PrivacyLedger
+        >>> ledger = PrivacyLedger(epsilon=3.0, delta=1e-5)
+        >>> model = DPSGDFClassifier(bounds=(0, 1), classes=[0, 1], ledger=ledger)
+        >>> search = GridSearchCV(model, {"C": [0.1, 1.0, 10.0]}, cv=KFold(3))
+        >>> ledger.check_search(search, np.zeros((600, 2)), np.zeros(600))
+        10 fits (3 candidates x 3 folds + 1 refit); the ledger pays 7, not the refit
+        """
+        found, plans = planned_search(search, X, y, of_rows, self._check_same)
+        terms, recorded = self._store.read()
+        n_paid, last, reason = 0, False, found.reason
+        if reason is not None:
+            return found
+        for plan, same in itertools.groupby(plans):
+            n_fits, (events, n_rows) = len([*same]), planned(plan)
+            n_more = self._admitted(terms, recorded, events, n_rows, n_fits)
+            recorded += new_entries(events, None, self._part) * n_more
+            n_paid, last = n_paid + n_more, n_more == n_fits
+            if not last and reason is None:
+                reason = self._refusal(terms, recorded, events, n_rows)
+        last = last and bool(search.refit)
+        return dataclasses.replace(found, n_paid=n_paid, pays_refit=last, reason=reason)
+
+    def _check_same(self, ledger: Any) -> None:
+        """Raise ValueError unless an estimator's `ledger` is this one."""
+        if ledger is None:
+            raise ValueError(
+                "the estimator of this search has no ledger, so that its fits are "
+                "charged to none: pass ledger= to it."
+            )
+        if isinstance(ledger, PrivacyLedger):
+            given = ledger._address
+        else:
+            given = resolved(ledger), "default", None
+        if given != self._address:
+            raise ValueError(
+                "the estimator of this search has another ledger, data set or part "
+                f"than {self!r}: pass this one to it."
+            )
+
+    def _admitted(
+        self,
+        terms: Terms,
+        recorded: Entries,
+        events: Events,
+        n_rows: int | None,
+        most: int,
+    ) -> int:
+        """Return how many charges of the events are admitted, one after another."""
+
+        def refused(times: int) -> bool:
+            return bool(self._refusal(terms, recorded, events * times, n_rows))
+
+        high = 1
+        while high <= most and not refused(high):
+            high *= 2
+        tried = range(min(high, most + 1))
+        return bisect.bisect_left(tried, True, lo=high // 2 + 1, key=refused) - 1
+
+    def _refusal(
+        self, terms: Terms, recorded: Entries, events: Events, n_rows: int | None
+    ) -> str | None:
+        try:
+            self._check(terms, recorded, events, n_rows)
+        except PrivacyBudgetError as error:
+            return str(error)
+        return None
 
     def _check(
         self,
         terms: Terms,
         recorded: Entries,
-        events: tuple[Event, ...],
+        events: Events,
         n_rows: int | None = None,
     ) -> None:
         """Raise unless events may follow what is recorded."""
@@ -640,29 +800,60 @@ class PrivacyLedger:
             return
         total = self._total(recorded, events, terms.delta)
         if total > terms.epsilon * (1 + _ROUNDING):
+            left = floored(self._left(terms, recorded, (), terms.delta))
             raise PrivacyBudgetError(
-                f"budget exhausted: with these events data set {self._dataset!r} would "
-                f"spend epsilon={total:.6g} at delta={terms.delta!r}, above its "
-                f"ceiling epsilon={terms.epsilon!r}; nothing was charged: ask for "
-                "less, or stop."
+                f"budget exhausted: data set {self._dataset!r} would spend epsilon="
+                f"{total:.6g} at delta={terms.delta!r}, above its limit epsilon="
+                f"{terms.epsilon!r}; nothing was charged. One more fit may cost "
+                f"epsilon={left}: see ledger.remaining() and "
+                "ledger.what_if(model.plan(X, y))."
             )
+
+    def _left(
+        self, terms: Terms, recorded: Entries, events: Events, delta: float
+    ) -> float:
+        """Return the largest epsilon of a full-batch release that may follow events."""
+        if terms.epsilon is None or terms.delta is None:
+            return math.inf
+        limit, at = terms.epsilon, terms.delta
+        before = [one for one in (*events_of(recorded), *events) if one is not None]
+        facts = {}
+        if before:  # without which nothing composes
+            facts = {name: getattr(before[0], name) for name in _COMPOSE}
+
+        def excess(mu: float) -> float:
+            noise = (1 / mu,)
+            more = Event(label="", noise_std=noise, clip_norm=1, sensitivity=1, **facts)
+            return self._total(recorded, (*events, more), at) - limit
+
+        high = 2 * gdp_mu(limit, at)
+        low = 1e-9 * high
+        if self._total(recorded, events, at) >= limit or excess(low) >= 0:
+            return 0.0
+        mu, step = brentq(excess, low, high, xtol=1e-12), 1e-12
+        while excess(mu) > 0:  # err to the safe side
+            mu, step = mu * (1 - step), 2 * step
+        return gdp_epsilon(delta, mu)
 
     def _admit(
         self,
         terms: Terms,
         recorded: Entries,
-        events: tuple[Event, ...],
+        events: Events,
         n_rows: int | None = None,
     ) -> None:
         """Raise unless one number can describe the record and the events together."""
+        private = tuple(event for event in events if event is not None)
+        if not private:
+            return
         before = events_of(recorded)
         public = public_set(terms, before)
         try:
-            _check_relation(terms, events)
-            if public or _disclosed(events):
-                _check_columns_have_names(events)
-            promised = promise(dict.fromkeys(before + events), public)
-            check_part(self._part, events, promised.public, n_rows)
+            _check_relation(terms, private)
+            if public or _disclosed(private):
+                _check_columns_have_names(private)
+            promised = promise(dict.fromkeys(before + private), public)
+            check_part(self._part, private, promised.public, n_rows)
             check_parts([*(entry.part for entry in recorded), self._part])
         except PrivacyBudgetError as error:
             raise PrivacyBudgetError(
@@ -673,7 +864,7 @@ class PrivacyLedger:
     def _total(
         self,
         recorded: Entries,
-        events: tuple[Event, ...],
+        events: Events,
         delta: float,
     ) -> float:
         """Return what the records of this handle's part spend, events included."""
@@ -689,7 +880,7 @@ class PrivacyLedger:
         delta = terms.delta if delta is None else delta
         if delta is None:
             raise ValueError(
-                "delta=None needs a ledger with a ceiling: pass delta=1e-5, say."
+                "delta=None needs a ledger with a limit: pass delta=1e-5, say."
             )
         check_budget(1.0, delta)
         return float(delta)
@@ -702,22 +893,27 @@ class PrivacyLedger:
         Parameters
         ----------
         delta : float, default=None
-            None takes the ceiling's.
+            None takes the limit's.
         """
         terms, entries = self._store.read()
         return self._total(entries, (), self._delta(terms, delta)) if entries else 0.0
 
     def remaining(self, delta: float | None = None) -> float:
-        """Return the ceiling's epsilon minus `spent`, infinite without a ceiling.
+        """Return the largest epsilon of one more fit, infinite without a limit.
 
-        A guide, not an allowance: epsilon is not additive. In composition a fit usually
-        costs less than its own epsilon, so there is room for more fits than this number
-        suggests; `what_if` says how many, and only `charge` decides.
+        It is exact for a fit of full batches. Poisson batches compose in another way:
+        `what_if` says whether the limit admits the plan of such a fit, and
+        `remaining_fits` how many of them.
+
+        Parameters
+        ----------
+        delta : float, default=None
+            Delta of that fit. None takes the limit's.
         """
-        ceiling = self.epsilon
-        if ceiling is None:
+        terms, entries = self._store.read()
+        if terms.epsilon is None:
             return math.inf
-        return max(0.0, ceiling - self.spent(delta))
+        return self._left(terms, entries, (), self._delta(terms, delta))
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return one row for each recorded event; needs pandas.
@@ -781,7 +977,7 @@ class PrivacyLedger:
             raise ValueError(f"ledger: {error}") from None
         terms, _ = ledger._store.read()
 
-        # Even above the ceiling: what was spent was spent.
+        # Even above the limit: what was spent was spent.
         def check(terms: Terms, recorded: Entries) -> None:
             if recorded:
                 raise ValueError(
@@ -896,12 +1092,12 @@ class PrivacyLedger:
 
     @property
     def epsilon(self) -> float | None:
-        """Ceiling, None if there is none."""
+        """The limit, None if there is none."""
         return self._store.read()[0].epsilon
 
     @property
     def delta(self) -> float | None:
-        """Delta of the ceiling, None if there is none."""
+        """Delta of the limit, None if there is none."""
         return self._store.read()[0].delta
 
     @property
@@ -926,6 +1122,35 @@ class PrivacyLedger:
     def __bool__(self) -> bool:
         return True  # an empty ledger is still a ledger
 
+    @property
+    def _address(self) -> tuple[Any, str, Part | None]:
+        """What all handles of the same data set or part have in common."""
+        return self._store.path or self._store, self._dataset, self._part
+
+    def __str__(self) -> str:
+        terms, entries = self._store.read()
+        plans = [entry.plan.target_delta for entry in entries if entry.plan]
+        at = terms.delta or [1e-5, *plans][-1]
+        limit = "none: this ledger counts, and refuses no fit for its cost"
+        left = "unlimited"
+        if terms.epsilon is not None:
+            limit = f"epsilon {terms.epsilon:g} at delta {at:g}"
+            left = f"epsilon {floored(self.remaining())} for one more fit"
+            if entries:
+                last = f" ({label})" if (label := entries[-1].label) else ""
+                left += f", or {self.remaining_fits()} more like the last one{last}"
+        lines = [
+            f"Privacy ledger {self.path or 'in memory'}, data set {self._dataset!r}"
+            + (f", {self._part}" if self._part else ""),
+            f"Limit:     {limit}",
+            f"Spent:     epsilon {self.spent(at):.4g} at delta {at:g}, "
+            f"{_counted(entries)}",
+            f"Remaining: {left}",
+        ]
+        if any(entry.seeded for entry in entries):
+            lines.append(f"Void:      {INTEGER_SEED}")
+        return "\n".join(lines)
+
     def __repr__(self) -> str:
         try:
             terms, entries = self._store.read()
@@ -933,8 +1158,7 @@ class PrivacyLedger:
             state = "unreadable"
         else:
             state = (
-                f"epsilon={terms.epsilon!r}, delta={terms.delta!r}, "
-                f"{len(entries)} entries"
+                f"epsilon={terms.epsilon!r}, delta={terms.delta!r}, {_counted(entries)}"
             )
             if any(event.seeded for event in events_of(entries)):
                 state += f", void ({INTEGER_SEED})"

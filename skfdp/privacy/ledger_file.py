@@ -166,7 +166,7 @@ def create(path: Path) -> None:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Terms:
-    """The terms of a data set: ceiling, relation, and declared public set.
+    """The terms of a data set: limit, relation, and declared public set.
 
     Each is None while it is open; the names of the set are sorted, each once.
     """
@@ -217,7 +217,7 @@ class Store:
 
     Notes
     -----
-    **Guarantees.** A read or a charge is refused if an entry, a ceiling or a public set
+    **Guarantees.** A read or a charge is refused if an entry, a limit or a public set
     differs from what was recorded. It is also refused if the file lacks a charge up to
     the newest one that this store saw, as an older copy does, even if new charges were
     made since. A charge that no store, pickle or report saw can be lost unnoticed. A
@@ -231,7 +231,7 @@ class Store:
         identity: str | None = None,
         newest: tuple[int, str] | None = None,
     ) -> None:
-        self.path = None if path is None else _resolved(path)
+        self.path = None if path is None else resolved(path)
         self.name = "ledger in memory" if path is None else f"ledger {str(self.path)!r}"
         self.identity = identity
         self.newest = newest
@@ -295,6 +295,11 @@ class Store:
         """
         with self._transaction("DEFERRED") as connection:  # all of one moment
             return self._checked(connection, receipts)
+
+    def datasets(self) -> list[str]:
+        """Return the names of the data sets in the file."""
+        self.read()
+        return sorted(self._every())
 
     def append(
         self,
@@ -581,7 +586,8 @@ class Lease:
         return found
 
 
-def _resolved(path: str | os.PathLike[str]) -> Path:
+def resolved(path: str | os.PathLike[str]) -> Path:
+    """Return the absolute path of a file without symbolic links."""
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(text, str) or text in ("", ":memory:") or "\0" in text:
         raise ValueError(

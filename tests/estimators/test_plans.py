@@ -373,7 +373,7 @@ class TestLedger:
         answer = PrivacyLedger().what_if(plan)
         assert (answer.delta, answer.epsilon) == (1e-7, plan.epsilon)
         assert PrivacyLedger().what_if(plan, delta=1e-3).epsilon < plan.epsilon
-        with pytest.raises(ValueError, match="needs a ledger with a ceiling"):
+        with pytest.raises(ValueError, match="needs a ledger with a limit"):
             PrivacyLedger().what_if(plan.events)
 
     @pytest.mark.parametrize("ceiling", [{}, {"epsilon": 9.0, "delta": 1e-5}])

@@ -31,7 +31,8 @@ class TestWhatIf:
         assert once.allowed
         assert once.reason is None
         assert once.epsilon == pytest.approx(plan.epsilon(DELTA))
-        assert once.remaining == pytest.approx(1 - once.epsilon)
+        ledger.charge([plan.event])
+        assert once.remaining == ledger.remaining()
         assert not twice.allowed
         assert "budget exhausted" in twice.reason
         assert twice.epsilon == pytest.approx(
@@ -74,7 +75,7 @@ class TestWhatIf:
         assert answer.allowed
         assert answer.remaining == math.inf
         assert answer.delta == 1e-3
-        with pytest.raises(ValueError, match="delta=None needs a ledger with a ceil"):
+        with pytest.raises(ValueError, match="delta=None needs a ledger with a limit"):
             PrivacyLedger().what_if(full_batch())
 
     def test_within_a_part(self):

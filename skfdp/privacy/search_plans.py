@@ -1,0 +1,144 @@
+"""Plans of all fits of a search, which the search makes with a stand-in estimator."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from skfdp.addresses import public
+from skfdp.privacy.checks import shown
+from skfdp.privacy.entries import FitPlan
+
+
+@public("skfdp.privacy")
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
+class SearchCheck:
+    """How many fits a search makes and a ledger pays; see `PrivacyLedger.check_search`.
+
+    Attributes
+    ----------
+    n_candidates, n_folds : int
+    n_fits : int
+        Number of all fits, the refit included.
+    n_paid : int or None
+        How many of them the ledger pays; None if they cannot be planned.
+    pays_refit : bool
+        Whether the refit is among them; False without one.
+    reason : str or None
+        Why the first fit that is not paid is refused, or why nothing can be planned.
+    """
+
+    n_candidates: int
+    n_folds: int
+    n_fits: int
+    n_paid: int | None
+    pays_refit: bool
+    reason: str | None
+
+    def __repr__(self) -> str:
+        refits = self.n_fits > self.n_candidates * self.n_folds
+        text = (
+            f"{self.n_fits} fits ({self.n_candidates} candidates x {self.n_folds} folds"
+            f"{' + 1 refit' if refits else ''}); "
+        )
+        if self.n_paid is None:
+            return f"{text}how many the ledger pays is unknown: {self.reason}"
+        if self.n_paid == self.n_fits:
+            return f"{text}the ledger pays all of them"
+        no_model = refits and not self.pays_refit
+        return f"{text}the ledger pays {self.n_paid}{', not the refit' * no_model}"
+
+
+def planned_search(
+    search: Any,
+    X: Any,
+    y: Any,
+    of_rows: Mapping[str, Any],
+    check: Callable[[Any], None],
+) -> tuple[SearchCheck, list[FitPlan]]:
+    """Return the numbers of fits, none of them paid yet, and their plans in order.
+
+    If a fit cannot be planned, the reason says why. ``check(ledger)`` raises unless the
+    estimator has the right ledger.
+    """
+    given = search.get_params(deep=False) if hasattr(search, "get_params") else {}
+    if not given.keys() >= {"estimator", "cv", "refit", "scoring", "error_score"}:
+        raise TypeError(
+            f"search={shown(search)} must be a search of scikit-learn, such as "
+            "GridSearchCV: ask what_if(search.plan(X, y)) about a PrivateSearchCV."
+        )
+    # A new search has no callbacks, and copies of its random states.
+    given = copy.deepcopy(given)
+    plans: list[FitPlan | str] = []
+    run = type(search)(
+        **given
+        | {
+            "estimator": _Planner(given["estimator"], check, plans),
+            "scoring": _budget,
+            "refit": bool(given["refit"]),
+            "error_score": "raise",
+            "n_jobs": 1,
+            "verbose": 0,
+        }
+    ).fit(X, y, **of_rows)
+    found = SearchCheck(
+        n_candidates=len(run.cv_results_["params"]),
+        n_folds=run.n_splits_,
+        n_fits=len(plans),
+        n_paid=None,
+        pays_refit=False,
+        reason=next((plan for plan in plans if isinstance(plan, str)), None),
+    )
+    return found, [plan for plan in plans if isinstance(plan, FitPlan)]
+
+
+class _Planner:
+    """The estimator of a search, whose `fit` plans and does nothing else."""
+
+    def __init__(
+        self, estimator: Any, check: Callable[[Any], None], plans: list[FitPlan | str]
+    ) -> None:
+        self._estimator, self._check, self._plans = estimator, check, plans
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._estimator, name)  # its parameters, tags and routing
+
+    def __sklearn_clone__(self) -> _Planner:
+        return _Planner(copy.deepcopy(self._estimator), self._check, self._plans)
+
+    def set_params(self, **params: Any) -> _Planner:
+        """Set parameters of the estimator."""
+        self._estimator.set_params(**params)
+        return self
+
+    def fit(self, X: Any, y: Any = None, **of_rows: Any) -> _Planner:
+        """Keep the plan of a fit."""
+        names = self._estimator.get_params().items()
+        for ledger in [one for name, one in names if name.endswith("ledger")] or [None]:
+            self._check(ledger)
+        self._plans.append(_plan(self._estimator, X, y, of_rows))
+        return self
+
+
+def _plan(model: Any, X: Any, y: Any, of_rows: dict[str, Any]) -> FitPlan | str:
+    """Return the plan of an estimator or a Pipeline, or why there is none."""
+    *before, (last, model) = getattr(model, "steps", [("", model)])
+    for name, step in before:
+        if step is None or isinstance(step, str):  # "passthrough"
+            continue
+        if step.__sklearn_tags__().requires_fit:
+            kind = type(step).__name__
+            return f"step {name!r} ({kind}) learns from X, and no plan knows what"
+        X = step.transform(X)
+    if not hasattr(model, "plan"):
+        return f"{type(model).__name__} has no plan method"
+    of_rows = {n.removeprefix(f"{last}__"): value for n, value in of_rows.items()}
+    return model.plan(X, y, **of_rows)
+
+
+def _budget(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    """Score candidates by epsilon, so that the refit counts as the costliest."""
+    plan = model._plans[-1]
+    return 0.0 if isinstance(plan, str) else -1 / plan.target_epsilon
