@@ -22,6 +22,7 @@ _HOMES = {
     "predict": ("use", "predict"),
     "score": ("use", "score"),
     "report": ("use", "report"),
+    "ledger": ("use", "ledger"),
     "schema": ("use", "schema"),
 }
 

@@ -187,6 +187,10 @@ def _report(add) -> None:
     )
 
 
+def _ledger(add) -> None:
+    add("file", metavar="FILE", help="the SQLite file of 'skfdp fit --ledger'")
+
+
 def _schema(add) -> None:
     add("file", metavar="TABLE", help="CSV with a line of names, .parquet or .arrow")
     add("--check", metavar="FILE", help="check the table by this schema instead")
@@ -231,4 +235,5 @@ _COMMANDS = {
     "predict": ("predict rows with a saved model", _predict),
     "score": ("score a saved model on rows whose target is known", _score),
     "report": ("print the statement of a report or of a saved model", _report),
+    "ledger": ("show limit, spent and remaining budget of a ledger", _ledger),
 }

@@ -22,7 +22,7 @@ from skfdp.cli.output import (
     writing,
 )
 from skfdp.cli.results import load, print_table, reading, scores
-from skfdp.privacy import read_report
+from skfdp.privacy import PrivacyLedger, read_report
 from skfdp.privacy import report as report_of
 from skfdp.privacy.report_text import epsilon_text
 from skfdp.schema import OpenTable, SchemaError, TableSchema
@@ -31,6 +31,7 @@ _SCORE_NOTE = """\
 Scores and counts are exact values on these rows: to publish them discloses something
 about each of them, and no statement covers it.
 """
+_SQLITE = b"SQLite format 3"
 _DRAFTED = (
     *("public", "outcomes", "group", "delimiter", "decimal", "thousands"),
     *("encoding", "skip_lines", "header"),
@@ -138,6 +139,12 @@ def report(arguments: argparse.Namespace) -> None:
     """Print the statement of a report, or of a saved model."""
     path = Path(arguments.file)
     try:
+        with path.open("rb") as opened:
+            if opened.read(len(_SQLITE)) == _SQLITE:
+                raise CommandError(
+                    f"{str(path)!r} is a database and not a report: 'skfdp ledger "
+                    f"{path}' shows it if it is a ledger."
+                )
         with refusing(ValueError):
             found = (
                 report_of(_load(arguments.file))
@@ -147,6 +154,13 @@ def report(arguments: argparse.Namespace) -> None:
             say(_printed(found, arguments))
     except OSError as error:
         raise CommandError(f"cannot read {str(path)!r}: {error.strerror}.") from None
+
+
+def ledger(arguments: argparse.Namespace) -> None:
+    """Show each data set of a ledger's file."""
+    with refusing(ValueError, OSError):
+        found = PrivacyLedger.open_all(arguments.file)
+        say("\n\n".join(map(str, found)))
 
 
 def _printed(found: Any, arguments: argparse.Namespace) -> str:
