@@ -19,6 +19,7 @@ import numpy as np
 from scipy import special
 
 from skfdp.privacy.checks import shown
+from skfdp.privacy.events import PrivacyBudgetError
 
 #: Between these a product of a few numbers, and its inverse, is a normal float64.
 SMALLEST, LARGEST = 1e-30, 1e30
@@ -287,6 +288,8 @@ def guarded_fit(fit: Callable) -> Callable:
         try:
             with without_traps():
                 return fit(self, *args, **kwargs)
+        except PrivacyBudgetError as error:  # its message says all, its frames nothing
+            raise error.with_traceback(None) from None
         finally:
             if token is not None:
                 _USERS.reset(token)
