@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -113,6 +111,13 @@ class GridRows:
     scale: float = 1.0
     reader: Reader | None = dataclasses.field(default=None, repr=False)
     joined: np.ndarray | None = dataclasses.field(default=None, repr=False)
+    n_rows: int = dataclasses.field(init=False)
+    #: The constant column included.
+    n_columns: int = dataclasses.field(init=False)
+    #: What one integer stands for.
+    unit: float = dataclasses.field(init=False)
+    #: What kernels read: the values are its first columns.
+    table: np.ndarray = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self):
         for part in (self.values, self.squared_norms):
@@ -120,17 +125,16 @@ class GridRows:
                 continue
             if not np.may_share_memory(part, self.joined):
                 raise ValueError("values and squared_norms must be those of joined.")
+        n_rows, n_columns = self.values.shape
+        table = self.values if self.joined is None else self.joined
+        facts = {"unit": GRID * self.scale, "table": table}
+        vars(self).update(facts, n_rows=n_rows, n_columns=n_columns)
 
     def __getitem__(self, rows: slice) -> GridRows:
         """Return some of the rows; what they hold is not copied."""
         joined = None if self.joined is None else self.joined[rows]
         some = self.values[rows], self.squared_norms[rows]
         return GridRows(*some, self.scale, None, joined)
-
-    @functools.cached_property
-    def table(self) -> np.ndarray:
-        """What kernels read: the values are its first columns."""
-        return self.values if self.joined is None else self.joined
 
     @property
     def norms_in_memory(self) -> tuple[np.ndarray, int, int]:
@@ -154,26 +158,6 @@ class GridRows:
         if not np.array_equal(memory[:, first], target):
             return target, 1, 0
         return memory.reshape(-1), memory.shape[1], first
-
-    @functools.cached_property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self.values.shape[0]
-
-    @functools.cached_property
-    def n_columns(self) -> int:
-        """Number of columns, the constant one included."""
-        return self.values.shape[1]
-
-    @property
-    def stored_per_row(self) -> int:
-        """Entries that a product reads of a row, at least 1."""
-        return self.n_columns
-
-    @functools.cached_property
-    def unit(self) -> float:
-        """What one integer stands for."""
-        return GRID * self.scale
 
     def stretches(
         self, batch: np.ndarray | None, start: int, stop: int
@@ -230,83 +214,50 @@ class GridRows:
         """
         n_rows = X.shape[0]
         n_features = X.shape[1] if n_features is None else n_features
-        low, high, centre = _limits(centre, n_features)
+        if centre is None:
+            centre = np.zeros(n_features)
+        # NaN as an integer would be -2**63, and sums would wrap.
+        centre = np.nan_to_num(np.rint(centre / GRID))
+        centre = np.clip(centre, -_LARGEST, _LARGEST)
+        # Zero lies within, and the difference to the centre fits into int16.
+        low = np.maximum(-_LARGEST, centre - _LARGEST)
+        high = np.minimum(_LARGEST, centre + _LARGEST)
         constant = [] if bias is None else [round(bias / (GRID * scale))]
         if issparse(X):
             shift = np.append(centre, np.negative(constant)).astype(np.int64)
             return SparseGridRows.quantised(X, transform, low, high, shift, scale)
-        rows = _Rows.start(X, n_features + len(constant), scale, target)
+        shape = n_rows, n_features + len(constant)
+        joined, squared_norms = None, np.empty(n_rows)
+        on_disk = getattr(X, "on_disk", False)
+        on_disk = on_disk and 2 * math.prod(shape) > working_memory()
+        if on_disk:
+            file = RowFile(shape[1])
+        elif target is None:
+            values = np.empty(shape, dtype=np.int16)
+        else:
+            joined = _joined(shape, target)
+            values = joined[:, : shape[1]]
+            squared_norms = joined.view(np.float64)[:, -1]
         for block in blocks(n_rows, n_features):
             entries = np.trunc(transform(X[block]) / GRID)
             np.clip(entries, low, high, out=entries)
-            part = rows.part(block)
+            if on_disk:
+                part = np.empty((len(entries), shape[1]), dtype=np.int16)
+            else:
+                part = values[block]
             part[:, :n_features] = np.subtract(entries, centre, out=entries)
             part[:, n_features:] = constant
             # Integers below 2**53: exact in float64, whatever the order of the sum.
             integers = part.astype(np.float64)
-            norms = np.einsum("ij,ij->i", integers, integers)
-            rows.keep(block, part, norms)
-        return rows.all()
+            squared_norms[block] = np.einsum("ij,ij->i", integers, integers)
+            if on_disk:
+                file.write(part)
+        values, reader = file.read() if on_disk else (values, None)
+        return cls(values, squared_norms, scale, reader, joined)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Rows:
-    """Int16 rows that are being made, in memory or in a file.
-
-    Attributes
-    ----------
-    rows : GridRows
-        What there will be in memory: norms alone where there is a file.
-    file : RowFile or None
-    """
-
-    rows: GridRows
-    file: RowFile | None
-
-    @classmethod
-    def start(
-        cls, X: Any, n_columns: int, scale: float, target: np.ndarray | None
-    ) -> _Rows:
-        """Begin the rows that are made of X."""
-        shape = X.shape[0], n_columns
-        norms = np.empty(shape[0])
-        on_disk = getattr(X, "on_disk", False)
-        if on_disk and 2 * math.prod(shape) > working_memory():
-            values = np.empty((0, n_columns), dtype=np.int16)
-            return cls(GridRows(values, norms, scale), RowFile(n_columns))
-        if target is None:
-            return cls(GridRows(np.empty(shape, dtype=np.int16), norms, scale), None)
-        joined = _joined(shape)
-        if target.dtype.kind == "f":
-            joined.view(np.float64)[:, -2] = target
-        else:
-            joined[:, -8] = target
-        norms = joined.view(np.float64)[:, -1]
-        return cls(GridRows(joined[:, :n_columns], norms, scale, None, joined), None)
-
-    def part(self, block: slice) -> np.ndarray:
-        """Return where some rows are to be written."""
-        values = self.rows.values
-        if self.file is None:
-            return values[block]
-        return np.empty((block.stop - block.start, values.shape[1]), dtype=np.int16)
-
-    def keep(self, block: slice, part: np.ndarray, norms: np.ndarray) -> None:
-        """Take the next rows, which were written, and their norms."""
-        self.rows.squared_norms[block] = norms
-        if self.file is not None:
-            self.file.write(part)
-
-    def all(self) -> GridRows:
-        """Return all rows, with what reads them in advance."""
-        if self.file is None:
-            return self.rows
-        values, reader = self.file.read()
-        return dataclasses.replace(self.rows, values=values, reader=reader)
-
-
-def _joined(shape: tuple[int, int]) -> np.ndarray:
-    """Return memory for rows of int16 and two float64 each, in whole vectors.
+def _joined(shape: tuple[int, int], target: np.ndarray) -> np.ndarray:
+    """Return memory for rows of int16, with a target and room for their norms.
 
     Rows begin at the start of a line or of its second half, as vectors do, so that a
     row of half a line or of a whole one lies in one line. Columns between are zeros.
@@ -316,7 +267,12 @@ def _joined(shape: tuple[int, int]) -> np.ndarray:
     memory = np.zeros(n_rows * width + _LINE, dtype=np.uint8)
     start = -memory.ctypes.data % _LINE
     memory = memory[start : start + n_rows * width]
-    return memory.view(np.int16).reshape(n_rows, width // 2)
+    joined = memory.view(np.int16).reshape(n_rows, width // 2)
+    if target.dtype.kind == "f":
+        joined.view(np.float64)[:, -2] = target
+    else:
+        joined[:, -8] = target
+    return joined
 
 
 @dataclasses.dataclass(frozen=True)
@@ -345,26 +301,13 @@ class SparseGridRows:
     shift: np.ndarray
     squared_norms: np.ndarray
     scale: float = 1.0
+    n_rows: int = dataclasses.field(init=False)
+    n_columns: int = dataclasses.field(init=False)
+    unit: float = dataclasses.field(init=False)
 
-    @functools.cached_property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(self.indptr) - 1
-
-    @functools.cached_property
-    def n_columns(self) -> int:
-        """Number of columns, the constant one included."""
-        return len(self.shift)
-
-    @property
-    def stored_per_row(self) -> int:
-        """Entries that a product reads of a row on average, at least 1."""
-        return max(1, len(self.data) // max(1, self.n_rows))
-
-    @functools.cached_property
-    def unit(self) -> float:
-        """What one integer stands for."""
-        return GRID * self.scale
+    def __post_init__(self):
+        facts = {"n_rows": len(self.indptr) - 1, "n_columns": len(self.shift)}
+        vars(self).update(facts, unit=GRID * self.scale)
 
     @property
     def norms_in_memory(self) -> tuple[np.ndarray, int, int]:
@@ -400,19 +343,3 @@ class SparseGridRows:
         indptr = X.indptr.astype(np.int64)
         indices = X.indices.astype(np.int32, copy=False)
         return cls(data, indices, indptr, shift, squared_norms, scale)
-
-
-def _limits(
-    centre: np.ndarray | None, n_features: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (low, high) of an entry, and the centre, in grid units.
-
-    Zero lies within, and the difference of an entry and the centre fits into int16.
-    """
-    if centre is None:
-        centre = np.zeros(n_features)
-    # NaN as an integer would be -2**63, and sums would wrap.
-    centre = np.nan_to_num(np.rint(centre / GRID))
-    centre = np.clip(centre, -_LARGEST, _LARGEST)
-    low = np.maximum(-_LARGEST, centre - _LARGEST)
-    return low, np.minimum(_LARGEST, centre + _LARGEST), centre

@@ -1,7 +1,7 @@
 """The two products of a linear step in 16-bit integers, for rows that are not long.
 
 They write what the float64 tiles of `tiles` write, at several times the pace.
-`products.ShortProducts` says when sums fit.
+`products.products` says when sums fit.
 
 A row is read in tiles of 16 columns. The last tile ends with the row in memory, so that
 it may overlap the one before: weights are zero there, and sums are not read, as with

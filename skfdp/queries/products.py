@@ -7,7 +7,6 @@ change it.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator
 
@@ -40,7 +39,10 @@ def products(
     """
     if isinstance(rows, SparseGridRows):
         return SparseProducts(rows, n_outputs)
-    if largest <= LARGEST_SHORT_PRODUCT and ShortProducts.fits(rows):
+    # That no inner product can leave int32, nor a tile the row, may be asked of private
+    # rows: the numbers are the same, and it decides about time alone.
+    wide = rows.table.shape[1] >= vectors.WIDTH and largest <= LARGEST_SHORT_PRODUCT
+    if wide and _inner_products_are_short(rows):
         return ShortProducts(rows, n_outputs)
     return DenseProducts(rows, n_outputs, largest)
 
@@ -52,15 +54,20 @@ class Products:
     ----------
     rows : GridRows or SparseGridRows
     n_outputs : int
+    entries : int
+        That a product reads of a row, on average.
     """
 
     # A block of dense rows stays in the cache between the two products.
     block_entries, largest_block = 2**19, 4096
 
-    def __init__(self, rows, n_outputs: int):
+    def __init__(self, rows, n_outputs: int, entries: int):
         self.rows = rows
         self.n_outputs = n_outputs
         self._factor = 0.0
+        in_block = self.block_entries // (entries + 4 * n_outputs)
+        #: Rows of a block.
+        self.block_size = min(self.largest_block, max(_FEW_ROWS, in_block))
 
     def start(self, theta: np.ndarray) -> None:
         """Take the weights of a step, and set the sum to zero.
@@ -90,12 +97,6 @@ class Products:
                 last = min(first + size, end)
                 yield np.arange(first, last) if batch is None else batch[first:last]
 
-    @functools.cached_property
-    def block_size(self) -> int:
-        """Rows of a block."""
-        in_block = self.block_entries // (self.rows.stored_per_row + 4 * self.n_outputs)
-        return min(self.largest_block, max(_FEW_ROWS, in_block))
-
     def add_clipped(self, batch, start: int, stop: int, task, clip) -> None:
         """Add the clipped contributions of rows ``batch[start:stop]``.
 
@@ -121,7 +122,7 @@ class DenseProducts(Products):
     """
 
     def __init__(self, rows: GridRows, n_outputs: int, largest=LARGEST_PRODUCT):
-        super().__init__(rows, n_outputs)
+        super().__init__(rows, n_outputs, rows.n_columns)
         shape = n_outputs, rows.n_columns
         self._theta, self._partial = np.empty(shape), np.empty(shape)
         self._total = np.empty(shape, dtype=np.int64)
@@ -169,23 +170,17 @@ class ShortProducts(Products):
     """Products of `GridRows` in 16-bit integers, where they fit: the fast path.
 
     An inner product is at most the product of the norms, hence below 2**31; the sum of
-    32 rows times residuals is as well. `fits` may look at private rows, because the
-    numbers are those of `DenseProducts`: it decides about time alone.
+    32 rows times residuals is as well.
     """
 
     def __init__(self, rows: GridRows, n_outputs: int):
-        super().__init__(rows, n_outputs)
+        super().__init__(rows, n_outputs, rows.n_columns)
         self._n_columns = rows.table.shape[1]
         width = vectors.WIDTH * math.ceil(self._n_columns / vectors.WIDTH)
         self._theta = np.zeros((n_outputs, width), dtype=np.int16)
         self._sum = np.empty((n_outputs, width), dtype=np.int64)
         size = short_tiles.block_size(self._n_columns, n_outputs)
         self._of_block = np.empty(size, dtype=np.int64)
-
-    @staticmethod
-    def fits(rows: GridRows) -> bool:
-        """Whether no inner product can leave int32, nor a tile the row."""
-        return rows.table.shape[1] >= vectors.WIDTH and _inner_products_are_short(rows)
 
     def _start(self, theta: np.ndarray, bits: int) -> None:
         tiles.round_weights(theta, bits, self._n_columns, self._theta)
@@ -230,7 +225,7 @@ class SparseProducts(Products):
     block_entries, largest_block = 2**21, 2**14
 
     def __init__(self, rows: SparseGridRows, n_outputs: int):
-        super().__init__(rows, n_outputs)
+        super().__init__(rows, n_outputs, len(rows.data) // max(1, rows.n_rows))
         self._csr = rows.data, rows.indices, rows.indptr
         self._sum = np.empty((rows.n_columns, n_outputs), dtype=np.int64)
         self._residuals = np.empty(n_outputs, dtype=np.int64)

@@ -16,9 +16,10 @@ from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords
 from skfdp.data.units import FULL_WEIGHT, Units
 from skfdp.privacy import RELATIONS, Relation
+from skfdp.queries import products
 from skfdp.queries import weighted as persons_module
 from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES, LinearQuery, label_bound
-from skfdp.queries.products import DenseProducts, ShortProducts
+from skfdp.queries.products import DenseProducts
 from skfdp.solvers import NoisyGradientDescent
 
 FORMATS = ("dense", "sparse")
@@ -169,7 +170,7 @@ def test_order_threads_and_blocks_change_nothing(kind, n_outputs, monkeypatch):
         np.testing.assert_array_equal(shuffled.exact_sum(theta, None, unit), total)
     monkeypatch.setattr(persons_module, "MOST", 7)
     monkeypatch.setattr(DenseProducts, "largest_block", 64)
-    monkeypatch.setattr(ShortProducts, "fits", staticmethod(lambda rows: False))
+    monkeypatch.setattr(products, "_inner_products_are_short", lambda rows: False)
     again = dataclasses.replace(query)
     np.testing.assert_array_equal(again.exact_sum(theta, None, unit), total)
 
@@ -423,7 +424,7 @@ def test_weights_are_inside_of_the_clip(n_outputs, monkeypatch):
     np.testing.assert_array_equal(total, each.sum(axis=0))
     sparse = weighted_query(n_outputs=n_outputs, kind="sparse")
     np.testing.assert_array_equal(sparse.exact_sum(theta, None, unit), total)
-    monkeypatch.setattr(ShortProducts, "fits", staticmethod(lambda rows: False))
+    monkeypatch.setattr(products, "_inner_products_are_short", lambda rows: False)
     again = dataclasses.replace(query)
     np.testing.assert_array_equal(again.exact_sum(theta, None, unit), total)
 
