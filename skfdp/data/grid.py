@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from skfdp.data.sources import Reader, RowFile, working_memory
+from skfdp.privacy.checks import computed
 
 # Passes over rows in blocks of bounded size, and what they share of CSR rows.
 
@@ -111,13 +112,13 @@ class GridRows:
     scale: float = 1.0
     reader: Reader | None = dataclasses.field(default=None, repr=False)
     joined: np.ndarray | None = dataclasses.field(default=None, repr=False)
-    n_rows: int = dataclasses.field(init=False)
+    n_rows: int = computed()
     #: The constant column included.
-    n_columns: int = dataclasses.field(init=False)
+    n_columns: int = computed()
     #: What one integer stands for.
-    unit: float = dataclasses.field(init=False)
+    unit: float = computed()
     #: What kernels read: the values are its first columns.
-    table: np.ndarray = dataclasses.field(init=False, repr=False)
+    table: np.ndarray = computed()
 
     def __post_init__(self):
         for part in (self.values, self.squared_norms):
@@ -126,9 +127,12 @@ class GridRows:
             if not np.may_share_memory(part, self.joined):
                 raise ValueError("values and squared_norms must be those of joined.")
         n_rows, n_columns = self.values.shape
-        table = self.values if self.joined is None else self.joined
-        facts = {"unit": GRID * self.scale, "table": table}
-        vars(self).update(facts, n_rows=n_rows, n_columns=n_columns)
+        vars(self).update(
+            n_rows=n_rows,
+            n_columns=n_columns,
+            unit=GRID * self.scale,
+            table=self.values if self.joined is None else self.joined,
+        )
 
     def __getitem__(self, rows: slice) -> GridRows:
         """Return some of the rows; what they hold is not copied."""
@@ -301,13 +305,16 @@ class SparseGridRows:
     shift: np.ndarray
     squared_norms: np.ndarray
     scale: float = 1.0
-    n_rows: int = dataclasses.field(init=False)
-    n_columns: int = dataclasses.field(init=False)
-    unit: float = dataclasses.field(init=False)
+    n_rows: int = computed()
+    n_columns: int = computed()
+    unit: float = computed()
 
     def __post_init__(self):
-        facts = {"n_rows": len(self.indptr) - 1, "n_columns": len(self.shift)}
-        vars(self).update(facts, unit=GRID * self.scale)
+        vars(self).update(
+            n_rows=len(self.indptr) - 1,
+            n_columns=len(self.shift),
+            unit=GRID * self.scale,
+        )
 
     @property
     def norms_in_memory(self) -> tuple[np.ndarray, int, int]:

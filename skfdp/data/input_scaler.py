@@ -29,7 +29,7 @@ from skfdp.data.grid import (
 )
 from skfdp.data.sources import LargeTable
 from skfdp.data.validation import check_interval
-from skfdp.privacy.checks import shown
+from skfdp.privacy.checks import computed, shown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,6 +66,22 @@ class InputScaler:
     normalize: bool = False
     public: np.ndarray | None = None
     shortens: bool = True
+    #: What `mapped` divides the columns by after the bounds, where rows are not cut.
+    divisor: float | np.ndarray = computed()
+    #: What `scale` subtracts from the columns, and then divides them by.
+    offset: float | np.ndarray = computed()
+    factor: float | np.ndarray = computed()
+
+    def __post_init__(self):
+        divisor = 1.0 if np.isinf(self.feature_bound) else self.feature_bound
+        if self.public is not None:
+            divisor = np.where(self.public, 1.0, divisor)
+        offset, factor = 0.0, 1.0
+        if self.span is not None:
+            bounded = np.isfinite(self.span)
+            offset = np.where(bounded, self.low, 0.0)
+            factor = np.where(bounded, self.span, 1.0)
+        vars(self).update(divisor=divisor, offset=offset, factor=factor)
 
     def filled(
         self, X: np.ndarray | csr_array | LargeTable
@@ -83,7 +99,11 @@ class InputScaler:
         if isinstance(X, LargeTable):
             return self._filled_table(X)
         values = X.data if issparse(X) else X
-        if values.dtype.kind != "f" or _all_finite(values):
+        if values.dtype.kind != "f":
+            return X, None
+        # In blocks, without a mask of the size of the table.
+        parts = blocks(len(values), math.prod(values.shape[1:]))
+        if all([np.isfinite(values[part]).all() for part in parts]):
             return X, None
         wrong = ~np.isfinite(values)
         if issparse(X):
@@ -220,10 +240,10 @@ class InputScaler:
     def restored(self, rows: np.ndarray | csr_array) -> np.ndarray | csr_array:
         """Return mapped rows in the units of X; the rows given are left as they are."""
         if issparse(rows):
-            units = self._divisor * self._factor  # the offsets are 0
+            units = self.divisor * self.factor  # the offsets are 0
             return times_columns(rows, np.broadcast_to(units, rows.shape[1]))
-        rows = rows * self._divisor
-        return rows if self.span is None else rows * self._factor + self._offset
+        rows = rows * self.divisor
+        return rows if self.span is None else rows * self.factor + self.offset
 
     def part(self, columns: np.ndarray) -> InputScaler:
         """Return the map of some columns, as if they were the whole row."""
@@ -238,44 +258,14 @@ class InputScaler:
 
         The offset of each output is to be added to the intercept.
         """
-        coef = weights / self._divisor / self._factor
+        coef = weights / self.divisor / self.factor
         if self.span is None:
             return coef, np.zeros(len(coef))
-        return coef, -coef @ self._offset
-
-    def pull(self, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
-        """Return the gradient in weights on mapped rows; adjoint of coefficients."""
-        if self.span is not None:
-            coef = coef - np.outer(intercept, self._offset)
-        return coef / self._factor / self._divisor
-
-    @property
-    def divisor(self) -> float | np.ndarray:
-        """What `mapped` divides the columns by, where rows are not cut."""
-        if self.public is None or np.isinf(self.feature_bound):
-            return self.feature_bound
-        return np.where(self.public, 1.0, self.feature_bound)
-
-    @property
-    def _divisor(self) -> float | np.ndarray:
-        """What the rows of `mapped` were divided by: 1 where they were not."""
-        return 1.0 if np.isinf(self.feature_bound) else self.divisor
-
-    @property
-    def _factor(self) -> float | np.ndarray:
-        """What `scale` divides the columns by."""
-        if self.span is None:
-            return 1.0
-        return np.where(np.isfinite(self.span), self.span, 1.0)
-
-    @property
-    def _offset(self) -> np.ndarray:
-        """What `scale` subtracts from the columns, where there are bounds."""
-        return np.where(np.isfinite(self.span), self.low, 0.0)
+        return coef, -coef @ self.offset
 
     def check_sparse(self) -> None:
         """Raise ValueError where the map would turn zeros into something else."""
-        if self.span is not None and self._offset.any():
+        if np.any(self.offset):
             raise ValueError(
                 "bounds must have low == 0 in every column of a sparse X, so that "
                 "zeros stay zeros: declare (0, high), or bounds=False with columns "
@@ -307,12 +297,6 @@ class InputScaler:
         return rows
 
 
-def _all_finite(values: np.ndarray) -> bool:
-    """Whether all numbers are finite, without a mask of the size of the table."""
-    width = 1 if values.ndim == 1 else values.shape[1]
-    return all(np.isfinite(values[b]).all() for b in blocks(len(values), width))
-
-
 def resolve_bounds(
     bounds: Any, n_features: int, names: Sequence[str] | None
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
@@ -332,7 +316,7 @@ def resolve_bounds(
             low[index], high[index] = _scalars(pair, f"bounds[{name!r}]")
     else:
         pair = _pair(bounds, "bounds")
-        low, high = (np.asarray(side, dtype=np.float64) for side in pair)
+        low, high = [np.asarray(side, dtype=np.float64) for side in pair]
         if low.ndim > 1 or high.ndim > 1 or {low.size, high.size} - {1, n_features}:
             raise ValueError(
                 f"bounds has sides of {low.size} and {high.size} entries, but X has "
@@ -528,8 +512,8 @@ class Coordinates:
     @classmethod
     def centred(cls, input_scaler, mean, scale, bias, mean_error=0.0) -> Coordinates:
         """Build coordinates; mean and bias are rounded as the grid will hold them."""
-        before, after = _factors(scale)
-        if not _is_far(mean, before):
+        before, after, is_far = _factors(scale, mean)
+        if not is_far:
             mean = on_grid(mean * before) / before
         if bias is not None:
             bias = max(on_grid(bias / after), GRID) * after
@@ -539,18 +523,40 @@ class Coordinates:
         self,
         X: PublicRows | WholeRows | np.ndarray | csr_array,
         target: np.ndarray | None = None,
+        mapped: Callable[[np.ndarray], np.ndarray] | None = None,
+        n_features: int | None = None,
     ) -> GridRows | SparseGridRows:
         """Quantise the rows of X, which are mapped first where they are not yet.
 
         With a target each row has its norm and its target beside it in memory, for
-        loops that read rows at random.
+        loops that read rows at random. `mapped` maps rows that are of another kind, to
+        rows of `n_features` columns.
         """
-        mapped = isinstance(X, (PublicRows, WholeRows))
-        unit = (lambda rows: rows) if mapped else self.input_scaler.mapped
-        quantised = self._grid if self.longest is None else self._moved
-        return quantised(X, unit, target=target)
+        if mapped is None and not isinstance(X, (PublicRows, WholeRows)):
+            mapped = self.input_scaler.mapped
+        if self.longest is not None:
+            return self._moved(X, mapped, target)
+        before, after, is_far = _factors(self.scale, self.mean)
+        # Public columns without bounds: what is far from zero is centred first.
+        first = is_far and not issparse(X)
 
-    def _moved(self, X, unit, target=None) -> GridRows:
+        def transform(block):
+            rows = block if mapped is None else mapped(block)
+            if first:
+                rows = rows - self.mean
+            return rows if np.ndim(before) == 0 else times_columns(rows, before)
+
+        return GridRows.build(
+            X,
+            transform,
+            bias=self.bias,
+            n_features=n_features,
+            centre=None if first else self.mean * before,
+            scale=after,
+            target=target,
+        )
+
+    def _moved(self, X, mapped, target) -> GridRows:
         """Quantise rows that are centred, scaled and perhaps cut as they are read."""
         cut = math.isfinite(self.longest)
         constant = [] if self.bias is None else [self.bias]
@@ -558,7 +564,8 @@ class Coordinates:
 
         def transform(block):
             with np.errstate(all="ignore"):  # a warning would tell of a private value
-                rows = (unit(block) - self.mean) * (self.scale / reach)
+                rows = block if mapped is None else mapped(block)
+                rows = (rows - self.mean) * (self.scale / reach)
             if not cut:
                 return rows
             rows = np.column_stack([rows, np.tile(constant, (len(rows), 1))])
@@ -570,30 +577,6 @@ class Coordinates:
         else:
             facts = {"n_features": len(self.mean) + len(constant)}
         return GridRows.build(X, transform, **facts, target=target)
-
-    def _grid(self, X, unit, n_features=None, target=None) -> GridRows | SparseGridRows:
-        before, after = _factors(self.scale)
-        by_column = np.ndim(before) > 0
-        centre: np.ndarray | None = self.mean * before
-        if _is_far(self.mean, before) and not issparse(X):
-            # Public columns without bounds: what is far from zero is centred first.
-            centre = None
-
-        def transform(block):
-            rows = unit(block)
-            if centre is None:
-                rows = rows - self.mean
-            return times_columns(rows, before) if by_column else rows
-
-        return GridRows.build(
-            X,
-            transform,
-            bias=self.bias,
-            n_features=n_features,
-            centre=centre,
-            scale=after,
-            target=target,
-        )
 
     def padded_grid(
         self,
@@ -611,7 +594,7 @@ class Coordinates:
             columns = np.flatnonzero(public)[known.indices]
             shape = known.shape[0], len(public)
             wide = csr_array((known.data, columns, known.indptr), shape=shape)
-            return self._grid(wide, self.input_scaler.mapped)
+            return self.grid(wide)
         width = int(public.sum())
         scaled = self.input_scaler.of_public(public)
 
@@ -622,7 +605,7 @@ class Coordinates:
             rows[:, ~public] = fill(np.hstack([head, block[:, width:]]))
             return self.input_scaler.shorten(rows)
 
-        return self._grid(known, padded, n_features=len(public))
+        return self.grid(known, mapped=padded, n_features=len(public))
 
     def fold(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (coef, intercept) on ``input_scaler(X)``."""
@@ -636,7 +619,10 @@ class Coordinates:
     def pull(self, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
         """Return the gradient in theta, given gradients in coef and intercept."""
         # fold is linear: pull is its adjoint.
-        weights = self.input_scaler.pull(coef, intercept)
+        scaler = self.input_scaler
+        if scaler.span is not None:
+            coef = coef - np.outer(intercept, scaler.offset)
+        weights = coef / scaler.factor / scaler.divisor
         weights = (weights - np.outer(intercept, self.mean)) * self.scale
         if self.bias is None:
             return weights
@@ -658,19 +644,20 @@ class Coordinates:
         return np.nan_to_num(out)
 
 
-def _factors(scale: float | np.ndarray) -> tuple[float | np.ndarray, float]:
-    """Return what multiplies the rows before they become integers, and after."""
+def _factors(
+    scale: float | np.ndarray, mean: np.ndarray
+) -> tuple[float | np.ndarray, float, bool]:
+    """Return what multiplies the rows before they become integers, and after.
+
+    And whether the mean of columns of their own scale has no room on the grid.
+    """
     if np.ndim(scale) == 0:
-        return 1.0, float(scale)
+        return 1.0, float(scale), False
     after = float(np.max(scale))
     if np.min(scale) < after / _MOST_APART:
         after = 1.0  # or the small ones would fall between the integers
-    return scale / after, after
-
-
-def _is_far(mean: np.ndarray, before: float | np.ndarray) -> bool:
-    """Whether a mean of columns of their own scale has no room on the grid."""
-    return np.ndim(before) > 0 and bool((np.abs(mean * before) > 1).any())
+    before = scale / after
+    return before, after, bool((np.abs(mean * before) > 1).any())
 
 
 # Mapped rows about a centre, rotated or not, made block by block.

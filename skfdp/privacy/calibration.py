@@ -86,21 +86,18 @@ class PrivacyPlan:
         check_budget(self.target_epsilon, self.target_delta)
         checks.choice("accountant", self.accountant, ACCOUNTANTS)
         expected = "a tuple of finite positive numbers"
-        noise = checks.items("noise_multipliers", self.noise_multipliers, expected)
-        values = {
-            "target_epsilon": float(self.target_epsilon),
-            "target_delta": float(self.target_delta),
-            "clip_norm": checks.positive("clip_norm", self.clip_norm),
-            "noise_multipliers": tuple(
-                [checks.positive("an entry of noise_multipliers", one) for one in noise]
-            ),
-            "other_events": check_events(self.other_events, "other_events"),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        noise: Any = checks.items("noise_multipliers", self.noise_multipliers, expected)
+        noise = [checks.positive("an entry of noise_multipliers", one) for one in noise]
+        vars(self).update(
+            target_epsilon=float(self.target_epsilon),
+            target_delta=float(self.target_delta),
+            clip_norm=checks.positive("clip_norm", self.clip_norm),
+            noise_multipliers=tuple(noise),
+            other_events=check_events(self.other_events, "other_events"),
+        )
         event = self.event  # refuses whatever is wrong with the other fields
         for name in ("n_steps", "sampling_rate", "sensitivity", "noise_decay"):
-            object.__setattr__(self, name, getattr(event, name))
+            vars(self)[name] = getattr(event, name)
 
     @property
     def noise_multiplier(self) -> float:

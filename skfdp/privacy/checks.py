@@ -221,6 +221,11 @@ def record(kind: type, values: Any) -> Any:
     return kind(**{name: read[types[name]](name, given[name]) for name in types})
 
 
+def computed() -> Any:
+    """Return a field of a dataclass that `__post_init__` works out of the others."""
+    return dataclasses.field(init=False, repr=False, compare=False)
+
+
 def short_repr(value: Any) -> str:
     """Return the repr of a dataclass, with long tuples cut: for people, no key."""
     shown = []

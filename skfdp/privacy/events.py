@@ -47,15 +47,16 @@ class Relation:
 
     name: str
     #: Whether the neighbour's record contributes something else, not nothing.
-    replaces: bool = dataclasses.field(init=False, repr=False, compare=False)
+    replaces: bool = checks.computed()
     #: Whether neighbours have equally many records.
-    counts_are_public: bool = dataclasses.field(init=False, repr=False, compare=False)
+    counts_are_public: bool = checks.computed()
 
     def __post_init__(self) -> None:
         checks.choice("neighboring_relation", self.name, RELATIONS)
-        facts = self.name == "replace_one", self.name != "add_or_remove_one"
-        for name, value in zip(("replaces", "counts_are_public"), facts, strict=True):
-            object.__setattr__(self, name, value)
+        vars(self).update(
+            replaces=self.name == "replace_one",
+            counts_are_public=self.name != "add_or_remove_one",
+        )
 
     @classmethod
     def of(cls, given: str | AddOrRemoveOne) -> Relation:
@@ -338,8 +339,7 @@ class Event:
         if values["public_target"] and target is None:
             unnamed.add("target")
         values["unnamed"] = tuple([part for part in UNNAMED if part in unnamed])
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        vars(self).update(values)
         self._check_together(relation)
 
     def _check_together(self, relation: Relation) -> None:
@@ -361,7 +361,7 @@ class Event:
                 "release has no privacy guarantee."
             )
         decay = check_decay(self.noise_decay, least, self.n_steps)
-        object.__setattr__(self, "noise_decay", decay)
+        vars(self)["noise_decay"] = decay
         if decay and (self.sampling_rate < 1 or len(self.noise_std) > 1):
             raise ValueError(
                 f"noise_decay={decay!r} needs the full batch and one noise_std, got "
