@@ -165,8 +165,8 @@ NIGHTLY = [
     Mutant(
         "public columns counted as private",
         "data/records.py",
-        "return int((~self.mask).sum())",
-        "return int(self.mask.sum())",
+        "n_private = int((~self.mask).sum())",
+        "n_private = int(self.mask.sum())",
         "records/test_records.py"
         "::test_the_reach_of_private_columns_follows_bounds_or_what_is_told",
     ),

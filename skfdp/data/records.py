@@ -16,6 +16,7 @@ from skfdp.data.input_scaler import InputScaler, PublicRows, WholeRows
 from skfdp.data.sources import LargeTable, check_whole, chosen_rows
 from skfdp.data.target import TargetMap
 from skfdp.data.units import Units
+from skfdp.privacy.checks import computed
 
 #: The grid of a sum leaves room for this many times `n_records` rows, aligned at their
 #: bound. Where n is private there may be more: sums then wrap around, which is
@@ -87,36 +88,47 @@ class PublicRecords:
     _table: np.ndarray | csr_array | LargeTable | None = dataclasses.field(
         default=None, repr=False
     )
+    n_features: int = computed()
+    n_private: int = computed()
+    #: Whether the target is public.
+    has_target: bool = computed()
+    #: 0 where the target is no label.
+    n_classes: int = computed()
+    #: Columns of the margins.
+    n_outputs: int = computed()
+    #: Whether each column has declared bounds, shape (n_features,).
+    bounded: np.ndarray = computed()
+    #: Whether there are bounds, and every private column has them.
+    private_bounded: bool = computed()
+    #: Bound of the norm of the private columns of a row before any division; infinite
+    #: where nothing tells it. It may be rounded: what relies on it cuts.
+    longest_private: float = computed()
 
-    @property
-    def has_target(self) -> bool:
-        """Whether the target is public."""
-        return self.target is not None
+    def __post_init__(self):
+        n_private = int((~self.mask).sum())
+        n_classes = 0 if self.classes is None else len(self.classes)
+        bounded, span = np.zeros(len(self.mask), dtype=bool), self.input_scaler.span
+        if span is not None:
+            bounded = np.isfinite(span)
+        private_bounded = span is not None and bool(bounded[~self.mask].all())
+        longest = self.private_reach
+        if longest is None:
+            longest = math.sqrt(n_private) if private_bounded else math.inf
+        vars(self).update(
+            n_features=len(self.mask),
+            n_private=n_private,
+            has_target=self.target is not None,
+            n_classes=n_classes,
+            n_outputs=1 if n_classes <= 2 else n_classes,
+            bounded=bounded,
+            private_bounded=private_bounded,
+            longest_private=longest,
+        )
 
     @property
     def n_rows(self) -> int:
         """Number of rows, where something is public; private otherwise."""
         return self._table.shape[0]
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        return len(self.mask)
-
-    @property
-    def n_private(self) -> int:
-        """Number of private columns."""
-        return int((~self.mask).sum())
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes, 0 where the target is no label."""
-        return 0 if self.classes is None else len(self.classes)
-
-    @property
-    def n_outputs(self) -> int:
-        """Columns of the margins."""
-        return 1 if self.n_classes <= 2 else self.n_classes
 
     @property
     def capacity(self) -> int:
@@ -163,29 +175,6 @@ class PublicRecords:
     def total_weight(self) -> float:
         """What a penalty on a sum over rows is compared with, in the user's units."""
         return self.n_records if self.units is None else self.units.total
-
-    @property
-    def bounded(self) -> np.ndarray:
-        """Whether each column has declared bounds, shape (n_features,)."""
-        if self.input_scaler.span is None:
-            return np.zeros(self.n_features, dtype=bool)
-        return np.isfinite(self.input_scaler.span)
-
-    @property
-    def private_bounded(self) -> bool:
-        """Whether there are bounds, and every private column has them."""
-        has_bounds = self.input_scaler.span is not None
-        return has_bounds and bool(self.bounded[~self.mask].all())
-
-    @property
-    def longest_private(self) -> float:
-        """Bound of the norm of the private columns of a row before any division.
-
-        Infinite where nothing tells it. It may be rounded: what relies on it cuts.
-        """
-        if self.private_reach is not None:
-            return self.private_reach
-        return math.sqrt(self.n_private) if self.private_bounded else math.inf
 
     @property
     def X(self) -> np.ndarray | csr_array | LargeTable:
