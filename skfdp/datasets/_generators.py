@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import warnings
-import zipfile
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -42,14 +41,14 @@ _CLUSTERED = 10_000
 def load_purchase100(
     path: str | os.PathLike[str], *, return_X_y: bool = False
 ) -> Bunch | tuple[np.ndarray, np.ndarray]:
-    """Load your copy of Purchase100, in either of the formats in circulation.
+    """Load your copy of Purchase100.
 
     Parameters
     ----------
     path : str or path-like
         An ``.npz`` file with the arrays ``features`` and ``labels`` (one-hot, or the
-        classes themselves), or a text file without header, ``label, f1, f2, ...`` on
-        each line, labels counted from 1 or from 0.
+        classes themselves). Of the text file in circulation ``numpy.savez`` makes one:
+        labels are its first column.
     return_X_y : bool, default=False
         If True, return ``(data, target)`` instead of a Bunch.
 
@@ -62,7 +61,7 @@ def load_purchase100(
     Raises
     ------
     ValueError
-        If the file has neither format, or columns that are not 0 or 1.
+        If the file has another format, or columns that are not 0 or 1.
 
     Examples
     --------
@@ -77,29 +76,13 @@ def load_purchase100(
         raise FileNotFoundError(
             f"path={str(path)!r} is no file: give the path of your copy."
         )
-    X, y = _from_npz(path) if path.suffix == ".npz" else _from_text(path)
-    if len(X) != len(y) or not len(X):
-        raise ValueError(
-            f"path={str(path)!r} has {len(X)} rows of features and {len(y)} labels: "
-            "expected as many of each, at least one."
-        )
-    if not np.isin(X[: _BLOCK * 4], (0, 1)).all() or X.min() < 0 or X.max() > 1:
-        raise ValueError(
-            f"path={str(path)!r} holds features other than 0 and 1: this is not "
-            "Purchase100."
-        )
-    X, y = X.astype(np.uint8), y.astype(np.int64)
-    return _returned(X, y, return_X_y, "product", PURCHASE_DESCR)
-
-
-def _from_npz(path):
-    found = names = None
+    found, names = None, []
     # Errors are raised outside of the handler: their context may quote the file.
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
             names = sorted(arrays.files)
             found = [arrays[name] for name in ("features", "labels") if name in names]
-    except (EOFError, OSError, TypeError, ValueError, zipfile.BadZipFile):
+    except (AttributeError, EOFError, OSError, TypeError, ValueError, BadZipFile):
         pass
     if found is None:
         raise ValueError(f"path={str(path)!r} is no whole .npz file: copy it again.")
@@ -114,28 +97,19 @@ def _from_npz(path):
             f"path={str(path)!r} has features of {X.ndim} and labels of {y.ndim} "
             "dimensions: expected 2, and 1 or 2 (one-hot)."
         )
-    return X, y.argmax(axis=1) if y.ndim == 2 else y - y.min()
-
-
-def _from_text(path):
-    table = None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of an empty file
-            table = np.loadtxt(path, delimiter=",", dtype=np.int16, ndmin=2)
-    except (OverflowError, ValueError):
-        pass
-    if table is None:
+    if len(X) != len(y) or not len(X):
         raise ValueError(
-            f"path={str(path)!r} is not a comma-separated table of integers: expected "
-            "'label, f1, f2, ...' on each line, or an .npz file."
+            f"path={str(path)!r} has {len(X)} rows of features and {len(y)} labels: "
+            "expected as many of each, at least one."
         )
-    if table.shape[1] < 2:
+    if not np.isin(X[: _BLOCK * 4], (0, 1)).all() or X.min() < 0 or X.max() > 1:
         raise ValueError(
-            f"path={str(path)!r} has {table.shape[1]} columns: expected a label and "
-            "features."
+            f"path={str(path)!r} holds features other than 0 and 1: this is not "
+            "Purchase100."
         )
-    return table[:, 1:], table[:, 0] - table[:, 0].min()
+    y = (y.argmax(axis=1) if y.ndim == 2 else y - y.min()).astype(np.int64)
+    X = X.astype(np.uint8)
+    return _returned(X, y, return_X_y, "product", PURCHASE_DESCR)
 
 
 def make_purchase100(
