@@ -273,7 +273,7 @@ def check_sensitivity(relation, loss, public_target=False, padded=False, seed=0,
                 if other is None
                 else other.exact_sum(theta, everyone, unit)
             )
-            square = sum(int(entry) ** 2 for entry in moved.ravel())
+            square = sum(int(entry) ** 2 for entry in moved.ravel().tolist())
             largest = max(largest, math.sqrt(square) * unit / clip)
     bound = query.sensitivity(Relation.of(relation)) / clip
     assert isinstance(query._workspaces[0].rows, ShortProducts) == (d >= 16)

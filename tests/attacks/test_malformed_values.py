@@ -233,7 +233,7 @@ def null_of(name, bounds, relation, replay, convert=np.asarray):
 
 
 def length(total):
-    return math.sqrt(sum(int(entry) ** 2 for entry in total.ravel()))
+    return math.sqrt(sum(int(entry) ** 2 for entry in total.ravel().tolist()))
 
 
 def check_moves(name, bounds, relation, sparse, monkeypatch):

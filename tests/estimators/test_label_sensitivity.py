@@ -63,7 +63,7 @@ def largest_move(loss, n_outputs, clip_norm, noise_std, label_reach=None):
             ]
             for other in sums[1:]:
                 moved = (sums[0] - other).ravel()
-                square = sum(int(entry) ** 2 for entry in moved)
+                square = sum(int(entry) ** 2 for entry in moved.tolist())
                 largest = max(largest, math.sqrt(square) * unit)
     return largest / bound, bound
 
@@ -114,7 +114,10 @@ def test_what_rounding_adds_is_in_the_bound():
         )
         for k in (0, 1)
     )
-    moved = math.sqrt(sum(int(entry) ** 2 for entry in (first - second).ravel())) * unit
+    moved = (
+        math.sqrt(sum(int(entry) ** 2 for entry in (first - second).ravel().tolist()))
+        * unit
+    )
     plan = SimpleNamespace(
         noise_std=np.array([noise_std]), clip_norm=clip_norm, sensitivity=2 * clip_norm
     )

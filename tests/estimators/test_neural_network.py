@@ -104,7 +104,7 @@ def test_smaller_sensitivities_are_claimed_only_where_they_hold(small):
 
 
 def moved(ours, theirs):
-    return math.sqrt(sum(int(entry) ** 2 for entry in (ours - theirs).ravel()))
+    return math.sqrt(sum(int(entry) ** 2 for entry in (ours - theirs).ravel().tolist()))
 
 
 def test_the_last_layer_moves_by_sqrt_two_clip_norms_at_most(small, releases):

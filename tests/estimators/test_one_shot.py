@@ -50,10 +50,12 @@ def check_label_sensitivity(seed, n_classes):
             target[i] = label
             other = dataclasses.replace(query, target=target)
             moved = total - other.exact_sum(None, None, unit)
-            square = sum(int(entry) ** 2 for entry in moved.ravel())
+            square = sum(int(entry) ** 2 for entry in moved.ravel().tolist())
             largest = max(largest, math.sqrt(square) * unit)
         alone = query.exact_sum(None, np.array([i]), unit)
-        norm = math.sqrt(sum(int(entry) ** 2 for entry in alone.ravel())) * unit
+        norm = (
+            math.sqrt(sum(int(entry) ** 2 for entry in alone.ravel().tolist())) * unit
+        )
         assert norm <= query.clip_norm
     assert largest <= query.sensitivity(REPLACED)
     assert largest > 0.999 * query.sensitivity(REPLACED)  # the bound is attained

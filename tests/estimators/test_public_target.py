@@ -74,7 +74,7 @@ def largest_move(loss, n_outputs, *, orthant=True, signed=False, n_pairs):
             one = query.exact_sum(theta, np.array([row]), unit)
             other = query.exact_sum(theta, np.array([row + 1]), unit)
             moved = (one - other).ravel()
-            square = sum(int(entry) ** 2 for entry in moved)
+            square = sum(int(entry) ** 2 for entry in moved.tolist())
             largest = max(largest, math.sqrt(square) * unit / query.clip_norm)
     return largest
 

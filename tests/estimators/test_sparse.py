@@ -164,7 +164,7 @@ def test_contributions_are_bounded_in_grid_units(
     bound = (clip_norm / unit) ** 2
     for i in range(query.n_rows):
         v = query.exact_sum(theta, np.array([i]), unit)
-        assert sum(int(entry) ** 2 for entry in v.ravel()) <= bound
+        assert sum(int(entry) ** 2 for entry in v.ravel().tolist()) <= bound
 
 
 def test_the_rows_are_what_they_stand_for():

@@ -33,7 +33,7 @@ def apart(numbers):
 
 
 def square(integers):
-    return sum(int(entry) ** 2 for entry in np.ravel(integers))
+    return sum(int(entry) ** 2 for entry in np.ravel(integers).tolist())
 
 
 def check_rank_one(seed, n_outputs, unit, clip):

@@ -52,7 +52,7 @@ def test_norms_are_rounded_up(seed):
     total = np.trunc(rng.normal(size=(3, 5)) * 10.0 ** rng.uniform(0, 14))
     step = persons._step(3)
     square = persons._square(total, 1 / step)
-    exact = sum(int(entry) ** 2 for entry in total.ravel())
+    exact = sum(int(entry) ** 2 for entry in total.ravel().tolist())
     assert exact <= square * step**2 * (1 + 1e-12)
     above = step * math.sqrt(total.size)
     assert step * math.sqrt(square) <= math.sqrt(exact) + above * (1 + 1e-12)
@@ -77,7 +77,7 @@ def test_nobody_is_added_beyond_the_clip_norm(n_outputs, clip_norm):
             persons.add_dense(X, *person, clip, memory, out)
             alone.append(out)
         np.testing.assert_array_equal(alone[-1], alone[-2])
-        assert sum(int(entry) ** 2 for entry in out.ravel()) <= 2**60
+        assert sum(int(entry) ** 2 for entry in out.ravel().tolist()) <= 2**60
     np.testing.assert_array_equal(total, sum(alone[::2]))
 
 

@@ -42,7 +42,7 @@ def replaced(query, row):
 def movement(query, other, unit):
     """Return how far the sum moves, from exact integers."""
     moved = query.exact_sum(None, None, unit) - other.exact_sum(None, None, unit)
-    return math.sqrt(sum(int(entry) ** 2 for entry in moved.ravel())) * unit
+    return math.sqrt(sum(int(entry) ** 2 for entry in moved.ravel().tolist())) * unit
 
 
 def worst_pairs(rng, d, signed):
@@ -65,7 +65,10 @@ def check_movement(make, signed, seed=0):
             here, there = replaced(query, one), replaced(query, other)
             largest = max(largest, movement(here, there, unit))
             alone = here.exact_sum(None, np.array([0]), unit)
-            norm = math.sqrt(sum(int(entry) ** 2 for entry in alone.ravel())) * unit
+            norm = (
+                math.sqrt(sum(int(entry) ** 2 for entry in alone.ravel().tolist()))
+                * unit
+            )
             assert norm <= query.clip_norm
     assert largest <= query.sensitivity(REPLACED)
     assert largest > 0.999 * query.sensitivity(REPLACED)  # the bound is attained

@@ -217,7 +217,7 @@ def test_contributions_are_bounded_in_grid_units(
     unit = query.unit(noise)
     bound = (clip_norm / unit) ** 2
     for v in contributions(query, theta, unit):
-        assert sum(int(entry) ** 2 for entry in v.ravel()) <= bound
+        assert sum(int(entry) ** 2 for entry in v.ravel().tolist()) <= bound
 
 
 @pytest.mark.parametrize("huge", [1e30, 1e150, 1e300])
@@ -428,7 +428,7 @@ def test_contributions_of_regressions_are_bounded_in_grid_units(
     bound = (clip_norm / unit) ** 2
     alone = contributions(query, theta, unit)
     for v in alone:
-        assert sum(int(entry) ** 2 for entry in v.ravel()) <= bound
+        assert sum(int(entry) ** 2 for entry in v.ravel().tolist()) <= bound
     np.testing.assert_array_equal(query.exact_sum(theta, None, unit), alone.sum(axis=0))
 
 
@@ -478,7 +478,7 @@ def test_row_sum_moves_by_at_most_one_per_row(seed, d, noise):
         change = query.exact_sum(None, None, unit) - RowSum(
             other, input_scaler, capacity=6
         ).exact_sum(None, None, unit)
-        return math.sqrt(sum(int(entry) ** 2 for entry in change)) * unit
+        return math.sqrt(sum(int(entry) ** 2 for entry in change.tolist())) * unit
 
     assert moved(nulled) <= 1
     assert moved(neighbour) <= 2

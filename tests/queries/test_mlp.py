@@ -221,7 +221,7 @@ def test_contributions_are_bounded_in_grid_units(
     theta, unit = make_theta(query, seed, scale), query.unit(noise)
     bound = (clip_norm / unit) ** 2
     for v in contributions(query, theta, unit):
-        assert sum(int(entry) ** 2 for entry in v) <= bound
+        assert sum(int(entry) ** 2 for entry in v.tolist()) <= bound
 
 
 def test_clipped_contributions_come_close_to_the_bound():
@@ -422,7 +422,9 @@ def check_network(relation):
     for i in range(query.n_rows):
         one, two = (q.exact_sum(theta, np.array([i]), unit) for q in (query, other))
         moved = one - two if relation.replaces else one
-        largest = max(largest, math.sqrt(sum(int(v) ** 2 for v in moved)) * unit)
+        largest = max(
+            largest, math.sqrt(sum(int(v) ** 2 for v in moved.tolist())) * unit
+        )
     assert largest <= query.sensitivity(relation)
     assert largest > 0.99 * query.sensitivity(relation)
 

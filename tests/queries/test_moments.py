@@ -22,7 +22,7 @@ def make_moments(rows):
 
 def length(change, unit):
     """Exact L2 norm of an integer vector, in float."""
-    return math.sqrt(sum(int(entry) ** 2 for entry in change.ravel())) * unit
+    return math.sqrt(sum(int(entry) ** 2 for entry in change.ravel().tolist())) * unit
 
 
 def neighbour_pairs(rng, d):

@@ -71,7 +71,7 @@ def rows_of(query, person):
 
 
 def square(integers):
-    return sum(int(entry) ** 2 for entry in np.ravel(integers))
+    return sum(int(entry) ** 2 for entry in np.ravel(integers).tolist())
 
 
 def length(integers, unit):

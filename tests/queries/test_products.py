@@ -46,17 +46,21 @@ KINDS = [ShortProducts, DenseProducts]
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_outputs", [1, 2, 4, 5, 6, 11, 40])
-@pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 5, 31, 32, 33, 64, 150])
 @pytest.mark.parametrize("d", [16, 17, 31, 32, 37])
-def test_products_are_exact_at_the_largest_numbers(kind, n_outputs, n, d):
+def test_products_are_exact_at_the_largest_numbers(kind, n_outputs, d):
     rows = make_rows(d=d)
+    for n in (0, 1, 2, 3, 4, 5, 31, 32, 33, 64, 150):
+        check_products(kind(rows, n_outputs), rows, n_outputs, n)
+
+
+def check_products(work, rows, n_outputs, n):
+    d = rows.values.shape[1]
     rng = np.random.default_rng(n)
     part = rng.permutation(150)[:n]
     theta = rng.normal(size=(n_outputs, d))
     theta[0, 0] = np.abs(theta).max() * (1 + 2**-40)
     theta[-1] = rows.values[0]  # the largest inner product that there can be
     theta[-1] *= np.linalg.norm(theta[0]) / np.linalg.norm(theta[-1])
-    work = kind(rows, n_outputs)
     work.start(theta)
     out = np.empty((n_outputs, n))
     work.margins(part, out)

@@ -23,7 +23,7 @@ SIGN_FIXING = ("log_loss", "hinge", "squared_hinge")
 
 
 def norm(moved, unit):
-    return math.sqrt(sum(int(entry) ** 2 for entry in moved.ravel())) * unit
+    return math.sqrt(sum(int(entry) ** 2 for entry in moved.ravel().tolist())) * unit
 
 
 # -- gradients with a public target --------------------------------------------------

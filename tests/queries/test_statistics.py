@@ -51,7 +51,7 @@ def make_query(seed=0, n=6, input_scaler=SIGNED, k=3):
 
 
 def length(moved, unit):
-    return math.sqrt(sum(int(entry) ** 2 for entry in moved)) * unit
+    return math.sqrt(sum(int(entry) ** 2 for entry in moved.tolist())) * unit
 
 
 def largest_move(input_scaler, relation):

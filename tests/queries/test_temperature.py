@@ -67,7 +67,7 @@ def replaced(query, row, label):
 
 
 def length(integers, unit):
-    return math.sqrt(sum(int(entry) ** 2 for entry in integers)) * unit
+    return math.sqrt(sum(int(entry) ** 2 for entry in integers.tolist())) * unit
 
 
 def records(rng, n_classes):

@@ -54,7 +54,9 @@ def table(seed):
 
 
 def length(integers, unit):
-    return math.sqrt(sum(int(entry) ** 2 for entry in np.ravel(integers))) * unit
+    return (
+        math.sqrt(sum(int(entry) ** 2 for entry in np.ravel(integers).tolist())) * unit
+    )
 
 
 @every_query
