@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -14,7 +13,7 @@ from skfdp.data.input_scaler import InputScaler
 from skfdp.data.units import FULL_WEIGHT
 from skfdp.kernels.losses.loss import Loss
 from skfdp.privacy.events import Relation
-from skfdp.queries import OfGridRows, chosen, no_rows, sum_unit
+from skfdp.queries import chosen, no_rows, sum_unit
 from skfdp.queries.linear import LinearQuery
 
 # Rows have norm at most 1 up to rounding; this margin covers the rounding.
@@ -22,63 +21,44 @@ _SHRINK = 1 - 1e-9
 
 
 class _Sum:
-    """A sum of contributions of norm at most 1."""
+    """A sum over blocks of rows, each of which adds up exactly, in any order.
 
-    X: np.ndarray | csr_array
+    `__post_init__` works out what follows from the fields; see each for the reasons.
+    """
+
+    #: What is read, in blocks of rows; private.
+    table: np.ndarray | csr_array
+    n_rows: int
+    shape: tuple[int, ...]
+    #: L2 bound of a contribution.
     clip_norm = 1.0
-
-    @property
-    def n_rows(self) -> int:
-        """Number of records."""
-        return self.X.shape[0]
-
-    @property
-    def replaced(self) -> float | None:
-        """How far a replaced record moves the sum; None: twice the clip norm."""
-        return None
+    #: How far a replaced record moves the sum; None: twice the clip norm.
+    replaced: float | None = None
 
     def sensitivity(self, relation: Relation) -> float:
         """Return how far neighbours move the sum; see the guarantees."""
         return relation.moves(self.clip_norm, self.replaced)
 
-
-class _SumOfSigns(_Sum):
-    """A sum that moves less where no entry of a contribution is negative."""
-
-    nonnegative: bool
-
-    @property
-    def replaced(self) -> float | None:
-        """Two rows without negative entries meet at an angle of at most 90 degrees."""
-        return math.sqrt(2) if self.nonnegative else None
-
-
-class _GridSum(OfGridRows, _Sum):
-    """A sum of whole numbers over blocks of grid rows.
-
-    A block adds up to less than 2**53: exact in float64, whatever the order of the sum.
-    """
-
-    target: np.ndarray
-
-    @property
-    def _columns(self) -> tuple:
-        return self.rows.values, self.target
-
     def exact_sum(
         self, theta: None, batch: np.ndarray | None, unit: float
     ) -> np.ndarray:
-        """Return the int64 sum over the batch; None means every row."""
-        columns = chosen(batch, *self._columns)
+        """Return the int64 sum over the batch, in `unit`; None means every row."""
         total = np.zeros(self.shape, dtype=np.int64)
-        for block in blocks(*columns[0].shape):
-            parts = (column[block] for column in columns)
-            total += self._of_block(unit, *parts).astype(np.int64)
+        for block in row_blocks(self.table):
+            # A batch holds no row twice, hence is no longer than the table.
+            index = block if batch is None else batch[block]
+            if batch is None or len(index):
+                total += self._of_block(index, unit)
         return total
 
 
+def _replaced(nonnegative: bool) -> float | None:
+    """Two rows without negative entries meet at an angle of at most 90 degrees."""
+    return math.sqrt(2) if nonnegative else None
+
+
 @dataclasses.dataclass(frozen=True)
-class RowSum(_SumOfSigns):
+class RowSum(_Sum):
     """The sum of the mapped rows.
 
     Parameters
@@ -111,46 +91,31 @@ class RowSum(_SumOfSigns):
 
     def __post_init__(self):
         _check_bounds_rows(self.input_scaler)
+        public = self.input_scaler.public
+        width = self.X.shape[1] if public is None else int((~public).sum())
+        vars(self).update(
+            table=self.X,
+            n_rows=self.X.shape[0],
+            shape=(width,),
+            replaced=_replaced(self.nonnegative),
+        )
 
     @classmethod
     def planned(cls, *, nonnegative: bool = False) -> RowSum:
         """Return the sum of no rows, for plans that need its bounds."""
         return cls(np.empty((0, 0)), InputScaler(), 0, nonnegative)
 
-    @property
-    def shape(self) -> tuple[int]:
-        """Shape of the sum: one entry for each private column."""
-        public = self.input_scaler.public
-        return (self.X.shape[1] if public is None else int((~public).sum()),)
-
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum."""
         return sum_unit(noise_std, self.clip_norm, self.capacity, 2.0**-30)
 
-    def exact_sum(
-        self, theta: None, batch: np.ndarray | None, unit: float
-    ) -> np.ndarray:
-        """Return the int64 sum of the rows of the batch, in `unit`."""
-        total = np.zeros(self.shape, dtype=np.int64)
-        public, input_scaler = self.input_scaler.public, self.input_scaler
-        if public is not None:
-            input_scaler = input_scaler.part(~public)
-        for index in _row_numbers(self.X, batch):
-            rows = self.X[index] if public is None else self.X[index][:, ~public]
-            rows = input_scaler.mapped(input_scaler.filled(rows)[0])
-            total += _column_sums(rows, _SHRINK / unit, self.nonnegative)
-        return total
-
-
-def _row_numbers(
-    X: np.ndarray | csr_array, batch: np.ndarray | None
-) -> Iterator[slice | np.ndarray]:
-    """Yield the rows of a batch in blocks, so that no copy of the table is made."""
-    for block in row_blocks(X):
-        # A batch holds no row twice, hence is no longer than the table.
-        index = block if batch is None else batch[block]
-        if batch is None or len(index):
-            yield index
+    def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
+        rows, input_scaler = self.X[index], self.input_scaler
+        if input_scaler.public is not None:
+            private = ~input_scaler.public
+            rows, input_scaler = rows[:, private], input_scaler.part(private)
+        rows = input_scaler.mapped(input_scaler.filled(rows)[0])
+        return _column_sums(rows, _SHRINK / unit, self.nonnegative)
 
 
 def _check_bounds_rows(input_scaler: InputScaler) -> None:
@@ -175,7 +140,7 @@ def _column_sums(
 
 
 @dataclasses.dataclass(frozen=True)
-class CrossSum(_SumOfSigns):
+class CrossSum(_Sum):
     """Cross moments of public regressors and mapped private rows, and what norms lack.
 
     The sum of ``(z (x) p, 1 - |p|**2)``, flattened, over the records, z being the
@@ -215,6 +180,13 @@ class CrossSum(_SumOfSigns):
 
     def __post_init__(self):
         _check_bounds_rows(self.input_scaler)
+        n_rows, n_private = self.X.shape
+        vars(self).update(
+            table=self.X,
+            n_rows=n_rows,
+            shape=(self.regressors.shape[1] * n_private + 1,),
+            replaced=_replaced(self.nonnegative),
+        )
 
     @classmethod
     def planned(cls, *, nonnegative: bool) -> CrossSum:
@@ -222,38 +194,27 @@ class CrossSum(_SumOfSigns):
         none = np.empty((0, 0))
         return cls(none, InputScaler(), none.astype(np.int16), nonnegative)
 
-    @property
-    def shape(self) -> tuple[int]:
-        """Shape of the sum."""
-        return (self.regressors.shape[1] * self.X.shape[1] + 1,)
-
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum; private rows have the grid unit / GRID."""
         # A grid of 1 is the coarsest on which 1 - |p|**2 is an integer.
         room = FULL_WEIGHT * self.n_rows
         return np.minimum(GRID, sum_unit(noise_std, self.clip_norm, room, GRID**2))
 
-    def exact_sum(
-        self, theta: None, batch: np.ndarray | None, unit: float
-    ) -> np.ndarray:
-        """Return the int64 sum over the batch; None means every row."""
+    def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
         grid = unit / GRID
-        total = np.zeros(self.shape, dtype=np.int64)
-        for index in _row_numbers(self.X, batch):
-            # Integers below 2**53: exact in float64, whatever the order of the sum.
-            rows = self.input_scaler.filled(self.X[index])[0]
-            rows = np.trunc(self.input_scaler.mapped(rows) * (_SHRINK / grid))
-            if self.nonnegative:
-                rows = np.maximum(rows, 0.0)
-            cross = self.regressors[index].T.astype(np.float64) @ rows
-            total[:-1] += cross.ravel().astype(np.int64)
-            lacking = 1 / grid**2 - np.einsum("ij,ij->i", rows, rows)
-            total[-1] += int(lacking.sum() * (grid / GRID))
-        return total
+        # Integers below 2**53: exact in float64, whatever the order of the sum.
+        rows = self.input_scaler.filled(self.X[index])[0]
+        rows = np.trunc(self.input_scaler.mapped(rows) * (_SHRINK / grid))
+        if self.nonnegative:
+            rows = np.maximum(rows, 0.0)
+        cross = self.regressors[index].T.astype(np.float64) @ rows
+        lacking = 1 / grid**2 - np.einsum("ij,ij->i", rows, rows)
+        lacking = int(lacking.sum() * (grid / GRID))
+        return np.append(cross.ravel().astype(np.int64), lacking)
 
 
 @dataclasses.dataclass(frozen=True)
-class LabelSum(_GridSum):
+class LabelSum(_Sum):
     """The label statistic ``sum of row (x) (label - centre)`` of public rows.
 
     Parameters
@@ -280,40 +241,39 @@ class LabelSum(_GridSum):
     n_outputs: int
     row_bound: float
 
+    def __post_init__(self):
+        table, binary = self.rows.values, self.n_outputs == 1
+        clip_norm = self.row_bound / (2 if binary else 1)
+        vars(self).update(
+            table=table,
+            n_rows=len(table),
+            shape=(self.n_outputs, table.shape[1]),
+            clip_norm=clip_norm,
+            # A label of several moves an entry down and another one up.
+            replaced=None if binary else clip_norm * math.sqrt(2),
+        )
+
     @classmethod
     def planned(cls, n_outputs: int, row_bound: float) -> LabelSum:
         """Return the sum of no records, for plans that need its bounds."""
         return cls(no_rows(), np.empty(0, np.int64), n_outputs, row_bound)
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of the sum."""
-        return self.n_outputs, self.rows.values.shape[1]
-
-    @property
-    def clip_norm(self) -> float:
-        """L2 bound of a contribution."""
-        return self.row_bound / (2 if self.n_outputs == 1 else 1)
-
-    @property
-    def replaced(self) -> float | None:
-        """A label of several moves an entry down and another one up."""
-        return None if self.n_outputs == 1 else self.clip_norm * math.sqrt(2)
-
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum: that of the rows, halved for labels 1/2."""
         return GRID / (2 if self.n_outputs == 1 else 1)
 
-    def _of_block(self, unit: float, values, target) -> np.ndarray:
+    def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
+        target = self.target[index]
         if self.n_outputs == 1:
             labels = np.where(target == 1, 1.0, -1.0)[:, None]
         else:
             labels = np.eye(self.n_outputs)[target]
-        return labels.T @ values.astype(np.float64)
+        # Below 2**53: exact in float64.
+        return (labels.T @ self.table[index].astype(np.float64)).astype(np.int64)
 
 
 @dataclasses.dataclass(frozen=True)
-class TargetSum(_GridSum):
+class TargetSum(_Sum):
     """The target statistic ``sum of x * y`` of public rows.
 
     Parameters
@@ -337,25 +297,25 @@ class TargetSum(_GridSum):
     target: np.ndarray
     capacity: int | None = None
 
+    def __post_init__(self):
+        table = self.rows.values
+        vars(self).update(table=table, n_rows=len(table), shape=(1, table.shape[1]))
+
     @classmethod
     def planned(cls) -> TargetSum:
         """Return the sum of no records, for plans that need its bounds."""
         return cls(no_rows(), np.empty(0))
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of the sum."""
-        return 1, self.rows.values.shape[1]
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum: of the rows, times that of the target."""
         room = FULL_WEIGHT * self.n_rows if self.capacity is None else self.capacity
         return sum_unit(noise_std, self.clip_norm, room, GRID**2)
 
-    def _of_block(self, unit: float, values, target) -> np.ndarray:
+    def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
         # 4096 products of 15 + 15 bits stay below 2**53.
-        cut = np.clip(np.nan_to_num(target), -1.0, 1.0)
-        return np.trunc(cut * (GRID / unit))[None] @ values.astype(np.float64)
+        cut = np.clip(np.nan_to_num(self.target[index]), -1.0, 1.0)
+        whole = np.trunc(cut * (GRID / unit))[None]
+        return (whole @ self.table[index].astype(np.float64)).astype(np.int64)
 
 
 # Statistics of private rows whose class is public: class sums, second moments.
@@ -366,7 +326,7 @@ _LIMIT = GRID**-2
 
 
 @dataclasses.dataclass(frozen=True)
-class ClassSum(_GridSum, _SumOfSigns):
+class ClassSum(_Sum):
     r"""The sum of the private rows of each class, :math:`S_k = \sum_{y_i = k} p_i`.
 
     Parameters
@@ -395,29 +355,33 @@ class ClassSum(_GridSum, _SumOfSigns):
     n_classes: int
     nonnegative: bool
 
+    def __post_init__(self):
+        table = self.rows.values
+        vars(self).update(
+            table=table,
+            n_rows=len(table),
+            shape=(self.n_classes, table.shape[1]),
+            replaced=_replaced(self.nonnegative),
+        )
+
     @classmethod
     def planned(cls, *, nonnegative: bool) -> ClassSum:
         """Return the sums of no records, for plans that need their bounds."""
         return cls(no_rows(), np.empty(0, np.int64), 1, nonnegative)
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of the sums."""
-        return self.n_classes, self.rows.values.shape[1]
-
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sums: that of the rows, or coarser."""
         return sum_unit(noise_std, self.clip_norm, self.n_rows, GRID)
 
-    def _of_block(self, unit: float, values, target) -> np.ndarray:
-        rows = clipped(values, unit / GRID)
+    def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
+        rows = clipped(self.table[index], unit / GRID)
         if self.nonnegative:
             rows = np.maximum(rows, 0)
-        return np.eye(self.n_classes)[target].T @ rows
+        return (np.eye(self.n_classes)[self.target[index]].T @ rows).astype(np.int64)
 
 
 @dataclasses.dataclass(frozen=True)
-class SecondMoment(_GridSum):
+class SecondMoment(_Sum):
     r"""The sum of the outer products of the private rows, :math:`\sum_i p_i p_i^\top`.
 
     Parameters
@@ -435,33 +399,29 @@ class SecondMoment(_GridSum):
 
     rows: GridRows
 
+    def __post_init__(self):
+        table = self.rows.values
+        # Whatever the signs.
+        replaced = math.sqrt(2)
+        shape = table.shape[1], table.shape[1]
+        vars(self).update(
+            table=table, n_rows=len(table), shape=shape, replaced=replaced
+        )
+
     @classmethod
     def planned(cls) -> SecondMoment:
         """Return the sum of no records, for plans that need its bounds."""
         return cls(no_rows())
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of the sum."""
-        return (self.rows.values.shape[1],) * 2
-
-    @property
-    def replaced(self) -> float:
-        """Whatever the signs."""
-        return math.sqrt(2)
-
-    @property
-    def _columns(self) -> tuple:
-        return (self.rows.values,)
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum: the square of a unit of rows."""
         least = sum_unit(noise_std, self.clip_norm, self.n_rows, GRID**2)
         return 4.0 ** np.ceil(np.log2(least) / 2)
 
-    def _of_block(self, unit: float, values) -> np.ndarray:
-        rows = clipped(values, math.sqrt(unit) / GRID)
-        return rows.T @ rows  # entries below 2**28 a row, 4096 rows a block
+    def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
+        rows = clipped(self.table[index], math.sqrt(unit) / GRID)
+        # Entries below 2**28 a row, 4096 rows a block.
+        return (rows.T @ rows).astype(np.int64)
 
 
 def clipped(values: np.ndarray, coarser: float = 1.0) -> np.ndarray:
@@ -592,51 +552,39 @@ class BinCounts(_Sum):
     X: np.ndarray | csr_array
     rule: Binades | EvenBins
 
+    def __post_init__(self):
+        n_rows, n_columns = self.X.shape
+        vars(self).update(
+            table=self.X,
+            n_rows=n_rows,
+            shape=(n_columns, self.rule.n_bins),
+            clip_norm=math.sqrt(n_columns),
+            # A 1 leaves a bin of each column, and enters another one.
+            replaced=math.sqrt(2 * n_columns),
+        )
+
     @classmethod
     def planned(cls, n_columns: int) -> BinCounts:
         """Return the counts of no records, for plans that need their bounds."""
         return cls(np.empty((0, n_columns)), Binades())
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of the counts."""
-        return self.X.shape[1], self.rule.n_bins
-
-    @property
-    def clip_norm(self) -> float:
-        """L2 norm of a contribution."""
-        return math.sqrt(self.X.shape[1])
-
-    @property
-    def replaced(self) -> float:
-        """A 1 leaves a bin of each column, and enters another one."""
-        return math.sqrt(2 * self.X.shape[1])
-
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the counts, at most 1: a record has to be a unit."""
         return np.minimum(1.0, sum_unit(noise_std, 1.0, 0, _FINEST))
 
-    def exact_sum(
-        self, theta: None, batch: np.ndarray | None, unit: float
-    ) -> np.ndarray:
-        """Return the int64 counts of the batch, in `unit`; None means every row."""
-        n_rows = self.n_rows if batch is None else len(batch)
-        n_columns, n_bins = self.shape
-        total = np.zeros(n_columns * n_bins, dtype=np.int64)
-        for index in _row_numbers(self.X, batch):
-            rows = self.X[index]
-            if issparse(rows):
-                values, columns = rows.data, rows.indices
-            else:
-                values, columns = np.asarray(rows), np.arange(n_columns)
-            columns = columns.astype(np.int64)
-            with np.errstate(all="ignore"):  # a warning would tell of a private value
-                found = self.rule.bins(values.astype(np.float64), columns)
-            cells = (columns * n_bins + found).ravel()
-            total += np.bincount(cells, minlength=total.size)
-        counts = total.reshape(self.shape)
+    def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
+        rows, (n_columns, n_bins) = self.X[index], self.shape
+        if issparse(rows):
+            values, columns = rows.data, rows.indices
+        else:
+            values, columns = np.asarray(rows), np.arange(n_columns)
+        columns = columns.astype(np.int64)
+        with np.errstate(all="ignore"):  # a warning would tell of a private value
+            found = self.rule.bins(values.astype(np.float64), columns)
+        cells = (columns * n_bins + found).ravel()
+        counts = np.bincount(cells, minlength=n_columns * n_bins).reshape(self.shape)
         # Zeros that CSR does not store; a dense block has none.
-        counts[:, ZERO] += n_rows - counts.sum(axis=1)
+        counts[:, ZERO] += rows.shape[0] - counts.sum(axis=1)
         return counts * round(1 / unit)
 
 
@@ -689,32 +637,21 @@ class TemperatureSum(_Sum):
     points: tuple[float, ...]
     reach: float
 
+    def __post_init__(self):
+        n_points = len(self.points)
+        bound = self.query.loss.max_residual(self.n_classes)
+        vars(self).update(
+            n_rows=self.query.n_rows,
+            shape=(n_points,),
+            clip_norm=math.sqrt(n_points) * bound,
+        )
+
     @classmethod
     def planned(cls, loss: Loss, n_classes: int, n_points: int) -> TemperatureSum:
         """Return the sum of no records, for plans that need its bounds."""
         query = LinearQuery(no_rows(), np.empty(0, np.int64), loss, 1, 1.0, 0)
         none = np.empty((0, 0))
         return cls(query, n_classes, none, none, (0.0,) * n_points, 1.0)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of records."""
-        return self.query.n_rows
-
-    @property
-    def shape(self) -> tuple[int]:
-        """Shape of the sum: one entry a point."""
-        return (len(self.points),)
-
-    @property
-    def _bound(self) -> float:
-        """The largest entry of a contribution."""
-        return self.query.loss.max_residual(self.n_classes)
-
-    @property
-    def clip_norm(self) -> float:
-        """L2 bound of a contribution."""
-        return math.sqrt(len(self.points)) * self._bound
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum."""
@@ -737,13 +674,13 @@ class TemperatureSum(_Sum):
         return total
 
     def _block_sum(self, numbers: np.ndarray, weights, unit: float) -> np.ndarray:
-        start, step = (self._margins(numbers, *one) for one in weights)
+        start, step = [self._margins(numbers, *one) for one in weights]
         query, target = self.query, self.query.target[numbers]
         if query.offset is not None:
             start += query.offset[numbers]
         norm = np.sqrt(_inner(step, step))
         cut = step / np.maximum(norm, self.reach)[:, None]
-        bound = math.floor(self._bound / unit)
+        bound = math.floor(query.loss.max_residual(self.n_classes) / unit)
         sums = []
         for point in self.points:
             residual = query.loss.residual(start + point * step, target)
@@ -838,42 +775,26 @@ class ScoreTable(_Sum):
     n_groups: int
     capacity: int
 
+    def __post_init__(self):
+        n_losses = self.losses.shape[1]
+        of_losses = n_losses * (1 + SQUARES**2)
+        clip_norm = math.sqrt(min(self.n_cells, 1) + of_losses)
+        # One cell alone does not move if a record is replaced; a null leaves it.
+        moved = math.sqrt(2.0 * (self.n_cells > 1) + of_losses)
+        vars(self).update(
+            n_rows=len(self.cells),
+            #: Groups, then cells, losses and squares.
+            shape=(self.n_groups, self.n_cells + 2 * n_losses),
+            clip_norm=clip_norm,
+            replaced=max(moved, clip_norm),
+        )
+
     @classmethod
     def planned(cls, n_cells: int, n_losses: int, n_groups: int = 1) -> ScoreTable:
         """Return the table of no records, for plans that need its bounds."""
         nobody = np.empty(0, np.int64)
         losses = np.empty((0, n_losses))
         return cls(nobody, losses, nobody, n_cells, n_groups, 0)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of records."""
-        return len(self.cells)
-
-    @property
-    def n_losses(self) -> int:
-        """Number of losses of a record."""
-        return self.losses.shape[1]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of the table: groups, then cells, losses and squares."""
-        return self.n_groups, self.n_cells + 2 * self.n_losses
-
-    @property
-    def clip_norm(self) -> float:
-        """L2 bound of what one record adds."""
-        return math.sqrt(min(self.n_cells, 1) + self._of_losses)
-
-    @property
-    def _of_losses(self) -> float:
-        return self.n_losses * (1 + SQUARES**2)
-
-    @property
-    def replaced(self) -> float:
-        """One cell alone does not move if a record is replaced; a null leaves it."""
-        moved = math.sqrt(2.0 * (self.n_cells > 1) + self._of_losses)
-        return max(moved, self.clip_norm)
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the table."""
@@ -890,7 +811,7 @@ class ScoreTable(_Sum):
         # Of units above 1 nothing is left of a count: toward zero, as all the rest.
         np.add.at(total, (group[counted], cells[counted]), math.floor(1 / unit))
         bounded = np.clip(np.where(np.isnan(losses), 1.0, losses), 0.0, 1.0)[grouped]
-        for j in range(self.n_losses):
+        for j in range(self.losses.shape[1]):
             for place, weight in ((0, 1.0), (1, SQUARES)):
                 values = weight * bounded[:, j] ** (place + 1)
                 # The unit is a power of two: the division is exact.

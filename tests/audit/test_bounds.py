@@ -83,7 +83,7 @@ def exact_counts(monkeypatch):
 
 
 def columns_dropped(monkeypatch):
-    monkeypatch.setattr(BinCounts, "clip_norm", 1.0)
+    monkeypatch.setattr(BinCounts, "clip_norm", property(lambda self: 1.0))
     monkeypatch.setattr(BinCounts, "sensitivity", lambda s, r: r.moves(1.0, 2**0.5))
 
 

@@ -131,7 +131,9 @@ def test_a_loss_outside_of_the_bound_is_noticed(monkeypatch):
 
 
 def test_losses_that_are_left_out_of_the_norm_are_noticed(monkeypatch):
-    monkeypatch.setattr(ScoreTable, "_of_losses", property(lambda self: 0.0))
+    counted = {"clip_norm": 1.0, "replaced": math.sqrt(2)}
+    for name, value in counted.items():
+        monkeypatch.setattr(ScoreTable, name, property(lambda self, v=value: v))
     with pytest.raises(AssertionError):
         check_neighbours(3, 1)
 
