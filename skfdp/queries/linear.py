@@ -13,7 +13,6 @@ import importlib
 import math
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,9 +24,16 @@ from skfdp.data.units import Units
 from skfdp.kernels.losses import CLASSIFICATION, REGRESSION
 from skfdp.kernels.losses.loss import Loss
 from skfdp.privacy import PrivacyPlan
+from skfdp.privacy.checks import computed
 from skfdp.privacy.events import Relation
 from skfdp.queries import sum_unit
-from skfdp.queries.weighted import person_blocks, thread_shares
+from skfdp.queries.weighted import (
+    DensePersons,
+    SparsePersons,
+    person_blocks,
+    person_sums,
+    thread_shares,
+)
 
 if TYPE_CHECKING:
     from skfdp.kernels.contributions import Clip, Task
@@ -50,17 +56,13 @@ class _Losses(Mapping[str, Loss]):
     def __getitem__(self, name: str) -> Loss:
         if name not in self._names:
             raise KeyError(name)
-        return _file(name).LOSS
+        return importlib.import_module(f"skfdp.kernels.losses.{name}").LOSS
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
 
     def __len__(self) -> int:
         return len(self._names)
-
-
-def _file(name: str) -> ModuleType:
-    return importlib.import_module(f"skfdp.kernels.losses.{name}")
 
 
 #: Every loss of the linear classifiers, by the name that users pass.
@@ -73,7 +75,9 @@ REGRESSION_LOSSES = _Losses(REGRESSION)
 
 def huber(threshold: float) -> Loss:
     """Return the Huber loss: squared up to the threshold, linear beyond it."""
-    return _file("huber").huber(threshold)
+    from skfdp.kernels.losses import huber
+
+    return huber.huber(threshold)
 
 
 # Below this a thread costs more than it saves.
@@ -163,8 +167,24 @@ class LinearQuery:
     label_bound: float | None = None
     units: Units | None = None
     n_jobs: int = 1
+    n_rows: int = computed()
+    #: Of theta and of the sum.
+    shape: tuple[int, int] = computed()
+    #: Whether rows are clipped together, those of a person.
+    _joins_rows: bool = computed()
+    #: Whether contributions of rows have rank one.
+    _plain: bool = computed()
+    #: What `_clip` has returned, by the unit.
+    _clips: dict[float, Clip] = computed()
 
     def __post_init__(self):
+        vars(self).update(
+            n_rows=self.rows.n_rows,
+            shape=(self.n_outputs, self.rows.n_columns),
+            _joins_rows=self.units is not None and self.units.joint,
+            _plain=self.padded is None or self.padded is self.rows,
+            _clips={},
+        )
         if self.padded is not None and self.padded.unit != self.rows.unit:
             raise ValueError("rows and padded rows must share one centre and scale.")
         if self.orthant and self.padded is not None:
@@ -192,16 +212,6 @@ class LinearQuery:
         if self.units is not None:
             raise ValueError("a query of some units cannot become one of others.")
         return dataclasses.replace(self, units=units)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of records."""
-        return self.rows.n_rows
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of theta and of the sum."""
-        return self.n_outputs, self.rows.n_columns
 
     def sensitivity(self, relation: Relation) -> float:
         """Return how far neighbours move the sum; see the guarantees."""
@@ -255,16 +265,6 @@ class LinearQuery:
         parts = self._threads.map(some, self._workspaces[:n_jobs], ends[:-1], ends[1:])
         return np.sum(list(parts), axis=0)
 
-    @functools.cached_property
-    def _joins_rows(self) -> bool:
-        """Whether rows are clipped together, those of a person."""
-        return self.units is not None and self.units.joint
-
-    @functools.cached_property
-    def _plain(self) -> bool:
-        """Whether contributions of rows have rank one."""
-        return self.padded is None or self.padded is self.rows
-
     def public_gradient(self, theta: np.ndarray, batch: np.ndarray) -> np.ndarray:
         """Return the mean gradient of the public loss over a public batch, float64.
 
@@ -284,11 +284,24 @@ class LinearQuery:
     @functools.cached_property
     def _workspaces(self) -> list[_Workspace]:
         """The memory of each thread."""
-        padded = None if self._plain else self.padded
-        return [
-            _Workspace(self.rows, padded, self.n_outputs, self._joins_rows)
-            for _ in range(self.n_jobs)
-        ]
+        # numba loads with the first fit, not with `import skfdp`.
+        from skfdp.queries.products import (
+            LARGEST_PRODUCT,
+            LARGEST_SHORT_PRODUCT,
+            products,
+        )
+
+        # The clip bounds every entry of a contribution, not those of its two parts.
+        largest = LARGEST_SHORT_PRODUCT if self._plain else LARGEST_PRODUCT
+        found = []
+        for _ in range(self.n_jobs):
+            work = _Workspace(products(self.rows, self.n_outputs, largest))
+            if not self._plain:
+                work.padded = products(self.padded, self.n_outputs)
+            if self._joins_rows:
+                work.persons = person_sums(self.rows, self.n_outputs)
+            found.append(work)
+        return found
 
     @functools.cached_property
     def _threads(self) -> ThreadPoolExecutor:
@@ -323,10 +336,6 @@ class LinearQuery:
             norms = self.clip_norm / rows.unit, unit / rows.unit
             self._clips[unit] = Clip(Column(*rows.norms_in_memory), *norms, largest)
         return self._clips[unit]
-
-    @functools.cached_property
-    def _clips(self) -> dict[float, Clip]:
-        return {}
 
     def _sum_of_persons(self, work: _Workspace, batch, ends, start, stop, clip):
         """Return the sum over persons of their clipped sums, block by block."""
@@ -446,23 +455,16 @@ def person_unit(noise_std: float, clip_norm: float, capacity: int) -> float:
     return sum_unit(noise_std, clip_norm, capacity, clip_norm * _FINEST_OF_PERSONS)
 
 
+@dataclasses.dataclass
 class _Workspace:
-    """The products of one thread, over the rows and over other padded rows."""
+    """What one thread computes with: products of the rows, and of other padded rows.
 
-    def __init__(self, rows, padded, n_outputs: int, joins_rows: bool):
-        # numba loads with the first fit, not with `import skfdp`.
-        from skfdp.queries import products
-        from skfdp.queries.weighted import person_sums
+    The sums of persons, where rows are clipped together.
+    """
 
-        self.padded = None
-        self.persons = person_sums(rows, n_outputs) if joins_rows else None
-        if padded is None:
-            largest = products.LARGEST_SHORT_PRODUCT
-            self.rows = products.products(rows, n_outputs, largest)
-            return
-        # The clip bounds every entry of a contribution, not those of its two parts.
-        self.rows = products.products(rows, n_outputs)
-        self.padded = products.products(padded, n_outputs)
+    rows: Products
+    padded: Products | None = None
+    persons: DensePersons | SparsePersons | None = None
 
 
 # Sensitivities of sums of clipped gradients to a replaced record.
