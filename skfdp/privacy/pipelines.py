@@ -77,22 +77,6 @@ def _outputs(obj: Any) -> Members:
     return found
 
 
-def _chain(obj: Any) -> Members:
-    found = _outputs(obj)
-    if obj.cv is not None:
-        raise ValueError(
-            f"report() cannot count the private fits inside {type(obj).__name__}: "
-            f"cv={obj.cv!r} makes fits that it does not keep; pass cv=None."
-        )
-    if any(one.privacy_.public_features for one in _leaves(found)):
-        raise ValueError(
-            f"report() cannot vouch for {type(obj).__name__}: its later members see "
-            "the earlier targets as columns, which public_features may disclose; treat "
-            "no column as public, or use MultiOutputClassifier."
-        )
-    return found
-
-
 def _fixed(obj: Any) -> Members:
     """Return the member that predicts: a fitted one, if it was not fitted again."""
     name = "estimator_" if hasattr(obj, "estimator_") else "estimator"
@@ -116,8 +100,6 @@ _TOOLS: dict[str, str | Callable[[Any], Members]] = {
     "VotingRegressor": _voting,
     "MultiOutputClassifier": _outputs,
     "MultiOutputRegressor": _outputs,
-    "ClassifierChain": _chain,
-    "RegressorChain": _chain,
     "TransformedTargetRegressor": lambda obj: [("regressor_", obj.regressor_)],
     "FixedThresholdClassifier": _fixed,
     "CalibratedClassifierCV": (
@@ -369,9 +351,8 @@ def report(
         report, at the largest of their deltas, and says what it knows of the others:
         what they learnt (`PrivacyReport.learnt`), or that it cannot see them. So do
         those of OneVsRestClassifier, VotingClassifier, VotingRegressor,
-        MultiOutputClassifier, MultiOutputRegressor, ClassifierChain, RegressorChain,
-        TransformedTargetRegressor and FixedThresholdClassifier, whose members all
-        learn from one table.
+        MultiOutputClassifier, MultiOutputRegressor, TransformedTargetRegressor and
+        FixedThresholdClassifier, whose members all learn from one table.
     delta : float, default=None
         Report at this delta instead; needed for a ledger without a ceiling.
     context : dict of str to str, default=None
@@ -506,10 +487,7 @@ def _flat(name: str, pipeline: Any, prefix: str) -> Iterator[Part]:
         if isinstance(getattr(step, "steps", None), list) and not own and not frozen:
             yield from _flat(name, step, f"{name}__")
             continue
-        found = None
-        if step is not None and not isinstance(step, str):
-            found = _report_of(step, label)
-        yield Part(name, step, found)
+        yield Part(name, step, _report_of(step, label))
 
 
 def _of_pipeline(pipeline: Any) -> PrivacyReport | None:

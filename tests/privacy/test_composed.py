@@ -17,7 +17,6 @@ from sklearn.multioutput import (
     ClassifierChain,
     MultiOutputClassifier,
     MultiOutputRegressor,
-    RegressorChain,
 )
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import (
@@ -402,12 +401,6 @@ WRAPPERS = {
         lambda: np.c_[target(), target()],
         2,
     ),
-    "chain": (ClassifierChain(logistic()), two_targets, 2),
-    "chain of numbers": (
-        RegressorChain(regressor()),
-        lambda: np.c_[target(), target()],
-        2,
-    ),
     "logarithm": (
         TransformedTargetRegressor(regressor(), func=np.log1p, inverse_func=np.expm1),
         target,
@@ -491,12 +484,7 @@ class TestWrappers:
         ("model", "y", "why"),
         [
             (OneVsOneClassifier(logistic(classes=None)), three, "who is in which fit"),
-            (ClassifierChain(logistic(), cv=2), two_targets, "cv=2 makes fits"),
-            (
-                ClassifierChain(logistic(public_features="all")),
-                two_targets,
-                "the earlier targets as columns",
-            ),
+            (ClassifierChain(logistic()), two_targets, "give them one ledger"),
             (
                 MultiOutputClassifier(logistic(target_name="dx")),
                 two_targets,
@@ -508,7 +496,7 @@ class TestWrappers:
                 "the same target_name",
             ),
         ],
-        ids=["pairs", "chain with folds", "chain, public", "one name", "labels"],
+        ids=["pairs", "chain", "one name", "labels"],
     )
     def test_what_uses_more_is_refused(self, X, model, y, why):
         with pytest.raises(ValueError, match=why):
