@@ -91,15 +91,12 @@ class Declarations:
         for pair in self._pairs():
             # The knots of a pair multiply: as many as without smoothing are plenty.
             found.append(_pair(*(next(self._of_column(j, smooth=False)) for j in pair)))
-        for names in (
-            [block.name for block in found],
-            [name for block in found for name in block.feature_names],
-        ):
-            for name in _twice(names):
-                raise ValueError(
-                    f"two encoded columns or blocks would be called {name!r}: rename "
-                    "a column or a category."
-                )
+        names = [name for block in found for name in block.feature_names]
+        for name in _twice([block.name for block in found]) + _twice(names):
+            raise ValueError(
+                f"two encoded columns or blocks would be called {name!r}: rename a "
+                "column or a category."
+            )
         starts = itertools.accumulate((len(b.levels) for b in found), initial=0)
         return tuple(
             dataclasses.replace(block, start=start)
@@ -657,9 +654,7 @@ def _entries(blocks: tuple[Block, ...], X: Any):
             if place not in columns:
                 columns[place] = Column(raw_column(X, place))
         yield block, *block.entries(*(columns[place] for place in block.parents))
-        for place in block.parents:
-            if last[place] == j:
-                del columns[place]
+        columns = {place: one for place, one in columns.items() if last[place] > j}
 
 
 def _dense(blocks: tuple[Block, ...], X: Any) -> np.ndarray:
@@ -675,17 +670,14 @@ def _sparse(blocks: tuple[Block, ...], X: Any) -> csr_array:
     shape = X.shape[0], _width(blocks)
     if not blocks:
         return csr_array(shape)
-    places, values = [], []
-    for block, own, entries in _entries(blocks, X):
-        order = np.argsort(own, axis=1)
-        places.append(block.start + np.take_along_axis(own, order, axis=1))
-        values.append(np.take_along_axis(entries, order, axis=1))
-    place, value = np.hstack(places), np.hstack(values)
-    stored = value != 0
-    ends = np.concatenate([[0], np.cumsum(stored.sum(axis=1))])
-    kind = np.int32 if max(ends[-1], shape[1]) < 2**31 else np.int64
-    parts = value[stored], place[stored].astype(kind), ends.astype(kind)
-    return csr_array(parts, shape=shape)
+    entries = [(b.start + own, values) for b, own, values in _entries(blocks, X)]
+    places, values = map(np.hstack, zip(*entries, strict=True))
+    rows = np.repeat(np.arange(shape[0]), places.shape[1])
+    kind = np.int32 if max(values.size, *shape) < 2**31 else np.int64
+    where = rows.astype(kind), places.ravel().astype(kind)
+    found = csr_array((values.ravel(), where), shape=shape)
+    found.eliminate_zeros()
+    return found
 
 
 # Encoded tables: what an encoder makes of the raw table of a fit.
