@@ -18,7 +18,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn import get_config
@@ -80,25 +80,26 @@ class RowFile:
 
     def write(self, rows: np.ndarray) -> None:
         """Append some rows; OSError says it if the disk is full."""
-        try:
+        with _in_words():
             self._file.write(np.ascontiguousarray(rows, dtype=np.int16).data)
-        except OSError as error:
-            raise _in_words(error) from None
 
     def read(self) -> tuple[np.ndarray, Reader]:
         """Return all rows, not to be written to, and what reads them in advance."""
-        try:
+        with _in_words():
             self._file.flush()
-        except OSError as error:
-            raise _in_words(error) from None
         with self._file:
             memory = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
         values = np.frombuffer(memory, dtype=np.int16).reshape(-1, self._n_columns)
         return values, Reader(memory, 2 * self._n_columns)
 
 
-def _in_words(error: OSError) -> OSError:
-    return _no_room() if error.errno in (errno.ENOSPC, errno.EDQUOT) else error
+@contextlib.contextmanager
+def _in_words() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise (_no_room() if full else error) from None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -247,6 +248,8 @@ class LargeTable:
     steps: tuple[Callable[[np.ndarray], np.ndarray], ...] = ()
     rows: np.ndarray | None = None
 
+    ndim: ClassVar[int] = 2
+
     @classmethod
     def of(cls, source: Any, names: Sequence[str] | None = None) -> LargeTable:
         """Return the table of all rows and columns of a source."""
@@ -257,11 +260,6 @@ class LargeTable:
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
         return len(self), self.width
-
-    @property
-    def ndim(self) -> int:
-        """Two."""
-        return 2
 
     @property
     def nbytes(self) -> int:
@@ -570,7 +568,9 @@ class ArrowSource:
         self.names = names = dataset.schema.names if names is None else names
         if whole is None:
             self._pieces = read_safely(_pieces, dataset)
-            schemas = read_safely(_schemas, self._pieces)
+            schemas = read_safely(
+                lambda: [piece.physical_schema for piece, _ in self._pieces]
+            )
             self._types = _types_by_column(dataset, schemas)
         else:
             self._pieces, self._types = whole._pieces, whole._types
@@ -679,18 +679,12 @@ def _pieces(dataset: Any) -> list[tuple[Any, int]]:
     found = []
     for fragment in dataset.get_fragments():
         groups = getattr(fragment, "row_groups", None)
-        if groups:
-            for group in groups:
-                piece = fragment.subset(row_group_ids=[group.id])
-                found.append((piece, group.num_rows))
-        else:
+        for group in groups or ():
+            piece = fragment.subset(row_group_ids=[group.id])
+            found.append((piece, group.num_rows))
+        if not groups:
             found.append((fragment, fragment.count_rows()))
     return found
-
-
-def _schemas(pieces: Sequence[tuple[Any, int]]) -> list[Any]:
-    """Return the schemas of the files."""
-    return [piece.physical_schema for piece, _ in pieces]
 
 
 def _own_schema(piece: Any, schema: Any) -> Any:
