@@ -1030,20 +1030,26 @@ class OpenTable:
 
     def __init__(self, table: Any, schema: TableSchema):
         self._table, self._schema = table, schema
+        self._is_path = isinstance(table, (str, os.PathLike))
         self.cells: tuple[str, ...] = ()
-        self.nameless: list[str] = []
         self.index = getattr(table, "index", None) if hasattr(table, "iloc") else None
         if _is_csv(table):
-            self.names, self.cells = _header(schema, table)
-            both = zip(self.names, self.cells, strict=True)
-            self.nameless = [name for name, cell in both if not cell]
-            return
-        is_path = isinstance(table, (str, os.PathLike))
-        self._types = _arrow(table, []) if is_path else check_table(table, least=0)
+            self._types = _raw_csv(schema, table, nrows=0)
+            # pandas renames: the second "1" is called "1.1", and "" is "Unnamed: 4".
+            line = _raw_csv(schema, table, nrows=1, header=None).iloc[0]
+            self.cells = tuple(str(cell).strip() for cell in line)
+        elif self._is_path:
+            self._types = _arrow(table, [])
+        else:
+            self._types = check_table(table, least=0)
         if not is_frame(self._types):
             raise SchemaError("the table has no names of columns: pass a DataFrame.")
         check_names(self._types)
         self.names = list(map(str, column_labels(self._types)))
+        both = zip(self.names, self.cells, strict=False)
+        self.nameless = [name for name, cell in both if not cell]
+        if self.cells and any(_MARK in name or "\0" in name for name in self.names):
+            raise _not_decoded(schema, table, "its first line")
 
     @classmethod
     def of(cls, table: Any, schema: TableSchema) -> OpenTable:
@@ -1057,15 +1063,13 @@ class OpenTable:
     def columns(self, names: Iterable[str]) -> dict[str, Any]:
         """Return some columns as they are, by name."""
         names = list(names)
-        if not names:
-            return {}
-        if not _is_csv(self._table):
-            rows, labels = self._types, self.names
-            if isinstance(self._table, (str, os.PathLike)):
-                rows, labels = _arrow(self._table, names), names
-            return {name: raw_column(rows, labels.index(name)) for name in names}
-        found = {name: self._texts[name] for name in names}
-        for name, texts in found.items():
+        rows, labels = self._types, self.names
+        if names and self.cells:
+            rows = self._texts
+        elif names and self._is_path:
+            rows, labels = _arrow(self._table, names), names
+        found = {name: raw_column(rows, labels.index(name)) for name in names}
+        for name, texts in found.items() if self.cells else ():
             column = self._schema.columns.get(name, _SHOWN)
             if column.public and any(_MARK in text for text in texts.unique()):
                 raise _not_decoded(self._schema, self._table, f"its column {name!r}")
@@ -1073,14 +1077,10 @@ class OpenTable:
 
     def kind(self, name: str) -> str:
         """Return what the stored type of a column holds, "" where anything."""
-        if _is_csv(self._table):
-            return ""
         return type_kind(raw_column(self._types, self.names.index(name)))
 
     def type_of(self, name: str, outcome: bool) -> Any:
         """Return what the stored type of a private column says, without its values."""
-        if _is_csv(self._table):
-            return Unknown()
         kind = self.kind(name)
         if kind == "boolean":
             return Boolean()
@@ -1104,7 +1104,7 @@ class OpenTable:
         near = {_plain(name).casefold() for name in self.names}
         close = [name for name in absent if _plain(name).casefold() in near]
         hint = f": there is one that differs from {close[0]!r} in case" if close else ""
-        place = repr(str(self._table)) if _is_csv(self._table) else "the table"
+        place = repr(str(self._table)) if self.cells else "the table"
         raise SchemaError(
             f"{place} lacks the column{'s'[: len(absent) > 1]} {', '.join(absent)}"
             f"{hint}."
@@ -1185,18 +1185,6 @@ def _raw_csv(schema: TableSchema, path: str | os.PathLike, **options: Any) -> An
             f"{schema.delimiter!r} in double quotes, or skip lines above the names."
         )
     raise problem
-
-
-def _header(
-    schema: TableSchema, path: str | os.PathLike
-) -> tuple[list[str], tuple[str, ...]]:
-    """Return the names of the columns as pandas has them, and as the file has them."""
-    names = list(map(str, _raw_csv(schema, path, nrows=0).columns))
-    if any(_MARK in name or "\0" in name for name in names):
-        raise _not_decoded(schema, path, "its first line")
-    # pandas renames: the second "1" is called "1.1", and "" is "Unnamed: 4".
-    cells = _raw_csv(schema, path, nrows=1, header=None).iloc[0]
-    return names, tuple(str(cell).strip() for cell in cells)
 
 
 def _unreadable(path: str | os.PathLike, error: OSError) -> SchemaError:
