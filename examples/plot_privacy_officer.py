@@ -121,14 +121,27 @@ print(f"accuracy on the held-out patients: {accuracy:.3f}")
 #
 # The title would say VOID and the reason if there were no guarantee, and NOT CHECKED if
 # the package did not know a step. Here it says neither: all categories of the encoder
-# are declared, so it learnt nothing. Then come the columns that are protected, the
-# numbers, and what they mean. The officer has to verify each assumption that is marked
-# *NOT checked*.
+# are declared, so it learnt nothing. Then comes what is protected, who is trusted, and
+# how strong the protection is. The officer has to check each line of *Holds only if*.
 
 from skfdp import report
 
-statement = report(model)
+statement = report(
+    model,
+    context={
+        "data": "patients.csv, version 1",
+        "date": "2026-11-25",
+        "by": "R. Meyer, controlling",
+        "purpose": "predict readmission",
+    },
+)
 print(statement.statement())
+
+# %%
+# The same as a page for a browser or a printer, with the trade-off curve, the table of
+# columns and an annex:
+
+statement.to_html(folder / "statement.html")
 
 # %%
 # The same facts, for machines. Whoever receives the file can check that the numbers

@@ -208,10 +208,10 @@ def targets_text(report: Report, *, public: bool) -> str:
         if name is not None and name not in report.public_features
     )
     if len(named) > 1:
-        return f"the targets {names_text(named)}"
+        return f"the targets ({names_text(named)})"
     if public and names and not named and None not in names:
         return ""  # they stand among the columns
-    return " ".join(["the target", *named])
+    return f"the target ({named[0]})" if named else "the target"
 
 
 def no_private_target(report: Report) -> bool:

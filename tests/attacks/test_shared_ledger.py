@@ -147,7 +147,7 @@ class TestStatement:
             ledger.charge([event(public_target=True, target_name=name)])
         found = report(ledger, delta=DELTA)
         text = " ".join(found.statement().split())
-        assert "Open to everybody The targets a, b, the number of rows" in text
+        assert "Open to everybody The targets (a, b), the number of rows" in text
         assert "Protected In each row: all other columns." in text
         assert PrivacyReport.from_dict(found.to_dict()) == found
 
@@ -157,7 +157,7 @@ class TestStatement:
         ledger.charge([event(target_name="stay")])
         found = report(ledger, delta=DELTA)
         text = " ".join(found.statement().split())
-        assert "In each row: all other columns and the target stay." in text
+        assert "In each row: all other columns and the target (stay)." in text
         assert "Open to everybody 2 columns (age, dx), the number" in text
         assert found.public_features == ("age", "dx")
         assert PrivacyReport.from_dict(found.to_dict()) == found

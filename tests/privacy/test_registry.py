@@ -75,7 +75,7 @@ def test_what_is_known_is_filled_in(data):
     unprotected = part["dp_variant"]["unprotected_quantities"]
     assert unprotected.startswith("1 column (age), the number of rows")
     assert part["privacy_loss"]["privacy_unit"] == (
-        "record-level: 2 columns (crp, dose) and the target ill"
+        "record-level: 2 columns (crp, dose) and the target (ill)"
     )
     details = part["privacy_loss"]["privacy_unit_details"]
     assert "may be replaced by any other value" in details
