@@ -361,9 +361,9 @@ class TestHtml:
         assert (np.diff(x) > 0).all() and (np.diff(y) <= 0).all()
         assert (220 - y >= x - 40 - 0.2).all()  # above guessing
 
-    def test_columns_of_a_void_page_are_not_called_private(self):
+    def test_void_page_has_no_curve_and_says_what_was_declared(self):
         text = document(REPORTS["whole records"])
-        assert "<svg" not in text and "<td>declared private</td>" in text
+        assert "<svg" not in text and "<th>declared</th>" in text
 
     def test_markdown_has_no_markup_from_names(self):
         made = make([full_batch(public_features=(self.SCRIPT,))], subject=self.SCRIPT)
