@@ -32,7 +32,6 @@ from skfdp import (
     read_report,
     report,
 )
-from skfdp.solvers import NoisyGradientDescent
 
 #: So much that the noise of a count is below a thousandth.
 HUGE = 2e9
@@ -345,9 +344,7 @@ def test_what_has_a_private_fit_in_it_is_counted_whatever_was_declared(people):
         assert found.events == (*report(private).events, *score.privacy_.events)
         assert not any("are others than" in a.text for a in found.assumptions)
     # A fit of the same model without privacy, later.
-    private.set_params(
-        epsilon=math.inf, solver=NoisyGradientDescent(clip_norm="auto")
-    ).fit(X[:3000], y[:3000])
+    private.set_params(epsilon=math.inf).fit(X[:3000], y[:3000])
     with pytest.raises(ValueError, match="is not the result of a private fit"):
         report(applied)
 
@@ -438,7 +435,7 @@ def test_an_adjusted_model_cannot_be_changed(people):
 def test_what_is_public_of_the_fit_stays_public(people, named):
     X, y = people
     X, kept = (X, ("a",)) if named else (X.to_numpy(), (0,))
-    more = {"public_features": list(kept), "target_name": "ill"}
+    more = {"public_features": list(kept), "target": "ill"}
     model = FeatureDPLogisticRegression(1.0, bounds=(0, 1), classes=[0, 1], **more)
     score = private_score(model.fit(X[:3000], y[:3000]), X[3000:], y[3000:], 1.0)
     found = report(score.best_threshold().apply(model))

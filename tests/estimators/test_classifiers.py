@@ -1,7 +1,6 @@
 """The classifiers as a user of scikit-learn meets them."""
 
 import dataclasses
-import math
 import pickle
 from functools import partial
 
@@ -29,12 +28,12 @@ from skfdp.mechanisms.noise import Streams
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
 from skfdp.queries.linear import LOSSES, LinearQuery
-from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent
+from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
 from skfdp.solvers.descent import Descent
 
-BOTH = pytest.mark.parametrize(
-    "estimator", [DPSGDFClassifier, FeatureDPLogisticRegression]
-)
+KINDS = (DPSGDFClassifier, FeatureDPLogisticRegression)
+BOTH = pytest.mark.parametrize("estimator", KINDS)
+STEP = NoisyGradientDescent(max_iter=1)
 INFINITE = float("inf")
 
 
@@ -44,13 +43,12 @@ def objective(coef, intercept, X, y, C):
 
 
 # -- without privacy ------------------------------------------------------------------
-@BOTH
 @pytest.mark.parametrize("C", [0.01, 1, 100])
 @pytest.mark.parametrize("load", [load_breast_cancer, load_digits, load_wine])
-def test_infinite_epsilon_is_scikit_learns_model(estimator, C, load):
+def test_infinite_epsilon_is_scikit_learns_model(C, load):
     X, y = load(return_X_y=True)
     X = StandardScaler().fit_transform(X)
-    ours = estimator(epsilon=INFINITE, C=C).fit(X, y)
+    ours = FeatureDPLogisticRegression(epsilon=INFINITE, C=C).fit(X, y)
     theirs = LogisticRegression(C=C, tol=1e-10, max_iter=100_000).fit(X, y)
     best = objective(theirs.coef_, theirs.intercept_, X, y, C)
     assert objective(ours.coef_, ours.intercept_, X, y, C) <= best * (1 + 1e-6)
@@ -147,20 +145,25 @@ def test_the_finite_loop_reaches_the_same_optimum_without_noise(load):
 
 
 # -- with privacy ---------------------------------------------------------------------
-@BOTH
-def test_accuracy_grows_with_epsilon(estimator, digits):
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("solver", ["auto", "noisy-sgd"])
+def test_with_nothing_public_the_two_are_one_method(n_classes, solver, small):
+    y = np.arange(300) % n_classes
+    made = [kind(bounds=(0, 1), solver=solver) for kind in KINDS]
+    ours, theirs = (model.plan(small[0], y) for model in made)
+    assert ours.events == theirs.events
+    assert ours.assumptions == theirs.assumptions
+
+
+def test_accuracy_grows_with_epsilon(digits):
     X, y = digits
-    scores = [
-        np.mean(
-            [
-                estimator(epsilon=epsilon, bounds=(0, 16), random_state=seed)
-                .fit(X[:1200], y[:1200])
-                .score(X[1200:], y[1200:])
-                for seed in range(3)
-            ]
-        )
-        for epsilon in (0.03, 0.3, 3, 30)
-    ]
+
+    def score(epsilon, seed):
+        model = DPSGDFClassifier(epsilon, bounds=(0, 16), random_state=seed)
+        return model.fit(X[:1200], y[:1200]).score(X[1200:], y[1200:])
+
+    budgets = (0.03, 0.3, 3, 30)
+    scores = [np.mean([score(one, seed) for seed in range(3)]) for one in budgets]
     assert (np.diff(scores) > 0).all()
     assert scores[0] < 0.5
     assert scores[-1] > 0.93
@@ -173,31 +176,30 @@ PUBLIC = [
     {"public_features": range(32), "public_target": True},
     {"public_features": "all"},
 ]
-LOSS = [None, "zero", "gaussian"]
+LEARN = [
+    (NoisyGradientDescent(max_iter=60), 0.6),
+    (NoisySGD(batch_size=400, max_iter=60), 0.6),
+    # Gaussian padding is noise in the public gradient: it learns, but less.
+    *(
+        (FeatureDPSGD(public_loss=loss, batch_size=size, max_iter=60), enough)
+        for loss, enough in (("zero", 0.6), ("gaussian", 0.3))
+        for size in (None, 400)
+    ),
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("solver", ["dp-gd", "dp-sgd"])
-@pytest.mark.parametrize("public_loss", LOSS)
+@pytest.mark.parametrize(("solver", "enough"), LEARN)
 @pytest.mark.parametrize("public", PUBLIC)
 def test_every_combination_learns_and_stays_within_budget(
-    solver, public_loss, public, digits
+    solver, enough, public, digits
 ):
     X, y = digits
     model = FeatureDPLogisticRegression(
-        epsilon=8.0,
-        bounds=(0, 16),
-        solver=solver,
-        public_loss=public_loss,
-        random_state=0,
-        max_iter=60,
-        batch_size=400 if solver == "dp-sgd" else "auto",
-        **public,
+        epsilon=8.0, bounds=(0, 16), solver=solver, random_state=0, **public
     ).fit(X[:1200], y[:1200])
     assert model.privacy_.epsilon <= 8.0
     assert model.privacy_.public_target == public.get("public_target", False)
-    # Gaussian padding is noise in the public gradient: it learns, but less.
-    enough = 0.3 if public_loss == "gaussian" else 0.6
     assert model.score(X[1200:], y[1200:]) > enough
 
 
@@ -255,12 +257,7 @@ def test_a_callable_public_loss_is_an_exact_gradient(small, monkeypatch):
         assert labels is None
         return coef / (0.1 * len(X_public)), np.zeros_like(intercept)
 
-    common = {
-        "bounds": False,
-        "public_features": [0, 1],
-        "centering": None,
-        "solver": NoisyGradientDescent(row_norm=2.0),
-    }
+    common = {"bounds": False, "public_features": [0, 1], "centering": None}
 
     # The penalty itself is stepped on implicitly, a callable where the step begins.
     def unpenalised(self, *given):
@@ -270,13 +267,13 @@ def test_a_callable_public_loss_is_an_exact_gradient(small, monkeypatch):
         penalty = coordinates.penalty_curvature(method.penalty)
         return lambda theta: penalty * theta
 
-    ours = FeatureDPLogisticRegression(
-        solver=FeatureDPSGD(public_loss=ridge), **common
-    ).fit(X, y)
+    solver = FeatureDPSGD(public_loss=ridge, row_norm=2.0)
+    ours = FeatureDPLogisticRegression(solver=solver, **common).fit(X, y)
     rule = Descent._rule
     monkeypatch.setattr(Descent, "_rule", unpenalised)
     monkeypatch.setattr(f"{Descent.__module__}.public_gradient", gradient)
-    built_in = FeatureDPLogisticRegression(C=0.1, **common).fit(X, y)
+    solver = NoisyGradientDescent(row_norm=2.0)
+    built_in = FeatureDPLogisticRegression(C=0.1, solver=solver, **common).fit(X, y)
     np.testing.assert_allclose(ours.coef_, built_in.coef_, rtol=1e-6)
 
 
@@ -314,13 +311,12 @@ def test_margins_are_coef_on_the_input_scaler(normalize, n_classes):
     assert model.coef_.shape == (1 if n_classes == 2 else 3, 5)
 
 
-@BOTH
-@pytest.mark.parametrize("feature_bound", ["auto", 0.1, 2.0])
+@pytest.mark.parametrize("row_norm", ["auto", 0.1, 2.0])
 @pytest.mark.parametrize("bounds", [(0, 1), {1: (0, 1)}, False])
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_rows_inside_bounds_meet_coef_directly(
-    estimator, feature_bound, bounds, n_classes, sparse, small
+    row_norm, bounds, n_classes, sparse, small
 ):
     """However long they are."""
     X = small[0].copy()
@@ -329,12 +325,8 @@ def test_rows_inside_bounds_meet_coef_directly(
         X *= 10.0 ** np.arange(-2, 2)
     y = np.arange(len(X)) % n_classes
     rows = csr_array(X) if sparse else X
-    model = estimator(
-        bounds=bounds,
-        solver=NoisyGradientDescent(
-            row_norm=feature_bound, normalize=False, max_iter=3
-        ),
-    ).fit(rows, y)
+    solver = NoisyGradientDescent(row_norm=row_norm, max_iter=3)
+    model = FeatureDPLogisticRegression(bounds=bounds, solver=solver).fit(rows, y)
     margins = X @ model.coef_.T + model.intercept_
     found = model.decision_function(rows)
     np.testing.assert_allclose(found, np.squeeze(margins), rtol=1e-9, atol=1e-9)
@@ -346,21 +338,19 @@ def test_without_intercept(estimator, small):
     assert model.intercept_ == 0
     # No mean and no class counts: both would need an intercept.
     labels = [event.label for event in model.privacy_.events]
-    length = ["row length"] if estimator is FeatureDPLogisticRegression else []
-    assert labels == [*length, "temperature", "descent"]
+    assert labels == ["row length", "temperature", "descent"]
 
 
-@BOTH
 @pytest.mark.parametrize(
     "labels", [["no", "yes"], [-1, 1], [True, False], ["a", "b", "c"], [2.0, 5.0, 9.0]]
 )
-def test_labels_of_any_type(estimator, labels):
+def test_labels_of_any_type(labels):
     rng = np.random.default_rng(0)
     centres = np.eye(3)[: len(labels)]
     codes = rng.integers(0, len(labels), 600)
     X = centres[codes] + 0.1 * rng.normal(size=(600, 3))
     y = np.asarray(labels)[codes]
-    model = estimator(epsilon=8.0, bounds=(-1, 2), random_state=0).fit(X, y)
+    model = DPSGDFClassifier(epsilon=8.0, bounds=(-1, 2), random_state=0).fit(X, y)
     assert model.classes_.tolist() == sorted(labels)
     assert model.predict(X).dtype == y.dtype
     assert model.score(X, y) > 0.9
@@ -421,8 +411,8 @@ def test_probabilities_only_for_the_log_loss(small):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_logarithms_of_probabilities(make, n_classes, small):
     X, y = small[0], np.arange(300) % n_classes
-    model = make_pipeline(FunctionTransformer(), make(bounds=(0, 1), max_iter=3))
-    model.fit(X, y)
+    model = make(bounds=(0, 1), solver=NoisySGD(max_iter=3))
+    model = make_pipeline(FunctionTransformer(), model).fit(X, y)
     logs = model.predict_log_proba(X)
     np.testing.assert_allclose(np.exp(logs), model.predict_proba(X), rtol=1e-12)
     assert model.score(X, y) == (logs.argmax(axis=1) == y).mean()
@@ -430,7 +420,7 @@ def test_logarithms_of_probabilities(make, n_classes, small):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_logarithms_of_probabilities_too_small_for_a_float(n_classes, small):
-    model = DPSGDFClassifier(bounds=(0, 1), solver=NoisyGradientDescent(max_iter=1))
+    model = DPSGDFClassifier(bounds=(0, 1), solver=STEP)
     model.fit(small[0], np.arange(300) % n_classes)
     model.coef_ *= 0
     model.intercept_ = np.array([-2000.0, 50.0, 0.0])[: len(model.intercept_)]
@@ -443,9 +433,7 @@ def test_logarithms_of_probabilities_too_small_for_a_float(n_classes, small):
 @pytest.mark.parametrize("margin", [-50.0, -1.0, 36.0, 37.0, 50.0, 700.0])
 def test_no_class_is_impossible_before_floats_end(margin, small):
     """scikit-learn's checks compare the logarithm of the one with the other."""
-    model = DPSGDFClassifier(
-        bounds=(0, 1), solver=NoisyGradientDescent(max_iter=1)
-    ).fit(*small)
+    model = DPSGDFClassifier(bounds=(0, 1), solver=STEP).fit(*small)
     model.coef_ *= 0
     model.intercept_ = np.array([margin])
     found, logs = (
@@ -495,21 +483,11 @@ def test_clone_pickle_and_parameters(estimator, small):
     np.testing.assert_array_equal(fresh.fit(X, y).coef_, model.coef_)
 
 
-@BOTH
-def test_threads_do_not_change_the_model(estimator, digits):
-    X, y = digits
-    fits = [
-        estimator(
-            bounds=(0, 16),
-            random_state=0,
-            n_jobs=n,
-            solver=NoisyGradientDescent(max_iter=5),
-        )
-        .fit(X, y)
-        .coef_
-        for n in (None, 2)
-    ]
-    np.testing.assert_array_equal(*fits)
+def test_threads_do_not_change_the_model(digits):
+    solver = NoisyGradientDescent(max_iter=5)
+    model = DPSGDFClassifier(bounds=(0, 16), random_state=0, solver=solver)
+    fits = [clone(model).set_params(n_jobs=n).fit(*digits) for n in (None, 2)]
+    np.testing.assert_array_equal(*(fit.coef_ for fit in fits))
 
 
 def test_set_output_is_honoured_upstream():
@@ -518,9 +496,7 @@ def test_set_output_is_honoured_upstream():
     X, y = load_iris(return_X_y=True, as_frame=True)
     pipeline = make_pipeline(
         PrivateCenteringTransformer(epsilon=1.0, bounds=(0, 8)),
-        FeatureDPLogisticRegression(
-            bounds=False, neighboring_relation="replace_special"
-        ),
+        FeatureDPLogisticRegression(bounds=False),
     ).set_output(transform="pandas")
     pipeline.fit(X, y)
     assert pipeline[-1].feature_names_in_.tolist() == X.columns.tolist()
@@ -611,26 +587,21 @@ def test_progress_bar_of_scikit_learn(small, capsys):
     assert "FeatureDPLogisticRegression" in capsys.readouterr().out
 
 
-def test_feature_bound_auto_is_what_no_row_exceeds(small):
-    """Where rows are normalised: the root of the number of columns within bounds."""
-    X, y = small
-    make = DPSGDFClassifier
-    bounded = make(bounds=(0, 1), feature_bound="auto", max_iter=2).fit(X, y)
-    assert bounded.input_scaler_.feature_bound == math.sqrt(X.shape[1])
-    partly = make(bounds={0: (0, 1)}, feature_bound="auto", max_iter=2).fit(X, y)
-    assert partly.input_scaler_.feature_bound == 1.0
+@pytest.mark.parametrize(("bounds", "norm"), [((0, 1), 2.0), ({0: (0, 1)}, 1.0)])
+def test_rows_that_are_normalised_have_the_norm_that_none_exceeds(bounds, norm, small):
+    """The root of the number of columns, where all of them are within bounds."""
+    solver = NoisyGradientDescent(normalize=True, max_iter=2)
+    model = DPSGDFClassifier(bounds=bounds, solver=solver).fit(*small)
+    assert model.input_scaler_.feature_bound == norm
 
 
 @pytest.mark.parametrize("given", ["auto", 0.5, 1.0, 30.0])
-@BOTH
-def test_feature_bound_shortens_no_row_that_is_not_normalised(estimator, given, small):
+def test_row_norm_shortens_no_row_that_is_not_normalised(given, small):
     """It is a typical norm: "auto" releases it, a number releases nothing."""
     X, y = small
+    solver = NoisyGradientDescent(row_norm=given, max_iter=2)
     for bounds in ((0, 1), {0: (0, 1)}, False):
-        model = estimator(
-            bounds=bounds,
-            solver=NoisyGradientDescent(row_norm=given, normalize=False, max_iter=2),
-        ).fit(X, y)
+        model = FeatureDPLogisticRegression(bounds=bounds, solver=solver).fit(X, y)
         np.testing.assert_allclose(model.input_scaler_(X), X)
         labels = [event.label for event in model.privacy_.events]
         assert ("row length" in labels) == (given == "auto")
