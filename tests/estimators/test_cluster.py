@@ -11,7 +11,7 @@ distributed = pytest.importorskip("distributed")
 
 from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, PrivacyLedger  # noqa: E402
 from skfdp.dask_tables import WorkerPartitions  # noqa: E402
-from skfdp.solvers import NoisyGradientDescent, NoisySGD
+from skfdp.solvers import NoisyGradientDescent, NoisySGD  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning"),
@@ -132,7 +132,7 @@ def test_names_of_tasks_and_the_scheduler_tell_nothing(client, cluster, monkeypa
     assert not left_behind(cluster)
     log = str(list(cluster.scheduler.transition_log)) + str(client.get_events())
     keys = {draw for batch, _ in seen if batch for draw in map(batch.of, range(3))}
-    assert len(keys) == 3 * POISSON["max_iter"]
+    assert len(keys) == 3 * POISSON["solver"].max_iter
     names = " ".join(name for _, tasks in seen for name in tasks)
     for draw in keys:
         for shown in (str(draw.key), f"{draw.key:x}"):
