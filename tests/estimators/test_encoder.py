@@ -1,5 +1,6 @@
-"""Estimators of raw tables: `encoder=`."""
+"""Estimators of raw tables: `schema=`."""
 
+import dataclasses
 import warnings
 
 import numpy as np
@@ -9,7 +10,6 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from skfdp import (
-    DeclaredEncoder,
     DPSGDFClassifier,
     DPSGDFRegressor,
     FeatureDPLogisticRegression,
@@ -17,30 +17,43 @@ from skfdp import (
     FeatureDPRegressor,
     PrivacyBudgetError,
     PrivacyLedger,
+    TableSchema,
 )
 from skfdp.experimental import PrivateSearchCV
+from skfdp.schema import Category, Date, Label, Number
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent
 
 N = 400
-ENCODER = DeclaredEncoder(
-    {"age": (20, 80), "stay": (1, 60), "admitted": ("2020-01-01", "2024-12-31")},
-    {"sex": ["f", "m"]},
-    spacing={"stay": "geometric"},
-    interactions=[("age", "sex")],
-    ignore=["id"],
-)
+FEATURES = {
+    "age": Number(20, 80),
+    "stay": Number(1, 60, spacing="geometric"),
+    "admitted": Date("2020-01-01", "2024-12-31"),
+    "sex": Category(["f", "m"]),
+}
+ILL, COST, EVENTS = Label(["no", "yes"]), Number(0, 6), Number(0, 20)
 CLASSIFIERS = {
     "feature-DP": FeatureDPLogisticRegression,
     "DPSGD-F": DPSGDFClassifier,
     "network": FeatureDPMLPClassifier,
 }
+#: What is public: "y" is the target.
 SPLITS = {
-    "nothing": {},
-    "columns": {"public_features": ["age", "admitted"]},
-    "target": {"public_target": True},
-    "both": {"public_features": ["sex"], "public_target": True},
-    "label-DP": {"public_features": "all"},
+    "nothing": (),
+    "columns": ("age", "admitted"),
+    "target": ("y",),
+    "both": ("sex", "y"),
+    "label-DP": tuple(FEATURES),
 }
+
+
+def declared(public=(), outcome=ILL, features=FEATURES, **more):
+    """Return a schema with some public columns; the column "id" is none of it."""
+    columns = {
+        name: dataclasses.replace(column, public=name in public)
+        for name, column in {**features, "y": outcome}.items()
+    }
+    given = {"outcomes": ["y"], "interactions": [("age", "sex")], **more}
+    return TableSchema(columns, **given)
 
 
 def table(seed=0, n=N):
@@ -65,9 +78,9 @@ def table(seed=0, n=N):
 X, Y = table()
 
 
-def classifier(kind=FeatureDPLogisticRegression, **more):
+def classifier(kind=FeatureDPLogisticRegression, public=(), **more):
     """Return an unfitted classifier with a seed, so that it can be compared."""
-    given = {"encoder": ENCODER, "classes": ["no", "yes"], "random_state": 0, **more}
+    given = {"schema": declared(public), "random_state": 0, **more}
     if kind is FeatureDPMLPClassifier:
         given = {"hidden_layer_sizes": (4,), **given}
     return kind(epsilon=2.0, **given)
@@ -79,65 +92,60 @@ def quietly(model, *data):
         return model.fit(*data)
 
 
+def encoded(model, rows=X):
+    return model.encoder_.transform(model.schema.select(rows))
+
+
+def records(model, rows):
+    """Return what a fit reads of a table."""
+    model._declared = model._declare(Y)
+    return model._records(rows, model._declared.read_target(Y))
+
+
 @pytest.mark.parametrize("split", SPLITS)
 def test_a_model_of_raw_columns_is_linear_in_encoded_ones(split):
-    model = quietly(classifier(**SPLITS[split]), X, Y)
-    encoded = model.encoder_.transform(X)
-    assert model.coef_.shape == (1, encoded.shape[1])
+    model = quietly(classifier(public=SPLITS[split]), X, Y)
+    rows = encoded(model)
+    assert model.coef_.shape == (1, rows.shape[1])
     np.testing.assert_allclose(
-        model.decision_function(X), encoded @ model.coef_[0] + model.intercept_
+        model.decision_function(X), rows @ model.coef_[0] + model.intercept_
     )
-    assert model.n_features_in_ == 5
-    assert list(model.feature_names_in_) == list(X)
+    assert model.n_features_in_ == 4
+    assert list(model.feature_names_in_) == list(FEATURES)
     assert np.mean(model.predict(X) == Y) > 0.6
 
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)
-def test_every_classifier_takes_an_encoder(kind):
+def test_every_classifier_takes_a_schema(kind):
     model = quietly(classifier(CLASSIFIERS[kind]), X, Y)
     assert set(model.predict(X)) <= {"no", "yes"}
-    assert set(model.privacy_.private_features) == set(X) - {"id"}
+    assert set(model.privacy_.private_features) == set(FEATURES)
 
 
 @pytest.mark.parametrize("solver", ["auto", "one-shot"])
 @pytest.mark.parametrize("split", SPLITS)
-def test_regressors_take_an_encoder(split, solver):
+def test_regressors_take_a_schema(split, solver):
     target = np.log(X["stay"].fillna(7.0)).to_numpy() + X["age"].to_numpy() / 50
-    epsilon = 4.0 if solver == "auto" else 40.0
-    model = FeatureDPRegressor(
-        epsilon, encoder=ENCODER, target_bounds=(0, 6), random_state=0, solver=solver
-    )
-    quietly(model.set_params(**SPLITS[split]), X, target)
-    expected = model.encoder_.transform(X) @ model.coef_ + model.intercept_
+    epsilon, schema = 4.0 if solver == "auto" else 40.0, declared(SPLITS[split], COST)
+    model = FeatureDPRegressor(epsilon, schema=schema, random_state=0, solver=solver)
+    quietly(model, X, target)
+    expected = encoded(model) @ model.coef_ + model.intercept_
     np.testing.assert_allclose(model.predict(X), expected.clip(0, 6))
     assert model.score(X, target) > 0.3
 
 
-def test_the_other_regressor_takes_an_encoder_and_counts():
+@pytest.mark.parametrize("loss", ["squared_error", "poisson"])
+def test_the_other_regressor_takes_a_schema_and_counts(loss):
     counts = np.random.default_rng(0).poisson(np.exp(X["age"].to_numpy() / 40))
-    for loss in ("squared_error", "poisson"):
-        model = DPSGDFRegressor(
-            4.0, encoder=ENCODER, loss=loss, target_bounds=(0, 20), random_state=0
-        )
-        assert quietly(model, X, counts).score(X, counts) > 0.2
+    schema = declared(outcome=EVENTS)
+    model = DPSGDFRegressor(4.0, schema=schema, loss=loss, random_state=0)
+    assert quietly(model, X, counts).score(X, counts) > 0.2
 
 
 def test_without_privacy_curves_are_not_smoothed():
     model = quietly(classifier().set_params(epsilon=np.inf), X, Y)
-    encoded = model.encoder_.transform(X)
     np.testing.assert_allclose(
-        model.decision_function(X), encoded @ model.coef_[0] + model.intercept_
-    )
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_sparse_rows_are_not_filled_in(sparse):
-    encoder = ENCODER.__class__(**{**ENCODER.get_params(), "sparse_output": sparse})
-    model = quietly(classifier(encoder=encoder, public_features=["age"]), X, Y)
-    encoded = model.encoder_.transform(X)
-    assert hasattr(encoded, "indptr") == sparse
-    np.testing.assert_allclose(
-        model.decision_function(X), encoded @ model.coef_[0] + model.intercept_
+        model.decision_function(X), encoded(model) @ model.coef_[0] + model.intercept_
     )
 
 
@@ -153,11 +161,11 @@ def with_private(public, seed):
 
 @pytest.mark.parametrize("public", [[], ["age"], ["sex", "age"], ["stay", "admitted"]])
 def test_what_is_public_of_encoded_rows_knows_no_private_column(public):
-    model = classifier(public_features=public or None)
-    known, plan = model._records(X, Y).public, model.plan(X)
+    model = classifier(public=public)
+    known, plan = records(model, X).public, model.plan(X)
     for seed in range(3):
         other = with_private(public, seed)
-        found = classifier(public_features=public or None)._records(other, Y).public
+        found = records(classifier(public=public), other).public
         np.testing.assert_array_equal(found.rows(), known.rows())
         np.testing.assert_array_equal(found.X, known.X)
         np.testing.assert_array_equal(found.encoding.encoded, known.encoding.encoded)
@@ -165,17 +173,17 @@ def test_what_is_public_of_encoded_rows_knows_no_private_column(public):
         assert model.plan(other) == plan
     width = 0
     for block in known.encoding.encoder.blocks_:
-        names = {X.columns[place] for place in block.parents}
+        names = {list(FEATURES)[place] for place in block.parents}
         width += (names <= set(public)) * len(block.levels)
     assert known.rows().shape[1] == width
 
 
 def test_a_pair_is_private_if_either_column_is():
     for public in (["age"], ["sex"]):
-        report = quietly(classifier(public_features=public), X, Y).privacy_
+        report = quietly(classifier(public=public), X, Y).privacy_
         assert report.public_features == tuple(public)
-        assert set(report.private_features) == set(X) - {"id", *public}
-    encoding = classifier(public_features=["age"])._records(X, Y).public.encoding
+        assert set(report.private_features) == set(FEATURES) - set(public)
+    encoding = records(classifier(public=["age"]), X).public.encoding
     pair = encoding.encoder.blocks_[-1]
     assert (
         pair.kind == "pair"
@@ -184,50 +192,41 @@ def test_a_pair_is_private_if_either_column_is():
 
 
 def test_rows_of_the_loop_are_as_long_as_is_said():
-    for public in (None, ["age"]):
-        records = classifier(public_features=public)._records(X, Y)
-        private = np.asarray(records.X)[:, ~records.public.mask]
+    for public in ((), ("age",)):
+        found = records(classifier(public=public), X)
+        private = np.asarray(found.X)[:, ~found.public.mask]
         lengths = np.linalg.norm(private, axis=1)
-        assert (lengths <= records.public.longest_private * (1 + 1e-9)).all()
-        assert not records.public.private_bounded  # entries have either sign
+        assert (lengths <= found.public.longest_private * (1 + 1e-9)).all()
+        assert not found.public.private_bounded  # entries have either sign
 
 
 def test_ledgers_compare_raw_names():
     ledger = PrivacyLedger(epsilon=50, delta=1e-5, public=["age"])
-    quietly(
-        classifier(
-            public_features=["age"], ledger=ledger, target_name="ill", random_state=None
-        ),
-        X,
-        Y,
-    )
-    assert ledger.entries[0].event.public_features == ("age",)
-    model = classifier(
-        public_features=["sex"], ledger=ledger, target_name="ill", random_state=None
-    )
+    given = {"ledger": ledger, "random_state": None}
+    quietly(classifier(public=["age"], **given), X, Y)
+    event = ledger.entries[0].event
+    assert event.public_features == ("age",) and event.target_name == "y"
     with pytest.raises(PrivacyBudgetError):
-        quietly(model, X, Y)
+        quietly(classifier(public=["sex"], **given), X, Y)
 
 
 # -- the workflows of scikit-learn ----------------------------------------------------
 def test_cross_validation_and_grid_searches():
-    model = classifier(public_features=["age"])
+    model = classifier(public=["age"])
+    lines = declared(
+        ["age"], features=FEATURES | {"stay": Number(1, 60, basis="linear")}
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         scores = cross_val_score(model, X, Y, cv=3)
-        search = GridSearchCV(model, {"encoder__basis": ["hats", "linear"]}, cv=2)
-        search.fit(X, Y)
+        search = GridSearchCV(model, {"schema": [model.schema, lines]}, cv=2).fit(X, Y)
     assert np.isfinite(scores).all()
-    assert search.best_params_["encoder__basis"] in ("hats", "linear")
+    assert search.best_params_["schema"] in (model.schema, lines)
 
 
 def test_private_searches():
-    search = PrivateSearchCV(
-        classifier(random_state=None),
-        {"encoder__basis": ["hats", "linear"]},
-        epsilon=4.0,
-        random_state=0,
-    )
+    model = classifier(random_state=None)
+    search = PrivateSearchCV(model, {"C": [0.1, 1.0]}, epsilon=4.0, random_state=0)
     assert set(quietly(search, X, Y).predict(X)) <= {"no", "yes"}
 
 
@@ -241,7 +240,7 @@ def test_polars_frames_are_the_same_table():
 
 def test_saved_models_predict_the_same():
     skops = pytest.importorskip("skops.io")
-    model = quietly(classifier(public_features=["age"], public_target=True), X, Y)
+    model = quietly(classifier(public=["age", "y"]), X, Y)
     data = skops.dumps(model)
     trusted = skops.get_untrusted_types(data=data)
     assert all(name.startswith("skfdp.") for name in trusted)
@@ -249,54 +248,63 @@ def test_saved_models_predict_the_same():
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 
 
-def test_outputs_of_the_encoder_do_not_matter():
-    framed = DeclaredEncoder(**ENCODER.get_params()).set_output(transform="pandas")
-    ours, theirs = (
-        quietly(classifier(), X, Y),
-        quietly(classifier(encoder=framed), X, Y),
-    )
-    np.testing.assert_array_equal(ours.coef_, theirs.coef_)
-
-
 def test_public_models_see_encoded_columns():
     model = classifier(
-        public_features=["age", "sex"],
-        public_target=True,
+        public=["age", "sex", "y"],
         public_model=HistGradientBoostingClassifier(max_iter=5),
     )
-    quietly(model, X, Y)
-    encoded = model.encoder_.transform(X)
-    shown = [j for b in model.encoder_.blocks_ for j in range(b.start, b.stop)]
+    rows = encoded(quietly(model, X, Y))
     blocks = {b.name: slice(b.start, b.stop) for b in model.encoder_.blocks_}
-    public = np.r_[blocks["age"], blocks["sex"], blocks["age:sex"]]
-    public = np.intersect1d(shown, np.arange(encoded.shape[1])[public])
-    offset = model.public_model_.margins(encoded[:, public])[:, 0]
-    expected = encoded @ model.coef_[0] + model.intercept_ + offset
+    public = np.sort(np.r_[blocks["age"], blocks["sex"], blocks["age:sex"]])
+    offset = model.public_model_.margins(rows[:, public])[:, 0]
+    expected = rows @ model.coef_[0] + model.intercept_ + offset
     np.testing.assert_allclose(model.decision_function(X), expected)
 
 
 # -- refusals ------------------------------------------------------------------------
+RAW = FeatureDPLogisticRegression
+IN_ITS_SCHEMA = "and a schema are given: declare it in the schema"
+
+
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("kind", "given", "words"),
     [
-        ({"bounds": (0, 1)}, "declare the bounds of raw columns in the encoder"),
-        ({"encoder": "hats"}, "must be None or a DeclaredEncoder"),
-        ({"solver": NoisyGradientDescent(normalize=True)}, "leave it out"),
+        (RAW, {"schema": "hats"}, "schema='hats' must be a TableSchema or None"),
+        (RAW, {"bounds": (0, 1)}, IN_ITS_SCHEMA),
+        (RAW, {"bounds": "private"}, IN_ITS_SCHEMA),
+        (RAW, {"public_features": ["age"]}, IN_ITS_SCHEMA),
+        (RAW, {"public_target": True}, IN_ITS_SCHEMA),
+        (RAW, {"classes": ["no", "yes"]}, IN_ITS_SCHEMA),
+        (FeatureDPRegressor, {"target_bounds": (0, 6)}, IN_ITS_SCHEMA),
+        (FeatureDPRegressor, {}, "outcome 'y' of the schema is a label"),
+        (RAW, {"schema": declared(outcome=COST)}, "outcome 'y' of the schema is a nu"),
+        (RAW, {"target": "age"}, "target='age' is no outcome of the schema"),
+        (RAW, {"solver": NoisyGradientDescent(normalize=True)}, "leave it out"),
         (
+            RAW,
             {"solver": FeatureDPSGD(public_loss=lambda *a: a)},
             "columns of X, which are raw here",
         ),
-        ({"encoder": DeclaredEncoder({"age": (0, 9)})}, "sex"),
-        ({"public_features": ["age__3"]}, "age__3"),
+        (
+            RAW,
+            {"schema": declared(features=FEATURES | {"weight": Number(0, 200)})},
+            "the table lacks the column weight",
+        ),
+        (
+            FeatureDPMLPClassifier,
+            {"schema": declared(group="id")},
+            "protects rows, and the schema has group='id'",
+        ),
     ],
 )
-def test_what_does_not_go_with_an_encoder(given, words):
+def test_what_does_not_go_with_a_schema(kind, given, words, releases):
     with pytest.raises(ValueError, match=words):
-        classifier(**given).fit(X, Y)
+        classifier(kind, **given).fit(X, Y)
+    assert not releases
 
 
-def test_ignored_columns_are_nothing_to_protect():
-    encoder = DeclaredEncoder({"age": (20, 80)}, ignore=[c for c in X if c != "age"])
-    model = classifier(encoder=encoder, public_features=["age"], public_target=True)
+def test_columns_that_are_not_declared_are_nothing_to_protect():
+    age = {"age": FEATURES["age"]}
+    schema = declared(["age", "y"], features=age, interactions=())
     with pytest.raises(ValueError, match="nothing to protect"):
-        model.fit(X, Y)
+        classifier(schema=schema).fit(X, Y)
