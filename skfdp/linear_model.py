@@ -897,7 +897,7 @@ class FeatureDPLogisticRegression(LinearClassifier):
     def _solver_for(self, public: PublicRecords) -> Choice:
         solver = self._solver
         chosen = self.solver == "auto" and self.centering == "auto"
-        if not (chosen or isinstance(solver, OneShot)):
+        if math.isinf(self.epsilon) or not (chosen or isinstance(solver, OneShot)):
             return solver
         reason = refusal_of_one_shot(
             self._given(), public, gdp_mu(self.epsilon, self.delta)
