@@ -36,7 +36,7 @@ from skfdp.privacy.pipelines import report
 from skfdp.privacy.report import PrivacyReport
 from skfdp.queries.statistics import ScoreTable
 from skfdp.solvers.method import Budget
-from skfdp.solvers.parameters import declared_by, public_count, warn_of_large
+from skfdp.solvers.parameters import public_count, warn_of_large
 from skfdp.solvers.score import (
     DEFAULTS,
     METRICS,
@@ -99,7 +99,6 @@ def private_score(
     loss_bound: float = 4.0,
     error_bound: float | None = None,
     target_name: str | None = None,
-    names: Any = None,
     random_state: int | None = None,
 ) -> PrivateScore:
     r"""Score a fitted model on private records, in one release with intervals.
@@ -164,9 +163,6 @@ def private_score(
         `target_bounds`.
     target_name : str, default=None
         None: the name of y, or that in the model's report.
-    names : str, list or dict, default=None
-        Names of the columns for the ledger, as in estimators; None: the names in X, or
-        the parameter of the model.
     random_state : int, default=None
         None: cryptographic randomness. An int: reproducible, **no guarantee**.
 
@@ -255,9 +251,7 @@ def private_score(
     fit = fit_of(model, bool(model_is_public))
     if target_name is None:
         target_name = getattr(fit, "target_name", None)
-    if names is None and not hasattr(model, "steps"):  # a step's are of its own rows
-        names = declared_by(model, "names")
-    scored = Scored.build(X, y, by, target_name, names, model)
+    scored = Scored.build(X, y, by, target_name, model)
     own = getattr(fit, "neighboring_relation", None)
     relation = Relation.of(neighboring_relation or own or "replace_one")
     units = units_as_weighted(sample_weight, groups, scored.n_rows, relation)

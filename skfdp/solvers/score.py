@@ -791,7 +791,7 @@ class Scored:
         return np.bincount(persons[chosen], shares, minlength=self.units.n_units)
 
     @classmethod
-    def build(cls, X: Any, y: Any, by: Any, named: Any, names: Any, model: Any):
+    def build(cls, X: Any, y: Any, by: Any, named: Any, model: Any):
         """Check what is public of a table, or raise ValueError; quotes no datum.
 
         Parameters are what the user gave, but for `named`, the name of the target that
@@ -805,7 +805,7 @@ class Scored:
         if not all(isinstance(label, str) for label in own):
             own = []
         _check_columns(model, n_columns, own)
-        columns = column_names(names, own or None, n_columns)
+        columns = column_names(own or None, n_columns)
         group, groups = np.zeros(n_rows, dtype=np.int64), ()
         mask, by_name = np.zeros(n_columns, dtype=bool), None
         if by is not None:
