@@ -303,11 +303,6 @@ class RowsOfUnits:
         shapes, values that are no weights, missing persons, or a relation under which
         the rows cannot be counted in public.
         """
-        if groups is None and most is not None:
-            raise ValueError(
-                f"max_rows_per_person={shown(most)} needs to know whose rows they are: "
-                "pass groups to fit, or leave it out."
-            )
         if sample_weight is None and groups is None:
             return None
         weights, persons = _taken(sample_weight, groups, n_rows, relation)

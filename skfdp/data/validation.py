@@ -113,15 +113,6 @@ def check_interval(name: str, value: Any, low: Any, high: Any) -> None:
         )
 
 
-def check_batch(solver: str, batch_size: Any) -> None:
-    """Raise ValueError if full batches and a batch size are asked for together."""
-    if solver == "dp-gd" and batch_size not in ("auto", None):
-        raise ValueError(
-            f"batch_size={shown(batch_size)} contradicts solver='dp-gd', which uses "
-            "the full batch: choose solver='dp-sgd'."
-        )
-
-
 def check_choice(name: str, value: Any, choices: Collection) -> None:
     """Raise ValueError unless value is one of the choices."""
     if not any([value is choice or (value == choice) is True for choice in choices]):

@@ -100,7 +100,7 @@ COLUMNS_ASSUMED = (
 )
 WEIGHTS_ARE_PUBLIC = "sample_weight derives from nothing private, and may be disclosed."
 ORDER_IS_PUBLIC = (
-    "max_rows_per_person keeps the first rows of a person, in an order of the table "
+    "max_rows_per_group keeps the first rows of a person, in an order of the table "
     "that depends on nothing private."
 )
 SAME_PARTITIONS = (

@@ -115,8 +115,7 @@ def _check_columns_have_names(events: tuple[Event, ...]) -> None:
         raise PrivacyBudgetError(
             "the columns of X have no names, so that nobody can tell which of them are "
             "public here: pass a DataFrame (after other steps of a Pipeline: "
-            "set_output(transform='pandas')), or name them by names=[...], or all of "
-            "them by one name, names='pixels'."
+            "set_output(transform='pandas'))."
         )
 
 

@@ -72,7 +72,7 @@ def _outputs(obj: Any) -> Members:
     if any(one.privacy_.target_name is not None for one in _leaves(found)):
         raise ValueError(
             f"report() cannot vouch for {type(obj).__name__}: its members have "
-            "different targets, but the same target_name; leave target_name out."
+            "different targets, but the same name of the target; leave target out."
         )
     return found
 
@@ -221,7 +221,7 @@ def _own_mask(step: Any, found: PrivacyReport | None) -> tuple[bool, ...] | None
     if inner is not None:
         masks = {_own_mask(one, getattr(one, "privacy_", None)) for _, one in inner}
         return masks.pop() if len(masks) == 1 else None
-    if getattr(step, "names", None) is not None or hasattr(step, "best_estimator_"):
+    if hasattr(step, "best_estimator_"):
         return None
     public = set(found.public_features)
     mask = tuple(key in public for key in _named(step, n_features))

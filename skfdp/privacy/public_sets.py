@@ -194,7 +194,7 @@ def _check_inside(
     whose = "the public set" if declared else "what another release discloses"
     remedy = "treat it as private"
     if Nameless.TARGET in outside:
-        remedy = "name it by target_name=, or treat it as private"
+        remedy = "name it by target=, or treat it as private"
     raise PrivacyBudgetError(
         f"a fit discloses {set_text(outside)}, which is outside {whose} "
         f"({set_text(public)}): everything else was promised to be protected. Instead, "
@@ -214,7 +214,7 @@ def _check_anonymous_targets(
         if maybe := names - set(event.public_features):
             raise PrivacyBudgetError(
                 f"a fit protects a target without a name, which may be one of "
-                f"{set_text(maybe)}, which are public: name it by target_name=, or "
+                f"{set_text(maybe)}, which are public: name it by target=, or "
                 "pass y as a Series with a name."
             )
 
@@ -225,7 +225,7 @@ def _check_target_names(events: Iterable[Event]) -> None:
         raise PrivacyBudgetError(
             f"the target of one fit is {named[0]!r} and that of another has no name, "
             "so that nobody can tell whether one discloses what the other protects: "
-            "name it by target_name=, or pass y as a Series with a name."
+            "name it by target=, or pass y as a Series with a name."
         )
 
 

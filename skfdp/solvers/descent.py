@@ -507,7 +507,7 @@ class Descent:
             raise ValueError(
                 f"public_loss={self.padding.kind!r} pads record by record, and with "
                 "groups the rows of a person are clipped together: leave public_loss "
-                "out, or keep one row of each person by max_rows_per_person=1."
+                "out, or keep one row of each person by max_rows_per_group=1."
             )
         found: dict[str, Any] = {"moments": self.centring.prepare(public)}
         if self.padding is not None:

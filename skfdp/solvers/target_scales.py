@@ -332,7 +332,7 @@ def warn_of_huber_threshold(threshold: float | str, bounds: tuple | None) -> Non
 def _warn_of_absolute_loss(threshold: float, size: str) -> None:
     """Warn that Huber's loss is hardly ever squared."""
     warn_caller(
-        f"huber_threshold={float(threshold):g} is below {size}: Huber's loss is then "
+        f"threshold={float(threshold):g} is below {size}: Huber's loss is then "
         "an absolute error in nearly all rows, which learns little under noise; leave "
         "'auto', 1.35 times the target's spread, or give the size of usual errors in "
         "the target's units.",

@@ -195,7 +195,7 @@ def test_newcomer_a2_the_threshold_follows_the_units_of_the_target(estimator):
 def test_newcomer_a2_a_threshold_that_makes_an_absolute_loss_warns(estimator):
     X, y = costs(500, 0)
     given = {"bounds": (0, 1), "loss": "huber", "target_bounds": (0, 100_000)}
-    says = "huber_threshold=1.35 is below a thousandth of the width"
+    says = "threshold=1.35 is below a thousandth of the width"
     with pytest.warns(UtilityWarning, match=says):
         estimator(1.0, loss=Huber(threshold=1.35), **given).fit(X, y)
     with pytest.warns(UtilityWarning, match=says):  # of parameters alone
