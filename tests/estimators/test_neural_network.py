@@ -24,30 +24,33 @@ needs_torch = pytest.mark.skipif(
 )
 INFINITE = float("inf")
 QUICK = {"hidden_layer_sizes": (8,), "bounds": (0, 1), "solver": NoisySGD(max_iter=6)}
+BATCHES = {"solver": NoisySGD(max_iter=6, batch_size=100)}
+
+
+def padded(kind):
+    """Return the solver of Algorithm 1, soon done, on batches as without it."""
+    return {"solver": FeatureDPSGD(public_loss=kind, max_iter=6, batch_size="auto")}
+
+
 PUBLIC = {"public_features": [0, 1], "public_target": True}
 KINDS = {
     "everything private": {},
-    "dp-sgd": {"solver": NoisySGD(batch_size=100)},
+    "batches": BATCHES,
     "replace_special": {"neighboring_relation": "replace_special"},
     "add/remove": {
         "neighboring_relation": AddOrRemoveOne(280),
-        "solver": NoisySGD(batch_size=90),
+        "solver": NoisySGD(max_iter=6, batch_size=90),
     },
-    "label": {"public_features": "all", "solver": FeatureDPSGD(public_loss="zero")},
+    "label": {"public_features": "all"} | padded("zero"),
     "pretrained": PUBLIC | {"pretraining": "public"},
     "public target": PUBLIC,
-    "gaussian": PUBLIC
-    | {"pretraining": None, "solver": FeatureDPSGD(public_loss="gaussian")},
+    "gaussian": PUBLIC | {"pretraining": None} | padded("gaussian"),
     "class sums, last layer": PUBLIC
     | {"pretraining": "class_sums", "trained_layers": "last"},
     "class sums, all layers": PUBLIC
-    | {
-        "pretraining": "class_sums",
-        "trained_layers": "all",
-        "solver": NoisySGD(batch_size=100),
-    },
-    "impute": PUBLIC
-    | {"pretraining": "class_sums", "solver": FeatureDPSGD(public_loss="impute")},
+    | {"pretraining": "class_sums", "trained_layers": "all"}
+    | BATCHES,
+    "impute": PUBLIC | {"pretraining": "class_sums"} | padded("impute"),
     "class sums alone": PUBLIC
     | {"pretraining": "class_sums", "pretraining_share": 1.0},
     "linear alone": PUBLIC | {"pretraining_share": 1.0},
@@ -57,8 +60,8 @@ KINDS = {
         "pretraining_share": 0.7,
         "trained_layers": "all",
         "neighboring_relation": "replace_special",
-        "solver": NoisySGD(batch_size=100),
-    },
+    }
+    | BATCHES,
 }
 each = pytest.mark.parametrize("more", KINDS.values(), ids=KINDS)
 
@@ -97,7 +100,7 @@ def test_smaller_sensitivities_are_claimed_only_where_they_hold(small):
     assert reach(last) == pytest.approx(math.sqrt(2))
     _, both = events(pretraining="class_sums", trained_layers="all")
     assert reach(both) == 2
-    _, imputed = events(pretraining="class_sums", public_loss="impute")
+    _, imputed = events(pretraining="class_sums", **padded("impute"))
     assert reach(imputed) == 2
     special = {"neighboring_relation": "replace_special"}
     assert {reach(e) for e in events(pretraining="class_sums", **special)} == {1}
@@ -113,8 +116,9 @@ def test_the_last_layer_moves_by_sqrt_two_clip_norms_at_most(small, releases):
     FeatureDPMLPClassifier(
         epsilon=8.0,
         random_state=0,
-        solver=NoisySGD(clip_norm=0.05),
-        **QUICK | KINDS["class sums, last layer"],
+        **QUICK
+        | KINDS["class sums, last layer"]
+        | {"solver": NoisySGD(max_iter=6, clip_norm=0.05)},
     ).fit(X, y)
     query = releases[-1]["query"]
     assert isinstance(query, LinearQuery)
@@ -147,13 +151,12 @@ def test_private_values_cannot_reach_what_is_public(small, monkeypatch):
     other = X.copy()
     other[:, 2:] = np.random.default_rng(0).random((len(X), 2))
     for kind in ("zero", "gaussian"):
+        solver = FeatureDPSGD(
+            public_loss=kind, public_batch_size=17, batch_size=50, max_iter=6
+        )
         for rows in (X, other):
             FeatureDPMLPClassifier(
-                random_state=0,
-                solver=FeatureDPSGD(
-                    public_loss=kind, public_batch_size=17, batch_size=50
-                ),
-                **QUICK | PUBLIC,
+                random_state=0, **QUICK | PUBLIC | {"solver": solver}
             ).fit(rows, y)
     for kind in (0, 12):
         for k in range(kind, kind + 6):
@@ -165,7 +168,7 @@ def test_private_values_cannot_reach_what_is_public(small, monkeypatch):
 def test_importing_and_fitting_without_torch_does_not_import_it():
     code = (
         "import sys, numpy as np; from skfdp import FeatureDPMLPClassifier as M; "
-        "model = M(hidden_layer_sizes=(3,), bounds=(0, 1), max_iter=2); "
+        "model = M(hidden_layer_sizes=(3,), bounds=(0, 1)); "
         "model.fit(np.eye(40), np.arange(40) % 2); "
         "print('torch' in sys.modules)"
     )
@@ -412,11 +415,12 @@ def test_a_network_that_learnt_from_public_columns_is_blind_to_private_ones(smal
     X, y = small
     other = X.copy()
     other[:, 2:] = 0.5
+    # No row is longer than row_norm: a norm would mix the columns.
+    solver = NoisySGD(learning_rate=1e-12, row_norm=2.0, max_iter=6)
     model = FeatureDPMLPClassifier(
         pretraining="public",
         random_state=0,
-        solver=NoisySGD(learning_rate=1e-12, row_norm=2.0),
-        **QUICK | PUBLIC,
+        **QUICK | PUBLIC | {"solver": solver},
     ).fit(X, y)
     np.testing.assert_allclose(
         model.decision_function(X), model.decision_function(other), atol=1e-6
@@ -446,7 +450,7 @@ PARAMETERS = [
     ),
     (
         PUBLIC | {"pretraining": "linear", "solver": NoisySGD(normalize=True)},
-        "normalize=False and feature_bound='auto'",
+        "normalize=False and row_norm='auto'",
     ),
     (
         PUBLIC
@@ -493,7 +497,7 @@ def test_bad_parameters(parameters, message, small):
 @needs_torch
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
-    "kind", ["dp-sgd", "gaussian", "impute", "class sums, last layer"]
+    "kind", ["batches", "gaussian", "impute", "class sums, last layer"]
 )
 def test_torch_gives_the_same_network_and_is_an_assumption(kind, dtype, small):
     given = {"dtype": dtype, "random_state": 0, **QUICK, **KINDS[kind]}

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from skfdp import (
@@ -12,9 +13,11 @@ from skfdp import (
     FeatureDPRegressor,
     PrivateCenteringTransformer,
     PrivateCompletionClassifier,
+    TableSchema,
 )
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Relation
+from skfdp.schema import Label, Number
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent
 from skfdp.solvers.method import Budget
 
@@ -28,6 +31,7 @@ GROUPS = RNG.permutation(
     np.repeat(np.arange(N_PERSONS), np.r_[np.ones(20, int), np.full(20, 11)])
 )
 WEIGHTS = RNG.random(N_ROWS)
+TABLE = pd.DataFrame(X, columns=list("abc")).assign(person=GROUPS)
 HEAVY = np.where(np.arange(N_ROWS) == 0, 10.0, 1.0)
 
 
@@ -37,12 +41,24 @@ def classifier(**more):
         "classes": [0, 1],
         "solver": NoisyGradientDescent(max_iter=5, clip_norm=0.4),
     }
-    return FeatureDPLogisticRegression(**(given | {"solver": "noisy-gd"} | more))
+    return FeatureDPLogisticRegression(**(given | more))
 
 
-def loop_of(model, **rows):
+def first_rows(shown, **more):
+    """Return a classifier of one row of each person of TABLE."""
+    columns = {name: Number(0, 1, public=name in shown) for name in "abc"}
+    schema = TableSchema(
+        columns | {"ill": Label([0, 1], public=True)},
+        outcomes=["ill"],
+        group="person",
+        max_rows_per_group=1,
+    )
+    return classifier(schema=schema, bounds=None, classes=None, **more)
+
+
+def loop_of(model, table=X, **rows):
     """Return the event of the loop."""
-    (event,) = (e for e in model.plan(X, Y, **rows).events if e.label == "descent")
+    (event,) = (e for e in model.plan(table, Y, **rows).events if e.label == "descent")
     return event
 
 
@@ -63,8 +79,6 @@ def test_regressors_do_so_too(kind):
         target_bounds=(0, 1),
         solver=NoisyGradientDescent(max_iter=5, clip_norm=0.4),
     )
-    if kind is FeatureDPRegressor:
-        model.set_params(solver="noisy-gd")
     event = loop_of(model, groups=GROUPS)
     assert (event.clip_norm, event.unit) == (0.4, "person")
     assert event.sensitivity <= 0.8
@@ -96,15 +110,15 @@ def test_weights_keep_the_orthant_and_persons_do_not():
     weighted = loop_of(model, sample_weight=WEIGHTS)
     assert weighted.sensitivity == pytest.approx(root)
     assert loop_of(model, groups=GROUPS).sensitivity == 0.8
-    model.set_params(max_rows_per_person=1)
-    cut = loop_of(model, groups=GROUPS)
-    assert (cut.unit, cut.sensitivity) == ("person", pytest.approx(root))
+    alone = loop_of(model, groups=np.arange(N_ROWS))
+    assert (alone.unit, alone.sensitivity) == ("person", pytest.approx(root))
 
 
 def test_labels_move_persons_by_their_rows():
     """The longest person counts, all columns being public."""
     model = classifier(
-        public_features=[0, 1, 2], solver=NoisyGradientDescent(clip_norm=50.0)
+        public_features=[0, 1, 2],
+        solver=NoisyGradientDescent(max_iter=5, clip_norm=50.0),
     )
     record, person = loop_of(model), loop_of(model, groups=GROUPS)
     assert 0.5 < record.sensitivity < 5
@@ -115,20 +129,16 @@ def test_labels_move_persons_by_their_rows():
 
 # -- padded rows ---------------------------------------------------------------------
 @pytest.mark.parametrize("padding", ["zero", "gaussian", "impute"])
-def test_paddings_are_for_records_of_one_row(padding, tmp_path):
-    model = classifier(
-        public_features=[0],
-        public_target=True,
-        solver=FeatureDPSGD(public_loss=padding),
-    )
+def test_paddings_are_for_records_of_one_row(padding):
+    solver = FeatureDPSGD(public_loss=padding, max_iter=5, clip_norm=0.4)
+    model = classifier(public_features=[0], public_target=True, solver=solver)
     told = f"public_loss='{padding}' pads record by record, and with groups"
     for call in (model.fit, model.plan):
         with pytest.raises(ValueError, match=told):
             call(X, Y, groups=GROUPS)
-    model.set_params(max_rows_per_person=1)
-    assert loop_of(model, groups=GROUPS).sensitivity == 0.8
-    assert np.isfinite(model.fit(X, Y, groups=GROUPS).coef_).all()
-    model.set_params(max_rows_per_person=None)
+    cut = first_rows(["a"], solver=solver)
+    assert loop_of(cut, TABLE).sensitivity == 0.8
+    assert np.isfinite(cut.fit(TABLE, Y).coef_).all()
     assert loop_of(model, sample_weight=WEIGHTS).sensitivity == 0.8
     assert np.isfinite(model.fit(X, Y, sample_weight=WEIGHTS).coef_).all()
 
@@ -138,9 +148,8 @@ def test_a_callable_public_loss_is_the_users_own():
         return np.zeros_like(coef), np.zeros_like(intercept)
 
     given = {"public_features": [0], "random_state": 0, "public_model": None}
-    one = classifier(solver=FeatureDPSGD(public_loss=nothing), **given).fit(
-        X, Y, groups=GROUPS
-    )
+    solver = FeatureDPSGD(public_loss=nothing, max_iter=5, clip_norm=0.4)
+    one = classifier(solver=solver, **given).fit(X, Y, groups=GROUPS)
     assert loop_of(one, groups=GROUPS).sensitivity == 0.8
     assert np.isfinite(one.coef_).all()
 
@@ -191,7 +200,8 @@ def test_threads_change_no_bit_of_a_fit(n_jobs):
     rows = np.tile(np.arange(N_ROWS), 12)
     wide, y = X[rows], Y[rows]
     groups = GROUPS[rows] + N_PERSONS * (np.arange(len(rows)) // N_ROWS)
-    given = {"random_state": 0, "solver": NoisyGradientDescent(max_iter=3)}
+    solver = NoisyGradientDescent(max_iter=3, clip_norm=0.4)
+    given = {"random_state": 0, "solver": solver}
     one = classifier(**given).fit(wide, y, groups=groups)
     other = classifier(**given, n_jobs=n_jobs).fit(wide, y, groups=groups)
     np.testing.assert_array_equal(one.coef_, other.coef_)

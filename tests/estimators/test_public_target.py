@@ -115,7 +115,7 @@ def sensitivity(model, data):
     return event.sensitivity / event.clip_norm
 
 
-@pytest.mark.parametrize("solver", ["dp-gd", "dp-sgd"])
+@pytest.mark.parametrize("solver", ["noisy-gd", "noisy-sgd"])
 @pytest.mark.parametrize("public_features", [None, [0], [1, 2]])
 def test_non_negative_columns_and_a_public_target_cost_sqrt2(
     small, solver, public_features
@@ -234,17 +234,10 @@ def test_public_columns_of_the_loop_do_not_depend_on_private_values(
 ):
     X, y = small
     X = 3 * X  # longer than the feature bound: a norm would shorten private rows
-    given = {
-        "public_features": [0, 1],
-        "public_target": public_target,
-        "solver": NoisyGradientDescent(max_iter=1),
-    }
+    given = {"public_features": [0, 1], "public_target": public_target}
     # A released length scales every column.
-    given |= {
-        "bounds": False,
-        "centering": None,
-        "solver": NoisyGradientDescent(row_norm=1.0),
-    }
+    solver = NoisyGradientDescent(row_norm=1.0, max_iter=1)
+    given |= {"bounds": False, "centering": None, "solver": solver}
     rows = []
     for value in (X, np.c_[X[:, :2], np.flip(X[:, 2:])]):
         feature_dp(**given).fit(value, y)
@@ -254,9 +247,15 @@ def test_public_columns_of_the_loop_do_not_depend_on_private_values(
     np.testing.assert_array_equal(*rows)
 
 
+def public_of(model, X, y):
+    """Return what a fit knows of the public part."""
+    model._declared = model._declare(y)
+    return model._records(X, y).public
+
+
 def offset(model, X, y):
     """Return what a plan has prepared of the public model."""
-    _, prepared, _ = model._planned(model._records(X, y).public)
+    _, prepared, _ = model._planned(public_of(model, X, y))
     return prepared.offset
 
 
@@ -301,7 +300,7 @@ def test_margins_of_other_models_come_on_top_out_of_fold(digits):
     X, y = digits
     model = of_pixels(public_model=MODELS["trees"]).fit(X, y)
     tree = DecisionTreeClassifier(random_state=0)
-    public = of_pixels(public_model=tree)._records(X, y).public
+    public = public_of(of_pixels(public_model=tree), X, y)
     found = public_model.resolve_public_model(tree, public)
     assert (found.margins(public.rows()).argmax(axis=1) == y).all()
     out_of_fold = found.training_margins(public.rows(), public.target)
@@ -423,11 +422,8 @@ def test_one_enormous_public_value_breaks_no_bound(small, releases):
     X, y = small
     X = X.copy()
     X[3, 0] = 1e200
-    given = {
-        "bounds": False,
-        "public_model": None,
-        "solver": NoisyGradientDescent(max_iter=2),
-    }
+    solver = NoisyGradientDescent(max_iter=2)
+    given = {"bounds": False, "public_model": None, "solver": solver}
     for centering in (None, "auto"):
         for public_target in (False, True):
             more = {"public_target": public_target, "centering": centering}
@@ -446,7 +442,7 @@ def test_stored_private_entries_do_not_reach_public_moments():
         model = feature_dp(
             public_features=slice(5), public_target=False, bounds=False, centering=None
         )
-        public = model._records(csr_array(other), y).public
+        public = public_of(model, csr_array(other), y)
         found.append(public_moments(public, centre=True))
     np.testing.assert_array_equal(found[0].mean, found[1].mean)
     assert found[0].spread == found[1].spread
@@ -466,7 +462,7 @@ def test_public_moments_of_dense_and_sparse_rows_are_the_same_bits(kind, centre)
     y, found = np.arange(5000) % 2, []
     for rows in (X, csr_array(X)):
         model = feature_dp(public_features=slice(5), bounds=False)
-        found.append(public_moments(model._records(rows, y).public, centre=centre))
+        found.append(public_moments(public_of(model, rows, y), centre=centre))
     np.testing.assert_array_equal(found[0].mean, found[1].mean)
     assert found[0].spread == found[1].spread
     mean = X[:, :5].mean(axis=0) if centre else np.zeros(5)

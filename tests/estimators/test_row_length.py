@@ -29,6 +29,7 @@ def table(seed=0):
 
 def records_of(X, bounds, public):
     model = FeatureDPLogisticRegression(bounds=bounds, public_features=public)
+    model._declared = model._declare(None)
     return model._records(X, np.arange(N) % 2)
 
 
@@ -109,7 +110,7 @@ def test_a_replaced_row_moves_the_sum_by_at_most_its_sensitivity(bounds, public)
 def test_the_plan_charges_the_length_for_what_it_moves():
     for relation, moves in (("replace_one", 2), ("replace_special", 1)):
         model = FeatureDPLogisticRegression(
-            bounds=(0, 1), neighboring_relation=relation, names=list("abcde")
+            bounds=(0, 1), neighboring_relation=relation
         )
         (event,) = [e for e in model.plan(*table()).events if e.label == "row length"]
         assert (event.sensitivity, event.clip_norm) == (moves, 1)
@@ -134,14 +135,14 @@ def test_lengths_of_dense_and_sparse_rows_are_the_same_bits(bounds, public):
     np.testing.assert_array_equal(backward[::-1], found[0])
 
 
-@pytest.mark.parametrize("feature_bound", [0.3, 1.0, 7.0])
+@pytest.mark.parametrize("row_norm", [0.3, 1.0, 7.0])
 @every_split
-def test_a_number_for_the_length_releases_nothing(feature_bound, public, releases):
+def test_a_number_for_the_length_releases_nothing(row_norm, public, releases):
     X, y = table()
     model = FeatureDPLogisticRegression(
         bounds=(0, 1),
         public_features=public,
-        solver=NoisyGradientDescent(row_norm=feature_bound, max_iter=2),
+        solver=NoisyGradientDescent(row_norm=row_norm, max_iter=2),
     ).fit(X, y)
     assert "row length" not in [event.label for event in model.privacy_.events]
     # Class counts, mean, two steps, temperature: what is planned.

@@ -60,12 +60,12 @@ def make_queries(kind="plain", loss="log_loss", n_classes=3, seed=0, n=203, **mo
         "target": rng.integers(0, n_classes, n),
         "loss": LOSSES[loss],
         "n_outputs": n_outputs,
+        "clip_norm": 0.5,
         "capacity": n,
         "class_weight": np.linspace(0.5, 2, n_classes),
         "public_target": kind == "padded, public target",
         "orthant": kind == "orthant",
         "offset": rng.normal(size=(n, n_outputs)) if kind == "offset" else None,
-        "solver": NoisyGradientDescent(clip_norm=0.5),
         **more,
     }
     queries = []
@@ -193,15 +193,13 @@ def test_the_rows_are_what_they_stand_for():
 
 ROW_MAPS = {
     "norm": InputScaler(),
+    "normalize": InputScaler(normalize=True, feature_bound=3.0),
     "as it is": InputScaler(feature_bound=np.inf),
     "bounds": InputScaler(np.zeros(17), np.full(17, 2.0), feature_bound=0.8),
     "some bounds": InputScaler(np.zeros(17), np.where(np.arange(17) < 9, 2.0, np.inf)),
     "public": InputScaler(feature_bound=0.5, public=np.arange(17) < 6),
     "public and bounds": InputScaler(
         np.zeros(17), np.full(17, 3.0), normalize=True, public=np.arange(17) < 6
-    ),
-    "solver": NoisyGradientDescent(
-        normalize=InputScaler(normalize=True, feature_bound=3.0)
     ),
 }
 
@@ -240,12 +238,10 @@ def test_row_sums_are_those_of_dense_rows(public):
 FITS = [
     (DPSGDFClassifier, {}),
     (DPSGDFClassifier, {"loss": "hinge", "bounds": (0, 1)}),
+    (DPSGDFClassifier, {"solver": NoisyGradientDescent(normalize=True)}),
     (
         DPSGDFClassifier,
-        {
-            "centering": None,
-            "solver": NoisyGradientDescent(row_norm=0.5, normalize=False),
-        },
+        {"centering": None, "solver": NoisyGradientDescent(row_norm=0.5)},
     ),
     (DPSGDFClassifier, {"n_jobs": 2, "solver": NoisySGD(batch_size=100, max_iter=20)}),
     (DPSGDFClassifier, {"C": 0.1, "fit_intercept": False}),
@@ -308,7 +304,7 @@ def test_a_public_loss_on_sparse_columns(parameters, same_noise):
         seen.append(X_public)
         return 0 * coef, 0 * intercept
 
-    model.set_params(solver=FeatureDPSGD(public_loss=spy, max_iter=1)).fit(X, y)
+    model.set_params(solver__public_loss=spy, solver__max_iter=1).fit(X, y)
     columns = parameters["public_features"]
     columns = slice(None) if columns == "all" else columns
     np.testing.assert_array_equal(seen[0].toarray(), X.toarray()[:, columns])
@@ -326,11 +322,10 @@ def test_formats_and_layouts_are_one_problem(estimator, same_noise):
     repeated = csr_array(parts, shape=X.shape)
     repeated.has_canonical_format = True  # what an object claims is not believed
     stored, unsorted = repeated.data.copy(), X[:, ::-1][:, ::-1]
-    wanted = estimator(bounds=False, solver=NoisyGradientDescent(max_iter=5)).fit(X, y)
+    model = estimator(bounds=False, solver=NoisyGradientDescent(max_iter=5))
+    wanted = clone(model).fit(X, y)
     for data in (csr_matrix(X), csc_matrix(X), twice, repeated, unsorted):
-        model = estimator(bounds=False, solver=NoisyGradientDescent(max_iter=5)).fit(
-            data, y
-        )
+        model.fit(data, y)
         np.testing.assert_array_equal(model.coef_, wanted.coef_)
         np.testing.assert_array_equal(model.predict(csc_matrix(X)), wanted.predict(X))
     np.testing.assert_array_equal(repeated.data, stored)
@@ -391,20 +386,11 @@ def broken(what):
 
 
 @BOTH
-@pytest.mark.parametrize(
-    ("what", "message"),
-    [
-        ("column", "not valid CSR"),
-        ("negative column", "not valid CSR"),
-        ("pointers", "not valid CSR"),
-        ("nan", "contains NaN"),
-        ("infinite sum", "contains infinity"),
-    ],
-)
-def test_malformed_matrices_are_refused_before_the_charge(estimator, what, message):
+@pytest.mark.parametrize("what", ["column", "negative column", "pointers"])
+def test_malformed_matrices_are_refused_before_the_charge(estimator, what):
     ledger = PrivacyLedger()
-    model = estimator(bounds=False, ledger=ledger, on_invalid="raise")
-    with pytest.raises(ValueError, match=message) as caught:
+    model = estimator(bounds=False, ledger=ledger)
+    with pytest.raises(ValueError, match="not valid CSR") as caught:
         model.fit(broken(what), np.arange(20) % 2)
     assert caught.value.__context__ is None
     assert not ledger.events
@@ -416,18 +402,11 @@ def test_numbers_of_sparse_rows_that_are_not_finite_count_as_dense_ones(
     estimator, what
 ):
     X = broken(what)
-    models = [
-        estimator(
-            bounds=(0, 1), random_state=0, solver=NoisyGradientDescent(max_iter=2)
-        )
-        for _ in range(2)
-    ]
     with np.errstate(all="ignore"):
         dense = X.toarray()
-    sparse, dense = (
-        model._records(rows, np.arange(20) % 2)
-        for model, rows in zip(models, (X, dense), strict=True)
-    )
+    model, y = estimator(bounds=(0, 1)), np.arange(20) % 2
+    model._declared = model._declare(y)
+    sparse, dense = (model._records(rows, y) for rows in (X, dense))
     np.testing.assert_array_equal(sparse.X.toarray(), dense.X)
     assert sparse.is_null is dense.is_null is None
 
@@ -444,6 +423,7 @@ def test_a_text_sized_problem_is_learnt_in_memory():
 import numpy as np
 from scipy.sparse import csr_array
 from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression
+from skfdp.solvers import FeatureDPSGD, NoisySGD
 rng = np.random.default_rng(0)
 n, d, k, words = 10_000, 50_000, 20, 100
 y = rng.integers(0, k, n)
@@ -453,11 +433,13 @@ own = rng.random((n, words)) < 0.3
 columns = np.where(own, topical, common)
 rows = np.repeat(np.arange(n), words)
 X = csr_array((np.ones(n * words), (rows, columns.ravel())), shape=(n, d))
-model = DPSGDFClassifier(epsilon=3.0, bounds=False).fit(X[:8000], y[:8000])
-few = {"epsilon": 3.0, "bounds": False, "max_iter": 2}
-DPSGDFClassifier(**few, batch_size=300).fit(X, y)
-public = {"public_features": slice(0, 9), "public_loss": "zero"}
-FeatureDPLogisticRegression(**few, **public).fit(X, y)
+given = {"epsilon": 3.0, "bounds": False}
+special = {"neighboring_relation": "replace_special"}
+model = DPSGDFClassifier(**given, **special).fit(X[:8000], y[:8000])
+DPSGDFClassifier(**given, solver=NoisySGD(batch_size=300, max_iter=2)).fit(X, y)
+public = {"public_features": slice(0, 9)}
+public["solver"] = FeatureDPSGD(public_loss="zero", max_iter=2)
+FeatureDPLogisticRegression(**given, **public).fit(X, y)
 print(model.score(X[8000:], y[8000:]))
 with open("/proc/self/status") as lines:
     (line,) = (line for line in lines if line.startswith("VmHWM"))

@@ -26,12 +26,8 @@ def fitted(y, **parameters):
 # -- what a record moves --------------------------------------------------------------
 def histogram(y, releases, bounds):
     loss = "poisson" if bounds.log else "squared_error"
-    fitted(
-        y,
-        loss=loss,
-        target_bounds=(bounds.low, bounds.high),
-        solver=NoisyGradientDescent(max_iter=1),
-    )
+    solver = NoisyGradientDescent(max_iter=1)
+    fitted(y, loss=loss, target_bounds=(bounds.low, bounds.high), solver=solver)
     seen = next(r for r in releases if r["query"].shape == (target_window.N_BINS,))
     releases.clear()
     return seen["query"]

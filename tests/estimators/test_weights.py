@@ -1,6 +1,7 @@
 """Weights of rows, and persons with several: what is public is weighed as sums are."""
 
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,7 @@ from skfdp import (
     FeatureDPLogisticRegression,
     FeatureDPRegressor,
     PrivacyLedger,
+    TableSchema,
 )
 from skfdp.data.target import TargetMap, exact_map
 from skfdp.data.units import RowsOfUnits, Units, noise_of_sums
@@ -32,6 +34,7 @@ from skfdp.privacy import AddOrRemoveOne
 from skfdp.privacy.events import Relation
 from skfdp.queries import fits_grid
 from skfdp.queries.statistics import LabelSum
+from skfdp.schema import Label, Number
 from skfdp.solvers import NoisyGradientDescent, public_model
 from skfdp.solvers.centring import public_moments
 from skfdp.solvers.postprocessing import label_variance, rate_level
@@ -56,6 +59,7 @@ Z += 0.3 * RNG.standard_normal(N_ROWS)
 LABELS, THREE = (Z > 0).astype(int), np.digitize(Z, [-0.3, 0.4])
 COUNTS = RNG.poisson(np.exp(Z))
 GROUPS = RNG.integers(0, 60, N_ROWS)
+TABLE = pd.DataFrame(X, columns=list("abcd")).assign(person=GROUPS)
 
 LOGISTIC, REGRESSOR = FeatureDPLogisticRegression, FeatureDPRegressor
 COMMON = {"bounds": (0, 1), "random_state": 0}
@@ -63,6 +67,8 @@ TWO, SEVERAL = {"classes": [0, 1]}, {"classes": [0, 1, 2]}
 SOME, ALL = {"public_features": [0, 1]}, {"public_features": "all"}
 KNOWN, LOOP = {"public_target": True}, {"solver": "noisy-gd"}
 NUMBER, COUNT = {"target_bounds": (-4, 4)}, {"target_bounds": (0, 40)}
+#: A loop that is soon done.
+SOON = {"solver": NoisyGradientDescent(max_iter=2)}
 ONE, RATES = {"solver": "one-shot"}, {"loss": "poisson"}
 #: An estimator, and its target.
 SOLVERS = {
@@ -90,15 +96,34 @@ SOLVERS = {
 solvers = pytest.mark.parametrize("name", SOLVERS)
 
 
-def few(name, **parameters):
+def few(name):
     """Return an estimator that is soon fitted, and its target."""
     model, y = SOLVERS[name]
-    steps = (
-        {}
-        if getattr(model, "solver", None) == "one-shot"
-        else {"solver": NoisyGradientDescent(max_iter=3)}
+    model = clone(model).set_params(epsilon=3.0)
+    if not {"moments", "statistic"} & set(re.findall(r"\w+", name)):
+        model.set_params(solver=NoisyGradientDescent(max_iter=3))
+    return model, y
+
+
+def of_schema(model, most=None):
+    """Return a model of TABLE that declares by a schema what this one does."""
+    given = model.get_params()
+    shown = given.get("public_features") or []
+    public = given.get("public_target", False)
+    outcome = Label([0, 1], public=public)
+    if "target_bounds" in given:
+        outcome = Number(*given["target_bounds"], public=public)
+    columns = {name: Number(0, 1, public=j in shown) for j, name in enumerate("abcd")}
+    schema = TableSchema(
+        columns | {"y": outcome},
+        outcomes=["y"],
+        group="person",
+        max_rows_per_group=most,
     )
-    return clone(model).set_params(epsilon=3.0, **{**steps, **parameters}), y
+    declared = "bounds", "classes", "target_bounds", "public_features", "public_target"
+    plain = type(model)().get_params()
+    left_out = {name: plain[name] for name in declared if name in plain}
+    return clone(model).set_params(schema=schema, **left_out)
 
 
 def weights_of(model):
@@ -111,21 +136,9 @@ def weights_of(model):
 @pytest.mark.parametrize(
     ("ours", "theirs", "y"),
     [
-        (
-            LOGISTIC(C=0.7, solver=NoisyGradientDescent(normalize=False)),
-            LogisticRegression(C=0.7),
-            LABELS,
-        ),
-        (
-            LOGISTIC(C=0.7, solver=NoisyGradientDescent(normalize=False)),
-            LogisticRegression(C=0.7),
-            THREE,
-        ),
-        (
-            DPSGDFClassifier(C=0.7, solver=NoisyGradientDescent(normalize=False)),
-            LogisticRegression(C=0.7),
-            LABELS,
-        ),
+        (LOGISTIC(C=0.7), LogisticRegression(C=0.7), LABELS),
+        (LOGISTIC(C=0.7), LogisticRegression(C=0.7), THREE),
+        (DPSGDFClassifier(C=0.7), LogisticRegression(C=0.7), LABELS),
         (REGRESSOR(alpha=2.0), Ridge(alpha=2.0), Z),
         (REGRESSOR(alpha=0.1, loss="poisson"), PoissonRegressor(alpha=0.1), COUNTS),
     ],
@@ -211,11 +224,10 @@ def test_names_of_persons_leave_no_trace(name):
 
 @pytest.mark.parametrize("name", ["descent, public model", "moments", "rates"])
 def test_truncation_drops_the_rows_after_the_first(name):
-    model, y = few(name, max_rows_per_person=2)
-    order = pd.Series(GROUPS).groupby(GROUPS).cumcount().to_numpy()
-    kept = order < 2
-    by_hand = clone(model).fit(X[kept], y[kept], groups=GROUPS[kept])
-    found = weights_of(model.fit(X, y, groups=GROUPS))
+    model, y = few(name)
+    kept = (TABLE.groupby("person").cumcount() < 2).to_numpy()
+    by_hand = of_schema(model).fit(TABLE[kept], y[kept])
+    found = weights_of(of_schema(model, most=2).fit(TABLE, y))
     assert np.array_equal(found, weights_of(by_hand))
 
 
@@ -245,6 +257,7 @@ def test_a_penalty_is_compared_with_the_sum_of_the_weights(epsilon):
 
 # -- what is public --------------------------------------------------------------------
 def public_of(model, X, y, **of_rows):
+    model._declared = model._declare(y)
     return model._records(X, y, **of_rows).public
 
 
@@ -253,13 +266,7 @@ def test_public_moments_are_those_of_repeated_rows_for_dense_and_sparse(centre):
     table = np.where(X > 0.5, X, 0.0)
     found = []
     for rows in (table, csr_array(table)):
-        model = LOGISTIC(
-            epsilon=1.0,
-            solver=NoisyGradientDescent(normalize=False),
-            **COMMON,
-            **TWO,
-            **ALL,
-        )
+        model = LOGISTIC(**COMMON, **TWO, **ALL)
         public = public_of(model, rows, LABELS, sample_weight=WEIGHTS)
         found.append(public_moments(public, centre))
     repeated = public_of(model, table[REPEATED], LABELS[REPEATED])
@@ -311,14 +318,7 @@ class Spy(ClassifierMixin, BaseEstimator):
 
 def test_a_public_model_gets_the_weights_and_no_fold_splits_a_person():
     Spy.seen.clear()
-    model = LOGISTIC(
-        public_model=Spy(),
-        solver=NoisyGradientDescent(max_iter=2),
-        **COMMON,
-        **TWO,
-        **SOME,
-        **KNOWN,
-    )
+    model = LOGISTIC(**COMMON, **TWO, **SOME, **KNOWN, **SOON, public_model=Spy())
     used = WEIGHTS > 0
     model.fit(X, LABELS, sample_weight=WEIGHTS, groups=GROUPS)
     (whole, weights), *folds = Spy.seen
@@ -339,9 +339,7 @@ def test_a_public_model_gets_the_weights_and_no_fold_splits_a_person():
 
 
 def test_the_default_public_model_is_the_weighted_one():
-    model = LOGISTIC(
-        solver=NoisyGradientDescent(max_iter=2), **COMMON, **TWO, **SOME, **KNOWN
-    )
+    model = LOGISTIC(**COMMON, **TWO, **SOME, **KNOWN, **SOON)
     found = model.fit(X, LABELS, sample_weight=WEIGHTS).public_model_.linear
     wanted = clone(model).fit(X[REPEATED], LABELS[REPEATED]).public_model_.linear
     plain = clone(model).fit(X, LABELS).public_model_.linear
@@ -353,12 +351,8 @@ def test_the_default_public_model_is_the_weighted_one():
 @pytest.mark.parametrize("routed", [False, True])
 def test_public_models_that_know_no_weights_do_without(routed):
     with sklearn.config_context(enable_metadata_routing=routed):
-        model = LOGISTIC(
-            public_model=KNeighborsClassifier(),
-            solver=NoisyGradientDescent(max_iter=2),
-            **COMMON,
-            **TWO | SOME | KNOWN,
-        )
+        given = COMMON | TWO | SOME | KNOWN | SOON
+        model = LOGISTIC(**given, public_model=KNeighborsClassifier())
         model.fit(X, LABELS, sample_weight=WEIGHTS, groups=GROUPS)
         default = clone(model).set_params(public_model="auto")
         default.fit(X, LABELS, sample_weight=WEIGHTS, groups=GROUPS)
@@ -375,9 +369,7 @@ def test_with_fewer_persons_than_folds_nothing_is_cross_fitted():
 
 # -- units and rules -------------------------------------------------------------------
 def test_rules_know_how_loud_a_weighted_average_is():
-    model = LOGISTIC(
-        epsilon=1.0, solver=NoisyGradientDescent(row_norm=1.0), **COMMON, **TWO
-    )
+    model = LOGISTIC(**COMMON, **TWO)
     weights = np.where(np.arange(N_ROWS) == 0, 10.0, 1.0)
     public = public_of(model, X, LABELS, sample_weight=weights)
     assert public.reach == pytest.approx(10 * N_ROWS / (N_ROWS + 9))
@@ -411,10 +403,7 @@ def test_without_privacy_weights_are_hardly_rounded_and_persons_not_balanced():
 # -- routing ---------------------------------------------------------------------------
 @pytest.mark.parametrize("piped", [False, True])
 def test_routed_groups_and_weights_reach_each_fold(piped):
-    model, prefix = (
-        LOGISTIC(solver=NoisyGradientDescent(max_iter=2), **COMMON, **TWO),
-        "",
-    )
+    model, prefix = LOGISTIC(**COMMON, **TWO, **SOON), ""
     of_rows = {"groups": GROUPS, "sample_weight": WEIGHTS + 1.0}
     with sklearn.config_context(enable_metadata_routing=True):
         model.set_fit_request(sample_weight=True, groups=True)
@@ -425,7 +414,7 @@ def test_routed_groups_and_weights_reach_each_fold(piped):
         kept = {"return_estimator": True, "return_indices": True}
         how = {"cv": GroupKFold(3), "error_score": "raise"}
         found = cross_validate(model, X, LABELS, params=of_rows, **how, **kept)
-        search = GridSearchCV(model, {f"{prefix}feature_bound": [1.0, 2.0]}, **how)
+        search = GridSearchCV(model, {f"{prefix}C": [1.0, 2.0]}, **how)
         search.fit(X, LABELS, **of_rows)
     folds = zip(found["estimator"], found["indices"]["train"], strict=True)
     for one, rows in (*folds, (search.best_estimator_, slice(None))):
@@ -497,10 +486,6 @@ def test_other_parameters_that_contradict_them_are_refused():
     for of_rows in ({"sample_weight": WEIGHTS}, {"groups": GROUPS}):
         model = LOGISTIC(**COMMON, **TWO, **counted)
         refused("needs a public number of rows", model, **of_rows)
-    model = LOGISTIC(**COMMON, **TWO, max_rows_per_person=3)
-    refused("max_rows_per_person=3 needs to know whose rows", model)
-    model.set_params(max_rows_per_person=0)
-    refused("max_rows_per_person", model, groups=GROUPS)
 
 
 def test_names_may_be_any_that_can_be_told_apart():
@@ -527,20 +512,16 @@ def test_names_may_be_any_that_can_be_told_apart():
 
 def test_the_report_assumes_that_weights_and_order_are_public():
     weights = "sample_weight derives from nothing private"
-    order = "max_rows_per_person keeps the first rows of a person"
+    order = "max_rows_per_group keeps the first rows of a person"
+    model = LOGISTIC(**COMMON, **TWO, **SOON)
 
-    def assumed(most=None, **of_rows):
-        model = LOGISTIC(
-            max_rows_per_person=most,
-            solver=NoisyGradientDescent(max_iter=2),
-            **COMMON,
-            **TWO,
-        )
-        report = model.fit(X, LABELS, **of_rows).privacy_
+    def assumed(model=model, table=X, **of_rows):
+        report = model.fit(table, LABELS, **of_rows).privacy_
         unchecked = [a.text for a in report.assumptions if not a.enforced]
         return [any(text in one for one in unchecked) for text in (weights, order)]
 
     assert assumed() == [False, False]
     assert assumed(sample_weight=WEIGHTS) == [True, False]
     assert assumed(sample_weight=np.minimum(WEIGHTS, 1)) == [True, False]
-    assert assumed(groups=GROUPS, most=2) == [False, True]
+    assert assumed(groups=GROUPS) == [False, False]
+    assert assumed(of_schema(model, most=2), TABLE) == [False, True]
