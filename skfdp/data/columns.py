@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from skfdp.data.arrays import is_dask, is_dask_frame
 from skfdp.privacy.checks import shown, spelling
 
 _EXPECTED = (
@@ -298,9 +299,12 @@ def column_names(own: Sequence[str] | None, n_features: int) -> tuple[str | int,
 def target_name(declared: str | None, y: Any) -> str | None:
     """Return the declared name of the target, else that of y, None without one.
 
-    A Series, or a DataFrame of one column, has a name.
+    A Series, or a DataFrame of one column, has a name. That of a Dask array is none:
+    it is a digest of its values.
     """
     if declared is None:
+        if is_dask(y) and not is_dask_frame(y):
+            return None
         columns = getattr(y, "columns", None)
         found = getattr(y, "name", None)
         if columns is not None and len(columns) == 1:
