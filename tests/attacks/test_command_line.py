@@ -211,8 +211,17 @@ def test_the_check_of_a_path_leaves_nothing_behind(tmp_path):
 
 
 # -- Ctrl-C ---------------------------------------------------------------------------
+# Jobs in the background ignore Ctrl-C, and so do the processes that they start.
+LISTENING = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+runpy.run_module("skfdp", run_name="__main__", alter_sys=True)
+"""
+
+
 def test_ctrl_c_ends_in_one_line():
-    job = subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    command = [sys.executable, "-c", LISTENING]
+    job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert b"Handwritten digits" in job.stdout.readline()  # it is training now
     job.send_signal(signal.SIGINT)
     _, err = job.communicate(timeout=240)

@@ -1,8 +1,5 @@
 """An int seed repeats a fit, whatever parameters are added to the estimators later."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -78,27 +75,3 @@ def test_runs_of_a_seeded_search_share_no_noise(small, releases):
     drawn = [tuple(one.ravel().tolist()) for one in noise]
     assert len(drawn) >= 4
     assert len(set(drawn)) == len(drawn)
-
-
-SCRIPT = """
-import numpy as np, warnings
-from skfdp import DPSGDFClassifier
-warnings.simplefilter("ignore")
-X, y = np.arange(60.0).reshape(20, 3) / 60, np.arange(20) % 2
-print(DPSGDFClassifier(bounds=(0, 1), max_iter=2, random_state=3).fit(X, y).coef_)
-"""
-
-
-def test_equal_fits_repeat_in_every_process():
-    told = [
-        subprocess.run(
-            [sys.executable, "-c", SCRIPT],
-            env={"PYTHONHASHSEED": hashed, "PYTHONPATH": ":".join(sys.path)},
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=240,
-        ).stdout
-        for hashed in ("1", "2")
-    ]
-    assert told[0] == told[1]
