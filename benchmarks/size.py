@@ -16,8 +16,10 @@ from pathlib import Path
 os.environ.setdefault("NUMBA_ENABLE_SYS_MONITORING", "1")
 
 import numpy as np
+import pandas as pd
 
 import skfdp
+from skfdp.schema import Label, Number
 from skfdp.solvers import NoisyGradientDescent
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -26,12 +28,16 @@ BESIDE = ("tests", "benchmarks", ".ci", "docs", "examples")
 BOUNDS = {"bounds": (0, 1)}
 X = np.random.default_rng(0).random((150, 6))
 Y = (X[:, 0] + X[:, 3] > 1).astype(int)
+COLUMNS = [f"x{j}" for j in range(6)]
+SCHEMA = skfdp.TableSchema(
+    {**dict.fromkeys(COLUMNS, Number(0, 1)), "y": Label([0, 1])}, outcomes=["y"]
+)
 CLASSIFIER, MLP = skfdp.FeatureDPLogisticRegression, skfdp.FeatureDPMLPClassifier
 FITS = {
     "FeatureDPLogisticRegression, nothing public": (CLASSIFIER, BOUNDS),
     "    label-DP": (CLASSIFIER, BOUNDS | {"public_features": "all"}),
     "    public target": (CLASSIFIER, BOUNDS | {"public_target": True}),
-    "    with an encoder": (CLASSIFIER, {"encoder": skfdp.DeclaredEncoder((0, 1))}),
+    "    with a schema": (CLASSIFIER, {"schema": SCHEMA}),
     "DPSGDFClassifier": (skfdp.DPSGDFClassifier, BOUNDS),
     "FeatureDPMLPClassifier": (
         MLP,
@@ -61,8 +67,9 @@ def calls_of(function) -> list[tuple[str, str]]:
 def fit_calls(kind, parameters, **more) -> list[tuple[str, str]]:
     """Return the calls of a second fit; another epsilon, so that no plan is known."""
     first, second = (kind(**parameters, **more, epsilon=e) for e in (2.0, 2.5))
-    first.fit(X, Y)
-    return calls_of(lambda: second.fit(X, Y))
+    rows = pd.DataFrame(X, columns=COLUMNS) if "schema" in parameters else X
+    first.fit(rows, Y)
+    return calls_of(lambda: second.fit(rows, Y))
 
 
 def charge_calls() -> list[tuple[str, str]]:

@@ -45,8 +45,6 @@ def private_model(epsilon):
         DELTA,
         bounds=(0, 1),
         classes=[0, 1],
-        on_invalid="raise",
-        neighboring_relation="replace_one",
     )
 
 

@@ -45,37 +45,34 @@ print(path.read_text(encoding="utf-8")[:240])
 # "missing" or "other", or is clipped. Age, ward and the day of admission are public
 # here, the rest is private.
 
-from skfdp import DeclaredEncoder, FeatureDPLogisticRegression, report
+from skfdp import FeatureDPLogisticRegression, TableSchema, report
+from skfdp.schema import Boolean, Category, Date, Label, Number
 
-table = pd.read_csv(path, sep=";", decimal=",")
-encoder = DeclaredEncoder(
-    bounds={
-        "Alter": (18, 100),
-        "Größe (cm)": (100, 220),
-        "CRP (mg/l)": (0, 300),
-        "Aufnahme": ("2023-01-01", "2025-12-31"),
+schema = TableSchema(
+    {
+        "Alter": Number(18, 100, public=True),
+        "Größe (cm)": Number(100, 220),
+        "CRP (mg/l)": Number(0, 300),
+        "Aufnahme": Date("2023-01-01", "2025-12-31", public=True),
+        "Station": Category(
+            ["Chirurgie", "Innere", "Kardiologie", "Überwachung"], public=True
+        ),
+        "Raucher": Boolean(true=["ja"], false=["nein"], missing=["k. A."]),
+        "Rückkehr": Label(["nein", "ja"]),
     },
-    categories={
-        "Station": ["Chirurgie", "Innere", "Kardiologie", "Überwachung"],
-        "Raucher": ["ja", "nein"],
-    },
-    ignore=["Fallnummer"],
+    outcomes=["Rückkehr"],
+    delimiter=";",
+    decimal=",",
 )
-model = FeatureDPLogisticRegression(
-    epsilon=2.0,
-    delta=1e-6,
-    encoder=encoder,
-    public_features=["Alter", "Station", "Aufnahme"],
-    classes=["nein", "ja"],
-    neighboring_relation="replace_one",
-)
+table = schema.read_csv(path)
+model = FeatureDPLogisticRegression(epsilon=2.0, delta=1e-6, schema=schema)
 train, test = table[:15_000], table[15_000:]
-model.fit(train.drop(columns="Rückkehr"), train["Rückkehr"])
+model.fit(*schema.split(train))
 
 # %%
 # This number is an exact function of private records. It stays in the house:
 
-accuracy = model.score(test.drop(columns="Rückkehr"), test["Rückkehr"])
+accuracy = model.score(*schema.split(test))
 print(f"held-out stays: {accuracy:.3f}, always 'nein': {(again == 'nein').mean():.3f}")
 
 # %%

@@ -21,7 +21,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 
-from skfdp import DeclaredEncoder, FeatureDPLogisticRegression, report
+from skfdp import FeatureDPLogisticRegression, TableSchema, report
+from skfdp.schema import Label, Number
 
 rng, n = np.random.default_rng(0), 12_000
 ill = rng.random(n) < 0.3
@@ -36,26 +37,20 @@ print(rows.head(4).to_string())
 # Three ways without learning
 # ---------------------------
 #
-# A level of its own for "missing" (an encoder), the middle of the bounds (what an
+# A level of its own for "missing" (a schema), the middle of the bounds (what an
 # estimator takes by itself), and a declared value in a Pipeline.
 
 bounds = {"age": (18, 100), "enzyme": (0, 120)}
 given = {"epsilon": 1.0, "classes": [False, True]}
-encoder = DeclaredEncoder(bounds)
+columns = {name: Number(*pair) for name, pair in bounds.items()}
+schema = TableSchema({**columns, "ill": Label([False, True])}, outcomes=["ill"])
 normal = SimpleImputer(strategy="constant", fill_value=35.0, keep_empty_features=True)
 normal.set_output(transform="pandas")
 ways = {
-    "a level of its own": FeatureDPLogisticRegression(
-        **given, encoder=encoder, neighboring_relation="replace_one"
-    ),
-    "middle of the bounds": FeatureDPLogisticRegression(
-        **given, bounds=bounds, neighboring_relation="replace_one"
-    ),
+    "a level of its own": FeatureDPLogisticRegression(schema=schema),
+    "middle of the bounds": FeatureDPLogisticRegression(**given, bounds=bounds),
     "a declared value": make_pipeline(
-        normal,
-        FeatureDPLogisticRegression(
-            **given, bounds=bounds, neighboring_relation="replace_one"
-        ),
+        normal, FeatureDPLogisticRegression(**given, bounds=bounds)
     ),
 }
 areas = {}

@@ -23,7 +23,8 @@ rng, n, epsilon, delta = np.random.default_rng(0), 8000, 1.0, 1e-5
 X = rng.random((n, 10))
 y = rng.random(n) < 1 / (1 + np.exp(-12 * (X[:, :3].mean(axis=1) - 0.5)))
 train, test = slice(0, 6000), slice(6000, None)
-settings = {"solver__clip_norm": [0.05, 0.2, 0.8, 3.2], "solver__normalize": [True, False]}
+clips = [0.05, 0.2, 0.8, 3.2]
+settings = {"solver__clip_norm": clips, "solver__normalize": [True, False]}
 given = {"bounds": (0, 1), "classes": [False, True]}
 
 # %%
@@ -43,7 +44,11 @@ def defaults():
 
 def search():
     return PrivateSearchCV(
-        DPSGDFClassifier(**given, neighboring_relation="replace_special"),
+        DPSGDFClassifier(
+            **given,
+            neighboring_relation="replace_special",
+            solver=NoisyGradientDescent(),
+        ),
         settings,
         epsilon=epsilon,
         delta=delta,
@@ -55,7 +60,7 @@ each = gdp_epsilon(delta, gdp_mu(epsilon, delta) / np.sqrt(8))
 
 
 def one_of_eight():
-    clip, normalize = rng.choice(settings["clip_norm"]), rng.choice([True, False])
+    clip, normalize = rng.choice(clips), rng.choice([True, False])
     return DPSGDFClassifier(
         each,
         delta,

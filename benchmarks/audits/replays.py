@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import dataclasses
 import datetime
 import functools
 import math
@@ -36,10 +37,11 @@ import pandas as pd
 from scipy.sparse import csr_array, issparse
 
 import skfdp
-from skfdp import DeclaredEncoder
+from skfdp import TableSchema
 from skfdp.audit import audit_replay
-from skfdp.privacy import RELATIONS
+from skfdp.privacy import RELATIONS, AddOrRemoveOne
 from skfdp.privacy.entries import package_versions
+from skfdp.schema import Category, Date, Label, Number
 
 sys.path.append(str(Path(__file__).parents[2] / "tests" / "golden"))
 
@@ -81,10 +83,8 @@ def last(model):
 def under(model, relation):
     """Return the model under another relation."""
     part = last(model)
-    part.set_params(neighboring_relation=relation)
-    if "n_records" in part.get_params():
-        private = relation == "add_or_remove_one"
-        part.set_params(n_records=160 if private else None)
+    private = relation == "add_or_remove_one"
+    part.set_params(neighboring_relation=AddOrRemoveOne(160) if private else relation)
     return model
 
 
@@ -132,48 +132,49 @@ def raw_table():
     return table, y.astype(int), table["age"].to_numpy() / 20
 
 
-def encoded_cases(n_neighbours):
-    """Yield the same for estimators with an encoder, with labels as objects."""
+def raw_cases(n_neighbours):
+    """Yield the same for estimators with a schema, with labels as objects."""
     table, labels, numbers = raw_table()
-    bounds = {
-        "age": (20, 80),
-        "children": (0, 9),
-        "since": ("2020-01-01", "2021-01-01"),
+    columns = {
+        "age": Number(20, 80),
+        "children": Number(0, 9),
+        "since": Date("2020-01-01", "2021-01-01"),
+        "city": Category(["Ulm", "Bonn"]),
+        "kind": Category(["a", "b"]),
     }
-    categories = {"city": ["Ulm", "Bonn"], "kind": ["a", "b"]}
     kinds = {
         "DPSGDFClassifier": {},
         "FeatureDPLogisticRegression": {},
         "FeatureDPMLPClassifier": {"hidden_layer_sizes": (4,), "pretraining": None},
-        "DPSGDFRegressor": {"target_bounds": (0, 5)},
-        "FeatureDPRegressor": {"target_bounds": (0, 5)},
+        "DPSGDFRegressor": {},
+        "FeatureDPRegressor": {},
     }
+    nothing, some = (), ("age", "city")
     splits = {
-        "DPSGDFClassifier": [{}],
-        "DPSGDFRegressor": [{}],
-        "FeatureDPMLPClassifier": [{}, {"public_features": ["age", "city"]}],
+        "DPSGDFClassifier": [nothing],
+        "DPSGDFRegressor": [nothing],
+        "FeatureDPMLPClassifier": [nothing, some],
     }
-    both = [{}, {"public_features": ["age", "city"]}, {"public_features": "all"}]
-    for name, more in kinds.items():
-        for split in splits.get(name, both):
-            for sparse in (False, True):
-                for relation in RELATIONS:
-                    numeric = "Regressor" in name
-                    given = {
-                        "solver": NoisyGradientDescent(max_iter=2),
-                        **more,
-                        **split,
-                    }
-                    given |= {} if numeric else {"classes": [0, 1]}
-                    if relation == "add_or_remove_one":
-                        given["n_records"] = N_RAW
-                    encoder = DeclaredEncoder(bounds, categories, sparse_output=sparse)
-                    model = getattr(skfdp, name)(
-                        4.0, encoder=encoder, neighboring_relation=relation, **given
-                    )
-                    y = numbers if numeric else labels.astype(object)
-                    form = f"raw frame, {'csr' if sparse else 'dense'}"
-                    yield name, form, relation, model, table, y, n_neighbours
+    for name, given in kinds.items():
+        for public in splits.get(name, [nothing, some, tuple(columns)]):
+            numeric = "Regressor" in name
+            known = {
+                column: dataclasses.replace(kind, public=column in public)
+                for column, kind in columns.items()
+            }
+            outcome = Number(0, 5) if numeric else Label([0, 1])
+            schema = TableSchema({**known, "y": outcome}, outcomes=["y"])
+            for relation in RELATIONS:
+                added = relation == "add_or_remove_one"
+                model = getattr(skfdp, name)(
+                    4.0,
+                    schema=schema,
+                    solver=NoisyGradientDescent(max_iter=2),
+                    neighboring_relation=AddOrRemoveOne(N_RAW) if added else relation,
+                    **given,
+                )
+                y = numbers if numeric else labels.astype(object)
+                yield name, "raw frame", relation, model, table, y, n_neighbours
 
 
 class Tally:
@@ -216,7 +217,7 @@ def jobs(n_neighbours, only):
     ]
     found += [
         (f"{name}: encoder", name, {}, *one)
-        for name, *one in encoded_cases(max(1, n_neighbours // 2))
+        for name, *one in raw_cases(max(1, n_neighbours // 2))
         if only in name
     ]
     return found

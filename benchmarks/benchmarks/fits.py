@@ -8,7 +8,13 @@ from scipy.sparse import random_array
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from skfdp import DeclaredEncoder, DPSGDFClassifier, FeatureDPLogisticRegression
+from skfdp import (
+    DeclaredEncoder,
+    DPSGDFClassifier,
+    FeatureDPLogisticRegression,
+    TableSchema,
+)
+from skfdp.schema import Category, Label, Number
 from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
 from .common import labels, unit_rows
@@ -74,7 +80,10 @@ class Raw:
         self.encoder = DeclaredEncoder(
             dict.fromkeys(numbers, (-4, 4)), dict.fromkeys(texts, levels)
         )
-        self.model = FeatureDPLogisticRegression(encoder=self.encoder, classes=[0, 1])
+        columns = {name: Number(-4, 4) for name in numbers}
+        columns |= {name: Category(levels) for name in texts}
+        schema = TableSchema({**columns, "label": Label([0, 1])}, outcomes=["label"])
+        self.model = FeatureDPLogisticRegression(schema=schema)
         self.model.fit(self.X[:2000], self.y[:2000])
 
     def time_encode(self):

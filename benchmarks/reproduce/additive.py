@@ -64,7 +64,13 @@ from sklearn.metrics import (
 from sklearn.pipeline import make_pipeline
 
 import skfdp
-from skfdp import DeclaredEncoder, FeatureDPLogisticRegression, FeatureDPRegressor
+from skfdp import (
+    DeclaredEncoder,
+    FeatureDPLogisticRegression,
+    FeatureDPRegressor,
+    TableSchema,
+)
+from skfdp.schema import Category, Label, Number
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 8.0)
 RELATION = "replace_special"
@@ -81,6 +87,17 @@ def encoder(raw: Raw, basis: str, **given):
     return DeclaredEncoder(raw.bounds, raw.categories, basis=basis, **given)
 
 
+def schema(table: Table, raw: Raw, basis: str, **given) -> TableSchema:
+    """Return the same as a schema, with the outcome "y"."""
+    kind = functools.partial(Number, basis=basis, **given)
+    columns = {name: kind(*pair) for name, pair in raw.bounds.items()}
+    columns |= {name: Category(levels) for name, levels in raw.categories.items()}
+    outcome = Number(*raw.target_bounds)
+    if table.task == "classification":
+        outcome = Label([0, 1])
+    return TableSchema({**columns, "y": outcome}, outcomes=["y"])
+
+
 def predictions(table: Table, model, X, y, X_test) -> np.ndarray:
     """Fit, and return chances of class 1 or targets of the test rows."""
     model.fit(X, y)
@@ -90,7 +107,7 @@ def predictions(table: Table, model, X, y, X_test) -> np.ndarray:
 
 
 def estimator(
-    table: Table, raw: Raw, epsilon: float, seed: int, relation: str = RELATION, **given
+    table: Table, epsilon: float, seed: int, relation: str = RELATION, **given
 ):
     """Return our estimator of a task, untouched except for what is declared."""
     common = {
@@ -101,17 +118,17 @@ def estimator(
         **given,
     }
     if table.task == "classification":
-        return FeatureDPLogisticRegression(classes=[0, 1], **common)
+        return FeatureDPLogisticRegression(**common)
     loss = "poisson" if table.task == "counts" else "squared_error"
-    return FeatureDPRegressor(loss=loss, target_bounds=raw.target_bounds, **common)
+    return FeatureDPRegressor(loss=loss, **common)
 
 
 def private(basis: str, relation: str = RELATION, **given) -> Callable:
     """Return a fit of our estimators behind an encoder."""
 
     def fit(table: Table, raw: Raw, epsilon: float, seed: int) -> np.ndarray:
-        coder = encoder(raw, basis, **given)
-        model = estimator(table, raw, epsilon, seed, relation, encoder=coder)
+        own = schema(table, raw, basis, **given)
+        model = estimator(table, epsilon, seed, relation, schema=own)
         return predictions(table, model, raw.X, raw.y, raw.X_test)
 
     return fit

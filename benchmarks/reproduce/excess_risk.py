@@ -41,7 +41,6 @@ from skfdp import (
     UtilityWarning,
     calibrate,
 )
-from skfdp.solvers import NoisyGradientDescent
 
 DELTA, D, RADIUS = 1e-5, 20, 4.0
 SIZES, EPSILONS = (1000, 4000, 16_000), (0.5, 2.0, 8.0)
@@ -378,7 +377,7 @@ def main(argv: list[str] | None = None) -> None:
         {
             "delta": DELTA,
             "columns": D,
-            "solver": NoisyGradientDescent(max_weight_norm=RADIUS),
+            "radius": RADIUS,
         },
     )
     run(store, *grid)

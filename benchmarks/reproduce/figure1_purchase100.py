@@ -45,7 +45,7 @@ from skfdp import (
 )
 from skfdp.datasets import load_purchase100, make_purchase100
 from skfdp.privacy import compose
-from skfdp.solvers import FeatureDPSGD
+from skfdp.solvers import FeatureDPSGD, NoisySGD, Pretraining
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 DELTA, RATE, HIDDEN = 1e-5, 1 / 16, (300,)
@@ -93,32 +93,35 @@ def model(epsilon, public, n, seed, relation, **more):
     )
 
 
+def loop(n, step, n_steps):
+    """Parameters of the paper's loop."""
+    return {
+        "clip_norm": 0.01,
+        "learning_rate": step,
+        "learning_rate_decay": 0.0,
+        "batch_size": max(1, round(RATE * n)),
+        "max_iter": n_steps,
+        "row_norm": 600**0.5,
+    }
+
+
 def dp_sgd(n, step, n_steps=N_STEPS):
     """Parameters of plain DP-SGD."""
-    return {
-        "pretraining": None,
-        "trained_layers": "all",
-        "solver": FeatureDPSGD(
-            clip_norm=0.01,
-            learning_rate=step,
-            learning_rate_decay=0.0,
-            batch_size=max(1, round(RATE * n)),
-            max_iter=n_steps,
-            row_norm=600**0.5,
-        ),
-    }
+    solver = NoisySGD(**loop(n, step, n_steps))
+    return {"pretraining": None, "trained_layers": "all", "solver": solver}
 
 
 def algorithm_one(n, step, weight, n_steps=N_STEPS):
     """Parameters of paper 1, section 3."""
     # A step on the public gradient, which the loop divides by the clip norm.
-    return dp_sgd(n, step * 0.01, n_steps) | {
-        "solver": FeatureDPSGD(
-            public_loss="gaussian",
-            gradient_scale=weight,
-            public_batch_size=max(1, round(RATE * n)),
-        )
-    }
+    given = loop(n, step * 0.01, n_steps)
+    solver = FeatureDPSGD(
+        public_loss="gaussian",
+        gradient_scale=weight,
+        public_batch_size=given["batch_size"],
+        **given,
+    )
+    return dp_sgd(n, step) | {"solver": solver}
 
 
 def reference(X, y, X_test, y_test, columns, seed):
@@ -144,7 +147,11 @@ def methods(epsilon, n_steps, public, n, seed, relation):
     """Yield (name, variant, estimator)."""
     facts = (epsilon, public, n, seed, relation)
     yield "default", "", model(*facts)
-    yield "with a loop", "a fifth", model(*facts, pretraining_share=0.8)
+    yield (
+        "with a loop",
+        "a fifth",
+        model(*facts, pretraining=Pretraining(budget_share=0.8)),
+    )
     yield "class sums", "", model(*facts, pretraining="class_sums")
     for step in DP_SGD_STEPS:
         yield "dp-sgd", f"step {step:g}", model(*facts, **dp_sgd(n, step, n_steps))

@@ -185,9 +185,10 @@ def fitted(panel: Panel, model: str, arm: str, epsilon: float, seed: int) -> flo
         rows = np.sort(first_rows(panel.groups))
         X, y = X[rows], y[rows]
     elif arm != "records":
-        given = {"groups": panel.groups}
         if arm != "all":
-            made.set_params(max_rows_per_person=int(arm.removeprefix("m = ")))
+            rows = np.sort(first_rows(panel.groups, int(arm.removeprefix("m = "))))
+            X, y = X[rows], y[rows]
+        given = {"groups": panel.groups if arm == "all" else panel.groups[rows]}
     made.fit(X, y, **given)
     chances = made.predict_proba(panel.X_test)[:, 1]
     share = np.full(len(chances), panel.y_test.mean())

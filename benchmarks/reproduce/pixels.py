@@ -38,6 +38,7 @@ from skfdp import DPSGDFClassifier, PrivacyWarning, UtilityWarning
 sys.path.append(str(Path(__file__).resolve().parents[2] / "examples"))
 from data_pixels import blurred, convolved, scaled
 
+from skfdp.privacy import AddOrRemoveOne
 from skfdp.solvers import NoisyGradientDescent
 
 DELTA = 1e-5
@@ -74,8 +75,7 @@ def fit_scores(data: str, kind: str, clip, relation: str, seed: int, epsilon: fl
         epsilon,
         DELTA,
         bounds=False,
-        neighboring_relation=relation,
-        n_records=len(split.X) if counted else None,
+        neighboring_relation=AddOrRemoveOne(len(split.X)) if counted else relation,
         classes=range(10) if counted else None,
         random_state=seed,
         solver=NoisyGradientDescent(clip_norm=clip),

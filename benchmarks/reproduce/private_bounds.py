@@ -40,11 +40,11 @@ from _common import RESULTS, about
 from _frames import TABLES, Raw, Table
 from additive import (
     RELATION,
-    encoder,
     estimator,
     matches,
     measure,
     predictions,
+    schema,
     source,
 )
 from dominance import append
@@ -68,7 +68,10 @@ def fit(table, raw: Raw, model: str, bounds, epsilon, seed) -> np.ndarray:
     widened = raw if bounds == PRIVATE else raw.widened(bounds)
     if model == "plain":
         own = PRIVATE if bounds == PRIVATE else widened.bounds
-        found = estimator(table, raw, epsilon, seed, bounds=own)
+        of_target = {"target_bounds": raw.target_bounds}
+        if table.task == "classification":
+            of_target = {"classes": [0, 1]}
+        found = estimator(table, epsilon, seed, bounds=own, **of_target)
         X, X_test = raw.X[numbers], raw.X_test[numbers]
         return predictions(table, found, X, raw.y, X_test)
     if bounds == PRIVATE:
@@ -87,8 +90,8 @@ def fit(table, raw: Raw, model: str, bounds, epsilon, seed) -> np.ndarray:
         )
         widened = dataclasses.replace(raw, bounds=released.bounds)
     basis = "linear" if model == "lines" else "hats"
-    coder = encoder(widened, basis)
-    found = estimator(table, raw, epsilon, seed, encoder=coder)
+    own = schema(table, widened, basis)
+    found = estimator(table, epsilon, seed, schema=own)
     return predictions(table, found, raw.X, raw.y, raw.X_test)
 
 

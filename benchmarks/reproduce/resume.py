@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import datetime
 import hashlib
 import json
@@ -43,8 +44,9 @@ from scipy.stats import ks_2samp  # noqa: E402
 
 from skfdp import DPSGDFClassifier, PrivacyBudgetError, PrivacyLedger  # noqa: E402
 from skfdp._version import __version__  # noqa: E402
+from skfdp.mechanisms.checkpoint import checkpoint as keep  # noqa: E402
 from skfdp.mechanisms.release import Mechanism  # noqa: E402
-from skfdp.solvers import NoisySGD
+from skfdp.solvers import NoisySGD  # noqa: E402
 
 EPSILON, DELTA, N_STEPS, SEED = 0.5, 1e-5, 40, 0
 N_ROWS, N_COLUMNS, N_TEST = 1000, 10, 20_000
@@ -78,7 +80,9 @@ def make_model(ledger=None):
 def fit(ledger=None, checkpoint=None):
     """Fit once, and return the weights."""
     X, y, *_ = TABLE
-    model = make_model(ledger).fit(X, y, checkpoint=checkpoint)
+    within = contextlib.nullcontext() if checkpoint is None else keep(checkpoint)
+    with within:
+        model = make_model(ledger).fit(X, y)
     return [*model.coef_[0].tolist(), *model.intercept_.tolist()]
 
 

@@ -39,18 +39,24 @@ from pathlib import Path
 import numpy as np
 from _common import RESULTS, Split, Store, image_split, scores
 from _features import generated_features, load_features
+from sklearn.base import clone
 
 from skfdp import DPSGDFClassifier, UtilityWarning
 from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import PrivacyWarning, gdp_mu
-from skfdp.solvers import AdaptiveCentering, NoisyGradientDescent, NoisySGD
+from skfdp.solvers import (
+    AdaptiveCentering,
+    GaussianCentering,
+    NoisyGradientDescent,
+    NoisySGD,
+)
 
 DELTA = 1e-5
 EPSILONS = (1.0, 2.0)
-METHODS: dict[str, dict] = {
-    "DP-SGD": {"centering": None},
-    "Algorithm 3": {},
-    "Algorithm 2": {"centering": AdaptiveCentering(clip_features=True)},
+METHODS: dict[str, object] = {
+    "DP-SGD": None,
+    "Algorithm 3": GaussianCentering(),
+    "Algorithm 2": AdaptiveCentering(clip_features=True),
 }
 #: Printed accuracy and its standard deviation: of DP-SGD and DPSGD-F by epsilon, and
 #: without privacy.
@@ -71,14 +77,10 @@ GRID = {
     "row_norm": (1, 10, 100, 1000),
     "epochs": (20, 40, 80, 160, 320),
     "epsilon_of_mean": (0.02, 0.05, 0.1, 0.15, 0.2),
-    "solver": NoisySGD(
-        batch_size=(256, 512, 1024, 2048, 4096, 8192, 16384),
-        learning_rate=(0.03125, 0.0625, 0.125, 0.25, 0.5, 1, 2, 4, 8, 16),
-    ),
+    "batch_size": (256, 512, 1024, 2048, 4096, 8192, 16384),
+    "learning_rate": (0.03125, 0.0625, 0.125, 0.25, 0.5, 1, 2, 4, 8, 16),
 }
-PAPER_LOOP = {
-    "solver": NoisyGradientDescent(momentum=0.0, noise_decay=0.0, max_weight_norm=1e6)
-}
+PAPER_LOOP = {"momentum": 0.0, "noise_decay": 0.0, "max_weight_norm": 1e6}
 
 
 @functools.cache
@@ -136,19 +138,19 @@ def parameters_of(setting: dict, split: Split, method: str, epsilon: float) -> d
     the step, which is taken on weights that are as much longer, multiplied.
     """
     norm = setting["row_norm"]
-    found = {
-        "solver": NoisySGD(
-            clip_norm=1 / norm,
-            batch_size=setting["batch_size"],
-            learning_rate=setting["learning_rate"] * norm,
-            max_iter=steps(setting, split),
-        ),
-        **METHODS[method],
-    }
-    if method != "DP-SGD":
+    solver = NoisySGD(
+        clip_norm=1 / norm,
+        batch_size=setting["batch_size"],
+        learning_rate=setting["learning_rate"] * norm,
+        max_iter=steps(setting, split),
+        normalize=True,
+        **PAPER_LOOP,
+    )
+    centering = clone(METHODS[method])
+    if centering is not None:
         part = gdp_mu(setting["epsilon_of_mean"], DELTA) / gdp_mu(epsilon, DELTA)
-        found["mean_fraction"] = part**2
-    return found
+        centering.set_params(budget_share=part**2)
+    return {"solver": solver, "centering": centering}
 
 
 def searched(split: Split, method: str, epsilon: float, settings, seed: int) -> dict:
@@ -158,10 +160,14 @@ def searched(split: Split, method: str, epsilon: float, settings, seed: int) -> 
     """
     grid = []
     for one in settings:
-        given = parameters_of(one, split, method, epsilon) | {}
+        given = parameters_of(one, split, method, epsilon)
+        full = {
+            k: v for k, v in given["solver"].get_params().items() if k != "batch_size"
+        }
+        given["solver"] = NoisyGradientDescent(**full)
         grid.append({name: [value] for name, value in given.items()})
     search = PrivateSearchCV(
-        estimator(split, epsilon, **PAPER_LOOP),
+        estimator(split, epsilon),
         grid,
         epsilon=epsilon,
         delta=DELTA,
@@ -178,7 +184,7 @@ def run_grid(store: Store, arguments, name: str, epsilon: float, method: str) ->
 
     def fit(setting: dict, seed: int) -> dict:
         given = parameters_of(setting, split, method, epsilon)
-        model = estimator(split, epsilon, random_state=seed, **PAPER_LOOP, **given)
+        model = estimator(split, epsilon, random_state=seed, **given)
         return store.compute(
             f"{start} | {sorted(setting.items())} | seed {seed}",
             lambda: measured(model, split),
@@ -295,8 +301,9 @@ def run(store: Store, arguments) -> None:
             split = split_of(name, arguments.features)
             for epsilon in arguments.epsilons:
                 for method in arguments.methods:
-                    given = METHODS[method]
-                    model = estimator(split, epsilon, random_state=seed, **given)
+                    given = {"centering": METHODS[method], "random_state": seed}
+                    solver = NoisyGradientDescent(normalize=True)
+                    model = estimator(split, epsilon, solver=solver, **given)
                     store.compute(
                         f"{name} | {epsilon} | {method} | seed {seed}",
                         lambda m=model, s=split: measured(m, s) | {"untuned": True},

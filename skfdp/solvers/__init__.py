@@ -52,7 +52,9 @@ class NoisyGradientDescent(Choice):
     max_iter : int or "auto", default="auto"
         Number of noisy steps. "auto": 200 to 1000, by the signal.
     learning_rate : float or "auto", default="auto"
-        First step size on the clipped sum over ``n clip_norm``; it decays to 0.
+        First step size on the clipped sum over ``n clip_norm``.
+    learning_rate_decay : float, default=1.0
+        Share of the step size that is gone at the end, linearly; 0: constant steps.
     momentum : float, default=0.9
         Factor of the velocity, in [0, 1).
     iterate : {"last", "tail", "uniform"}, default="last"
@@ -86,6 +88,7 @@ class NoisyGradientDescent(Choice):
         clip_norm="auto",
         max_iter="auto",
         learning_rate="auto",
+        learning_rate_decay=1.0,
         momentum=0.9,
         iterate="last",
         noise_decay=0.75,
@@ -96,6 +99,7 @@ class NoisyGradientDescent(Choice):
         self.clip_norm = clip_norm
         self.max_iter = max_iter
         self.learning_rate = learning_rate
+        self.learning_rate_decay = learning_rate_decay
         self.momentum = momentum
         self.iterate = iterate
         self.noise_decay = noise_decay
@@ -108,6 +112,8 @@ class NoisyGradientDescent(Choice):
         check_size("clip_norm", self.clip_norm, also=auto)
         check_number("max_iter", self.max_iter, integral=True, also=auto)
         check_size("learning_rate", self.learning_rate, also=auto)
+        decay = self.learning_rate_decay
+        check_number("learning_rate_decay", decay, high=1 + 1e-9, include_low=True)
         check_number("momentum", self.momentum, high=1, include_low=True)
         check_choice("iterate", self.iterate, AVERAGES)
         check_number("noise_decay", self.noise_decay, high=10, include_low=True)
@@ -129,7 +135,9 @@ class NoisySGD(NoisyGradientDescent):
         As for `NoisyGradientDescent`.
     max_iter : int or "auto", default="auto"
         Number of noisy steps. "auto": 20 passes over the records.
-    learning_rate, momentum, iterate, noise_decay, max_weight_norm, row_norm, normalize
+    learning_rate, learning_rate_decay, momentum, iterate, noise_decay
+        As for `NoisyGradientDescent`.
+    max_weight_norm, row_norm, normalize
         As for `NoisyGradientDescent`. The schedule of the noise is for full batches
         alone.
     """
@@ -141,6 +149,7 @@ class NoisySGD(NoisyGradientDescent):
         clip_norm="auto",
         max_iter="auto",
         learning_rate="auto",
+        learning_rate_decay=1.0,
         momentum=0.9,
         iterate="last",
         noise_decay=0.75,
@@ -152,6 +161,7 @@ class NoisySGD(NoisyGradientDescent):
             clip_norm=clip_norm,
             max_iter=max_iter,
             learning_rate=learning_rate,
+            learning_rate_decay=learning_rate_decay,
             momentum=momentum,
             iterate=iterate,
             noise_decay=noise_decay,
@@ -192,12 +202,10 @@ class FeatureDPSGD(NoisyGradientDescent):
     batch_size : int, "auto" or None, default=None
         Expected number of records in a private batch, as for `NoisySGD`. None: every
         record.
-    learning_rate_decay : float, default=1.0
-        Share of the step size that is gone at the end, linearly; 0: constant steps.
-    clip_norm, max_iter, learning_rate, momentum, iterate, noise_decay, max_weight_norm
-        As for `NoisyGradientDescent`; `max_weight_norm` is the paper's W.
-    row_norm, normalize
+    clip_norm, max_iter, learning_rate, learning_rate_decay, momentum, iterate
         As for `NoisyGradientDescent`.
+    noise_decay, max_weight_norm, row_norm, normalize
+        As for `NoisyGradientDescent`; `max_weight_norm` is the paper's W.
 
     References
     ----------
@@ -213,10 +221,10 @@ class FeatureDPSGD(NoisyGradientDescent):
         public_batch_size=None,
         gradient_scale=1.0,
         batch_size=None,
-        learning_rate_decay=1.0,
         clip_norm="auto",
         max_iter="auto",
         learning_rate="auto",
+        learning_rate_decay=1.0,
         momentum=0.9,
         iterate="last",
         noise_decay=0.75,
@@ -228,6 +236,7 @@ class FeatureDPSGD(NoisyGradientDescent):
             clip_norm=clip_norm,
             max_iter=max_iter,
             learning_rate=learning_rate,
+            learning_rate_decay=learning_rate_decay,
             momentum=momentum,
             iterate=iterate,
             noise_decay=noise_decay,
@@ -240,19 +249,16 @@ class FeatureDPSGD(NoisyGradientDescent):
         self.public_batch_size = public_batch_size
         self.gradient_scale = gradient_scale
         self.batch_size = batch_size
-        self.learning_rate_decay = learning_rate_decay
 
     def _check(self) -> None:
         super()._check()
         if not callable(self.public_loss):
             check_choice("public_loss", self.public_loss, PADDINGS)
         check_size("padding_scale", self.padding_scale, zero=True)
-        size, decay = self.public_batch_size, self.learning_rate_decay
+        size = self.public_batch_size
         check_number("public_batch_size", size, integral=True, also=(None,))
         check_size("gradient_scale", self.gradient_scale)
         check_number("batch_size", self.batch_size, integral=True, also=("auto", None))
-        most = 1 + 1e-9
-        check_number("learning_rate_decay", decay, high=most, include_low=True)
 
 
 @public("skfdp.solvers")
