@@ -187,6 +187,7 @@ class PrivateCenteringTransformer(
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_number("clip_quantile", self.clip_quantile, high=1, also=(None,))
+        check_size("row_norm", self.row_norm, also=("auto",))
         check_size("output_bound", self.output_bound)
         check_choice("normalize", self.normalize, (True, False, "auto"))
 

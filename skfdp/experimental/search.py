@@ -174,7 +174,7 @@ class RunLedger(PrivacyLedger):
                 raise PrivacyBudgetError(
                     "a candidate takes Poisson batches, of a share sampling_rate="
                     f"{event.sampling_rate:.3g} of the records, which a search does "
-                    "not account for: set batch_size=None, the full batch."
+                    "not account for: use NoisyGradientDescent of skfdp.solvers."
                 )
         spent = math.fsum(event.mu**2 for event in self._released)
         if not spent <= promise.run_mu**2:  # written so that NaN is refused
@@ -467,7 +467,8 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
     ----------
     estimator : DPSGDFClassifier, FeatureDPLogisticRegression or FeatureDPMLPClassifier
         Its `epsilon`, `delta` and `random_state` are ignored, its `ledger` must be
-        None. It takes full batches: for the network, `batch_size` None.
+        None. It takes full batches: for the network a solver
+        `NoisyGradientDescent`.
     param_grid : dict or list of dicts
         From parameter names to lists of values, as in `GridSearchCV`. Candidates are
         drawn from the points of the grid, uniformly and with replacement. They cannot

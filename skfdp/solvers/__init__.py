@@ -473,7 +473,7 @@ def resolve(
         return kinds[value]()
     if (value is None or isinstance(value, str)) and value in others:
         return value
-    names = [repr(name) for name in (*others, *kinds)]
+    names = [repr(name) for name in dict.fromkeys((*others, *kinds))]
     classes = [kind.__name__ for kind in kinds.values()]
     raise ValueError(
         f"{parameter}={shown(value)} must be {', '.join(names)}, or an object of "

@@ -16,8 +16,7 @@ from skfdp import (
     UtilityWarning,
 )
 from skfdp import completion as method
-from skfdp.privacy import Relation, compose, gdp_epsilon
-from skfdp.solvers import NoisyGradientDescent
+from skfdp.privacy import AddOrRemoveOne, Relation, compose, gdp_epsilon
 from skfdp.solvers import parameters as defaults
 
 
@@ -44,18 +43,16 @@ def seen():
 
 def make(estimator=None, **parameters):
     parameters = {"public_features": [0, 1], "bounds": (0, 1)} | parameters
-    if isinstance(parameters.get("ledger"), PrivacyLedger):  # which compares names
-        parameters.setdefault("names", {j: f"u{j}" for j in range(4)})
     estimator = LogisticRegression() if estimator is None else estimator
     return PrivateCompletionClassifier(estimator, **parameters)
 
 
 # -- what is charged is what runs ----------------------------------------------------
 @pytest.mark.parametrize("relation", ["replace_one", "replace_special"])
-@pytest.mark.parametrize("bounds", [(0, 1), {2: (0, 1)}])
+@pytest.mark.parametrize("bounds", [(0, 1), {"u2": (0, 1)}])
 @pytest.mark.parametrize("covariance", [True, False])
 def test_the_events_describe_the_releases_that_ran(
-    relation, bounds, covariance, small, releases
+    relation, bounds, covariance, named, releases
 ):
     ledger = PrivacyLedger()
     model = make(
@@ -64,7 +61,7 @@ def test_the_events_describe_the_releases_that_ran(
         bounds=bounds,
         covariance=covariance,
         ledger=ledger,
-    ).fit(*small)
+    ).fit(*named)
     events = model.privacy_.events
     assert ledger.events == events
     assert len(events) == len(releases) == 1 + covariance
@@ -81,7 +78,7 @@ def test_the_events_describe_the_releases_that_ran(
     # By hand, from the noise that ran and the sensitivities of the queries that ran.
     assert gdp_epsilon(1e-5, math.sqrt(mu2)) == pytest.approx(2.0, rel=1e-9)
     assert compose(events).epsilon(1e-5) <= model.privacy_.epsilon <= 2.0
-    # Column 3 has no bounds in the mapping: it may be negative.
+    # The last column has no bounds in the mapping: it may be negative.
     bounded = bounds == (0, 1)
     assert releases[-1]["query"].nonnegative == bounded
     assert events[-1].label == "class sums"
@@ -94,28 +91,28 @@ def test_the_events_describe_the_releases_that_ran(
 
 def test_the_queries_hold_the_private_columns_within_the_bound(small, releases):
     X, y = small
-    make(feature_bound=0.5).fit(3 * X, y)
+    make(row_norm=0.5).fit(3 * X, y)
     for seen in releases:
         assert seen["query"].rows.values.shape == (300, 2)
         norms = np.sqrt(seen["query"].rows.squared_norms) * 2.0**-14
         assert norms.max() <= 1
 
 
-def test_an_exhausted_budget_trains_nothing(small, releases, seen):
+def test_an_exhausted_budget_trains_nothing(named, releases, seen):
     ledger = PrivacyLedger(epsilon=0.5, delta=1e-5)
     model = make(Recorder(), ledger=ledger)
     with pytest.raises(PrivacyBudgetError, match="epsilon"):
-        model.fit(*small)
+        model.fit(*named)
     assert not releases
     assert not seen
     assert len(ledger) == 0
 
 
-def test_a_failing_estimator_keeps_the_charge_and_leaves_nothing(small):
+def test_a_failing_estimator_keeps_the_charge_and_leaves_nothing(named):
     ledger = PrivacyLedger()
     model = make(LogisticRegression(C=-1), ledger=ledger)
     with pytest.raises(ValueError, match="'C' parameter"):
-        model.fit(*small)
+        model.fit(*named)
     assert len(ledger) == 2
     assert not model.__sklearn_is_fitted__()
     assert not hasattr(model, "class_means_")
@@ -235,15 +232,15 @@ def test_signed_columns_without_bounds_and_nothing_public_but_the_target(small):
     X = rng.normal(size=(2000, 4))
     X[:, 2] += 2 * y
     assert make(bounds=False, random_state=0).fit(X, y).score(X, y) > 0.8
-    model = make(public_features=None, epsilon=30.0, feature_bound=2.0, random_state=0)
+    model = make(public_features=None, epsilon=30.0, row_norm=2.0, random_state=0)
     assert model.fit(*small).privacy_.public_features == ()
     assert model.privacy_.private_features == (0, 1, 2, 3)
     assert model.privacy_.public_target
     assert model.score(*small) > 0.75
 
 
-def test_infinite_epsilon_is_the_estimator_itself(small):
-    X, y = small
+def test_infinite_epsilon_is_the_estimator_itself(named):
+    X, y = named
     ledger = PrivacyLedger()
     model = make(epsilon=float("inf"), bounds=(0, 2), ledger=ledger).fit(X, y)
     theirs = LogisticRegression().fit(X / 2, y)
@@ -270,22 +267,19 @@ def test_auto_comes_from_public_numbers():
     [
         ({"public_features": "all"}, "names every column, and the target is public"),
         (
-            {"neighboring_relation": "add_or_remove_one"},
+            {"neighboring_relation": AddOrRemoveOne(300)},
             "the target is public here: use 'replace_one'",
         ),
-        (
-            {"solver": NoisyGradientDescent(row_norm=0)},
-            "feature_bound=0 must be a number > 0 or 'auto'",
-        ),
+        ({"row_norm": 0}, "row_norm=0 must be a number > 0 or 'auto'"),
         ({"covariance": "yes"}, "covariance='yes'"),
         ({"n_draws": 0}, "n_draws=0 must be an int > 0 or 'auto'"),
     ],
 )
-def test_bad_parameters(parameters, message, small):
+def test_bad_parameters(parameters, message, named):
     ledger = PrivacyLedger()
     model = make(ledger=ledger, **parameters)
     with pytest.raises(ValueError, match=message):
-        model.fit(*small)
+        model.fit(*named)
     assert len(ledger) == 0
 
 
@@ -295,7 +289,7 @@ def test_bad_estimators_and_data_are_refused_without_a_datum(small):
         with pytest.raises(TypeError, match="must be a scikit-learn classifier"):
             make(estimator).fit(X, y)
     with pytest.raises(ValueError, match="contains NaN"):
-        make(on_invalid="raise").fit(np.where(X > 0.5, np.nan, X), y)
+        make().fit(np.where(X > 0.5, np.nan, X), y)
     with pytest.raises(ValueError, match="one class only"):
         make().fit(X, np.zeros(300))
 

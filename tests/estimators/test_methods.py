@@ -34,21 +34,25 @@ pytestmark = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWa
 
 COMMON = {"epsilon": 5.0, "bounds": (0, 1), "random_state": 0}
 TWO, FEW = {"classes": [0, 1]}, {"solver": NoisyGradientDescent(max_iter=3)}
+PADDED = {"solver": FeatureDPSGD(max_iter=3), "hidden_layer_sizes": (4,)}
 SOME, ALL = {"public_features": [0, 1]}, {"public_features": "all"}
 LOGISTIC, REGRESSOR = FeatureDPLogisticRegression, FeatureDPRegressor
 NUMBER = {"target_bounds": (0, 1)}
 #: An estimator whose fit is by the method, for the table of `make_table`.
 METHODS = {
     "descent": DPSGDFClassifier(**COMMON, **TWO, **FEW),
+    "descent, normalised": DPSGDFClassifier(
+        **COMMON, **TWO, solver=NoisyGradientDescent(max_iter=3, normalize=True)
+    ),
     "descent, adaptive": DPSGDFClassifier(
-        centering=AdaptiveCentering(clip_features=True), **COMMON, **TWO, **FEW
+        **COMMON, **TWO, **FEW, centering=AdaptiveCentering(clip_features=True)
     ),
     "descent, Poisson": DPSGDFRegressor(
-        solver=NoisySGD(batch_size=20), **COMMON, **NUMBER, **FEW
+        **COMMON, **NUMBER, solver=NoisySGD(batch_size=20, max_iter=3)
     ),
     "descent, some public": LOGISTIC(**COMMON, **TWO, **FEW, **SOME),
     "descent, imputed": LOGISTIC(
-        solver=FeatureDPSGD(public_loss="impute"), **COMMON, **TWO, **FEW, **SOME
+        **COMMON, **TWO, **SOME, solver=FeatureDPSGD(public_loss="impute", max_iter=3)
     ),
     "public model": LOGISTIC(**COMMON, **TWO, **FEW, **SOME, public_target=True),
     "label statistic": LOGISTIC(**COMMON, **TWO, **ALL, C=1.0),
@@ -63,21 +67,11 @@ METHODS = {
     "cross moments": PrivateCenteringTransformer(**COMMON, **SOME),
     "completion": PrivateCompletionClassifier(GaussianNB(), **COMMON, **SOME),
     "network": FeatureDPMLPClassifier(
-        **COMMON, **TWO, **FEW, hidden_layer_sizes=(4,), **SOME
+        **COMMON, **TWO, **SOME, hidden_layer_sizes=(4,), solver=NoisySGD(max_iter=3)
     ),
-    "network, padded": FeatureDPMLPClassifier(
-        hidden_layer_sizes=(4,),
-        solver=FeatureDPSGD(public_loss="gaussian"),
-        **COMMON,
-        **TWO,
-        **FEW,
-        **SOME,
-    ),
+    "network, padded": FeatureDPMLPClassifier(**COMMON, **TWO, **SOME, **PADDED),
     "network, padded, target public": FeatureDPMLPClassifier(
-        hidden_layer_sizes=(4,),
-        public_target=True,
-        solver=FeatureDPSGD(public_loss="gaussian"),
-        **COMMON | TWO | FEW | SOME,
+        **COMMON, **TWO, **SOME, **PADDED, public_target=True
     ),
 }
 
@@ -86,7 +80,8 @@ def make_table(model, private_seed=0):
     """Return X within [0, 1] and y, and which columns of X are public."""
     rng, other = np.random.default_rng(0), np.random.default_rng(private_seed)
     X, y = rng.random((80, 4)), rng.integers(0, 2, 80)
-    listed, public = model.public_features, np.zeros(4, dtype=bool)
+    listed = model.get_params().get("public_features")
+    public = np.zeros(4, dtype=bool)
     if listed is not None:
         public[slice(None) if listed == "all" else listed] = True
     X[:, ~public] = other.random((80, int((~public).sum())))
@@ -97,7 +92,8 @@ def make_table(model, private_seed=0):
 
 def has_public_target(model):
     """Whether the method may look at y."""
-    return isinstance(model, PrivateCompletionClassifier) or bool(model.public_target)
+    declared = model.get_params().get("public_target", False)
+    return isinstance(model, PrivateCompletionClassifier) or declared
 
 
 def outcome(model, X, y):
@@ -216,9 +212,11 @@ def test_a_stopped_fit_goes_on(model, monkeypatch, tmp_path):
 
 def centred_in_secret(self, records, prepared, plan, mechanism, on_step):
     """Release the mean, and centre by another one."""
-    mechanism.release(
-        "mean", RowSum(records.X, records.input_scaler, records.public.capacity)
+    public = records.public
+    query = RowSum(
+        records.X, records.input_scaler, public.capacity, public.private_bounded
     )
+    mechanism.release("mean", query)
     return self._centred(records.input_scaler.mapped(records.X).mean(axis=0), 0.0)
 
 
@@ -262,4 +260,7 @@ def test_subclasses_need_not_repeat_the_parameters(model):
     assert vars(saved).keys() == vars(model).keys()
     report = saved.fit(X, y).privacy_
     assert (report.target_epsilon, report.delta) == (2.0, model.delta)
+    assert saved.plan(X, y).events == report.events
+    with pytest.warns(UserWarning, match="has no parameter 'public_features'"):
+        saved.public_features = "all"  # which no copy would have
     assert saved.plan(X, y).events == report.events
