@@ -240,7 +240,7 @@ class TestTarget:
             (FeatureDPLogisticRegression(), "a plan needs the labels"),
             (FeatureDPMLPClassifier(), "a plan needs the labels"),
             (
-                PrivateSearchCV(DPSGDFClassifier(), {"solver__clip_norm": [1.0]}),
+                PrivateSearchCV(DPSGDFClassifier(), {"C": [1.0]}),
                 "private target and declared `classes`",
             ),
         ],
@@ -364,9 +364,9 @@ class TestLedger:
         ledger = PrivacyLedger(epsilon=1.1, delta=1e-5)
         assert ledger.what_if(plan, times=2).allowed
         assert not ledger.what_if(plan, times=9).allowed
-        other = model.set_params(neighboring_relation="replace_one")
+        other = model.set_params(neighboring_relation="replace_special")
         ledger.charge(other.plan(TestTarget.X).events)
-        assert "differs from 'replace_one'" in ledger.what_if(plan).reason
+        assert "differs from 'replace_special'" in ledger.what_if(plan).reason
 
     def test_the_delta_of_a_plan_is_used_without_a_ceiling(self):
         plan = DPSGDFClassifier(classes=[0, 1], delta=1e-7).plan(TestTarget.X)
