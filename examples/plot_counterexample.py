@@ -38,34 +38,33 @@ def hinge_loss(model, X, y):
 # ------------------------------
 #
 # Plain DP-SGD may choose the better of two step sizes by looking at the result, free
-# of charge. DPSGD-F centres by a private mean. By default it is Algorithm 3 of the
-# paper, the Gaussian mechanism on rows of one norm. ``centering="adaptive"`` is
+# of charge. DPSGD-F centres by a private mean. ``centering="gaussian"`` is Algorithm 3
+# of the paper, the Gaussian mechanism on rows of one norm. ``centering="adaptive"`` is
 # Algorithm 2, whose mean adapts to the spread of the rows, and which releases how far
 # they are from it.
 
 from skfdp import DPSGDFClassifier
+from skfdp.solvers import NoisyGradientDescent
 
 
-def classifier(**parameters):
+def classifier(centering, rate="auto"):
     return DPSGDFClassifier(
         epsilon,
         delta,
         loss="hinge",
         bounds=False,
-        **parameters,
+        centering=centering,
+        solver=NoisyGradientDescent(learning_rate=rate, normalize=True),
         neighboring_relation="replace_special",
     )
 
 
 families = {
     "DP-SGD, the better of 2": [
-        lambda rate=rate: classifier(
-            centering=None, solver=NoisyGradientDescent(learning_rate=rate)
-        )
-        for rate in ("auto", 20.0)
+        lambda rate=rate: classifier(None, rate) for rate in ("auto", 20.0)
     ],
-    "DPSGD-F, Algorithm 3": [classifier],
-    "DPSGD-F, Algorithm 2": [lambda: classifier(centering="adaptive")],
+    "DPSGD-F, Algorithm 3": [lambda: classifier("gaussian")],
+    "DPSGD-F, Algorithm 2": [lambda: classifier("adaptive")],
 }
 
 print(f"{'offset / (n epsilon)':22}" + "".join(f"{name:>27}" for name in families))
@@ -102,7 +101,6 @@ import matplotlib.pyplot as plt
 from scipy.stats import norm
 
 from skfdp.privacy import gdp_mu
-from skfdp.solvers import NoisyGradientDescent
 
 a = np.linspace(-6, 6, 400)
 kappa = norm.pdf(a) / norm.cdf(a)

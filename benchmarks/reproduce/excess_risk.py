@@ -372,14 +372,7 @@ def main(argv: list[str] | None = None) -> None:
     if options.quick:
         grid = (1000,), (2.0,), (0.0, 0.25, 1.0), (1.0,)
     path = options.output or RESULTS / "excess_risk.json"
-    store = Store(
-        path,
-        {
-            "delta": DELTA,
-            "columns": D,
-            "radius": RADIUS,
-        },
-    )
+    store = Store(path, {"delta": DELTA, "columns": D, "radius": RADIUS})
     run(store, *grid)
     found = verdict(store.cells)
     store.save(verdict=found)
