@@ -231,6 +231,29 @@ def test_refused_reports(run, refused, tmp_path):
     assert "epsilon" in refused("report", tmp_path / "edited.json")
 
 
+# -- ledgers --------------------------------------------------------------------------
+def test_a_ledger_is_shown(run, refused, tmp_path):
+    path = tmp_path / "budget.sqlite"
+    ledgers = [
+        skfdp.PrivacyLedger(path, epsilon=2.0, delta=1e-5, dataset=name)
+        for name in ("people", "stays")
+    ]
+    ledgers[0].charge([skfdp.calibrate(1.0, 1e-5, n_steps=1).event])
+    status, out, err = run("ledger", path)
+    assert (status, out, err) == (0, f"{ledgers[0]}\n\n{ledgers[1]}\n", "")
+    assert "Remaining: epsilon 1.6584 for one more fit" in out
+    sentence = refused("report", path)
+    assert f"'skfdp ledger {path}' shows it if it is a ledger" in sentence
+
+
+def test_what_is_no_ledger(refused, tmp_path):
+    (tmp_path / "empty.sqlite").touch()
+    for path in ("income.json", "people.csv", tmp_path / "empty.sqlite"):
+        assert "is damaged, emptied or not a ledger of skfdp" in refused("ledger", path)
+    assert "cannot be opened" in refused("ledger", "absent.sqlite")
+    assert not Path("absent.sqlite").exists()
+
+
 # -- formats --------------------------------------------------------------------------
 def same_predictions(run, table, schema):
     expected = run("predict", "pay.skops", "new.csv", *BY)[1]

@@ -1,0 +1,174 @@
+"""A check of a search says what the search then charges, and does nothing itself."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    HalvingGridSearchCV,
+    KFold,
+    RandomizedSearchCV,
+    ShuffleSplit,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, PrivacyBudgetError
+from skfdp.experimental import PrivateSearchCV
+from skfdp.privacy import PrivacyLedger
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+]
+X = pd.DataFrame(np.random.default_rng(0).random((90, 2)), columns=["a", "b"])
+Y = pd.Series((X["a"] > 0.5).astype(int), name="y")
+GRID = {"C": [0.1, 1.0, 10.0]}
+FACTS = {"bounds": (0, 1), "classes": [0, 1]}
+
+
+def a_ledger(epsilon=3.0, path=None):
+    return PrivacyLedger(path, epsilon=epsilon, delta=1e-5)
+
+
+def model(ledger, kind=DPSGDFClassifier, **parameters):
+    return kind(ledger=ledger, **FACTS, **parameters)
+
+
+SEARCHES = {
+    "grid": lambda ledger: GridSearchCV(model(ledger), GRID, cv=KFold(3)),
+    "stratified, other costs": lambda ledger: GridSearchCV(
+        model(ledger), {"epsilon": [0.3, 2.0, 0.5]}, cv=2
+    ),
+    "no refit": lambda ledger: RandomizedSearchCV(
+        model(ledger), GRID, n_iter=2, cv=ShuffleSplit(2), refit=False, random_state=0
+    ),
+    "halving": lambda ledger: HalvingGridSearchCV(
+        model(ledger, epsilon=0.5), GRID, cv=KFold(2), random_state=0
+    ),
+    "pipeline": lambda ledger: GridSearchCV(
+        make_pipeline(FunctionTransformer(), "passthrough", model(ledger)),
+        {"dpsgdfclassifier__C": [0.1, 1.0]},
+        cv=KFold(2),
+    ),
+    "public column": lambda ledger: GridSearchCV(
+        model(ledger, FeatureDPLogisticRegression, public_features=["a"]),
+        {"C": [0.1, 1.0]},
+        cv=KFold(2),
+        scoring=["accuracy", "neg_log_loss"],
+        refit="accuracy",
+        error_score=0.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("limit", [1.2, 2.5, 9.0])
+@pytest.mark.parametrize("name", SEARCHES)
+def test_it_says_what_the_search_charges(name, limit):
+    ledger = a_ledger(limit)
+    search = SEARCHES[name](ledger)
+    found = ledger.check_search(search, X, Y)
+    assert not ledger.entries and not hasattr(search, "cv_results_")
+    assert f"{found.n_fits} fits" in repr(found)
+    try:
+        search.fit(X, Y)
+        refused = False
+    except (PrivacyBudgetError, ValueError):
+        refused = True
+    charged = len({entry.charge for entry in ledger.entries})
+    if name == "stratified, other costs":  # the refit may be of a cheaper candidate
+        assert charged >= found.n_paid
+        return
+    assert charged == found.n_paid
+    assert refused == bool(search.refit and not found.pays_refit)
+    assert (found.reason is None) == (found.n_paid == found.n_fits)
+
+
+def test_what_is_printed():
+    ledger = a_ledger()
+    search = SEARCHES["grid"](ledger)
+    start = "10 fits (3 candidates x 3 folds + 1 refit); the ledger pays "
+    found = ledger.check_search(search, X, Y)
+    assert repr(found) == f"{start}7, not the refit"
+    assert "budget exhausted" in found.reason
+    search = SEARCHES["grid"](big := a_ledger(50.0))
+    assert repr(big.check_search(search, X, Y)) == f"{start}all of them"
+    search = SEARCHES["grid"](unlimited := PrivacyLedger())
+    assert repr(unlimited.check_search(search, X, Y)) == f"{start}all of them"
+
+
+def test_nothing_is_released_or_drawn(releases):
+    ledger, source = a_ledger(), np.random.RandomState(0)
+    search = RandomizedSearchCV(model(ledger), GRID, n_iter=2, random_state=source)
+    before = source.get_state()[1].copy()
+    hidden = pd.DataFrame(np.full(X.shape, np.nan), columns=X.columns)
+    found = ledger.check_search(search, hidden, Y)
+    assert not releases and not ledger.entries
+    assert repr(found) == repr(ledger.check_search(search, X, Y))
+    np.testing.assert_array_equal(source.get_state()[1], before)
+
+
+def test_a_file_may_be_given_by_its_path(tmp_path):
+    path = tmp_path / "l.db"
+    ledger = a_ledger(path=path)
+    search = GridSearchCV(model(str(path)), GRID, cv=KFold(2))
+    assert ledger.check_search(search, X, Y).n_paid == 7
+    with pytest.raises(ValueError, match="has another ledger"):
+        ledger.check_search(search.set_params(estimator=model(tmp_path / "o")), X, Y)
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize(
+    ("estimator", "match"),
+    [
+        (model(None), "has no ledger"),
+        (LogisticRegression(), "has no ledger"),
+        (model(PrivacyLedger()), "another ledger, data set or part"),
+        (make_pipeline(FunctionTransformer(), model(None)), "has no ledger"),
+    ],
+)
+def test_other_ledgers_are_refused(estimator, match):
+    with pytest.raises(ValueError, match=match):
+        a_ledger().check_search(GridSearchCV(estimator, {}), X, Y)
+
+
+def test_a_part_of_the_ledger_is_another_one():
+    ledger = a_ledger()
+    part = ledger.part(rows=range(90))
+    search = GridSearchCV(model(part), GRID, cv=KFold(3))
+    with pytest.raises(ValueError, match="another ledger, data set or part"):
+        ledger.check_search(search, X, Y)
+    found = part.check_search(search, X, Y)  # folds have fewer rows than the part
+    assert found.n_paid == 1 and found.pays_refit and "has 90 rows" in found.reason
+
+
+def test_what_cannot_be_planned_is_counted():
+    ledger = a_ledger()
+    steps = make_pipeline(StandardScaler(), model(ledger))
+    found = ledger.check_search(GridSearchCV(steps, {}, cv=3), X, Y)
+    assert (found.n_fits, found.n_paid, found.pays_refit) == (4, None, False)
+    assert "step 'standardscaler' (StandardScaler) learns from X" in repr(found)
+
+
+@pytest.mark.parametrize(
+    "search", [DPSGDFClassifier(), PrivateSearchCV(DPSGDFClassifier(), GRID), None]
+)
+def test_only_searches_of_scikit_learn(search):
+    with pytest.raises(TypeError, match="must be a search of scikit-learn"):
+        a_ledger().check_search(search, X, Y)
+
+
+def test_groups_reach_the_folds_and_the_plans():
+    ledger, groups = a_ledger(1.0), np.arange(90) // 3
+    with sklearn.config_context(enable_metadata_routing=True):
+        one = model(ledger).set_fit_request(groups=True)
+        search = GridSearchCV(one, {}, cv=GroupKFold(3), refit=False)
+        found = ledger.check_search(search, X, Y, groups=groups)
+        assert (found.n_fits, found.n_paid) == (3, 1)
+        search.fit(X, Y, groups=groups)
+    assert {event.unit for event in ledger.events} == {"person"}
+    assert len({entry.charge for entry in ledger.entries}) == 1

@@ -1,0 +1,187 @@
+"""What a ledger says of the money left is what its charges then admit."""
+
+import math
+import traceback
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skfdp import DPSGDFClassifier
+from skfdp.privacy import (
+    RELATIONS,
+    Event,
+    PrivacyBudgetError,
+    PrivacyLedger,
+    calibrate,
+    gdp_mu,
+)
+
+DELTA = 1e-5
+LIMITS = st.floats(0.2, 5)
+RELATION = st.sampled_from(RELATIONS)
+MUS = st.lists(st.floats(0.02, 0.6), max_size=5)
+
+
+def release(mu, relation="replace_one", **more):
+    given = {"label": "x", "noise_std": (1 / mu,), "clip_norm": 1, "sensitivity": 1}
+    return Event(**given | more, neighboring_relation=relation)
+
+
+def spending(ledger, mus, relation):
+    for mu in mus:
+        try:
+            ledger.charge([release(mu, relation)])
+        except PrivacyBudgetError:
+            break
+    return ledger
+
+
+@given(limit=LIMITS, mus=MUS, relation=RELATION)
+@settings(max_examples=15, deadline=None)
+def test_one_more_fit_may_cost_what_remains_and_no_more(limit, mus, relation):
+    ledger = spending(PrivacyLedger(epsilon=limit, delta=DELTA), mus, relation)
+    left = ledger.remaining()
+    if left < 1e-3:  # too small for a release that a charge would notice
+        return
+    more = calibrate(left, DELTA, n_steps=3, neighboring_relation=relation)
+    answer = ledger.what_if(release(gdp_mu(left * 1.001, DELTA), relation))
+    assert not answer.allowed and answer.remaining == 0
+    shown = float(answer.reason.partition("may cost epsilon=")[2].partition(":")[0])
+    assert left - 1e-4 < shown <= left * (1 + 2e-9)
+    assert ledger.what_if(more).remaining == pytest.approx(0, abs=1e-3)
+    ledger.charge([more.event])
+    assert ledger.remaining() == pytest.approx(0, abs=1e-3)
+
+
+@given(limit=LIMITS, mus=MUS, mu=st.floats(0.1, 1), relation=RELATION)
+@settings(max_examples=15, deadline=None)
+def test_the_number_of_fits_is_the_number_of_charges(limit, mus, mu, relation):
+    ledger = spending(PrivacyLedger(epsilon=limit, delta=DELTA), mus, relation)
+    events = [release(mu, relation), release(mu / 2, relation)]
+    expected = ledger.remaining_fits(events)
+    if expected > 1:
+        ledger.charge(events * (expected - 1))
+    if expected:
+        assert ledger.remaining_fits(events) == 1
+        ledger.charge(events)
+        assert ledger.remaining_fits() == 0  # like the last one
+    with pytest.raises(PrivacyBudgetError):
+        ledger.charge(events)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "replace_special"])
+def test_poisson_batches_count_by_the_same_composition(relation):
+    ledger = PrivacyLedger(epsilon=2.0, delta=DELTA)
+    reach = 2.0 if relation == "replace_one" else 1.0
+    batches = {"n_steps": 20, "sampling_rate": 0.05, "sensitivity": reach}
+    event = release(0.3, relation, **batches)
+    ledger.charge([event])
+    left = ledger.remaining()
+    assert ledger.what_if(release(gdp_mu(left, DELTA), relation)).allowed
+    assert not ledger.what_if(release(gdp_mu(left * 1.01, DELTA), relation)).allowed
+    number = ledger.remaining_fits(event)
+    assert number > 0 and ledger.what_if(event, times=number).allowed
+    assert not ledger.what_if(event, times=number + 1).allowed
+
+
+def test_a_part_has_what_its_most_exposed_record_has():
+    ledger = PrivacyLedger(epsilon=1.0, delta=DELTA)
+    spent, free = ledger.part(rows=range(5)), ledger.part(rows=range(5, 9))
+    spent.charge([release(0.2)])
+    assert spent.remaining() == ledger.remaining() < free.remaining()
+    assert free.remaining() == pytest.approx(1.0, rel=1e-9)
+    assert spent.remaining_fits() < free.remaining_fits()
+    assert "rows 5 to 8" in str(free)
+
+
+def test_a_fit_of_another_delta_may_cost_less_at_it():
+    ledger = PrivacyLedger(epsilon=1.0, delta=DELTA)
+    left = ledger.remaining(1e-3)
+    assert 0 < left < ledger.remaining()
+    assert ledger.what_if(release(gdp_mu(left, 1e-3))).allowed
+
+
+class TestPrint:
+    def test_it_shows_limit_spent_and_remaining(self):
+        ledger = PrivacyLedger(epsilon=2.0, delta=DELTA)
+        ledger.charge([release(gdp_mu(1.0, DELTA))], label="fit")
+        assert str(ledger).splitlines() == [
+            "Privacy ledger in memory, data set 'default'",
+            "Limit:     epsilon 2 at delta 1e-05",
+            "Spent:     epsilon 1 at delta 1e-05, 1 charge",
+            "Remaining: epsilon 1.6584 for one more fit, or 2 more like the last one "
+            "(fit)",
+        ]
+
+    def test_without_a_limit(self):
+        ledger, plan = PrivacyLedger(), calibrate(0.5, 1e-6, n_steps=2)
+        assert "Spent:     epsilon 0 at" in str(ledger)
+        ledger.charge([plan.event], plan=plan)
+        assert "this ledger counts, and refuses no fit for its cost" in str(ledger)
+        assert "Spent:     epsilon 0.5 at delta 1e-06, 1 charge" in str(ledger)
+        assert ledger.remaining() == ledger.remaining_fits() == math.inf
+
+    def test_after_a_seeded_fit_and_one_without_privacy(self, tmp_path):
+        PrivacyLedger(tmp_path / "l.db").charge([release(0.1, seeded=True)])
+        PrivacyLedger(tmp_path / "l.db").charge_nonprivate()
+        ledger = PrivacyLedger(tmp_path / "l.db", epsilon=1.0, delta=DELTA)
+        text = str(ledger)
+        assert "Void:" in text and "epsilon inf" in text
+        assert "epsilon 0 for one more fit, or 0 more" in text
+
+    def test_every_data_set_of_a_file(self, tmp_path):
+        path = tmp_path / "l.db"
+        for name in ("b", "a"):
+            PrivacyLedger(path, dataset=name).charge([release(0.1)])
+        before = path.read_bytes()
+        found = PrivacyLedger.open_all(path)
+        assert [one.dataset for one in found] == ["a", "b"]
+        assert [len(one) for one in found] == [1, 1]
+        assert path.read_bytes() == before
+        with pytest.raises(FileNotFoundError, match="cannot be opened"):
+            PrivacyLedger.open_all(tmp_path / "none.db")
+        assert not (tmp_path / "none.db").exists()
+
+
+def test_fits_like_the_last_one_need_one():
+    with pytest.raises(ValueError, match="needs an earlier charge"):
+        PrivacyLedger(epsilon=1.0, delta=DELTA).remaining_fits()
+
+
+class TestRefusalOfAFit:
+    """The message is short, says what is left, and comes before anything happens."""
+
+    X = np.random.default_rng(0).random((60, 2))
+
+    def test_it_comes_from_fit_itself(self):
+        ledger = PrivacyLedger(epsilon=0.5, delta=DELTA)
+        model = DPSGDFClassifier(1.0, bounds=(0, 1), classes=[0, 1], ledger=ledger)
+        with pytest.raises(PrivacyBudgetError) as caught:
+            model.fit(self.X, self.X[:, 0] > 0.5)
+        message = str(caught.value)
+        assert message.count(". ") == 1 and "may cost epsilon=0.5:" in message
+        assert "ledger.remaining() and ledger.what_if(model.plan(X, y))" in message
+        assert caught.value.__cause__ is None and caught.value.__suppress_context__
+        frames = traceback.extract_tb(caught.value.__traceback__)
+        ours = [one for one in frames if "skfdp/" in one.filename.replace("\\", "/")]
+        assert len([one for one in ours if "tests" not in one.filename]) == 1
+        assert not ledger.entries and not hasattr(model, "coef_")
+
+    def test_a_plan_shows_noise_unit_and_cost(self):
+        model = DPSGDFClassifier(0.5, bounds=(0, 1), classes=[0, 1])
+        text = repr(model.plan(self.X))
+        assert text.startswith(
+            "Plan of DPSGDFClassifier: epsilon 0.5 at delta 1e-05, for each of 60 "
+            "records (replace_special)\n"
+        )
+        persons = repr(model.plan(self.X, groups=np.arange(60) // 3))
+        assert "for all rows of each of 20 persons" in persons
+        plan = model.plan(self.X)
+        for event, line in zip(plan.events, text.splitlines()[1:], strict=True):
+            assert f"{event.label} x {event.n_steps}: noise " in line
+            assert f"{event.step_stds.min():.4g}" in line
+            assert f"{event.step_stds.max():.4g}" in line
+        free = DPSGDFClassifier(math.inf, bounds=(0, 1), classes=[0, 1])
+        assert repr(free.plan(self.X)).endswith("epsilon inf, without privacy")
