@@ -45,8 +45,7 @@ print("behind a StandardScaler:", audit_replay(leaky, X, y, n_neighbours=6).pass
 # release may show more than was claimed for it.
 
 found = audit_mechanism(model.plan(X, y), n_trials=1000)
-print(found.table())
-ax = found.plot()
+print(found)
 
 # %%
 # What an attacker saw of each release lies around what is claimed, within the chance of

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 import functools
 import math
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -30,7 +28,6 @@ from skfdp.privacy.accounting import (
 )
 from skfdp.privacy.checks import shown
 from skfdp.privacy.entries import FitPlan
-from skfdp.privacy.plotting import new_axes
 from skfdp.privacy.report import Finding, PrivacyReport
 from skfdp.queries import sum_unit
 
@@ -425,7 +422,7 @@ class Score:
 
 @public("skfdp.audit")
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AuditResult(abc.ABC):
+class AuditResult:
     """Result of an audit: a claim, and a lower bound of what was spent.
 
     An audit can refute a claim and never prove one. Numbers in a result come from the
@@ -495,27 +492,6 @@ class AuditResult(abc.ABC):
                     "attach it to a report of what was audited."
                 )
         return dataclasses.replace(report, findings=(*report.findings, self.finding))
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw what was seen beside what was claimed; needs the extra ``plot``.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            None makes a new figure.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-        """
-        ax = new_axes(ax, f"{type(self).__name__}.plot")
-        self._draw(ax)
-        ax.legend()
-        return ax
-
-    @abc.abstractmethod
-    def _draw(self, ax: Any) -> None:
-        """Draw what was seen and claimed, with labels."""
 
     def __str__(self) -> str:
         return str(self.finding)
@@ -606,31 +582,8 @@ class MechanismResult(AuditResult):
     def _all(self) -> tuple[ReleaseAudit, ...]:
         return (*self.releases, self.whole)
 
-    def table(self) -> str:
-        """Return what was claimed and seen of each release, as text."""
-        head = ("times", "claimed", "seen", "from", "to", "seen/claimed")
-        width = max(7, *(len(one.label) for one in self._all))
-        lines = [" ".join([f"{'release':{width}}", *(f"{name:>12}" for name in head)])]
-        for one in self._all:
-            found = (one.claimed, one.seen, one.low, one.high, one.seen / one.claimed)
-            numbers = " ".join(f"{number:12.4f}" for number in found)
-            lines.append(f"{one.label:{width}} {one.n_releases:12} {numbers}")
-        return "\n".join(lines)
-
-    def _draw(self, ax: Any) -> None:
-        """Draw the interval of each release beside its claim."""
-        places = np.arange(len(self._all))
-        seen = [one.seen for one in self._all]
-        sides = [(one.seen - one.low, one.high - one.seen) for one in self._all]
-        ax.errorbar(
-            seen, places, xerr=np.transpose(sides), fmt="o", capsize=3, label="seen"
-        )
-        claimed = [one.claimed for one in self._all]
-        ax.plot(claimed, places, "|", markersize=16, color="black", label="claimed")
-        ax.set_yticks(places, [one.label for one in self._all])
-        ax.invert_yaxis()
-        ax.set(xlabel="Gaussian-DP parameter", title=self.subject)
-        ax.grid(True, axis="x", alpha=0.3)
+    def __str__(self) -> str:
+        return "\n".join([super().__str__(), *map(str, self._all)])
 
 
 @public("skfdp.audit")
@@ -766,12 +719,11 @@ def _resolved(plan: Any) -> tuple[str, tuple[Event, ...], float]:
                 "no release: audit one of its runs, its run_event(label, clip_norm)."
             )
     compose(events)  # refuses relations or public sets that do not go together
-    seen: Counter[str] = Counter()
+    labels = [event.label for event in events]
     found = []
-    for event in events:
-        seen[event.label] += 1
-        if (count := seen[event.label]) > 1:
-            event = dataclasses.replace(event, label=f"{event.label} ({count})")
+    for place, event in enumerate(events):
+        if before := labels[:place].count(event.label):
+            event = dataclasses.replace(event, label=f"{event.label} ({before + 1})")
         found.append(event)
     return subject, tuple(found), delta
 

@@ -33,7 +33,7 @@ from skfdp.audit.mechanism import AuditResult
 from skfdp.base import PrivateEstimator
 from skfdp.data.units import numbered
 from skfdp.data.validation import check_choice, check_number
-from skfdp.experimental.search import PrivateSearchCV
+from skfdp.experimental.search import PrivateSearchCV, global_generators_kept
 from skfdp.mechanisms import noise
 from skfdp.mechanisms.noise import Asked
 from skfdp.privacy.accounting import cost, gdp_epsilon
@@ -54,6 +54,7 @@ _WHOLE = (
     *(int, str, bytes, complex, type(None), type(...), range, slice, set, frozenset),
     *(type, types.ModuleType, types.BuiltinFunctionType, CodeType),
 )
+_Parts = tuple[Any, list[tuple[str, Any]]]
 
 
 def places(
@@ -87,18 +88,16 @@ def differ(one: Any, other: Any) -> bool:
     return next(places(one, other), None) is not None
 
 
-def _parts(value: Any) -> tuple[Any, list[tuple[str, Any]]]:
+def _parts(value: Any) -> _Parts:
     """Return what an object is by itself, and what it holds, by place."""
-    if isinstance(value, np.generic):
-        return (value.dtype, value.tobytes()), []
+    if isinstance(value, np.generic | np.ndarray):
+        if value.dtype.hasobject:
+            return (value.dtype, value.shape), _in_order(value.ravel().tolist())
+        return (value.dtype, value.shape, value.tobytes()), []
     if isinstance(value, float):
         return value.hex(), []  # NaN is NaN
     if isinstance(value, _WHOLE):
         return value, []
-    if isinstance(value, np.ndarray):
-        if value.dtype.hasobject:
-            return (value.dtype, value.shape), _in_order(value.ravel().tolist())
-        return (value.dtype, value.shape, value.tobytes()), []
     if isinstance(value, (list, tuple)):
         return None, _in_order(value)
     if isinstance(value, dict):  # whose order is something that one can see
@@ -109,30 +108,26 @@ def _parts(value: Any) -> tuple[Any, list[tuple[str, Any]]]:
         cells = [cell.cell_contents for cell in value.__closure__ or ()]
         held = value.__code__, value.__defaults__, value.__kwdefaults__, cells
         return None, _in_order(held)
-    return _state(value)
+    try:
+        reduced = value.__reduce_ex__(4)
+    except Exception:  # it cannot be pickled
+        return _by_name(getattr(value, "__dict__", {}))
+    if isinstance(reduced, str):
+        return reduced, []
+    function, arguments, *rest = reduced
+    rest = [list(part) if hasattr(part, "__next__") else part for part in rest]
+    made_bare = getattr(function, "__name__", "") == "__newobj__"
+    if made_bare and len(arguments) == 1 and not any(rest[1:]):
+        if rest and isinstance(rest[0], dict):
+            return _by_name(rest[0])
+    return None, _in_order((function, arguments, rest))
 
 
 def _in_order(values: Iterable) -> list[tuple[str, Any]]:
     return [(f"[{number}]", value) for number, value in enumerate(values)]
 
 
-def _state(value: Any) -> tuple[Any, list[tuple[str, Any]]]:
-    """Return the attributes of an object, or what pickle would keep of it."""
-    state: Any
-    try:
-        reduced = value.__reduce_ex__(4)
-    except Exception:  # it cannot be pickled
-        state = dict(getattr(value, "__dict__", {}))
-    else:
-        if isinstance(reduced, str):
-            return reduced, []
-        function, arguments, *rest = reduced
-        rest = [list(part) if hasattr(part, "__next__") else part for part in rest]
-        state = rest[0] if rest else None
-        plain = getattr(function, "__name__", "") == "__newobj__"
-        plain = plain and len(arguments) == 1 and not any(rest[1:])
-        if not (plain and isinstance(state, dict)):
-            return None, _in_order((function, arguments, rest))
+def _by_name(state: dict) -> _Parts:
     return list(state), [(f".{name}", held) for name, held in state.items()]
 
 
@@ -193,6 +188,18 @@ class Neighbour(NamedTuple):
     changed: np.ndarray  # its position, or those of all rows of the person
 
 
+def tables(X: Any, y: Any) -> tuple[Any, Any]:
+    """Return X and y as frames, sparse matrices or arrays."""
+    X = X if issparse(X) or hasattr(X, "iloc") else np.asarray(X)
+    y = y if y is None or hasattr(y, "iloc") else np.asarray(y)
+    if len(X.shape) != 2 or (y is not None and y.shape[:1] != X.shape[:1]):
+        raise ValueError(
+            f"X and y have shapes {X.shape} and {None if y is None else y.shape}: "
+            "expected rows with columns, and one target for each row."
+        )
+    return X, y
+
+
 def neighbouring_tables(
     X: Any, y: Any, split: Split, rng: np.random.Generator, n_neighbours: int
 ) -> Iterator[Neighbour]:
@@ -202,21 +209,18 @@ def neighbouring_tables(
     parts += ["row and target"] * (len(parts) == 2)
     known = list(itertools.product(kinds, parts))
     order = itertools.cycle(rng.permutation(len(known)))
-    n_rows = n_records(X)
+    own_persons = split.persons is not None
+    persons = split.persons if own_persons else np.arange(X.shape[0])
     for number in range(n_neighbours):
         kind, part = known[next(order)]
-        if split.persons is None:
-            record = n_rows - 1 if split.whole else int(rng.integers(n_rows))
-            rows = own = np.array([record])
-            name = f"record {record}"
-        else:
-            person = int(rng.integers(split.persons.max() + 1))
-            rows = own = np.flatnonzero(split.persons == person)
-            name = f"all rows of person {person}"
-            if len(own) > 1 and rng.random() < _IN_PART:
-                size = int(rng.integers(1, len(own)))
-                rows = np.sort(rng.choice(own, size, replace=False))
-                name = f"some rows of person {person}"
+        last = int(persons.max())
+        person = last if split.whole else int(rng.integers(last + 1))
+        rows = own = np.flatnonzero(persons == person)
+        name = f"all rows of person {person}" if own_persons else f"record {person}"
+        if len(own) > 1 and rng.random() < _IN_PART:
+            size = int(rng.integers(1, len(own)))
+            rows = np.sort(rng.choice(own, size, replace=False))
+            name = f"some rows of person {person}"
         other, target, change = X, y, _Change(kind, number, rng)
         for record in rows.tolist():
             if "row" in part:
@@ -224,16 +228,6 @@ def neighbouring_tables(
             if "target" in part:
                 target = change.target(target, record, split)
         yield Neighbour(f"{kind} in the {part} of {name}", other, target, own)
-
-
-def n_records(X: Any) -> int:
-    """Return the number of rows of a table."""
-    return X.shape[0] if hasattr(X, "shape") else len(X)
-
-
-def n_columns(X: Any) -> int:
-    """Return the number of columns of a table."""
-    return X.shape[1] if hasattr(X, "shape") else len(X[0])
 
 
 class _Change(NamedTuple):
@@ -245,32 +239,19 @@ class _Change(NamedTuple):
 
     def row(self, X: Any, record: int, private: np.ndarray) -> Any:
         """Return a table with other values in the private columns of a record."""
-        frame, listed = hasattr(X, "iloc"), isinstance(X, list)
-        if not (frame or listed or issparse(X) or isinstance(X, np.ndarray)):
-            raise ValueError(
-                f"X is a {type(X).__name__}, of which no neighbours are made: pass an "
-                "array, CSR, a list or a pandas frame, or give neighbours=."
-            )
         found = X.tolil() if issparse(X) else X.copy()
-        if listed:
-            found[record] = [*X[record]]
+        cells = getattr(found, "iloc", found)
         for j in np.flatnonzero(private).tolist():
-            if frame:
-                found.iloc[record, j] = self._cell(
-                    X.iloc[:, j].to_numpy(), X.dtypes.iloc[j]
-                )
-            elif listed:
-                values = np.array([row[j] for row in X], dtype=object)
-                found[record][j] = self._cell(values, values.dtype)
+            if issparse(X):
+                column = X[:, [j]].toarray()[:, 0]
             else:
-                values = X[:, [j]].toarray()[:, 0] if issparse(X) else X[:, j]
-                found[record, j] = self._cell(values, values.dtype)
+                column = X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
+            cells[record, j] = self._cell(np.asarray(column), column.dtype)
         return type(X)(found) if issparse(X) else found
 
     def target(self, y: Any, record: int, split: Split) -> Any:
         """Return a target with another value of a record, in the same container."""
-        found, rng = y.copy(), self.rng
-        values = np.array(y, dtype=object) if isinstance(y, list) else np.asarray(y)
+        found, values, rng = y.copy(), np.asarray(y), self.rng
         if values.ndim != 1:
             value = values[rng.integers(len(values))]
         elif split.target == "numbers":
@@ -288,10 +269,7 @@ class _Change(NamedTuple):
             others = [label for label in labels if label != value]
             if others and (split.declared or labels.count(value) > 1):
                 value = others[rng.integers(len(others))]
-        if hasattr(found, "iloc"):
-            found.iloc[record] = value
-        else:
-            found[record] = value
+        getattr(found, "iloc", found)[record] = value
         return found
 
     def _cell(self, values: np.ndarray, dtype: Any) -> Any:
@@ -315,15 +293,14 @@ class _Change(NamedTuple):
         make = (FINITE | MALFORMED)[self.kind]
         found = float(make(self.rng, finite if len(finite) else np.zeros(1)))
         integral = values.dtype.kind in "iu"
-        if np.isnan(found):
-            return self.rng.choice(values) if integral else found  # no integer is NaN
-        if np.isinf(found) and not integral:
+        if np.isnan(found) and integral:
+            return self.rng.choice(values)
+        if not np.isfinite(found) and not integral:
             return found
-        # Not beyond the type: the limits of integers are no floats.
         limits = np.iinfo(values.dtype) if integral else np.finfo(values.dtype)
-        plain: type = int if integral else float
-        low, high = plain(limits.min), plain(limits.max)
-        return values.dtype.type(plain(min(max(found, low), high)))
+        # As integers, since the limits of some are no floats.
+        low, high = int(limits.min), int(limits.max)
+        return values.dtype.type(min(max(found, low), high))
 
 
 def checked(
@@ -345,59 +322,51 @@ def checked(
             raise ValueError(
                 f"{name} must be a pair (X, y), with y=None where there is no target."
             )
-        other, target = pair
-        if type(other) is not type(X) or n_columns(other) != n_columns(X):
+        other, target = tables(*pair)
+        if type(other) is not type(X) or other.shape[1] != X.shape[1]:
             raise ValueError(
                 f"{name} has an X of another type or width: a neighbour differs in the "
                 "private part of one record alone."
             )
         found = _keys(other, target)
-        n_rows, more = min(len(found), len(wanted)), len(found) - len(wanted)
+        more = len(found) - len(wanted)
         told = f"{name} has {len(found)} records, and X has {len(wanted)}"
-        if whole and abs(more) != 1:
-            raise ValueError(f"{told}: under 'add_or_remove_one' one comes or goes.")
-        if more and not whole:
-            raise ValueError(f"{told}: their number is public, so leave it as it is.")
-        rows = [i for i in range(n_rows) if wanted[i] != found[i]]
+        if abs(more) != whole:
+            public_count = "their number is public, so leave it as it is."
+            coming = "under 'add_or_remove_one' one comes or goes."
+            raise ValueError(f"{told}: {coming if whole else public_count}")
+        both = zip(wanted, found, strict=False)
+        rows = [row for row, (here, there) in enumerate(both) if here != there]
         if whole and rows:
             raise ValueError(
                 f"{name} differs in more than its last record: put the one that comes "
                 "or goes last."
             )
-        changed = np.array([n_rows] if whole else rows, dtype=np.int64)
-        n_units, what = len(changed), "in {} records: neighbours differ in one."
-        if persons is not None:
-            n_units = len(np.unique(persons[changed]))
-            what = "in rows of {} persons: neighbours differ in those of one."
-            changed = np.flatnonzero(np.isin(persons, persons[changed]))
-        if n_units > 1:
-            raise ValueError(f"{name} differs from X and y {what.format(n_units)}")
-        if public is not None and public.any() and not whole:
-            here, there = (_keys(_columns(table, public), None) for table in (X, other))
-            if records := [row for row in rows if here[row] != there[row]]:
+        units = np.arange(len(wanted)) if persons is None else persons
+        own = np.unique(units[np.array(rows, dtype=np.int64)])
+        if len(own) > 1:
+            what = "{} records: neighbours differ in one."
+            if persons is not None:
+                what = "rows of {} persons: neighbours differ in those of one."
+            raise ValueError(f"{name} differs from X and y in {what.format(len(own))}")
+        last = np.array([min(len(found), len(wanted))])
+        changed = last if whole else np.flatnonzero(np.isin(units, own))
+        if public is not None and rows:
+            here, there = (_keys(table, None, public) for table in (X, other))
+            if torn := [row for row in rows if here[row] != there[row]]:
                 raise ValueError(
-                    f"{name} differs in a public column of record {records[0]}: "
+                    f"{name} differs in a public column of record {torn[0]}: "
                     "neighbours have equal public parts."
                 )
         yield Neighbour(name, other, target, changed)
 
 
-def _columns(X: Any, mask: np.ndarray) -> Any:
-    if isinstance(X, list):
-        return [list(itertools.compress(row, mask)) for row in X]
-    return X.loc[:, mask] if hasattr(X, "iloc") else X[:, mask]
-
-
-def _keys(X: Any, y: Any) -> list[tuple]:
+def _keys(X: Any, y: Any, columns: Any = slice(None)) -> list[tuple[str, str]]:
     """Return what tells each record from others."""
-    if issparse(X):
-        X = X.tocsr()
-        ends = zip(X.indptr[:-1], X.indptr[1:], strict=True)
-        rows = [(X.indices[a:b].tobytes(), X.data[a:b].tobytes()) for a, b in ends]
-    else:
-        table = X.to_numpy(dtype=object) if hasattr(X, "iloc") else X
-        rows = [repr(list(row)) for row in getattr(table, "tolist", lambda: X)()]
-    return list(zip(rows, rows if y is None else map(repr, list(y)), strict=True))
+    cells = np.asarray(X.toarray() if issparse(X) else X, dtype=object)
+    rows = map(repr, cells[:, columns].tolist())
+    targets = [None] * X.shape[0] if y is None else np.asarray(y).tolist()
+    return list(zip(rows, map(repr, targets), strict=True))
 
 
 # Traces: which functions of a fit are called, in which order.
@@ -478,33 +447,24 @@ class Trace:
         return code.co_filename in self._files or _place_of_call(code)[2]
 
     def _called(self, frame: FrameType, event: str, argument: Any) -> Any:
-        """Follow a call, or not."""
         code = frame.f_code
         if self._skipped is not None or not self.follows(code):
             return None
         file, name, _ = _place_of_call(code)
         audits = file.startswith("audit/")
         if not audits:
-            caller = code if frame.f_back is None else frame.f_back.f_code
-            self.steps.append((code, caller))
+            self.steps.append((code, (frame.f_back or frame).f_code))
+        frame.f_trace_lines = self._lines and (file, name) not in LINES_LED_BY_VALUES
         if audits or (file, name) in LED_BY_VALUES:
-            self._skipped = frame
-            frame.f_trace_lines = False
-            return self._inside_skipped
-        if not self._lines or (file, name) in LINES_LED_BY_VALUES:
-            frame.f_trace_lines = False
-            return None
-        return self._line
+            self._skipped, frame.f_trace_lines = frame, False
+        return self._inside if self._skipped or frame.f_trace_lines else None
 
-    def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
+    def _inside(self, frame: FrameType, event: str, argument: Any) -> Any:
         if event == "line" and self._skipped is None:
             self.steps.append((frame.f_code, frame.f_lineno))
-        return self._line
-
-    def _inside_skipped(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if event == "return" and frame is self._skipped:
+        elif event == "return" and frame is self._skipped:
             self._skipped = None
-        return self._inside_skipped
+        return self._inside
 
 
 @functools.cache
@@ -525,8 +485,8 @@ def parting(one: Trace, other: Trace) -> str | None:
         if here != there:
             steps = [step for step in (here, there) if step is not None]
             codes = [a if isinstance(b, int) else b for a, b in steps]
-            followed = (code for code in codes if one.follows(code))
-            return ": ".join(_place_of_call(next(followed, codes[0]))[:2])
+            code = next(filter(one.follows, codes), codes[0])
+            return ": ".join(_place_of_call(code)[:2])
     return None
 
 
@@ -611,23 +571,20 @@ class Repeating(Recording):
             self.differences.append(("release", f"{label}, which is one more"))
             raise Parted
         wanted = self._recorded[len(self.moves)]
-        found = _facts(asked)
-        names = {name for name, fact in wanted.facts.items() if found[name] != fact}
-        if not asked.event.relation.counts_are_public:
-            names.discard("n_rows")
-        self.differences += [
-            ("release", f"{label}, its {name}") for name in found if name in names
-        ]
-        if {"label", "query", "shape"} & names:
+        names = [n for n, fact in _facts(asked).items() if wanted.facts[n] != fact]
+        if not asked.event.relation.counts_are_public and "n_rows" in names:
+            names.remove("n_rows")
+        self.differences += [("release", f"{label}, its {name}") for name in names]
+        if {"label", "query", "shape"} & {*names}:
             raise Parted
-        if differ(asked.theta, wanted.asked.theta):
-            self.differences.append(("theta", label))
-        if not self._same_batch(wanted.asked, asked):
-            self.differences.append(("batch", label))
         move = self._move(wanted, asked)
         self.moves.append(move)
-        if move.distance > move.sensitivity * (1 + _ROUNDING):
-            self.differences.append(("distance", label))
+        found = {
+            "theta": differ(asked.theta, wanted.asked.theta),
+            "batch": not self._same_batch(wanted.asked, asked),
+            "distance": move.distance > move.sensitivity * (1 + _ROUNDING),
+        }
+        self.differences += [(kind, label) for kind, is_so in found.items() if is_so]
         return wanted.answer.copy()
 
     def _same_batch(self, one: Asked, other: Asked) -> bool:
@@ -637,15 +594,15 @@ class Repeating(Recording):
         if one.query.n_rows != other.query.n_rows and not first:
             return True  # later gaps begin at other words: see `audit_replay`
         n_rows = min(one.query.n_rows, other.query.n_rows)
-        counted, sides = np.ones(n_rows, dtype=bool), []
+        is_null, summed = np.zeros(n_rows, dtype=bool), []
         for asked in (one, other):
             if asked.is_null is not None:
-                counted &= ~asked.is_null[:n_rows]
+                is_null |= asked.is_null[:n_rows]
             every = asked.batch is None
-            sides.append(
+            summed.append(
                 every | np.isin(np.arange(n_rows), [] if every else asked.batch)
             )
-        return not (counted & (sides[0] != sides[1])).any()
+        return not ((summed[0] != summed[1]) & ~is_null).any()
 
     def _move(self, wanted: Release, asked: Asked) -> Move:
         """Return how far the neighbour moves this release.
@@ -694,7 +651,7 @@ def _facts(asked: Asked) -> dict[str, Any]:
 
 
 def _sums(asked: Asked) -> tuple[np.ndarray, np.ndarray]:
-    """Return the exact sums over the batch and over every row that is not void."""
+    """Return the exact sums over the batch and over every row that is not null."""
     unit = asked.query.unit(asked.noise_std)
     total = asked.query.exact_sum(asked.theta, asked.batch, unit).copy()
     if asked.event.sampling_rate == 1:
@@ -704,11 +661,15 @@ def _sums(asked: Asked) -> tuple[np.ndarray, np.ndarray]:
 
 def _added(wanted: Release, asked: Asked, own: np.ndarray) -> tuple[float, float]:
     """Return how much some rows add at most, and how far the sums of others are."""
-    both = wanted.asked, asked
-    sums = [_partial(one, asked.theta, own) for one in both]
-    rows = np.delete(np.arange(asked.query.n_rows), own)
-    one, other = (_partial(one, asked.theta, rows) for one in both)
-    return max(map(_length, sums)), _length(one - other)
+    others = np.delete(np.arange(asked.query.n_rows), own)
+    sums = [_partial(one, asked.theta, own) for one in (wanted.asked, asked)]
+    return max(map(_length, sums)), _length(_moved(wanted, asked, others))
+
+
+def _moved(wanted: Release, asked: Asked, rows: np.ndarray) -> np.ndarray:
+    """Return the difference of the sums of some rows of the two tables."""
+    one, other = (_partial(a, asked.theta, rows) for a in (wanted.asked, asked))
+    return one - other
 
 
 def _places(wanted: Release, asked: Asked, most: int) -> np.ndarray:
@@ -716,17 +677,12 @@ def _places(wanted: Release, asked: Asked, most: int) -> np.ndarray:
 
     One after the other, by halves: all others add the same at the same place.
     """
-
-    def differs(rows: np.ndarray) -> bool:
-        one, other = (_partial(a, asked.theta, rows) for a in (wanted.asked, asked))
-        return bool((one != other).any())
-
     rows, found = np.arange(asked.query.n_rows), []
-    while len(found) < most and differs(rows):
+    while len(found) < most and _moved(wanted, asked, rows).any():
         half = rows
         while len(half) > 1:
-            first = half[: len(half) // 2]
-            half = first if differs(first) else half[len(first) :]
+            first, second = np.split(half, [len(half) // 2])
+            half = first if _moved(wanted, asked, first).any() else second
         found.append(int(half[0]))
         rows = rows[rows != half[0]]
     return np.array(found, dtype=np.int64)
@@ -797,16 +753,14 @@ class Charges(PrivacyLedger):
         return tuple(event for events, *_ in self.given for event in events)
 
 
-@dataclasses.dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """Everything that leaves a fit."""
 
     model: Any
     error: Exception | None
     complete: bool  # or else it ended because its releases were others
     charges: Charges
-    told: dict[str, Any]  # warnings, text, log records, states of global generators
-    predictions: dict[str, Any]
+    left: dict[str, dict[str, Any]]  # by kind of difference and place
     trace: Trace | None
 
     def differences(self, other: Outcome) -> Iterator[tuple[str, str]]:
@@ -819,14 +773,10 @@ class Outcome:
             return
         for place in places(self.model, other.model):
             yield "attribute", place or "the model"
-        for kind, told in self.told.items():
-            if differ(told, other.told[kind]):
-                yield kind, "the fit"
-        if self.charges.given != other.charges.given:
-            yield "charge", "the ledger"
-        for method, found in self.predictions.items():
-            if differ(found, other.predictions[method]):
-                yield "prediction", method
+        for kind, left in self.left.items():
+            for place, found in left.items():
+                if differ(found, other.left[kind][place]):
+                    yield kind, place
         if self.trace is not None and other.trace is not None:
             if (place := parting(self.trace, other.trace)) is not None:
                 yield "control flow", place
@@ -834,11 +784,9 @@ class Outcome:
 
 def private_parts(estimator: Any) -> dict[str, PrivateEstimator]:
     """Return the estimators of this package in another one, by parameter prefix."""
-    found = {"": estimator} if isinstance(estimator, PrivateEstimator) else {}
-    for name, value in estimator.get_params(deep=True).items():
-        if isinstance(value, PrivateEstimator):
-            found[f"{name}__"] = value
-    return found
+    params = estimator.get_params(deep=True).items()
+    parts = {"": estimator} | {f"{name}__": value for name, value in params}
+    return {p: part for p, part in parts.items() if isinstance(part, PrivateEstimator)}
 
 
 def prepared(estimator: Any, ledger: PrivacyLedger | None) -> Any:
@@ -854,23 +802,22 @@ def prepared(estimator: Any, ledger: PrivacyLedger | None) -> Any:
 
 
 @contextlib.contextmanager
-def _heard(told: dict[str, Any]) -> Iterator[None]:
+def _heard(left: dict[str, dict[str, Any]]) -> Iterator[None]:
     """Keep what is said, and leave the global generators as they were.
 
     The compiler's debug messages, which tell of its caches, are left out.
     """
-    states = np.random.get_state(), random.getstate()  # noqa: NPY002
     out, err, log = io.StringIO(), io.StringIO(), io.StringIO()
     handler = logging.StreamHandler(log)
     handler.setFormatter(logging.Formatter("%(name)s %(levelno)s %(message)s"))
     root, compiler = logging.getLogger(), logging.getLogger("numba")
     levels = root.level, compiler.level
     with (
-        warnings.catch_warnings(record=True) as caught,
+        warnings.catch_warnings(record=True, action="always") as caught,
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
+        global_generators_kept(),
     ):
-        warnings.simplefilter("always")
         np.random.seed(0)  # noqa: NPY002
         random.seed(0)
         compiler.setLevel(compiler.level or logging.WARNING)
@@ -882,13 +829,13 @@ def _heard(told: dict[str, Any]) -> Iterator[None]:
             root.removeHandler(handler)
             root.setLevel(levels[0])
             compiler.setLevel(levels[1])
-            told["warning"] = [(one.category, str(one.message)) for one in caught]
-            told["output"] = out.getvalue(), err.getvalue()
-            told["log"] = log.getvalue()
-            now = np.random.get_state(), random.getstate()  # noqa: NPY002
-            told["global generator"] = now
-            np.random.set_state(states[0])  # noqa: NPY002
-            random.setstate(states[1])
+            told = {
+                "warning": [(one.category, str(one.message)) for one in caught],
+                "output": (out.getvalue(), err.getvalue()),
+                "log": log.getvalue(),
+                "global generator": (np.random.get_state(), random.getstate()),  # noqa: NPY002
+            }
+            left |= {kind: {"the fit": found} for kind, found in told.items()}
 
 
 #: What a difference says, by its kind. Those of the second table do not leave the fit
@@ -1003,17 +950,9 @@ class ReplayResult(AuditResult):
     def __str__(self) -> str:
         return "\n".join([super().__str__(), *map(str, self.differences)])
 
-    def _draw(self, ax: Any) -> None:
-        """Draw the largest distance of each label over its sensitivity."""
-        labels = [one.label for one in self.releases]
-        ax.barh(labels, [one.largest for one in self.releases], label="seen")
-        ax.axvline(1.0, color="black", linestyle="--", label="declared")
-        ax.set(xlabel="largest distance / sensitivity", title=self.subject)
-        ax.invert_yaxis()
-
 
 class _Recorded:
-    """A fit that was recorded, and its report, None where nobody can vouch for it."""
+    """A fit that was recorded, which is repeated on other tables."""
 
     def __init__(
         self,
@@ -1023,7 +962,7 @@ class _Recorded:
         fit_params: Mapping[str, Any],
         trace: str | None,
     ):
-        self.estimator, self.fit_params = estimator, fit_params
+        self.estimator, self._fit_params = estimator, fit_params
         self._X, self._trace = X, trace
         around = Recording()
         self.releases = around.releases
@@ -1047,89 +986,36 @@ class _Recorded:
                 "every part that is not of this package."
             )
 
-        try:
-            self.told = report(self.baseline.model)
-        except (ValueError, PrivacyBudgetError):
-            self.told = None
-
-    @property
-    def groups(self) -> list:
-        """What the fit, or a step of it, was given as groups."""
-        names = [name for name in self.fit_params if f"__{name}".endswith("__groups")]
-        given = [self.fit_params[name] for name in names]
-        return [groups for groups in given if groups is not None]
-
-    @property
-    def persons(self) -> np.ndarray | None:
-        """The person of each row, None where each row is a record of its own."""
-        for groups in self.groups:
-            return numbered(self._X[groups] if isinstance(groups, str) else groups)
-        return None
-
-    @property
-    def public(self) -> np.ndarray | None:
-        """The mask of the public columns of X, None where it is not known.
-
-        Who is whose is public, and so is a column that tells.
-        """
-        if self.told is None:
-            return None
-        names = self.told.public_sources
-        if names is None:
-            names = self.told.public_features
-            steps = [self.estimator, *self.estimator.get_params(deep=True).values()]
-            if names and any(isinstance(one, Pipeline) for one in steps):
-                return None
-        names = [*names, *(one for one in self.groups if isinstance(one, str))]
-        return mask_of(names, self.estimator, self._X)
-
-    def split(self, y: Any, told: PrivacyReport, public: np.ndarray, whole: bool):
-        """Return what may become of a table."""
-        target = None
-        if y is not None and not told.public_target:
-            if is_classifier(self.estimator):
-                target = "labels"
-            elif is_regressor(self.estimator):
-                target = "numbers"
-        events = self.baseline.charges.events
-        read = any(event.classes_source == "data" for event in events)
-        read = read or any(one.text == CLASSES_READ for one in told.assumptions)
-        settings = self.estimator.get_params(deep=True)
-        refuses = [name for name in settings if name.endswith("on_invalid")]
-        malformed = all(settings[name] != "raise" for name in refuses)
-        return Split(~public, target, not read, malformed, whole, self.persons)
-
     def _performed(
         self, X: Any, y: Any, around: Recording, trace: Trace | None
     ) -> Outcome:
         """Fit a copy inside a replay, and return all that leaves."""
-        charges = Charges()
-        model = prepared(self.estimator, charges)
-        error, complete, told, predictions = None, True, {}, {}
+        charges, predictions = Charges(), {}
+        model, error, complete = prepared(self.estimator, charges), None, True
+        left = {"charge": {"the ledger": charges.given}, "prediction": predictions}
         # A step that works in place would change what comes after.
-        X, y, probe = map(_own, (X, y, self._X[:_PROBED]))
-        with _heard(told):
+        X, y, probe = copy.deepcopy((X, y, self._X[:_PROBED]))
+        with _heard(left):
             try:
                 with noise.opened(around), trace or contextlib.nullcontext():
-                    model.fit(X, y, **self.fit_params)
+                    model.fit(X, y, **self._fit_params)
             except Parted:
                 complete = False
             except Exception as found:
                 error = found
-            if complete and error is None:
-                for method in _METHODS:
-                    try:
-                        predictions[method] = getattr(model, method)(probe)
-                    except Exception as refusal:  # or there is no such method
-                        predictions[method] = type(refusal), str(refusal)
-        return Outcome(model, error, complete, charges, told, predictions, trace)
+            for method in _METHODS if complete and error is None else ():
+                try:
+                    predictions[method] = getattr(model, method)(probe)
+                except Exception as refusal:  # or there is no such method
+                    predictions[method] = type(refusal), str(refusal)
+        return Outcome(model, error, complete, charges, left, trace)
 
     def replay(self, X: Any, y: Any, changed: np.ndarray) -> tuple[Outcome, Repeating]:
         """Fit to another table, with the releases of this one."""
         trace = None
         if self._trace is not None:
             trace = Trace(_files(self.estimator), lines=self._trace == "lines")
-        around = Repeating(self.releases, n_records(self._X), changed)
+        around = Repeating(self.releases, self._X.shape[0], changed)
         outcome = self._performed(X, y, around, trace)
         if outcome.complete and outcome.error is None and around.n_left:
             around.differences.append(("release", "there are fewer of them"))
@@ -1250,14 +1136,12 @@ def audit_replay(
     check_number(
         "random_state", random_state, include_low=True, integral=True, also=(None,)
     )
-    if not (hasattr(X, "shape") or isinstance(X, list | tuple)):
-        raise TypeError(f"X={shown(X)} must be a table: an array, a frame or a list.")
     if not isinstance(fit_params, Mapping | None):
         raise TypeError(
             f"fit_params={shown(fit_params)} must be None or a dict of arguments by "
             "name."
         )
-    if neighbours is not None and not isinstance(neighbours, Iterable):
+    if not isinstance(neighbours, Iterable | None):
         raise TypeError(
             f"neighbours={shown(neighbours)} must be None or a list of pairs (X, y)."
         )
@@ -1274,6 +1158,7 @@ def audit_replay(
                 f"{prefix}epsilon=inf: a fit without privacy makes no claim that could "
                 "be audited; give it a finite epsilon."
             )
+    X, y = tables(X, y)
     whole = any(
         not Relation.of(part.neighboring_relation).counts_are_public
         for part in parts.values()
@@ -1281,42 +1166,88 @@ def audit_replay(
     )
     base = X, y
     if whole and neighbours is None:
-        base = tuple(None if one is None else _own(one)[:-1] for one in (X, y))
-    recorded = _Recorded(estimator, *base, dict(fit_params or {}), trace)
-    told, public = recorded.told, recorded.public
+        base = X[:-1], None if y is None else y[:-1]
+    fit_params = dict(fit_params or {})
+    groups = [
+        held
+        for name, held in fit_params.items()
+        if f"__{name}".endswith("__groups") and held is not None
+    ]
+    persons, columns = None, [one for one in groups if isinstance(one, str)]
+    if groups:
+        persons = numbered(base[0][columns[0]] if columns else groups[0])
+    recorded = _Recorded(estimator, *base, fit_params, trace)
+    try:
+        told = report(recorded.baseline.model)
+        public = _public_columns(told, estimator, base[0], columns)
+    except (ValueError, PrivacyBudgetError):
+        told = public = None
     if neighbours is not None:
-        found = checked(neighbours, *base, public, whole, recorded.persons)
-    elif public is None or told is None:
+        found = checked(neighbours, *base, public, whole, persons)
+    elif public is None:
         raise ValueError(
             "neighbours=None needs a report that names the public columns of X, and "
             "there is none for this estimator: give pairs (X, y) that differ in the "
             "private part of one record."
         )
     else:
-        split = recorded.split(y, told, public, whole)
+        split = _split(recorded, told, public, whole, persons, y is not None)
         rng = np.random.default_rng(random_state)
         found = neighbouring_tables(X, y, split, rng, int(n_neighbours))
-    return _result(recorded, found)
+    return _result(recorded, told, found)
 
 
 def mask_of(names: Iterable[Any], estimator: Any, X: Any) -> np.ndarray | None:
     """Return the columns of these names or positions, None if one is not known."""
-    width = n_columns(X)
-    columns: dict[Any, int] = {place: place for place in range(width)}
+    columns: dict[Any, int] = {place: place for place in range(X.shape[1])}
     for part in private_parts(estimator).values():
         declared = getattr(part, "names", None) or ()
         columns |= {name: place for place, name in enumerate(declared)}
-    if hasattr(X, "columns"):
-        columns |= {str(name): place for place, name in enumerate(X.columns)}
-    mask = np.zeros(width, dtype=bool)
-    for name in names:
-        if name not in columns:
+    columns |= {str(n): place for place, n in enumerate(getattr(X, "columns", ()))}
+    if not columns.keys() >= {*names}:
+        return None
+    return np.isin(range(X.shape[1]), [columns[name] for name in names])
+
+
+def _public_columns(
+    told: PrivacyReport, estimator: Any, X: Any, columns: list[str]
+) -> np.ndarray | None:
+    """Return the mask of the public columns of X, None where it is not known.
+
+    Who is whose is public, and so are the columns that tell.
+    """
+    names = told.public_sources
+    if names is None:
+        names = told.public_features
+        steps = [estimator, *estimator.get_params(deep=True).values()]
+        if names and any(isinstance(one, Pipeline) for one in steps):
             return None
-        mask[columns[name]] = True
-    return mask
+    return mask_of([*names, *columns], estimator, X)
 
 
-def _result(recorded: _Recorded, found: Iterable[Neighbour]) -> ReplayResult:
+def _split(
+    recorded: _Recorded,
+    told: PrivacyReport,
+    public: np.ndarray,
+    whole: bool,
+    persons: np.ndarray | None,
+    has_target: bool,
+) -> Split:
+    estimator, target = recorded.estimator, None
+    if has_target and not told.public_target:
+        target = "numbers" if is_regressor(estimator) else None
+        target = "labels" if is_classifier(estimator) else target
+    events = recorded.baseline.charges.events
+    read = any(event.classes_source == "data" for event in events)
+    read = read or any(one.text == CLASSES_READ for one in told.assumptions)
+    settings = estimator.get_params(deep=True).items()
+    refuses = any(v == "raise" for name, v in settings if name.endswith("on_invalid"))
+    return Split(~public, target, not read, not refuses, whole, persons)
+
+
+def _result(
+    recorded: _Recorded, told: PrivacyReport | None, found: Iterable[Neighbour]
+) -> ReplayResult:
     """Replay every neighbour, and put together what was seen."""
     seen: dict[tuple[str, str], list[str]] = {}
     moves: list[list[Move]] = []
@@ -1335,7 +1266,7 @@ def _result(recorded: _Recorded, found: Iterable[Neighbour]) -> ReplayResult:
         Difference(kind, where, seen[kind, where][0], len(seen[kind, where]))
         for kind, where in sorted(seen, key=lambda key: order.index(key[0]))
     )
-    estimator, told = recorded.estimator, recorded.told
+    estimator = recorded.estimator
     events = recorded.baseline.charges.events
     relation = recorded.releases[0].asked.event.neighboring_relation
     subject, delta = type(estimator).__name__, 0.0
@@ -1379,11 +1310,6 @@ def _result(recorded: _Recorded, found: Iterable[Neighbour]) -> ReplayResult:
         ),
         neighbours=tuple(names),
     )
-
-
-def _own(values: Any) -> Any:
-    """Return a copy of a table or target."""
-    return values.copy() if hasattr(values, "iloc") else copy.deepcopy(values)
 
 
 def _files(estimator: Any) -> set[str]:

@@ -17,7 +17,6 @@ from skfdp.audit.mechanism import (
     least_of,
 )
 from skfdp.audit.one_run import (
-    most_allowed,
     refutes,
     steinke_bound,
     steinke_p_value,
@@ -179,12 +178,10 @@ def test_the_f_dp_bound_is_monotone():
             least = gaussian_least(mu)
             found = [refutes(200, n, c, least, 0.05) for c in range(n + 1)]
             assert found == sorted(found)
-            most = most_allowed(200, n, least, 0.05)
-            assert not found[most]
-            assert most == n or found[most + 1]
-    allowed = [most_allowed(200, 200, gaussian_least(mu), 0.05) for mu in (0.3, 1, 2)]
-    assert allowed == sorted(allowed)
-    assert allowed[0] < allowed[-1]
+    leasts = [gaussian_least(mu) for mu in (0.3, 1.0, 2.0)]
+    refuted = [sum(refutes(200, 200, c, f, 0.05) for c in range(201)) for f in leasts]
+    assert refuted == sorted(refuted, reverse=True)
+    assert refuted[0] > refuted[-1]
 
 
 def test_two_steps_are_at_most_one_step_and_at_least_half_of_it():

@@ -238,18 +238,12 @@ def test_delta_and_confidence_are_those_given():
     assert sure.delta == 1e-5
 
 
-def test_the_result_in_words_and_as_a_figure():
-    pytest.importorskip("matplotlib").use("Agg")
+def test_the_result_in_words():
     result = audit_mechanism([FULL, SCHEDULE], n_trials=100, random_state=0)
-    lines = result.table().splitlines()
-    labels = ["mean", "descent", "whole"]
-    assert [line.split()[0] for line in lines] == ["release", *labels]
-    assert len(set(map(len, lines))) == 1
-    assert "lower bound" in str(result)
+    first, *lines = str(result).splitlines()
+    assert [line.split(" x ")[0] for line in lines] == ["mean", "descent", "whole"]
+    assert "lower bound" in first
     assert "claimed 1, seen" in str(result.releases[0])
-    ax = result.plot()
-    assert [text.get_text() for text in ax.get_yticklabels()] == labels
-    assert result.plot(ax) is ax
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,6 @@ class Result(AuditResult):
 
     audit = "test"
 
-    def _draw(self, ax):
-        """Draw nothing."""
-
 
 def report(**changes):
     event = Event(label="mean", noise_std=(4.0,), clip_norm=1.0, sensitivity=2.0)

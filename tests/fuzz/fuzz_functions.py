@@ -95,7 +95,6 @@ DOMAINS = BY_NAME | domains(
     fit_params: None | {} | {'sample_weight': [1]} | 3
     n_trials: 100 | 99 | 0 | 101.5 | 10**30
     n_canaries: None | 3 | 0 | 1 | 13 | 2.5
-    canaries: None | 'flip' | 'mirror' | 'noise' | 'swap' | (X, y) | (X,) | 3
     tails: 'auto' | 'other' | 'null'
     score: None | lambda *a: np.zeros(12) | lambda *a: 0.0 | lambda *a: [math.nan] * 12
         | 3
@@ -164,13 +163,12 @@ TEMPLATES = domains(
         delta=$delta_or_none, random_state=$random_state) | audit_mechanism($events,
         n_trials=100, random_state=0)
     audit_estimator: audit_estimator($audited, $audited_rows, $target,
-        n_canaries=$n_canaries, n_guesses=$n_canaries, canaries=$canaries, tails=$tails,
+        n_canaries=$n_canaries, n_guesses=$n_canaries, tails=$tails,
         confidence=$confidence, score=$score) | audit_estimator($audited, X, y,
-        public_features=$public_features, public_target=$public_target,
         random_state=$random_state)
-    AuditResult: MECHANISM.attach_to($report) | MECHANISM.plot($ax) |
+    AuditResult: MECHANISM.attach_to($report) |
         REPLAY.attach_to($report) | str(REPLAY) + str(MECHANISM) + repr(RUN) |
-        RUN.plot($ax) | REPLAY.plot($ax) | RUN.attach_to($report)
+        RUN.attach_to($report)
     """
 )
 #: Slots whose odd texts would be paths, or arrays of gigabytes.
