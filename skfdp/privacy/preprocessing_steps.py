@@ -381,11 +381,8 @@ def sources(step: Any, n_features: int) -> Sources | None:
         return None
     try:
         if _is_encoder(step):
-            blocks = sorted(step.blocks_, key=lambda block: block.start)
             found: Sources | None = tuple(
-                frozenset(block.parents)
-                for block in blocks
-                for _ in range(block.start, block.stop)
+                frozenset(block.parents) for block in step.blocks_ for _ in block.levels
             )
         elif is_container(step):
             found = _of_parts(step, same)
