@@ -12,7 +12,7 @@ import skfdp
 from skfdp.audit.one_run import _right_guesses, audit_estimator, make_canaries
 from skfdp.experimental import PrivateSearchCV
 from skfdp.mechanisms import release as mechanism
-from skfdp.privacy import PrivacyLedger
+from skfdp.privacy import AddOrRemoveOne, PrivacyLedger
 from skfdp.solvers import NoisySGD
 
 pytestmark = [
