@@ -21,10 +21,12 @@ from skfdp import (
     FeatureDPRegressor,
     PrivateCenteringTransformer,
     PrivateCompletionClassifier,
+    TableSchema,
     UtilityWarning,
 )
 from skfdp.data._basis import Contrasts, Smoothing, contrasts
 from skfdp.data.input_scaler import InputScaler, PublicRows
+from skfdp.schema import Category, Label, Number
 from skfdp.solvers import Huber, NoisyGradientDescent, NoisySGD, whitening
 from skfdp.solvers import postprocessing as coefficient_noise
 
@@ -34,16 +36,17 @@ RNG = np.random.default_rng(0)
 
 # -- F10: many categories -------------------------------------------------------------
 N_LEVELS, N_ROWS = 3000, 60
+TWO_STEPS = NoisyGradientDescent(max_iter=2)
 ZIPS = pd.DataFrame(
     {"zip": RNG.integers(0, N_LEVELS, N_ROWS).astype(str), "age": RNG.random(N_ROWS)}
 )
 LABELS, NUMBERS = np.arange(N_ROWS) % 2, RNG.random(N_ROWS)
 PUBLIC = {
     "private": {},
-    "public": {"public_features": ["zip"]},
-    "label": {"public_features": "all"},
-    "target": {"public_target": True},
-    "public and target": {"public_features": ["zip"], "public_target": True},
+    "public": {"columns": ("zip",)},
+    "label": {"columns": ("zip", "age")},
+    "target": {"target": True},
+    "public and target": {"columns": ("zip",), "target": True},
 }
 
 
@@ -55,21 +58,26 @@ def zip_encoder(levels=N_LEVELS, **more):
     )
 
 
-def peak_of_fit(estimator, encoder, X, y, **given):
-    """Return what numpy holds at most during a fit, in bytes, and the model."""
-    kind = {"target_bounds": (0, 1)}
+def zip_schema(
+    estimator, levels=N_LEVELS, columns=(), target=False, knots="auto", **more
+):
+    """Return a schema with the outcome "y"; `columns` and perhaps `target` are public."""
+    outcome = Number(0, 1, public=target)
     if estimator in (DPSGDFClassifier, FeatureDPLogisticRegression):
-        kind = {"classes": [0, 1]}
-    model = estimator(encoder=encoder, delta=1e-3, **kind, **given)
+        outcome = Label([0, 1], public=target)
+    zips = Category(list(map(str, range(levels))), public="zip" in columns)
+    age = Number(0, 1, public="age" in columns, knots=knots)
+    return TableSchema({"age": age, "zip": zips, "y": outcome}, outcomes=["y"], **more)
+
+
+def peak_of_fit(estimator, X, y, **given):
+    """Return what numpy holds at most during a fit, in bytes, and the model."""
+    model = estimator(schema=zip_schema(estimator, **given), delta=1e-3)
+    small = zip_schema(estimator, 3, **given)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        estimator(
-            encoder=zip_encoder(3),
-            delta=1e-3,
-            solver=NoisyGradientDescent(max_iter=2),
-            **kind,
-            **given,
-        ).fit(X, y)
+        two = {} if small.public == small.features else {"solver": TWO_STEPS}
+        estimator(schema=small, delta=1e-3, **two).fit(X, y)
         tracemalloc.start()
         try:
             model.fit(X, y)
@@ -78,7 +86,6 @@ def peak_of_fit(estimator, encoder, X, y, **given):
             tracemalloc.stop()
 
 
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize(
     ("estimator", "public"),
     [
@@ -91,10 +98,9 @@ def peak_of_fit(estimator, encoder, X, y, **given):
         (DPSGDFRegressor, "private"),
     ],
 )
-def test_f10_no_matrix_of_categories_by_categories(estimator, public, sparse):
+def test_f10_no_matrix_of_categories_by_categories(estimator, public):
     y = LABELS if "Regressor" not in estimator.__name__ else NUMBERS
-    encoder = zip_encoder(sparse_output=sparse)
-    peak, model = peak_of_fit(estimator, encoder, ZIPS, y, **PUBLIC[public])
+    peak, model = peak_of_fit(estimator, ZIPS, y, **PUBLIC[public])
     # Eight bytes for each pair of categories would be 72 MB; the rows are 1.5.
     assert peak < 8 * N_LEVELS**2 / 4
     n_columns = len(model.encoder_.get_feature_names_out())
@@ -103,14 +109,14 @@ def test_f10_no_matrix_of_categories_by_categories(estimator, public, sparse):
 
 
 def test_f10_pairs_of_many_categories_have_no_square_matrix():
-    encoder = zip_encoder(n_knots={"age": 2}, interactions=[("zip", "age")])
-    peak, _ = peak_of_fit(FeatureDPLogisticRegression, encoder, ZIPS, LABELS)
+    pair = {"knots": 2, "interactions": [("zip", "age")]}
+    peak, _ = peak_of_fit(FeatureDPLogisticRegression, ZIPS, LABELS, **pair)
     assert peak < 8 * N_LEVELS**2 / 2
 
 
 def test_f10_the_noise_of_many_categories_is_that_of_few(monkeypatch):
-    encoder = zip_encoder(30, n_knots={"age": 5}, interactions=[("zip", "age")])
-    given = {"encoder": encoder, "classes": [0, 1], "random_state": 0}
+    pair = {"knots": 5, "interactions": [("zip", "age")]}
+    given = {"schema": zip_schema(DPSGDFClassifier, 30, **pair), "random_state": 0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         few = DPSGDFClassifier(5.0, 1e-3, **given).fit(ZIPS, LABELS).coef_noise_
@@ -194,7 +200,7 @@ def test_newcomer_a2_the_threshold_follows_the_units_of_the_target(estimator):
 @pytest.mark.parametrize("estimator", [FeatureDPRegressor, DPSGDFRegressor])
 def test_newcomer_a2_a_threshold_that_makes_an_absolute_loss_warns(estimator):
     X, y = costs(500, 0)
-    given = {"bounds": (0, 1), "loss": "huber", "target_bounds": (0, 100_000)}
+    given = {"bounds": (0, 1), "target_bounds": (0, 100_000)}
     says = "threshold=1.35 is below a thousandth of the width"
     with pytest.warns(UtilityWarning, match=says):
         estimator(1.0, loss=Huber(threshold=1.35), **given).fit(X, y)
@@ -203,9 +209,6 @@ def test_newcomer_a2_a_threshold_that_makes_an_absolute_loss_warns(estimator):
     with warnings.catch_warnings():
         warnings.simplefilter("error", UtilityWarning)
         estimator(5.0, loss=Huber(threshold=2000), **given).fit(X, y)
-        estimator(
-            5.0, loss=Huber(threshold=1.35), **given | {"loss": "squared_error"}
-        ).fit(X, y)
 
 
 @pytest.mark.parametrize("given", [{"public_target": True}, {"epsilon": np.inf}])
@@ -214,17 +217,6 @@ def test_newcomer_a2_without_target_bounds_the_exact_spread_counts(given):
     model = FeatureDPRegressor(bounds=(0, 1), loss=Huber(threshold=1.35), **given)
     with pytest.warns(UtilityWarning, match="below a hundredth of the target's spread"):
         model.fit(X, y)
-
-
-def test_newcomer_a2_other_losses_keep_their_seeded_releases():
-    """The parameter enters the keys of seeded streams, used or not."""
-    X, y = costs(300, 0)
-    given = {"bounds": (0, 1), "target_bounds": (0, 1e5), "random_state": 0}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        now = FeatureDPRegressor(**given).fit(X, y)
-        before = FeatureDPRegressor(loss=Huber(threshold=1.35), **given).fit(X, y)
-    np.testing.assert_array_equal(now.coef_, before.coef_)
 
 
 # -- A3: the extra of the documentation -----------------------------------------------
@@ -275,7 +267,7 @@ def test_newcomer_b_a_fit_without_bounds_says_what_to_expect(name):
     assert "expect no better than chance" in first
     assert "2 private column(s)" in first
     assert "a row with a missing value counts for nothing" in first
-    for remedy in ("bounds=(low, high)", "DeclaredEncoder", "private_bounds"):
+    for remedy in ("bounds=(low, high)", "TableSchema", "private_bounds"):
         assert remedy in first
 
 
@@ -306,45 +298,14 @@ def test_newcomer_b_columns_left_without_bounds_lose_rows_with_missing_values():
         model.fit(TABLE, BOTH)
 
 
-# -- A7: the relation is named where a figure depends on it ---------------------------
-NAMED = {
-    *("DPSGDFClassifier", "DPSGDFRegressor", "PrivateCenteringTransformer"),
-    "private_bounds",
-}
-
-
-def calls(path):
-    """Yield the calls of what has a relation, in a script."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call):
-            name = getattr(node.func, "id", getattr(node.func, "attr", None))
-            if name in NAMED:
-                yield node
-
-
-SCRIPTS = [
-    path
-    for folder in ("examples", "benchmarks/reproduce")
-    for path in sorted((ROOT / folder).glob("*.py"))
-]
-
-
-@pytest.mark.skipif(not SCRIPTS, reason="no checkout")
-def test_newcomer_a7_scripts_name_the_relation_of_their_fits():
-    unnamed = [
-        f"{path.name}:{node.lineno}"
-        for path in SCRIPTS
-        for node in calls(path)
-        if not any(k.arg == "neighboring_relation" for k in node.keywords)
-    ]
-    assert unnamed == []
-
-
-@pytest.mark.skipif(not (ROOT / "docs").is_dir(), reason="no checkout")
-@pytest.mark.parametrize("page", ["a_year", "publishing_a_score"])
-def test_newcomer_a7_lessons_name_the_relation(page):
-    text = (ROOT / "docs/tutorials" / f"{page}.rst").read_text(encoding="utf-8")
-    assert "neighboring_relation" in text
+# -- A7: one relation by default ------------------------------------------------------
+def test_newcomer_a7_every_estimator_has_the_same_default_relation():
+    for model, _ in EVERY.values():
+        assert model.neighboring_relation == "replace_one"
+    kinds = FeatureDPLogisticRegression, DPSGDFClassifier
+    given = {"bounds": (0, 1), "classes": [0, 1], "delta": 1e-3}
+    one, other = (kind(**given).plan(TABLE, BOTH) for kind in kinds)
+    assert one.events == other.events
 
 
 def test_newcomer_a7_golden_cases_name_the_relation(monkeypatch):

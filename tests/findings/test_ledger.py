@@ -52,7 +52,8 @@ FITS = {
     ),
     "PrivateCenteringTransformer": PrivateCenteringTransformer(bounds=(0, 2)),
     "PrivateSearchCV": PrivateSearchCV(
-        FeatureDPLogisticRegression(**COMMON, **CLASSES), {"solver__clip_norm": [0.1, 0.2]}
+        FeatureDPLogisticRegression(**COMMON, **CLASSES),
+        {"solver__clip_norm": [0.1, 0.2]},
     ),
 }
 
