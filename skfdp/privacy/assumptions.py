@@ -77,10 +77,8 @@ ORTHANT_RELEASED = _by_code(
     "bounds, so that a replaced record moves a sum by at most sqrt(2) clip_norm."
 )
 INTEGER_SEED = "integer seed"
-ONE_STEP = (
-    "No step before this one learnt from the data; `report(pipeline)` covers all steps."
-)
-EVERY_USE = "Every use of these data is counted here: other fits, scores, tuning."
+ONE_STEP = "No step before this one learnt from the data, see `report(pipeline)`."
+EVERY_USE = "Every use of these data is counted: fits, scores, tuning."
 RUNS_CHARGED = _by_code("No run releases more than the search was charged for.")
 SCORES_BOUNDED = _by_code(
     "A scored record is in one cell of the released table, and each of its losses is "

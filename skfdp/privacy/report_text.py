@@ -134,8 +134,8 @@ NUMERICS = (
 #: What the owner of the data may state of a report.
 CONTEXT, CONTEXT_SIZE = ("data", "date", "by", "purpose"), 120
 _TRUSTED = "Whoever runs the fit, the computer and the software. They see every row."
-_CHECKED = "Nobody outside the project has reviewed the software so far."
-_RECOMPUTED = "Anybody can recompute epsilon from the report: skfdp report FILE.json."
+_CHECKED = "Nobody outside the project so far."
+_RECOMPUTED = "`skfdp report FILE.json` recomputes epsilon."
 
 
 # Words and numbers: of values, columns, targets and units.
@@ -349,7 +349,7 @@ def strength_text(report: Report) -> str:
     exposed = ", of the most exposed" * any(report.parts)
     return (
         f"{_TIERS[tier][1].capitalize()} for {_WHOSE[report.unit][0]}{exposed}: "
-        f"{numbers} (tier {tier + 1} of 3, Ponomareva et al. 2023, 'How to DP-fy ML')."
+        f"{numbers} (tier {tier + 1}, Ponomareva et al. 2023, 'How to DP-fy ML')."
     )
 
 
@@ -362,8 +362,8 @@ def odds_text(report: Report) -> str:
     return (
         f"Suppose an attacker {attack.format(values=values, rows=rows)}. If 1 of 100 "
         f"people is accused wrongly, {rightly} are found rightly. {without}, it would "
-        "be 1 of 100. What the model shows about people similar to this person is not "
-        "limited by this number."
+        "be 1 of 100. What the model shows about similar people is not limited by this "
+        "number."
     )
 
 
@@ -432,6 +432,8 @@ def annex(report: Report) -> list[Section]:
 def _columns(report: Report) -> Iterator[str]:
     yield f"Declared private: {private_text(report, math.inf)}."
     yield f"Declared public: {public_text(report, math.inf)}."
+    if sources := report.public_sources:
+        yield f"Public in the Pipeline's table: {columns_text(sources, math.inf)}."
 
 
 def _items(texts: Iterable[str]) -> list[str]:
@@ -456,7 +458,7 @@ def _warnings(report: Report) -> Iterator[str]:
 
 def _context_text(report: Report) -> str:
     if not report.context:
-        return "Not stated: which data, when, by whom, for what."
+        return "Not stated: data, date, by whom, purpose."
     facts = (f"{one}: {report.context.get(one, 'not stated')}" for one in CONTEXT)
     return f"Stated by the owner, not checked. {'; '.join(facts)}."
 
@@ -485,19 +487,18 @@ def protected_text(report: Report) -> str:
 
 def open_text(report: Report) -> str:
     """Return what is not protected."""
-    found = public_text(report)
+    found, sources = public_text(report), report.public_sources
     things = [found] * (found != "nothing")
-    sources = report.public_sources
     if sources and sources != report.public_features and report.private_features != ():
-        things = [
-            f"in the table of the Pipeline {columns_text(sources)}, from which its "
-            f"last step has {found}"
-        ]
+        things = [f"{columns_text(sources)} of the table of the Pipeline"]
+        things += filter(
+            None, [targets_text(report, public=True)] * report.public_target
+        )
     if Relation.of(report.neighboring_relation).counts_are_public:
         things.append("the number of rows")
     if report.unit == "person":
         things.append("which rows belong to one person")
-    text = ", ".join([*things, "column names and all parameters"])
+    text = ", ".join([*things, "column names, all parameters"])
     return f"{text[0].upper()}{text[1:]}."
 
 

@@ -256,8 +256,12 @@ class TestPublicColumns:
         found = report(model.fit(table, labels))
         assert found.public_features == (0, 1, 2)
         assert found.public_sources == ("age", "bmi", "hba1c")
-        told = "In the table of the Pipeline 3 columns (age, bmi, hba1c), from which"
+        told = "3 columns (age, bmi, hba1c) of the table of the Pipeline"
         assert told in " ".join(found.statement().split())
+        text = text_of(found)
+        assert (
+            "Declared public: 3 columns (column 0 to column 2). Public in the" in text
+        )
         assert told in html.unescape(found._repr_html_()).split("<details>")[0]
 
     def test_without_names_they_are_counted(self, table, labels):
@@ -269,9 +273,7 @@ class TestPublicColumns:
         found = report(model.fit(table[["age", "bmi", "hba1c"]].to_numpy(), labels))
         assert found.public_sources == (2,)
         assert found.private_features == (1, 2)
-        assert "In the table of the Pipeline 1 column (column 2), from" in text_of(
-            found
-        )
+        assert "1 column (column 2) of the table of the Pipeline" in text_of(found)
 
     def test_a_public_block_of_private_columns_is_said(self, table, labels):
         mixed = ("public", PolynomialFeatures(include_bias=False), ["age", "bmi"])
