@@ -79,8 +79,7 @@ _ATTACKS = {
         "Had the person not been in the table",
     ),
 }
-# Tiers of epsilon in Ponomareva et al. (2023), arXiv:2303.00654, section 5.2: the
-# largest epsilon, and the word.
+# Tiers of Ponomareva et al. (2023), arXiv:2303.00654: largest epsilon, and a word.
 _TIERS = ((1.0, "strong"), (10.0, "reasonable"), (math.inf, "weak to none"))
 #: Of every report where persons are protected.
 PARTITION = (
