@@ -19,7 +19,7 @@ from skfdp import (
     PrivateCenteringTransformer,
     report,
 )
-from skfdp.privacy import gdp_epsilon, gdp_mu
+from skfdp.privacy import AddOrRemoveOne, gdp_epsilon, gdp_mu
 from skfdp.solvers import NoisyGradientDescent
 
 
@@ -79,12 +79,7 @@ def test_the_output_bound_is_the_next_estimators_feature_bound(estimator, small)
     X, y = small
     pipeline = make_pipeline(
         PrivateCenteringTransformer(0.5, bounds=(0, 1)),
-        estimator(
-            1.0,
-            bounds=False,
-            neighboring_relation="replace_special",
-            solver=NoisyGradientDescent(normalize=False),
-        ),
+        estimator(1.0, bounds=False),
     ).fit(X, y)
     rows = pipeline[:-1].transform(X)
     np.testing.assert_allclose(pipeline[-1].input_scaler_(rows), rows, rtol=1e-9)
@@ -95,7 +90,9 @@ def test_the_output_bound_is_the_next_estimators_feature_bound(estimator, small)
 
 def test_mixed_relations_are_refused(small):
     pipeline = make_pipeline(
-        PrivateCenteringTransformer(0.5, bounds=(0, 1)),
+        PrivateCenteringTransformer(
+            0.5, bounds=(0, 1), neighboring_relation="replace_special"
+        ),
         FeatureDPLogisticRegression(bounds=False),
     ).fit(*small)
     with pytest.raises(ValueError, match="relation"):
@@ -107,10 +104,11 @@ def test_centring_rescues_what_an_offset_hides():
     from skfdp.datasets import make_offset_classes
 
     X, y = make_offset_classes(random_state=0, return_X_y=True)
+    model = DPSGDFClassifier(bounds=False, solver=NoisyGradientDescent(normalize=True))
     scores = {
         centering: np.mean(
             [
-                DPSGDFClassifier(bounds=False, centering=centering, random_state=seed)
+                model.set_params(centering=centering, random_state=seed)
                 .fit(X, y)
                 .score(X, y)
                 for seed in range(12)  # without centring it is a coin
@@ -278,11 +276,7 @@ def test_the_report_adds_up_what_both_steps_released(
     estimator, relation, predictable, releases
 ):
     X, y = predictable
-    parameters = {
-        "bounds": False,
-        "centering": None,
-        "solver": NoisyGradientDescent(normalize=False),
-    }
+    parameters = {"bounds": False, "centering": None}
     if estimator is FeatureDPLogisticRegression:
         parameters["public_features"] = [1, 3]
     pipeline = make_pipeline(
@@ -312,12 +306,7 @@ def test_the_input_scaler_of_the_next_step_leaves_the_rows_as_they_are(
     X, y = predictable
     pipeline = make_pipeline(
         conditional(0.5),
-        estimator(
-            1.0,
-            neighboring_relation="replace_one",
-            bounds=False,
-            solver=NoisyGradientDescent(normalize=False),
-        ),
+        estimator(1.0, bounds=False),
     ).fit(X, y)
     rows = pipeline[:-1].transform(np.vstack([X, np.round(X)]))
     np.testing.assert_array_equal(pipeline[-1].input_scaler_(rows), rows)
@@ -394,11 +383,11 @@ def test_an_estimator_without_public_columns_may_follow(predictable):
 
 def test_the_ledger_is_charged_before_the_release(predictable, releases):
     ledger = PrivacyLedger(epsilon=1.2, delta=1e-5)
-    names = {j: f"u{j}" for j in range(predictable[0].shape[1])}
-    centre = conditional(1.0, names=names, ledger=ledger).fit(predictable[0])
+    X = pd.DataFrame(predictable[0], columns=list("abcde"))
+    centre = conditional(1.0, ledger=ledger).fit(X)
     assert ledger.events == centre.privacy_.events
     with pytest.raises(PrivacyBudgetError, match="epsilon"):
-        conditional(1.0, names=names, ledger=ledger).fit(predictable[0])
+        conditional(1.0, ledger=ledger).fit(X)
     assert len(releases) == 1
 
 
@@ -408,14 +397,8 @@ def test_the_ledger_is_charged_before_the_release(predictable, releases):
         ({"public_features": slice(None)}, "names every column: there is nothing to"),
         ({"public_features": [7]}, "index 7"),
         ({"public_features": ["a"]}, "set_output"),
-        (
-            {"solver": NoisyGradientDescent(normalize="yes")},
-            "normalize='yes' must be True or False",
-        ),
-        (
-            {"relation": "add_or_remove_one", "n_records": 4000},
-            "nothing of them can be public",
-        ),
+        ({"normalize": "yes"}, "normalize='yes'"),
+        ({"relation": AddOrRemoveOne(4000)}, "nothing of them can be public"),
         ({"epsilon": 1e-12, "delta": 1e-12}, "raise the budget"),
     ],
 )

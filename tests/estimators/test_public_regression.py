@@ -47,6 +47,12 @@ def regressor(**parameters):
     return FeatureDPRegressor(**{"random_state": 0, **given, **parameters})
 
 
+def records_of(model, X, y):
+    """Return what a fit reads."""
+    model._declared = model._declare(y)
+    return model._records(X, y)
+
+
 def d2(model, X, y):
     power = 1 if model.loss == "poisson" else 0
     return d2_tweedie_score(y, np.maximum(model.predict(X), 1e-9), power=power)
@@ -61,11 +67,11 @@ MODELS = {
 
 
 # -- what is left without a budget, and with a large one ------------------------------
-@pytest.mark.parametrize("loss", ["squared_error", "huber"])
+@pytest.mark.parametrize("loss", ["squared_error", Huber(threshold=5.0)], ids=str)
 @pytest.mark.parametrize("name", MODELS)
 def test_without_budget_the_public_model_is_left(table, name, loss):
     X, y = table
-    given = {"public_model": MODELS[name], "loss": Huber(threshold=5.0)}
+    given = {"public_model": MODELS[name], "loss": loss}
     model = regressor(epsilon=1e-3, **given).fit(X, y)
     alone = model.public_model_.estimator.predict(X[:, :N_PUBLIC])
     gap, spread = model.predict(X) - alone, np.std(y - alone)
@@ -155,14 +161,14 @@ def test_margins_of_other_models_come_on_top(counts, loss):
 def test_a_flexible_model_is_judged_out_of_fold(table):
     X, y = table
     tree = DecisionTreeRegressor(random_state=0)
-    public = regressor(public_model=tree)._records(X, y).public
+    public = records_of(regressor(public_model=tree), X, y).public
     model = public_regression.resolve_public_model(tree, public)
     np.testing.assert_allclose(model.margins(public.rows())[:, 0], y)
     out_of_fold = model.training_margins(public.rows(), public.target)[:, 0]
     assert np.std(out_of_fold - y) > 2
     # Folds are shuffled: rows may come in the order of their targets.
     order = np.argsort(y)
-    public = regressor()._records(X[order], y[order]).public
+    public = records_of(regressor(), X[order], y[order]).public
     model = public_regression.resolve_public_model("auto", public)
     found = model.training_margins(public.rows(), public.target)
     assert np.std(found - model.margins(public.rows())) < 0.2
@@ -214,7 +220,7 @@ def test_a_fitted_model_serves_a_private_target_and_never_meets_it(table):
     given, offsets = {"public_target": False, "target_bounds": (0, 100)}, []
     for target in (y, y[::-1]):
         model = regressor(public_model=other, **given)
-        _, prepared, plan = model._planned(model._records(X, target).public)
+        _, prepared, plan = model._planned(records_of(model, X, target).public)
         offsets.append(prepared.offset)
     np.testing.assert_array_equal(*offsets)
     assert plan.event("target scale").n_steps == 1  # no mean: the spread alone
@@ -298,7 +304,7 @@ def first_step(model, data, releases):
     """Return the first query of a fit, its records, and public coordinates."""
     model.fit(*data)
     query = next(r["query"] for r in releases if hasattr(r["query"], "loss"))
-    records = model._records(*data)
+    records = records_of(model, *data)
     method, prepared, plan = model._planned(records.public)
     centring = dataclasses.replace(method.centring, length=None)
     plan = dataclasses.replace(plan, events=())
@@ -366,12 +372,9 @@ def test_rates_of_any_size_move_the_released_sum_within_its_bound(counts, releas
     for value in (-1.0, 1.0, 1e300):
         other = X.copy()
         other[0, N_PUBLIC:] = value
-        regressor(
-            loss="poisson",
-            epsilon=8.0,
-            bounds=False,
-            solver=NoisyGradientDescent(max_iter=2),
-        ).fit(other, y)
+        solver = NoisyGradientDescent(max_iter=2)
+        model = regressor(loss="poisson", epsilon=8.0, bounds=False, solver=solver)
+        model.fit(other, y)
         query = releases[-1]["query"]
         one = np.array([0])
         sums.append(int(query.exact_sum(None, one, 2.0**-30)[0]))

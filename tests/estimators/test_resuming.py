@@ -7,6 +7,7 @@ import os
 import shutil
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -43,8 +44,9 @@ pytestmark = [
 ]
 
 N_STEPS = 3
+BATCHES = NoisySGD(batch_size=20, max_iter=N_STEPS)
 #: Those before the loop included.
-N_RELEASES = 5
+N_RELEASES = 6
 RNG = np.random.default_rng(0)
 X, Y = RNG.random((60, 3)), RNG.integers(0, 2, 60)
 
@@ -55,16 +57,14 @@ class Stopped(BaseException):
 
 def classifier(**parameters):
     given = {"epsilon": 5.0, "bounds": (0, 1), "classes": [0, 1], "centering": None}
-    return DPSGDFClassifier(
-        **(given | {"solver": NoisyGradientDescent(max_iter=N_STEPS)} | parameters)
-    )
+    given["solver"] = NoisyGradientDescent(max_iter=N_STEPS)
+    return DPSGDFClassifier(**given | parameters)
 
 
 def regressor(**parameters):
     given = {"epsilon": 5.0, "bounds": (0, 1), "target_bounds": (0, 1)}
-    return DPSGDFRegressor(
-        **(given | {"solver": NoisyGradientDescent(max_iter=N_STEPS)} | parameters)
-    )
+    given["solver"] = NoisyGradientDescent(max_iter=N_STEPS)
+    return DPSGDFRegressor(**given | parameters)
 
 
 @pytest.fixture(autouse=True)
@@ -205,7 +205,7 @@ def ledger_of(folder):
 @pytest.mark.parametrize("charged", [True, False], ids=["ledger", "no ledger"])
 @pytest.mark.parametrize(
     "model",
-    [classifier(), regressor(solver=NoisySGD(batch_size=20))],
+    [classifier(), regressor(solver=BATCHES)],
     ids=["full", "Poisson"],
 )
 def test_killed_at_any_moment_it_goes_on(model, charged, states, given):
@@ -353,6 +353,8 @@ class TestCopies:
 
 
 # -- what must be the same -------------------------------------------------------------
+def descent(**changed):
+    return {"solver": NoisyGradientDescent(**{"max_iter": N_STEPS} | changed)}
 
 
 class TestOtherFits:
@@ -361,19 +363,13 @@ class TestOtherFits:
         [
             ({"epsilon": 4.0}, "another epsilon, another plan"),
             ({"delta": 1e-6}, "another delta, another plan"),
-            (
-                {"solver": NoisyGradientDescent(max_iter=4)},
-                "another max_iter, another plan",
-            ),
-            (
-                {"solver": NoisyGradientDescent(learning_rate=0.5)},
-                "another learning_rate",
-            ),
+            (descent(max_iter=4), "another max_iter, another plan"),
+            (descent(learning_rate=0.5), "another learning_rate"),
             ({"bounds": (0, 2)}, "another bounds"),
             ({"bounds": {0: (0, 1)}}, "another bounds"),
             ({"classes": ["a", "b"]}, "another classes"),
-            ({"solver": NoisyGradientDescent(iterate="tail")}, "another average"),
-            ({"neighboring_relation": "replace_one"}, "neighboring_relation"),
+            (descent(iterate="tail"), "another iterate"),
+            ({"neighboring_relation": "replace_special"}, "neighboring_relation"),
             ({"ledger": PrivacyLedger()}, "another ledger"),
         ],
         ids=str,
@@ -598,10 +594,10 @@ def test_the_file_holds_nothing_private(path, monkeypatch):
 @pytest.mark.parametrize(
     "model, more",
     [
-        (classifier(neighboring_relation="replace_one"), {}),
+        (classifier(neighboring_relation="replace_special"), {}),
         (classifier(neighboring_relation=AddOrRemoveOne(60)), {}),
         (classifier(), {"groups": np.arange(60) // 3}),
-        (classifier(solver=NoisySGD(batch_size=15)), {"groups": np.arange(60) // 3}),
+        (classifier(solver=BATCHES), {"groups": np.arange(60) // 3}),
         (regressor(), {"sample_weight": np.arange(60) % 3}),
         (classifier(centering=AdaptiveCentering(clip_features=True)), {}),
         (classifier(bounds="private"), {}),
@@ -612,7 +608,6 @@ def test_the_file_holds_nothing_private(path, monkeypatch):
                 public_features=[0],
                 bounds=(0, 1),
                 classes=[0, 1],
-                names=["a", "b", "c"],
                 solver=FeatureDPSGD(
                     max_iter=3, public_loss="gaussian", public_batch_size=10
                 ),
@@ -620,16 +615,25 @@ def test_the_file_holds_nothing_private(path, monkeypatch):
             {},
         ),
     ],
-    ids=["one", "add", "persons", "persons, Poisson", "weights", "adaptive", "bounds"]
+    ids=[
+        "special",
+        "add",
+        "persons",
+        "persons, Poisson",
+        "weights",
+        "adaptive",
+        "bounds",
+    ]
     + ["network"],
 )
 def test_others_go_on(model, more, path, ledger, monkeypatch, given):
     model.set_params(ledger=ledger)
-    events = model.plan(X, Y, **more).events
+    rows = pd.DataFrame(X, columns=list("abc"))
+    events = model.plan(rows, Y, **more).events
     for _ in range(2):
-        stopped(monkeypatch, clone(model), path, 1, X, Y, **more)
+        stopped(monkeypatch, clone(model), path, 1, rows, Y, **more)
     given.clear()
-    clone(model).fit(X, Y, checkpoint=path, **more)
+    clone(model).fit(rows, Y, checkpoint=path, **more)
     assert given[:2] == values(given)[:2]
     n_releases = sum(event.n_steps for event in events)
     assert given.count("new") == n_releases - 2
@@ -649,7 +653,7 @@ def test_a_pipeline_passes_the_path_on(path, monkeypatch, given):
 
 @pytest.mark.parametrize(
     "model",
-    [classifier(), classifier(solver=NoisySGD(batch_size=20))],
+    [classifier(), classifier(solver=BATCHES)],
     ids=["full", "Poisson"],
 )
 def test_an_audit_finds_no_difference(model, path, no_waiting):
