@@ -162,18 +162,19 @@ def data():
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "replace_special"])
-@pytest.mark.parametrize("solver", ["dp-gd", "dp-sgd"])
+@pytest.mark.parametrize(
+    "solver",
+    [NoisyGradientDescent(max_iter=20), NoisySGD(batch_size=40, max_iter=20)],
+    ids=str,
+)
 def test_whole_fits(data, solver, relation):
     """Mean, lengths, temperature and steps in one composition."""
-    more = {} if solver == "dp-gd" else {"solver": NoisySGD(batch_size=40)}
     model = FeatureDPLogisticRegression(
         2.0,
         bounds=(0, 1),
         classes=[0, 1],
         solver=solver,
         neighboring_relation=relation,
-        max_iter=20,
-        **more,
     ).fit(*data)
     found = model.privacy_
     reader = NeighboringRelation[relation.upper()]
@@ -182,9 +183,7 @@ def test_whole_fits(data, solver, relation):
 
 
 def test_reports(data):
-    model = DPSGDFClassifier(
-        1.0, bounds=(0, 1), classes=[0, 1], solver=NoisyGradientDescent(max_iter=5)
-    )
+    model = DPSGDFClassifier(1.0, bounds=(0, 1), classes=[0, 1])
     found = report(model.fit(*data))
     assert pickle.loads(pickle.dumps(found.to_dp_accounting()))
     for changed, why in (
