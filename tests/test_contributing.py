@@ -105,6 +105,7 @@ import numpy as np
 from scipy.optimize import minimize
 import skfdp
 from skfdp import DPSGDFClassifier
+from skfdp.solvers import NoisyGradientDescent
 
 def rounded(short):
     return np.where(short < 0, 0, np.where(short < 1, short**2 / 2, short - 0.5))
@@ -112,7 +113,8 @@ def rounded(short):
 rng = np.random.default_rng(0)
 X = rng.random((400, 3))
 y = (X @ [1, 1, -1] + 0.3 * rng.normal(size=400) > 0.5).astype(int)
-common = dict(loss="smooth_hinge", bounds=(0, 1), normalize=False, feature_bound=2.0)
+solver = NoisyGradientDescent(row_norm=2.0)
+common = dict(loss="smooth_hinge", bounds=(0, 1), solver=solver)
 model = DPSGDFClassifier(float("inf"), C=1.0, **common).fit(X, y)
 
 def objective(theta):
@@ -173,11 +175,13 @@ import numpy as np
 from sklearn.neighbors import NearestCentroid
 import skfdp
 from skfdp import FeatureDPLogisticRegression
+from skfdp.solvers import NearestMean
 
 rng = np.random.default_rng(0)
 y = np.arange(3000) % 3
 X = np.clip(0.3 + 0.3 * np.eye(4)[y] + 0.1 * rng.normal(size=(3000, 4)), 0, 1)
-common = dict(solver="class-means", public_target=True, bounds=(0, 1), feature_bound=2)
+solver = NearestMean(row_norm=2)
+common = dict(solver=solver, public_target=True, bounds=(0, 1))
 for labels in (y, y % 2):
     model = FeatureDPLogisticRegression(100.0, **common).fit(X, labels)
     nearest = NearestCentroid().fit(X, labels).predict(X)
@@ -189,10 +193,11 @@ print(skfdp.__file__, plan.events[0].sensitivity)
 """
 
 
-def test_a_method_is_one_file_and_one_line(tmp_path):
+def test_a_method_is_one_file_and_a_solver(tmp_path):
     copy = Copy(tmp_path, "A new method")
     assert copy.sizes == {
-        "linear_model.py": 1,
+        "solvers/__init__.py": 19,
+        "linear_model.py": 3,
         "tests/estimators/test_methods.py": 1,
     }
     copy.check("estimators/test_methods.py", "class", at_least=3)
@@ -203,19 +208,21 @@ PARAMETER = """
 import numpy as np
 from sklearn.base import clone
 import skfdp
+from skfdp.solvers import OneShot
 
 rng = np.random.default_rng(0)
 X = rng.random((200, 3))
 y = (X[:, 0] > 0.5).astype(int)
+given = {"public_features": "all", "solver": OneShot(), "random_state": 0}
 model = skfdp.FeatureDPLogisticRegression(
-    9.0, bounds=(0, 1), classes=[0, 1], max_iter=5, random_state=0
+    9.0, bounds=(0, 1), classes=[0, 1], **given
 )
 plain = clone(model).fit(X, y).coef_
-cut = clone(model).set_params(largest_weight=0.1).fit(X, y).coef_
+cut = clone(model).set_params(solver__largest_weight=0.1).fit(X, y).coef_
 assert np.abs(plain).max() > 0.1
 np.testing.assert_array_equal(cut, np.clip(plain, -0.1, 0.1))
 try:
-    clone(model).set_params(largest_weight=-1).fit(X, y)
+    clone(model).set_params(solver__largest_weight=-1).fit(X, y)
 except ValueError as error:
     assert "largest_weight=-1" in str(error)
 else:
@@ -224,9 +231,9 @@ print(skfdp.__file__, plain.tobytes().hex())
 """
 
 
-def test_a_parameter_is_one_file_and_changes_no_seeded_fit(tmp_path):
+def test_a_parameter_is_of_a_solver_and_changes_no_seeded_fit(tmp_path):
     copy = Copy(tmp_path, "A new parameter")
-    assert copy.sizes == {"linear_model.py": 7}
+    assert copy.sizes == {"solvers/__init__.py": 5, "linear_model.py": 3}
     told = copy.run("-W", "ignore", "-c", PARAMETER)
     alone = PARAMETER.split("cut =")[0] + "print(plain.tobytes().hex())"
     done = subprocess.run(

@@ -9,8 +9,9 @@ SCRIPT = """
 import resource, sys, threading, time
 import numpy as np
 from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, FeatureDPRegressor
+from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
 
-dtype, batch, kind = sys.argv[1], int(sys.argv[2]) or None, sys.argv[3]
+dtype, batch, kind = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 n, d = 60000, 784
 rng = np.random.default_rng(0)
 X = np.empty((n, d), dtype=dtype)
@@ -18,14 +19,18 @@ for start in range(0, n, 1000):
     X[start : start + 1000] = rng.integers(0, 256, (1000, d), dtype=np.uint8)
 y = rng.integers(0, 10, n)
 if kind == "dpsgd-f":
-    model = DPSGDFClassifier(bounds=(0, 255), max_iter=2, batch_size=batch)
+    solver = NoisyGradientDescent(max_iter=2)
+    if batch:
+        solver = NoisySGD(max_iter=2, batch_size=batch)
+    model = DPSGDFClassifier(bounds=(0, 255), solver=solver)
 elif kind == "moments":
     model = FeatureDPRegressor(
         bounds=(0, 255), target_bounds=(0, 9), solver="one-shot"
     )
 else:
+    solver = FeatureDPSGD(max_iter=2, public_loss="zero")
     model = FeatureDPLogisticRegression(
-        bounds=(0, 255), max_iter=2, public_features=range(392), public_loss="zero"
+        bounds=(0, 255), public_features=range(392), solver=solver
     )
 small = X[:600].copy()
 model.fit(small, y[:600])  # imports and compilation
