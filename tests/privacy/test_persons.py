@@ -6,11 +6,13 @@ import json
 
 import jsonschema
 import numpy as np
+import pandas as pd
 import pytest
 
 from skfdp import (
     FeatureDPLogisticRegression,
     PrivacyLedger,
+    TableSchema,
     read_report,
     report,
 )
@@ -24,8 +26,10 @@ from skfdp.privacy.assumptions import (
     ORDER_IS_PUBLIC,
     WEIGHTS_ARE_PUBLIC,
 )
+from skfdp.schema import Label, Number
 from skfdp.solvers import NoisyGradientDescent
 
+SOON = NoisyGradientDescent(max_iter=3)
 RECORD = Event(label="a", noise_std=(5.0,), clip_norm=1.0, sensitivity=2.0)
 PERSON = dataclasses.replace(RECORD, label="b", unit="person")
 PARTITION = "Which rows belong to one person, and how many, is not protected"
@@ -62,7 +66,7 @@ def model(**given):
         bounds=(0, 1),
         classes=[0, 1],
         centering=None,
-        solver=NoisyGradientDescent(max_iter=3),
+        solver=SOON,
         **given,
     )
 
@@ -207,12 +211,16 @@ class TestFits:
         assert plain[CLIPPED_PERSONS] is True
         assert CLIPPED not in plain
         assert not {WEIGHTS_ARE_PUBLIC, ORDER_IS_PUBLIC} & set(plain)
-        first = model(max_rows_per_person=2)
-        found = texts(first.fit(X, y, groups=groups, sample_weight=X[:, 0]).privacy_)
+        schema = TableSchema(
+            {"a": Number(0, 1), "ill": Label([0, 1])},
+            outcomes=["ill"],
+            group="who",
+            max_rows_per_group=2,
+        )
+        first = FeatureDPLogisticRegression(schema=schema, solver=SOON)
+        frame = pd.DataFrame({"a": X[:, 0], "who": groups})
+        found = texts(first.fit(frame, y, sample_weight=X[:, 0]).privacy_)
         assert found[WEIGHTS_ARE_PUBLIC] is found[ORDER_IS_PUBLIC] is False
-        first.set_params(max_rows_per_person=None)
-        again = texts(first.fit(X, y).privacy_)
-        assert not {WEIGHTS_ARE_PUBLIC, ORDER_IS_PUBLIC} & set(again)
 
     def test_weights_alone_protect_records(self, table):
         X, y, _ = table
@@ -231,7 +239,7 @@ class TestWhatProtectsRecords:
     def test_a_search_refuses_groups(self, table):
         X, y, groups = table
         ledger = PrivacyLedger()
-        search = PrivateSearchCV(model(), {"solver__clip_norm": [0.3, 1.0]}, ledger=ledger)
+        search = PrivateSearchCV(model(), {"C": [0.3, 1.0]}, ledger=ledger)
         with pytest.raises(TypeError, match="PrivateSearchCV.fit takes no groups"):
             search.fit(X, y, groups=groups)
         assert not ledger.entries
@@ -243,6 +251,6 @@ class TestWhatProtectsRecords:
                 return super().fit(X, y, groups=persons)
 
         X, y, _ = table
-        own = OfPersons(bounds=(0, 1), classes=[0, 1], max_iter=2)
+        own = OfPersons(bounds=(0, 1), classes=[0, 1], solver=SOON)
         with pytest.raises(ValueError, match="protects persons, and canaries are rows"):
             audit_estimator(own, X, y, n_canaries=50)

@@ -5,6 +5,7 @@ import json
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, PrivacyLedger, report
@@ -42,14 +43,11 @@ def data():
 
 
 def fitted(data, **more):
-    given = {
-        "bounds": (0, 1),
-        "classes": [0, 1],
-        "target_name": "ill",
-        "solver": NoisyGradientDescent(max_iter=3),
-    }
-    given |= {"public_features": [0], "names": ["age", "crp", "dose"], **more}
-    return FeatureDPLogisticRegression(1.0, **given).fit(*data)
+    given = {"bounds": (0, 1), "classes": [0, 1], "public_features": ["age"]}
+    given["solver"] = NoisyGradientDescent(max_iter=3)
+    X = pd.DataFrame(data[0], columns=["age", "crp", "dose"])
+    y = pd.Series(data[1], name="ill")
+    return FeatureDPLogisticRegression(1.0, **given, **more).fit(X, y)
 
 
 def test_fields_are_those_of_the_registry(data):
@@ -103,9 +101,7 @@ def test_what_nobody_told_is_a_blank(data):
 
 def test_persons_and_labels_of_the_data(data):
     persons = np.arange(300) // 3
-    model = FeatureDPLogisticRegression(
-        1.0, bounds=(0, 1), solver=NoisyGradientDescent(max_iter=3)
-    )
+    model = FeatureDPLogisticRegression(1.0, bounds=(0, 1))
     part = model.fit(*data, groups=persons).privacy_.to_registry()["deployment"]
     assert part["privacy_loss"]["privacy_unit"].startswith("person-level")
     assert "100 persons" in part["dp_variant"]["data_domain"]
