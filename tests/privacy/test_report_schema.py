@@ -8,6 +8,7 @@ import pickle
 
 import jsonschema
 import numpy as np
+import pandas as pd
 import pytest
 
 from skfdp import (
@@ -22,6 +23,7 @@ from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import AddOrRemoveOne, Event, PrivacyReport
 from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
+SOON = NoisyGradientDescent(max_iter=3)
 SCHEMA = json.loads(
     (importlib.resources.files("skfdp.privacy") / "report.schema.json").read_text()
 )
@@ -40,15 +42,13 @@ def pipeline():
     return make_pipeline(
         FunctionTransformer(),
         PrivateCenteringTransformer(bounds=(0, 1)),
-        DPSGDFClassifier(
-            bounds=False, centering=None, solver=NoisyGradientDescent(max_iter=3)
-        ),
+        DPSGDFClassifier(bounds=False, centering=None, solver=SOON),
     )
 
 
 MODELS = {
     "feature-dp": lambda: FeatureDPLogisticRegression(
-        bounds=(0, 1), public_features=[0], solver=NoisyGradientDescent(max_iter=3)
+        bounds=(0, 1), public_features=[0], solver=SOON
     ),
     "sampled": lambda: FeatureDPLogisticRegression(
         bounds=(0, 1), random_state=0, solver=NoisySGD(batch_size=30, max_iter=3)
@@ -57,26 +57,18 @@ MODELS = {
         bounds=(0, 1), public_features="all", solver="one-shot"
     ),
     "public target": lambda: FeatureDPLogisticRegression(
-        bounds=(0, 1),
-        public_features=[0],
-        public_target=True,
-        solver=NoisyGradientDescent(max_iter=3),
+        bounds=(0, 1), public_features=[0], public_target=True, solver=SOON
     ),
     "regressor": lambda: FeatureDPRegressor(
-        bounds=(0, 1),
-        target_bounds=(0, 1),
-        epsilon=8.0,
-        solver=NoisyGradientDescent(max_iter=3),
+        bounds=(0, 1), target_bounds=(0, 1), epsilon=8.0, solver=SOON
     ),
     "search": lambda: PrivateSearchCV(
-        DPSGDFClassifier(bounds=(0, 1), solver=NoisyGradientDescent(max_iter=3)),
+        DPSGDFClassifier(bounds=(0, 1), solver=SOON),
         {"solver__clip_norm": [0.1, 0.5]},
         epsilon=2.0,
     ),
     "whole records": lambda: DPSGDFClassifier(
-        bounds=(0, 1),
-        neighboring_relation=AddOrRemoveOne(300),
-        solver=NoisyGradientDescent(max_iter=3),
+        bounds=(0, 1), neighboring_relation=AddOrRemoveOne(300), solver=SOON
     ),
     "not private": lambda: DPSGDFClassifier(epsilon=math.inf, bounds=(0, 1)),
     "pipeline": pipeline,
@@ -163,13 +155,11 @@ def test_skops_keeps_it(model):
 def test_skops_keeps_a_ledger_as_a_handle(data, tmp_path):
     skops = pytest.importorskip("skops.io")
     ledger = PrivacyLedger(tmp_path / "l.db", epsilon=9.0, delta=1e-5)
-    model = MODELS["feature-dp"]().set_params(
-        names={j: f"u{j}" for j in range(data[0].shape[1])},
-        ledger=ledger.part(rows=range(300)),
-    )
-    raw = skops.dumps(model.fit(*data))
+    model = MODELS["feature-dp"]().set_params(ledger=ledger.part(rows=range(300)))
+    X = pd.DataFrame(data[0], columns=["a", "b", "c"])
+    raw = skops.dumps(model.fit(X, data[1]))
     restored = skops.loads(raw, trusted=skops.get_untrusted_types(data=raw))
-    restored.fit(*data)
+    restored.fit(X, data[1])
     assert len({entry.charge for entry in ledger.entries}) == 2
     assert {str(entry.part) for entry in ledger.entries} == {"rows 0 to 299"}
     assert report(restored) == restored.privacy_

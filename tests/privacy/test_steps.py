@@ -28,7 +28,6 @@ from sklearn.preprocessing import (
 from skfdp import DeclaredEncoder
 from skfdp.privacy import preprocessing_steps as steps
 from skfdp.privacy.preprocessing_steps import sources
-from skfdp.solvers import NoisyGradientDescent
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::UserWarning",
@@ -156,13 +155,7 @@ TARGET = [
     ("TargetEncoder", {"target_type": "binary"}),
 ]
 #: What a number of components is for the rest, and other settings that save time.
-SMALL = {
-    "n_components": 1,
-    "n_iter": 2,
-    "n_clusters": 3,
-    "cv": 2,
-    "solver": NoisyGradientDescent(max_iter=5),
-}
+SMALL = {"n_components": 1, "max_iter": 5, "n_iter": 2, "n_clusters": 3, "cv": 2}
 SMALL |= {"n_estimators": 3}
 POSITIVE = {
     *("AdditiveChi2Sampler", "LatentDirichletAllocation", "MiniBatchNMF", "NMF"),
