@@ -331,6 +331,7 @@ def test_the_kernels_of_noise_and_coins_have_one_caller_each():
 
 BOUNDED = {"bounds": (0, 1)}
 TARGET = {"target_bounds": (0, 1), "bounds": (0, 1)}
+SMALL = {"hidden_layer_sizes": (6,), "solver": NoisySGD(max_iter=3)}
 FITS = {
     "dpsgd-f": (skfdp.DPSGDFClassifier, BOUNDED),
     "dpsgd-f, batches": (
@@ -367,28 +368,15 @@ FITS = {
     ),
     "network": (
         skfdp.FeatureDPMLPClassifier,
-        BOUNDED
-        | {"hidden_layer_sizes": (6,), "solver": NoisyGradientDescent(max_iter=3)},
+        BOUNDED | SMALL,
     ),
     "network, linear": (
         skfdp.FeatureDPMLPClassifier,
-        BOUNDED
-        | {
-            "hidden_layer_sizes": (6,),
-            "public_target": True,
-            "pretraining": "linear",
-            "solver": NoisyGradientDescent(max_iter=3),
-        },
+        BOUNDED | SMALL | {"public_target": True, "pretraining": "linear"},
     ),
     "network, class sums": (
         skfdp.FeatureDPMLPClassifier,
-        BOUNDED
-        | {
-            "hidden_layer_sizes": (6,),
-            "public_target": True,
-            "pretraining": "class_sums",
-            "solver": NoisyGradientDescent(max_iter=3),
-        },
+        BOUNDED | SMALL | {"public_target": True, "pretraining": "class_sums"},
     ),
     "mean": (skfdp.PrivateCenteringTransformer, BOUNDED),
     "cross moments": (
