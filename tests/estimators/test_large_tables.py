@@ -57,52 +57,38 @@ def files_made(monkeypatch):
     return made
 
 
+STEPS = NoisyGradientDescent(max_iter=4)
 SEEDED = {"bounds": (0, 1), "random_state": 0}
 PUBLIC = {**SEEDED, "public_features": SOME}
 MODELS = {
-    "full batch": DPSGDFClassifier(solver=NoisyGradientDescent(max_iter=4), **SEEDED),
-    "Poisson": DPSGDFClassifier(solver=NoisySGD(max_iter=9, batch_size=500), **SEEDED),
-    "hinge": DPSGDFClassifier(
-        loss="hinge", n_jobs=2, solver=NoisyGradientDescent(max_iter=4), **SEEDED
-    ),
-    "adaptive": DPSGDFClassifier(
-        centering="adaptive", solver=NoisyGradientDescent(max_iter=4), **SEEDED
-    ),
+    "full batch": DPSGDFClassifier(**SEEDED, solver=STEPS),
+    "Poisson": DPSGDFClassifier(**SEEDED, solver=NoisySGD(max_iter=9, batch_size=500)),
+    "hinge": DPSGDFClassifier(**SEEDED, solver=STEPS, loss="hinge", n_jobs=2),
+    "adaptive": DPSGDFClassifier(**SEEDED, solver=STEPS, centering="adaptive"),
     "cut": DPSGDFClassifier(
-        solver=NoisyGradientDescent(max_iter=4),
-        centering=GaussianCentering(clip_features=True),
-        **SEEDED,
+        **SEEDED, solver=STEPS, centering=GaussianCentering(clip_features=True)
     ),
     "normalised": DPSGDFClassifier(
-        solver=NoisyGradientDescent(max_iter=4, normalize=True), **SEEDED
+        **SEEDED, solver=NoisyGradientDescent(max_iter=4, normalize=True)
     ),
-    "no bounds": DPSGDFClassifier(
-        bounds=False, random_state=0, solver=NoisyGradientDescent(max_iter=4)
-    ),
-    "private bounds": DPSGDFClassifier(
-        bounds="private", random_state=0, solver=NoisyGradientDescent(max_iter=4)
-    ),
+    "no bounds": DPSGDFClassifier(bounds=False, random_state=0, solver=STEPS),
+    "private bounds": DPSGDFClassifier(bounds="private", random_state=0, solver=STEPS),
     "counts": DPSGDFClassifier(
-        neighboring_relation=AddOrRemoveOne(N), classes=[0, 1], **SEEDED
+        **SEEDED, neighboring_relation=AddOrRemoveOne(N), classes=[0, 1]
     ),
-    "public columns": FeatureDPLogisticRegression(solver="noisy-gd", **PUBLIC),
+    "public columns": FeatureDPLogisticRegression(**PUBLIC, solver="noisy-gd"),
     "public target": FeatureDPLogisticRegression(**PUBLIC, public_target=True),
     "padded": FeatureDPLogisticRegression(
-        solver=FeatureDPSGD(public_loss="zero", max_iter=4), **PUBLIC
+        **PUBLIC, solver=FeatureDPSGD(public_loss="zero", max_iter=4)
     ),
     "labels": FeatureDPLogisticRegression(**SEEDED, public_features="all"),
     "label descent": FeatureDPLogisticRegression(
-        public_features="all", solver=NoisySGD(max_iter=9), **SEEDED
+        **SEEDED, public_features="all", solver=NoisySGD(max_iter=9)
     ),
-    "regression": FeatureDPRegressor(
-        target_bounds=(0, 1), solver=NoisyGradientDescent(max_iter=4), **PUBLIC
-    ),
+    "regression": FeatureDPRegressor(**PUBLIC, target_bounds=(0, 1), solver=STEPS),
     "moments": FeatureDPRegressor(**PUBLIC, target_bounds=(0, 1), solver="one-shot"),
     "counts of events": DPSGDFRegressor(
-        target_bounds=(0, 1),
-        loss="poisson",
-        solver=NoisyGradientDescent(max_iter=4),
-        **SEEDED,
+        **SEEDED, target_bounds=(0, 1), loss="poisson", solver=STEPS
     ),
 }
 
@@ -137,19 +123,14 @@ def test_released_integers_are_those_of_a_fit_in_memory(name, table, files_made)
         assert files_made
 
 
-@pytest.mark.parametrize("batch", [None, 300])
-def test_rows_with_weights_and_persons(batch, table, files_made):
-    rng, model = (
-        np.random.default_rng(1),
-        DPSGDFClassifier(solver=NoisyGradientDescent(max_iter=4), **SEEDED),
-    )
+@pytest.mark.parametrize("solver", [STEPS, NoisySGD(batch_size=300, max_iter=4)])
+def test_rows_with_weights_and_persons(solver, table, files_made):
+    rng, model = np.random.default_rng(1), DPSGDFClassifier(**SEEDED, solver=solver)
     for of_rows in (
         {"sample_weight": rng.integers(0, 3, N)},
         {"groups": rng.integers(0, N // 3, N)},
     ):
-        check_the_same(
-            model.set_params(solver=NoisySGD(batch_size=batch)), *table, **of_rows
-        )
+        check_the_same(model, *table, **of_rows)
         assert files_made
 
 
@@ -159,15 +140,12 @@ def test_missing_values_do_what_they_do_in_memory(bounds, table, tmp_path):
     X = X.copy()
     X[::7, 3], X[::11, 4], X[5] = np.nan, np.inf, -np.inf
     mapped = mapped_rows(X, tmp_path)
-    model = DPSGDFClassifier(
-        bounds=bounds, random_state=0, solver=NoisyGradientDescent(max_iter=4)
-    )
-    model = check_the_same(model, X, y, mapped)
+    model = DPSGDFClassifier(bounds=bounds, random_state=0, solver=STEPS)
+    check_the_same(model, X, y, mapped)
     public = FeatureDPLogisticRegression(**PUBLIC | {"public_features": [3]})
     with sklearn.config_context(working_memory=0.05):
-        for one in (model.set_params(on_invalid="raise"), public):
-            with pytest.raises(ValueError, match="Input X contains NaN"):
-                one.fit(mapped, y)
+        with pytest.raises(ValueError, match="Input X contains NaN"):
+            public.fit(mapped, y)
 
 
 def test_a_plan_reads_nothing_private(table, tmp_path):
@@ -184,15 +162,13 @@ def test_a_plan_reads_nothing_private(table, tmp_path):
 @pytest.mark.parametrize("dtype", ["float64", "uint8", "int16", "float16", ">f4", "?"])
 def test_every_type_of_numbers(dtype, table, tmp_path):
     X = (table[0] * 9).astype(dtype)
-    model = DPSGDFClassifier(
-        bounds=(0, 9), random_state=0, solver=NoisyGradientDescent(max_iter=3)
-    )
+    model = DPSGDFClassifier(bounds=(0, 9), random_state=0, solver=STEPS)
     check_the_same(model, X, table[1], mapped_rows(X, tmp_path), room=0.01)
 
 
 def test_what_is_wrong_is_told_in_one_sentence(table, tmp_path):
     X, y, mapped = table
-    model = DPSGDFClassifier(solver=NoisyGradientDescent(max_iter=2), **SEEDED)
+    model = DPSGDFClassifier(**SEEDED, solver=STEPS)
     text = mapped_rows(np.array([["a", "b"]] * 50), tmp_path)
     with sklearn.config_context(working_memory=0):
         with pytest.raises(ValueError, match="values that are not numbers"):
@@ -209,9 +185,7 @@ def test_what_is_wrong_is_told_in_one_sentence(table, tmp_path):
 def test_a_full_disk_is_told_before_anything_is_charged(table, monkeypatch):
     X, y, mapped = table
     ledger = PrivacyLedger()
-    model = DPSGDFClassifier(
-        ledger=ledger, solver=NoisyGradientDescent(max_iter=2), **SEEDED
-    )
+    model = DPSGDFClassifier(**SEEDED, ledger=ledger, solver=STEPS)
     usage = type(files.shutil.disk_usage("."))(10**9, 10**9, 0)
     monkeypatch.setattr(files.shutil, "disk_usage", lambda path: usage)
     with sklearn.config_context(working_memory=0.05):
@@ -226,15 +200,18 @@ SCRIPT = """
 import sys, threading, time
 import numpy as np, sklearn
 from skfdp import DPSGDFClassifier
+from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
-path, batch = sys.argv[1], int(sys.argv[2]) or None
+path, batch = sys.argv[1], int(sys.argv[2])
 n, d = 200_000, 784
 X = np.lib.format.open_memmap(path, "w+", np.uint8, (n, d))
 rng = np.random.default_rng(0)
 for start in range(0, n, 1000):
     X[start : start + 1000] = rng.integers(0, 256, (1000, d), dtype=np.uint8)
 y = rng.integers(0, 2, n)
-model = DPSGDFClassifier(bounds=(0, 255), max_iter=3, batch_size=batch)
+poisson = NoisySGD(max_iter=3, batch_size=batch)
+solver = poisson if batch else NoisyGradientDescent(max_iter=3)
+model = DPSGDFClassifier(bounds=(0, 255), solver=solver)
 model.fit(np.array(X[:600]), y[:600])  # imports and compilation
 
 def now():
@@ -273,16 +250,16 @@ def test_memory_is_that_of_labels_and_norms(batch, tmp_path):
 WHOLE = {
     "public model": FeatureDPLogisticRegression(**PUBLIC, public_target=True),
     "public loss": FeatureDPLogisticRegression(
+        **PUBLIC,
         solver=FeatureDPSGD(
             public_loss=lambda coef, intercept, X, y: (0 * coef, 0 * intercept)
         ),
-        **PUBLIC,
     ),
     "imputed": FeatureDPLogisticRegression(
-        solver=FeatureDPSGD(public_loss="impute"), **PUBLIC
+        **PUBLIC, solver=FeatureDPSGD(public_loss="impute")
     ),
     "search": PrivateSearchCV(
-        DPSGDFClassifier(**SEEDED, classes=[0, 1]),
+        DPSGDFClassifier(**SEEDED, classes=[0, 1], solver=STEPS),
         {"solver__max_iter": [1, 2]},
         random_state=0,
     ),
@@ -292,19 +269,21 @@ WHOLE = {
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_what_needs_the_whole_table_says_so_before_the_charge(name, table):
-    X, y, mapped = table
+    pa = pytest.importorskip("pyarrow")
+    X, y, _ = table
+    columns = open_table(pa.table({f"p{i}": X[:, i] for i in range(D)}))
     ledger, model = PrivacyLedger(), sklearn.clone(WHOLE[name])
     model.set_params(ledger=ledger)
     if name != "search":
-        model.set_params(names=[f"p{i}" for i in range(D)], target_name="digit")
+        model.set_params(target="digit")
     with (
         sklearn.config_context(working_memory=0.05),
         pytest.raises(MemoryError, match="this needs the whole of X in memory"),
     ):
-        model.fit(mapped, y)
+        model.fit(columns, y)
     assert ledger.events == ()
     with sklearn.config_context(working_memory=1):
-        model.fit(open_table(mapped), y)
+        model.fit(columns, y)
     assert len(ledger.events) > 0
 
 
