@@ -37,17 +37,17 @@ ESTIMATORS = {
         bounds=(0, 1), solver=NoisySGD(batch_size=60, max_iter=50), **kw
     ),
     "dpsgd-f, hinge": lambda **kw: DPSGDFClassifier(bounds=(0, 1), loss="hinge", **kw),
-    "dpsgd-f, replace_one": lambda **kw: DPSGDFClassifier(
-        bounds=(0, 1), neighboring_relation="replace_one", **kw
+    "dpsgd-f, normalised, replace_special": lambda **kw: DPSGDFClassifier(
+        bounds=(0, 1),
+        neighboring_relation="replace_special",
+        solver=NoisyGradientDescent(normalize=True),
+        **kw,
     ),
     "dpsgd-f, add/remove": lambda **kw: DPSGDFClassifier(
         bounds=(0, 1),
         neighboring_relation=AddOrRemoveOne(250),
         solver=NoisySGD(batch_size=60, max_iter=50),
         **kw,
-    ),
-    "feature-dp, everything private": lambda **kw: FeatureDPLogisticRegression(
-        bounds=(0, 1), **kw
     ),
     "feature-dp, dp-sgd, two columns": lambda **kw: FeatureDPLogisticRegression(
         bounds=(0, 1),
@@ -191,15 +191,20 @@ def test_full_batch_epsilon_from_first_principles(small, releases):
 
 
 def test_averages_divide_by_the_expected_batch(small, releases):
+    solver = NoisySGD(
+        batch_size=60,
+        max_iter=1,
+        momentum=0,
+        row_norm=1.0,
+        learning_rate=0.5,
+        clip_norm=0.2,
+    )
     model = DPSGDFClassifier(
         bounds=(0, 1),
         centering=None,
-        loss="hinge",
-        solver=NoisySGD(batch_size=60, max_iter=1, momentum=0, row_norm=1.0),
-    )
-    model.set_params(solver=NoisyGradientDescent(learning_rate=0.5, clip_norm=0.2)).fit(
-        *small
-    )
+        loss="hinge",  # of which nothing is released but the loop
+        solver=solver,
+    ).fit(*small)
     (seen,) = releases
     released = seen["exact"] + seen["noise"]
     theta = -0.5 * released / (60 * 0.2)
@@ -394,7 +399,7 @@ def test_two_steps_of_a_pipeline_with_one_seed_draw_different_noise(small, relea
         ),
     ).fit(*small)
     drawn = noises(releases)
-    assert len(drawn) == 1 + 3 + 3
+    assert len(drawn) == 1 + 4 + 3
     assert len(set(np.round(drawn, 6))) == len(drawn)
 
 
@@ -411,9 +416,7 @@ def test_a_seed_reproduces_and_is_marked(small):
 
 # -- the ledger comes first ----------------------------------------------------------
 @both
-def test_the_charge_comes_before_the_first_release(
-    make, small, names, releases, monkeypatch
-):
+def test_the_charge_comes_before_the_first_release(make, named, releases, monkeypatch):
     ledger = PrivacyLedger()
     counts = []
     charge = PrivacyLedger.charge
@@ -423,18 +426,18 @@ def test_the_charge_comes_before_the_first_release(
         return charge(self, events, **kw)
 
     monkeypatch.setattr(PrivacyLedger, "charge", spied)
-    model = make(epsilon=1.0, names=names, ledger=ledger).fit(*small)
+    model = make(epsilon=1.0, ledger=ledger).fit(*named)
     assert counts == [0]
     assert ledger.events == model.privacy_.events
     assert ledger.spent(1e-5) <= 1.0
 
 
 @both
-def test_an_exhausted_budget_trains_nothing(make, small, names, releases):
+def test_an_exhausted_budget_trains_nothing(make, named, releases):
     ledger = PrivacyLedger(epsilon=0.5, delta=1e-5)
-    model = make(epsilon=1.0, names=names, ledger=ledger)
+    model = make(epsilon=1.0, ledger=ledger)
     with pytest.raises(PrivacyBudgetError, match="epsilon"):
-        model.fit(*small)
+        model.fit(*named)
     assert not releases
     assert len(ledger) == 0
     assert not model.__sklearn_is_fitted__()
@@ -443,7 +446,8 @@ def test_an_exhausted_budget_trains_nothing(make, small, names, releases):
 def test_a_failure_after_the_charge_keeps_the_charge(small, monkeypatch):
     ledger = PrivacyLedger()
     model = DPSGDFClassifier(bounds=(0, 1), ledger=ledger).fit(*small)
-    assert len(ledger) == 4
+    n_events = len(ledger)
+    assert n_events > 0
     monkeypatch.setattr(
         "skfdp.solvers.descent.descent",
         lambda *a, **k: 1 / 0,
@@ -453,7 +457,7 @@ def test_a_failure_after_the_charge_keeps_the_charge(small, monkeypatch):
         model.fit(*small)
     assert not model.__sklearn_is_fitted__()
     assert not hasattr(model, "coef_")
-    assert len(ledger) == 8
+    assert len(ledger) == 2 * n_events
 
 
 # -- sabotage ------------------------------------------------------------------------

@@ -33,13 +33,12 @@ from skfdp.solvers import NoisyGradientDescent, NoisySGD
 ROOT = Path(__file__).resolve().parents[1]
 OLDEST = ROOT / ".ci" / "oldest.txt"
 COLUMNS = ["age", "weight", "dose", "score"]
+STEPS = NoisyGradientDescent(max_iter=4)
 FIXED = {"bounds": (0, 1), "random_state": 3}
 SHARED = {"public_features": ["age", "dose"], **FIXED}
 PREDICTORS = {
-    "dpsgd-f": DPSGDFClassifier(solver=NoisyGradientDescent(max_iter=4), **FIXED),
-    "feature-dp": FeatureDPLogisticRegression(
-        solver=NoisyGradientDescent(max_iter=4), **SHARED
-    ),
+    "dpsgd-f": DPSGDFClassifier(solver=STEPS, **FIXED),
+    "feature-dp": FeatureDPLogisticRegression(solver=STEPS, **SHARED),
     "public target": FeatureDPLogisticRegression(public_target=True, **SHARED),
     "one release": FeatureDPLogisticRegression(
         solver="one-shot", C=1.0, **SHARED | {"public_features": "all"}
@@ -49,16 +48,12 @@ PREDICTORS = {
     ),
     "completion": PrivateCompletionClassifier(LogisticRegression(), **SHARED),
     "search": PrivateSearchCV(
-        FeatureDPLogisticRegression(
-            bounds=(0, 1), solver=NoisyGradientDescent(max_iter=4)
-        ),
+        FeatureDPLogisticRegression(bounds=(0, 1), solver=STEPS),
         {"solver__clip_norm": [0.1, 0.3]},
         epsilon=3.0,
         random_state=3,
     ),
-    "dpsgd-f regressor": DPSGDFRegressor(
-        target_bounds=(0, 1), solver=NoisyGradientDescent(max_iter=4), **FIXED
-    ),
+    "dpsgd-f regressor": DPSGDFRegressor(target_bounds=(0, 1), solver=STEPS, **FIXED),
     "feature-dp regressor": FeatureDPRegressor(target_bounds=(0, 1), **SHARED),
 }
 CENTRING = PrivateCenteringTransformer(**FIXED)
@@ -97,8 +92,10 @@ def test_fits_without_callbacks_are_the_same():
         sys.modules["sklearn.callback"] = None
         import numpy as np
         from skfdp import DPSGDFClassifier
+        from skfdp.solvers import NoisyGradientDescent
         X = np.linspace(0, 1, 400).reshape(100, 4)
-        model = DPSGDFClassifier(bounds=(0, 1), max_iter=3, random_state=3)
+        solver = NoisyGradientDescent(max_iter=3)
+        model = DPSGDFClassifier(bounds=(0, 1), solver=solver, random_state=3)
         assert not hasattr(model, "set_callbacks")
         print(model.fit(X, X[:, 0] > 0.5).coef_.tolist(), model.n_iter_)
     """
@@ -110,9 +107,8 @@ def test_fits_without_callbacks_are_the_same():
     )
     assert found.returncode == 0, found.stderr
     X = np.linspace(0, 1, 400).reshape(100, 4)
-    model = DPSGDFClassifier(
-        bounds=(0, 1), random_state=3, solver=NoisyGradientDescent(max_iter=3)
-    )
+    solver = NoisyGradientDescent(max_iter=3)
+    model = DPSGDFClassifier(bounds=(0, 1), solver=solver, random_state=3)
     model.fit(X, X[:, 0] > 0.5)
     assert found.stdout.strip() == f"{model.coef_.tolist()} {model.n_iter_}"
 
