@@ -79,6 +79,27 @@ def test_they_get_no_data_and_no_metadata(make, small):
             assert all(value is None for value in given.values()), given
 
 
+@pytest.mark.parametrize("loss", ["hinge", "log_loss"])
+def test_steps_show_released_iterates_only(loss, small):
+    spy = Spy()
+    solver = NoisyGradientDescent(max_iter=7)
+    model = DPSGDFClassifier(bounds=(0, 1), loss=loss, solver=solver)
+    model.set_callbacks(spy).fit(*small)
+    steps = ["step"] * 7
+    assert [told[1] for told in spy.told if told[0] == "begin"] == ["fit", *steps]
+    assert [told[1] for told in spy.told if told[0] == "end"] == [*steps, "fit"]
+    last = spy.models[-1].coef_
+    if loss == "hinge":
+        np.testing.assert_array_equal(model.coef_, last)
+    else:  # the last iterate, times one number that is measured after the loop
+        factor = float(model.coef_[0, 0] / last[0, 0])
+        np.testing.assert_allclose(model.coef_, factor * last)
+        assert 0 <= factor <= 1.2
+    assert spy.models[0].n_iter_ == 1
+    assert spy.models[0].predict(small[0]).shape == (300,)
+    assert spy.models[2].privacy_.epsilon == model.privacy_.epsilon
+
+
 def test_what_they_see_depends_on_private_data_through_releases_only(
     make, small, monkeypatch
 ):
