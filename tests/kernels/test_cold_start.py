@@ -14,17 +14,18 @@ import skfdp
 SCRIPT = """
 import sys, warnings
 import numpy as np
-import pytest
 from scipy.sparse import csr_array
 warnings.simplefilter("ignore")
-from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression
-X, rng = np.random.default_rng(0).random((200, 5)), np.random.default_rng(0)
+from skfdp import FeatureDPLogisticRegression
+from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent
+X = np.random.default_rng(0).random((200, 5))
+plain, padded = NoisyGradientDescent(max_iter=2), FeatureDPSGD(max_iter=2)
 for n_classes in (2, 40):
     y = np.arange(200) % n_classes
     for data in (X, csr_array(X)):
-        DPSGDFClassifier(bounds=(0, 1), max_iter=2).fit(data, y)
+        FeatureDPLogisticRegression(bounds=(0, 1), solver=plain).fit(data, y)
     FeatureDPLogisticRegression(
-        bounds=(0, 1), max_iter=2, public_features=[0], public_loss="zero"
+        bounds=(0, 1), solver=padded, public_features=[0]
     ).fit(X, y)
 hits = misses = 0
 for name, module in list(sys.modules.items()):
@@ -68,7 +69,6 @@ def test_a_second_process_compiles_nothing(tmp_path):
 
 SUM = """
 import numpy as np
-import pytest
 from skfdp.queries.linear import LOSSES
 from skfdp.queries.linear import LinearQuery
 from skfdp.data.grid import GridRows
@@ -125,11 +125,12 @@ def test_a_disk_that_is_full_does_not_end_a_fit(monkeypatch, tmp_path):
 
 NEEDED = """
 import numpy as np
-import pytest
 from skfdp import DPSGDFClassifier
 from skfdp.kernels import contributions, short_tiles
+from skfdp.solvers import NoisyGradientDescent
 X = np.random.default_rng(0).random((200, 20))
-DPSGDFClassifier(bounds=(0, 1), max_iter=2).fit(X, np.arange(200) % 2)
+solver = NoisyGradientDescent(max_iter=2)
+DPSGDFClassifier(bounds=(0, 1), solver=solver).fit(X, np.arange(200) % 2)
 leaves = [leaf.py_func.__module__ for leaf in contributions._LEAVES if leaf.overloads]
 tiles = [short_tiles._margins_by_one, short_tiles._margins_by_five]
 print(*leaves, *(len(tile.overloads) for tile in tiles))

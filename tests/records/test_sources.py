@@ -91,15 +91,12 @@ def test_every_row_of_every_source(kind, X, y, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("batch", [None, 100])
-def test_released_integers_are_those_of_a_fit_in_memory(kind, batch, X, y, tmp_path):
+@pytest.mark.parametrize(
+    "solver", [NoisyGradientDescent(max_iter=4), NoisySGD(batch_size=100, max_iter=4)]
+)
+def test_released_integers_are_those_of_a_fit_in_memory(kind, solver, X, y, tmp_path):
     table = opened(kind, X, y, tmp_path)
-    settings = {
-        "bounds": (0, 100),
-        "random_state": 0,
-        "solver": NoisyGradientDescent(max_iter=4),
-    }
-    model = DPSGDFClassifier(solver=NoisySGD(batch_size=batch), **settings)
+    model = DPSGDFClassifier(bounds=(0, 100), random_state=0, solver=solver)
     wanted, predicted = model.fit(X, y).coef_.copy(), model.predict(X)
     model.fit(table, y)
     assert np.array_equal(model.coef_, wanted)
@@ -114,11 +111,10 @@ def test_fits_know_columns_by_their_names(X, y):
     model = FeatureDPLogisticRegression(
         random_state=0, solver=NoisyGradientDescent(max_iter=4), **given
     )
-    model.set_params(max_rows_per_person=3)
     for groups in (np.floor(X[:, 2]), "c3"):
         wanted = model.fit(frame, y, groups=groups).coef_.copy()
         assert np.array_equal(model.fit(table, y, groups=groups).coef_, wanted)
-    model.set_params(max_rows_per_person=None).fit(table, y)
+    model.fit(table, y)
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(table[:, [1, 0, 2, 3, 4]])
 
