@@ -159,7 +159,7 @@ def _row(entry: LedgerEntry, dataset: str) -> tuple:
 def from_json(text: str) -> tuple[dict[str, Any], list[Entries]]:
     """Return the terms and the charges of a text; a ValueError says what is wrong."""
     try:
-        values = json.loads(text, parse_int=_whole, parse_constant=_no_number)
+        values = json.loads(text, parse_int=_whole, parse_constant=_whole)
         # Lone surrogates are JSON, and no text that a file could hold.
         dumps(values).encode()
     except (TypeError, ValueError, RecursionError):
@@ -194,11 +194,7 @@ def from_json(text: str) -> tuple[dict[str, Any], list[Entries]]:
 def _whole(text: str) -> int:
     if len(text) > 18:  # no count of ours, and too much for a file and a float
         raise ValueError
-    return int(text)
-
-
-def _no_number(text: str) -> NoReturn:
-    raise ValueError  # NaN and Infinity are not JSON
+    return int(text)  # NaN and Infinity, which are not JSON, raise ValueError
 
 
 # The check of a report against its ledger.
@@ -230,8 +226,6 @@ def _holds(entries: Sequence[LedgerEntry], report: PrivacyReport) -> bool:
 # Epsilon is the root of an equation solved in float64: a relative excess of this size
 # is rounding.
 _ROUNDING = 1e-9
-# Events compose only if they agree in these.
-_COMPOSE = ("neighboring_relation", "unit")
 # Fits of one question: their events are listed.
 _MOST_TIMES = 10_000
 
@@ -674,13 +668,11 @@ class PrivacyLedger:
         terms, recorded = self._store.read()
         if terms.epsilon is None:
             return math.inf
-        if plan is not None:
-            return self._admitted(terms, recorded, *planned(plan), _MOST_TIMES)
-        if not recorded:
+        if plan is None and not recorded:
             raise ValueError("plan=None needs an earlier charge: pass a plan.")
-        last = recorded[-1].charge
-        events = tuple(one.event for one in recorded if one.charge == last)
-        return self._admitted(terms, recorded, events, None, _MOST_TIMES)
+        last = [one.event for one in recorded if one.charge == recorded[-1].charge]
+        events, n_rows = (tuple(last), None) if plan is None else planned(plan)
+        return self._admitted(terms, recorded, events, n_rows, _MOST_TIMES)
 
     def check_search(
         self, search: Any, X: Any, y: Any = None, **of_rows: Any
@@ -816,9 +808,9 @@ class PrivacyLedger:
             return math.inf
         limit, at = terms.epsilon, terms.delta
         before = [one for one in (*events_of(recorded), *events) if one is not None]
-        facts = {}
-        if before:  # without which nothing composes
-            facts = {name: getattr(before[0], name) for name in _COMPOSE}
+        # Events compose only if they agree in these.
+        agree = ("neighboring_relation", "unit")
+        facts = {name: getattr(before[0], name) for name in agree} if before else {}
 
         def excess(mu: float) -> float:
             noise = (1 / mu,)
@@ -843,7 +835,7 @@ class PrivacyLedger:
     ) -> None:
         """Raise unless one number can describe the record and the events together."""
         private = tuple(event for event in events if event is not None)
-        if not private:
+        if not private:  # its cost, infinity, says all
             return
         before = events_of(recorded)
         public = public_set(terms, before)
@@ -1138,17 +1130,17 @@ class PrivacyLedger:
             if entries:
                 last = f" ({label})" if (label := entries[-1].label) else ""
                 left += f", or {self.remaining_fits()} more like the last one{last}"
-        lines = [
+        part = f", {self._part}" if self._part else ""
+        return (
             f"Privacy ledger {self.path or 'in memory'}, data set {self._dataset!r}"
-            + (f", {self._part}" if self._part else ""),
-            f"Limit:     {limit}",
-            f"Spent:     epsilon {self.spent(at):.4g} at delta {at:g}, "
-            f"{_counted(entries)}",
-            f"Remaining: {left}",
-        ]
-        if any(entry.seeded for entry in entries):
-            lines.append(f"Void:      {INTEGER_SEED}")
-        return "\n".join(lines)
+            f"{part}"
+            f"\nLimit:     {limit}"
+            f"\nSpent:     epsilon {self.spent(at):.4g} at delta {at:g}, "
+            f"{_counted(entries)}"
+            f"\nRemaining: {left}"
+            + f"\nVoid:      {INTEGER_SEED}"
+            * any(entry.seeded for entry in entries)
+        )
 
     def __repr__(self) -> str:
         try:
@@ -1156,11 +1148,11 @@ class PrivacyLedger:
         except (OSError, ValueError, RuntimeError):  # a missing file, a forked copy
             state = "unreadable"
         else:
+            seeded = any(entry.seeded for entry in entries)
             state = (
                 f"epsilon={terms.epsilon!r}, delta={terms.delta!r}, {_counted(entries)}"
+                + f", void ({INTEGER_SEED})" * seeded
             )
-            if any(event.seeded for event in events_of(entries)):
-                state += f", void ({INTEGER_SEED})"
         part = "" if self._part is None else f", {self._part}"
         return (
             f"<PrivacyLedger path={self.path!r}, dataset={self._dataset!r}{part}, "
@@ -1171,8 +1163,7 @@ class PrivacyLedger:
     def __sklearn_clone__(self) -> PrivacyLedger:
         return self
 
-    def __copy__(self) -> PrivacyLedger:
-        return self
+    __copy__ = __sklearn_clone__
 
     def __deepcopy__(self, memo: dict) -> PrivacyLedger:
         return self

@@ -75,11 +75,6 @@ CREATE TRIGGER fits_fixed BEFORE UPDATE ON fits
 """
 
 
-def version_of(connection: sqlite3.Connection) -> int:
-    """Return the schema version of a ledger's file."""
-    return connection.execute("PRAGMA user_version").fetchone()[0]
-
-
 class Link(NamedTuple):
     """A link of the chain, as it is stored."""
 
@@ -183,6 +178,32 @@ Check = Callable[[Terms, tuple[LedgerEntry, ...]], None]
 _BUSY_SECONDS = 60.0
 # How long a new file may still have its temporary name as well.
 _LINK_SECONDS = 1.0
+_DAMAGED = (
+    "is damaged, emptied or not a ledger of skfdp: restore a copy of it, or give "
+    "another path."
+)
+_LOCKED = (
+    TimeoutError,
+    f"stayed locked by another process for {_BUSY_SECONDS:g} s: end that process or "
+    "try again; nothing was charged.",
+)
+_READ_ONLY = (
+    PermissionError,
+    "is read-only: make the file and its folder writable; nothing was charged.",
+)
+_REMEDIES: dict[int, tuple[type[Exception], str]] = {
+    sqlite3.SQLITE_BUSY: _LOCKED,
+    sqlite3.SQLITE_LOCKED: _LOCKED,
+    sqlite3.SQLITE_READONLY: _READ_ONLY,
+    sqlite3.SQLITE_PERM: _READ_ONLY,
+    sqlite3.SQLITE_NOTADB: (ValueError, _DAMAGED),
+    sqlite3.SQLITE_CORRUPT: (ValueError, _DAMAGED),
+    sqlite3.SQLITE_CANTOPEN: (
+        FileNotFoundError,
+        "cannot be opened: check that the file exists, in a folder that exists and is "
+        "writable.",
+    ),
+}
 # SQLite keeps its locks in the memory of the process: a child forked while a connection
 # of another thread is open would take that thread's locks for its own, for ever. So no
 # fork happens while a connection is open, and one is open at a time.
@@ -432,10 +453,7 @@ class Store:
         return Terms(**values), self._entries
 
     def _damaged(self) -> ValueError:
-        return ValueError(
-            f"{self.name} is damaged, emptied or not a ledger of skfdp: restore a copy "
-            "of it, or give another path."
-        )
+        return ValueError(f"{self.name} {_DAMAGED}")
 
     def _lost(self, charge: int) -> ValueError:
         return ValueError(
@@ -445,12 +463,15 @@ class Store:
 
     def _check_identity(self, connection: sqlite3.Connection) -> None:
         """Refuse what is not this ledger."""
-        (mark,) = connection.execute("PRAGMA application_id").fetchone()
+        mark, version = (
+            connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("application_id", "user_version")
+        )
         if mark != APPLICATION_ID:
             raise self._damaged()
-        if version_of(connection) != SCHEMA_VERSION:
+        if version != SCHEMA_VERSION:
             raise ValueError(
-                f"{self.name} has schema version {version_of(connection)}, skfdp "
+                f"{self.name} has schema version {version}, skfdp "
                 f"{__version__} reads {SCHEMA_VERSION}: open it with the version that "
                 "wrote it."
             )
@@ -517,28 +538,12 @@ class Store:
         """Return the exception that says what to do about a SQLite error."""
         # Extended result codes keep the primary one in the low byte.
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            return TimeoutError(
-                f"{self.name} stayed locked by another process for {_BUSY_SECONDS:g} "
-                "s: end that process or try again; nothing was charged."
-            )
-        if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
-            return PermissionError(
-                f"{self.name} is read-only: make the file and its folder writable; "
-                "nothing was charged."
-            )
         # That a text is not UTF-8 is told by Python, without a code.
-        undecoded = "Could not decode" in str(error)
-        if undecoded or code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-            return self._damaged()
-        if code == sqlite3.SQLITE_CANTOPEN:
-            return FileNotFoundError(
-                f"{self.name} cannot be opened: check that the file exists, in a "
-                "folder that exists and is writable."
-            )
-        return OSError(
-            f"{self.name} failed ({error}): check the disk; nothing was charged."
-        )
+        if "Could not decode" in str(error):
+            code = sqlite3.SQLITE_CORRUPT
+        other = OSError, f"failed ({error}): check the disk; nothing was charged."
+        kind, text = _REMEDIES.get(code, other)
+        return kind(f"{self.name} {text}")
 
 
 class Lease:

@@ -38,7 +38,7 @@ _MOST_RUNS, _MOST_PROBABILITIES = 100_000, 2**26
 
 
 @public("skfdp.privacy")
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class Selection(Event, kind="selection"):
     """The best of a random number of runs, whose number is not published.
 
@@ -78,9 +78,6 @@ class Selection(Event, kind="selection"):
                 f"sampling_rate={self.sampling_rate!r}, {len(self.noise_std)} entries "
                 f"of noise_std and noise_decay={self.noise_decay!r} must be 1, 1 and 0."
             )
-
-    def __repr__(self) -> str:
-        return checks.short_repr(self)
 
     @property
     def run_mu(self) -> float:
