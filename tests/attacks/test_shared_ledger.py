@@ -93,7 +93,7 @@ CASES = {
     "folds": (None, public(), public()),
     "full and Poisson batches": (None, public(), BATCHES),
     "seeded": (None, public(seeded=True), public()),
-    "without privacy, under a ceiling": (None, public(), without_privacy),
+    "without privacy, under a limit": (None, public(), without_privacy),
 }
 
 
