@@ -14,6 +14,7 @@ from sklearn.model_selection import (
     RandomizedSearchCV,
     ShuffleSplit,
 )
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
@@ -146,12 +147,22 @@ def test_a_part_of_the_ledger_is_another_one():
     assert found.n_paid == 1 and found.pays_refit and "has 90 rows" in found.reason
 
 
-def test_what_cannot_be_planned_is_counted():
+@pytest.mark.parametrize(
+    ("around", "why"),
+    [
+        (
+            lambda inner: make_pipeline(StandardScaler(), inner),
+            "step 'standardscaler' (StandardScaler) learns from X",
+        ),
+        (OneVsRestClassifier, "OneVsRestClassifier has no plan method"),
+    ],
+)
+def test_what_cannot_be_planned_is_counted(around, why):
     ledger = a_ledger()
-    steps = make_pipeline(StandardScaler(), model(ledger))
-    found = ledger.check_search(GridSearchCV(steps, {}, cv=3), X, Y)
+    search = GridSearchCV(around(model(ledger)), {}, cv=3)
+    found = ledger.check_search(search, X, Y)
     assert (found.n_fits, found.n_paid, found.pays_refit) == (4, None, False)
-    assert "step 'standardscaler' (StandardScaler) learns from X" in repr(found)
+    assert f"how many the ledger pays is unknown: {why}" in repr(found)
 
 
 @pytest.mark.parametrize(
