@@ -566,10 +566,11 @@ def check_columns_of_frame(
                     f"X holds {holds} in column(s) {_listed(found)}, and numbers are "
                     f"needed: {remedy.format(found[0])}."
                 )
-    elif (kind := type_kind(X)) in ("date", "other") and kind_of(X) in ("m", "M"):
+    elif kind_of(X) in ("m", "M") and type_kind(X) in ("date", "other"):
         raise ValueError(
-            f"X is an array of {_NOT_NUMBERS[kind][0]}, and numbers are needed: pass a "
-            "frame and encoder=DeclaredEncoder(bounds=...), or convert them."
+            f"X is an array of {_NOT_NUMBERS[type_kind(X)][0]}, and numbers are "
+            "needed: pass a frame and encoder=DeclaredEncoder(bounds=...), or convert "
+            "them."
         )
 
 

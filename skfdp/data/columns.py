@@ -333,16 +333,15 @@ def name_facts(
     shown = tuple(names[True])
     if target is not None:
         names[bool(public_target)][target] = None
-    both = sorted(
-        name for name in names[True].keys() & names[False] if isinstance(name, str)
-    )
+    both = names[True].keys() & names[False]
+    both = sorted([name for name in both if isinstance(name, str)])
     if both:
         raise ValueError(
             f"{both[0]!r} names something public and something private of this fit: "
             "what is computed from a public column is public too; treat all of it "
             "alike, or correct the names."
         )
-    unnamed = ["columns"] * any(not isinstance(name, str) for name in columns)
+    unnamed = ["columns"] * (not all([isinstance(name, str) for name in columns]))
     unnamed += ["target"] * (has_target and target is None)
     return {
         "public_features": shown,

@@ -396,16 +396,15 @@ class PublicRows:
     table: np.ndarray | LargeTable
     mask: np.ndarray
     input_scaler: InputScaler
+    shape: tuple[int, int] = computed()
+    #: Whether the table lies in a file.
+    on_disk: bool = computed()
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and public columns."""
-        return len(self.table), int(self.mask.sum())
-
-    @property
-    def on_disk(self) -> bool:
-        """Whether the table lies in a file."""
-        return getattr(self.table, "on_disk", False)
+    def __post_init__(self):
+        vars(self).update(
+            shape=(self.table.shape[0], int(self.mask.sum())),
+            on_disk=getattr(self.table, "on_disk", False),
+        )
 
     @functools.cached_property
     def _kept(self) -> np.ndarray | None:
@@ -435,16 +434,12 @@ class WholeRows:
 
     public: PublicRows
     input_scaler: InputScaler
+    shape: tuple[int, int] = computed()
+    on_disk: bool = computed()
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        return self.public.table.shape
-
-    @property
-    def on_disk(self) -> bool:
-        """Whether the table lies in a file."""
-        return self.public.on_disk
+    def __post_init__(self):
+        public = self.public
+        vars(self).update(shape=public.table.shape, on_disk=public.on_disk)
 
     def __getitem__(self, block: slice) -> np.ndarray:
         """Return some of the rows, float64; not to be written to."""
@@ -740,17 +735,15 @@ class MovedRows:
     centre: np.ndarray
     length: float = 1.0
     rotation: Rotation | None = None
+    shape: tuple[int, int] = computed()
+    on_disk: bool = computed()
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+    def __post_init__(self):
         width = len(self.centre) if self.rotation is None else self.rotation.width
-        return self.rows.shape[0], width
-
-    @property
-    def on_disk(self) -> bool:
-        """Whether the rows lie in a file."""
-        return getattr(self.rows, "on_disk", False)
+        vars(self).update(
+            shape=(self.rows.shape[0], width),
+            on_disk=getattr(self.rows, "on_disk", False),
+        )
 
     def __getitem__(self, block: slice | np.ndarray) -> np.ndarray:
         """Return some of the rows, float64."""

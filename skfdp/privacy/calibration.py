@@ -299,10 +299,10 @@ def _calibrate(weights: tuple[float, ...] | None, **fields: Any) -> PrivacyPlan:
     scale = _central_limit_scale(
         epsilon, delta, n_steps, fields["sampling_rate"], reach, other_events
     )
-    if scaled(scale).mu is None:  # no closed form, where the start is the answer
+    if scaled(scale).curve.mu is None:  # no closed form, where the start is the answer
         scale = _search(scaled, scale, epsilon, delta, reach * _LEAST)
     step = 1e-13
-    while (plan := scaled(scale)).epsilon(delta) > epsilon:
+    while (plan := scaled(scale)).curve.epsilon(delta) > epsilon:
         scale, step = scale * (1 + step), step * 2
     return plan
 

@@ -55,17 +55,6 @@ class Query(Protocol):
         """Return the int64 sum over the batch; None means every row."""
 
 
-class OfGridRows:
-    """Mixin of queries whose records are `rows`."""
-
-    rows: Any
-
-    @property
-    def n_rows(self) -> int:
-        """Number of records."""
-        return len(self.rows.values)
-
-
 def chosen(batch: np.ndarray | None, *columns: Any) -> tuple:
     """Return what belongs to the rows of a batch, None being every row."""
     return columns if batch is None else tuple(column[batch] for column in columns)

@@ -20,8 +20,9 @@ from joblib import Parallel, delayed
 
 from skfdp.data.grid import GRID, GridRows
 from skfdp.kernels.losses.loss import Loss
+from skfdp.privacy.checks import computed
 from skfdp.privacy.events import Relation
-from skfdp.queries import OfGridRows, sum_unit
+from skfdp.queries import sum_unit
 
 BACKENDS = ("numpy", "torch")
 DTYPES = ("float32", "float64")
@@ -85,7 +86,7 @@ class Rows:
 
 
 @dataclasses.dataclass(frozen=True)
-class MLPQuery(OfGridRows):
+class MLPQuery:
     """Per-record contribution ``clip(gradient - public gradient)`` of a network.
 
     theta is one vector: the matrices of the layers, each (outputs, inputs + 1) with
@@ -118,17 +119,18 @@ class MLPQuery(OfGridRows):
     backend: str = "numpy"
     device: str | None = None
     n_jobs: int = 1  # threads over row blocks; they cannot change the result
+    n_rows: int = computed()
+    shapes: tuple[tuple[int, int], ...] = computed()  # of each layer's matrix
+    shape: tuple[int] = computed()  # of theta and of the sum
 
-    @property
-    def shapes(self) -> tuple[tuple[int, int], ...]:
-        """Shape of each layer's matrix."""
-        inputs = (self.widths[0], *(width + 1 for width in self.widths[1:-1]))
-        return tuple(zip(self.widths[1:], inputs, strict=True))
-
-    @property
-    def shape(self) -> tuple[int]:
-        """Shape of theta and of the sum."""
-        return (sum(rows * columns for rows, columns in self.shapes),)
+    def __post_init__(self):
+        inputs = [self.widths[0], *[width + 1 for width in self.widths[1:-1]]]
+        shapes = tuple(zip(self.widths[1:], inputs, strict=True))
+        vars(self).update(
+            n_rows=len(self.rows.values),
+            shapes=shapes,
+            shape=(sum([rows * columns for rows, columns in shapes]),),
+        )
 
     def sensitivity(self, relation: Relation) -> float:
         """Return how far neighbours move the sum; see the guarantees."""

@@ -34,6 +34,13 @@ class _Sum:
     clip_norm = 1.0
     #: How far a replaced record moves the sum; None: twice the clip norm.
     replaced: float | None = None
+    #: Public bound on the number of records, for the grid, and its finest unit of use.
+    room: int
+    finest: float
+
+    def unit(self, noise_std: float) -> float:
+        """Return the grid unit of the sum."""
+        return sum_unit(noise_std, self.clip_norm, self.room, self.finest)
 
     def sensitivity(self, relation: Relation) -> float:
         """Return how far neighbours move the sum; see the guarantees."""
@@ -98,16 +105,14 @@ class RowSum(_Sum):
             n_rows=self.X.shape[0],
             shape=(width,),
             replaced=_replaced(self.nonnegative),
+            room=self.capacity,
+            finest=2.0**-30,
         )
 
     @classmethod
     def planned(cls, *, nonnegative: bool = False) -> RowSum:
         """Return the sum of no rows, for plans that need its bounds."""
         return cls(np.empty((0, 0)), InputScaler(), 0, nonnegative)
-
-    def unit(self, noise_std: float) -> float:
-        """Return the grid unit of the sum."""
-        return sum_unit(noise_std, self.clip_norm, self.capacity, 2.0**-30)
 
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
         rows, input_scaler = self.X[index], self.input_scaler
@@ -186,6 +191,8 @@ class CrossSum(_Sum):
             n_rows=n_rows,
             shape=(self.regressors.shape[1] * n_private + 1,),
             replaced=_replaced(self.nonnegative),
+            room=FULL_WEIGHT * n_rows,
+            finest=GRID**2,
         )
 
     @classmethod
@@ -197,8 +204,7 @@ class CrossSum(_Sum):
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum; private rows have the grid unit / GRID."""
         # A grid of 1 is the coarsest on which 1 - |p|**2 is an integer.
-        room = FULL_WEIGHT * self.n_rows
-        return np.minimum(GRID, sum_unit(noise_std, self.clip_norm, room, GRID**2))
+        return np.minimum(GRID, super().unit(noise_std))
 
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
         grid = unit / GRID
@@ -298,18 +304,19 @@ class TargetSum(_Sum):
     capacity: int | None = None
 
     def __post_init__(self):
-        table = self.rows.values
-        vars(self).update(table=table, n_rows=len(table), shape=(1, table.shape[1]))
+        table, capacity = self.rows.values, self.capacity
+        vars(self).update(
+            table=table,
+            n_rows=len(table),
+            shape=(1, table.shape[1]),
+            room=FULL_WEIGHT * len(table) if capacity is None else capacity,
+            finest=GRID**2,  # of the rows, times that of the target
+        )
 
     @classmethod
     def planned(cls) -> TargetSum:
         """Return the sum of no records, for plans that need its bounds."""
         return cls(no_rows(), np.empty(0))
-
-    def unit(self, noise_std: float) -> float:
-        """Return the grid unit of the sum: of the rows, times that of the target."""
-        room = FULL_WEIGHT * self.n_rows if self.capacity is None else self.capacity
-        return sum_unit(noise_std, self.clip_norm, room, GRID**2)
 
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
         # 4096 products of 15 + 15 bits stay below 2**53.
@@ -362,16 +369,14 @@ class ClassSum(_Sum):
             n_rows=len(table),
             shape=(self.n_classes, table.shape[1]),
             replaced=_replaced(self.nonnegative),
+            room=len(table),
+            finest=GRID,  # that of the rows
         )
 
     @classmethod
     def planned(cls, *, nonnegative: bool) -> ClassSum:
         """Return the sums of no records, for plans that need their bounds."""
         return cls(no_rows(), np.empty(0, np.int64), 1, nonnegative)
-
-    def unit(self, noise_std: float) -> float:
-        """Return the grid unit of the sums: that of the rows, or coarser."""
-        return sum_unit(noise_std, self.clip_norm, self.n_rows, GRID)
 
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
         rows = clipped(self.table[index], unit / GRID)
@@ -401,11 +406,13 @@ class SecondMoment(_Sum):
 
     def __post_init__(self):
         table = self.rows.values
-        # Whatever the signs.
-        replaced = math.sqrt(2)
-        shape = table.shape[1], table.shape[1]
         vars(self).update(
-            table=table, n_rows=len(table), shape=shape, replaced=replaced
+            table=table,
+            n_rows=len(table),
+            shape=(table.shape[1], table.shape[1]),
+            replaced=math.sqrt(2),  # whatever the signs
+            room=len(table),
+            finest=GRID**2,  # the square of a unit of rows
         )
 
     @classmethod
@@ -415,8 +422,7 @@ class SecondMoment(_Sum):
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum: the square of a unit of rows."""
-        least = sum_unit(noise_std, self.clip_norm, self.n_rows, GRID**2)
-        return 4.0 ** np.ceil(np.log2(least) / 2)
+        return 4.0 ** np.ceil(np.log2(super().unit(noise_std)) / 2)
 
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
         rows = clipped(self.table[index], math.sqrt(unit) / GRID)
@@ -644,6 +650,8 @@ class TemperatureSum(_Sum):
             n_rows=self.query.n_rows,
             shape=(n_points,),
             clip_norm=math.sqrt(n_points) * bound,
+            room=self.query.capacity,
+            finest=2.0**-26,
         )
 
     @classmethod
@@ -653,10 +661,6 @@ class TemperatureSum(_Sum):
         none = np.empty((0, 0))
         return cls(query, n_classes, none, none, (0.0,) * n_points, 1.0)
 
-    def unit(self, noise_std: float) -> float:
-        """Return the grid unit of the sum."""
-        return sum_unit(noise_std, self.clip_norm, self.query.capacity, 2.0**-26)
-
     def exact_sum(
         self, theta: None, batch: np.ndarray | None, unit: float
     ) -> np.ndarray:
@@ -664,30 +668,25 @@ class TemperatureSum(_Sum):
         total = np.zeros(self.shape, dtype=np.int64)
         size = self.n_rows if batch is None else len(batch)
         weights = [_integers(weights) for weights in (self.start, self.step)]
-        rows = self.query.rows
+        query, rows = self.query, self.query.rows
+        bound = math.floor(query.loss.max_residual(self.n_classes) / unit)
         with np.errstate(all="ignore"):  # a warning would tell of private margins
             for first, last in rows.stretches(batch, 0, size):
                 for block in blocks(last - first, rows.n_columns):
-                    places = np.arange(first + block.start, first + block.stop)
-                    numbers = places if batch is None else batch[places]
-                    total += self._block_sum(numbers, weights, unit)
+                    index = np.arange(first + block.start, first + block.stop)
+                    index = index if batch is None else batch[index]
+                    start, step = [self._margins(index, *one) for one in weights]
+                    if query.offset is not None:
+                        start += query.offset[index]
+                    norm = np.sqrt(_inner(step, step))
+                    cut = step / np.maximum(norm, self.reach)[:, None]
+                    for place, point in enumerate(self.points):
+                        margins = start + point * step
+                        residual = query.loss.residual(margins, query.target[index])
+                        entries = np.trunc(_inner(residual, cut) / unit)
+                        entries = np.clip(np.nan_to_num(entries), -bound, bound)
+                        total[place] += int(entries.sum())  # integers below 2**53
         return total
-
-    def _block_sum(self, numbers: np.ndarray, weights, unit: float) -> np.ndarray:
-        start, step = [self._margins(numbers, *one) for one in weights]
-        query, target = self.query, self.query.target[numbers]
-        if query.offset is not None:
-            start += query.offset[numbers]
-        norm = np.sqrt(_inner(step, step))
-        cut = step / np.maximum(norm, self.reach)[:, None]
-        bound = math.floor(query.loss.max_residual(self.n_classes) / unit)
-        sums = []
-        for point in self.points:
-            residual = query.loss.residual(start + point * step, target)
-            entries = np.trunc(_inner(residual, cut) / unit)
-            entries = np.clip(np.nan_to_num(entries), -bound, bound)
-            sums.append(int(entries.sum()))  # integers below 2**53
-        return np.array(sums, dtype=np.int64)
 
     def _margins(
         self, numbers: np.ndarray, weights: np.ndarray, unit: float
@@ -731,7 +730,6 @@ def _inner(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 #: weight halves the noise of that variance, and 1/2 makes all noise 3 % (counts and one
 #: loss) to 8 % (two errors) larger than 1/4 does.
 SQUARES = 0.5
-_FINEST_SCORE = 2.0**-20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -787,6 +785,8 @@ class ScoreTable(_Sum):
             shape=(self.n_groups, self.n_cells + 2 * n_losses),
             clip_norm=clip_norm,
             replaced=max(moved, clip_norm),
+            room=self.capacity,
+            finest=2.0**-20,
         )
 
     @classmethod
@@ -795,10 +795,6 @@ class ScoreTable(_Sum):
         nobody = np.empty(0, np.int64)
         losses = np.empty((0, n_losses))
         return cls(nobody, losses, nobody, n_cells, n_groups, 0)
-
-    def unit(self, noise_std: float) -> float:
-        """Return the grid unit of the table."""
-        return sum_unit(noise_std, self.clip_norm, self.capacity, _FINEST_SCORE)
 
     def exact_sum(
         self, theta: None, batch: np.ndarray | None, unit: float

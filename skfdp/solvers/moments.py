@@ -23,7 +23,7 @@ from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import SPREAD, TargetMap
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy.events import Relation
-from skfdp.queries import OfGridRows, chosen, no_rows, sum_unit
+from skfdp.queries import chosen, no_rows, sum_unit
 from skfdp.queries.statistics import clipped
 from skfdp.solvers import parameters
 from skfdp.solvers.centring import Moments
@@ -392,7 +392,7 @@ SQUARE, PAIR, CROSS = 12, 17, 12
 
 
 @dataclasses.dataclass(frozen=True)
-class MomentSum(OfGridRows):
+class MomentSum:
     """The sum of ``[12 x_i**2, 17 x_i x_j (i < j), 12 x_i y]`` over the records.
 
     The columns of `rows` are those of x, then y; see `build`. `capacity` is a public
@@ -442,6 +442,11 @@ class MomentSum(OfGridRows):
 
         numbers = np.arange(n_rows)[:, None]
         return cls(GridRows.build(numbers, shortened, n_features=n_columns), capacity)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of records."""
+        return self.rows.n_rows
 
     @property
     def shape(self) -> tuple[int]:
