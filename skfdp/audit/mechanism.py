@@ -15,6 +15,7 @@ from scipy.special import ndtr, ndtri
 
 from skfdp._version import __version__
 from skfdp.addresses import public
+from skfdp.data.grid import sum_unit
 from skfdp.data.validation import check_number
 from skfdp.mechanisms.noise import Streams, check_random_state
 from skfdp.mechanisms.release import Mechanism
@@ -29,7 +30,6 @@ from skfdp.privacy.accounting import (
 from skfdp.privacy.checks import shown
 from skfdp.privacy.entries import FitPlan
 from skfdp.privacy.report import Finding, PrivacyReport
-from skfdp.queries import sum_unit
 
 # Trade-off curves, and the family of a claim.
 #

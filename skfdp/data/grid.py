@@ -65,6 +65,12 @@ def unit_of_squares(n_columns: int) -> float:
     return 2.0 ** (52 - int(n_columns).bit_length())
 
 
+# The noise is exact at every size. What grows with it is the share of entries that need
+# a second look, in integers: 2**-14 at 2**34 grid units, 2**-8 at 2**40, which is still
+# far below what the kernel can hold (docs/theory/exact_release.rst, The theorem).
+SAFE_STD = 2.0**34
+MAX_STD = 2.0**40
+
 #: One grid unit of a row entry. Entries saturate at +-(2 - 2**-14).
 GRID = 2.0**-14
 _LARGEST = 2**15 - 1
@@ -75,6 +81,28 @@ _LINE, _VECTOR = 64, 32
 def on_grid(value: float | np.ndarray) -> float | np.ndarray:
     """Return the value as the grid holds it."""
     return np.clip(np.rint(value / GRID), -_LARGEST, _LARGEST) * GRID
+
+
+def sum_unit(
+    noise_std: float | np.ndarray, clip_norm: float, n_rows: int, finest: float
+) -> float | np.ndarray:
+    """Return the smallest power of two that keeps a noisy sum inside int64.
+
+    Parameters
+    ----------
+    noise_std : float or ndarray
+        Standard deviation of the noise; 0 where a test wants none.
+    clip_norm : float
+        L2 bound, hence entrywise bound, of one contribution.
+    n_rows : int
+        A public bound on the number of contributions.
+    finest : float
+        Smallest unit of use.
+    """
+    room = np.maximum(noise_std / SAFE_STD, n_rows * clip_norm / 2.0**62)
+    room = np.maximum(room, finest)
+    fraction, exponent = np.frexp(room)
+    return np.ldexp(1.0, exponent - (fraction == 0.5))
 
 
 def times_columns(

@@ -30,6 +30,7 @@ from skfdp.data.arrays import (
     raw_column,
     shaped_target,
 )
+from skfdp.data.grid import sum_unit
 from skfdp.data.sources import whole_table
 from skfdp.data.target import Labels, check_recoded, encode_any, encode_labels
 from skfdp.data.validation import (
@@ -58,7 +59,7 @@ from skfdp.privacy.checks import shown
 from skfdp.privacy.events import Relation, check_budget
 from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.selection import calibrate_run, gamma_of
-from skfdp.queries import Query, chosen, sum_unit
+from skfdp.queries import Query, chosen
 from skfdp.solvers.method import Budget, OnStep, Plan
 from skfdp.solvers.parameters import ASSUMPTIONS, public_count
 

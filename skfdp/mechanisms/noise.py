@@ -24,10 +24,11 @@ from typing import Protocol
 import numpy as np
 import randomgen
 
+from skfdp.data.grid import MAX_STD
 from skfdp.data.validation import warn_caller
 from skfdp.privacy.checks import shown
 from skfdp.privacy.events import Event, PrivacyWarning
-from skfdp.queries import MAX_STD, Query
+from skfdp.queries import Query
 
 # Normals and gaps that float64 cannot round with certainty, in longer integers.
 #

@@ -25,15 +25,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from skfdp.data.grid import GridRows
+from skfdp.data.grid import SAFE_STD, GridRows
 from skfdp.data.units import Units
 from skfdp.privacy.events import Relation
-
-# The noise is exact at every size. What grows with it is the share of entries that need
-# a second look, in integers: 2**-14 at 2**34 grid units, 2**-8 at 2**40, which is still
-# far below what the kernel can hold (docs/theory/exact_release.rst, The theorem).
-SAFE_STD = 2.0**34
-MAX_STD = 2.0**40
 
 
 class Query(Protocol):
@@ -72,28 +66,6 @@ def derived(query: Any, make: Callable[[Any], Query]) -> Query:
     """
     elsewhere = getattr(query, "derived", None)
     return make(query) if elsewhere is None else elsewhere(make)
-
-
-def sum_unit(
-    noise_std: float | np.ndarray, clip_norm: float, n_rows: int, finest: float
-) -> float | np.ndarray:
-    """Return the smallest power of two that keeps a noisy sum inside int64.
-
-    Parameters
-    ----------
-    noise_std : float or ndarray
-        Standard deviation of the noise; 0 where a test wants none.
-    clip_norm : float
-        L2 bound, hence entrywise bound, of one contribution.
-    n_rows : int
-        A public bound on the number of contributions.
-    finest : float
-        Smallest unit of use.
-    """
-    room = np.maximum(noise_std / SAFE_STD, n_rows * clip_norm / 2.0**62)
-    room = np.maximum(room, finest)
-    fraction, exponent = np.frexp(room)
-    return np.ldexp(1.0, exponent - (fraction == 0.5))
 
 
 def fits_grid(query: Query, noise_std: float, units: Units | None) -> bool:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skfdp.data.grid import GridRows, SparseGridRows
+from skfdp.data.grid import GridRows, SparseGridRows, sum_unit
 from skfdp.data.records import PublicRecords
 from skfdp.data.target import MOST_CLASSES
 from skfdp.data.units import Units
@@ -26,7 +26,6 @@ from skfdp.kernels.losses.loss import Loss
 from skfdp.privacy import PrivacyPlan
 from skfdp.privacy.checks import computed
 from skfdp.privacy.events import Relation
-from skfdp.queries import sum_unit
 from skfdp.queries.weighted import (
     DensePersons,
     SparsePersons,

@@ -18,11 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 
-from skfdp.data.grid import GRID, GridRows
+from skfdp.data.grid import GRID, GridRows, sum_unit
 from skfdp.kernels.losses.loss import Loss
 from skfdp.privacy.checks import computed
 from skfdp.privacy.events import Relation
-from skfdp.queries import sum_unit
 
 BACKENDS = ("numpy", "torch")
 DTYPES = ("float32", "float64")

@@ -8,12 +8,12 @@ import math
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skfdp.data.grid import GRID, GridRows, blocks, row_blocks
+from skfdp.data.grid import GRID, GridRows, blocks, row_blocks, sum_unit
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.units import FULL_WEIGHT
 from skfdp.kernels.losses.loss import Loss
 from skfdp.privacy.events import Relation
-from skfdp.queries import chosen, no_rows, sum_unit
+from skfdp.queries import chosen, no_rows
 from skfdp.queries.linear import LinearQuery
 
 # Rows have norm at most 1 up to rounding; this margin covers the rounding.

@@ -9,6 +9,7 @@ import numpy as np
 
 from skfdp.data.grid import GridRows, SparseGridRows
 from skfdp.data.units import WEIGHT_BITS, Units
+from skfdp.privacy.checks import computed
 from skfdp.privacy.events import Relation
 from skfdp.queries import Query
 
@@ -40,21 +41,16 @@ class Weighted:
 
     query: Query
     units: Units
+    n_rows: int = computed()
+    shape: tuple[int, ...] = computed()
+    clip_norm: float = computed()  # of what one person contributes
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self.query.n_rows
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the sum."""
-        return self.query.shape
-
-    @property
-    def clip_norm(self) -> float:
-        """L2 bound of what one person contributes."""
-        return self.units.reach * self.query.clip_norm
+    def __post_init__(self):
+        vars(self).update(
+            n_rows=self.query.n_rows,
+            shape=self.query.shape,
+            clip_norm=self.units.reach * self.query.clip_norm,
+        )
 
     def sensitivity(self, relation: Relation) -> float:
         """Return how far neighbours move the sum; see the guarantees."""

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from skfdp.data._basis import spread_knots
+from skfdp.data.grid import MAX_STD
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.units import Units
@@ -24,7 +25,6 @@ from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
 from skfdp.privacy import assumptions as sentences
 from skfdp.privacy.assumptions import Assumption, enforced
-from skfdp.queries import MAX_STD
 from skfdp.queries.statistics import (
     FIRST,
     INFINITE,

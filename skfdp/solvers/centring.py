@@ -12,12 +12,18 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse import issparse
 
-from skfdp.data.grid import GRID, blocks, row_blocks, row_of_entries, unit_of_squares
+from skfdp.data.grid import (
+    GRID,
+    MAX_STD,
+    blocks,
+    row_blocks,
+    row_of_entries,
+    unit_of_squares,
+)
 from skfdp.data.input_scaler import Coordinates, InputScaler, MovedRows
 from skfdp.data.records import PublicRecords, Records
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
-from skfdp.queries import MAX_STD
 from skfdp.queries.statistics import CrossSum, RowSum
 from skfdp.solvers import adaptive_centring, parameters
 from skfdp.solvers.method import Budget, OnStep, Plan, existing

@@ -17,13 +17,13 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import eigh
 
-from skfdp.data.grid import GRID, GridRows, blocks, squared_norms
+from skfdp.data.grid import GRID, GridRows, blocks, squared_norms, sum_unit
 from skfdp.data.input_scaler import Coordinates
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import SPREAD, TargetMap
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy.events import Relation
-from skfdp.queries import chosen, no_rows, sum_unit
+from skfdp.queries import chosen, no_rows
 from skfdp.queries.statistics import clipped
 from skfdp.solvers import parameters
 from skfdp.solvers.centring import Moments

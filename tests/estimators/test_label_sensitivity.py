@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from skfdp import FeatureDPLogisticRegression, calibrate
-from skfdp.data.grid import GRID, GridRows
+from skfdp.data.grid import GRID, SAFE_STD, GridRows
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords
-from skfdp.queries import SAFE_STD
 from skfdp.queries.linear import LOSSES, LinearQuery, label_bound
 from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
