@@ -1000,6 +1000,11 @@ def _check_declarations(schema: TableSchema) -> None:
 # Files and frames: names, stored types, and columns that are asked for.
 
 _ARROW = (".parquet", ".pq", ".arrow", ".feather")
+#: What stored types say, by what they hold.
+_OF_KINDS: dict[str, type] = {
+    **{"boolean": Boolean, "date": Date, "period": Date, "other": Ignore},
+    **dict.fromkeys(("integer", "number", "duration", "time"), Number),
+}
 #: What stands for bytes that are not in the encoding.
 _MARK = "\N{REPLACEMENT CHARACTER}"
 
@@ -1082,19 +1087,14 @@ class OpenTable:
     def type_of(self, name: str, outcome: bool) -> Any:
         """Return what the stored type of a private column says, without its values."""
         kind = self.kind(name)
-        if kind == "boolean":
-            return Boolean()
-        numeric = ("number", "duration", "time", *["integer"] * (not outcome))
-        if kind in numeric:
-            return Number()
         raw = raw_column(self._types, self.names.index(name))
         stored = str(getattr(raw, "dtype", getattr(raw, "type", ""))).lower()
-        text = re.match("str|large_string|string|categor|dictionary|enum", stored)
-        if outcome:
-            return Label() if text and kind in ("", "text") else Unknown()
-        if kind in ("date", "period"):
-            return Date()
-        return Ignore() if kind == "other" else Category() if text else Unknown()
+        is_text = re.match("str|large_string|string|categor|dictionary|enum", stored)
+        found = _OF_KINDS.get(kind, Category if is_text else Unknown)
+        if outcome:  # whole numbers may be labels or numbers
+            others = {Category: Label, Date: Unknown, Ignore: Unknown}
+            found = Unknown if kind == "integer" else others.get(found, found)
+        return found()
 
     def check_has(self, names: Iterable[str]) -> None:
         """Refuse a table without some columns; of its own names none is shown."""
@@ -1304,12 +1304,8 @@ def _proposed_dialect(path: str | os.PathLike, given: dict[str, Any]) -> dict[st
     found = {"encoding": "utf-16" if wide else "utf-8", "skip_lines": 0} | given
     whole = TableSchema({}, **{**found, "delimiter": "\x1f"})
 
-    def line(skipped: int) -> str:
-        options = {"nrows": 1, "header": None, "quoting": csv.QUOTE_NONE}
-        rows = _raw_csv(whole, path, **options, skiprows=skipped)
-        return str(rows.iat[0, 0])
-
-    first = line(found["skip_lines"])
+    options = {"nrows": 1, "header": None, "quoting": csv.QUOTE_NONE}
+    first = str(_raw_csv(whole, path, **options).iat[0, 0])
     named = re.fullmatch(r"sep=(.)[;,\t]*", first)
     if named and "skip_lines" not in given:  # Excel writes it for itself
         found["skip_lines"] = 1
