@@ -92,7 +92,13 @@ def test_without_a_way_to_the_workers_the_scheduler_passes_answers_on(
     assert not left_behind(cluster)
 
 
-@pytest.mark.parametrize("changes", [{}, POISSON], ids=["full batch", "Poisson"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({}, marks=pytest.mark.nightly, id="full batch"),
+        pytest.param(POISSON, id="Poisson"),
+    ],
+)
 def test_a_killed_worker_changes_neither_result_nor_ledger(
     client, cluster, monkeypatch, changes
 ):
