@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         FeatureDPLogisticRegression,
         FeatureDPRegressor,
     )
-    from skfdp.metrics import make_private_scorer, private_score
+    from skfdp.metrics import compare_private, make_private_scorer, private_score
     from skfdp.neural_network import FeatureDPMLPClassifier
     from skfdp.preprocessing import PrivateCenteringTransformer
     from skfdp.privacy import (
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     )
     from skfdp.schema import TableSchema
     from skfdp.solvers.score_result import (
+        PrivateComparison,
         PrivateScore,
         PrivateTemperature,
         PrivateThreshold,
@@ -59,6 +60,7 @@ _HOMES = {
     "PrivacyWarning": "skfdp.privacy",
     "PrivateBounds": "skfdp.bounds",
     "PrivateCenteringTransformer": "skfdp.preprocessing",
+    "PrivateComparison": "skfdp.solvers.score_result",
     "PrivateCompletionClassifier": "skfdp.completion",
     "PrivateScore": "skfdp.solvers.score_result",
     "PrivateTemperature": "skfdp.solvers.score_result",
@@ -66,6 +68,7 @@ _HOMES = {
     "TableSchema": "skfdp.schema",
     "UtilityWarning": "skfdp.data.validation",
     "calibrate": "skfdp.privacy",
+    "compare_private": "skfdp.metrics",
     "make_private_scorer": "skfdp.metrics",
     "open_table": "skfdp.data.sources",
     "private_bounds": "skfdp.bounds",
@@ -89,6 +92,7 @@ __all__ = [
     "PrivacyWarning",
     "PrivateBounds",
     "PrivateCenteringTransformer",
+    "PrivateComparison",
     "PrivateCompletionClassifier",
     "PrivateScore",
     "PrivateTemperature",
@@ -97,6 +101,7 @@ __all__ = [
     "UtilityWarning",
     "__version__",
     "calibrate",
+    "compare_private",
     "datasets",
     "make_private_scorer",
     "open_table",

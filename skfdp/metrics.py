@@ -38,11 +38,14 @@ from skfdp.queries.statistics import ScoreTable
 from skfdp.solvers.method import Budget
 from skfdp.solvers.parameters import public_count, warn_of_large
 from skfdp.solvers.score import (
+    COMPARED,
     DEFAULTS,
     METRICS,
+    N_JOINT_BINS,
     NUMBERS,
     SMALLER,
     TWO,
+    Estimate,
     Layout,
     NoisyTable,
     Scored,
@@ -58,7 +61,12 @@ from skfdp.solvers.score import (
     row_spread,
     table_of,
 )
-from skfdp.solvers.score_result import SUBJECT, PrivateScore
+from skfdp.solvers.score_result import (
+    COMPARISON,
+    SUBJECT,
+    PrivateComparison,
+    PrivateScore,
+)
 
 LABEL = "scores"
 _ASSUMPTIONS = (
@@ -231,6 +239,197 @@ def private_score(
     >>> round(ledger.spent(), 2)  # two releases at epsilon 1
     1.47
     """
+    given = {name: value for name, value in locals().items() if name != "model"}
+    found = _released((model,), **given)
+    layout, scored, table = found.layout, found.scored, found.table
+
+    def score_of(entries: np.ndarray, n_own: int, group: int | None, **more: Any):
+        noisy = found.noisy(entries, n_own, group)
+        return PrivateScore(
+            **_intervals(layout.estimates(noisy)),
+            confidence=noisy.confidence,
+            confusion_matrix=layout.confusion_matrix(noisy),
+            classes=found.classes,
+            n_records=n_own,
+            noise_std=noisy.noise_std,
+            table=entries,
+            edges=layout.edges if layout.counts == "bins" else (),
+            threshold=layout.threshold,
+            spread=noisy.spread,
+            privacy_=found.privacy,
+            **more,
+        )
+
+    sizes = scored.sizes
+    parts = {
+        value: score_of(table[j], sizes[j], j) for j, value in enumerate(scored.groups)
+    }
+    whole = table.sum(axis=0), found.n_records, None
+    return score_of(*whole, by=scored.by, groups=parts)
+
+
+def _intervals(estimates: Mapping[str, Estimate]) -> dict[str, dict]:
+    return {
+        "values": {name: one.value for name, one in estimates.items()},
+        "intervals": {name: (one.low, one.high) for name, one in estimates.items()},
+    }
+
+
+@public("skfdp")
+def compare_private(
+    models: Mapping[str, Any],
+    X: Any,
+    y: Any,
+    epsilon: float,
+    delta: float | None = None,
+    *,
+    metrics: Any = None,
+    groups: Any = None,
+    ledger: Any = None,
+    model_is_public: bool = False,
+    **settings: Any,
+) -> PrivateComparison:
+    r"""Compare two or three fitted models on private records, in one release.
+
+    Parameters
+    ----------
+    models : dict of str to fitted estimator
+        Two or three, by the names that the result has. All are classifiers of the same
+        classes, or all are regressors.
+    X, y, epsilon, delta, groups, ledger
+        As for `private_score`. All models predict the same rows.
+    metrics : str or sequence of str, default=None
+        Of two classes: "accuracy", "roc_auc", "log_loss", "brier_score"; the first two
+        by default. Of several: "accuracy", "log_loss", "brier_score"; the first by
+        default. Of regressors: "mean_absolute_error" and "mean_squared_error".
+    model_is_public : bool, default=False
+        Declares that no model depends on the scored records. Not checked.
+    **settings : dict
+        Further parameters of `private_score`, but `by` and `n_bins`.
+
+    Returns
+    -------
+    comparison : PrivateComparison
+        Differences between the models, with intervals.
+
+    Raises
+    ------
+    ValueError
+        As `private_score`; also for another number of models, or different classes.
+    PrivacyBudgetError
+        If the ledger refuses the charge; nothing is charged or predicted.
+
+    Notes
+    -----
+    **Guarantees.** Those of `private_score`, for the same table. A record is in one
+    cell: its class and the score bins of all models together, or which models are
+    right. Each loss is half of one plus the difference of two losses in [0, 1], so
+    that it is in [0, 1]. The sensitivity is therefore
+    :math:`\sqrt{2 + 5/4 \cdot J}` with J losses if a record is replaced, whatever the
+    models: J is the number of loss metrics times the number of pairs of models.
+
+    Intervals are about the population, like those of `private_score`. The models
+    predict the same records, so that what is hard for all of them cancels. A record
+    that one model cannot score counts as wrong for all in counts, and has its worst
+    loss in the losses of that model alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skfdp import FeatureDPLogisticRegression, compare_private
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.random((6000, 3))
+    >>> y = (X[:, 0] + 0.2 * rng.normal(size=6000) > 0.5).astype(int)
+    >>> models = {
+    ...     name: FeatureDPLogisticRegression(
+    ...         epsilon, bounds=(0, 1), classes=[0, 1]
+    ...     ).fit(X[:3000], y[:3000])
+    ...     for name, epsilon in [("weak", 0.1), ("strong", 3.0)]
+    ... }
+    >>> found = compare_private(models, X[3000:], y[3000:], 1.0)
+    >>> low, high = found.intervals["strong - weak", "accuracy"]
+    >>> low < found.values["strong - weak", "accuracy"] < high
+    True
+    """
+    if not isinstance(models, Mapping) or len(models) not in (2, 3):
+        raise ValueError(
+            f"models={shown(models)} must be a dictionary of two or three fitted "
+            "models, by name."
+        )
+    defaults = inspect.signature(private_score).parameters
+    allowed = _SETTINGS - {"n_bins"} | {"sample_weight"}
+    _check_settings(settings, allowed - {"groups"}, "a comparison")
+    usual = {name: defaults[name].default for name in {*allowed, "by", "n_bins"}}
+    given = {"metrics": metrics, "groups": groups, "ledger": ledger}
+    given |= {"model_is_public": model_is_public, "X": X, "y": y}
+    given |= {"epsilon": epsilon, "delta": delta}
+    found = _released(tuple(models.values()), **(usual | settings | given))
+    noisy = found.noisy(found.table[0], found.n_records, None)
+    return PrivateComparison(
+        **_intervals(found.layout.differences(noisy, [*models])),
+        confidence=noisy.confidence,
+        n_records=found.n_records,
+        noise_std=noisy.noise_std,
+        table=found.table[0],
+        privacy_=found.privacy,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Release:
+    """The released table of some models, and what is public of it."""
+
+    layout: Layout
+    scored: Scored
+    classes: np.ndarray | None
+    table: np.ndarray
+    noise_std: float
+    n_records: int
+    confidence: float
+    privacy: PrivacyReport
+
+    def noisy(self, entries: np.ndarray, n_own: int, group: int | None) -> NoisyTable:
+        """Return the table of one group, or of the sum of all."""
+        n_parts, n_cells = len(self.table) if group is None else 1, self.layout.n_cells
+        shares, spread = n_own, 1.0
+        if self.scored.units is not None:
+            totals = self.scored.totals(group)
+            shares, spread = float(totals.sum()), row_spread(totals)
+        return NoisyTable(
+            cells=entries[:n_cells],
+            losses=entries[n_cells:].reshape(-1, 2),
+            noise_std=self.noise_std * math.sqrt(n_parts),
+            n_records=shares if self.layout.counts_are_public else None,
+            confidence=self.confidence,
+            spread=spread,
+        )
+
+
+def _released(
+    models: tuple[Any, ...],
+    X: Any,
+    y: Any,
+    epsilon: float,
+    delta: float | None,
+    *,
+    metrics: Any,
+    by: Any,
+    groups: Any,
+    sample_weight: Any,
+    ledger: Any,
+    model_is_public: bool,
+    neighboring_relation: str | None,
+    n_records: int | None,
+    confidence: float,
+    threshold: float,
+    n_bins: int | str,
+    loss_bound: float,
+    error_bound: float | None,
+    target_name: str | None,
+    names: Any,
+    random_state: int | None,
+) -> _Release:
+    """Check, plan, charge and release the table of one model, or of several."""
     check_number("confidence", confidence, high=1)
     check_number("threshold", threshold, high=1)
     check_number("n_bins", n_bins, integral=True, high=513, also=("auto",))
@@ -240,18 +439,26 @@ def private_score(
     check_random_state(random_state)
     check_flag("model_is_public", model_is_public)
     ledger = PrivacyLedger.resolve(ledger)
-    given = X, y, by, groups, sample_weight
-    of_dask = any(map(is_dask, given))
+    parts = X, y, by, groups, sample_weight
+    of_dask = any(map(is_dask, parts))
     if of_dask:
-        X, y, by, groups, sample_weight = computed(*given)
+        X, y, by, groups, sample_weight = computed(*parts)
     X, groups = without_group_column(X, groups)
-    scored_by = model_of(model)
-    classes = scored_by.classes
+    scored_by = [model_of(model) for model in models]
+    classes, task = scored_by[0].classes, scored_by[0].task
+    for other in scored_by[1:]:
+        if other.task != task or set(other.labels) != set(scored_by[0].labels):
+            raise ValueError(
+                "models differ in their classes: compare classifiers of the same "
+                "classes, or regressors."
+            )
     y = numeric_target(y) if classes is None else y
-    fit = fit_of(model, bool(model_is_public))
+    fits = [fit_of(model, bool(model_is_public)) for model in models]
+    fit, model = next((one for one in fits if one is not None), None), models[0]
     if target_name is None:
         target_name = getattr(fit, "target_name", None)
-    scored = Scored.build(X, y, by, target_name, model)
+    facts_of = [Scored.build(X, y, by, target_name, one) for one in models]
+    scored = facts_of[0]
     own = getattr(fit, "neighboring_relation", None)
     relation = Relation.of(neighboring_relation or own or "replace_one")
     units = units_as_weighted(sample_weight, groups, scored.n_rows, relation)
@@ -278,25 +485,34 @@ def private_score(
     reach = 1.0 if units is None else units.reach
     budget = Budget(float(epsilon), float(delta), relation, facts, reach=reach)
     n_records = _count(scored, n_records, budget)
-    task = scored_by.task
-    metrics = DEFAULTS[task] if metrics is None else metrics
-    metrics = check_metrics(metrics, METRICS[task], f" for a model of {task}")
-    check_methods(scored_by, metrics)
+    usual, known = DEFAULTS[task], METRICS[task]
+    if len(models) > 1:  # counts alone have no difference
+        usual, known = ([m for m in one if m in COMPARED] for one in (usual, known))
+    metrics = usual if metrics is None else metrics
+    metrics = check_metrics(metrics, known, f" for a model of {task}")
+    for one in scored_by:
+        check_methods(one, metrics)
     layout = Layout(
         task=task,
         metrics=metrics,
         n_classes=0 if classes is None else len(classes),
         edges=(float(threshold),),
         threshold=float(threshold),
-        bounds=loss_bounds(scored_by, metrics, loss_bound, error_bound),
+        bounds=max(
+            (loss_bounds(one, metrics, loss_bound, error_bound) for one in scored_by),
+            key=lambda bounds: sum(bounds.values()),
+        ),
+        n_models=len(models),
         counts_are_public=relation.counts_are_public,
     )
     layout, query, schedule = _planned(layout, scored, budget, n_records, n_bins)
     event = budget.named(schedule, LABEL)
-    of_model = assumptions_of(fit, bool(model_is_public), ledger, event.unit)
+    declared = bool(model_is_public), ledger, event.unit
+    of_model = dict.fromkeys(a for one in fits for a in assumptions_of(one, *declared))
     warn_of_seed(random_state)
     warn_of_large(epsilon)
-    subject, receipt = SUBJECT + type(model).__name__, None
+    kinds, receipt = " and ".join(type(one).__name__ for one in models), None
+    subject = (SUBJECT if len(models) == 1 else COMPARISON) + kinds
     if ledger is not None:
         read = functools.partial(column_of, scored.X)
         ledger.check_column(scored.columns[: scored.X.shape[1]], None, read)
@@ -308,7 +524,8 @@ def private_score(
         )
 
     # The only look at private values.
-    cells, losses = table_of(scored_by, layout, scored.X, scored.y)
+    each = [table_of(one, layout, scored.X, scored.y) for one in scored_by]
+    cells, losses = layout.joined(each)
     query = dataclasses.replace(query, cells=cells, losses=losses, group=scored.group)
     streams = Streams(random_state, "private_score")
     table = Mechanism((event,), streams, units=units).release(LABEL, query)
@@ -336,42 +553,16 @@ def private_score(
         receipts=[receipt],
     )
 
-    def score_of(entries: np.ndarray, n_own: int, group: int | None, **more: Any):
-        n_parts = len(table) if group is None else 1
-        shares, spread = n_own, 1.0
-        if units is not None:
-            totals = scored.totals(group)
-            shares, spread = float(totals.sum()), row_spread(totals)
-        noisy = NoisyTable(
-            cells=entries[: layout.n_cells],
-            losses=entries[layout.n_cells :].reshape(-1, 2),
-            noise_std=float(event.noise_std[0]) * math.sqrt(n_parts),
-            n_records=shares if relation.counts_are_public else None,
-            confidence=float(confidence),
-            spread=spread,
-        )
-        estimates = layout.estimates(noisy)
-        return PrivateScore(
-            values={name: one.value for name, one in estimates.items()},
-            intervals={name: (one.low, one.high) for name, one in estimates.items()},
-            confidence=noisy.confidence,
-            confusion_matrix=layout.confusion_matrix(noisy),
-            classes=None if classes is None else np.unique(classes),
-            n_records=n_own,
-            noise_std=noisy.noise_std,
-            table=entries,
-            edges=layout.edges if layout.counts == "bins" else (),
-            threshold=layout.threshold,
-            spread=spread,
-            privacy_=privacy,
-            **more,
-        )
-
-    sizes = scored.sizes
-    groups = {
-        value: score_of(table[j], sizes[j], j) for j, value in enumerate(scored.groups)
-    }
-    return score_of(table.sum(axis=0), n_records, None, by=scored.by, groups=groups)
+    return _Release(
+        layout=layout,
+        scored=scored,
+        classes=None if classes is None else np.unique(classes),
+        table=table,
+        noise_std=float(event.noise_std[0]),
+        n_records=n_records,
+        confidence=float(confidence),
+        privacy=privacy,
+    )
 
 
 def _count(scored: Scored, n_records: int | None, budget: Budget) -> int:
@@ -418,7 +609,7 @@ def _planned(
     # Bins change no bound, and so no noise.
     edges = bin_edges(
         layout.threshold,
-        None if n_bins == "auto" else int(n_bins),
+        N_JOINT_BINS.get(layout.n_models) if n_bins == "auto" else int(n_bins),
         float(schedule.noise_std[0]),
         n_records // scored.n_groups,
     )
@@ -433,6 +624,15 @@ _LEFT_OUT = {"model", "X", "y", "epsilon", "delta", "metrics", "by", "ledger"}
 _LEFT_OUT |= {"model_is_public", "sample_weight"}
 _SETTINGS = frozenset(inspect.signature(private_score).parameters) - _LEFT_OUT
 _SCALARS = sorted({*METRICS[TWO], *METRICS[NUMBERS]} - {"confusion_matrix"})
+
+
+def _check_settings(settings: Mapping[str, Any], known: set[str], of: str) -> None:
+    unknown = sorted(set(settings) - known)
+    if unknown:
+        raise ValueError(
+            f"{unknown[0]}={shown(settings[unknown[0]])} is no parameter of {of}: "
+            f"choose among {', '.join(sorted(known))}."
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -552,12 +752,7 @@ def make_private_scorer(
             "it to the estimator and to the scorer."
         )
     check_budget(epsilon, 0.5 if delta is None else delta)
-    unknown = sorted(set(settings) - _SETTINGS)
-    if unknown:
-        raise ValueError(
-            f"{unknown[0]}={shown(settings[unknown[0]])} is no parameter of a private "
-            f"scorer: choose among {', '.join(sorted(_SETTINGS))}."
-        )
+    _check_settings(settings, _SETTINGS, "a private scorer")
     if not isinstance(settings.get("groups", ""), str):
         raise ValueError(
             f"groups={shown(settings['groups'])} must be the name of a column of X: "

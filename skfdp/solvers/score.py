@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -184,6 +185,24 @@ class NoisyTable:
         """Return the variance that drawing gives a share a, times their number."""
         return self.spread * a * (1 - a)
 
+    def mean(self, weights: np.ndarray) -> Estimate:
+        """Return the mean over all records of the weights of their cells, in [0, 1]."""
+        n = self.n_records
+        total = float(self.cells.sum()) if n is None else n
+        if not total > 0:
+            return _UNDETERMINED
+        found = float(self.counts @ weights) / total
+        own = self.spread * max(float(self.counts @ weights**2) / total - found**2, 0.0)
+        # The counts add up to n, or the mean is a ratio.
+        centre = weights.mean() if n is not None else None
+
+        def variance(a: np.ndarray) -> np.ndarray:
+            moved = weights - (a[:, None] if centre is None else centre)
+            noise = self.noise * (moved**2).sum(axis=-1) / total**2
+            return np.minimum(own, self._drawn(a)) / total + noise
+
+        return self.estimate(found, variance)
+
     def ratio(self, chosen: np.ndarray, among: np.ndarray) -> Estimate:
         """Return the share of some cells among others, whose number is noisy.
 
@@ -220,10 +239,17 @@ class NoisyTable:
 
         return self.estimate(float(found), variance, bound)
 
-    def auc(self, negatives: np.ndarray, positives: np.ndarray) -> Estimate:
-        """Return the area under the ROC curve.
+    def auc(
+        self,
+        negatives: np.ndarray,
+        positives: np.ndarray,
+        places: np.ndarray | None = None,
+    ) -> Estimate:
+        """Return the area under the ROC curve, or half of one plus a difference.
 
-        Parameters are the cells of each class, by increasing score.
+        Parameters are the cells of each class, by increasing score; or of any order,
+        with the bins of two models in each: then the area of the first model is
+        compared with that of the second.
 
         Notes
         -----
@@ -238,7 +264,8 @@ class NoisyTable:
         if not (p.sum() > 0 and q.sum() > 0):
             return _UNDETERMINED
         ordered, tied = (
-            self._auc(p, q, auc_kernel(len(p), within)) for within in (_WITHIN, ())
+            self._auc(p, q, joint_kernel(places, len(p), within))
+            for within in (_WITHIN, ())
         )
         low, high = min(ordered.low, tied.low), max(ordered.high, tied.high)
         return Estimate(ordered.value, low, high)
@@ -322,6 +349,17 @@ def auc_kernel(n_bins: int, within: tuple[float, ...] = _WITHIN) -> np.ndarray:
     return kernel
 
 
+def joint_kernel(
+    places: np.ndarray | None, n_cells: int, within: tuple[float, ...]
+) -> np.ndarray:
+    """Return the kernel of one model, or half of one plus the difference of two."""
+    if places is None:
+        return auc_kernel(n_cells, within)
+    kernel = auc_kernel(int(places.max()) + 1, within)
+    first, second = (kernel[np.ix_(one, one)] for one in places)
+    return (1 + first - second) / 2
+
+
 TWO, SEVERAL, NUMBERS = "two classes", "several classes", "numbers"
 #: Of tables of counts: shares of records, and the counts themselves.
 _RATES = ("recall", "false_positive_rate", "selection_rate")
@@ -332,6 +370,10 @@ METRICS = {
     SEVERAL: ("accuracy", "confusion_matrix", *_LOSSES),
     NUMBERS: _ERRORS,
 }
+#: Those whose difference between models is estimated, and the bins of each of two or of
+#: three models: all are in one table, whose noise grows with the number of its cells.
+COMPARED = ("accuracy", "roc_auc", *_LOSSES, *_ERRORS)
+N_JOINT_BINS = {2: 8, 3: 4}
 DEFAULTS = {TWO: METRICS[TWO][:3], SEVERAL: METRICS[SEVERAL][:2], NUMBERS: _ERRORS}
 #: Those that are the better, the smaller.
 SMALLER = (*_LOSSES, *_ERRORS, "false_positive_rate")
@@ -358,6 +400,8 @@ class Layout:
         What losses and errors are cut to, in their units, by metric.
     counts_are_public : bool
         Whether the number of records is known.
+    n_models : int
+        Above 1 the cells are those of all models, and losses are of pairs of them.
     """
 
     task: str
@@ -367,6 +411,7 @@ class Layout:
     threshold: float
     bounds: dict[str, float]
     counts_are_public: bool
+    n_models: int = 1
 
     @property
     def counts(self) -> str:
@@ -386,8 +431,8 @@ class Layout:
     @property
     def n_cells(self) -> int:
         """Number of cells; the last one is for records that cannot be scored."""
-        of_all = self.n_classes * self.n_guesses + 1
-        few = {"right": 2, "records": 1, "nothing": 0}
+        of_all = self.n_classes * self.n_guesses**self.n_models + 1
+        few = {"right": 2**self.n_models, "records": 1, "nothing": 0}
         return few.get(self.counts, of_all)
 
     @property
@@ -397,8 +442,14 @@ class Layout:
 
     def planned(self, n_groups: int, capacity: int) -> ScoreTable:
         """Return the table of no records, with room for as many as `capacity`."""
-        table = ScoreTable.planned(self.n_cells, len(self.losses), n_groups)
+        n_losses = len(self.losses) * max(1, len(self.pairs))
+        table = ScoreTable.planned(self.n_cells, n_losses, n_groups)
         return dataclasses.replace(table, capacity=capacity)
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """Pairs of models that are compared: the later one less the earlier."""
+        return list(itertools.combinations(range(self.n_models), 2))
 
     # -- private: what one record is, a function of that record -----------------------
     def cells(self, codes: np.ndarray, said: np.ndarray) -> np.ndarray:
@@ -420,7 +471,8 @@ class Layout:
             guesses = place = np.where(known, said, 0).astype(np.int64)
         if self.counts == "right":
             return np.where(known & (guesses == codes), 0, 1)
-        return np.where(known, codes * self.n_guesses + place, self.n_cells - 1)
+        last = self.n_classes * self.n_guesses
+        return np.where(known, codes * self.n_guesses + place, last)
 
     def in_units(self, found: Mapping[str, np.ndarray], valid: np.ndarray):
         """Return the losses of each record over their bounds, cut to [0, 1]; private.
@@ -430,6 +482,24 @@ class Layout:
         columns = [found[name] / self.bounds[name] for name in self.losses]
         losses = np.array(columns).reshape(len(columns), len(valid)).T
         return np.where(valid[:, None], np.clip(losses, 0.0, 1.0), 1.0)
+
+    def joined(
+        self, found: list[tuple[np.ndarray, np.ndarray]]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the cell and the losses of each record, given those of each model."""
+        if self.n_models == 1:
+            return found[0]
+        cells, losses = np.array([one for one, _ in found]), [one for _, one in found]
+        size, of_class = 2, 0
+        if self.counts == "bins":
+            size = self.n_guesses
+            invalid = (cells == self.n_classes * size).any(axis=0)
+            of_class, cells = cells[0] // size * size**self.n_models, cells % size
+        joint = of_class + size ** np.arange(self.n_models) @ cells
+        if self.counts == "bins":
+            joint = np.where(invalid, self.n_cells - 1, joint)
+        halves = [(1 + losses[j] - losses[i]) / 2 for i, j in self.pairs]
+        return joint, np.hstack(halves)
 
     # -- of released numbers ----------------------------------------------------------
     def estimates(self, table: NoisyTable) -> dict[str, Estimate]:
@@ -444,6 +514,40 @@ class Layout:
             elif name != "confusion_matrix":
                 found[name] = self._share(name, table)
         return found
+
+    def differences(
+        self, table: NoisyTable, names: list[str]
+    ) -> dict[tuple[str, str], Estimate]:
+        """Return the difference of each metric between the models of each pair."""
+        found = {}
+        size = self.n_guesses if self.counts == "bins" else 2
+        cells = np.arange(size**self.n_models)
+        places = cells // size ** np.arange(self.n_models)[:, None] % size
+        for place, (i, j) in enumerate(self.pairs):
+            for name in self.metrics:
+                if name in self.bounds:
+                    column = place * len(self.losses) + self.losses.index(name)
+                    half, bound = table.mean_loss(column), self.bounds[name]
+                elif name == "roc_auc":
+                    half, bound = table.auc(*self._classes(cells), places[[j, i]]), 1.0
+                else:
+                    right = self._right(places)
+                    half, bound = table.mean((1 + right[j] - right[i]) / 2), 1.0
+                scaled = (bound * (2 * one - 1) for one in half)
+                found[f"{names[j]} - {names[i]}", name] = Estimate(*scaled)
+        return found
+
+    def _classes(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the joint cells of each class of two."""
+        return cells, len(cells) + cells
+
+    def _right(self, places: np.ndarray) -> np.ndarray:
+        """Return which models are right in each cell, shape (n_models, n_cells)."""
+        if self.counts == "right":
+            return 1 - places
+        guess = places > self.edges.index(self.threshold)
+        none = np.zeros((self.n_models, 1))
+        return np.hstack([~guess, guess, none])
 
     def _share(self, name: str, table: NoisyTable) -> Estimate:
         """Return a metric that is a share of records."""
@@ -532,6 +636,11 @@ class Model:
     task: str
     classes: np.ndarray | None
     by: str
+
+    @property
+    def labels(self) -> list:
+        """The classes; empty of a regressor."""
+        return [] if self.classes is None else self.classes.tolist()
 
 
 @without_traps()

@@ -31,6 +31,8 @@ from skfdp.solvers.score import (
 
 #: The subject of the report of a score, before the name of the model's class.
 SUBJECT = "private_score of "
+#: That of a comparison.
+COMPARISON = "compare_private of "
 # Standard errors by which a gain, or the size of a class, must differ from nothing.
 # Beyond one alone the best of many edges that gain nothing lies as often as not.
 _CLEAR = 2.0
@@ -568,21 +570,69 @@ class PrivateScore:
         return _plain(found)
 
     def __repr__(self) -> str:
-        report = self.privacy_
-        lines = [
-            f"<PrivateScore: epsilon={epsilon_text(report)}, delta={report.delta:g}, "
-            f"{100 * self.confidence:g} % intervals"
-        ]
+        lines = [_title(self)]
         parts = {f"{self.by} = {name}: ": one for name, one in self.groups.items()}
         for prefix, one in {"": self, **parts}.items():
-            for name, (low, high) in one.intervals.items():
-                text = f"{one.values[name]:.3f} [{low:.3f}, {high:.3f}]"
-                if math.isnan(low):
-                    text = "undetermined: too few records for this noise"
-                lines.append(f"  {prefix}{name} {text}")
+            lines += [_line(f"{prefix}{name}", one, name) for name in one.intervals]
         if self.confusion_matrix is not None:
             lines.append("  confusion_matrix of noisy counts")
         return "\n".join(lines) + ">"
+
+
+@public("skfdp")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PrivateComparison:
+    """Differences between models, with intervals; `compare_private` returns it.
+
+    All of it was released: it may be published with the report.
+
+    Attributes
+    ----------
+    values : dict of (str, str) to float
+        By pair of models and metric: ``("b - a", "accuracy")`` is the accuracy of b
+        less that of a. NaN where undetermined: too few records for the noise.
+    intervals : dict of (str, str) to (float, float)
+        Confidence intervals of the differences on the population of the records.
+    confidence : float
+        Of each interval by itself.
+    n_records : int
+        Number of records, of persons where these are protected; nominal where it is
+        private.
+    noise_std : float
+        Standard deviation of the noise of each released entry.
+    table : ndarray of shape (n_entries,)
+        The release itself: counts of cells, then sums of losses and squares.
+    privacy_ : PrivacyReport
+    """
+
+    values: Mapping[tuple[str, str], float]
+    intervals: Mapping[tuple[str, str], tuple[float, float]]
+    confidence: float
+    n_records: int
+    noise_std: float
+    table: np.ndarray
+    privacy_: PrivacyReport
+
+    def __repr__(self) -> str:
+        lines = [_title(self)]
+        lines += [_line(f"{a}: {b}", self, (a, b)) for a, b in self.values]
+        return "\n".join(lines) + ">"
+
+
+def _title(score: PrivateScore | PrivateComparison) -> str:
+    report = score.privacy_
+    return (
+        f"<{type(score).__name__}: epsilon={epsilon_text(report)}, "
+        f"delta={report.delta:g}, {100 * score.confidence:g} % intervals"
+    )
+
+
+def _line(label: str, score: PrivateScore | PrivateComparison, name: Any) -> str:
+    low, high = score.intervals[name]
+    text = f"{score.values[name]:.3f} [{low:.3f}, {high:.3f}]"
+    if math.isnan(low):
+        text = "undetermined: too few records for this noise"
+    return f"  {label} {text}"
 
 
 def _plain(value: Any) -> Any:
