@@ -37,6 +37,7 @@ from skfdp import (
 from skfdp.data.target import encode_labels
 from skfdp.solvers import NoisyGradientDescent
 
+SOON = NoisyGradientDescent(max_iter=3)
 # Jobs, and whether they are threads or processes. In memory there are threads only.
 JOBS = [
     pytest.param(1, "threading", False, id="memory-1"),
@@ -80,11 +81,7 @@ def new_ledger(tmp_path):
 
 
 def classifier(ledger, **options):
-    options = {
-        "epsilon": 0.5,
-        "delta": 1e-5,
-        "solver": NoisyGradientDescent(max_iter=3),
-    } | options
+    options = {"epsilon": 0.5, "delta": 1e-5, "solver": SOON} | options
     return DPSGDFClassifier(bounds=(0, 1), ledger=ledger, **options)
 
 
@@ -104,7 +101,10 @@ class TestTheTrap:
         ledger = new_ledger(in_file, epsilon=1.0, delta=1e-4)
         search = GridSearchCV(
             classifier(ledger),
-            {"solver__clip_norm": [0.2, 0.4, 0.6, 0.8], "solver__learning_rate": [0.1, 1.0]},
+            {
+                "solver__clip_norm": [0.2, 0.4, 0.6, 0.8],
+                "solver__learning_rate": [0.1, 1.0],
+            },
             cv=KFold(2),
             n_jobs=n_jobs,
             error_score="raise",
@@ -134,11 +134,14 @@ class TestEveryFitIsCharged:
     def test_searches(self, small, new_ledger, n_jobs, backend, in_file):
         ledger = new_ledger(in_file)
         grid = GridSearchCV(
-            classifier(ledger), {"solver__clip_norm": [0.2, 0.8]}, cv=KFold(3), n_jobs=n_jobs
+            classifier(ledger),
+            {"solver__clip_norm": [0.2, 0.8]},
+            cv=KFold(3),
+            n_jobs=n_jobs,
         )
         random = RandomizedSearchCV(
             classifier(ledger),
-            {"solver": NoisyGradientDescent(clip_norm=loguniform(0.1, 1))},
+            {"solver__clip_norm": loguniform(0.1, 1)},
             n_iter=2,
             cv=KFold(2),
             n_jobs=n_jobs,
@@ -180,12 +183,7 @@ class TestEveryFitIsCharged:
         ledger = PrivacyLedger()
         model = make_pipeline(
             PrivateCenteringTransformer(bounds=(0, 1), ledger=ledger),
-            DPSGDFClassifier(
-                bounds=False,
-                centering=None,
-                ledger=ledger,
-                solver=NoisyGradientDescent(max_iter=3),
-            ),
+            DPSGDFClassifier(bounds=False, centering=None, ledger=ledger, solver=SOON),
         ).fit(X, y)
         assert report(model).epsilon == ledger.spent(1e-5)
         assert report(model).n_fits == fits(ledger) == 2
@@ -271,7 +269,9 @@ class TestCeilingsInSearches:
 
     def test_a_nested_search(self, small):
         ledger = PrivacyLedger()
-        inner = GridSearchCV(classifier(ledger), {"solver__clip_norm": [0.2, 0.8]}, cv=KFold(2))
+        inner = GridSearchCV(
+            classifier(ledger), {"solver__clip_norm": [0.2, 0.8]}, cv=KFold(2)
+        )
         cross_val_score(inner, *small, cv=KFold(2))
         assert fits(ledger) == 2 * (2 * 2 + 1)
 
@@ -293,10 +293,7 @@ class TestOutsideTheGuarantee:
     def test_reports_refuse_and_say_why(self, small, make, why):
         ledger = PrivacyLedger()
         model = FeatureDPLogisticRegression(
-            epsilon=0.5,
-            bounds=(0, 1),
-            ledger=ledger,
-            solver=NoisyGradientDescent(max_iter=3),
+            epsilon=0.5, bounds=(0, 1), ledger=ledger, solver=SOON
         )
         fitted = make(model).fit(*small)
         assert fits(ledger) >= 2  # what can be charged is
