@@ -36,7 +36,12 @@ from skfdp.privacy.pipelines import report
 from skfdp.privacy.report import PrivacyReport
 from skfdp.queries.statistics import ScoreTable
 from skfdp.solvers.method import Budget
-from skfdp.solvers.parameters import public_count, warn_of_large
+from skfdp.solvers.parameters import (
+    declared_by,
+    nominal_count,
+    public_count,
+    warn_of_large,
+)
 from skfdp.solvers.score import (
     COMPARED,
     DEFAULTS,
@@ -99,14 +104,13 @@ def private_score(
     sample_weight: Any = None,
     ledger: Any = None,
     model_is_public: bool = False,
-    neighboring_relation: str | None = None,
-    n_records: int | None = None,
+    neighboring_relation: Any = None,
     confidence: float = 0.95,
     threshold: float = 0.5,
     n_bins: int | str = "auto",
     loss_bound: float = 4.0,
     error_bound: float | None = None,
-    target_name: str | None = None,
+    target: str | None = None,
     random_state: int | None = None,
 ) -> PrivateScore:
     r"""Score a fitted model on private records, in one release with intervals.
@@ -151,10 +155,8 @@ def private_score(
     model_is_public : bool, default=False
         Declares that the model does not depend on the scored records: an assumption,
         not checked.
-    neighboring_relation : str, default=None
+    neighboring_relation : str or AddOrRemoveOne, default=None
         None: that of the model's report, or "replace_one". See :ref:`protected`.
-    n_records : int, default=None
-        Public nominal number of records, for "add_or_remove_one" alone.
     confidence : float, default=0.95
         Of each interval by itself.
     threshold : float, default=0.5
@@ -169,7 +171,7 @@ def private_score(
     error_bound : float, default=None
         Where the absolute error of one record is cut. None: the width of the model's
         `target_bounds`.
-    target_name : str, default=None
+    target : str, default=None
         None: the name of y, or that in the model's report.
     random_state : int, default=None
         None: cryptographic randomness. An int: reproducible, **no guarantee**.
@@ -418,15 +420,13 @@ def _released(
     sample_weight: Any,
     ledger: Any,
     model_is_public: bool,
-    neighboring_relation: str | None,
-    n_records: int | None,
+    neighboring_relation: Any,
     confidence: float,
     threshold: float,
     n_bins: int | str,
     loss_bound: float,
     error_bound: float | None,
-    target_name: str | None,
-    names: Any,
+    target: str | None,
     random_state: int | None,
 ) -> _Release:
     """Check, plan, charge and release the table of one model, or of several."""
@@ -435,7 +435,6 @@ def _released(
     check_number("n_bins", n_bins, integral=True, high=513, also=("auto",))
     check_number("loss_bound", loss_bound, high=1e6)
     check_number("error_bound", error_bound, high=1e100, also=(None,))
-    check_number("n_records", n_records, integral=True, also=(None,))
     check_random_state(random_state)
     check_flag("model_is_public", model_is_public)
     ledger = PrivacyLedger.resolve(ledger)
@@ -443,7 +442,7 @@ def _released(
     of_dask = any(map(is_dask, parts))
     if of_dask:
         X, y, by, groups, sample_weight = computed(*parts)
-    X, groups = without_group_column(X, groups)
+    X, y, by, groups = _as_declared(models, X, y, by, groups, target)
     scored_by = [model_of(model) for model in models]
     classes, task = scored_by[0].classes, scored_by[0].task
     for other in scored_by[1:]:
@@ -454,13 +453,14 @@ def _released(
             )
     y = numeric_target(y) if classes is None else y
     fits = [fit_of(model, bool(model_is_public)) for model in models]
-    fit, model = next((one for one in fits if one is not None), None), models[0]
-    if target_name is None:
-        target_name = getattr(fit, "target_name", None)
-    facts_of = [Scored.build(X, y, by, target_name, one) for one in models]
+    fit = next((one for one in fits if one is not None), None)
+    if target is None:
+        target = getattr(fit, "target_name", None)
+    facts_of = [Scored.build(X, y, by, target, one) for one in models]
     scored = facts_of[0]
     own = getattr(fit, "neighboring_relation", None)
-    relation = Relation.of(neighboring_relation or own or "replace_one")
+    given = neighboring_relation or own or "replace_one"
+    relation, nominal = Relation.of(given), nominal_count(given)
     units = units_as_weighted(sample_weight, groups, scored.n_rows, relation)
     scored = dataclasses.replace(scored, units=units)
     # Text for numbers, and the other way round, by the type of y alone.
@@ -484,7 +484,7 @@ def _released(
         facts["unit"] = units.unit
     reach = 1.0 if units is None else units.reach
     budget = Budget(float(epsilon), float(delta), relation, facts, reach=reach)
-    n_records = _count(scored, n_records, budget)
+    n_records = _count(scored, nominal, budget)
     usual, known = DEFAULTS[task], METRICS[task]
     if len(models) > 1:  # counts alone have no difference
         usual, known = ([m for m in one if m in COMPARED] for one in (usual, known))
@@ -565,30 +565,36 @@ def _released(
     )
 
 
-def _count(scored: Scored, n_records: int | None, budget: Budget) -> int:
+def _as_declared(
+    models: tuple[Any, ...], X: Any, y: Any, by: Any, groups: Any, target: str | None
+) -> tuple[Any, Any, Any, Any]:
+    """Return rows, outcomes and groups as the schema of the models declares them."""
+    schema, *others = [declared_by(model, "schema") for model in models]
+    if any(other != schema for other in others):
+        raise ValueError("models differ in their schema: compare models of one schema.")
+    if schema is None:
+        X, groups = without_group_column(X, groups)
+        return X, y, by, groups
+    name = schema.outcome(target or declared_by(models[0], "target"), y)
+    if isinstance(by, str) and by in X.columns:
+        by = X[by]
+    y = schema.read_outcome(name, y)
+    return schema.select(X), y, by, schema.groups(X, groups)
+
+
+def _count(scored: Scored, nominal: int | None, budget: Budget) -> int:
     """Return the public number of records; refuse what is at odds with the relation."""
-    name = budget.relation.name
     if budget.relation.counts_are_public:
-        if n_records is not None:
-            raise ValueError(
-                f"n_records={shown(n_records)} is only for neighboring_relation="
-                "'add_or_remove_one': elsewhere the number of rows is public."
-            )
         if scored.n_rows == 0:
             raise ValueError("X holds no record: check what selected the rows.")
-    elif n_records is None:
-        raise ValueError(
-            f"neighboring_relation={name!r} makes the number of rows private: give "
-            "n_records, a public nominal count."
-        )
     elif scored.by is not None:
         raise ValueError(
             f"by={shown(scored.by)} needs a public column, and under "
-            f"neighboring_relation={name!r} nothing of a record is public: use "
-            "'replace_special', which has the same price."
+            f"neighboring_relation={budget.relation.name!r} nothing of a record is "
+            "public: use 'replace_special', which has the same price."
         )
     own = scored.n_rows if scored.units is None else scored.units.n_units
-    return public_count(own, n_records, budget.epsilon, budget.delta)
+    return public_count(own, nominal, budget.epsilon, budget.delta)
 
 
 def _planned(

@@ -1113,7 +1113,11 @@ def _width(estimator: Any) -> float:
     """Return the width of the declared bounds of a regressor's target."""
     while hasattr(estimator, "steps"):
         estimator = estimator.steps[-1][1]
-    bounds = declared_by(estimator, "target_bounds")
+    bounds, schema = (
+        declared_by(estimator, name) for name in ("target_bounds", "schema")
+    )
+    if schema is not None:
+        bounds = schema.columns[estimator.privacy_.target_name].bounds
     if bounds is None:
         raise ValueError(
             "error_bound=None: the model declares no target_bounds; give the largest "
