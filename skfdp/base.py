@@ -9,6 +9,7 @@ import functools
 import hashlib
 import math
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -85,7 +86,7 @@ from skfdp.privacy.entries import FitPlan, Receipt
 from skfdp.privacy.events import AddOrRemoveOne, PrivacyBudgetError, Relation
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.report import PrivacyReport
-from skfdp.schema import TableSchema
+from skfdp.schema import Ignore, TableSchema
 from skfdp.solvers import Choice
 from skfdp.solvers.bounds import (
     UNKNOWN,
@@ -498,6 +499,7 @@ class Declared:
                     "all rows of a person together."
                 )
             estimator._check_schema(schema, found)
+            warn_of_identifiers(schema)
         return cls(**{**estimator._fixed, **found})
 
     @property
@@ -804,6 +806,7 @@ class TableEstimator(BaseEstimator):
         n = n_rows if units is None else units.n_units
         n = public_count(n, self._declared.n_records, self.epsilon, self.delta)
         if table is not None:
+            warn_of_many_levels(self.encoder_, n, columns)
             table = dataclasses.replace(table, encoded=X)
             table = self._in_coordinates(table, n, facts, units)
             X, mask, columns = table.rows(), table.mask, table.names(columns)
@@ -929,6 +932,46 @@ class TableEstimator(BaseEstimator):
         X = check_arrays(self, X, reset=False, accept_sparse=sparse, finite=False)
         check_finite(X, self._public_mask)
         return self.input_scaler_.filled(X)[0]
+
+
+def warn_of_identifiers(schema: TableSchema) -> None:
+    """Warn of ignored columns that are called like identifiers, without a group."""
+    if schema.group is not None:
+        return
+    ignored = [n for n, c in schema.columns.items() if isinstance(c, Ignore)]
+    named = [name for name in ignored if _IDENTIFIER.search(name)]
+    if named:
+        warn_caller(
+            f"the schema ignores {named[0]!r}, by its name an identifier, and declares "
+            "no group: each row is protected by itself. If a person may have several "
+            f"rows, declare group={named[0]!r}.",
+            UtilityWarning,
+        )
+
+
+#: How identifiers of people are called, in English and German.
+_IDENTIFIER = re.compile(
+    r"""(?:^|[^a-z])(?:id|uuid|guid|mrn|ssn|nr|no|number|nummer)$   # patient_id
+    |[a-z](?:Id|ID|Nr|nummer)$                                      # PatientID
+    |^(?:patient|person|customer|client|user|member|subject|household|kunde)s?$""",
+    re.VERBOSE,
+)
+
+
+def warn_of_many_levels(
+    encoder: DeclaredEncoder, n_records: int, names: Sequence[str | int]
+) -> None:
+    """Warn of columns with more declared levels than a twentieth of the records."""
+    for block in encoder.blocks_:
+        n_levels = len(block.levels)
+        if block.reads == "category" and n_levels > max(32, n_records / 20):
+            warn_caller(
+                f"column {names[block.parents[0]]!r} has {n_levels} declared levels for "
+                f"{n_records} records: few records share a level, so that it costs "
+                "accuracy and time. Declare groups of levels, such as the first digits "
+                "of a code, or leave it out.",
+                UtilityWarning,
+            )
 
 
 def warn_of_unread(

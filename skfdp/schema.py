@@ -159,6 +159,8 @@ class Date(_Column):
         As for `Number`.
     format : str, default=None
         How text spells it, as in `strptime`: ``"%d.%m.%Y"``. None: ISO 8601.
+    hour : bool, default=False
+        Whether the hour of the day is a block of its own.
     basis, knots
         Of the trend, as in `skfdp.DeclaredEncoder`.
     """
@@ -171,6 +173,7 @@ class Date(_Column):
     public: bool = False
     _: dataclasses.KW_ONLY
     format: str | None = None
+    hour: bool = False
     basis: str = "hats"
     knots: Any = "auto"
     missing: tuple | None = None
@@ -956,6 +959,7 @@ def _encoder(schema: TableSchema, names: Sequence[str], **options) -> DeclaredEn
             if name not in bounded
         },
         "cyclic": [n for n, c in bounded.items() if getattr(c, "cyclic", False)],
+        "hours": [n for n, c in bounded.items() if getattr(c, "hour", False)],
         "interactions": [list(pair) for pair in schema.interactions],
     }
     for option, key, usual in (
@@ -1436,7 +1440,8 @@ def _dates_shown(
     first = days.min().astype("datetime64[D]")
     last = days.max().astype("datetime64[D]")
     last += np.timedelta64(int(last < days.max() or last == first), "D")
-    return Date(str(first), str(last), True, format=form)
+    hour = bool((days != days.astype("datetime64[D]")).any())
+    return Date(str(first), str(last), True, format=form, hour=hour)
 
 
 # The file: TOML, with the property names of the Frictionless Table Schema.
@@ -1498,7 +1503,9 @@ def _properties(column: Any) -> dict[str, Any]:
     kinds = {Number: "number", Boolean: "boolean", Date: "date", Ignore: "ignore"}
     found: dict[str, Any] = {}
     if type(column) in kinds:
-        found["type"] = kinds[type(column)]
+        found["type"] = (
+            "datetime" if getattr(column, "hour", False) else kinds[type(column)]
+        )
     constraints: dict[str, Any] = {}
     if isinstance(column, (Number, Date, Unknown)):
         low, high = column.bounds or (None, None)
@@ -1620,6 +1627,8 @@ def _column(entry: Any, outcome: bool, place: str, own: bool) -> Any:
             "'%d.%m.%Y'."
         )
     found, known = {}, {field.name for field in dataclasses.fields(kind)}
+    if stated == "datetime":
+        found["hour"] = True
     for key, value in entry.items():
         if _FIELD.get(key) in known and value != "default":
             found[_FIELD[key]] = value

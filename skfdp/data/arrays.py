@@ -83,7 +83,7 @@ class Column:
         """Return float64 with NaN for missing and unreadable values.
 
         A "date" is days since 1970-01-01, with fractions; a "month" is from 0 to 11,
-        and a "weekday" from 0, Monday, to 6.
+        a "weekday" from 0, Monday, to 6, and an "hour" from 0 to 23.
         """
         if what == "number":
             return self._numbers
@@ -92,6 +92,8 @@ class Column:
             count = moments.astype(np.int64) / _DAY
         elif what == "month":
             count = moments.astype("datetime64[M]").astype(np.int64) % 12
+        elif what == "hour":
+            count = moments.astype("datetime64[h]").astype(np.int64) % 24
         else:  # 1970-01-01 was a Thursday
             count = (moments.astype("datetime64[D]").astype(np.int64) + 3) % 7
         return np.where(np.isnat(moments), np.nan, count)

@@ -52,6 +52,7 @@ from skfdp.privacy.checks import shown
 
 _MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 _WEEKDAYS = "Mon Tue Wed Thu Fri Sat Sun".split()
+_HOURS = [f"{hour:02}" for hour in range(24)]
 
 
 class Bounds(NamedTuple):
@@ -82,6 +83,12 @@ class Declarations:
         self._bounds = self._declared_bounds()
         self._check_each_once()
         self._cyclic = self._numeric("cyclic", encoder.cyclic)
+        self._hours = self._numeric("hours", encoder.hours)
+        for place in self._hours:
+            if not self._bounds[place].is_date:
+                raise ValueError(
+                    f"hours names {self._keys[place]!r}, whose bounds are no dates."
+                )
 
     def blocks(self) -> tuple[Block, ...]:
         """Return the blocks in the order of the columns, then the pairs."""
@@ -232,7 +239,8 @@ class Declarations:
             return
         yield self._of_bounds(place, smooth)
         if self._bounds[place].is_date:
-            for part, levels in (("month", _MONTHS), ("weekday", _WEEKDAYS)):
+            parts = [("month", _MONTHS), ("weekday", _WEEKDAYS)]
+            for part, levels in parts + [("hour", _HOURS)] * (place in self._hours):
                 own, every = f"{name}.{part}", (*levels, MISSING)
                 yield CategoriesBlock(own, parents, every, reads=part, cyclic=True)
 
@@ -394,8 +402,8 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
 
     Every raw column becomes a block: a number the hats of a piecewise linear curve or
     one scaled column, text one column for each category, a date a trend with its month
-    and weekday. What a row becomes depends on this row and on the declarations; nothing
-    is learnt from the rows, private or public.
+    and weekday, and perhaps its hour. What a row becomes depends on this row and on the
+    declarations; nothing is learnt from the rows, private or public.
 
     Parameters
     ----------
@@ -426,6 +434,8 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
     cyclic : column or list of columns, default=()
         Those whose upper bound is the lower one again, such as an hour of the day in
         (0, 24).
+    hours : column or list of columns, default=()
+        Dates with a time of day, whose hour becomes a block beside month and weekday.
     interactions : list of pairs of columns, default=()
         Pairs that get a block of their own: all products of their columns. Of dates
         the trend is taken.
@@ -463,9 +473,9 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
     columns share 1, in multiples of 2**-26.
 
     **Dates** are days since 1970-01-01 in `knots`, and what the clock shows: a time
-    zone is left out. Text must be ISO (2024-02-29, or more after it). The month and the
-    weekday are categories, since there is nothing between two months for a curve to
-    fill in: cyclic hats with a knot at each month would be the same columns.
+    zone is left out. Text must be ISO (2024-02-29, or more after it). The month, the
+    weekday and the hour are categories, since there is nothing between two months for a
+    curve to fill in: cyclic hats with a knot at each month would be the same columns.
 
     Examples
     --------
@@ -494,6 +504,7 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
         n_knots="auto",
         spacing="auto",
         cyclic=(),
+        hours=(),
         interactions=(),
         ignore=(),
         sparse_output=False,
@@ -504,6 +515,7 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
         self.n_knots = n_knots
         self.spacing = spacing
         self.cyclic = cyclic
+        self.hours = hours
         self.interactions = interactions
         self.ignore = ignore
         self.sparse_output = sparse_output
