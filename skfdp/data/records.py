@@ -103,6 +103,10 @@ class PublicRecords:
     #: Bound of the norm of the private columns of a row before any division; infinite
     #: where nothing tells it. It may be rounded: what relies on it cuts.
     longest_private: float = computed()
+    #: Public bound on the number of rows, or of counts, for the grid of a sum.
+    capacity: int = computed()
+    #: What a penalty on a sum over rows is compared with, in the user's units.
+    total_weight: float = computed()
 
     def __post_init__(self):
         n_private = int((~self.mask).sum())
@@ -114,6 +118,9 @@ class PublicRecords:
         longest = self.private_reach
         if longest is None:
             longest = math.sqrt(n_private) if private_bounded else math.inf
+        n_counts = total_weight = self.n_records
+        if self.units is not None:
+            n_counts, total_weight = int(self.units.weights.sum()), self.units.total
         vars(self).update(
             n_features=len(self.mask),
             n_private=n_private,
@@ -123,19 +130,14 @@ class PublicRecords:
             bounded=bounded,
             private_bounded=private_bounded,
             longest_private=longest,
+            capacity=MOST_ROWS * n_counts,
+            total_weight=total_weight,
         )
 
     @property
     def n_rows(self) -> int:
         """Number of rows, where something is public; private otherwise."""
         return self._table.shape[0]
-
-    @property
-    def capacity(self) -> int:
-        """Public bound on the number of rows, or of counts, for the grid of a sum."""
-        if self.units is not None:
-            return MOST_ROWS * int(self.units.weights.sum())
-        return MOST_ROWS * self.n_records
 
     @property
     def reach(self) -> float:
@@ -170,11 +172,6 @@ class PublicRecords:
         moves this one `reach` times as far as a record does.
         """
         return self.n_records / self.reach
-
-    @property
-    def total_weight(self) -> float:
-        """What a penalty on a sum over rows is compared with, in the user's units."""
-        return self.n_records if self.units is None else self.units.total
 
     @property
     def X(self) -> np.ndarray | csr_array | LargeTable:

@@ -126,10 +126,9 @@ def count(name: str, value: Any, least: int = 1) -> int:
 
 def flag(name: str, value: Any) -> bool:
     """Return a bool."""
-    found = plain(value)
-    if not isinstance(found, bool):
+    if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name}={brief(value)} must be True or False.")
-    return found
+    return bool(value)
 
 
 def text(name: str, value: Any) -> str:

@@ -209,11 +209,6 @@ def check_delta(delta: float) -> float:
     return checks.number("delta", delta, expected, 0, 1, closed="neither")
 
 
-def check_relation(neighboring_relation: str) -> None:
-    """Raise ValueError unless the relation is one of `RELATIONS`."""
-    Relation.of(neighboring_relation)
-
-
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Event:

@@ -24,7 +24,7 @@ from skfdp.privacy.assumptions import INTEGER_SEED
 from skfdp.privacy.calibration import PrivacyPlan
 from skfdp.privacy.checks import shown
 from skfdp.privacy.entries import FitPlan, LedgerEntry, Receipt, dumps, new_entries
-from skfdp.privacy.events import Event, PrivacyBudgetError, check_budget, check_relation
+from skfdp.privacy.events import Event, PrivacyBudgetError, Relation, check_budget
 from skfdp.privacy.ledger_file import SCHEMA_VERSION, Lease, Store, Terms, resolved
 from skfdp.privacy.public_sets import (
     Disclosed,
@@ -381,7 +381,7 @@ class PrivacyLedger:
             check_budget(epsilon, delta)
             epsilon, delta = float(epsilon), float(delta)
         if neighboring_relation is not None:
-            check_relation(neighboring_relation)
+            Relation(neighboring_relation)  # or ValueError
         if not isinstance(dataset, str) or not dataset:
             raise ValueError(
                 f"dataset={dataset!r} must be a non-empty string: name the data set."

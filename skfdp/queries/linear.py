@@ -456,7 +456,7 @@ def person_unit(noise_std: float, clip_norm: float, capacity: int) -> float:
 
 @dataclasses.dataclass
 class _Workspace:
-    """What one thread computes with: products of the rows, and of other padded rows.
+    """The memory of one thread: products of the rows, and of other padded rows.
 
     The sums of persons, where rows are clipped together.
     """

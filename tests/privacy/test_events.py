@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skfdp.privacy import RELATIONS, Event
-from skfdp.privacy.events import check_budget, check_relation
+from skfdp.privacy import RELATIONS, Event, Relation
+from skfdp.privacy.events import check_budget
 
 positive = st.floats(1e-6, 1e6)
 
@@ -100,4 +100,4 @@ def test_relations_have_the_names_of_dp_accounting():
 
     assert {name.upper() for name in RELATIONS} == set(NeighboringRelation.__members__)
     with pytest.raises(ValueError, match="choose one of 'replace_one', 'replace_spec"):
-        check_relation("REPLACE_ONE")
+        Relation("REPLACE_ONE")
