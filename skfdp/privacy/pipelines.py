@@ -519,15 +519,15 @@ def _of_tool(obj: Any, inner: Members) -> PrivacyReport:
                 "report() cannot count the private fit of transformer_, whose columns "
                 "are a target: give a fixed function."
             )
-        own = _Learnt()
-        own.judge("transformer_", obj.transformer_, None, False)
-        learnt.unseen += own.unseen
-        learnt.assumes += own.assumes
+        before = len(learnt.lessons)
+        learnt.judge("transformer_", obj.transformer_, None, False)
         learns = "public columns" if public_target else "target"
-        for one in own.lessons:
-            if one.private:
-                one = Lesson(one.step, learns, f"{one.reason}, of the target")
-            learnt.lessons.append(one)
+        learnt.lessons[before:] = [
+            Lesson(one.step, learns, f"{one.reason}, of the target")
+            if one.private
+            else one
+            for one in learnt.lessons[before:]
+        ]
     # They read the label set from the target before their members do.
     if not public_target and is_class(obj, "OneVsRestClassifier", "VotingClassifier"):
         learnt.assumes.append(CLASSES_READ)
