@@ -241,6 +241,7 @@ class Boolean(_Column):
 
     read_as = "booleans"
     unreadable = ("date", "period", "duration", "time", "other")
+    values: ClassVar[tuple] = (False, True)
 
     public: bool = False
     _: dataclasses.KW_ONLY
@@ -524,7 +525,7 @@ class TableSchema:
             "target_name": name,
             "max_rows_per_group": self.max_rows_per_group,
             "target_bounds": column.bounds if is_number else None,
-            "classes": () if is_number else list(_classes(column)),
+            "classes": () if is_number else list(column.values),
         }
 
     def groups(self, table: Any, given: Any = None) -> Any:
@@ -593,9 +594,8 @@ class TableSchema:
             The features, and those of the outcomes and the group that the table has.
         """
         source = OpenTable.of(table, self)
-        more = self._named[len(self.features) :]
-        known = [name for name in more if name in source.names]
-        return self._typed(source, [*self.features, *known])
+        known = [*self.features, *source.names]
+        return self._typed(source, [name for name in self._named if name in known])
 
     def select(self, table: Any) -> Any:
         """Return the features of a table, as `read` does: what the encoder takes."""
@@ -653,7 +653,7 @@ class TableSchema:
             return cells, absent != UNDECLARED
         if isinstance(column, Boolean):
             cells = _truths(column, cells)
-        levels = _classes(column)
+        levels = column.values
         places = _places(levels, cells)
         places[absent >= 0] = MISSING_CELL
         lost = places == UNDECLARED
@@ -866,10 +866,6 @@ def _places(levels: Sequence, cells: np.ndarray) -> np.ndarray:
     return spelling_of(levels, "missing").places(cells)
 
 
-def _classes(column: Any) -> tuple:
-    return (False, True) if isinstance(column, Boolean) else column.values
-
-
 def _dtype(levels: Sequence) -> Any:
     """Return the type of an outcome, whatever labels occur."""
     kinds = {type(level) for level in levels}
@@ -954,7 +950,7 @@ def _encoder(schema: TableSchema, names: Sequence[str], **options) -> DeclaredEn
     found: dict[str, Any] = {
         "bounds": {name: column.bounds for name, column in bounded.items()},
         "categories": {
-            name: _classes(column)
+            name: column.values
             for name, column in columns.items()
             if name not in bounded
         },
