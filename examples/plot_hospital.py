@@ -90,7 +90,7 @@ display = EffectsDisplay.from_estimator(model, target="ja")
 # %%
 # The same as numbers, one row for each weight:
 
-pd.DataFrame(model.coefficients_table()).head(8)
+model.coefficients_table().head(8)
 
 # %%
 # The statement

@@ -59,7 +59,7 @@ _ = ax.legend()
 # chance. So the model says how sure each weight is.
 
 model = ways["the label alone"](0.3).fit(X[train], bought[train])
-table = pd.DataFrame(model.coefficients_table()).set_index("feature").drop("intercept")
+table = model.coefficients_table().set_index("feature").drop("intercept")
 print(table[["estimate", "std_error", "noise_std", "low", "high"]].round(2).to_string())
 
 figure, ax = plt.subplots(figsize=(6, 2.8), layout="constrained")

@@ -91,12 +91,27 @@ def names(model: Any, n_features: int) -> list[str]:
     return [str(name) for name in found]
 
 
+def _places(encoder: Any) -> dict[str, np.ndarray]:
+    """Return the raw column of each weight, and the knot or category that it is of."""
+    columns, values = ["intercept"], [""]
+    for block in reversed(encoder.blocks_):
+        own = list(block.levels)
+        if block.kind == "hats":
+            knots = block.raw(block.knots)
+            own[: len(knots)] = list(knots)
+        columns[:0], values[:0] = [block.name] * len(own), own
+    found = np.empty(len(values), dtype=object)
+    found[:] = values
+    return {"column": np.array(columns, dtype=object), "value": found}
+
+
 def table(
     weights: np.ndarray,
     names: list[str],
     noise: CoefficientNoise | None,
     classes: np.ndarray | None,
     is_private: bool,
+    encoder: Any,
 ) -> dict[str, np.ndarray]:
     """Return the columns of the table; see `LinearModel.coefficients_table`.
 
@@ -109,12 +124,16 @@ def table(
         Of a classifier.
     is_private : bool
         Whether weights without a known noise have one.
+    encoder : DeclaredEncoder or None
     """
     n_outputs, n_weights = weights.shape
     found: dict[str, np.ndarray] = {}
     if n_outputs > 1:
         found["class"] = np.repeat(np.asarray(classes), n_weights)
     found["feature"] = np.tile(np.array([*names, "intercept"], dtype=object), n_outputs)
+    if encoder is not None:
+        places = _places(encoder).items()
+        found |= {name: np.tile(each, n_outputs) for name, each in places}
     found["coef"] = weights.ravel()
     std = np.full(weights.shape, np.nan if is_private else 0.0)
     found["noise_std"] = (std if noise is None else noise.std).ravel()
@@ -435,22 +454,24 @@ class LinearModel(PrivateEstimator):
             attributes["coef_noise_"] = noise
         return attributes
 
-    def coefficients_table(self) -> dict[str, np.ndarray]:
+    def coefficients_table(self):
         """Return the coefficients and what is known of their errors; free.
 
-        A function of what is released and public. ``pandas.DataFrame(table)`` shows it.
+        A function of what is released and public.
 
         Returns
         -------
-        table : dict of str to ndarray of shape (n_rows,)
+        table : pandas.DataFrame
             One row for each coefficient, the last one "intercept"; of several classes,
             those of one class after the other. Columns:
 
             * "class": only if there are several outputs;
-            * "feature": the name of the column of X;
+            * "feature": the name of the column of X, or of the encoded column;
+            * "column", "value": only with an encoder: the raw column, and the knot (a
+              number or a date) or the category that the coefficient belongs to;
             * "coef": as in `coef_` and `intercept_`;
             * "noise_std": standard deviation of the noise of the release in "coef", in
-              its units: exact, to first order, or an upper bound, as
+              its units: exact, to first order, estimated, or an upper bound, as
               ``coef_noise_.kind`` says. 0 without privacy.
 
             And only where the error from noise *and* from the chance of the labels is
@@ -483,21 +504,29 @@ class LinearModel(PrivateEstimator):
         ...     random_state=0,
         ... )
         >>> table = model.fit(X[list(bounds)], y).coefficients_table()
-        >>> [str(name) for name in table["feature"]]
+        >>> table["feature"].to_list()
         ['mean radius', 'mean texture', 'intercept']
         >>> list(table)[1:3]
         ['coef', 'noise_std']
         """
         check_is_fitted(self)
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ImportError(
+                "coefficients_table needs pandas: pip install pandas."
+            ) from None
         coef = np.atleast_2d(self.coef_)
         weights = np.column_stack([coef, np.atleast_1d(self.intercept_)])
-        return table(
+        found = table(
             weights,
             names(self, coef.shape[1]),
             getattr(self, "coef_noise_", None),
             getattr(self, "classes_", None),
             is_private=math.isfinite(self.epsilon),
+            encoder=getattr(self, "encoder_", None),
         )
+        return pd.DataFrame(found)
 
     @staticmethod
     def _whole(public: PublicRecords, found: LinearFit) -> LinearFit:

@@ -65,7 +65,8 @@ def coverage(n_records, n_columns, n_classes, epsilon, n_fits, rng):
         found = model.coefficients_table()
         if "low" in found:
             low, high = (
-                found[name].reshape(n_outputs, -1)[:, :-1] for name in ("low", "high")
+                found[name].to_numpy().reshape(n_outputs, -1)[:, :-1]
+                for name in ("low", "high")
             )
             hits.append((low <= weights.T) & (weights.T <= high))
     return np.mean(hits) if hits else np.nan, len(hits) / n_fits

@@ -81,6 +81,12 @@ class Block:
         """
         raise NotImplementedError
 
+    def raw(self, points: np.ndarray) -> np.ndarray:
+        """Return what the block reads: days since 1970-01-01 as dates."""
+        if self.reads != "date":
+            return points
+        return np.datetime64("1970-01-01", "m") + np.rint(points * 1440).astype("m8[m]")
+
     def encode(self, *raw: Any) -> np.ndarray:
         """Return the rows of this block alone, for figures, shape (n_rows, n_levels).
 

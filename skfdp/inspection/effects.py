@@ -11,6 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp.data._basis import MISSING, OTHER, Block
+from skfdp.data.validation import check_number
 from skfdp.linear_model import QUANTILE, names
 from skfdp.privacy.checks import shown
 from skfdp.privacy.plotting import new_grid, show_dates
@@ -29,16 +30,16 @@ def _draw(display: EffectsDisplay) -> None:
     for effect, ax in panels:
         ax.set_title(effect.name, fontsize="medium")
         kinds = {"curve": _curve, "bars": _bars, "map": _map}
-        kinds[effect.kind](effect, ax, display.outputs)
+        kinds[effect.kind](effect, ax, display)
     lines = [(effect, ax) for effect, ax in panels if effect.kind != "map"]
     _share_range(lines, display.unit)
     _legend(lines, display)
 
 
-def _curve(effect: Effect, ax: Any, outputs: list) -> None:
+def _curve(effect: Effect, ax: Any, display: EffectsDisplay) -> None:
     x = effect.places[0]
     for k, (value, std) in enumerate(zip(effect.values, effect.noise_std, strict=True)):
-        ax.plot(x, value, color=f"C{k}", label=outputs[k])
+        ax.plot(x, value, color=f"C{k}", label=display.outputs[k])
         band = value - QUANTILE * std, value + QUANTILE * std
         ax.fill_between(x, *band, color=f"C{k}", alpha=0.2, linewidth=0)
         for bound in (effect.low[k], effect.high[k]):
@@ -67,7 +68,7 @@ def _curve(effect: Effect, ax: Any, outputs: list) -> None:
         ax.set_xticks([tick for tick in ax.get_xticks() if x[0] <= tick <= x[-1]])
 
 
-def _bars(effect: Effect, ax: Any, outputs: list) -> None:
+def _bars(effect: Effect, ax: Any, display: EffectsDisplay) -> None:
     """Draw bars that lie on their side, so that names have room."""
     levels, size = [], 0.8 / len(effect.values)
     parts = [(effect, 0.7)] + [(effect.apart, 0.3)] * (effect.apart is not None)
@@ -78,7 +79,7 @@ def _bars(effect: Effect, ax: Any, outputs: list) -> None:
         rows = len(levels) + np.arange(len(part.places[0]))
         for k, std in enumerate(np.nan_to_num(part.noise_std)):
             where = rows + (k - (len(effect.values) - 1) / 2) * size
-            label = outputs[k] if part is effect else None
+            label = display.outputs[k] if part is effect else None
             options = {"color": f"C{k}", "alpha": alpha, "label": label}
             error = {"xerr": QUANTILE * std, "error_kw": {"capsize": 2}}
             ax.barh(where, part.values[k], size, **options, **error)
@@ -90,13 +91,14 @@ def _bars(effect: Effect, ax: Any, outputs: list) -> None:
     ax.invert_yaxis()
 
 
-def _map(effect: Effect, ax: Any, outputs: list) -> None:
+def _map(effect: Effect, ax: Any, display: EffectsDisplay) -> None:
     sides = [
         np.arange(float(len(place))) if place.dtype.kind == "O" else place
         for place in effect.places
     ]
     values = effect.values[0].T
-    most = float(np.nanmax(np.abs(values))) or 1.0
+    maps = [one.values for one in display.effects.values() if one.kind == "map"]
+    most = max(float(np.nanmax(np.abs(each))) for each in maps) or 1.0
     drawn = ax.pcolormesh(*sides, values, cmap="RdBu_r", vmin=-most, vmax=most)
     ax.figure.colorbar(drawn, ax=ax)
     std = effect.noise_std[0]
@@ -204,7 +206,14 @@ class EffectsDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator, *, encoder=None, columns=None, target=None, ax=None
+        cls,
+        estimator,
+        *,
+        encoder=None,
+        columns=None,
+        max_panels=6,
+        target=None,
+        ax=None,
     ):
         """Draw the effects of a fitted model.
 
@@ -221,7 +230,10 @@ class EffectsDisplay:
             The fitted encoder of the rows that the model was fitted on; None: that of
             the estimator, if it has one.
         columns : list of str, default=None
-            Names of the blocks to draw, in this order; None: all of them.
+            Names of the blocks to draw, in this order; None: the largest effects, by
+            the distance between their highest and lowest value.
+        max_panels : int or None, default=6
+            How many are drawn at most without `columns`; None: all of them.
         target : label, default=None
             The class whose margin is shown; None: a line for each class.
         ax : array of matplotlib Axes, default=None
@@ -242,11 +254,11 @@ class EffectsDisplay:
 
         **Bands** are 1.96 standard deviations of the noise of the release on either
         side: other noise would have moved the curve by so much, for these records. They
-        hold no chance of the records, and no pull of a penalty or of shrinkage. "At
-        most" means that the noise is known without the curvature of the loss, which
-        only takes it away. Where the chance of the labels is known too, dotted
-        lines show the 95 % interval of the curve without a penalty: see
-        `coefficients_table`.
+        hold no chance of the records, and no pull of a penalty or of shrinkage. Of a
+        descent the curvature of the loss, which damps the noise, is estimated from the
+        released gradients. "At most" means that the noise is known without it. Where
+        the chance of the labels is known too, dotted lines show the 95 % interval of
+        the curve without a penalty: see `coefficients_table`.
 
         Examples
         --------
@@ -263,19 +275,8 @@ class EffectsDisplay:
         ['mean radius', 'mean texture']
         """
         model, encoder = _parts(estimator, encoder)
-        check_is_fitted(model)
-        if not hasattr(model, "coef_"):
-            raise TypeError(
-                f"estimator={type(model).__name__} has no effects to draw: it must be "
-                "a linear model of skfdp."
-            )
-        found = _Shown.of(model, target)
-        if encoder is None:
-            effects = {"coefficients": found.bars_of_coefficients(model)}
-        else:
-            check_is_fitted(encoder)
-            effects = {one.name: found.effect(one) for one in encoder.blocks_}
-        effects = _chosen(effects, columns)
+        found, effects = _effects(model, encoder, target)
+        effects = _chosen(effects, columns, max_panels)
         display = cls(
             effects=effects, unit=found.unit, outputs=found.outputs, band=found.band
         )
@@ -364,7 +365,7 @@ class _Shown:
         return self._combined("coefficients", "bars", (found,), np.diag(scale))
 
     def _curve(self, block: Block) -> Effect:
-        points, knots = _points(block, POINTS), _raw(block, block.knots)
+        points, knots = _points(block, POINTS), block.raw(block.knots)
         centre = block.encode(knots).mean(axis=0)
         apart = self._levels(block, (MISSING,), centre)
         rows = block.encode(points) - centre
@@ -416,6 +417,25 @@ class _Shown:
         return Effect(name, kind, places, values, std, low, high, apart)
 
 
+def effects_of(estimator: Any) -> dict[str, Effect]:
+    """Return the effects of a fitted model, without a figure."""
+    return _effects(*_parts(estimator, None), None)[1]
+
+
+def _effects(model: Any, encoder: Any, target: Any) -> tuple[_Shown, dict[str, Effect]]:
+    check_is_fitted(model)
+    if not hasattr(model, "coef_"):
+        raise TypeError(
+            f"estimator={type(model).__name__} has no effects to draw: it must be "
+            "a linear model of skfdp."
+        )
+    found = _Shown.of(model, target)
+    if encoder is None:
+        return found, {"coefficients": found.bars_of_coefficients(model)}
+    check_is_fitted(encoder)
+    return found, {one.name: found.effect(one) for one in encoder.blocks_}
+
+
 def _label(target: Any, labels: list) -> Any:
     """Return the label that a target is."""
     plain = target.item() if isinstance(target, np.generic) else target
@@ -438,9 +458,14 @@ def _parts(estimator: Any, encoder: Any) -> tuple[Any, Any]:
     return model, encoder
 
 
-def _chosen(effects: dict[str, Effect], columns: Any) -> dict[str, Effect]:
+def _chosen(
+    effects: dict[str, Effect], columns: Any, max_panels: Any
+) -> dict[str, Effect]:
+    check_number("max_panels", max_panels, integral=True, also=(None,))
     if columns is None:
-        return effects
+        size = {name: float(np.ptp(one.values)) for name, one in effects.items()}
+        ordered = sorted(effects, key=size.__getitem__, reverse=True)
+        return {name: effects[name] for name in ordered[:max_panels]}
     listed = isinstance(columns, Iterable) and not isinstance(columns, str)
     # Text has no dimensions, and neither has a masked constant.
     if not listed or np.ndim(columns) > 1 or getattr(columns, "shape", None) == ():
@@ -466,14 +491,7 @@ def _known(block: Block) -> list[str]:
 def _points(block: Block, n_points: int) -> np.ndarray:
     """Return places between the ends of a block of knots."""
     end = block.knots[-1] if block.end is None else block.end
-    return _raw(block, np.linspace(block.knots[0], end, n_points))
-
-
-def _raw(block: Block, points: np.ndarray) -> np.ndarray:
-    """Return what the block reads: days since 1970-01-01 as dates."""
-    if block.reads != "date":
-        return points
-    return np.datetime64("1970-01-01", "m") + np.rint(points * 1440).astype("m8[m]")
+    return block.raw(np.linspace(block.knots[0], end, n_points))
 
 
 def _side(block: Block) -> tuple[np.ndarray, np.ndarray]:
@@ -481,7 +499,7 @@ def _side(block: Block) -> tuple[np.ndarray, np.ndarray]:
     if block.kind == "categories":
         levels = np.array(_known(block) or [OTHER], dtype=object)
         return levels, levels
-    return _points(block, SIDE), _raw(block, block.knots)
+    return _points(block, SIDE), block.raw(block.knots)
 
 
 def _product(block: Block, first: np.ndarray, second: np.ndarray) -> np.ndarray:

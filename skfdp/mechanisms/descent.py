@@ -124,8 +124,6 @@ class HeavyBall:
         proved. A curvature that changes along the path, as that of all losses but the
         squared error does, is not covered: there this is an approximation.
         """
-        n_iter = len(stds)
-        decay = 1 - self.decay * np.arange(n_iter) / self.n_steps
         rate, penalty = np.asarray(self.learning_rate), np.asarray(0.0)
         if self.curvature is not None:
             penalty = self.curvature
@@ -133,13 +131,22 @@ class HeavyBall:
         pairs = np.stack([np.broadcast_to(a, shape).ravel() for a in (rate, penalty)])
         # A few pairs at most: columns of one scale share theirs.
         (rate, penalty), places = np.unique(pairs, axis=1, return_inverse=True)
-        first = first_published(average, self.n_steps)
-        published = np.arange(n_iter) >= min(first, n_iter - 1)
-        walk = Walk(rate * decay[:, None], self.momentum, stds)
-        _, variance = walk.moments(
-            penalty=penalty, published=published / published.sum()
-        )
+        walk = self.walk(stds, rate)
+        published = self.published(len(stds), average)
+        _, variance = walk.moments(penalty=penalty, published=published)
         return np.sqrt(variance)[places.reshape(-1)].reshape(shape)
+
+    def walk(self, stds: np.ndarray, rate: np.ndarray | None = None) -> Walk:
+        """Return the steps that were taken, of shape (n_iter, n_weights or 1)."""
+        rate = np.ravel(self.learning_rate) if rate is None else rate
+        decay = 1 - self.decay * np.arange(len(stds)) / self.n_steps
+        return Walk(rate * decay[:, None], self.momentum, stds)
+
+    def published(self, n_iter: int, average: str) -> np.ndarray:
+        """Return the weights of the iterates in what is published."""
+        first = min(first_published(average, self.n_steps), n_iter - 1)
+        chosen = np.arange(n_iter) >= first
+        return chosen / chosen.sum()
 
 
 def first_published(average: str, n_steps: int) -> int:
@@ -257,6 +264,7 @@ def descent(
     public_gradient: Callable[[np.ndarray], np.ndarray] | None = None,
     on_step: Callable[[int, np.ndarray], bool] | None = None,
     start: np.ndarray | None = None,
+    path: list[tuple[np.ndarray, np.ndarray]] | None = None,
 ) -> tuple[np.ndarray, int]:
     """Descend along noisy private sums plus an exact public gradient.
 
@@ -286,6 +294,8 @@ def descent(
         ``(step, iterate) -> stop``; sees released iterates only.
     start : float64 ndarray of the query's shape, default=None
         First iterate, a function of earlier releases and public facts; None: zero.
+    path : list, default=None
+        Gets the iterate before each step and the gradient there.
 
     Returns
     -------
@@ -320,6 +330,8 @@ def descent(
         if public_gradient is not None:
             with np.errstate(over="ignore"):  # told below, by an error
                 gradient += public_gradient(theta) / query.clip_norm
+        if path is not None:
+            path.append((theta, gradient.copy()))
         theta = rule.update(theta, velocity, gradient, step)
         if not np.isfinite(theta).all():
             raise ValueError(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from skfdp.data._basis import contrasts
 from skfdp.data.grid import GRID, GridRows, SparseGridRows
 from skfdp.data.input_scaler import Coordinates
 from skfdp.data.records import PublicRecords, Records
@@ -33,7 +34,12 @@ from skfdp.solvers import parameters, postprocessing, public_model
 from skfdp.solvers.centring import Centring, Moments, Regressors
 from skfdp.solvers.method import Budget, OnStep, Plan, existing, of_weights
 from skfdp.solvers.parameters import Loop
-from skfdp.solvers.postprocessing import CoefficientNoise, LinearFit
+from skfdp.solvers.postprocessing import (
+    ESTIMATED,
+    CoefficientNoise,
+    LinearFit,
+    path_noise,
+)
 from skfdp.solvers.public_model import (
     Padding,
     resolve_public_model,
@@ -399,11 +405,8 @@ def warn_of_little(s2n: float, n: int, d: int, usual: str) -> None:
         )
 
 
-def grown(step: np.ndarray, scaled: np.ndarray) -> np.ndarray:
-    """Return what each column of a released step was multiplied by, if by more than 1.
-
-    A factor below 1 is an estimate from the step itself, as noisy as the step is: it
-    takes noise away on average, and not for sure.
+def factor_of(step: np.ndarray, scaled: np.ndarray) -> np.ndarray:
+    """Return what each column of a released step was multiplied by.
 
     Parameters
     ----------
@@ -415,17 +418,21 @@ def grown(step: np.ndarray, scaled: np.ndarray) -> np.ndarray:
         step, scaled = step - step.mean(axis=0), scaled - scaled.mean(axis=0)
     square = (step**2).sum(axis=0)
     factor = (step * scaled).sum(axis=0) / np.where(square > 0, square, 1.0)
-    return np.broadcast_to(np.maximum(factor, 1.0), step.shape)
+    return np.broadcast_to(factor, step.shape)
 
 
 def noise_of(
-    left: np.ndarray,
+    rule: HeavyBall,
+    stds: np.ndarray,
+    average: str,
+    steps: list[tuple[np.ndarray, np.ndarray]] | None,
     path: tuple[np.ndarray, np.ndarray, np.ndarray],
     coordinates: Coordinates,
     public: PublicRecords,
     counts: Event | None,
+    along: np.ndarray,
 ) -> CoefficientNoise:
-    """Return the noise of the coefficients, as large as it can be.
+    """Return the noise of the coefficients: estimated, or as large as it can be.
 
     That of the intercept also has what earlier releases add to it, as if the steps,
     which make up for that, did nothing: the error of the private mean, and of the log
@@ -433,23 +440,58 @@ def noise_of(
 
     Parameters
     ----------
-    left : ndarray
-        Standard deviation of the noise that the steps leave in each weight.
+    rule, stds, average
+        As for `HeavyBall.noise_left`.
+    steps : list of (theta, gradient) or None
+        As for `path_noise`; None: the bound is returned.
     path : tuple of three ndarrays of shape (n_outputs, n_columns)
         The weights at the start, at the end of the steps, and as they are published.
     coordinates : Coordinates
     public : PublicRecords
     counts : Event or None
         Of the log odds in the last column of the start.
+    along : ndarray of theta's shape
+        Standard deviation along the step by the noise in its measured factor.
     """
     start, ended, theta = path
-    left = left * grown(ended - start, theta - start)
     weights = (theta[:, : public.mask.size] * coordinates.scale)[:, ~public.mask]
     variance = coordinates.mean_error**2 * (weights**2).sum(axis=1)
     if counts is not None:
         std = float(counts.noise_std[0]) / public.n_records
         variance = variance + _of_log_odds(coordinates.bias * start[:, -1], std)
-    return CoefficientNoise.of_independent(left, coordinates, np.sqrt(variance))
+    factor = factor_of(ended - start, theta - start)
+    if steps is None:
+        # A factor below 1 is as noisy as the step that it is estimated from.
+        left = rule.noise_left(stds, average) * np.maximum(factor, 1.0)
+        return CoefficientNoise.of_independent(left, coordinates, np.sqrt(variance))
+    n_outputs, n_columns = theta.shape
+    axes = np.kron(np.eye(n_outputs), _axes(public, n_columns))
+    covariance = path_noise(steps, rule, stds, average, axes)
+    covariance = covariance.reshape(n_outputs, n_columns, n_outputs, n_columns)
+    if theta is not ended and n_outputs > 1:  # the mean over the classes is left out
+        covariance = covariance - covariance.mean(axis=0)
+        covariance = covariance - covariance.mean(axis=2, keepdims=True)
+    own = np.einsum("kakb->kab", covariance) * factor[:, :, None] * factor[:, None]
+    own = own + along[:, :, None] * along[:, None]
+    noise = CoefficientNoise.of_weights(own, coordinates.fold, ESTIMATED)
+    noise.covariance[(slice(None), *(-1,) * (noise.covariance.ndim - 1))] += variance
+    return noise
+
+
+def _axes(public: PublicRecords, n_columns: int) -> np.ndarray:
+    """Return the weights' axes; those of categories are their sum and differences.
+
+    Indicators sum to 1, so that nothing curves the loss along the sum of their weights.
+    """
+    axes = np.eye(n_columns)
+    if public.encoding is None:
+        return axes
+    for k, block in enumerate(public.encoding.encoder.blocks_):
+        at = np.flatnonzero(public.encoding.block == k)
+        if block.kind == "categories":
+            ones = np.full((len(at), 1), len(at) ** -0.5)
+            axes[np.ix_(at, at)] = np.hstack([ones, contrasts(len(at))])
+    return axes
 
 
 def _of_log_odds(margins: np.ndarray, std: float) -> np.ndarray:
@@ -720,6 +762,8 @@ class Descent:
             plan = plan.centred
         query = self._query(records, loss, coordinates, prepared, plan, mechanism)
         start = np.zeros(query.shape)
+        few = start.size <= postprocessing.MOST_WEIGHTS
+        steps = [] if few and plan.schedule.sampling_rate == 1 else None
         if counts is not None:
             start[:, -1] = log_odds / coordinates.bias
 
@@ -740,8 +784,9 @@ class Descent:
             ),
             on_step=of_weights(on_step, found),
             start=start,
+            path=steps,
         )
-        path, made = (start, theta), (rule, query, coordinates, n_iter)
+        path, made = (start, theta), (rule, query, coordinates, n_iter, steps)
         theta, noise = self._told(path, made, records, prepared, plan, mechanism)
         return dataclasses.replace(found(theta, n_iter), noise=noise)
 
@@ -750,14 +795,14 @@ class Descent:
     ) -> tuple[np.ndarray, CoefficientNoise]:
         """Return the start plus what is worth taking of the path, and its noise."""
         (start, theta), public = path, records.public
-        rule, query, coordinates, n_iter = made
-        event = plan.event(postprocessing.LABEL)
+        rule, query, coordinates, n_iter, steps = made
+        event, along = plan.event(postprocessing.LABEL), np.zeros_like(theta)
         has_model = prepared.public_model is not None
         if event is not None:
             bias = self.centring.bias
             blocks = postprocessing.logit_blocks(public, plan.norms, has_model, bias)
             walk = self._walk(public, plan)
-            theta = postprocessing.scaled(
+            theta, along = postprocessing.scaled(
                 theta,
                 start,
                 query,
@@ -779,9 +824,9 @@ class Descent:
                 theta, records, coordinates, prepared.offset, blocks, event, mechanism
             )
         stds = self._noise_in_gradients(plan.schedule, public)[:n_iter]
-        left = rule.noise_left(stds, self.loop.iterate)
         counts, path = plan.event(CLASS_COUNTS), (*path, theta)
-        return theta, noise_of(left, path, coordinates, public, counts)
+        known = path, coordinates, public, counts, along
+        return theta, noise_of(rule, stds, self.loop.iterate, steps, *known)
 
     def _norms(
         self, public: PublicRecords, prepared: DescentStart, s2n: float

@@ -23,7 +23,7 @@ from skfdp.data.input_scaler import Coordinates, InputScaler
 from skfdp.data.records import PublicRecords
 from skfdp.data.target import TargetMap
 from skfdp.kernels.losses.loss import Loss
-from skfdp.mechanisms.descent import Walk
+from skfdp.mechanisms.descent import HeavyBall, Walk
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
 from skfdp.queries import derived
@@ -201,8 +201,8 @@ def temperature(
     n_records: int,
     reach: float,
     variance: float,
-) -> float:
-    """Return the mean of the posterior of the factor of a step.
+) -> tuple[float, float]:
+    """Return mean and standard deviation of the posterior of the factor of a step.
 
     The slope of the loss along the step is taken to be linear in the factor a, ``H (a -
     a_0)``. The factor a_0 has a half-normal prior around 0, where the start is, the
@@ -218,7 +218,9 @@ def temperature(
     for point, slope in zip(POINTS, slopes, strict=True):
         log = log - ((curvature * (point - best) - slope) / noise_std) ** 2 / 2
     weight = np.exp(log - log.max()).sum(axis=1)
-    return float(weight @ _TEMPERATURES / weight.sum())
+    weight /= weight.sum()
+    mean = float(weight @ _TEMPERATURES)
+    return mean, math.sqrt(float(weight @ (_TEMPERATURES - mean) ** 2))
 
 
 def scaled(
@@ -232,8 +234,10 @@ def scaled(
     bias: float | None,
     event: Event,
     mechanism: Mechanism,
-) -> np.ndarray:
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the start plus as much of the descent's step as is worth taking.
+
+    And by how much that is uncertain, along the step: one standard deviation.
 
     Of the descent are its end `theta`, `query`, `blocks`, `walk`, `bias` (the value of
     the constant column; None: no intercept) and `offset`, the margins of a public model
@@ -256,8 +260,8 @@ def scaled(
     )
     slopes = mechanism.release(LABEL, derived(query, recipe))
     noise_std = float(event.noise_std[0])
-    factor = temperature(slopes, noise_std, public.n_records, reach, variance)
-    return start + factor * step
+    factor, std = temperature(slopes, noise_std, public.n_records, reach, variance)
+    return start + factor * step, std * step
 
 
 # The shrinkage of released weights by the noise that is known to be in them.
@@ -389,8 +393,12 @@ def rate_level(
 #: Entries of the covariances that a model keeps, at most: 16 MB.
 MOST_ENTRIES = 2_000_000
 #: What is known: the law of the noise; the same to first order, given the penalty that
-#: was chosen; or a noise that the true one does not exceed.
+#: was chosen; the same for a curvature that is estimated from released gradients; or a
+#: noise that the true one does not exceed.
 EXACT, FIRST_ORDER, UPPER_BOUND = "exact", "first order", "upper bound"
+ESTIMATED = "estimated"
+#: Weights of a descent, all outputs together, whose curvature is estimated.
+MOST_WEIGHTS = 300
 # Share of a combination beyond what the columns determine that is rounding.
 _UNDETERMINED = 1e-6
 
@@ -410,10 +418,11 @@ class CoefficientNoise:
     covariance : ndarray
         Of shape (n_outputs, n_features + 1, n_features + 1); or, if only variances are
         kept, of shape (n_outputs, n_features + 1).
-    kind : {"exact", "first order", "upper bound"}
+    kind : {"exact", "first order", "estimated", "upper bound"}
         "exact": the noise is normal with this covariance, whatever the data. "first
         order": to first order in the noise, for the curvature of public or released
-        numbers, given the penalty that was chosen. "upper bound": the noise without
+        numbers, given the penalty that was chosen. "estimated": of a descent, for the
+        curvature that `path_noise` estimates. "upper bound": the noise without
         curvature, which no loss of constant curvature exceeds. The Notes of
         `HeavyBall.noise_left` say what is proved.
     independent : bool
@@ -559,6 +568,143 @@ class CoefficientNoise:
         if len(covariances) * len(J) ** 2 <= MOST_ENTRIES:
             return cls(J @ covariances @ J.T, kind)
         return cls(_quadratic(J, covariances), kind)
+
+
+# Curvatures and signals to weigh up, rounds of the weighing, turns of the axes, and
+# correlations of columns.
+_N_CURVATURES, _N_SIGNALS, _N_ROUNDS, _N_TURNS = 40, 8, 30, 3
+_CORRELATIONS = np.array([0.0, *np.geomspace(0.01, 1, 15)])
+# Steps that are left out, the first ones: far from the end of the path the loss has
+# another curvature.
+_SKIPPED = 5
+# Share of the prior that all pairs have alike, so that none is ruled out.
+_ALIKE = 0.02
+
+
+def path_noise(
+    path: list[tuple[np.ndarray, np.ndarray]],
+    rule: HeavyBall,
+    stds: np.ndarray,
+    average: str,
+    axes: np.ndarray,
+) -> np.ndarray:
+    r"""Return the covariance of the noise that a descent leaves in its weights.
+
+    Parameters
+    ----------
+    path : list of (theta, gradient)
+        The iterate before each step, and the gradient that was released there.
+    rule, stds, average
+        As for `HeavyBall.noise_left`.
+    axes : ndarray of shape (theta.size, theta.size)
+        Orthonormal directions of weights whose noises are expected to be apart.
+
+    Returns
+    -------
+    covariance : ndarray of shape (theta.size, theta.size)
+
+    Notes
+    -----
+    A function of released numbers: post-processing. Near the path the gradient is
+    taken to be linear, :math:`g_t = c + H (\theta_t - \theta_0) + s_t \xi_t` with
+    known :math:`s_t`. The noise moves the iterates, and later gradients show how the
+    loss answers. Given the path up to :math:`\theta_t` the error :math:`\xi_t` is new:
+    this is an ordinary regression, whose likelihood is exact.
+
+    *Along the axes.* The pairs (h, size of c) have a prior on a grid, which is fitted
+    to all axes (empirical Bayes). With a free c, short paths would look curved: the
+    bias of autoregressions. The variance along an axis is the posterior mean of what
+    each h would leave.
+
+    *Between the axes.* Entry (i, j) of H has a normal prior of standard deviation
+    :math:`\tau \sqrt{h_i h_j}`, where :math:`\tau` has the largest likelihood. The axes
+    are turned to the eigenvectors of the posterior mean of H, and all starts again,
+    with less left between them.
+
+    A penalty does not commute with H: beside one the axes are those of the weights.
+    """
+    walk, penalty = rule.walk(stds), rule.curvature
+    n_skipped = min(_SKIPPED, len(stds) // 2)
+    published, path = rule.published(len(stds), average), path[n_skipped:]
+    weight, first = 1 / stds[n_skipped:], path[0][0]
+    moved = weight[:, None] * np.array([(theta - first).ravel() for theta, _ in path])
+    gradients = weight[:, None] * np.array([one.ravel() for _, one in path])
+    flat, n_turns = 0.0, _N_TURNS
+    if penalty is not None:
+        axes, flat, n_turns = np.eye(len(axes)), penalty.ravel(), 1
+    moved, gradients = moved @ axes, gradients @ axes
+    far = walk.rates.sum(axis=0).max() / (1 - walk.momentum)
+    curvatures = np.geomspace(0.1 / far, 2 / walk.rates.max(), _N_CURVATURES)
+    curvatures = np.append(0.0, curvatures)
+    least = 1 / float(np.linalg.norm(weight))
+    most = max(float(np.abs(gradients / weight[:, None]).max()), 2 * least)
+    signals = np.geomspace(least, most, _N_SIGNALS)
+    _, left = walk.moments(curvatures[:, None], flat, published)
+    while True:
+        posterior = _posterior(moved, gradients, weight, curvatures, signals)
+        of_curvature, of_signal = posterior.sum(axis=0), posterior.sum(axis=1)
+        n_turns -= 1
+        if n_turns == 0:
+            return (axes * (of_curvature * left).sum(axis=0)) @ axes.T
+        mean, signal = curvatures @ of_curvature, np.sqrt(signals**2 @ of_signal)
+        residuals = gradients - mean * moved
+        between = _between(moved, residuals, weight, mean, signal)
+        turn = np.linalg.eigh(np.diag(mean) + between)[1]
+        axes, moved, gradients = axes @ turn, moved @ turn, gradients @ turn
+
+
+def _posterior(
+    moved: np.ndarray,
+    gradients: np.ndarray,
+    weight: np.ndarray,
+    curvatures: np.ndarray,
+    signals: np.ndarray,
+) -> np.ndarray:
+    """Return the posterior of each weight, shape (signals, curvatures, weights)."""
+    # Sums of squares of the residuals, and their products with the constant.
+    h = curvatures[:, None]
+    square = (gradients**2).sum(axis=0) + h**2 * (moved**2).sum(axis=0)
+    square = square - 2 * h * (gradients * moved).sum(axis=0)
+    constant = weight @ gradients - h * (weight @ moved)
+    growth = 1 + signals**2 * float(weight @ weight)
+    taken = (signals**2 / growth)[:, None, None] * constant**2
+    log = (taken - square - np.log(growth)[:, None, None]) / 2
+    log -= log.max(axis=(0, 1))
+    likelihood = np.exp(log)
+    prior = np.full((*log.shape[:2], 1), 1 / log[..., 0].size)
+    for _ in range(_N_ROUNDS):
+        posterior = likelihood * prior
+        posterior /= posterior.sum(axis=(0, 1))
+        mean = posterior.mean(axis=2, keepdims=True)
+        prior = (1 - _ALIKE) * mean + _ALIKE / log[..., 0].size
+    return posterior
+
+
+def _between(
+    moved: np.ndarray,
+    residuals: np.ndarray,
+    weight: np.ndarray,
+    sizes: np.ndarray,
+    signal: np.ndarray,
+) -> np.ndarray:
+    """Return the posterior mean of the curvature between the axes."""
+    values, vectors = np.linalg.eigh((moved * sizes) @ moved.T)
+    values = np.maximum(values, 0.0)[:, None]
+    moved, residuals = vectors.T @ moved, vectors.T @ residuals
+    constant = (vectors.T @ weight)[:, None]
+    best, found = -math.inf, np.zeros(0)
+    for correlation in _CORRELATIONS:
+        # In these axes the covariance of a column is diagonal but for the constant.
+        variance = 1 + correlation**2 * values * sizes
+        growth = 1 + signal**2 * (constant**2 / variance).sum(axis=0)
+        shared = signal**2 / growth * (constant * residuals / variance).sum(axis=0)
+        solved = (residuals - constant * shared) / variance
+        log = -(residuals * solved).sum() - np.log(variance).sum()
+        log -= np.log(growth).sum()
+        if log > best:
+            best = log
+            found = correlation**2 * sizes[:, None] * (moved.T @ solved) * sizes
+    return (found + found.T) / 2
 
 
 def matrix_of(fold: Fold, n_columns: int) -> np.ndarray:

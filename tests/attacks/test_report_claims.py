@@ -127,7 +127,9 @@ def test_what_estimators_mark_is_in_the_list(tmp_path):
             bounds=(0, 1),
             public_features=[0],
         ),
-        PrivateSearchCV(skfdp.DPSGDFClassifier(bounds=(0, 1)), {"solver__max_iter": [3]}),
+        PrivateSearchCV(
+            skfdp.DPSGDFClassifier(bounds=(0, 1)), {"solver__max_iter": [3]}
+        ),
     ]
     for model in models:
         report = model.fit(X, y).privacy_

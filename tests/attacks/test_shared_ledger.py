@@ -220,7 +220,8 @@ class TestReview:
     )
     def test_a_search_sees_the_target_among_its_columns(self, facts, table):
         search = PrivateSearchCV(
-            FeatureDPLogisticRegression(bounds=(0, 1), **facts), {"solver__max_iter": [3, 4]}
+            FeatureDPLogisticRegression(bounds=(0, 1), **facts),
+            {"solver__max_iter": [3, 4]},
         )
         with pytest.raises(ValueError, match="'dx' names something public and some"):
             search.fit(table, table.dx)

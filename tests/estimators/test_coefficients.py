@@ -1,6 +1,7 @@
 """The noise in coefficients: what is stated is what fits with fresh noise show."""
 
 import math
+import sys
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from skfdp import (
     FeatureDPRegressor,
 )
 from skfdp.mechanisms.descent import HeavyBall
-from skfdp.solvers import NoisyGradientDescent
+from skfdp.solvers import NoisyGradientDescent, postprocessing
 from skfdp.solvers import label_statistic as label_noise
 
 
@@ -101,16 +102,25 @@ def test_the_stated_noise_is_that_of_fits(name, table):
 @pytest.mark.parametrize("epsilon", [0.5, 5.0])
 @pytest.mark.parametrize("name", DESCENTS)
 @pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
-def test_the_noise_of_a_descent_stays_below_its_bound(name, epsilon, table):
+def test_the_noise_of_a_descent_is_about_that_of_fits(name, epsilon, table):
     X, y, target = table
     model = DESCENTS[name].set_params(epsilon=epsilon, bounds=(0, 1))
     y = target if name == "regressor" else y
-    found, stated, kind = spread(lambda: clone(model), X, y, 10)
+    found, stated, kind = spread(lambda: clone(model), X, y, 20)
+    assert kind == "estimated"
+    # A standard deviation of 20 fits is known to 16 %, and of few steps the path says
+    # little of the curvature. Without any, the stated noise is 4 to 20 times as large.
+    assert 0.5 < np.median(stated[:, :-1] / found[:, :-1]) < 2.2
+
+
+@pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
+def test_the_noise_of_many_weights_is_bounded(table, monkeypatch):
+    X, y, _ = table
+    monkeypatch.setattr(postprocessing, "MOST_WEIGHTS", 3)
+    model = DPSGDFClassifier(5.0, bounds=(0, 1), classes=[0, 1])
+    found, stated, kind = spread(lambda: clone(model), X, y, 5)
     assert kind == "upper bound"
-    # A standard deviation of 10 fits is known to 24 %, and a strong penalty damps the
-    # noise so much that the bound is reached.
-    assert (found < stated * 1.9).all()
-    assert math.sqrt(np.mean((found / stated) ** 2)) < 1.3
+    assert (found < stated).all()
 
 
 @given(
@@ -194,7 +204,7 @@ class TestTable:
         X, y, target = table
         frame = pd.DataFrame(X, columns=["age", "stay", "größe"])
         model = DPSGDFClassifier(bounds=(0, 1), classes=[0, 1]).fit(frame, y)
-        found = pd.DataFrame(model.coefficients_table())
+        found = model.coefficients_table()
         assert list(found) == ["feature", "coef", "noise_std"]
         assert list(found["feature"]) == ["age", "stay", "größe", "intercept"]
         np.testing.assert_array_equal(found["coef"], weights_of(model)[0])
@@ -202,7 +212,14 @@ class TestTable:
         assert (found["noise_std"] > 0).all()
         regressor = FeatureDPRegressor(bounds=(0, 1), target_bounds=(-5, 5))
         found = regressor.fit(X, target).coefficients_table()
+        assert isinstance(found, pd.DataFrame)
         assert list(found["feature"]) == ["x0", "x1", "x2", "intercept"]
+
+    def test_without_pandas_one_sentence_says_what_to_install(self, table, monkeypatch):
+        model = DPSGDFClassifier(bounds=(0, 1), classes=[0, 1]).fit(*table[:2])
+        monkeypatch.setitem(sys.modules, "pandas", None)
+        with pytest.raises(ImportError, match="needs pandas: pip install pandas"):
+            model.coefficients_table()
 
     def test_noise_is_in_the_units_of_the_coefficients(self, table):
         X, _, target = table
@@ -238,7 +255,7 @@ class TestTable:
     def test_z_is_there_only_where_both_errors_are_known(self, table):
         X, y, target = table
         model = FeatureDPLogisticRegression(classes=[0, 1], **LABEL_DP).fit(X, y)
-        found = pd.DataFrame(model.coefficients_table())
+        found = model.coefficients_table()
         error = (found["high"] - found["low"]) / (2 * 1.959964)
         np.testing.assert_allclose(found["std_error"], error, rtol=1e-6)
         np.testing.assert_allclose(found["z"], found["estimate"] / found["std_error"])
@@ -305,7 +322,9 @@ def coverage(n_records, n_classes, epsilon, n_fits, seed=0):
         ).fit(X, labels(margins, rng))
         found = model.coefficients_table()
         if "low" in found:
-            low, high = (found[k].reshape(-1, 5)[:, :-1] for k in ("low", "high"))
+            low, high = (
+                found[k].to_numpy().reshape(-1, 5)[:, :-1] for k in ("low", "high")
+            )
             hits.append((low <= true.T) & (true.T <= high))
     return np.mean(hits) if len(hits) > n_fits / 2 else None
 

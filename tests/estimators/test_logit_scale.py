@@ -162,7 +162,7 @@ def temperature(best, *, curvature=1.0, noise_std=1.0, n=1000, reach=2.0):
     """Return the temperature where the loss is least at `best`."""
     slope = curvature * 0.25 * n * reach / logit_scale.REACH
     slopes = slope * (np.array(logit_scale.POINTS) - best)
-    return logit_scale.temperature(slopes, noise_std, n, reach, 0.25)
+    return logit_scale.temperature(slopes, noise_std, n, reach, 0.25)[0]
 
 
 @pytest.mark.parametrize("curvature", [0.1, 0.5, 1.0])
