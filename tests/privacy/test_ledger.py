@@ -394,7 +394,7 @@ while True:
         while independent_epsilon(math.sqrt(2 * (expected + 1)) / std) <= 1.5:
             expected += 1
         ledger = PrivacyLedger(path, epsilon=1.5, delta=DELTA)
-        workers = [self.start(path, std) for _ in range(8)]
+        workers = [self.start(path, std) for _ in range(4)]
         for worker in workers:
             assert worker.stdout.readline() == "ready\n"
         for worker in workers:
