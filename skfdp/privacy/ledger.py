@@ -110,13 +110,11 @@ def _check_relation(terms: Terms, events: tuple[Event, ...]) -> None:
             )
 
 
-def _check_columns_have_names(events: tuple[Event, ...]) -> None:
-    if any("columns" in event.unnamed for event in events):
-        raise PrivacyBudgetError(
-            "the columns of X have no names, so that nobody can tell which of them are "
-            "public here: pass a DataFrame (after other steps of a Pipeline: "
-            "set_output(transform='pandas'))."
-        )
+_UNNAMED = (
+    "the columns of X have no names, so that nobody can tell which of them are public "
+    "here: pass a DataFrame (after other steps of a Pipeline: "
+    "set_output(transform='pandas'))."
+)
 
 
 def planned(plan: Plan) -> tuple[Events, int | None]:
@@ -841,8 +839,9 @@ class PrivacyLedger:
         public = public_set(terms, before)
         try:
             _check_relation(terms, private)
-            if public or _disclosed(private):
-                _check_columns_have_names(private)
+            unnamed = any("columns" in event.unnamed for event in private)
+            if unnamed and (public or _disclosed(private)):
+                raise PrivacyBudgetError(_UNNAMED)
             promised = promise(dict.fromkeys(before + private), public)
             check_part(self._part, private, promised.public, n_rows)
             check_parts([*(entry.part for entry in recorded), self._part])

@@ -15,7 +15,7 @@ from skfdp.privacy.entries import FitPlan
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class SearchCheck:
-    """How many fits a search makes and a ledger pays; see `PrivacyLedger.check_search`.
+    """Number of fits of a search that a ledger pays; see `PrivacyLedger.check_search`.
 
     Attributes
     ----------
