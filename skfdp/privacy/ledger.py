@@ -664,13 +664,14 @@ class PrivacyLedger:
         3
         """
         terms, recorded = self._store.read()
-        if terms.epsilon is None:
-            return math.inf
         if plan is None and not recorded:
             raise ValueError("plan=None needs an earlier charge: pass a plan.")
         last = [one.event for one in recorded if one.charge == recorded[-1].charge]
         events, n_rows = (tuple(last), None) if plan is None else planned(plan)
-        return self._admitted(terms, recorded, events, n_rows, _MOST_TIMES)
+        if terms.epsilon is not None:
+            return self._admitted(terms, recorded, events, n_rows, _MOST_TIMES)
+        # What does not compose is refused without a limit, too.
+        return math.inf if self._admitted(terms, recorded, events, n_rows, 1) else 0
 
     def check_search(
         self, search: Any, X: Any, y: Any = None, **of_rows: Any

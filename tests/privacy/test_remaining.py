@@ -122,6 +122,7 @@ class TestPrint:
         assert "this ledger counts, and refuses no fit for its cost" in str(ledger)
         assert "Spent:     epsilon 0.5 at delta 1e-06, 1 charge" in str(ledger)
         assert ledger.remaining() == ledger.remaining_fits() == math.inf
+        assert ledger.remaining_fits(release(0.1, "replace_special")) == 0
 
     def test_after_a_seeded_fit_and_one_without_privacy(self, tmp_path):
         PrivacyLedger(tmp_path / "l.db").charge([release(0.1, seeded=True)])
