@@ -23,7 +23,8 @@ if TYPE_CHECKING:
         FeatureDPLogisticRegression,
         FeatureDPRegressor,
     )
-    from skfdp.metrics import compare_private, make_private_scorer, private_score
+    from skfdp.mechanisms.checkpoint import checkpoint
+    from skfdp.metrics import make_private_scorer, private_score
     from skfdp.neural_network import FeatureDPMLPClassifier
     from skfdp.preprocessing import PrivateCenteringTransformer
     from skfdp.privacy import (
@@ -68,7 +69,7 @@ _HOMES = {
     "TableSchema": "skfdp.schema",
     "UtilityWarning": "skfdp.data.validation",
     "calibrate": "skfdp.privacy",
-    "compare_private": "skfdp.metrics",
+    "checkpoint": "skfdp.mechanisms.checkpoint",
     "make_private_scorer": "skfdp.metrics",
     "open_table": "skfdp.data.sources",
     "private_bounds": "skfdp.bounds",
@@ -101,7 +102,7 @@ __all__ = [
     "UtilityWarning",
     "__version__",
     "calibrate",
-    "compare_private",
+    "checkpoint",
     "datasets",
     "make_private_scorer",
     "open_table",

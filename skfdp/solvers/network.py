@@ -363,7 +363,7 @@ class NetworkDescent:
         if self._share("linear") < 1 and not public.bounded.all():
             return (
                 "with a loop needs bounds for every column: declare them, or set "
-                "pretraining_share=1.0 and no parameter of the loop."
+                "budget_share=1.0 of Pretraining and no parameter of the loop."
             )
         return None
 
@@ -435,7 +435,7 @@ class NetworkDescent:
         found = budget.share(share)
         if found.epsilon <= 0:
             raise ValueError(
-                f"pretraining_share={self.pretraining_share!r} of "
+                f"budget_share={self.pretraining_share!r} of "
                 f"epsilon={budget.epsilon!r} is nothing for the linear model: raise "
                 "one of them."
             )

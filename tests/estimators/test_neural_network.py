@@ -14,7 +14,14 @@ from skfdp import FeatureDPMLPClassifier, PrivacyLedger
 from skfdp.privacy import AddOrRemoveOne, compose
 from skfdp.queries.linear import LinearQuery
 from skfdp.queries.network import MLPQuery
-from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
+from skfdp.solvers import (
+    FeatureDPSGD,
+    NoisyGradientDescent,
+    NoisySGD,
+    NumpyBackend,
+    Pretraining,
+    TorchBackend,
+)
 from skfdp.solvers.descent import Descent
 from skfdp.solvers.network import Network, glorot, shrunk_class_means
 
@@ -52,12 +59,11 @@ KINDS = {
     | BATCHES,
     "impute": PUBLIC | {"pretraining": "class_sums"} | padded("impute"),
     "class sums alone": PUBLIC
-    | {"pretraining": "class_sums", "pretraining_share": 1.0},
-    "linear alone": PUBLIC | {"pretraining_share": 1.0},
+    | {"pretraining": Pretraining(start="class_sums", budget_share=1.0)},
+    "linear alone": PUBLIC | {"pretraining": Pretraining(budget_share=1.0)},
     "linear, all layers, special": PUBLIC
     | {
-        "pretraining": "linear",
-        "pretraining_share": 0.7,
+        "pretraining": Pretraining(start="linear", budget_share=0.7),
         "trained_layers": "all",
         "neighboring_relation": "replace_special",
     }
@@ -209,7 +215,7 @@ def test_the_loop_without_much_noise_learns_as_scikit_learn_does(digits, dtype):
         epsilon=1e7,
         hidden_layer_sizes=(50,),
         bounds=(0, 16),
-        dtype=dtype,
+        backend=NumpyBackend(dtype=dtype),
         random_state=0,
         solver=NoisyGradientDescent(max_iter=100, clip_norm=3.0, learning_rate=1.5),
     ).fit(X[:1200], y[:1200])
@@ -249,7 +255,7 @@ def test_the_loop_and_predict_see_one_network(hidden, last):
     model = FeatureDPMLPClassifier(
         hidden_layer_sizes=hidden,
         bounds=(-3, 5),
-        dtype="float64",
+        backend=NumpyBackend(dtype="float64"),
         random_state=0,
         solver=NoisySGD(row_norm=1.2, max_iter=1),
     )
@@ -398,7 +404,8 @@ def test_where_networks_start_by_default():
     linear = [f"linear model: {part}" for part in ("mean", "temperature", "descent")]
     assert labels() == linear
     assert labels(hidden_layer_sizes=(39,)) == ["class sums", "descent"]
-    assert labels(pretraining_share=0.5) == [*linear, "descent"]
+    half = Pretraining(budget_share=0.5)
+    assert labels(pretraining=half) == [*linear, "descent"]
     assert labels(solver=NoisySGD(max_iter=2)) == [*linear, "descent"]
     assert labels(solver=NoisySGD(max_weight_norm=3.0)) == [*linear, "descent"]
     assert labels(solver=NoisySGD(normalize=True, max_iter=2))[0] == "class sums"
@@ -440,7 +447,7 @@ def test_unseen_classes_are_improbable():
 PARAMETERS = [
     ({"hidden_layer_sizes": (0,)}, r"hidden_layer_sizes=\(0,\) must be an int or a"),
     ({"hidden_layer_sizes": "big"}, "hidden_layer_sizes='big' must be an int"),
-    ({"pretraining": "imagenet"}, "pretraining='imagenet' is unknown"),
+    ({"pretraining": "imagenet"}, "pretraining='imagenet' must be 'linear', 'class"),
     ({"pretraining": "class_sums"}, "it needs public_target=True and bounds"),
     ({"pretraining": "public"}, "it needs public_target=True and public_features"),
     ({"pretraining": "linear"}, "it needs public_target=True and hidden layers of at"),
@@ -458,10 +465,10 @@ PARAMETERS = [
         "with a loop needs bounds for every column",
     ),
     (
-        PUBLIC | {"pretraining_share": 1e-12, "bounds": (0, 1)},
+        PUBLIC | {"pretraining": Pretraining(budget_share=1e-12)},
         "is nothing for the linear model: raise one of them",
     ),
-    ({"pretraining_share": 2}, "pretraining_share=2 must be a number > 0"),
+    ({"pretraining": Pretraining(budget_share=2)}, "budget_share=2 must be a number"),
     ({"trained_layers": "first"}, "trained_layers='first' is unknown"),
     ({"trained_layers": "last"}, "needs hidden layers that were pretrained"),
     (
@@ -477,9 +484,8 @@ PARAMETERS = [
         {"solver": FeatureDPSGD(learning_rate_decay=2)},
         "learning_rate_decay=2 must be a number >= 0",
     ),
-    ({"backend": "jax"}, "backend='jax' is unknown"),
-    ({"device": "cuda"}, "device='cuda' is only for backend='torch'"),
-    ({"dtype": "float16"}, "dtype='float16' is unknown"),
+    ({"backend": "jax"}, "backend='jax' must be 'numpy', 'torch', or an object"),
+    ({"backend": NumpyBackend(dtype="float16")}, "dtype='float16' is unknown"),
     ({"public_target": True, "public_features": "all"}, "there is nothing to protect"),
 ]
 
@@ -500,10 +506,10 @@ def test_bad_parameters(parameters, message, small):
     "kind", ["batches", "gaussian", "impute", "class sums, last layer"]
 )
 def test_torch_gives_the_same_network_and_is_an_assumption(kind, dtype, small):
-    given = {"dtype": dtype, "random_state": 0, **QUICK, **KINDS[kind]}
+    given = {"random_state": 0, **QUICK, **KINDS[kind]}
     ours, theirs = (
-        FeatureDPMLPClassifier(backend=name, **given).fit(*small)
-        for name in ("numpy", "torch")
+        FeatureDPMLPClassifier(backend=backend(dtype=dtype), **given).fit(*small)
+        for backend in (NumpyBackend, TorchBackend)
     )
     for a, b in zip(ours.coefs_, theirs.coefs_, strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-6)
