@@ -1,0 +1,244 @@
+"""Whole jobs of the API: the table of a hospital, and the five scripts of its page."""
+
+import inspect
+import warnings
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
+
+import skfdp
+from skfdp import (
+    FeatureDPLogisticRegression,
+    FeatureDPRegressor,
+    PrivacyBudgetError,
+    PrivacyLedger,
+    TableSchema,
+    UtilityWarning,
+)
+from skfdp.cli import main
+from skfdp.cli import results as saving
+from skfdp.schema import Boolean, Category, Date, Ignore, Label, Number
+from skfdp.solvers import NoisyGradientDescent
+
+WARDS = ["surgery", "internal", "eyes"]
+OUTCOMES = ["readmitted", "severity", "cost"]
+
+
+def stays(n=1500, seed=0):
+    """Return stays of patients, of whom some have several, as a hospital has them."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(18, 90, n)
+    day = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 10_000, n), "h")
+    table = pd.DataFrame(
+        {
+            "patient_id": rng.integers(0, n // 3, n),
+            "age": age,
+            "sex": rng.choice(["F", "M", "f"], n, p=[0.49, 0.49, 0.02]),
+            "admitted": day,
+            "ward": rng.choice(WARDS, n),
+            "smoker": rng.choice(["yes", "no"], n),
+            "zip": rng.integers(1000, 99_999, n).astype(str),
+        }
+    )
+    risk = age / 30 + (table["ward"] == "internal") + rng.normal(size=n)
+    table["readmitted"] = (risk > 3).astype(int)
+    severity = np.searchsorted([2, 3.5], risk)
+    table["severity"] = np.array(["mild", "severe", "critical"])[severity]
+    table["cost"] = np.exp(6 + risk / 2 + 0.5 * rng.normal(size=n)).round(2)
+    table.loc[rng.random(n) < 0.3, "smoker"] = None
+    return table
+
+
+SCHEMA = TableSchema(
+    {
+        "age": Number(17, 90, public=True),
+        "sex": Category(["F", "M"]),
+        "admitted": Date("2024-01-01", "2025-12-31", hour=True),
+        "ward": Category(WARDS, public=True),
+        "smoker": Boolean(true=["yes"], false=["no"]),
+        "zip": Ignore(),
+        "readmitted": Label([0, 1]),
+        "severity": Label(["mild", "severe", "critical"]),
+        "cost": Number(0, 100_000),
+    },
+    outcomes=OUTCOMES,
+    group="patient_id",
+)
+TABLE = stays()
+
+
+def estimator(target, **given):
+    kind = FeatureDPRegressor if target == "cost" else FeatureDPLogisticRegression
+    return kind(1.0, schema=SCHEMA, target=target, **given)
+
+
+def weights(model):
+    return [getattr(model, name) for name in ("coef_", "intercept_")]
+
+
+@pytest.mark.parametrize("target", OUTCOMES)
+def test_one_schema_gives_each_outcome_in_python_and_on_the_command_line(
+    target, tmp_path
+):
+    paths = [tmp_path / name for name in ("s.toml", "stays.csv", "model.joblib")]
+    SCHEMA.save(paths[0])
+    TABLE.to_csv(paths[1], index=False)
+    model = estimator(target, random_state=3).fit(*SCHEMA.split(TABLE, target))
+    argv = ["fit", paths[1], "--schema", paths[0], "--target", target, "--seed", "3"]
+    assert main([*map(str, argv), "--no-evaluate", "--model", str(paths[2])]) == 0
+    found = saving.load(str(paths[2]))
+    for own, other in zip(weights(model), weights(found), strict=True):
+        np.testing.assert_array_equal(own, other)
+    assert model.privacy_.unit == "person"
+    assert set(model.feature_names_in_) == set(SCHEMA.features)
+    assert found.privacy_.public_features == ("age", "ward")
+
+
+def test_one_ledger_and_one_report_for_three_outcomes():
+    ledger = PrivacyLedger(epsilon=2.0, delta=1e-5, public=["age", "ward"])
+    for target in OUTCOMES:
+        X, y = SCHEMA.split(TABLE, target)
+        estimator(target, ledger=ledger).fit(X, y)
+    assert 1 < ledger.spent() < 2
+    statement = skfdp.report(ledger).statement()
+    assert all(outcome in statement for outcome in OUTCOMES)
+    with pytest.raises(PrivacyBudgetError):
+        estimator("cost", ledger=ledger).set_params(epsilon=2.0).fit(X, y)
+
+
+def test_columns_are_chosen_by_name_and_a_group_is_needed():
+    model = estimator("readmitted", random_state=0)
+    X, y = SCHEMA.split(TABLE, "readmitted")
+    expected = model.fit(X, y).coef_
+    mixed = TABLE[TABLE.columns[::-1]]
+    np.testing.assert_array_equal(model.fit(mixed, y).coef_, expected)
+    kept = [*SCHEMA.features]
+    np.testing.assert_array_equal(model.predict(TABLE[kept]), model.predict(mixed))
+    with pytest.raises(ValueError, match="has no column 'patient_id'"):
+        model.fit(X[kept], y)
+    groups = TABLE["patient_id"].to_numpy()
+    np.testing.assert_array_equal(model.fit(X[kept], y, groups=groups).coef_, expected)
+    with pytest.raises(ValueError, match="groups and the column 'patient_id' of X"):
+        model.fit(X, y, groups=groups[::-1])
+    with pytest.raises(ValueError, match="protects rows, and the schema has group"):
+        skfdp.FeatureDPMLPClassifier(schema=SCHEMA, target="readmitted").fit(X, y)
+
+
+def test_a_schema_says_all_or_is_refused():
+    X, y = SCHEMA.split(TABLE, "severity")
+    for name, value in {
+        "bounds": (0, 1),
+        "classes": [0, 1],
+        "public_target": True,
+    }.items():
+        with pytest.raises(ValueError, match=f"{name}=.* and a schema are given"):
+            estimator("severity", **{name: value}).fit(X, y)
+    with pytest.raises(ValueError, match="which outcome is the target"):
+        FeatureDPLogisticRegression(schema=SCHEMA).fit(X, y.to_numpy())
+    with pytest.raises(ValueError, match="'cost' of the schema is a number"):
+        FeatureDPLogisticRegression(schema=SCHEMA, target="cost").fit(X, TABLE["cost"])
+    with pytest.raises(ValueError, match="'severity' of the schema is a label"):
+        FeatureDPRegressor(schema=SCHEMA).fit(X, y)
+
+
+def test_an_ignored_identifier_without_a_group_warns():
+    columns = {
+        "age": Number(17, 90),
+        "patient_id": Ignore(),
+        "readmitted": Label([0, 1]),
+    }
+    schema = TableSchema(columns, outcomes=["readmitted"])
+    with pytest.warns(UtilityWarning, match="ignores 'patient_id'.* no group"):
+        FeatureDPLogisticRegression(schema=schema).fit(TABLE, TABLE["readmitted"])
+
+
+def test_more_levels_than_records_can_fill_warn():
+    columns = {
+        "zip": Category([str(k) for k in range(200)]),
+        "readmitted": Label([0, 1]),
+    }
+    schema = TableSchema(columns, outcomes=["readmitted"])
+    with pytest.warns(UtilityWarning, match="'zip' has 202 declared levels for 1500"):
+        FeatureDPLogisticRegression(schema=schema).plan(TABLE)
+
+
+# -- the five scripts ----------------------------------------------------------------
+def test_text():
+    texts = ["good fine day", "bad rain cold"] * 300
+    model = make_pipeline(
+        HashingVectorizer(n_features=64, norm="l2", alternate_sign=False),
+        FeatureDPLogisticRegression(2.0, bounds=(0, 1), classes=[0, 1]),
+    )
+    assert model.fit(texts, [1, 0] * 300).score(texts, [1, 0] * 300) > 0.9
+
+
+def test_search():
+    ledger = PrivacyLedger(epsilon=20.0, delta=1e-5)
+    model = estimator("readmitted", solver=NoisyGradientDescent(), ledger=ledger)
+    grid = {"solver__clip_norm": [0.1, 0.5]}
+    search = GridSearchCV(model, grid, refit=False, cv=2)
+    X, y = SCHEMA.split(TABLE, "readmitted")
+    assert "4 fits" in str(ledger.check_search(search, X, y))
+    search.fit(X, y)
+    assert max(entry.charge for entry in ledger.entries) == 4
+    with pytest.raises(ValueError, match="solver='auto' has no parameters to set"):
+        model.set_params(solver="auto", solver__clip_norm=0.1)
+
+
+def test_groups():
+    X, y = SCHEMA.split(TABLE, "readmitted")
+    rows = X[["age"]].to_numpy() / 90
+    groups = X["patient_id"].to_numpy()
+    cv, given = GroupKFold(2), {"groups": groups}
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = FeatureDPLogisticRegression(bounds=(0, 1), classes=[0, 1])
+        model = model.set_fit_request(groups=True)
+        plain = cross_val_score(model, rows, y.to_numpy(int), cv=cv, params=given)
+        raw = estimator("readmitted").set_fit_request(groups=False)
+        raw = cross_val_score(raw, X, y, cv=cv, params=given)
+    assert np.isfinite([*plain, *raw]).all()
+
+
+def test_drop_in():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.random(600), "b": rng.choice(["u", "v"], 600)})
+    y = (X["a"] + (X["b"] == "u") > 0.8).astype(int)
+    columns = ColumnTransformer(
+        [("a", MinMaxScaler(), ["a"]), ("b", OneHotEncoder(sparse_output=False), ["b"])]
+    )
+    columns.set_output(transform="pandas")
+    model = FeatureDPLogisticRegression(
+        8.0, C=1, bounds=(0, 1), classes=[0, 1], n_jobs=2
+    )
+    pipeline = clone(make_pipeline(columns, model)).fit(X, y)
+    assert pipeline.score(X, y) > 0.8
+    assert [*pipeline[-1].feature_names_in_] == ["a__a", "b__b_u", "b__b_v"]
+
+
+@pytest.mark.parametrize("target", OUTCOMES)
+def test_copies_and_files_keep_a_schema(target, tmp_path):
+    model = estimator(target, solver=NoisyGradientDescent(max_iter=5), random_state=0)
+    assert clone(model).schema is SCHEMA
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UtilityWarning)
+        model.fit(*SCHEMA.split(TABLE, target))
+    joblib.dump(model, tmp_path / "m.joblib")
+    loaded = joblib.load(tmp_path / "m.joblib")
+    np.testing.assert_array_equal(loaded.predict(TABLE), model.predict(TABLE))
+    assert loaded.schema == SCHEMA and loaded.solver_.max_iter == 5
+
+
+def test_constructors_have_few_parameters():
+    for name in skfdp.__all__:
+        found = getattr(skfdp, name)
+        if inspect.isclass(found) and hasattr(found, "get_params"):
+            assert len(inspect.signature(found).parameters) <= 18, name
