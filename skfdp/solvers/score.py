@@ -169,56 +169,36 @@ class NoisyTable:
         low, high = bounded_interval(found, variance, self.confidence)
         return Estimate(bound * min(max(found, 0.0), 1.0), bound * low, bound * high)
 
-    def share(self, chosen: np.ndarray) -> Estimate:
-        """Return the share of all records that is in some cells, given as a mask."""
-        n, size = self.n_records, int(chosen.sum())
-        if n is None:
-            return self.ratio(chosen, np.ones_like(chosen))
-        if n == 0:
-            return _UNDETERMINED
-        # The noise that is left once the counts add up to n.
-        noise = self.noise * (size - size**2 / len(chosen)) / n**2
-        found = float(self.counts[chosen].sum() / n)
-        return self.estimate(found, lambda a: self._drawn(a) / n + noise)
-
     def _drawn(self, a: np.ndarray) -> np.ndarray:
         """Return the variance that drawing gives a share a, times their number."""
         return self.spread * a * (1 - a)
 
-    def mean(self, weights: np.ndarray) -> Estimate:
-        """Return the mean over all records of the weights of their cells, in [0, 1]."""
-        n = self.n_records
-        total = float(self.cells.sum()) if n is None else n
+    def mean(self, weights: np.ndarray, among: np.ndarray | None = None) -> Estimate:
+        """Return the mean over records of the weights of their cells, in [0, 1].
+
+        With weights 0 and 1 it is a share. Of all records, or of those in cells of a
+        mask, whose number is noisy: then ``weights - a = 0`` is tested for each
+        a, whose noise is normal, the interval of a quotient by Fieller (1954).
+        """
+        n = self.n_records if among is None else None
+        among = np.ones(len(weights), dtype=bool) if among is None else among
+        weights, cells = (
+            weights[among],
+            (self.cells if n is None else self.counts)[among],
+        )
+        total = float(cells.sum()) if n is None else n
         if not total > 0:
             return _UNDETERMINED
-        found = float(self.counts @ weights) / total
-        own = self.spread * max(float(self.counts @ weights**2) / total - found**2, 0.0)
-        # The counts add up to n, or the mean is a ratio.
-        centre = weights.mean() if n is not None else None
+        found, own = float(cells @ weights) / total, math.inf
+        if ((weights > 0) & (weights < 1)).any():  # else known from the mean
+            own = self.spread * max(float(cells @ weights**2) / total - found**2, 0.0)
 
         def variance(a: np.ndarray) -> np.ndarray:
-            moved = weights - (a[:, None] if centre is None else centre)
+            # The noise that is left once the counts add up to n, or that of a ratio.
+            moved = weights - (a[:, None] if n is None else weights.mean())
             noise = self.noise * (moved**2).sum(axis=-1) / total**2
             return np.minimum(own, self._drawn(a)) / total + noise
 
-        return self.estimate(found, variance)
-
-    def ratio(self, chosen: np.ndarray, among: np.ndarray) -> Estimate:
-        """Return the share of some cells among others, whose number is noisy.
-
-        Tested is ``chosen - a * among = 0`` for each a, whose noise is normal: the
-        interval of a quotient by Fieller (1954).
-        """
-        within, total = int(chosen.sum()), float(self.cells[among].sum())
-        if not total > 0:
-            return _UNDETERMINED
-        others = int(among.sum()) - within
-
-        def variance(a: np.ndarray) -> np.ndarray:
-            noise = self.noise * (within * (1 - a) ** 2 + others * a**2)
-            return self._drawn(a) / total + noise / total**2
-
-        found = float(self.cells[chosen].sum() / total)
         return self.estimate(found, variance)
 
     def mean_loss(self, j: int, bound: float = 1.0) -> Estimate:
@@ -529,17 +509,14 @@ class Layout:
                     column = place * len(self.losses) + self.losses.index(name)
                     half, bound = table.mean_loss(column), self.bounds[name]
                 elif name == "roc_auc":
-                    half, bound = table.auc(*self._classes(cells), places[[j, i]]), 1.0
+                    classes = cells, len(cells) + cells
+                    half, bound = table.auc(*classes, places[[j, i]]), 1.0
                 else:
                     right = self._right(places)
                     half, bound = table.mean((1 + right[j] - right[i]) / 2), 1.0
                 scaled = (bound * (2 * one - 1) for one in half)
                 found[f"{names[j]} - {names[i]}", name] = Estimate(*scaled)
         return found
-
-    def _classes(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the joint cells of each class of two."""
-        return cells, len(cells) + cells
 
     def _right(self, places: np.ndarray) -> np.ndarray:
         """Return which models are right in each cell, shape (n_models, n_cells)."""
@@ -553,11 +530,11 @@ class Layout:
         """Return a metric that is a share of records."""
         actual, guess = self._sides()
         if name == "accuracy":
-            return table.share((actual == guess) & (actual >= 0))
+            return table.mean(1.0 * ((actual == guess) & (actual >= 0)))
         if name == "selection_rate":
-            return table.share(guess == 1)
+            return table.mean(1.0 * (guess == 1))
         side = actual == (name == "recall")
-        return table.ratio(side & (guess == 1), side)
+        return table.mean(1.0 * (guess == 1), side)
 
     def _sides(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the class of each cell, and that predicted there; -1: none."""

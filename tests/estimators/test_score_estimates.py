@@ -55,7 +55,7 @@ def test_without_noise_a_share_has_the_interval_of_wilson(n, k):
     middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     table = NoisyTable(np.array([k, n - k]), np.empty((0, 2)), 0.0, n, 0.95)
-    found = table.share(np.array([True, False]))
+    found = table.mean(np.array([1.0, 0.0]))
     assert found.value == share
     assert (found.low, found.high) == pytest.approx(
         (middle - half, middle + half), abs=1e-6
@@ -97,7 +97,7 @@ def test_counts_add_up_where_the_number_is_public():
 
 
 SIMULATED = [("auc", std, True) for std in (0.0, 4.0, 12.0)]
-for one in ("share", "ratio", "mean_loss"):
+for one in ("share", "ratio", "difference", "mean_loss"):
     SIMULATED += [(one, 6.0, True), (one, 6.0, False)]
 
 
@@ -115,7 +115,8 @@ def test_the_variance_of_a_metric_is_that_of_simulations(
     monkeypatch.setattr(NoisyTable, "estimate", estimate)
     n, edges = 2000 if metric == "auc" else 500, np.linspace(-3, 3, 13)
     chosen, among = np.array([1, 0, 0, 1, 0]) == 1, np.array([1, 1, 0, 1, 0]) == 1
-    arguments = {"share": (chosen,), "ratio": (chosen, among), "mean_loss": (0,)}
+    arguments = {"share": (1.0 * chosen,), "ratio": (1.0 * chosen, among)}
+    arguments |= {"difference": (np.array([1, 0.5, 0.5, 0, 0.5]),), "mean_loss": (0,)}
     arguments["auc"] = np.arange(28).reshape(2, -1)
 
     def score():
@@ -130,12 +131,13 @@ def test_the_variance_of_a_metric_is_that_of_simulations(
         sums = np.array([[loss.sum(), SQUARES * (loss**2).sum()]])
         sums += std * rng.normal(size=2)
         table = NoisyTable(cells, sums, std, n if public else None, 0.95)
-        found = getattr(table, metric)(*arguments[metric])
+        method = metric if metric in ("auc", "mean_loss") else "mean"
+        found = getattr(table, method)(*arguments[metric])
         # Of the area that of the kernel that orders, which is the first of two.
         return found.value, stated[-2 if metric == "auc" else -1]
 
     found = np.array([score() for _ in range(1500 if metric == "auc" else 3000)])
-    truth = {"share": 0.5, "ratio": 5 / 7, "mean_loss": 0.25}
+    truth = {"share": 0.5, "ratio": 5 / 7, "difference": 0.55, "mean_loss": 0.25}
     truth["auc"] = NormalDist().cdf(1 / math.sqrt(2))
     assert found[:, 0].mean() == pytest.approx(truth[metric], abs=0.01)
     claimed = found[:, 1].mean() / found[:, 0].var(ddof=1)
@@ -187,8 +189,8 @@ def test_nothing_is_said_of_nobody():
     table = NoisyTable(np.array([-1.0, 0.5, 0.2]), np.zeros((1, 2)), 1.0, None, 0.95)
     for found in (
         table.auc(np.array([0]), np.array([1])),
-        table.ratio(np.array([True, False, False]), np.array([True, False, False])),
-        table.share(np.array([True, False, False])),
+        table.mean(np.array([1.0, 0.0, 0.0]), np.array([True, False, False])),
+        table.mean(np.array([1.0, 0.0, 0.0])),
         table.mean_loss(0),
     ):
         assert math.isnan(found.value) and math.isnan(found.low + found.high)
