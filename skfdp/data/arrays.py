@@ -458,8 +458,7 @@ _DTYPES = [
 ]
 _NOT_NUMERIC = (
     "X holds values that are not numbers (each argument must be a string or a number "
-    "that float() accepts): declare columns of text and dates by "
-    "encoder=DeclaredEncoder(...)."
+    "that float() accepts): declare columns of text and dates in a TableSchema."
 )
 _MISSING_LABELS = (
     "y contains NaN, None or another missing value: give missing targets a value of "
@@ -571,7 +570,7 @@ def check_columns_of_frame(
     elif kind_of(X) in ("m", "M") and type_kind(X) in ("date", "other"):
         raise ValueError(
             f"X is an array of {_NOT_NUMBERS[type_kind(X)][0]}, and numbers are "
-            "needed: pass a frame and encoder=DeclaredEncoder(bounds=...), or convert "
+            "needed: pass a frame and a TableSchema that declares them, or convert "
             "them."
         )
 
@@ -595,12 +594,12 @@ def kind_of(X: Any) -> str:
     return X.dtype.kind if isinstance(X, np.ndarray) else ""
 
 
-_ENCODE = "encoder=DeclaredEncoder({}) declares them"
+_DECLARE = "TableSchema({{{{{{}}: {}}}}}) declares them"
 #: What columns hold that are no numbers, and what to do.
 _NOT_NUMBERS = {
-    "text": ("text", _ENCODE.format("categories={{{}: [...]}}")),
-    "date": ("dates", _ENCODE.format("bounds={{{}: (first day, last day)}}")),
-    "period": ("periods", _ENCODE.format("bounds={{{}: (first day, last day)}}")),
+    "text": ("text", _DECLARE.format("Category([...])")),
+    "date": ("dates", _DECLARE.format("Date(first, last)")),
+    "period": ("periods", _DECLARE.format("Date(first, last)")),
     "other": ("values that are no single numbers", "drop {} or turn it into numbers"),
 }
 
@@ -700,8 +699,8 @@ def _not_numbers(X: Any) -> str:
     if is_frame(X) and len(X.shape) == 2 and (found := _columns_of_kind(X, "object")):
         return (
             "X holds values that are not numbers, and column(s) of a type that may "
-            f"hold text: {_listed(found)}; encoder=DeclaredEncoder(categories="
-            f"{{{found[0]}: [...]}}) declares text, and bounds declare numbers."
+            f"hold text: {_listed(found)}; TableSchema({{{found[0]}: Category([...])}})"
+            " declares text, and bounds declare numbers."
         )
     return _NOT_NUMERIC
 

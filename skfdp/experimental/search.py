@@ -632,7 +632,16 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
 
     def _declare(self, y: Any) -> Declared:
         inner = self.estimator
-        return inner._declare(y) if isinstance(inner, PrivateClassifier) else Declared()
+        if not isinstance(inner, PrivateClassifier):
+            return Declared()
+        found = inner._declare(y)
+        if found.schema is not None and found.schema.group is not None:
+            raise ValueError(
+                f"PrivateSearchCV protects rows, and the schema has "
+                f"group={found.schema.group!r}: fit a linear estimator without a "
+                "search, which protects all rows of a person together."
+            )
+        return found
 
     def _records(self, X, y, planning: bool = False) -> Holdout:
         """Validate and split; draws no private coin."""

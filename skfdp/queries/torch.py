@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from skfdp.privacy.checks import shown
+
 try:
     import torch
 except ImportError as error:
@@ -27,7 +29,7 @@ def check_device(device: str | None) -> None:
         torch.empty(1, dtype=torch.float64, device=device).sum().item()
     except (RuntimeError, TypeError, AssertionError):
         raise ValueError(
-            f"device={device!r} must be a device of this torch that has float64, "
+            f"device={shown(device)} must be a device of this torch that has float64, "
             "'cpu' or 'cuda' for example."
         ) from None
     try:

@@ -14,7 +14,7 @@ from skfdp import (
     PrivacyLedger,
     PrivateCenteringTransformer,
 )
-from skfdp.solvers import Huber, NoisyGradientDescent
+from skfdp.solvers import FeatureDPSGD, Huber, NoisyGradientDescent
 
 N = 300
 RNG = np.random.default_rng(0)
@@ -86,22 +86,26 @@ def test_bounds_of_columns_that_floats_cannot_divide(bounds, estimator):
 @pytest.mark.parametrize(
     ("estimator", "name"),
     [
-        *[(estimator, "feature_bound") for estimator in CLASSIFIERS],
-        *[(estimator, "learning_rate") for estimator in CLASSIFIERS],
-        *[(estimator, "radius") for estimator in CLASSIFIERS],
-        *[(estimator, "clip_norm") for estimator in CLASSIFIERS],
-        (FeatureDPLogisticRegression, "private_weight"),
+        *[
+            (estimator, name)
+            for estimator in CLASSIFIERS
+            for name in ("row_norm", "learning_rate", "max_weight_norm", "clip_norm")
+        ],
+        (FeatureDPLogisticRegression, "gradient_scale"),
         (FeatureDPLogisticRegression, "padding_scale"),
-        (FeatureDPMLPClassifier, "private_weight"),
+        (FeatureDPMLPClassifier, "gradient_scale"),
         (FeatureDPMLPClassifier, "padding_scale"),
         (PrivateCenteringTransformer, "output_bound"),
-        (PrivateCenteringTransformer, "feature_bound"),
+        (PrivateCenteringTransformer, "row_norm"),
     ],
 )
 def test_sizes_whose_squares_leave_the_floats(estimator, name, value):
-    refused(
-        estimator, LABELS, f"^{name}=.* must lie between 1e-30 and", **{name: value}
-    )
+    of_loss = name in ("gradient_scale", "padding_scale")
+    given = {name: value}
+    if estimator is not PrivateCenteringTransformer:
+        solver = FeatureDPSGD if of_loss else NoisyGradientDescent
+        given = {"solver": solver(**given)}
+    refused(estimator, LABELS, f"^{name}=.* must lie between 1e-30 and", **given)
 
 
 @pytest.mark.parametrize("value", [5e-324, 1e300])
@@ -109,7 +113,7 @@ def test_a_huber_threshold_whose_square_leaves_the_floats(value):
     refused(
         DPSGDFRegressor,
         TARGET,
-        "^huber_threshold=.* must lie between 1e-30 and 1e",
+        "^threshold=.* must lie between 1e-30 and 1e",
         target_bounds=(0, 10),
         loss=Huber(threshold=value),
     )
@@ -160,14 +164,12 @@ def test_a_public_target_beyond_the_squares_of_floats(epsilon):
             "epsilon": 1e-6,
             "class_weight": {0: 1e-30, 1: 1e-30},
             "C": 1e300,
-            "solver": NoisyGradientDescent(
-                row_norm=1e-30,
-                clip_norm=1e-29,
-                max_weight_norm=1e-30,
-                learning_rate=1e-30,
-                momentum=0.99,
-                noise_decay=9.9,
-            ),
+            "solver__row_norm": 1e-30,
+            "solver__clip_norm": 1e-29,
+            "solver__max_weight_norm": 1e-30,
+            "solver__learning_rate": 1e-30,
+            "solver__momentum": 0.99,
+            "solver__noise_decay": 9.9,
         }.items()
     ],
     ids=str,
@@ -175,7 +177,8 @@ def test_a_public_target_beyond_the_squares_of_floats(epsilon):
 def test_extreme_parameters_that_are_allowed_end_in_finite_models(
     estimator, parameters
 ):
-    model = estimator(**{"bounds": (0, 1), "random_state": 0, **parameters})
+    model = estimator(bounds=(0, 1), random_state=0, solver=NoisyGradientDescent())
+    model.set_params(**parameters)
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         model.fit(X, LABELS)

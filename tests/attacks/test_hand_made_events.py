@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from skfdp.privacy import Event, Finding, PrivacyPlan, Selection, calibrate
-from skfdp.solvers import NoisyGradientDescent
 
 EVENT = {"label": "steps", "noise_std": (2.0,), "clip_norm": 1.0, "sensitivity": 1.0}
 NO_NUMBER = [True, "1", None, 1 + 0j, math.nan, 10**400, np.timedelta64(3, "s")]
@@ -51,7 +50,7 @@ BAD_TOGETHER = [
 BAD_SELECTION = [
     *({"eta": bad} for bad in ("1", True, math.nan, -1.0)),
     *({"gamma": bad} for bad in ("0.5", True, 0.0, 1e-300)),  # 1e300 runs
-    {"solver": NoisyGradientDescent(noise_decay=1.0)},
+    {"noise_decay": 1.0},
     {"n_steps": 2.5},
 ]
 BAD_PLAN = {
@@ -128,7 +127,7 @@ def test_a_plan_guesses_nothing(changes):
     "changes",
     [
         *changed(BAD_CALIBRATION),
-        {"noise_weights": [1, 2, 3], "solver": NoisyGradientDescent(noise_decay=1.0)},
+        {"noise_decay": 1.0, "noise_weights": [1, 2, 3]},
         {"noise_decay": 1.0, "sampling_rate": 0.5},
         {"noise_weights": [1, 2, 3], "sampling_rate": 0.5},
         {"sensitivity": 2.0, "neighboring_relation": "replace_special"},

@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -127,16 +128,13 @@ class TestTimes:
                 ledger=path,
             )
             search.fit(*data)
-            PrivacyLedger(path).charge([full_batch(neighboring_relation=RELATION)])
+            PrivacyLedger(path).charge([full_batch(neighboring_relation="replace_one")])
             connection = sqlite3.connect(path)
             dump = "\n".join(connection.iterdump())
             connection.close()
             found.append(re.sub(r"[0-9a-f]{32,64}", "random", dump))
         assert "search: best of a random number of runs" in found[0]
         assert found[0] == found[1]
-
-
-RELATION = "replace_special"
 
 
 class TestChain:
@@ -273,14 +271,13 @@ class TestChain:
 #: Kinds of fits beyond those of `tests/findings/test_ledger.py`.
 MODELS = {
     "one-shot": lambda ledger: FeatureDPLogisticRegression(
-        bounds=(0, 1), public_features="all", names="u", ledger=ledger
+        bounds=(0, 1), public_features="all", ledger=ledger
     ),
     "completion": lambda ledger: PrivateCompletionClassifier(
         LogisticRegression(),
         epsilon=4.0,
         bounds=(0, 1),
         public_features=[0],
-        names={j: f"u{j}" for j in range(3)},
         ledger=ledger,
     ),
     "pipeline": lambda ledger: make_pipeline(
@@ -306,7 +303,9 @@ class TestReceipts:
     @pytest.mark.filterwarnings("ignore")
     def test_every_fit_hands_on_its_receipt(self, name, data, path):
         ledger = PrivacyLedger(path)
-        found = report(MODELS[name](ledger).fit(*data))
+        X, y = data
+        frame = pd.DataFrame(X, columns=["a", "b", "c"])  # public columns need names
+        found = report(MODELS[name](ledger).fit(frame, y))
         assert found.receipts[-1] == ledger.receipt
         assert len(found.receipts) == 1 + (name == "pipeline")
         ledger.check_report(found)
@@ -328,7 +327,8 @@ class TestReceipts:
 
     @pytest.mark.parametrize("edit", [{"charge": "1"}, {"charge": 0}, {"head": [1]}])
     def test_edited_receipts_are_told(self, data, path, edit):
-        found = MODELS["one-shot"](path).fit(*data).privacy_
+        model = DPSGDFClassifier(bounds=(0, 1), ledger=path)
+        found = model.fit(*data).privacy_
         values = found.to_dict()
         values["receipts"][0] |= edit
         with pytest.raises(ValueError, match="must be a(n int of at least 1| str)"):

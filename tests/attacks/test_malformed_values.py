@@ -20,7 +20,6 @@ from skfdp import (
     FeatureDPLogisticRegression,
     FeatureDPMLPClassifier,
     FeatureDPRegressor,
-    PrivacyLedger,
     PrivateCenteringTransformer,
     PrivateCompletionClassifier,
 )
@@ -42,6 +41,7 @@ NUMBERS = X.sum(axis=1)
 PUBLIC, ALL = [2, 3], "all"
 LOOP = {"solver": NoisyGradientDescent(max_iter=2)}
 CLASSES = {"classes": [0, 1, 2], **LOOP}
+BATCHES = {"classes": [0, 1, 2], "solver": NoisySGD(max_iter=2)}
 TARGET = {"target_bounds": (0, 4)}
 COMPLETION = {"public_features": PUBLIC, "covariance": True, "n_draws": 1}
 
@@ -55,7 +55,11 @@ def of(estimator, *arguments, **parameters):
 CASES = {
     "DPSGD-F": (of(DPSGDFClassifier, **CLASSES), (), False, LABELS, True),
     "Poisson batches": (
-        of(DPSGDFClassifier, solver=NoisySGD(batch_size=12), **CLASSES),
+        of(
+            DPSGDFClassifier,
+            classes=[0, 1, 2],
+            solver=NoisySGD(batch_size=12, max_iter=2),
+        ),
         *((), False, LABELS, True),
     ),
     "two classes": (
@@ -80,8 +84,8 @@ CASES = {
         of(
             FeatureDPLogisticRegression,
             public_features=PUBLIC,
-            solver=FeatureDPSGD(public_loss="impute"),
-            **CLASSES,
+            classes=[0, 1, 2],
+            solver=FeatureDPSGD(public_loss="impute", max_iter=2),
         ),
         *(PUBLIC, False, LABELS, False),
     ),
@@ -94,16 +98,11 @@ CASES = {
         *(range(4), False, LABELS % 2, False),
     ),
     "label descent": (
-        of(
-            FeatureDPLogisticRegression,
-            public_features=ALL,
-            solver="noisy-gd",
-            **CLASSES,
-        ),
+        of(FeatureDPLogisticRegression, public_features=ALL, **CLASSES),
         *(range(4), False, LABELS, True),
     ),
     "network": (
-        of(FeatureDPMLPClassifier, hidden_layer_sizes=3, pretraining=None, **CLASSES),
+        of(FeatureDPMLPClassifier, hidden_layer_sizes=3, pretraining=None, **BATCHES),
         *((), False, LABELS, False),
     ),
     "network, public target": (
@@ -112,7 +111,7 @@ CASES = {
             hidden_layer_sizes=8,
             public_features=PUBLIC,
             public_target=True,
-            **CLASSES,
+            **BATCHES,
         ),
         *(PUBLIC, True, LABELS, False),
     ),
@@ -389,29 +388,6 @@ def test_a_public_value_is_still_refused():
         fitted("regressor, public target", X, np.r_[np.inf, NUMBERS[1:]], bounds=(0, 1))
 
 
-@every_case
-def test_raise_refuses_and_the_report_says_so(name):
-    private, holes = np.setdiff1d(np.arange(4), CASES[name][1]), X.copy()
-    holes[0, private] = np.nan
-    target, ledger = CASES[name][3], PrivacyLedger()
-    if not len(private):
-        target = target.astype(float)
-        target[0] = np.nan
-    with pytest.raises(ValueError, match="NaN"):
-        fitted(name, holes, target, bounds=(0, 1), on_invalid="raise", ledger=ledger)
-    assert not ledger.entries
-    for choice in ("replace", "raise"):
-        report = fitted(name, bounds=(0, 1), on_invalid=choice).privacy_
-        told = [one for one in report.assumptions if "on_invalid='raise'" in one.text]
-        assert len(told) == (choice == "raise")
-        assert not any(one.enforced for one in told)
-
-
-def test_both_choices_fit_a_sound_table_alike():
-    one, other = (fitted("DPSGD-F", on_invalid=v) for v in ("replace", "raise"))
-    np.testing.assert_array_equal(one.coef_, other.coef_)
-
-
 @pytest.mark.parametrize("name", ["DPSGD-F", "network", "regressor", "counts"])
 def test_without_privacy_null_records_are_left_out(name):
     target = CASES[name][3].astype(float)
@@ -493,24 +469,6 @@ def test_a_search_takes_any_table(scoring):
     holes[::5, 0], y[::3] = np.nan, None
     search = PrivateSearchCV(model, grid, epsilon=2.0, scoring=scoring).fit(holes, y)
     assert search.predict(holes).shape == (N,)
-    assert not any("on_invalid" in one.text for one in search.privacy_.assumptions)
-    model.set_params(on_invalid="raise")
-    search.fit(X, LABELS)
-    assert any("on_invalid" in one.text for one in search.privacy_.assumptions)
-    with pytest.raises((ValueError, RuntimeError)):
-        search.fit(holes, y)
-
-
-@pytest.mark.parametrize("listed", [False, True])
-def test_a_search_over_on_invalid_refuses_before_the_charge(listed):
-    model, ledger = DPSGDFClassifier(bounds=(0, 1), **CLASSES), PrivacyLedger()
-    grid = {"on_invalid": ["replace", "raise"]}
-    grid = [{"solver__max_iter": [2]}, grid] if listed else grid
-    search = PrivateSearchCV(model, grid, epsilon=2.0, ledger=ledger)
-    with pytest.raises(ValueError, match="contains NaN"):
-        search.fit(np.where(X > 0.5, np.nan, X), LABELS)
-    assert not ledger.entries
-    assert "on_invalid" in search.fit(X, LABELS).privacy_.statement(full=True)
 
 
 def test_a_record_without_a_label_is_never_predicted_right(releases):

@@ -20,7 +20,15 @@ from skfdp import (
     PrivateCompletionClassifier,
 )
 from skfdp.experimental import PrivateSearchCV
-from skfdp.solvers import NoisyGradientDescent
+from skfdp.solvers import (
+    FeatureDPSGD,
+    GaussianCentering,
+    Huber,
+    NoisyGradientDescent,
+    NoisySGD,
+    Pretraining,
+    TorchBackend,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 X = np.random.default_rng(0).random((20, 2))
@@ -37,13 +45,10 @@ ESTIMATORS = {
         GaussianNB(), bounds=(0, 1)
     ),
 }
-RAISE = {"on_invalid": "raise"}
 SEARCH = PrivateSearchCV(CLASSIFIER, {"solver__clip_norm": [0.1]})
 
 
-def refusal(estimator, X, y, *more, on_invalid=None, **fit):
-    if on_invalid is not None:
-        estimator = clone(estimator).set_params(**on_invalid)
+def refusal(estimator, X, y, *more, **fit):
     with pytest.raises((TypeError, ValueError)) as caught:
         estimator.fit(X, y, *more, **fit)
     told = str(caught.value)
@@ -78,29 +83,40 @@ MISSING = {
     "None in a categorical": pd.Series([None, *"ab" * 9, "a"], dtype="category"),
     "NaT": [pd.NaT, *[0, 1] * 9, 0],
 }
-WITH_TARGET = {k: v for k, v in ESTIMATORS.items() if "Centering" not in k}
+#: By name, with a public column; a malformed private value is no error.
+WITH_PUBLIC = {
+    name: clone(ESTIMATORS[name]).set_params(public_features=[0])
+    for name in ESTIMATORS
+    if not name.startswith("DPSGDF")
+}
+WITH_PUBLIC["PrivateSearchCV"] = PrivateSearchCV(
+    FeatureDPLogisticRegression(bounds=(0, 1), public_features=[0]), {"C": [1.0]}
+)
 
 
 @pytest.mark.parametrize("kind", MISSING)
-@pytest.mark.parametrize("name", ["DPSGDFClassifier", "DPSGDFRegressor"])
-def test_missing_labels_are_said_of_y(name, kind):
-    told = refusal(ESTIMATORS[name], X, MISSING[kind], on_invalid=RAISE)
+@pytest.mark.parametrize(
+    "name",
+    ["FeatureDPLogisticRegression", "FeatureDPRegressor", "FeatureDPMLPClassifier"],
+)
+def test_missing_public_labels_are_said_of_y(name, kind):
+    model = clone(WITH_PUBLIC[name]).set_params(public_target=True)
+    told = refusal(model, X, MISSING[kind])
     assert told.startswith("y contains NaN, None or another missing value")
 
 
-@pytest.mark.parametrize("name", WITH_TARGET)
-def test_none_among_labels_is_said_of_y(name):
+def test_none_among_labels_is_said_of_y():
     told = refusal(
-        WITH_TARGET[name], X, MISSING["None beside integers"], on_invalid=RAISE
+        WITH_PUBLIC["PrivateCompletionClassifier"],
+        X,
+        MISSING["None beside integers"],
     )
     assert told.startswith("y contains NaN, None or another missing value")
 
 
-@pytest.mark.parametrize("name", [*ESTIMATORS, "PrivateSearchCV"])
+@pytest.mark.parametrize("name", WITH_PUBLIC)
 def test_missing_values_do_not_send_anybody_to_an_imputer_that_learns(name):
-    raises = {"estimator__on_invalid": "raise"} if name == "PrivateSearchCV" else RAISE
-    estimator = {**ESTIMATORS, "PrivateSearchCV": SEARCH}[name]
-    told = refusal(estimator, X + np.nan, Y, on_invalid=raises)
+    told = refusal(WITH_PUBLIC[name], X + np.nan, Y)
     assert "strategy='constant'" in told
     assert "without looking at the data" in told
     assert "imputer transformer" not in told
@@ -111,10 +127,9 @@ def test_missing_values_do_not_send_anybody_to_an_imputer_that_learns(name):
 def test_infinite_values_are_not_to_be_dropped(where):
     bad = np.where(np.arange(20) == 3, np.inf, 1.0)
     told = refusal(
-        ESTIMATORS["DPSGDFRegressor"],
+        clone(WITH_PUBLIC["FeatureDPRegressor"]).set_params(public_target=True),
         X + bad[:, None] if where == "X" else X,
         bad if where == "y" else Y,
-        on_invalid=RAISE,
     )
     assert f"{where} contains infinity" in told
     assert "without looking at the data" in told
@@ -191,42 +206,58 @@ LONG = {
 PARAMETERS = [
     (DPSGDFClassifier, name)
     for name in (
-        *("epsilon", "delta", "neighboring_relation", "n_records", "bounds", "C"),
-        *("feature_bound", "normalize", "clip_norm", "max_iter", "batch_size", "loss"),
-        *("learning_rate", "momentum", "average", "noise_decay", "radius", "classes"),
-        *("fit_intercept", "class_weight", "centering", "ledger"),
-        *("random_state", "n_jobs", "mean_fraction"),
+        *("epsilon", "delta", "neighboring_relation", "bounds", "C", "solver", "loss"),
+        *("fit_intercept", "class_weight", "centering", "ledger", "classes", "schema"),
+        *("random_state", "n_jobs"),
     )
 ]
 PARAMETERS += [
     *((FeatureDPLogisticRegression, name) for name in ("solver", "public_target")),
-    *(
-        (FeatureDPLogisticRegression, name)
-        for name in ("public_model", "padding_scale")
-    ),
+    (FeatureDPLogisticRegression, "public_model"),
     *((DPSGDFRegressor, name) for name in ("target_bounds", "alpha")),
     *((FeatureDPMLPClassifier, name) for name in ("hidden_layer_sizes", "pretraining")),
-    *((FeatureDPMLPClassifier, name) for name in ("backend", "device", "dtype")),
+    (FeatureDPMLPClassifier, "backend"),
     *((PrivateSearchCV, name) for name in ("scoring", "param_grid", "mean_runs")),
     *((PrivateCompletionClassifier, name) for name in ("estimator", "n_draws")),
 ]
+#: Those of algorithms: the estimator, its parameter, the class of the object.
+ALGORITHMS = [
+    (DPSGDFClassifier, "solver", NoisySGD),
+    (DPSGDFClassifier, "centering", GaussianCentering),
+    (DPSGDFRegressor, "loss", Huber),
+    (FeatureDPLogisticRegression, "solver", FeatureDPSGD),
+    (FeatureDPMLPClassifier, "pretraining", Pretraining),
+    (FeatureDPMLPClassifier, "backend", TorchBackend),
+]
+
+
+def check_message(cls, name, **more):
+    arguments = {"bounds": (0, 1)}
+    if cls is PrivateSearchCV:
+        arguments = {"estimator": CLASSIFIER, "param_grid": {"C": [1.0]}}
+    if cls is PrivateCompletionClassifier:
+        arguments["estimator"] = GaussianNB()
+    told = refusal(cls(**(arguments | more)), X, Y)
+    assert name in told
+    assert " at 0x" not in told
+    assert len(told) < 400
 
 
 @pytest.mark.parametrize("value", LONG)
 @pytest.mark.parametrize(("estimator", "name"), PARAMETERS)
 def test_no_error_prints_a_series_or_an_address(estimator, name, value):
-    arguments = {"bounds": (0, 1)}
-    if estimator is PrivateSearchCV:
-        arguments = {"estimator": CLASSIFIER, "param_grid": {"C": [1.0]}}
-    if estimator is PrivateCompletionClassifier:
-        arguments["estimator"] = GaussianNB()
-    arguments[name] = LONG[value]
     if name == "classes" and value in ("Series", "array"):
         return  # a list of labels
-    told = refusal(estimator(**arguments), X, Y)
-    assert name in told
-    assert " at 0x" not in told
-    assert len(told) < 400
+    check_message(estimator, name, **{name: LONG[value]})
+
+
+@pytest.mark.parametrize("value", LONG)
+@pytest.mark.parametrize(("estimator", "parameter", "algorithm"), ALGORITHMS)
+def test_nor_does_one_of_an_algorithm(estimator, parameter, algorithm, value):
+    for name in algorithm().get_params():
+        if not (name == "public_loss" and value == "function"):
+            given = algorithm(**{name: LONG[value]})
+            check_message(estimator, name, **{parameter: given})
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

@@ -3,7 +3,9 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.base import clone
 
 from skfdp import (
     DPSGDFClassifier,
@@ -19,9 +21,9 @@ from skfdp.mechanisms import release as mechanism
 from skfdp.privacy import PrivacyBudgetError
 from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
-COMMON = {"epsilon": 1.0, "delta": 1e-5, "bounds": (0, 1), "names": ["a", "b", "c"]}
-LABELS = {"classes": [0, 1], "target_name": "y"}
-TARGET = {"target_bounds": (0, 1), "target_name": "y"}
+COMMON = {"epsilon": 1.0, "delta": 1e-5, "bounds": (0, 1)}
+LABELS = {"classes": [0, 1], "target": "y"}
+TARGET = {"target_bounds": (0, 1), "target": "y"}
 ESTIMATORS = {
     "classifier": DPSGDFClassifier(
         solver=NoisyGradientDescent(max_iter=3), **COMMON, **LABELS
@@ -51,12 +53,12 @@ every_estimator = pytest.mark.parametrize("name", ESTIMATORS)
 @pytest.fixture
 def table():
     rng = np.random.default_rng(0)
-    X = rng.random((400, 3))
-    return X, (X[:, 0] + X[:, 1] > 1).astype(int)
+    X = pd.DataFrame(rng.random((400, 3)), columns=["a", "b", "c"])
+    return X, (X["a"] + X["b"] > 1).astype(int)
 
 
 def fitted(name, table, **changes):
-    model = ESTIMATORS[name].__class__(**ESTIMATORS[name].get_params())
+    model = clone(ESTIMATORS[name])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return model.set_params(**changes).fit(*table)
@@ -109,7 +111,7 @@ def test_a_fit_that_fails_stays_charged(name, table, monkeypatch):
 @every_estimator
 def test_a_seed_is_told_and_recorded(name, table):
     ledger = PrivacyLedger()
-    model = ESTIMATORS[name].__class__(**ESTIMATORS[name].get_params())
+    model = clone(ESTIMATORS[name])
     with pytest.warns(PrivacyWarning, match="NO privacy guarantee"):
         model.set_params(random_state=0, ledger=ledger).fit(*table)
     assert model.privacy_.seeded
@@ -120,8 +122,8 @@ def test_a_seed_is_told_and_recorded(name, table):
 @pytest.mark.parametrize("name", ["classifier", "feature-DP", "network"])
 def test_void_records_are_in_no_release(name, table, releases):
     X, y = table[0].copy(), table[1]
-    bounds = {0: (0, 1), 1: (0, 1)}  # nothing stands in for a number of column 2
-    X[5, 2] = np.nan
+    bounds = {"a": (0, 1), "b": (0, 1)}  # nothing stands in for a number of column c
+    X.loc[5, "c"] = np.nan
     fitted(name, (X, y), bounds=bounds)
     assert releases
     for release in releases:

@@ -21,27 +21,21 @@ from skfdp.queries.statistics import RowSum
 from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
 COUNT = {"neighboring_relation": AddOrRemoveOne(20)}
-LABELS = {
-    "classes": [0, 1],
-    "bounds": (0, 1),
-    "solver": NoisyGradientDescent(max_iter=2),
-    **COUNT,
-}
-TARGET = {**COUNT, "target_bounds": (0, 1), "bounds": (0, 1)}
+LABELS = {"classes": [0, 1], "bounds": (0, 1), **COUNT}
+TARGET = {"target_bounds": (0, 1), "bounds": (0, 1), **COUNT}
+LOOP = {"solver": NoisyGradientDescent(max_iter=2)}
 ESTIMATORS = {
-    "full batch": lambda: DPSGDFClassifier(**LABELS),
+    "full batch": lambda: DPSGDFClassifier(**LOOP, **LABELS),
     "Poisson batches": lambda: DPSGDFClassifier(
-        solver=NoisySGD(batch_size=5), **LABELS
+        solver=NoisySGD(batch_size=5, max_iter=2), **LABELS
     ),
-    "feature-DP": lambda: FeatureDPLogisticRegression(**LABELS),
-    "squared error": lambda: DPSGDFRegressor(
-        solver=NoisyGradientDescent(max_iter=2), **TARGET
-    ),
-    "Poisson": lambda: DPSGDFRegressor(
-        loss="poisson", solver=NoisyGradientDescent(max_iter=2), **TARGET
-    ),
+    "feature-DP": lambda: FeatureDPLogisticRegression(**LOOP, **LABELS),
+    "squared error": lambda: DPSGDFRegressor(**LOOP, **TARGET),
+    "Poisson": lambda: DPSGDFRegressor(loss="poisson", **LOOP, **TARGET),
     "one release": lambda: FeatureDPRegressor(solver="one-shot", **TARGET),
-    "network": lambda: FeatureDPMLPClassifier(hidden_layer_sizes=3, **LABELS),
+    "network": lambda: FeatureDPMLPClassifier(
+        hidden_layer_sizes=3, solver=NoisySGD(max_iter=2), **LABELS
+    ),
     "transformer": lambda: PrivateCenteringTransformer(bounds=(0, 1), **COUNT),
 }
 

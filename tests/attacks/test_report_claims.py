@@ -128,7 +128,10 @@ def test_what_estimators_mark_is_in_the_list(tmp_path):
             public_features=[0],
         ),
         PrivateSearchCV(
-            skfdp.DPSGDFClassifier(bounds=(0, 1)), {"solver__max_iter": [3]}
+            skfdp.DPSGDFClassifier(
+                bounds=(0, 1), solver=NoisyGradientDescent(max_iter=3)
+            ),
+            {"C": [1.0]},
         ),
     ]
     for model in models:

@@ -4,6 +4,7 @@ import dataclasses
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from skfdp import FeatureDPLogisticRegression, PrivacyLedger, calibrate
@@ -22,11 +23,11 @@ def fitted(tmp_path_factory):
     model = FeatureDPLogisticRegression(
         bounds=(0, 1),
         public_features="all",
-        names="u",
         ledger=PrivacyLedger(path, epsilon=9.0, delta=DELTA),
         solver=NoisyGradientDescent(max_iter=20_000),
     )
-    return model.fit(rng.random((30, 1)), rng.integers(0, 2, 30)), path
+    X = pd.DataFrame({"u": rng.random(30)})
+    return model.fit(X, rng.integers(0, 2, 30)), path
 
 
 def test_the_report_has_no_number_for_each_step(fitted):

@@ -4,6 +4,7 @@ import dataclasses
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 
@@ -57,6 +58,11 @@ def data():
     y = (margin + 0.3 * rng.normal(size=N) > np.quantile(margin, 0.7)).astype(int)
     counts = rng.poisson(np.exp(margin / 2)).astype(float)
     return X, y, 5 * margin + rng.normal(size=N), counts
+
+
+def named(X):
+    """Return rows whose columns have names, as ledgers ask for."""
+    return pd.DataFrame(X, columns=[f"u{j}" for j in range(D)])
 
 
 @pytest.mark.parametrize("C", [1e-3, 1e-5, 1e-12, 1e-300])
@@ -294,7 +300,7 @@ EXPLODING = {
         FeatureDPMLPClassifier,
         {
             "hidden_layer_sizes": (4,),
-            "solver": NoisyGradientDescent(learning_rate=1e6, max_iter=5),
+            "solver": NoisySGD(learning_rate=1e6, max_iter=5),
             **PUBLIC,
         },
     ),
@@ -342,12 +348,11 @@ def test_a_fit_that_leaves_the_floats_is_an_error_after_the_charge(
     model = FeatureDPLogisticRegression(
         public_features=[0],
         bounds=(0, 1),
-        names={0: "shown", **{j: f"hidden {j}" for j in range(1, D)}},
         ledger=ledger,
         solver=FeatureDPSGD(public_loss=public_loss),
     )
     with pytest.raises(ValueError, match=f"{message}.*the charge for this fit stays"):
-        model.fit(X[:300], y[:300])
+        model.fit(named(X[:300]), y[:300])
     assert not hasattr(model, "coef_")
     assert {entry.charge for entry in ledger.entries} == {1}
 
@@ -373,11 +378,10 @@ def test_a_public_model_without_finite_margins_is_refused_before_the_charge(data
         **PUBLIC,
         public_model=wild,
         bounds=(0, 1),
-        names={j: f"column {j}" for j in range(D)},
         ledger=ledger,
     )
     with pytest.raises(ValueError, match="public_model=.* margins that are not finite"):
-        model.fit(X, y)
+        model.fit(named(X), y)
     assert len(ledger.entries) == 0
 
 
@@ -403,7 +407,7 @@ PURE_NOISE = {
     "network, long steps": (
         FeatureDPMLPClassifier,
         NETWORK,
-        {"solver": NoisyGradientDescent(learning_rate=100)},
+        {"solver": NoisySGD(learning_rate=100)},
     ),
     "network, noise_decay=7": (
         FeatureDPMLPClassifier,
