@@ -74,7 +74,7 @@ def fit_calls(kind, parameters, **more) -> list[tuple[str, str]]:
 
 def charge_calls() -> list[tuple[str, str]]:
     """Return the calls of a second charge to a file."""
-    event = skfdp.calibrate(1.0, 1e-5, n_steps=3).event
+    event = skfdp.privacy.calibrate(1.0, 1e-5, n_steps=3).event
     with tempfile.TemporaryDirectory() as folder:
         ledger = skfdp.PrivacyLedger(Path(folder, "a.sqlite"), epsilon=9, delta=1e-5)
         ledger.charge([event])

@@ -108,7 +108,7 @@ plt.tight_layout()
 # ``what_if`` asks without charging. How many monthly fits would the first ledger have
 # admitted at a smaller budget each?
 
-from skfdp import calibrate
+from skfdp.privacy import calibrate
 
 for epsilon in (0.5, 0.3, 0.2):
     plan = calibrate(epsilon, 1e-6, n_steps=200, neighboring_relation="replace_special")

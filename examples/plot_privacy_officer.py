@@ -147,7 +147,7 @@ statement.to_html(folder / "statement.html")
 # The same facts, for machines. Whoever receives the file can check that the numbers
 # follow from the listed releases: a report that was edited is refused.
 
-from skfdp import read_report
+from skfdp.privacy import read_report
 
 (folder / "report.json").write_text(statement.to_json(), encoding="utf-8")
 received = read_report(folder / "report.json")
@@ -169,7 +169,7 @@ statement.plot_curve()
 # A second fit of this size would pass the ceiling, a smaller one would not. Asking
 # charges nothing.
 
-from skfdp import calibrate
+from skfdp.privacy import calibrate
 
 for epsilon in (0.8, 0.3):
     plan = calibrate(epsilon, 1e-6, n_steps=200)

@@ -48,7 +48,7 @@ _CHOSEN = Assumption(
 )
 
 
-@public("skfdp")
+@public("skfdp.bounds")
 @dataclasses.dataclass(frozen=True)
 class PrivateBounds:
     """Bounds and knots of columns, released by `private_bounds`.

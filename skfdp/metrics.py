@@ -71,7 +71,19 @@ from skfdp.solvers.score_result import (
     SUBJECT,
     PrivateComparison,
     PrivateScore,
+    PrivateTemperature,
+    PrivateThreshold,
 )
+
+__all__ = [
+    "PrivateComparison",
+    "PrivateScore",
+    "PrivateTemperature",
+    "PrivateThreshold",
+    "compare_private",
+    "make_private_scorer",
+    "private_score",
+]
 
 LABEL = "scores"
 _ASSUMPTIONS = (

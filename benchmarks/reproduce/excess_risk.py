@@ -5,7 +5,7 @@ and some columns are public, and only their share varies: the problem and its mi
 stay the same. Algorithm 1 runs as the theorem has it: zero padding, the private
 gradient clipped to its largest norm L' (so that the clip never binds), the exact public
 gradient, a constant step, projection, the mean of all iterates. The noise is what
-``skfdp.calibrate`` asks for under "replace_one", with a sensitivity of 2 L'.
+``skfdp.privacy.calibrate`` asks for under "replace_one", with a sensitivity of 2 L'.
 
 ``bound`` is what the theorem's proof gives for smooth losses (see the page "Excess
 risk"): ``M**2 / (2 eta T) + eta (L'**2 (1 - q) / m + d sigma**2)``, for eta at most
@@ -35,12 +35,8 @@ from _common import RESULTS, Store
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from skfdp import (
-    FeatureDPLogisticRegression,
-    PrivacyWarning,
-    UtilityWarning,
-    calibrate,
-)
+from skfdp import FeatureDPLogisticRegression, PrivacyWarning, UtilityWarning
+from skfdp.privacy import calibrate
 
 DELTA, D, RADIUS = 1e-5, 20, 4.0
 SIZES, EPSILONS = (1000, 4000, 16_000), (0.5, 2.0, 8.0)

@@ -37,14 +37,9 @@ from _common import RESULTS, Store
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
 
-from skfdp import (
-    Event,
-    FeatureDPLogisticRegression,
-    FeatureDPMLPClassifier,
-    calibrate,
-)
+from skfdp import FeatureDPLogisticRegression, FeatureDPMLPClassifier
 from skfdp.datasets import load_purchase100, make_purchase100
-from skfdp.privacy import compose
+from skfdp.privacy import Event, calibrate, compose
 from skfdp.solvers import FeatureDPSGD, NoisySGD, Pretraining
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)

@@ -651,7 +651,7 @@ def audit_mechanism(
 
     Examples
     --------
-    >>> from skfdp import calibrate
+    >>> from skfdp.privacy import calibrate
     >>> from skfdp.audit import audit_mechanism
     >>> plan = calibrate(4.0, 1e-5, n_steps=2)
     >>> result = audit_mechanism(plan, n_trials=1000, random_state=0)

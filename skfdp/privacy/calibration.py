@@ -222,7 +222,7 @@ def calibrate(
 
     Examples
     --------
-    >>> from skfdp import calibrate
+    >>> from skfdp.privacy import calibrate
     >>> plan = calibrate(1.0, 1e-5, n_steps=1, neighboring_relation="replace_special")
     >>> round(plan.noise_multiplier, 3)
     3.731

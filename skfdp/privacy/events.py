@@ -429,7 +429,7 @@ class Event:
         Examples
         --------
         >>> from dp_accounting.pld import PLDAccountant
-        >>> from skfdp import Event
+        >>> from skfdp.privacy import Event
         >>> event = Event(
         ...     label="mean", noise_std=(3.0,), clip_norm=1.0, sensitivity=2.0
         ... )

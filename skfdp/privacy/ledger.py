@@ -345,7 +345,8 @@ class PrivacyLedger:
 
     Examples
     --------
-    >>> from skfdp import PrivacyLedger, calibrate
+    >>> from skfdp import PrivacyLedger
+    >>> from skfdp.privacy import calibrate
     >>> ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
     >>> plan = calibrate(0.6, 1e-5, n_steps=100)
     >>> receipt = ledger.charge([plan.event], label="first fit", plan=plan)
@@ -470,7 +471,8 @@ class PrivacyLedger:
 
         Examples
         --------
-        >>> from skfdp import PrivacyLedger, calibrate
+        >>> from skfdp import PrivacyLedger
+        >>> from skfdp.privacy import calibrate
         >>> plan = calibrate(0.6, 1e-5, n_steps=1)
         >>> ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
         >>> for month in range(3):
@@ -658,7 +660,8 @@ class PrivacyLedger:
 
         Examples
         --------
-        >>> from skfdp import PrivacyLedger, calibrate
+        >>> from skfdp import PrivacyLedger
+        >>> from skfdp.privacy import calibrate
         >>> ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
         >>> ledger.remaining_fits(calibrate(1.0, 1e-5, n_steps=1))
         3

@@ -108,8 +108,8 @@ class Budget:
     ) -> PrivacyPlan:
         """Return the schedule with the least noise within the budget.
 
-        Parameters are those of :func:`skfdp.calibrate`; a schedule of noise over time
-        needs full batches, and is left out without them. Clip norm and sensitivity are
+        Parameters are those of :func:`skfdp.privacy.calibrate`; a schedule of noise
+        over time needs full batches, and is left out without them. Clip norm and sensitivity are
         those of records, and become those of units, as in `event`. What is released
         `before` is among its `other_events`.
         """

@@ -179,7 +179,7 @@ _BETTER = 4.0
 _LARGEST, _N_BEYOND = 37.0, 63
 
 
-@public("skfdp")
+@public("skfdp.metrics")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PrivateTemperature:
     """Calibration of two classes; `PrivateScore.best_temperature` returns it.
@@ -263,7 +263,7 @@ def _measure(metric: Any) -> Callable[..., np.ndarray]:
     )
 
 
-@public("skfdp")
+@public("skfdp.metrics")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PrivateThreshold:
     """Threshold of two classes; `PrivateScore.best_threshold` returns it.
@@ -325,7 +325,7 @@ class PrivateThreshold:
         )
 
 
-@public("skfdp")
+@public("skfdp.metrics")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PrivateScore:
     """Private scores of a model, with intervals; `private_score` returns it.
@@ -579,7 +579,7 @@ class PrivateScore:
         return "\n".join(lines) + ">"
 
 
-@public("skfdp")
+@public("skfdp.metrics")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PrivateComparison:
     """Differences between models, with intervals; `compare_private` returns it.

@@ -129,7 +129,7 @@ def test_closed_pipe_loses_nothing(tmp_path, lines, unbuffered):
     job.stderr.close()
     assert job.wait(timeout=240) == 0
     assert all(line.startswith("skfdp: ") for line in err.splitlines()), err
-    assert skfdp.read_report(tmp_path / "r.json").epsilon == pytest.approx(1)
+    assert skfdp.privacy.read_report(tmp_path / "r.json").epsilon == pytest.approx(1)
     assert (tmp_path / "m.joblib").stat().st_size > 1000
     spent = skfdp.PrivacyLedger(tmp_path / "spent.sqlite").spent()
     assert spent == pytest.approx(1, rel=1e-3)
@@ -141,7 +141,7 @@ def test_closed_pipe_still_writes_the_report_of_the_bundled_data(tmp_path):
     job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     job.stdout.close()
     assert job.wait(timeout=240) == 0
-    assert skfdp.read_report(report).epsilon == pytest.approx(1)
+    assert skfdp.privacy.read_report(report).epsilon == pytest.approx(1)
 
 
 @pytest.mark.slow
@@ -166,7 +166,7 @@ def test_full_disk_is_said_and_so_is_what_was_saved(tmp_path):
         "Model written to m.joblib",
     ):
         assert fact in last
-    assert skfdp.read_report(tmp_path / "r.json").epsilon == pytest.approx(1)
+    assert skfdp.privacy.read_report(tmp_path / "r.json").epsilon == pytest.approx(1)
     # The report meets a full disk: the model is written nevertheless.
     (tmp_path / "m.joblib").unlink()
     options = ["--report", "/dev/full", *FILES[2:]]

@@ -20,7 +20,6 @@ from skfdp import (
     FeatureDPLogisticRegression,
     PrivateCenteringTransformer,
     PrivateCompletionClassifier,
-    read_report,
     report,
 )
 from skfdp.experimental import PrivateSearchCV
@@ -30,6 +29,7 @@ from skfdp.privacy import (
     Selection,
     calibrate,
     ledger_file,
+    read_report,
 )
 from skfdp.solvers import NoisyGradientDescent
 

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skfdp import FeatureDPLogisticRegression, PrivacyLedger, calibrate
-from skfdp.privacy import Event, PrivacyPlan, compose
+from skfdp import FeatureDPLogisticRegression, PrivacyLedger
+from skfdp.privacy import Event, PrivacyPlan, calibrate, compose
 from skfdp.privacy.accounting import cost
 from skfdp.solvers import NoisyGradientDescent
 

@@ -9,7 +9,6 @@ from scipy.optimize import linprog
 from scipy.special import expit
 from scipy.stats import binom
 
-from skfdp import Event
 from skfdp.audit.mechanism import (
     curve_least,
     epsilon_of_family,
@@ -21,7 +20,7 @@ from skfdp.audit.one_run import (
     steinke_bound,
     steinke_p_value,
 )
-from skfdp.privacy import gdp_epsilon, gdp_mu
+from skfdp.privacy import Event, gdp_epsilon, gdp_mu
 from skfdp.privacy.accounting import GaussianCurve, cost
 
 SIZES = ((20, 20), (60, 30), (1000, 1000), (1000, 100))

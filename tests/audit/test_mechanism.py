@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skfdp import DPSGDFClassifier, calibrate
+from skfdp import DPSGDFClassifier
 from skfdp.audit import mechanism as bounds
 from skfdp.audit.mechanism import audit_mechanism
 from skfdp.mechanisms import release as mechanism
 from skfdp.mechanisms.release import Mechanism
-from skfdp.privacy import RELATIONS, Event, Selection, compose, gdp_epsilon
+from skfdp.privacy import RELATIONS, Event, Selection, calibrate, compose, gdp_epsilon
 from skfdp.privacy import accounting as composition
 from skfdp.solvers import NoisyGradientDescent
 

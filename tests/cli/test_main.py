@@ -112,7 +112,7 @@ def test_bundled_job_needs_no_extra(tmp_path):
     # The seed is said in the output, and not as a warning of Python.
     assert "--seed: the noise can be repeated" in done.stdout
     assert "Warning" not in done.stderr
-    facts = skfdp.read_report(report)
+    facts = skfdp.privacy.read_report(report)
     assert facts.epsilon == pytest.approx(1.0)
     assert len(facts.public_features) == 32 and facts.public_target and facts.seeded
     assert not any("not published" in item.text for item in facts.assumptions)
@@ -147,7 +147,7 @@ def test_a_fit_prints_a_table_and_writes_report_and_model(run):
     ]
     assert "ends the protection of" in out
     assert "150 rows to train on, 50 held out." in out
-    facts = skfdp.read_report("r.json")
+    facts = skfdp.privacy.read_report("r.json")
     assert facts.epsilon == pytest.approx(3.0)
     assert facts.neighboring_relation == "replace_one"
     assert facts.n_records == 150 and not facts.seeded
@@ -196,7 +196,7 @@ def test_what_is_public_decides_the_lines_of_the_table(run):
         assert status == 0, err
         lines = labels_of(out)
         assert lines[0].startswith(f"base rate: {first}")
-        facts = skfdp.read_report("r.json")
+        facts = skfdp.privacy.read_report("r.json")
         assert facts.public_target is ("income" in public)
         assert lines[last:] == {
             "": ["DP on everything: nothing is public"],
@@ -212,7 +212,7 @@ def test_no_evaluation_trains_on_all_rows(run):
     status, out, err = run("--no-evaluate", "--report", "r.json", "--seed", 3)
     assert status == 0, err
     assert "accuracy" not in out and "most frequent" not in out
-    facts = skfdp.read_report("r.json")
+    facts = skfdp.privacy.read_report("r.json")
     assert facts.n_records == N and facts.seeded
     assert not any("not published" in item.text for item in facts.assumptions)
 
@@ -270,7 +270,7 @@ def test_all_rows_of_a_person_are_protected(run, command):
     options = ["--report", "r.json", "--model", "m.skops", "--repeats", 1]
     status, out, err = run(*options, group="person")
     assert status == 0, err
-    found = skfdp.read_report("r.json")
+    found = skfdp.privacy.read_report("r.json")
     assert (found.unit, found.n_records) == ("person", 45)
     assert "Protected: all rows of each of 45 persons together." in out
     assert "Private: hours, sector, income." in out

@@ -201,7 +201,7 @@ def test_rows_without_a_known_target_are_left_out(run, refused, tmp_path):
 
 # -- report ---------------------------------------------------------------------------
 def test_reports_of_files_and_models(run):
-    report = skfdp.read_report("income.json")
+    report = skfdp.privacy.read_report("income.json")
     status, out, err = run("report", "income.json")
     assert (status, out, err) == (0, report.statement() + "\n", "")
     assert "epsilon 8 at delta 1e-05" in run("report", "income.skops")[1]
@@ -238,7 +238,7 @@ def test_a_ledger_is_shown(run, refused, tmp_path):
         skfdp.PrivacyLedger(path, epsilon=2.0, delta=1e-5, dataset=name)
         for name in ("people", "stays")
     ]
-    ledgers[0].charge([skfdp.calibrate(1.0, 1e-5, n_steps=1).event])
+    ledgers[0].charge([skfdp.privacy.calibrate(1.0, 1e-5, n_steps=1).event])
     status, out, err = run("ledger", path)
     assert (status, out, err) == (0, f"{ledgers[0]}\n\n{ledgers[1]}\n", "")
     assert "Remaining: epsilon 1.6584 for one more fit" in out

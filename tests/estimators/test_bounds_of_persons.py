@@ -133,7 +133,9 @@ def test_persons_are_refused_where_there_are_none(panel):
 
 def test_noise_that_no_integer_carries_is_refused():
     """The noise is in shares, and integers count steps of them."""
-    event = skfdp.Event(label="bins", noise_std=(2.0**35,), clip_norm=1, sensitivity=1)
+    event = skfdp.privacy.Event(
+        label="bins", noise_std=(2.0**35,), clip_norm=1, sensitivity=1
+    )
     budget = Budget(1e-9, 1e-9, Relation("replace_one"), {})
     check_noise(event, budget, None)
     units = Units(np.array([1, 1023]), np.array([0, 1]))

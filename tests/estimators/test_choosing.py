@@ -27,11 +27,11 @@ from skfdp import (
     FeatureDPLogisticRegression,
     PrivacyLedger,
     PrivateCenteringTransformer,
-    PrivateScore,
     private_score,
-    read_report,
     report,
 )
+from skfdp.metrics import PrivateScore
+from skfdp.privacy import read_report
 
 #: So much that the noise of a count is below a thousandth.
 HUGE = 2e9

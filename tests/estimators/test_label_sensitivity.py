@@ -7,10 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skfdp import FeatureDPLogisticRegression, calibrate
+from skfdp import FeatureDPLogisticRegression
 from skfdp.data.grid import GRID, SAFE_STD, GridRows
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords
+from skfdp.privacy import calibrate
 from skfdp.queries.linear import LOSSES, LinearQuery, label_bound
 from skfdp.solvers import NoisyGradientDescent, NoisySGD
 

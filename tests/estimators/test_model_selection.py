@@ -25,7 +25,6 @@ from skfdp import (
     PrivateCenteringTransformer,
     PrivateCompletionClassifier,
     UtilityWarning,
-    read_report,
     report,
 )
 from skfdp.experimental import PrivateSearchCV
@@ -37,6 +36,7 @@ from skfdp.privacy import (
     Selection,
     compose,
     gdp_epsilon,
+    read_report,
 )
 from skfdp.privacy.selection import gamma_of
 from skfdp.solvers import NoisyGradientDescent, NoisySGD

@@ -19,12 +19,11 @@ from skfdp import (
     DPSGDFClassifier,
     PrivacyBudgetError,
     PrivacyLedger,
-    PrivateBounds,
     private_bounds,
-    read_report,
 )
+from skfdp.bounds import PrivateBounds
 from skfdp.data.input_scaler import resolve_bounds
-from skfdp.privacy import RELATIONS, AddOrRemoveOne, Relation, gdp_epsilon
+from skfdp.privacy import RELATIONS, AddOrRemoveOne, Relation, gdp_epsilon, read_report
 from skfdp.queries.statistics import N_BINADES, N_SPECIAL, ZERO, Binades, BinCounts
 from skfdp.solvers import bounds as decoding
 from skfdp.solvers.bounds import Told, Window, check_noise
@@ -446,7 +445,9 @@ def test_more_columns_than_can_be_counted_are_refused():
 
 def test_noise_that_no_integer_carries_is_refused():
     relation = Relation("replace_one")
-    event = skfdp.Event(label="bins", noise_std=(2.0**41,), clip_norm=1, sensitivity=1)
+    event = skfdp.privacy.Event(
+        label="bins", noise_std=(2.0**41,), clip_norm=1, sensitivity=1
+    )
     with pytest.raises(ValueError, match="raise the budget"):
         check_noise(event, Budget(1e-9, 1e-9, relation, {}), None)
 

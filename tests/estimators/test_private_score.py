@@ -36,11 +36,10 @@ from skfdp import (
     PrivateCenteringTransformer,
     make_private_scorer,
     private_score,
-    read_report,
     report,
 )
 from skfdp import metrics as module
-from skfdp.privacy import RELATIONS, gdp_mu
+from skfdp.privacy import RELATIONS, gdp_mu, read_report
 from skfdp.solvers.score import NoisyTable, predicted
 
 #: So much that the noise of a count is below a thousandth.

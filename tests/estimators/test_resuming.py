@@ -22,14 +22,13 @@ from skfdp import (
     FeatureDPMLPClassifier,
     PrivacyBudgetError,
     PrivacyLedger,
-    read_report,
 )
 from skfdp.audit import audit_replay
 from skfdp.experimental import PrivateSearchCV
 from skfdp.mechanisms import checkpoint
 from skfdp.mechanisms.checkpoint import Journal
 from skfdp.mechanisms.release import Mechanism
-from skfdp.privacy import AddOrRemoveOne
+from skfdp.privacy import AddOrRemoveOne, read_report
 from skfdp.privacy.assumptions import NOT_COPIED, SAME_ROWS
 from skfdp.privacy.ledger_file import Lease, Store
 from skfdp.solvers import (

@@ -61,7 +61,7 @@ def zip_encoder(levels=N_LEVELS, **more):
 def zip_schema(
     estimator, levels=N_LEVELS, columns=(), target=False, knots="auto", **more
 ):
-    """Return a schema with the outcome "y"; `columns` and perhaps `target` are public."""
+    """Return a schema with the outcome "y", of which some is public."""
     outcome = Number(0, 1, public=target)
     if estimator in (DPSGDFClassifier, FeatureDPLogisticRegression):
         outcome = Label([0, 1], public=target)

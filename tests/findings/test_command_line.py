@@ -209,7 +209,7 @@ def test_limits_of_a_foreign_file_are_reported_as_declared_by_it(command, tmp_pa
     assert command(*FIT, "--report", "r.json")[0] == 0
     (found,) = (
         item
-        for item in skfdp.read_report("r.json").assumptions
+        for item in skfdp.privacy.read_report("r.json").assumptions
         if "the file 'tableschema.json' declares" in item.text
     )
     assert not found.enforced

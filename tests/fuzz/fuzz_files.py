@@ -111,7 +111,7 @@ def _report_text():
 def _ledger_file():
     path = Path("base.sqlite")
     ledger = PrivacyLedger(path, epsilon=9.0, delta=1e-5)
-    plan = skfdp.calibrate(0.5, 1e-5, n_steps=5)
+    plan = skfdp.privacy.calibrate(0.5, 1e-5, n_steps=5)
     for start in (0, 50):
         part = ledger.part(rows=range(start, start + 60))
         part.charge([plan.event], label="fit", plan=plan)
@@ -206,10 +206,12 @@ def _edited_text(call, text, suffix):
 
 def _reports(call):
     path = _edited_text(call, _report_text(), ".json")
-    yield "read_report", lambda: skfdp.read_report(path).statement()
+    yield "read_report", lambda: skfdp.privacy.read_report(path).statement()
     yield (
         "check_report",
-        lambda: PrivacyLedger(_ledger_file()).check_report(skfdp.read_report(path)),
+        lambda: PrivacyLedger(_ledger_file()).check_report(
+            skfdp.privacy.read_report(path)
+        ),
     )
 
 
@@ -230,7 +232,7 @@ def _ledger_files(call):
     yield "entries", lambda: PrivacyLedger(path).entries
     yield "repr", lambda: repr(PrivacyLedger(path))
     yield "report", lambda: skfdp.report(PrivacyLedger(path), delta=1e-5).statement()
-    event = skfdp.calibrate(0.1, 1e-5, n_steps=1).event
+    event = skfdp.privacy.calibrate(0.1, 1e-5, n_steps=1).event
     yield "charge", lambda: PrivacyLedger(path).charge([event])
 
 

@@ -35,10 +35,9 @@ from skfdp import (
     FeatureDPRegressor,
     PrivacyLedger,
     PrivateCenteringTransformer,
-    read_report,
     report,
 )
-from skfdp.privacy import PrivacyBudgetError, compose
+from skfdp.privacy import PrivacyBudgetError, compose, read_report
 from skfdp.privacy.assumptions import (
     CLASSES_READ,
     COLUMNS_ASSUMED,

@@ -6,11 +6,13 @@ import sqlite3
 import numpy as np
 import pytest
 
-from skfdp import Event, PrivacyLedger, read_report
+from skfdp import PrivacyLedger
 from skfdp.privacy import (
+    Event,
     LedgerEntry,
     Receipt,
     promise,
+    read_report,
 )
 
 EVENT = Event(label="x", noise_std=(9.0,), clip_norm=1.0, sensitivity=1.0)

@@ -9,16 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skfdp import (
-    FeatureDPLogisticRegression,
-    PrivacyLedger,
-    TableSchema,
-    read_report,
-    report,
-)
+from skfdp import FeatureDPLogisticRegression, PrivacyLedger, TableSchema, report
 from skfdp.audit import audit_estimator
 from skfdp.experimental import PrivateSearchCV
-from skfdp.privacy import Event, PrivacyBudgetError, PrivacyReport, promise
+from skfdp.privacy import Event, PrivacyBudgetError, PrivacyReport, promise, read_report
 from skfdp.privacy.assumptions import (
     BATCHES_OF_PERSONS,
     CLIPPED,
