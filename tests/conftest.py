@@ -11,6 +11,7 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, "1")
 
 import numpy as np  # noqa: E402
+import pandas as pd  # noqa: E402
 import pytest  # noqa: E402
 from sklearn.datasets import load_digits  # noqa: E402
 
@@ -108,9 +109,10 @@ def callbacks():
 
 
 @pytest.fixture
-def names():
-    """Names for the columns of `small`: ledgers compare names, and arrays have none."""
-    return ["u0", "u1", "u2", "u3"]
+def named(small):
+    """The problem `small` as a frame: ledgers compare names, and arrays have none."""
+    X, y = small
+    return pd.DataFrame(X, columns=["u0", "u1", "u2", "u3"]), y
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from skfdp import DPSGDFClassifier, DPSGDFRegressor, PrivateCenteringTransformer
 from skfdp.audit import audit_replay
-from skfdp.privacy import RELATIONS
+from skfdp.privacy import RELATIONS, AddOrRemoveOne
 from skfdp.queries.linear import LinearQuery
 from skfdp.queries.statistics import FIRST, N_BINADES, N_SPECIAL, Binades, BinCounts
 from skfdp.solvers import AdaptiveCentering, GaussianCentering, NoisyGradientDescent
@@ -35,12 +35,18 @@ def far_rows(n=3000, d=6, offset=1000.0, seed=0):
 
 
 def classifier(epsilon=1.0, **more):
-    given = {
-        "bounds": False,
-        "random_state": 0,
-        "solver": NoisyGradientDescent(normalize=False),
-    }
-    return DPSGDFClassifier(epsilon, classes=[0, 1], **(given | more))
+    given = {"bounds": False, "classes": [0, 1], "random_state": 0}
+    return DPSGDFClassifier(epsilon, **(given | more))
+
+
+def steps(n):
+    return NoisyGradientDescent(max_iter=n)
+
+
+def related(relation, n_records):
+    """Return a relation by its name, with the number of records where it needs one."""
+    needs_number = relation == "add_or_remove_one"
+    return AddOrRemoveOne(n_records) if needs_number else relation
 
 
 # -- what it is for --------------------------------------------------------------------
@@ -65,9 +71,7 @@ def test_the_mean_and_the_quantile_are_those_of_the_rows(monkeypatch):
 
     monkeypatch.setattr(adaptive, "released_centre", kept)
     X, y = far_rows(offset=300.0)
-    model = classifier(1e4, solver=NoisyGradientDescent(max_iter=2), **ALGORITHM_2).fit(
-        X, y
-    )
+    model = classifier(1e4, solver=steps(2), **ALGORITHM_2).fit(X, y)
     mapped = X / model.input_scaler_.feature_bound
     (centre,) = found
     lengths = np.linalg.norm(mapped - mapped.mean(axis=0), axis=1)
@@ -100,12 +104,8 @@ def test_a_regression_with_a_far_mean():
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_all_releases_are_one_composition(relation, releases):
     X, y = far_rows(n=400)
-    add = relation == "add_or_remove_one"
     model = classifier(
-        neighboring_relation=relation,
-        n_records=400 if add else None,
-        solver=NoisyGradientDescent(max_iter=3),
-        **ALGORITHM_2,
+        neighboring_relation=related(relation, 400), solver=steps(3), **ALGORITHM_2
     ).fit(X, y)
     events = model.privacy_.events
     assert [event.label for event in events] == LABELS
@@ -129,13 +129,8 @@ def test_all_releases_are_one_composition(relation, releases):
 def test_neighbours_tell_what_the_mechanism_gives_out(relation):
     X, y = far_rows(n=60)
     X[3, 2] = np.nan
-    n = 60 if relation == "add_or_remove_one" else None
     model = classifier(
-        4.0,
-        neighboring_relation=relation,
-        n_records=n,
-        solver=NoisyGradientDescent(max_iter=2),
-        **ALGORITHM_2,
+        4.0, neighboring_relation=related(relation, 60), solver=steps(2), **ALGORITHM_2
     )
     found = audit_replay(model, X, y, n_neighbours=12, random_state=0)
     assert not found.differences
@@ -150,10 +145,7 @@ def test_all_rows_of_a_person_move_no_more_than_is_charged(relation):
     """With public weights; neighbours differ in all rows of one person."""
     X, y = far_rows(n=60)
     model = classifier(
-        4.0,
-        neighboring_relation=relation,
-        solver=NoisyGradientDescent(max_iter=2),
-        **ALGORITHM_2,
+        4.0, neighboring_relation=relation, solver=steps(2), **ALGORITHM_2
     )
     found = audit_replay(
         model,
@@ -185,15 +177,10 @@ def test_the_rotation_is_public_and_of_no_private_stream():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(adaptive.Rotation, "draw", kept)
         for rows in (X, X[::-1].copy(), X + 1):
-            classifier(solver=NoisyGradientDescent(max_iter=1), **ALGORITHM_2).fit(
-                rows, y
-            )
-        classifier(
-            random_state=1, solver=NoisyGradientDescent(max_iter=1), **ALGORITHM_2
-        ).fit(X, y)
-        classifier(
-            random_state=None, solver=NoisyGradientDescent(max_iter=1), **ALGORITHM_2
-        ).fit(X, y)
+            classifier(solver=steps(1), **ALGORITHM_2).fit(rows, y)
+        for seed in (1, None):
+            model = classifier(random_state=seed, solver=steps(1), **ALGORITHM_2)
+            model.fit(X, y)
     first, *same, other, unseeded = (one.signs for one in drawn)
     for signs in same:
         np.testing.assert_array_equal(signs, first)
@@ -203,9 +190,7 @@ def test_the_rotation_is_public_and_of_no_private_stream():
 def test_columns_of_which_nothing_is_seen_are_centred_by_nothing():
     """At a tiny budget the fit is as good as it would be without a centre."""
     X, y = far_rows(n=200, offset=0.0)
-    model = classifier(
-        1e-4, solver=NoisyGradientDescent(max_iter=2), **ALGORITHM_2
-    ).fit(X, y)
+    model = classifier(1e-4, solver=steps(2), **ALGORITHM_2).fit(X, y)
     assert np.isfinite(model.coef_).all()
     assert np.abs(model.coef_).max() < 1e3
 
@@ -273,11 +258,11 @@ def loop_rows(releases):
     return rows.values * rows.unit
 
 
-@pytest.mark.parametrize("centering", ["adaptive", "gaussian", None])
-def test_rows_are_cut_with_their_constant_column(centering, releases):
+@pytest.mark.parametrize("kind", [AdaptiveCentering, GaussianCentering])
+def test_rows_are_cut_with_their_constant_column(kind, releases):
     X, y = far_rows(offset=1.0)
     X[0] += 1e6
-    model = classifier(centering=centering, clip_features=True, max_iter=2)
+    model = classifier(centering=kind(clip_features=True), solver=steps(2))
     model.fit(X, y)
     rows = loop_rows(releases)
     norms = np.linalg.norm(rows, axis=1)
@@ -292,9 +277,7 @@ def test_rows_are_cut_with_their_constant_column(centering, releases):
 def test_rows_that_are_not_cut_keep_their_direction_and_length(releases):
     """Up to the integers; far entries reach eight times the quantile."""
     X, y = far_rows(offset=500.0)
-    classifier(1e4, centering="adaptive", solver=NoisyGradientDescent(max_iter=2)).fit(
-        X, y
-    )
+    classifier(1e4, centering="adaptive", solver=steps(2)).fit(X, y)
     rows = loop_rows(releases)
     norms = np.linalg.norm(rows[:, :-1], axis=1)
     assert np.mean(norms < 1) == pytest.approx(0.9, abs=0.1)
@@ -332,11 +315,7 @@ def test_coefficients_are_linear_in_x_and_classes_those_of_cut_rows(releases):
 @pytest.mark.parametrize("level", [0.5, 0.9])
 def test_a_transformer_cuts_what_is_beyond_the_quantile(level):
     X, _ = far_rows(offset=50.0)
-    given = {
-        "bounds": (-100, 100),
-        "output_bound": 2.0,
-        "centering": GaussianCentering(clip_quantile=level),
-    }
+    given = {"bounds": (-100, 100), "clip_quantile": level, "output_bound": 2.0}
     exact = PrivateCenteringTransformer(math.inf, **given).fit(X)
     cut = np.linalg.norm(exact.transform(X), axis=1) > 2 * (1 - 1e-9)
     assert cut.mean() == pytest.approx(1 - level, abs=0.001)
@@ -357,20 +336,11 @@ def test_a_transformer_cuts_what_is_beyond_the_quantile(level):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
+        ({"clip_quantile": 1.0}, "clip_quantile=1.0 must be a number > 0 and < 1"),
+        ({"clip_quantile": "most"}, "clip_quantile='most' must be a number"),
+        ({"clip_features": "all"}, "clip_features='all' must be True or False"),
         (
-            {"centering": GaussianCentering(clip_quantile=1.0)},
-            "clip_quantile=1.0 must be a number > 0 and < 1",
-        ),
-        (
-            {"centering": GaussianCentering(clip_quantile="most")},
-            "clip_quantile='most' must be a number",
-        ),
-        (
-            {"centering": GaussianCentering(clip_features="all")},
-            "clip_features='all' must be True or False",
-        ),
-        (
-            {"centering": GaussianCentering(clip_features=True, clip_quantile=None)},
+            {"clip_features": True, "clip_quantile": None},
             "clip_quantile=None leaves clip_features=True no length",
         ),
     ],
@@ -379,7 +349,7 @@ def test_parameters_that_are_refused(kind, given, message):
     more = {"target_bounds": (0, 1)} if kind is DPSGDFRegressor else {}
     X, y = far_rows(n=50)
     with pytest.raises(ValueError, match=message):
-        kind(bounds=False, **more, **given).fit(X, y)
+        kind(bounds=False, **more, centering=GaussianCentering(**given)).fit(X, y)
 
 
 def test_more_columns_than_can_be_counted_are_refused():

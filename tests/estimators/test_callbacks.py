@@ -126,15 +126,14 @@ def test_what_they_see_depends_on_private_data_through_releases_only(
 
 
 @pytest.mark.parametrize("name", ["dpsgd-f", "feature-dp", "sampled"])
-def test_a_stop_is_obeyed_and_the_whole_plan_stays_charged(name, small, names):
+def test_a_stop_is_obeyed_and_the_whole_plan_stays_charged(name, named):
     ledger = PrivacyLedger()
-    model = FITS[name](ledger=ledger, names=names)
-    model.set_callbacks(Spy(stop_after=2)).fit(*small)
+    model = FITS[name](ledger=ledger).set_callbacks(Spy(stop_after=2)).fit(*named)
     assert model.n_iter_ == 2
     assert ledger.events == model.privacy_.events
     assert ledger.events[-1].n_steps == 4
     whole = PrivacyLedger()
-    FITS[name](ledger=whole, names=names).fit(*small)
+    FITS[name](ledger=whole).fit(*named)
     assert ledger.spent(1e-5) == whole.spent(1e-5)
 
 
@@ -158,9 +157,7 @@ def test_a_fit_inside_a_callback_is_charged_too(small):
     class Fitting(Spy):
         def on_fit_task_end(self, estimator, context, **given):
             if context.task_name == "step":
-                FITS["feature-dp"](
-                    neighboring_relation="replace_special", ledger=ledger
-                ).set_params(public_features=None).fit(*small)
+                FITS["sampled"](ledger=ledger).fit(*small)
 
     FITS["dpsgd-f"](ledger=ledger).set_callbacks(Fitting()).fit(*small)
     assert len({entry.charge for entry in ledger.entries}) == 1 + 4

@@ -19,6 +19,7 @@ from skfdp import (
     FeatureDPRegressor,
     PrivateCenteringTransformer,
     PrivateCompletionClassifier,
+    checkpoint,
 )
 from skfdp.mechanisms.release import Mechanism
 from skfdp.queries.statistics import LabelSum, RowSum
@@ -198,11 +199,12 @@ def test_a_stopped_fit_goes_on(model, monkeypatch, tmp_path):
     for number in range(n_releases):
         with monkeypatch.context() as patch:
             given = stop_before(patch, number)
-            with pytest.raises(Stopped):
-                clone(model).fit(X, y, checkpoint=path)
+            with pytest.raises(Stopped), checkpoint(path):
+                clone(model).fit(X, y)
             before = given[:]
             given.clear()
-            clone(model).fit(X, y, checkpoint=path)
+            with checkpoint(path):
+                clone(model).fit(X, y)
         assert len(before) == number
         assert given[:number] == before
         assert len(given) == n_releases

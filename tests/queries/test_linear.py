@@ -15,7 +15,6 @@ from skfdp.queries import products
 from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES, LinearQuery, huber
 from skfdp.queries.products import DenseProducts, ShortProducts
 from skfdp.queries.statistics import RowSum
-from skfdp.solvers import NoisyGradientDescent
 
 CASES = [(loss, n_classes) for loss in LOSSES for n_classes in (2, 3, 7)]
 KINDS = ["plain", "padded", "padded, public target", "same rows"]
@@ -36,11 +35,11 @@ def make_query(loss="log_loss", n_classes=3, n=203, d=9, seed=0, kind="plain", *
         "target": rng.integers(0, n_classes, n),
         "loss": LOSSES[loss],
         "n_outputs": 1 if n_classes == 2 else n_classes,
+        "clip_norm": 0.5,
         "capacity": n,
         "class_weight": np.linspace(0.5, 2, n_classes),
         "padded": padded,
         "public_target": kind == "padded, public target",
-        "solver": NoisyGradientDescent(clip_norm=0.5),
         **more,
     }
     return LinearQuery(**parameters)

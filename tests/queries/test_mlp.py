@@ -16,7 +16,6 @@ from skfdp.data.grid import GRID, GridRows
 from skfdp.privacy import RELATIONS, Relation
 from skfdp.queries.linear import LOSSES
 from skfdp.queries.network import DTYPES, Layer, MLPQuery, Rows, precision
-from skfdp.solvers import NoisyGradientDescent
 
 needs_torch = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="torch is not installed"
@@ -45,12 +44,12 @@ def make_query(
         "target": rng.integers(0, n_classes, n),
         "loss": LOSSES["log_loss"],
         "widths": (d + 1, *hidden, 1 if n_classes == 2 else n_classes),
+        "clip_norm": 0.5,
         "capacity": n,
         "class_weight": np.linspace(0.5, 2, n_classes),
         "precision": p,
         "padded": padded,
         "public_target": kind == "padded, public target",
-        "solver": NoisyGradientDescent(clip_norm=0.5),
         **more,
     }
     return MLPQuery(**parameters)

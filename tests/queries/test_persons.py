@@ -20,7 +20,6 @@ from skfdp.queries import products
 from skfdp.queries import weighted as persons_module
 from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES, LinearQuery, label_bound
 from skfdp.queries.products import DenseProducts
-from skfdp.solvers import NoisyGradientDescent
 
 FORMATS = ("dense", "sparse")
 OUTPUTS = (1, 3, 6)  # six outputs are more than the tiles of the products take at once
@@ -54,8 +53,8 @@ def make_query(sizes=(1, 2, 3, 7, 30), n_outputs=1, kind="dense", seed=0, **more
         "target": rng.integers(0, max(2, n_outputs), n),
         "loss": LOSSES["log_loss"],
         "n_outputs": n_outputs,
+        "clip_norm": 0.5,
         "capacity": n,
-        "solver": NoisyGradientDescent(clip_norm=0.5),
     } | more
     return LinearQuery(**parameters).of_units(units)
 
@@ -204,11 +203,7 @@ def test_contributions_are_bounded_in_grid_units(
     n_outputs, kind, clip_norm, scale, noise, seed
 ):
     loss = LOSSES["squared_hinge" if seed % 2 else "log_loss"]
-    more = {
-        "loss": loss,
-        "seed": seed,
-        "solver": NoisyGradientDescent(clip_norm=clip_norm),
-    }
+    more = {"clip_norm": clip_norm, "loss": loss, "seed": seed}
     query = make_query((1, 2, 9, 60), n_outputs, kind, **more)
     unit = query.unit(noise)
     theta = np.clip(make_theta(query, seed=seed) * scale, -1e308, 1e308)

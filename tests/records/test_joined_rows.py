@@ -9,7 +9,6 @@ from skfdp.data.grid import GridRows
 from skfdp.data.units import FULL_WEIGHT, Units
 from skfdp.kernels.losses.loss import narrow
 from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES, LinearQuery
-from skfdp.solvers import NoisyGradientDescent
 
 LINE = 64
 
@@ -26,11 +25,7 @@ def built(X, target=None):
 
 def query(rows, target, loss="log_loss", n_outputs=1, **more):
     loss = {**LOSSES, **REGRESSION_LOSSES}[loss]
-    facts = {
-        "capacity": rows.n_rows,
-        "solver": NoisyGradientDescent(clip_norm=0.3),
-        **more,
-    }
+    facts = {"clip_norm": 0.3, "capacity": rows.n_rows, **more}
     return LinearQuery(rows, target, loss, n_outputs, **facts)
 
 
