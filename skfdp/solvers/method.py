@@ -109,9 +109,9 @@ class Budget:
         """Return the schedule with the least noise within the budget.
 
         Parameters are those of :func:`skfdp.privacy.calibrate`; a schedule of noise
-        over time needs full batches, and is left out without them. Clip norm and sensitivity are
-        those of records, and become those of units, as in `event`. What is released
-        `before` is among its `other_events`.
+        over time needs full batches, and is left out without them. Clip norm and
+        sensitivity are those of records, and become those of units, as in `event`. What
+        is released `before` is among its `other_events`.
         """
         others = (*self.before, *schedule.pop("other_events", ()))
         if schedule.get("sampling_rate", 1.0) < 1:
