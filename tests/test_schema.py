@@ -13,7 +13,14 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather, parquet
 
-from skfdp import FeatureDPLogisticRegression, FeatureDPRegressor, TableSchema
+from skfdp import (
+    FeatureDPLogisticRegression,
+    FeatureDPMLPClassifier,
+    FeatureDPRegressor,
+    PrivacyLedger,
+    TableSchema,
+)
+from skfdp.experimental import PrivateSearchCV
 from skfdp.schema import (
     Boolean,
     Category,
@@ -144,7 +151,8 @@ def test_parameters_of_estimators():
         "public_features": ["age"],
         "public_target": False,
         "target_name": "readmitted",
-        "max_rows_per_person": None,
+        "max_rows_per_group": None,
+        "target_bounds": None,
         "classes": [0, 1],
     }
     X, y = SCHEMA.split(hospital(), "readmitted")
@@ -158,13 +166,56 @@ def test_parameters_of_estimators():
 
 @pytest.mark.parametrize("target", OUTCOMES)
 def test_every_outcome_of_one_schema_can_be_fitted(target):
-    X, y = SCHEMA.split(hospital(), target)
     kind = FeatureDPRegressor if target == "cost" else FeatureDPLogisticRegression
-    model = kind(8.0, **SCHEMA.parameters(target), random_state=0)
-    model.fit(SCHEMA.select(X), y, groups=X["patient"])
+    model = kind(8.0, schema=SCHEMA, random_state=0)
+    table = hospital()
+    model.fit(table, table[target])
     assert model.privacy_.unit == "person"
+    assert model.privacy_.public_features == ("age",)
+    assert model.privacy_.target_name == target
     assert list(model.feature_names_in_) == ["age", "sex", "admitted", "smoker"]
-    assert len(model.predict(SCHEMA.select(hospital(1)))) == N
+    new = hospital(1)
+    found = model.predict(new)
+    # Columns are known by their names; what is ignored, or no feature, may be missing.
+    shuffled = new[["smoker", "admitted", "sex", "age"]]
+    np.testing.assert_array_equal(model.predict(shuffled), found)
+    with pytest.raises(SchemaError, match="X has no column 'patient'"):
+        model.fit(shuffled, table[target])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"bounds": (0, 1)},
+        {"public_features": ["sex"]},
+        {"public_target": True},
+        {"classes": [0, 1]},
+    ],
+)
+def test_what_a_schema_declares_is_declared_nowhere_else(given):
+    model = FeatureDPLogisticRegression(schema=SCHEMA, target="readmitted", **given)
+    with pytest.raises(ValueError, match="and a schema are given: declare it in the"):
+        model.fit(hospital(), hospital()["readmitted"])
+
+
+def test_rows_of_a_person_are_not_protected_one_by_one():
+    """Estimators and searches that protect rows refuse a schema with persons."""
+    ledger, table = PrivacyLedger(), hospital()
+    search = PrivateSearchCV(
+        FeatureDPLogisticRegression(schema=SCHEMA), {"C": [1.0]}, ledger=ledger
+    )
+    for model in (FeatureDPMLPClassifier(schema=SCHEMA, ledger=ledger), search):
+        with pytest.raises(ValueError, match="the schema has group='patient'"):
+            model.fit(table, table["readmitted"])
+    assert not ledger.entries
+
+
+def test_a_plan_looks_at_no_private_value():
+    table = hospital()
+    model = FeatureDPLogisticRegression(schema=SCHEMA, target="readmitted")
+    plan = model.plan(table, table["readmitted"])
+    blank = table.assign(sex=None, admitted=None, smoker=None)
+    assert model.plan(blank) == plan == model.plan(blank, [None] * N)
 
 
 def test_which_outcome_is_the_target():

@@ -155,8 +155,6 @@ def _null(
     private_target: bool,
 ) -> tuple | None:
     """Return records that count as null, None if a table cannot tell them."""
-    if getattr(own, "on_invalid", None) == "raise":
-        return None
     if private_target and is_regressor(own):
         return X_a, np.full(len(X_a), np.nan)
     if private_target and own.classes is not None:

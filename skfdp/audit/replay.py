@@ -1124,9 +1124,12 @@ def audit_replay(
     >>> import numpy as np
     >>> from skfdp import DPSGDFClassifier
     >>> from skfdp.audit import audit_replay
+    >>> from skfdp.solvers import NoisyGradientDescent
     >>> rng = np.random.default_rng(0)
     >>> X, y = rng.random((50, 3)), rng.integers(2, size=50)
-    >>> model = DPSGDFClassifier(bounds=(0, 1), classes=[0, 1], max_iter=2)
+    >>> model = DPSGDFClassifier(
+    ...     bounds=(0, 1), classes=[0, 1], solver=NoisyGradientDescent(max_iter=2)
+    ... )
     >>> result = audit_replay(model, X, y, n_neighbours=4)
     >>> result.passed, result.differences
     (True, ())
@@ -1200,9 +1203,6 @@ def audit_replay(
 def mask_of(names: Iterable[Any], estimator: Any, X: Any) -> np.ndarray | None:
     """Return the columns of these names or positions, None if one is not known."""
     columns: dict[Any, int] = {place: place for place in range(X.shape[1])}
-    for part in private_parts(estimator).values():
-        declared = getattr(part, "names", None) or ()
-        columns |= {name: place for place, name in enumerate(declared)}
     columns |= {str(n): place for place, n in enumerate(getattr(X, "columns", ()))}
     if not columns.keys() >= {*names}:
         return None
@@ -1240,9 +1240,7 @@ def _split(
     events = recorded.baseline.charges.events
     read = any(event.classes_source == "data" for event in events)
     read = read or any(one.text == CLASSES_READ for one in told.assumptions)
-    settings = estimator.get_params(deep=True).items()
-    refuses = any(v == "raise" for name, v in settings if name.endswith("on_invalid"))
-    return Split(~public, target, not read, not refuses, whole, persons)
+    return Split(~public, target, not read, True, whole, persons)
 
 
 def _result(

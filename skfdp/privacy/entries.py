@@ -241,13 +241,14 @@ class FitPlan:
     >>> plan = model.plan(private)
     >>> plan
     Plan of DPSGDFClassifier: epsilon 0.5 at delta 1e-05, for each of 1000 records
-    (replace_special)
-      class counts x 1: noise 49.72, sensitivity 1
-      mean x 1: noise 49.72, sensitivity 1
-      temperature x 1: noise 70.32, sensitivity 1.414
-      descent x 200: noise 49.79 to 363.1, sensitivity 0.6407
-    >>> [round(event.mu, 3) for event in plan.events], round(plan.mu, 3)
-    ([0.02, 0.02, 0.02, 0.138], 0.142)
+    (replace_one)
+      class counts x 1: noise 70.32, sensitivity 1.414
+      row length x 1: noise 198.9, sensitivity 2
+      mean x 1: noise 70.32, sensitivity 1.414
+      temperature x 1: noise 140.6, sensitivity 2.828
+      descent x 200: noise 70.6 to 514.8, sensitivity 0.9061
+    >>> round(plan.mu, 3)
+    0.142
     """
 
     subject: str

@@ -1,5 +1,6 @@
 """Raw tables as an attacker would write them: nothing of a private cell is told."""
 
+import dataclasses
 import traceback
 
 import numpy as np
@@ -7,21 +8,23 @@ import pandas as pd
 import pytest
 from sklearn.pipeline import make_pipeline
 
-from skfdp import (
-    DeclaredEncoder,
-    DPSGDFClassifier,
-    FeatureDPLogisticRegression,
-    report,
-)
+from skfdp import DeclaredEncoder, DPSGDFClassifier, TableSchema, report
 from skfdp.data.arrays import Column
 from skfdp.data.target import spelling_of
 from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import AddOrRemoveOne
 from skfdp.privacy.assumptions import CATEGORIES_OF_TYPES
+from skfdp.schema import Boolean, Label, Number
 from skfdp.solvers import NoisyGradientDescent
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 BOUNDS = {0: (0, 1), 1: (0, 1)}
+LOOP = {"solver": NoisyGradientDescent(max_iter=1)}
+
+
+def declared(**columns):
+    """Return a schema of some columns and of the outcome "y"."""
+    return TableSchema({**columns, "y": Label([0, 1])}, outcomes=["y"])
 
 
 @pytest.mark.parametrize(
@@ -32,9 +35,7 @@ BOUNDS = {0: (0, 1), 1: (0, 1)}
 def test_a_table_of_another_shape_is_refused_and_not_quoted(table):
     encoder = DeclaredEncoder(BOUNDS)
     fitted = DeclaredEncoder(BOUNDS).fit(np.zeros((2, 2)))
-    model = DPSGDFClassifier(
-        encoder=encoder, classes=[0, 1], solver=NoisyGradientDescent(max_iter=2)
-    )
+    model = DPSGDFClassifier(schema=declared(a=Number(0, 1), b=Number(0, 1)))
     for use in (encoder.fit, fitted.transform, lambda X: model.fit(X, [0, 1])):
         match = "Expected 2D array|X is a path"
         with pytest.raises((ValueError, TypeError), match=match) as caught:
@@ -56,30 +57,29 @@ def frames():
         yield found.DataFrame if library == "polars" else found.table
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-def test_whether_there_is_a_record_is_not_told_where_that_is_private(sparse):
+def test_whether_there_is_a_record_is_not_told_where_that_is_private():
+    schema = dataclasses.replace(
+        declared(a=Number(0, 1), b=Number(0, 1)), interactions=[("a", "b")]
+    )
     for make in frames():
         empty = make({"a": np.empty(0), "b": np.empty(0)})
-        keys = [0, 1] if isinstance(empty, np.ndarray) else ["a", "b"]
-        encoder = DeclaredEncoder(
-            {key: (0, 1) for key in keys}, interactions=[keys], sparse_output=sparse
-        )
-        model = DPSGDFClassifier(
-            encoder=encoder,
-            classes=[0, 1],
-            neighboring_relation=AddOrRemoveOne(10),
-            solver=NoisyGradientDescent(max_iter=2),
-        )
-        model.fit(empty, np.empty(0, dtype=int))
         one = make({"a": np.array([0.5]), "b": np.array([0.5])})
-        assert model.coef_.shape == model.fit(one, [1]).coef_.shape
         # Elsewhere the number is public, and so it is of rows to predict.
-        with pytest.raises(ValueError, match=r"0 sample\(s\)"):
-            model.predict(empty)
+        keys = [0, 1] if isinstance(empty, np.ndarray) else ["a", "b"]
+        encoder = DeclaredEncoder({key: (0, 1) for key in keys})
         for use in (encoder.fit, encoder.fit(one).transform):
             with pytest.raises(ValueError, match=r"0 sample\(s\)"):
                 use(empty)
-        model.set_params(neighboring_relation="replace_one", n_records=None)
+        if isinstance(empty, np.ndarray):
+            continue
+        model = DPSGDFClassifier(
+            schema=schema, neighboring_relation=AddOrRemoveOne(10), **LOOP
+        )
+        model.fit(empty, np.empty(0, dtype=int))
+        assert model.coef_.shape == model.fit(one, [1]).coef_.shape
+        with pytest.raises(ValueError, match=r"0 sample\(s\)"):
+            model.predict(empty)
+        model.set_params(neighboring_relation="replace_one")
         with pytest.raises(ValueError, match=r"0 sample\(s\)"):
             model.fit(empty, np.empty(0, dtype=int))
 
@@ -121,56 +121,25 @@ def test_a_value_without_text_is_another_category():
         assert np.isnan(Column(values).read(what)).all()
 
 
-LOOP = {"classes": [0, 1], "solver": NoisyGradientDescent(max_iter=1)}
-ENCODER = DeclaredEncoder({1: (0, 1)}, {0: [False, True]})
-
-
-def test_one_entry_of_a_list_is_the_type_of_no_other_in_a_search():
-    X, y = [[True, i / 20] for i in range(20)], [0, 1] * 10
-    model = DPSGDFClassifier(encoder=ENCODER, **LOOP)
-    search = PrivateSearchCV(model, {"solver__learning_rate": [0.1]})
+def test_one_cell_or_label_ends_no_search():
+    X = pd.DataFrame({"a": [True] * 20, "b": np.arange(20) / 20}, dtype=object)
+    schema, y = declared(a=Boolean(), b=Number(0, 1)), [0, 1] * 10
+    search = PrivateSearchCV(DPSGDFClassifier(schema=schema, **LOOP), {"C": [1.0]})
     for label in (0, "secret", None, np.nan, [1]):
         assert hasattr(search.fit(X, [label, *y[1:]]), "best_score_")
     for cell in (0.5, None, "secret"):
-        records = search._records([[True, cell], *X[1:]], y)
-        found = ENCODER.fit(records.X).transform(records.rows(np.arange(1, 20)))
-        assert found[:, 1].all()  # True, not 1.0, which is no category
+        X.loc[0, "b"] = cell
+        assert hasattr(search.fit(X, y), "best_score_")
 
 
 def test_categories_that_a_type_holds_are_an_assumption():
     """pandas infers them from the rows, and they are the names of released weights."""
     table = pd.DataFrame({"city": ["Ulm", "Bonn"] * 10, "age": np.arange(20.0)})
     table["city"] = table["city"].astype("category")
-    y, bounds = [0, 1] * 10, {"age": (0, 20)}
-    inferred, declared = DeclaredEncoder(bounds), DeclaredEncoder(bounds)
-    declared.set_params(categories={"city": ["Ulm", "Bonn"]})
-
-    def told(encoder, X=table, **more):
-        model = FeatureDPLogisticRegression(
-            encoder=encoder,
-            classes=[0, 1],
-            solver=NoisyGradientDescent(max_iter=1),
-            **more,
-        )
-        found = {one.text: one.enforced for one in model.fit(X, y).privacy_.assumptions}
-        return found.get(CATEGORIES_OF_TYPES)
-
-    assert told(inferred) is False
-    assert told(declared) is None
-    assert told(inferred, public_features=["city"]) is None
-    assert told(inferred, table.assign(city=[True, False] * 10)) is None
+    inferred = DeclaredEncoder({"age": (0, 20)})
+    declared = DeclaredEncoder({"age": (0, 20)}, {"city": ["Ulm", "Bonn"]})
     for encoder, expected in ((inferred, True), (declared, False)):
-        model = DPSGDFClassifier(
-            classes=[0, 1], bounds=(0, 1), solver=NoisyGradientDescent(max_iter=1)
-        )
-        found = report(make_pipeline(encoder, model).fit(table, y))
+        model = DPSGDFClassifier(classes=[0, 1], bounds=(0, 1), **LOOP)
+        found = report(make_pipeline(encoder, model).fit(table, [0, 1] * 10))
         texts = [one.text for one in found.assumptions]
-        assert (CATEGORIES_OF_TYPES in texts) == expected
-        search = PrivateSearchCV(
-            DPSGDFClassifier(
-                encoder=encoder, classes=[0, 1], solver=NoisyGradientDescent(max_iter=1)
-            ),
-            {"solver__learning_rate": [0.1]},
-        )
-        texts = [one.text for one in search.fit(table, y).privacy_.assumptions]
         assert (CATEGORIES_OF_TYPES in texts) == expected

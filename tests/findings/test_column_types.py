@@ -17,11 +17,13 @@ from skfdp import (
     DPSGDFRegressor,
     FeatureDPLogisticRegression,
     FeatureDPRegressor,
+    TableSchema,
     UtilityWarning,
     private_bounds,
     private_score,
 )
 from skfdp.data.arrays import Column
+from skfdp.schema import Label, Number
 
 N = 200
 DAYS = np.random.default_rng(0).integers(1, 40, N)
@@ -137,16 +139,9 @@ def test_text_is_missing_under_every_declaration_of_numbers(bounds):
 
 def test_text_without_a_declaration_names_the_columns():
     table = pd.DataFrame({"sex": ["F", "M"] * (N // 2), "b": DAYS}).astype(object)
-    match = r"may hold text: 'sex', 'b'; encoder=DeclaredEncoder\(categories=\{'sex'"
+    match = r"may hold text: 'sex', 'b'; TableSchema\(\{'sex': Category"
     with pytest.raises(ValueError, match=match):
         clone(MODEL).set_params(bounds=None).fit(table, Y)
-
-
-def test_on_invalid_raise_refuses_text_among_numbers():
-    table = pd.DataFrame({"stay": DAYS, "b": DAYS}).astype(object)
-    table.iloc[0, 0] = "unknown"
-    with pytest.raises(ValueError, match="X holds values that are not numbers"):
-        clone(MODEL).set_params(on_invalid="raise").fit(table, Y)
 
 
 # -- F08: X ---------------------------------------------------------------------------
@@ -161,13 +156,11 @@ def test_on_invalid_raise_refuses_text_among_numbers():
     ],
     ids=["array", "pandas", "polars", "pyarrow", "batch"],
 )
-@pytest.mark.parametrize("on_invalid", ["replace", "raise"])
-def test_f08_durations_without_encoder_are_days_in_every_library(table, on_invalid):
-    model = clone(MODEL).set_params(on_invalid=on_invalid)
+def test_f08_durations_without_schema_are_days_in_every_library(table):
     plain = DAYS[:, None].astype(float)
     if isinstance(table, (pl.DataFrame, pa.Table)):  # scikit-learn knows their names
         plain = pd.DataFrame(plain, columns=["stay"])
-    wanted, found = clone(model).fit(plain, Y), clone(model).fit(table, Y)
+    wanted, found = clone(MODEL).fit(plain, Y), clone(MODEL).fit(table, Y)
     np.testing.assert_array_equal(found.coef_, wanted.coef_)
     np.testing.assert_array_equal(found.predict(table), wanted.predict(plain))
 
@@ -323,27 +316,35 @@ def test_f21_private_score_and_groups_name_the_column():
             call()
 
 
+def schema_of(**columns):
+    """Return a schema of some columns and of the outcome "y"."""
+    return TableSchema({**columns, "y": Label([0, 1])}, outcomes=["y"])
+
+
+STAY = FeatureDPLogisticRegression(8.0, schema=schema_of(stay=Number(0, 40)))
+
+
 def test_newcomer_a4_groups_may_be_a_column_of_pyarrow():
     table = pa.table({"person": np.arange(N) // 2, "stay": DAYS})
-    encoder = DeclaredEncoder({"stay": (0, 40)}, ignore="person")
-    model = clone(MODEL).set_params(bounds=None, encoder=encoder)
+    model = clone(STAY)
     assert model.fit(table, Y, groups="person").privacy_.unit == "person"
     assert model.score(table, Y) > 0.9
 
 
 def test_newcomer_a4_a_declared_column_of_persons_says_what_to_do():
     table = pd.DataFrame({"person": np.arange(N), "stay": DAYS})
-    encoder = DeclaredEncoder({"stay": (0, 40), "person": (0, N)})
-    model = clone(MODEL).set_params(bounds=None, encoder=encoder)
-    with pytest.raises(ValueError, match="the encoder declares in bounds: put it into"):
+    model = clone(STAY).set_params(
+        schema=schema_of(stay=Number(0, 40), person=Number(0, N))
+    )
+    match = "groups='person' names a feature of the schema: leave it out"
+    with pytest.raises(ValueError, match=match):
         model.fit(table, Y, groups="person")
 
 
 @pytest.mark.parametrize("path", ["table.csv", pathlib.Path("table.csv")])
 def test_newcomer_a6_a_path_is_no_table_anywhere(path):
     encoder = DeclaredEncoder({"stay": (0, 40)})
-    fitted = clone(MODEL).set_params(bounds=None, encoder=encoder)
-    fitted.fit(pd.DataFrame({"stay": DAYS}), Y)
+    fitted = clone(MODEL).fit(pd.DataFrame({"stay": DAYS}), Y)
     for call in (
         lambda: encoder.fit(path),
         lambda: clone(fitted).fit(path, Y),

@@ -18,9 +18,11 @@ from skfdp import (
     FeatureDPMLPClassifier,
     FeatureDPRegressor,
     PrivateCenteringTransformer,
+    TableSchema,
     UtilityWarning,
     private_bounds,
 )
+from skfdp.schema import Category, Ignore, Label, Number
 from skfdp.solvers import NoisySGD
 
 RNG = np.random.default_rng(0)
@@ -38,6 +40,12 @@ MODELS = {
     ),
     "PrivateCenteringTransformer": PrivateCenteringTransformer(8.0),
 }
+
+
+def schema_of(group=None, **columns):
+    """Return a schema of some columns and of the outcome "y"."""
+    columns["y"] = Label([0, 1])
+    return TableSchema(columns, outcomes=["y"], group=group)
 
 
 def places(categories, values, frame=pd.DataFrame, **more):
@@ -100,14 +108,11 @@ def test_f06_two_categories_that_are_one_are_refused():
             places(pair, ["x"])
 
 
-@pytest.mark.parametrize("public", [None, ["code"]])
+@pytest.mark.parametrize("public", [False, True])
 def test_f06_a_fit_takes_codes_as_text(public):
     codes = np.where(Y, "1E50", "1E50.0")
     model = FeatureDPLogisticRegression(
-        8.0,
-        encoder=DeclaredEncoder(categories={"code": ["1E50"], "b": ["x"]}),
-        public_features=public,
-        **CLASSES,
+        8.0, schema=schema_of(code=Category(["1E50"], public), b=Category(["x"]))
     ).fit(pd.DataFrame({"code": codes, "b": "x"}), Y)
     assert model.score(pd.DataFrame({"code": codes, "b": "x"}), Y) == 1
 
@@ -185,21 +190,24 @@ FRAMES = {
 
 
 @pytest.mark.parametrize("kind", FRAMES)
-@pytest.mark.parametrize("public", [None, ["stay"]])
-def test_f08_durations_are_days_in_the_encoder(kind, public):
+@pytest.mark.parametrize("public", [False, True])
+def test_f08_durations_are_days_in_a_schema(kind, public):
     encoder = DeclaredEncoder({"stay": (0, 40), "b": (0, 40)}, basis="linear")
     rows = np.asarray(encoder.fit_transform(FRAMES[kind]))
     np.testing.assert_allclose(rows[:, 0], DAYS / 40)
-    model = FeatureDPLogisticRegression(
-        8.0, encoder=encoder, public_features=public, **CLASSES
-    )
-    assert model.fit(FRAMES[kind], Y).score(FRAMES[kind], Y) > 0.9
+    stay, b = Number(0, 40, public, basis="linear"), Number(0, 40, basis="linear")
+    schema = schema_of(stay=stay, b=b)
+    model = FeatureDPLogisticRegression(8.0, schema=schema, random_state=0)
+    plain = pd.DataFrame({"stay": DAYS.astype(float), "b": DAYS})
+    one, other = clone(model).fit(FRAMES[kind], Y), clone(model).fit(plain, Y)
+    np.testing.assert_array_equal(one.coef_, other.coef_)
+    np.testing.assert_array_equal(one.predict(FRAMES[kind]), other.predict(plain))
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", DURATIONS)
 @pytest.mark.parametrize("name", MODELS)
-def test_f08_durations_are_days_without_an_encoder(name, kind):
+def test_f08_durations_are_days_without_a_schema(name, kind):
     model = clone(MODELS[name]).set_params(bounds=(0, 40), random_state=0)
     plain = pd.DataFrame({"stay": DAYS.astype(float), "b": DAYS})
     one, other = clone(model).fit(DURATIONS[kind], Y), clone(model).fit(plain, Y)
@@ -260,7 +268,7 @@ def test_f08_a_type_without_a_readable_value_is_refused_by_name(column, bounds, 
     [
         (
             ["a", "b"] * (N // 2),
-            r"text in column\(s\) 'c'.*DeclaredEncoder\(categories",
+            r"text in column\(s\) 'c'.*TableSchema\(\{'c': Category",
         ),
         (pd.Series(["a", "b"] * (N // 2), dtype="category"), "text in column"),
         (pd.date_range("2020-01-01", periods=N), r"dates in column\(s\) 'c'"),
@@ -295,17 +303,15 @@ def test_f08_a_public_column_that_cannot_be_read_warns(text):
     }[text]
     table = pd.DataFrame({"stay": stay, "b": DAYS})
     model = FeatureDPLogisticRegression(
-        8.0,
-        encoder=DeclaredEncoder({"stay": (0, 40_000), "b": (0, 40)}),
-        public_features=["stay"],
-        **CLASSES,
+        8.0, schema=schema_of(stay=Number(0, 40_000, public=True), b=Number(0, 40))
     )
-    match = f"{N} of {N} values of the public column 'stay' are no numbers"
+    match = f"public column 'stay': {N} of {N} values are no numbers"
     with pytest.warns(UtilityWarning, match=match):
         model.fit(table, Y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model.set_params(public_features=["b"]).fit(table, Y)  # private: no word
+        shown = schema_of(stay=Number(0, 40_000), b=Number(0, 40, public=True))
+        model.set_params(schema=shown).fit(table, Y)  # private: no word
 
 
 # -- F21, A4 --------------------------------------------------------------------------
@@ -335,16 +341,14 @@ def test_f21_two_columns_of_one_name_in_the_encoder_and_bounds():
             call()
 
 
-@pytest.mark.parametrize("ignore", ["person", ["person"], ["person", "note"]])
-def test_newcomer_a4_groups_may_be_an_ignored_column(ignore):
+@pytest.mark.parametrize("note", [{"note": Ignore()}, {}, {"note": Category(["x"])}])
+def test_newcomer_a4_groups_may_be_a_column_beside_the_schema(note):
     table = pd.DataFrame({"person": np.arange(N) // 2, "stay": DAYS, "note": "x"})
-    encoder = DeclaredEncoder(
-        {"stay": (0, 40)},
-        {} if "note" in ignore else {"note": ["x"]},
-        ignore=ignore,
+    model = FeatureDPLogisticRegression(
+        8.0, schema=schema_of(stay=Number(0, 40), **note)
     )
-    model = FeatureDPLogisticRegression(8.0, encoder=encoder, **CLASSES)
     assert model.fit(table, Y, groups="person").privacy_.unit == "person"
     assert model.score(table, Y) > 0.9 and model.score(table.drop(columns="person"), Y)
     assert model.fit(table, Y).privacy_.unit == "record"
-    assert model.encoder.ignore == ignore
+    model.set_params(schema=schema_of("person", stay=Number(0, 40), **note))
+    assert model.fit(table, Y).privacy_.unit == "person"

@@ -325,7 +325,7 @@ def test_f02_plain_cross_validation_and_the_search_still_work():
     model = clone(PRIVATE["private"]).set_params(classes=[1, 2])
     assert cross_val_score(model, X, y, cv=KFold(3)).mean() > 0.75
     assert is_classifier(model)
-    search = PrivateSearchCV(model, {"solver__clip_norm": [0.1, 0.5]}, epsilon=8.0)
+    search = PrivateSearchCV(model, {"C": [0.1, 1.0]}, epsilon=8.0)
     with pytest.raises(ValueError, match="differ in type"):
         clone(search).set_params(estimator__classes=["a", "b"]).fit(X, y)
     assert clone(search).fit(X, y).predict(X).min() == 1

@@ -16,7 +16,6 @@ from sklearn.pipeline import make_pipeline
 
 import skfdp
 from skfdp import (
-    DeclaredEncoder,
     DPSGDFClassifier,
     DPSGDFRegressor,
     FeatureDPLogisticRegression,
@@ -25,15 +24,18 @@ from skfdp import (
     PrivacyBudgetError,
     PrivacyLedger,
     PrivateCenteringTransformer,
+    TableSchema,
     private_bounds,
     private_score,
     report,
 )
 from skfdp.audit import audit_replay
 from skfdp.experimental import PrivateSearchCV
+from skfdp.mechanisms.checkpoint import checkpoint
 from skfdp.privacy import Event, PrivacyReport
 from skfdp.privacy import ledger_file as schema
-from skfdp.solvers import NoisyGradientDescent
+from skfdp.schema import Category, Label, Number
+from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
 RNG = np.random.default_rng(0)
 N = 120
@@ -48,7 +50,10 @@ FITS = {
     "FeatureDPRegressor": FeatureDPRegressor(target_bounds=(0, 1), **COMMON),
     "DPSGDFRegressor": DPSGDFRegressor(target_bounds=(0, 1), **COMMON),
     "FeatureDPMLPClassifier": FeatureDPMLPClassifier(
-        hidden_layer_sizes=(2,), **COMMON, **CLASSES
+        hidden_layer_sizes=(2,),
+        bounds=(0, 2),
+        solver=NoisySGD(max_iter=2),
+        **CLASSES,
     ),
     "PrivateCenteringTransformer": PrivateCenteringTransformer(bounds=(0, 2)),
     "PrivateSearchCV": PrivateSearchCV(
@@ -173,6 +178,17 @@ def test_attack_4_other_charges_count_rows_too():
 COLUMN = {"public_features": ["region"]}
 
 
+def by_schema(name, public):
+    """Return what declares the column in a schema of the table and its outcome."""
+    outcome = Number(0, 1) if "Regressor" in name else Label([0, 1])
+    columns = dict.fromkeys("abc", Number(0, 1)) | {"y": outcome}
+    columns["region"] = Category([1, 2], public)
+    schema = TableSchema(columns, outcomes=["y"])
+    known = FITS[name].get_params(deep=False).keys()
+    given = dict.fromkeys(known & {"bounds", "classes", "target_bounds"})
+    return given | {"schema": schema}
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     "name",
@@ -181,11 +197,8 @@ COLUMN = {"public_features": ["region"]}
 @pytest.mark.parametrize("encoded", [False, True])
 def test_attack_4_part_by_a_column_refuses_other_values(name, encoded):
     ledger = PrivacyLedger(public=["region"])
-    more = dict(COLUMN)
-    if encoded:
-        bounds = dict.fromkeys("abc", (0, 1))
-        encoder = DeclaredEncoder(bounds, {"region": [1, 2]})
-        more |= {"bounds": None, "encoder": encoder}
+    more = by_schema(name, public=True) if encoded else COLUMN
+    private = by_schema(name, public=False) if encoded else {}
     part = ledger.part(column="region", value=1)
     with pytest.raises(PrivacyBudgetError, match="a row has another value in column"):
         fitted(name, part, **more)
@@ -198,7 +211,7 @@ def test_attack_4_part_by_a_column_refuses_other_values(name, encoded):
     with pytest.raises(
         PrivacyBudgetError, match="a column that this fit treats as private"
     ):
-        fitted(name, part, slice(0, N // 2), **(more | {"public_features": None}))
+        fitted(name, part, slice(0, N // 2), **private)
     without = clone(FITS[name]).set_params(ledger=part)
     with pytest.raises(PrivacyBudgetError, match="a column that X does not have"):
         without.fit(X[list("abc")].iloc[: N // 2], Y.iloc[: N // 2])
@@ -448,6 +461,11 @@ class StopError(Exception):
     pass
 
 
+def fit_at(path, model):
+    with checkpoint(path):
+        clone(model).fit(X, Y)
+
+
 def stop_after(monkeypatch, n):
     """Let a fit stop after n releases."""
     from skfdp.mechanisms.checkpoint import Journal
@@ -469,18 +487,18 @@ def test_attack_10_lease_and_checkpoint_that_went_back_together(tmp_path, monkey
     model = FeatureDPLogisticRegression(ledger=ledger, **LONG)
     with monkeypatch.context() as patched, pytest.raises(StopError):
         stop_after(patched, 5)
-        clone(model).fit(X, Y, checkpoint=path)
+        fit_at(path, model)
     shutil.copytree(folder, old)
     with monkeypatch.context() as patched, pytest.raises(StopError):
         stop_after(patched, 50)
-        clone(model).fit(X, Y, checkpoint=path)
+        fit_at(path, model)
     for one in old.iterdir():
         if not one.name.startswith("l.db") or len(one.name) > 30:
             shutil.copy(one, folder / one.name)  # all but the ledger itself
     with pytest.raises(
         PrivacyBudgetError, match="the ledger has counted 55: .* older copy"
     ):
-        clone(model).fit(X, Y, checkpoint=path)
+        fit_at(path, model)
 
 
 def test_attack_10_a_stop_is_counted(tmp_path, monkeypatch):
@@ -488,7 +506,7 @@ def test_attack_10_a_stop_is_counted(tmp_path, monkeypatch):
     model = FeatureDPLogisticRegression(ledger=ledger, **LONG)
     with monkeypatch.context() as patched, pytest.raises(StopError):
         stop_after(patched, 5)
-        clone(model).fit(X, Y, checkpoint=path)
+        fit_at(path, model)
     with sqlite3.connect(ledger) as connection:
         assert connection.execute("SELECT released FROM fits").fetchall() == [(5,)]
     connection.close()
@@ -501,7 +519,7 @@ def test_attack_10_the_end_of_a_fit_is_counted(tmp_path):
     model = FeatureDPLogisticRegression(
         ledger=ledger, **(LONG | {"solver": NoisyGradientDescent(max_iter=3)})
     )
-    clone(model).fit(X, Y, checkpoint=path)
+    fit_at(path, model)
     shutil.copytree(folder, old)
     with sqlite3.connect(ledger) as connection:
         ((released,),) = connection.execute("SELECT released FROM fits").fetchall()
@@ -516,13 +534,13 @@ def test_attack_10_no_damage_of_a_checkpoint_is_silent_or_raw(tmp_path, monkeypa
     )
     with monkeypatch.context() as patched, pytest.raises(StopError):
         stop_after(patched, 3)
-        clone(model).fit(X, Y, checkpoint=path)
+        fit_at(path, model)
     raw = path.read_bytes()
     refused = 0
     for _ in range(150):
         path.write_bytes(damaged(raw, rng))
         try:
-            clone(model).fit(X, Y, checkpoint=path)
+            fit_at(path, model)
         except (ValueError, PrivacyBudgetError) as error:
             refused += 1
             assert str(error).startswith("checkpoint="), error

@@ -148,7 +148,7 @@ def test_attack_8_a_search_and_a_ledger_have_a_rate_from_their_curve():
     ledger = PrivacyLedger()
     search = PrivateSearchCV(
         FeatureDPLogisticRegression(bounds=(0, 1), classes=[0, 1]),
-        {"solver__clip_norm": [0.1, 0.5]},
+        {"C": [0.1, 1.0]},
         epsilon=4.0,
         ledger=ledger,
     )
@@ -212,7 +212,7 @@ def test_attack_9_ledger_with_a_seeded_fit_and_its_curve_say_void(kind, tmp_path
     assert "epsilon 1 at delta 1e-05" in axes.get_legend_handles_labels()[1]
     with pytest.warns(PrivacyWarning):
         model.set_params(random_state=0).fit(X, Y)
-    assert repr(ledger).endswith("entries, void (integer seed)>")
+    assert repr(ledger).endswith("charges, void (integer seed)>")
     axes = report(ledger, delta=1e-5).plot_curve()
     wanted = "epsilon void (integer seed) at delta 1e-05"
     assert wanted in axes.get_legend_handles_labels()[1]
@@ -401,9 +401,8 @@ def test_attack_10_whole_without_what_its_members_could_not_see_is_refused():
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_large_epsilon_warns_once_before_the_charge(name):
     ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
-    model = ESTIMATORS[name].set_params(bounds=(0, 1))
-    given = model.get_params()
-    model = type(model)(**{**given, "epsilon": 10.5, "ledger": ledger})
+    model = clone(ESTIMATORS[name])
+    model.set_params(bounds=(0, 1), epsilon=10.5, ledger=ledger)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with pytest.raises(ValueError):
@@ -435,7 +434,7 @@ def test_large_epsilon_of_other_fits():
     with pytest.warns(PrivacyWarning, match=match):
         PrivateSearchCV(
             FeatureDPLogisticRegression(bounds=(0, 1), classes=[0, 1]),
-            {"solver__clip_norm": [0.1]},
+            {"C": [1.0]},
             epsilon=20.0,
         ).fit(X, Y)
     with warnings.catch_warnings():

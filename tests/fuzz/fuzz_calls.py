@@ -18,10 +18,11 @@ from fuzz_tables import (
     Table,
     Target,
 )
-from fuzz_values import BY_NAME, ODD, SENSIBLE, value_of
+from fuzz_values import ALGORITHMS, BY_NAME, ODD, SENSIBLE, value_of
 from hypothesis import strategies as st
 from sklearn.base import clone
 
+from skfdp import solvers
 from skfdp.base import PrivateEstimator
 from skfdp.privacy.pipelines import report
 
@@ -99,12 +100,38 @@ def expressions(estimator_class, base):
         usual = BY_NAME.get(name, ODD)
         # A text that is a ledger is a path, and makes a file.
         drawn = st.sampled_from(usual) if name == "ledger" else _often(usual, ODD, 0.8)
+        if name in ALGORITHMS:
+            drawn = st.one_of(drawn, _algorithms(name))
         return st.tuples(st.just(name), drawn)
 
     one = st.sampled_from(names).flatmap(values)
     size = st.sampled_from((0, 0, 0, 1, 1, 1, 1, 2, 2, 3))
     drawn = size.flatmap(lambda n: st.lists(one, min_size=n, max_size=n))
-    return drawn.map(lambda given: start | dict(given))
+    return drawn.map(lambda given: _base(dict(given), start) | dict(given))
+
+
+def _base(given, start):
+    """Return the other parameters: beside a schema none that it declares."""
+    if given.get("schema", "None") == "None":
+        return start
+    return {n: one for n, one in start.items() if n not in ("bounds", "target_bounds")}
+
+
+def _algorithms(name):
+    """Return a strategy of objects for a parameter, one of whose own is drawn."""
+
+    def of(kind):
+        own = list(inspect.signature(getattr(solvers, kind)).parameters)
+        few = "max_iter=2, " * ("max_iter" in own)
+
+        def with_one(name):
+            start = kind + ("(" if name == "max_iter" else f"({few}") + name
+            values = _often(BY_NAME.get(name, ODD), ODD, 0.8)
+            return values.map(lambda value: f"{start}={value})")
+
+        return st.sampled_from(own).flatmap(with_one)
+
+    return st.sampled_from(ALGORITHMS[name]).flatmap(of)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,6 +12,7 @@ import sqlite3
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from fuzz_values import split
 from hypothesis import strategies as st
 
@@ -95,12 +96,12 @@ def _new(suffix):
 
 @functools.cache
 def _report_text():
-    X = np.random.default_rng(0).random((60, 3))
+    rows = np.random.default_rng(0).random((60, 3))
+    X = pd.DataFrame(rows, columns=["a", "b", "c"])
     model = skfdp.FeatureDPLogisticRegression(
         bounds=(0, 1),
         public_features=[0],
         ledger="reported.sqlite",
-        names=["a", "b", "c"],
         target="y",
         solver=NoisyGradientDescent(max_iter=2),
     )

@@ -83,10 +83,10 @@ DOMAINS = BY_NAME | domains(
     columns: None | ['coefficients'] | ['nobody'] | 'coefficients'
     label_target: None | 0 | 'a' | [0]
     audited: UNFITTED | PIPELINE | MODEL | skfdp.DPSGDFClassifier |
-        skfdp.DPSGDFClassifier(epsilon=math.inf) | skfdp.DPSGDFClassifier(bounds=(0, 1),
-        max_iter=2, random_state=0) | skfdp.FeatureDPLogisticRegression(bounds=(0, 1),
-        max_iter=2, public_features=[0]) | skfdp.FeatureDPRegressor(target_bounds=(0,
-        1), max_iter=2) | skfdp.PrivateCenteringTransformer(bounds=(0, 1)) |
+        skfdp.DPSGDFClassifier(epsilon=math.inf) |
+        skfdp.DPSGDFClassifier(random_state=0, **SMALL) | skfdp.FeatureDPLogisticRegression(public_features=[0], **SMALL) |
+        skfdp.FeatureDPRegressor(target_bounds=(0, 1), **SMALL) |
+        skfdp.PrivateCenteringTransformer(bounds=(0, 1)) |
         LogisticRegression()
     neighbours: None | [] | [(X, y)] | [(X + (np.arange(12) == 3)[:, None] / 9, y)] |
         [(X + 1, y)] | [X] | X | 3 | [(X[:3], y[:3])] | iter([])
@@ -106,9 +106,8 @@ TEMPLATES = domains(
     private_bounds: skfdp.private_bounds($of_bounds_rows, $of_bounds_columns,
         epsilon=$epsilon, delta=$delta, n_knots=$of_bounds_n_knots).plan |
         skfdp.private_bounds($of_bounds_rows, public_features=$of_bounds_public,
-        delta=1e-3, neighboring_relation=$neighboring_relation,
-        n_records=$of_bounds_n).plan | skfdp.private_bounds($of_bounds_rows, delta=1e-3,
-        on_invalid=$on_invalid) | skfdp.private_bounds($of_bounds_rows, plan_only=$flag,
+        delta=1e-3, neighboring_relation=$neighboring_relation).plan |
+        skfdp.private_bounds($of_bounds_rows, plan_only=$flag,
         delta=1e-3) | skfdp.private_bounds($of_bounds_rows, groups=$groups,
         delta=1e-3).plan
     private_score: skfdp.private_score($scored_by, $audited_rows, $target, $epsilon,

@@ -15,7 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import skfdp
-from skfdp.solvers import NoisyGradientDescent
+from skfdp import schema, solvers
+from skfdp.privacy import AddOrRemoveOne
 
 
 def split(text):
@@ -70,20 +71,27 @@ BY_NAME = domains(
         | StandardScaler()
     epsilon: 1.0 | 8 | 0.1 | 1e-8 | 1e8
     delta: 1e-5 | 1e-3 | 0.5 | 1e-12
-    names: None | 'age' | ['a', 'b', 'c'] | ['a', 'b'] | ['a', 'a', 'b'] | {'c0': 'age'}
-        | {0: 'age'} | {'c*': 'age'} | {9: 'age'} | {'nobody': 'age'} | ['', 'b', 'c'] |
-        [0, 1, 2] | {0: 3} | [None, 'b', 'c']
-    target_name: None | 'target' | 'c0' | 7 | ('a', 'b')
+    schema: None | TableSchema({'c0': Number(0, 1), 'c1': Number(0, 1, True), 'target':
+        Label([0, 1])}, outcomes='target') | TableSchema({'c0': Category(['red',
+        'green']), 'c1': Date('2173-05-01', '2173-06-01'), 'target': Label(['a', 'b'],
+        True)}, outcomes='target') | TableSchema({'c0': Number(0, 1), 'target':
+        Number(0, 1)}, outcomes='target') | TableSchema({'c1': Boolean(), 'c2':
+        Ignore(), 'target': Boolean()}, outcomes='target') | TableSchema({'c0':
+        Number(0, 1), 'target': Label([0, 1])}, outcomes='target', group='c1',
+        max_rows_per_group=2) | TableSchema({'c0': Unknown()}) | TableSchema({}) |
+        TableSchema
+    target,target_name: None | 'target' | 'c0' | 7 | ('a', 'b')
     neighboring_relation: 'replace_one' | 'replace_special' | 'add_or_remove_one' |
-        'replace'
-    solver: 'auto' | 'dp-gd' | 'dp-sgd' | 'one-shot' | 'newton'
+        'replace' | AddOrRemoveOne(30) | AddOrRemoveOne(2.5)
+    solver: 'auto' | 'noisy-gd' | 'noisy-sgd' | 'feature-dp-sgd' | 'one-shot' | 'newton'
+        | NoisySGD | StandardScaler()
     loss: 'log_loss' | 'hinge' | 'squared_hinge' | 'squared_error' | 'huber' | 'poisson'
     public_model: None | 'auto' | LogisticRegression() | GaussianNB() | Ridge() |
         PoissonRegressor() | LogisticRegression().fit([[0.0], [1.0]], [0, 1]) |
         DummyRegressor() | LogisticRegression | StandardScaler()
-    public_loss: 'auto' | None | 'gaussian' | 'zero' | 'impute' | lambda *a: 0.0 |
+    public_loss: 'gaussian' | None | 'zero' | 'impute' | lambda *a: 0.0 |
         lambda *a: (0.0, 0.0)
-    average: 'last' | 'tail' | 'uniform' | 'median'
+    iterate: 'last' | 'tail' | 'uniform' | 'median'
     class_weight: None | 'balanced' | {0: 1.0, 1: 2.0} | {'a': 1, 'b': 0} | {0: 0, 1: 0}
         | {0: 1e300} | {0: math.nan} | {9: 1}
     classes: None | [0, 1] | [0, 1, 2] | ['a', 'b'] | [1] | [0, 0] | ['a', 0] | [None,
@@ -92,13 +100,12 @@ BY_NAME = domains(
         np.array(['2020-01-01', '2020-01-02'], dtype='M8[D]') | [0.5, 1.5] | [1j, 2j]
     centering: 'auto' | 'gaussian' | 'adaptive' | 'exact'
     hidden_layer_sizes: (4,) | (3, 2) | (0,) | 4 | [4] | (2.5,) | ('a',) | np.array([4])
-    pretraining: 'auto' | None | 'public' | 'class_sums' | 'linear'
+    pretraining,start: 'auto' | None | 'public' | 'class_sums' | 'linear'
     trained_layers: 'auto' | 'all' | 'last' | 5
     backend: 'numpy' | 'torch' | 'jax'
     device: None | 'cpu' | 'cuda:9' | 'nowhere'
     dtype: 'float32' | 'float64' | 'float16' | np.float32
     covariance: 'auto' | True | 'exact'
-    on_invalid: 'replace' | 'raise' | 'drop'
     random_state: None | 0 | 7 | 2**200 | np.random.RandomState(0)
     categories: None | {'c0': ['red', 'green']} | {0: ['red', 'green']} | {0: [0, 1], 1:
         [0, 1], 2: [0, 1]} | {0: []} | {0: [None]} | {0: ['red', 'red']} | {0: ['other',
@@ -112,30 +119,31 @@ BY_NAME = domains(
     interactions: () | [(0, 1)] | [('c0', 'c1')] | [(0, 0)] | [(0,)] | [(0, 1), (1, 0)]
         | [0] | [(0, 1, 2)] | 'c0'
     ignore: () | [0] | 'c0' | [0, 1, 2] | [9]
-    estimator: DPSGDFClassifier(bounds=(0, 1), max_iter=2, delta=1e-3) |
-        FeatureDPLogisticRegression(bounds=(0, 1), max_iter=2) |
+    estimator: DPSGDFClassifier(bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2),
+        delta=1e-3) | FeatureDPLogisticRegression(bounds=(0, 1),
+        solver=NoisySGD(max_iter=2)) |
         FeatureDPLogisticRegression(bounds=(0, 1), classes=[0, 1]) |
         make_pipeline(StandardScaler(), DPSGDFClassifier(bounds=False)) |
         DPSGDFClassifier(ledger=PrivacyLedger()) | DPSGDFRegressor(target_bounds=(0, 1))
         | DPSGDFClassifier | GaussianNB() | LogisticRegression() | Ridge() | GaussianNB
-    param_grid: {'clip_norm': [0.1, 1.0]} | [{'clip_norm': [0.1]}, {'C': [1.0,
-        2.0]}] | {'nobody': [1]} | {'clip_norm': []} | {'clip_norm': 0.1} | {'epsilon':
-        [1.0, 2.0]} | {'ledger': [None]} | {'clip_norm': [-1.0]} | {'random_state': [0]}
-        | {'clip_norm': 'ab'}
+    param_grid: {'solver__clip_norm': [0.1, 1.0]} | [{'solver__clip_norm': [0.1]},
+        {'C': [1.0, 2.0]}] | {'nobody': [1]} | {'solver__clip_norm': []} |
+        {'solver__clip_norm': 0.1} | {'epsilon': [1.0, 2.0]} | {'ledger': [None]} |
+        {'solver__clip_norm': [-1.0]} | {'random_state': [0]} | {'solver__clip_norm':
+        'ab'} | {'solver': [NoisySGD(max_iter=2), 'auto']}
     mean_runs: 1.5 | 1 | 3 | 1e9
     scoring: 'accuracy' | 'neg_log_loss' | 'roc_auc'
     loss_bound: 4.0 | 1e-20
     validation_fraction: 0.1 | 0.5 | 0.999 | 1e-9
     public_target,normalize,fit_intercept,clip_features,sparse_output: True | False |
         'no'
-    private_weight,padding_scale,output_bound,radius: 1.0 | None | 1e-20 | 1e20
-    clip_norm,C,alpha,huber_threshold,learning_rate,feature_bound: 'auto' | 1.0 | 0.1 |
-        1e-20 | 1e20
-    clip_quantile,mean_fraction,pretraining_share: 'auto' | None | 0.5 | 0.999999 |
-        1e-20
-    public_batch_size,batch_size,n_records: None | 'auto' | 5 | 30 | 10**9 | 2.5
+    gradient_scale,padding_scale,output_bound,max_weight_norm: 1.0 | None | 1e-20 | 1e20
+    clip_norm,C,alpha,threshold,learning_rate,row_norm: 'auto' | 1.0 | 0.1 | 1e-20 |
+        1e20
+    clip_quantile,budget_share: 'auto' | None | 0.5 | 0.999999 | 1e-20
+    public_batch_size,batch_size: None | 'auto' | 5 | 30 | 10**9 | 2.5
     learning_rate_decay,momentum,noise_decay,eta: 0.75 | 0 | 0.999999 | 9.5 | 1e20
-    max_iter,max_rows_per_person,n_draws,n_jobs: 2 | None | 1 | 3 | 2.5 | '2'
+    max_iter,n_draws,n_jobs: 2 | None | 1 | 3 | 2.5 | '2'
     """
 )
 ODD, _PAIRS = BY_NAME.pop("odd"), BY_NAME.pop("pairs")
@@ -145,13 +153,24 @@ SENSIBLE = {
     "bounds": "(0, 1)",
     "hidden_layer_sizes": "(4,)",
     "target_bounds": "(0, 1)",
-    "solver": NoisyGradientDescent(max_iter="2"),
+    "solver": "NoisyGradientDescent(max_iter=2)",
+}
+#: Objects that are values, too, by parameter.
+ALGORITHMS = {
+    "solver": ("NoisyGradientDescent", "NoisySGD", "FeatureDPSGD", "OneShot"),
+    "centering": ("GaussianCentering", "AdaptiveCentering"),
+    "loss": ("Huber",),
+    "pretraining": ("Pretraining",),
+    "backend": ("NumpyBackend", "TorchBackend"),
 }
 #: What expressions may name.
 _KNOWN = {
     **{one.__name__: one for one in (np, math, datetime, decimal, fractions)},
     **{"np": np, "pd": pd, "make_pipeline": make_pipeline},
     **{name: getattr(skfdp, name) for name in skfdp.__all__},
+    **{name: getattr(schema, name) for name in schema.__all__},
+    **{name: getattr(solvers, name) for name in solvers.__all__},
+    "AddOrRemoveOne": AddOrRemoveOne,
     **{
         one.__name__: one
         for one in (LogisticRegression, Ridge, PoissonRegressor, GaussianNB)

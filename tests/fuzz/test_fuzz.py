@@ -23,6 +23,7 @@ from fuzz_files import READERS, command_calls, file_calls
 from fuzz_functions import TEMPLATES, text_calls
 from fuzz_rule import REFUSALS, SECRETS, faults_of
 from fuzz_tables import COLUMNS
+from fuzz_values import BY_NAME
 
 HERE = (__name__.partition(".")[0],)
 #: Those of the parameters without defaults, and others that make more calls work.
@@ -32,8 +33,8 @@ BASES = {
         "public_features": "[0]",
     },
     "PrivateSearchCV": {
-        "estimator": "DPSGDFClassifier(bounds=(0, 1), max_iter=2, delta=1e-3)",
-        "param_grid": "{'clip_norm': [0.1, 1.0]}",
+        "estimator": BY_NAME["estimator"][0],
+        "param_grid": BY_NAME["param_grid"][0],
         "mean_runs": "1.5",
     },
 }

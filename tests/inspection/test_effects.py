@@ -15,9 +15,11 @@ from skfdp import (
     FeatureDPLogisticRegression,
     FeatureDPMLPClassifier,
     FeatureDPRegressor,
+    TableSchema,
 )
 from skfdp.inspection import EffectsDisplay
-from skfdp.solvers import NoisySGD
+from skfdp.schema import Category, Date, Label, Number
+from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
 mpl.use("Agg")
 
@@ -199,7 +201,12 @@ def test_several_classes_have_lines_and_one_can_be_chosen(three):
 def test_a_pipeline_brings_its_encoder(stays):
     X, y, target = stays
     model = make_pipeline(
-        encoder_of(X), DPSGDFClassifier(bounds=False, classes=["ja", "nein"])
+        encoder_of(X),
+        DPSGDFClassifier(
+            bounds=False,
+            classes=["ja", "nein"],
+            solver=NoisyGradientDescent(normalize=True),
+        ),
     ).fit(X, y)
     display = EffectsDisplay.from_estimator(model)
     assert list(display.effects)[0] == "Alter"
@@ -211,12 +218,17 @@ def test_a_pipeline_brings_its_encoder(stays):
     assert EffectsDisplay.from_estimator(model).unit == "effect on the target"
 
 
-def test_a_model_with_an_encoder_needs_nothing_else(stays):
+def test_a_model_with_a_schema_needs_nothing_else(stays):
     """Its weights are combinations of smooth ones, whose noises are independent."""
     X, y, _ = stays
-    model = FeatureDPLogisticRegression(
-        encoder=encoder_of(X), public_features=["Alter"], classes=["ja", "nein"]
-    ).fit(X, y)
+    columns = {
+        "Alter": Number(20, 90, public=True),
+        "Aufnahme": Date("2024-01-01", "2025-12-31"),
+        "Station": Category(["Chirurgie", "Innere", "Überwachung"]),
+        "Heim": Label(["ja", "nein"]),
+    }
+    schema = TableSchema(columns, outcomes=["Heim"])
+    model = FeatureDPLogisticRegression(schema=schema).fit(X, y)
     table = model.coefficients_table()
     names = table["feature"].tolist()
     own = table[table["column"] == "Alter"]["value"].tolist()
@@ -238,7 +250,7 @@ def test_a_model_with_an_encoder_needs_nothing_else(stays):
     assert effect.noise_std[0, 0] == pytest.approx(float(wanted[0, 0]))
 
 
-def test_without_an_encoder_there_are_bars_over_the_bounds(stays):
+def test_without_a_schema_there_are_bars_over_the_bounds(stays):
     X, y, _ = stays
     X = X[["Alter"]].fillna(20).assign(Tage=np.arange(len(X)) % 30)
     bounds = {"Alter": (20, 90), "Tage": (0, 30)}
