@@ -33,8 +33,8 @@ ASKED = [
     Mutant(
         "fits without privacy pass a budget limit",
         "privacy/ledger.py",
-        "if terms.epsilon is not None:",
-        "if False:",
+        "if total > terms.epsilon * (1 + _ROUNDING):",
+        "if math.inf > total > terms.epsilon * (1 + _ROUNDING):",
         f"{CEILING}[memory]",
     ),
     Mutant(
