@@ -405,6 +405,10 @@ def warn_of_little(s2n: float, n: int, d: int, usual: str) -> None:
         )
 
 
+# Iterates and gradients beyond this overflow in products.
+_FURTHEST = 1e50
+
+
 def factor_of(step: np.ndarray, scaled: np.ndarray) -> np.ndarray:
     """Return what each column of a released step was multiplied by.
 
@@ -460,7 +464,7 @@ def noise_of(
         std = float(counts.noise_std[0]) / public.n_records
         variance = variance + _of_log_odds(coordinates.bias * start[:, -1], std)
     factor = factor_of(ended - start, theta - start)
-    if steps is None:
+    if steps is None or max(np.abs(pair).max() for pair in steps) > _FURTHEST:
         # A factor below 1 is as noisy as the step that it is estimated from.
         left = rule.noise_left(stds, average) * np.maximum(factor, 1.0)
         return CoefficientNoise.of_independent(left, coordinates, np.sqrt(variance))

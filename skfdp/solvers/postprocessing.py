@@ -202,7 +202,7 @@ def temperature(
     reach: float,
     variance: float,
 ) -> tuple[float, float]:
-    """Return mean and standard deviation of the posterior of the factor of a step.
+    """Return the mean of the posterior of the factor of a step, and its noise.
 
     The slope of the loss along the step is taken to be linear in the factor a, ``H (a -
     a_0)``. The factor a_0 has a half-normal prior around 0, where the start is, the
@@ -218,9 +218,16 @@ def temperature(
     for point, slope in zip(POINTS, slopes, strict=True):
         log = log - ((curvature * (point - best) - slope) / noise_std) ** 2 / 2
     weight = np.exp(log - log.max()).sum(axis=1)
-    weight /= weight.sum()
-    mean = float(weight @ _TEMPERATURES)
-    return mean, math.sqrt(float(weight @ (_TEMPERATURES - mean) ** 2))
+    mean, variance = _moments(weight)
+    _, of_prior = _moments(np.exp(-((_TEMPERATURES / width) ** 2) / 2))
+    # What the prior decides is no noise.
+    return mean, math.sqrt(max(0.0, variance - variance**2 / max(of_prior, 1e-12)))
+
+
+def _moments(weight: np.ndarray) -> tuple[float, float]:
+    """Return mean and variance of temperatures with these weights."""
+    mean = float(np.average(_TEMPERATURES, weights=weight))
+    return mean, float(np.average((_TEMPERATURES - mean) ** 2, weights=weight))
 
 
 def scaled(
@@ -576,7 +583,7 @@ _N_CURVATURES, _N_SIGNALS, _N_ROUNDS, _N_TURNS = 40, 8, 30, 3
 _CORRELATIONS = np.array([0.0, *np.geomspace(0.01, 1, 15)])
 # Steps that are left out, the first ones: far from the end of the path the loss has
 # another curvature.
-_SKIPPED = 5
+_SKIPPED = 2
 # Share of the prior that all pairs have alike, so that none is ruled out.
 _ALIKE = 0.02
 
