@@ -102,7 +102,7 @@ def make_canaries(
     """Return canaries among the records of a table; see `audit_estimator`."""
     rows = np.sort(rng.choice(len(X), n_canaries, replace=False))
     names = {name for event in events for name in event.public_features}
-    columns = np.flatnonzero(~mask_of(names, own, X))
+    columns = np.flatnonzero(~mask_of(names, X))
     learns = y is not None and getattr(own, "_has_target", True)
     private_target = learns and not any(event.public_target for event in events)
     X_a, X_b = X[rows], X[rows]

@@ -174,7 +174,6 @@ class Split:
     private: np.ndarray  # a mask of the columns
     target: str | None  # "labels" or "numbers", None if it is public, or there is none
     declared: bool  # whether labels may be any value, or are among those that occur
-    malformed: bool  # whether values may be missing or infinite
     whole: bool  # whether the last record comes or goes, and no other one differs
     persons: np.ndarray | None = None  # of each row, if all rows of one may differ
 
@@ -204,7 +203,7 @@ def neighbouring_tables(
     X: Any, y: Any, split: Split, rng: np.random.Generator, n_neighbours: int
 ) -> Iterator[Neighbour]:
     """Yield neighbours of a table, the same ones for the same generator."""
-    kinds = [*FINITE, *(MALFORMED if split.malformed else ())]
+    kinds = [*FINITE, *MALFORMED]
     parts = ["row"] * bool(split.private.any()) + ["target"] * bool(split.target)
     parts += ["row and target"] * (len(parts) == 2)
     known = list(itertools.product(kinds, parts))
@@ -256,7 +255,7 @@ class _Change(NamedTuple):
             value = values[rng.integers(len(values))]
         elif split.target == "numbers":
             value = self._cell(values, values.dtype)
-        elif split.declared and split.malformed and self.kind not in _KNOWN:
+        elif split.declared and self.kind not in _KNOWN:
             value = {
                 "O": _NO_LABELS[self.number % len(_NO_LABELS)],
                 "U": "?",
@@ -1200,7 +1199,7 @@ def audit_replay(
     return _result(recorded, told, found)
 
 
-def mask_of(names: Iterable[Any], estimator: Any, X: Any) -> np.ndarray | None:
+def mask_of(names: Iterable[Any], X: Any) -> np.ndarray | None:
     """Return the columns of these names or positions, None if one is not known."""
     columns: dict[Any, int] = {place: place for place in range(X.shape[1])}
     columns |= {str(n): place for place, n in enumerate(getattr(X, "columns", ()))}
@@ -1222,7 +1221,7 @@ def _public_columns(
         steps = [estimator, *estimator.get_params(deep=True).values()]
         if names and any(isinstance(one, Pipeline) for one in steps):
             return None
-    return mask_of([*names, *columns], estimator, X)
+    return mask_of([*names, *columns], X)
 
 
 def _split(
@@ -1240,7 +1239,7 @@ def _split(
     events = recorded.baseline.charges.events
     read = any(event.classes_source == "data" for event in events)
     read = read or any(one.text == CLASSES_READ for one in told.assumptions)
-    return Split(~public, target, not read, True, whole, persons)
+    return Split(~public, target, not read, whole, persons)
 
 
 def _result(
