@@ -385,6 +385,7 @@ LED_BY_VALUES = {
     ("data/arrays.py", "as_array"): _CELLS,
     ("data/arrays.py", "Column.places"): _CELLS,
     ("data/arrays.py", "Column.read"): _CELLS,
+    ("schema.py", "TableSchema._column"): _CELLS,
     ("data/validation.py", "unmasked"): (
         "looks for masked entries in arrays of objects and in lists, which one value "
         "can make of an array of numbers; other entries are returned as they are"

@@ -84,7 +84,7 @@ def test_a_sensitivity_of_rows_is_seen(monkeypatch):
 
 
 def test_neighbours_differ_in_one_person():
-    split = Split(np.ones(3, bool), "labels", True, True, False, GROUPS)
+    split = Split(np.ones(3, bool), "labels", True, False, GROUPS)
     seen = set()
     found = tables.neighbouring_tables(X, y, split, np.random.default_rng(0), 60)
     own = np.column_stack([X, y])

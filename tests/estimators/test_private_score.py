@@ -510,8 +510,8 @@ def test_groups_are_disjoint_parts_of_one_charge(scores, releases):
     sex = pd.Series(np.where(np.arange(2000) % 3, "f", "m"), name="sex")
     ledger = PrivacyLedger()
     named = pd.DataFrame(X, columns=["score"])
-    found = public(Fixed(), named, y, 1.0, by=sex, ledger=ledger, target_name="y")
-    plain = public(Fixed(), named, y, 1.0, target_name="y")
+    found = public(Fixed(), named, y, 1.0, by=sex, ledger=ledger, target="y")
+    plain = public(Fixed(), named, y, 1.0, target="y")
     (event,) = found.privacy_.events
     assert event.public_features == ("sex",)
     same = dataclasses.replace(event, public_features=())
@@ -826,4 +826,4 @@ def test_the_name_of_a_target_is_a_name():
     model = DPSGDFClassifier(bounds=(0, 1)).fit(X, y)
     for name in ("", 7, NotImplemented):
         with pytest.raises(ValueError, match="target=.* must be the name"):
-            private_score(model, X, y, 1.0, target_name=name)
+            private_score(model, X, y, 1.0, target=name)

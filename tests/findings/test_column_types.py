@@ -300,7 +300,7 @@ def test_text_in_a_target_is_left_out_of_scores():
     assert found == model.score(ROWS[1:], DAYS[1:])
     with pytest.raises(ValueError, match="y has no number"):
         model.score(ROWS, ["unknown"] * N)
-    score = private_score(model, ROWS, DURATIONS["pandas"], 50.0, target_name="stay")
+    score = private_score(model, ROWS, DURATIONS["pandas"], 50.0, target="stay")
     assert score.values["mean_absolute_error"] < 5
 
 
@@ -309,7 +309,7 @@ def test_f21_private_score_and_groups_name_the_column():
     twice = pd.DataFrame(np.ones((N, 2)), columns=["a", "a"])
     model = clone(MODEL).fit(pd.DataFrame({"a": DAYS, "b": DAYS}), Y)
     for call in (
-        lambda: private_score(model, twice, Y, 1.0, target_name="y"),
+        lambda: private_score(model, twice, Y, 1.0, target="y"),
         lambda: clone(MODEL).fit(twice, Y, groups="a"),
     ):
         with pytest.raises(ValueError, match="X has two columns 'a': rename one"):
