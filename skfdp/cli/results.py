@@ -122,12 +122,13 @@ def write(arguments: argparse.Namespace, model) -> None:
 TRUSTED_TYPES = tuple(
     f"skfdp.{name}"
     for name in """
-    DeclaredEncoder FeatureDPLogisticRegression FeatureDPRegressor TableSchema
+    DeclaredEncoder FeatureDPLogisticRegression FeatureDPRegressor base.Declared
     data._basis.CategoriesBlock data._basis.HatsBlock data._basis.LinearBlock
     data._basis.PairBlock data.input_scaler.InputScaler data.target.Spelling
-    data.target.TargetMap privacy.Event privacy.PrivacyReport privacy.Receipt
-    privacy.assumptions.Assumption schema.Boolean schema.Category schema.Date
-    schema.Ignore schema.Label schema.Number solvers.postprocessing.CoefficientNoise
+    data.target.TargetMap privacy.AddOrRemoveOne privacy.Event privacy.PrivacyReport
+    privacy.Receipt privacy.assumptions.Assumption schema.Boolean schema.Category
+    schema.Date schema.Ignore schema.Label schema.Number schema.TableSchema
+    solvers.NoisyGradientDescent solvers.OneShot solvers.postprocessing.CoefficientNoise
     solvers.public_model.PublicModel solvers.public_model.PublicRegression
     """.split()
 )

@@ -280,6 +280,9 @@ def check_no_path(X: Any) -> None:
         )
 
 
+_OF_DASK = (
+    "X is a Dask collection: use each partition, as X.map_partitions(model.predict)."
+)
 _IN_BLOCKS = (
     "an encoder reads raw tables that are in memory, and X is read in blocks: pass a "
     "frame, such as pandas.read_parquet(path), or encode the table before, part by "
@@ -305,6 +308,7 @@ def check_table(X: Any, least: int = 1) -> Any:
         (isinstance(X, LargeTable), _IN_BLOCKS),
         (hasattr(type(X), "get_fragments"), _DATA_SET),
         (issparse(X), _SPARSE),
+        (is_dask(X), _OF_DASK),
         (hasattr(type(X), "collect"), "X is a lazy frame: pass X.collect()."),
     ):
         if is_so:

@@ -178,8 +178,7 @@ def test_saved_models_hold_no_datum_and_predict_as_in_python(run, tmp_path, suff
     # The same schema in Python is the same model, to the last bit.
     schema = TableSchema.load("s.toml")
     X, y = schema.split(pd.read_csv("people.csv", dtype=str, na_filter=False))
-    given = schema.parameters()
-    own = FeatureDPLogisticRegression(3.0, **given, random_state=0).fit(X, y)
+    own = FeatureDPLogisticRegression(3.0, schema=schema, random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.coef_, own.coef_)
     np.testing.assert_array_equal(model.predict_proba(X), own.predict_proba(X))
 

@@ -84,7 +84,8 @@ DOMAINS = BY_NAME | domains(
     label_target: None | 0 | 'a' | [0]
     audited: UNFITTED | PIPELINE | MODEL | skfdp.DPSGDFClassifier |
         skfdp.DPSGDFClassifier(epsilon=math.inf) |
-        skfdp.DPSGDFClassifier(random_state=0, **SMALL) | skfdp.FeatureDPLogisticRegression(public_features=[0], **SMALL) |
+        skfdp.DPSGDFClassifier(random_state=0, **SMALL) |
+        skfdp.FeatureDPLogisticRegression(public_features=[0], **SMALL) |
         skfdp.FeatureDPRegressor(target_bounds=(0, 1), **SMALL) |
         skfdp.PrivateCenteringTransformer(bounds=(0, 1)) |
         LogisticRegression()

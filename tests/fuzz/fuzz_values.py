@@ -82,7 +82,7 @@ BY_NAME = domains(
         TableSchema
     target,target_name: None | 'target' | 'c0' | 7 | ('a', 'b')
     neighboring_relation: 'replace_one' | 'replace_special' | 'add_or_remove_one' |
-        'replace' | AddOrRemoveOne(30) | AddOrRemoveOne(2.5)
+        'replace' | AddOrRemoveOne(30) | AddOrRemoveOne(1)
     solver: 'auto' | 'noisy-gd' | 'noisy-sgd' | 'feature-dp-sgd' | 'one-shot' | 'newton'
         | NoisySGD | StandardScaler()
     loss: 'log_loss' | 'hinge' | 'squared_hinge' | 'squared_error' | 'huber' | 'poisson'
