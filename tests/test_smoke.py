@@ -232,4 +232,4 @@ def test_the_main_job_runs(capsys):
 
     assert main(["--repeats", "1", "--epsilon", "1"]) == 0
     out = capsys.readouterr().out
-    assert "PRIVACY STATEMENT" in out and "epsilon = 1 at delta" in out
+    assert "PRIVACY STATEMENT" in out and "epsilon 1 at delta 1e-05" in out
