@@ -160,7 +160,7 @@ class PrivateClassifier(ClassifierMixin):
                 "classes": labels.classes,
                 "classes_source": source,
                 "class_weight": resolve_class_weight(
-                    self._given()["class_weight"], labels.classes
+                    self._declared.parameters["class_weight"], labels.classes
                 ),
             },
         )
@@ -475,17 +475,18 @@ class Declared:
     target_bounds: tuple | None = None
     max_rows_per_group: int | None = None
     n_records: int | None = None
+    #: Every parameter, those of the chosen algorithms included; not the ledger, whose
+    #: path must not travel with a model.
+    parameters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def of(cls, estimator: TableEstimator, y: Any) -> Declared:
         """Return what the parameters of an estimator declare of X and y."""
-        given = {
-            name: getattr(estimator, name) for name in parameters_of(type(estimator))
-        }
+        given = estimator._given()
+        relation = given.get("neighboring_relation", "replace_one")
         found = {name: given[name] for name in _SHORT if name in given}
-        found |= {
-            "n_records": nominal_count(given.get("neighboring_relation", "replace_one"))
-        }
+        found["n_records"] = nominal_count(relation)
+        found["parameters"] = {n: v for n, v in given.items() if n != "ledger"}
         if estimator._has_target:
             found["target_name"] = target_name(given.get("target"), y)
         schema = given.get("schema")
@@ -690,7 +691,7 @@ class TableEstimator(BaseEstimator):
         bounds = self._declared.bounds if table is None else table.bounds
         input_scaler = resolve_input_scaler(
             UNKNOWN if self._releases_bounds else bounds,
-            self._given()["row_norm"],
+            self._declared.parameters["row_norm"],
             self._normalizes,
             n_features,
             names,
@@ -705,7 +706,7 @@ class TableEstimator(BaseEstimator):
     @property
     def _needs_whole_table(self) -> bool:
         """Whether X is given to what reads no blocks, such as a user's function."""
-        return callable(self._given()["public_loss"])
+        return callable(self._declared.parameters["public_loss"])
 
     @property
     def _releases_bounds(self) -> bool:
@@ -720,7 +721,7 @@ class TableEstimator(BaseEstimator):
     @property
     def _normalizes(self) -> bool:
         """Whether rows are scaled to one norm."""
-        return bool(self._given()["normalize"])
+        return bool(self._declared.parameters["normalize"])
 
     def _algorithms(self) -> tuple[Choice, ...]:
         """Return the objects of `skfdp.solvers` that the estimator trains with."""
@@ -917,7 +918,7 @@ class TableEstimator(BaseEstimator):
                 mask,
                 bool(self._declared.public_target),
                 Relation.of(self.neighboring_relation),
-                self._given()["public_loss"],
+                self._declared.parameters["public_loss"],
             )
 
     def _rows_to_predict(self, X) -> np.ndarray | csr_array:
@@ -1118,7 +1119,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
                 receipt = ledger.charge(told.events, n_rows=told.n_rows, **about)
             streams = Streams(self.random_state, type(self))
             return run(told, receipt, Mechanism(plan.releases, streams, *of_rows))
-        promise = promise_of(self, self._given(), public, told, ledger)
+        promise = promise_of(self, self._declared.parameters, public, told, ledger)
         checkpoint["used"] = True
         with journal_of(checkpoint["path"], promise) as journal:
             told, receipt = charged(ledger, told, journal)
@@ -1193,7 +1194,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
     # -- the parts of an estimator ---------------------------------------------------
     def _check_parameters(self) -> None:
         """Raise ValueError for bad parameters; looks at no data."""
-        check_privacy_parameters(self._given())
+        check_privacy_parameters(self._declared.parameters)
 
     def _method(self, public: PublicRecords) -> Method:
         """Return how to fit, with every number that it needs."""

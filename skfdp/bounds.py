@@ -244,7 +244,7 @@ class PrivateBoundsRelease(PrivateEstimator):
         return "private_bounds"
 
     def _check_parameters(self) -> None:
-        check_privacy_parameters(self._given())
+        check_privacy_parameters(self._declared.parameters)
         check_number("n_knots", self.n_knots, low=1, high=MOST_KNOTS + 1, integral=True)
 
     @property

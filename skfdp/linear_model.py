@@ -423,7 +423,7 @@ class LinearModel(PrivateEstimator):
 
     def _centring(self) -> Centring:
         chosen = resolve("centering", self.centering, CENTERINGS, "auto", None)
-        given = self._given()
+        given = self._declared.parameters
         norm = None if self._normalizes else given["row_norm"]
         if not isinstance(chosen, Choice):
             return Centring(chosen, bool(self.fit_intercept), length=norm)
@@ -581,7 +581,7 @@ class LinearClassifier(PrivateClassifier, LinearModel):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_number("C", self.C, also=("auto",))
-        check_choice("loss", self._given()["loss"], tuple(LOSSES))
+        check_choice("loss", self._declared.parameters["loss"], tuple(LOSSES))
 
     def _penalty(self, total: float, auto: float | None = None) -> float | None:
         """Return s of the penalty ``s / 2 |w|**2`` of a mean loss; None: none.
@@ -597,7 +597,10 @@ class LinearClassifier(PrivateClassifier, LinearModel):
         return None if C is None else min(1 / (C * total), STRONGEST)
 
     def _descent(self, public: PublicRecords) -> Descent:
-        solver, public_loss = self._solver_for(public), self._given()["public_loss"]
+        solver, public_loss = (
+            self._solver_for(public),
+            self._declared.parameters["public_loss"],
+        )
         pads = isinstance(public_loss, str)
         if pads and public_loss != "zero" and public.sparse:
             raise ValueError(
@@ -605,13 +608,13 @@ class LinearClassifier(PrivateClassifier, LinearModel):
                 "and would fill a sparse X in: choose 'zero', or pass a dense X."
             )
         return Descent(
-            loss=LOSSES[self._given()["loss"]],
+            loss=LOSSES[self._declared.parameters["loss"]],
             loop=linear_loop(solver, public.n_records),
             centring=self._centring(),
             penalty=self._penalty(public.total_weight),
             padding=Padding(public_loss, solver.padding_scale) if pads else None,
             public_loss=public_loss if callable(public_loss) else None,
-            public_model=self._given().get("public_model"),
+            public_model=self._declared.parameters.get("public_model"),
             n_jobs=self._n_threads(),
         )
 
@@ -621,7 +624,7 @@ class LinearClassifier(PrivateClassifier, LinearModel):
             *optimum(
                 records.X,
                 records.target,
-                LOSSES[self._given()["loss"]],
+                LOSSES[self._declared.parameters["loss"]],
                 public.n_outputs,
                 penalty=self._penalty(records.total_weight, auto=1.0),
                 shares=public.shares,
@@ -917,7 +920,10 @@ class FeatureDPLogisticRegression(LinearClassifier):
         check_choice("public_target", self.public_target, (True, False))
         shown = self._declared.public_target
         check_public_model(self.public_model, shown, regression=False)
-        if callable(self._given()["public_loss"]) and self.schema is not None:
+        if (
+            callable(self._declared.parameters["public_loss"])
+            and self.schema is not None
+        ):
             raise ValueError(
                 "public_loss is a function of the columns of X, which are raw here: "
                 "encode them before the estimator, in a Pipeline, or leave one out."
@@ -929,7 +935,7 @@ class FeatureDPLogisticRegression(LinearClassifier):
         if math.isinf(self.epsilon) or not (chosen or isinstance(solver, OneShot)):
             return solver
         reason = refusal_of_one_shot(
-            self._given(), public, gdp_mu(self.epsilon, self.delta)
+            self._declared.parameters, public, gdp_mu(self.epsilon, self.delta)
         )
         if reason is None:
             return OneShot() if chosen else solver
@@ -1132,7 +1138,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         )
         if self._loss_name == "huber" and math.isfinite(self.epsilon):
             warn_of_huber_threshold(
-                self._given()["threshold"], self._declared.target_bounds
+                self._declared.parameters["threshold"], self._declared.target_bounds
             )
 
     def _algorithms(self) -> tuple[Choice, ...]:
@@ -1182,7 +1188,9 @@ class LinearRegressor(RegressorMixin, LinearModel):
 
     def _scales(self, auto: float | None = None) -> TargetScales:
         alpha = auto if self.alpha == "auto" else self.alpha
-        return TargetScales(bool(self.fit_intercept), self._given()["threshold"], alpha)
+        return TargetScales(
+            bool(self.fit_intercept), self._declared.parameters["threshold"], alpha
+        )
 
     def _descent(self, public: PublicRecords) -> Descent:
         return Descent(
@@ -1190,7 +1198,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
             loop=linear_loop(self._solver, public.n_records),
             centring=self._centring(),
             scales=self._scales(),
-            public_model=self._given().get("public_model"),
+            public_model=self._declared.parameters.get("public_model"),
             n_jobs=self._n_threads(),
         )
 

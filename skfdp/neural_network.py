@@ -248,7 +248,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         hidden_layers(self.hidden_layer_sizes)
         check_choice("public_target", self.public_target, (True, False))
         check_choice("trained_layers", self.trained_layers, ("auto", "all", "last"))
-        if callable(self._given()["public_loss"]):
+        if callable(self._declared.parameters["public_loss"]):
             raise ValueError(
                 "public_loss is a function, which networks do not take: choose 'zero', "
                 "'gaussian' or 'impute'."
@@ -280,7 +280,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     def _method(self, public: PublicRecords) -> NetworkDescent:
         solver, layers = self._solver, self.trained_layers
         start, backend = self._pretraining, self._backend
-        public_loss = self._given()["public_loss"]
+        public_loss = self._declared.parameters["public_loss"]
         hidden = hidden_layers(self.hidden_layer_sizes)
         return NetworkDescent(
             widths=(public.n_features, *hidden, public.n_outputs),
