@@ -29,6 +29,7 @@ from skfdp.data.arrays import (
     blanked,
     check_arrays,
     check_finite,
+    check_no_path,
     declared_numbers,
     either,
     exact,
@@ -852,6 +853,7 @@ class TableEstimator(BaseEstimator):
         """Return X without the column that says whose a row is, and the groups."""
         schema, self._group_column = self._declared.schema, None
         if schema is not None:
+            check_no_path(X)
             return schema.select(X), schema.groups(X, groups)
         if isinstance(groups, str):
             check_named(self._declared.public_features, self._declared.bounds, groups)
@@ -925,6 +927,7 @@ class TableEstimator(BaseEstimator):
         """Return new rows as `fit` would read them, ready for the input scaler."""
         check_is_fitted(self)
         if self._declared.schema is not None:
+            check_no_path(X)
             return self.encoder_.encoded(self._declared.schema.select(X))
         X = declared_numbers(
             without_column(X, self._group_column), self._declared.bounds

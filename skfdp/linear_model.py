@@ -916,8 +916,8 @@ class FeatureDPLogisticRegression(LinearClassifier):
         self.n_jobs = n_jobs
 
     def _check_parameters(self) -> None:
-        super()._check_parameters()
         check_choice("public_target", self.public_target, (True, False))
+        super()._check_parameters()
         shown = self._declared.public_target
         check_public_model(self.public_model, shown, regression=False)
         if (
@@ -1466,8 +1466,8 @@ class FeatureDPRegressor(LinearRegressor):
         self.n_jobs = n_jobs
 
     def _check_parameters(self) -> None:
-        super()._check_parameters()
         check_choice("public_target", self.public_target, (True, False))
+        super()._check_parameters()
         shown = self._declared.public_target
         check_public_model(self.public_model, shown, regression=True)
 

@@ -61,7 +61,7 @@ def churn(path):
 
 
 def air(path):
-    """A title, -200 for missing, an hour, decimal commas, an empty column at the end."""
+    """A title, -200 for missing, an hour, decimal commas, an empty last column."""
     hours = pd.Timestamp("2004-03-10 18:00") + pd.to_timedelta(np.arange(N), "h")
     value = np.where(AGE % 7 == 0, -200.0, AGE / 10)
     lines = [

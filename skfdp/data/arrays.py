@@ -275,8 +275,8 @@ def check_no_path(X: Any) -> None:
     """Refuse the path of a table, which looks like text."""
     if isinstance(X, (str, os.PathLike)):
         raise TypeError(
-            "X is a path: pass a table, such as pandas.read_csv(path), or, without a "
-            "schema, open_table(path) for a file that is larger than memory."
+            "X is a path: pass a table, such as pandas.read_csv(path), what a schema "
+            "reads of it, or open_table(path) for a file that is larger than memory."
         )
 
 

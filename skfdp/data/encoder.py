@@ -539,8 +539,8 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
             If a column is not declared, or twice, or what is declared is no column;
             or if a declaration is impossible.
         """
-        types = check_table(types_of(X, self.categories or ()))
-        return self.fit_to_smooth(types, smooth=False)
+        declared = () if self.categories is None else self.categories
+        return self.fit_to_smooth(check_table(types_of(X, declared)), smooth=False)
 
     def fit_to_smooth(self, X, smooth: bool = True):
         """Fit inside an estimator, which smooths curves: "auto" then is more knots.

@@ -383,7 +383,8 @@ class PrivacyLedger:
             Relation(neighboring_relation)  # or ValueError
         if not isinstance(dataset, str) or not dataset:
             raise ValueError(
-                f"dataset={dataset!r} must be a non-empty string: name the data set."
+                f"dataset={shown(dataset)} must be a non-empty string: name the data "
+                "set."
             )
         self._dataset = dataset
         terms = Terms(

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import FixedThresholdClassifier
 
 from skfdp.addresses import public
-from skfdp.data.validation import check_size
+from skfdp.data.validation import check_size, without_traps
 from skfdp.privacy.checks import shown
 from skfdp.privacy.pipelines import of_releases
 from skfdp.privacy.report import PrivacyReport
@@ -131,6 +131,7 @@ class AdjustedClassifier(ClassifierMixin, BaseEstimator):
             "PrivateScore.best_temperature or best_threshold."
         )
 
+    @without_traps()
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the adjusted probabilities of both classes.
 
@@ -465,6 +466,7 @@ class PrivateScore:
         half = NormalDist().inv_cdf(level) * float(error[edge])
         return chosen(edge, float(gain[edge]), half)
 
+    @without_traps()
     def best_temperature(self) -> PrivateTemperature:
         r"""Return the temperature and the shift that calibrate the scores, for free.
 

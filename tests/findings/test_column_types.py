@@ -344,10 +344,13 @@ def test_newcomer_a4_a_declared_column_of_persons_says_what_to_do():
 @pytest.mark.parametrize("path", ["table.csv", pathlib.Path("table.csv")])
 def test_newcomer_a6_a_path_is_no_table_anywhere(path):
     encoder = DeclaredEncoder({"stay": (0, 40)})
-    fitted = clone(MODEL).fit(pd.DataFrame({"stay": DAYS}), Y)
+    table = pd.DataFrame({"stay": DAYS})
+    fitted, stay = clone(MODEL).fit(table, Y), clone(STAY).fit(table, Y)
     for call in (
         lambda: encoder.fit(path),
         lambda: clone(fitted).fit(path, Y),
+        lambda: clone(STAY).fit(path, Y),
+        lambda: stay.predict(path),
         lambda: clone(fitted).fit(path, Y, groups="person"),
         lambda: fitted.predict(path),
         lambda: private_score(fitted, path, Y, 1.0),
