@@ -39,7 +39,7 @@ from skfdp import (
     report,
 )
 from skfdp import metrics as module
-from skfdp.privacy import RELATIONS, gdp_mu, read_report
+from skfdp.privacy import RELATIONS, AddOrRemoveOne, gdp_mu, read_report
 from skfdp.solvers.score import NoisyTable, predicted
 
 #: So much that the noise of a count is below a thousandth.
@@ -212,10 +212,9 @@ def test_the_threshold_moves_the_sides(scores):
 def check_release(X, y, releases, relation="replace_one", **more):
     """Check noise and bounds of one score against its event."""
     del releases[:]
-    n_records = len(y) if relation == "add_or_remove_one" else None
-    found = public(
-        Fixed(), X, y, 1.0, neighboring_relation=relation, n_records=n_records, **more
-    )
+    if relation == "add_or_remove_one":
+        relation = AddOrRemoveOne(len(y))
+    found = public(Fixed(), X, y, 1.0, neighboring_relation=relation, **more)
     (event,) = found.privacy_.events
     (seen,) = releases
     assert seen["std"] == event.step_stds[0] == event.noise_std[0]
@@ -392,7 +391,7 @@ def test_rows_are_alone_where_their_number_is_private(scores):
 
     X, y = scores[0][:100].copy(), scores[1][:100]
     X[7] = math.nan
-    more = {"neighboring_relation": "add_or_remove_one", "n_records": 100}
+    more = {"neighboring_relation": AddOrRemoveOne(100)}
     found = public(Watched(), X, y, metrics=ALL, **more)
     assert shapes == {(1, 1)}
     right = np.mean((X[:, 0] > 0.5) == y) - (y[7] == 0) / 100
@@ -592,7 +591,7 @@ def test_intervals_cover_noise_and_sampling(scores, noisy, monkeypatch):
 @pytest.mark.parametrize("n_rows", [0, 1, 1500])
 def test_under_add_or_remove_the_number_of_rows_is_private(scores, n_rows, releases):
     X, y = scores
-    more = {"neighboring_relation": "add_or_remove_one", "n_records": 1000}
+    more = {"neighboring_relation": AddOrRemoveOne(1000)}
     found = public(Fixed(), X[:n_rows], y[:n_rows], metrics=ALL, **more)
     assert found.n_records == found.privacy_.n_records == 1000
     if n_rows == 1500:
@@ -632,7 +631,7 @@ def test_results_are_frozen_and_travel(scores):
     with pytest.raises(dataclasses.FrozenInstanceError):
         found.values = {}
     again = pickle.loads(pickle.dumps(found))
-    assert type(again).__module__ == "skfdp"
+    assert type(again).__module__ == "skfdp.metrics"
     assert again.values == found.values and again.privacy_ == found.privacy_
     values = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert values["privacy"]["subject"] == "private_score of Fixed"
@@ -683,7 +682,7 @@ def test_frames_lists_sparse_rows_and_pipelines(small):
 
 
 # -- refusals -------------------------------------------------------------------------
-ADDED = {"neighboring_relation": "add_or_remove_one", "n_records": 2000}
+ADDED = {"neighboring_relation": AddOrRemoveOne(2000)}
 SEVERAL_TARGETS = DummyClassifier().fit(np.zeros((4, 1)), [[0, 1], [1, 0]] * 2)
 
 
@@ -704,8 +703,7 @@ SEVERAL_TARGETS = DummyClassifier().fit(np.zeros((4, 1)), [[0, 1], [1, 0]] * 2)
         ({"epsilon": 0}, "epsilon=0 must be a positive number"),
         ({"delta": 1.0}, "delta=1.0 must be a number strictly"),
         ({"neighboring_relation": "other"}, "neighboring_relation='other' is unknown"),
-        ({"n_records": 5}, "n_records=5 is only for"),
-        ({"neighboring_relation": "add_or_remove_one"}, "give n_records"),
+        ({"neighboring_relation": "add_or_remove_one"}, "pass AddOrRemoveOne"),
         ({"X": np.zeros(5)}, "X=<ndarray> must be a table"),
         ({"X": np.zeros((0, 1)), "y": []}, "X holds no record"),
         ({"y": [0, 1]}, "inconsistent numbers of samples"),

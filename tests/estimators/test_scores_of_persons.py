@@ -17,7 +17,7 @@ from skfdp import (
     report,
 )
 from skfdp.data.units import Units
-from skfdp.privacy import Relation
+from skfdp.privacy import AddOrRemoveOne, Relation
 from skfdp.privacy.assumptions import WEIGHTS_ARE_PUBLIC
 from skfdp.queries.statistics import ScoreTable
 from skfdp.queries.weighted import Weighted
@@ -192,11 +192,7 @@ def test_one_ledger_counts_persons_and_refuses_records(panel):
         ({"groups": [1, 2]}, "groups must have one entry for each of the 900 rows"),
         ({"sample_weight": [1.0]}, "sample_weight has the shape"),
         (
-            {
-                "groups": np.arange(900),
-                "neighboring_relation": "add_or_remove_one",
-                "n_records": 900,
-            },
+            {"groups": np.arange(900), "neighboring_relation": AddOrRemoveOne(900)},
             "groups needs a public number of rows",
         ),
     ],
