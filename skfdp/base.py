@@ -887,7 +887,7 @@ class TableEstimator(BaseEstimator):
         """Return X and y as arrays; y is None where there is none, or no need of it."""
         if self._declared.encoder is None:
             X = declared_numbers(X, self._declared.bounds)
-        checked = {"accept_sparse": self._accepts_sparse, "finite": False, **how}
+        checked = {"accept_sparse": self._accepts_sparse, **how}
         if not self._has_target or (planning and self._plans_without(y)):
             X, y = check_arrays(self, X, **checked), None
         else:
@@ -933,7 +933,7 @@ class TableEstimator(BaseEstimator):
             without_column(X, self._group_column), self._declared.bounds
         )
         sparse = self._accepts_sparse
-        X = check_arrays(self, X, reset=False, accept_sparse=sparse, finite=False)
+        X = check_arrays(self, X, reset=False, accept_sparse=sparse)
         check_finite(X, self._public_mask)
         return self.input_scaler_.filled(X)[0]
 

@@ -568,7 +568,7 @@ class Whole:
         """Return a sample and the whole public target, as arrays that were checked."""
         if estimator._declared.encoder is None:
             X = declared_numbers(X, estimator._declared.bounds)
-        X = check_arrays(estimator, X, finite=False)
+        X = check_arrays(estimator, X)
         if self.y is None:
             return X, None
         rows = np.zeros((self.n_rows, 1))

@@ -11,8 +11,6 @@ and no datum appears in one.
 from __future__ import annotations
 
 import contextlib
-import decimal
-import numbers
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -33,7 +31,6 @@ from skfdp.data.target import (
     microseconds,
     moment,
     number,
-    text_of,
 )
 from skfdp.data.validation import (
     UtilityWarning,
@@ -507,27 +504,26 @@ def check_arrays(
     *,
     reset: bool = True,
     accept_sparse: bool = False,
-    finite: bool = True,
     any_target: bool = False,
     enough: bool = True,
 ):
     """Validate X (and y) with scikit-learn, keeping the dtype and hiding the data.
 
-    `finite=False` lets missing and infinite numbers of X pass: `check_finite` looks at
-    the public ones. `any_target` looks at the shape of y alone. `enough=False` takes
+    Missing and infinite numbers of X pass: `check_finite` looks at the public ones.
+    `any_target` looks at the shape of y alone. `enough=False` takes
     any number of rows: they are some of a table.
 
     Returns
     -------
     X : ndarray or canonical csr_array of shape (n_rows, n_features), or (X, y)
-        A large table stays one: nothing is read but what `finite` asks for.
+        A large table stays one: nothing is read.
     """
     X = unmasked(X)
     check_no_path(X)
     check_columns_of_frame(X)
     in_memory = type(X) is np.ndarray or hasattr(type(X), "iloc")
     if not in_memory and (table := large_table(X)) is not None:
-        X = _checked_table(estimator, table, reset, finite)
+        X = _checked_table(estimator, table, reset)
     else:
         if issparse(X) and not accept_sparse:
             raise TypeError(
@@ -535,8 +531,8 @@ def check_arrays(
                 "pass X.toarray() if it fits, or leave this step out, because the "
                 "linear estimators take CSR and centre it without filling it in."
             )
-        X = _validated(estimator, X, reset, accept_sparse, finite)
-        X = _canonical(X, finite) if issparse(X) else X
+        X = _validated(estimator, X, reset, accept_sparse)
+        X = _canonical(X) if issparse(X) else X
     if enough:
         _check_enough(estimator, X.shape[0], reset)
     if isinstance(y, str) and y == "no_validation":
@@ -608,13 +604,13 @@ _NOT_NUMBERS = {
 }
 
 
-def declared_numbers(X: Any, bounds: Any, finite: bool = False) -> Any:
+def declared_numbers(X: Any, bounds: Any) -> Any:
     """Return a table with numbers in the columns that are declared as numbers.
 
     A cell of another kind is missing, as it is where a file is read: it must not stop a
-    fit, unless (`finite`) it is to be refused. Durations are days and times of day
-    hours, by the type of the column. Only a mapping of `bounds` declares columns of a
-    type of text, by their names: a pair may be meant for the others.
+    fit. Durations are days and times of day hours, by the type of the column. Only a
+    mapping of `bounds` declares columns of a type of text, by their names: a pair may
+    be meant for the others.
     """
     if isinstance(X, LargeTable) or issparse(X) or hasattr(type(X), "collect"):
         return X
@@ -643,10 +639,8 @@ def declared_numbers(X: Any, bounds: Any, finite: bool = False) -> Any:
     for place in range(values.shape[1]):
         raw = raw_column(values, place)
         kind = type_kind(raw)
-        if kind in ("duration", "time"):
+        if kind in ("duration", "time") or (place in declared and kind in read):
             found[place] = Column(raw).read("number")
-        elif place in declared and kind in read:
-            found[place] = _numbers(raw, finite)
     if frame:
         return _with_columns(X, labels, found) if found else X
     for place, column in found.items():
@@ -685,19 +679,6 @@ def _declared_places(bounds: Any, n_columns: int, names: list[str]) -> set[int]:
     return {positions[key] for key in bounds if key in positions}
 
 
-def _numbers(raw: Any, finite: bool) -> np.ndarray:
-    """Return a column as numbers, NaN where a cell is none, or refuse such a cell."""
-    found = Column(raw).read("number")
-    if finite:
-        cells = exact(raw)[np.isnan(found)]
-        real = numbers.Real, decimal.Decimal
-        if any(
-            text_of(cell) is not None for cell in cells if not isinstance(cell, real)
-        ):
-            raise ValueError(_not_numbers(raw))
-    return found
-
-
 def _not_numbers(X: Any) -> str:
     """Return what to say of values that are no numbers; names columns of objects."""
     if is_frame(X) and len(X.shape) == 2 and (found := _columns_of_kind(X, "object")):
@@ -733,7 +714,7 @@ def numeric_target(y: Any) -> Any:
     return Column(raw).values if kind == "text" and not is_array else y
 
 
-def _checked_table(estimator, X: LargeTable, reset: bool, finite: bool) -> LargeTable:
+def _checked_table(estimator, X: LargeTable, reset: bool) -> LargeTable:
     """Return a large table of numbers, as `check_arrays` does."""
     if X.dtype.kind not in "biuf":
         raise ValueError(_not_numeric(X))
@@ -742,15 +723,13 @@ def _checked_table(estimator, X: LargeTable, reset: bool, finite: bool) -> Large
     if reset:
         # Zeros without memory: their shape is looked at.
         zeros = np.broadcast_to(np.float64(0), X.shape)
-        _validated(estimator, zeros, reset, False, False)
+        _validated(estimator, zeros, reset, False)
         if X.names is not None:
             estimator.feature_names_in_ = np.array(X.names, dtype=object)
         if X.on_disk:
             check_room(X.shape[0], X.shape[1] + 1)
     else:
         _check_columns(estimator, X)
-    if finite:
-        check_finite(X, np.ones(X.shape[1], dtype=bool))
     return X
 
 
@@ -817,9 +796,7 @@ def either(one: np.ndarray | None, other: np.ndarray | None) -> np.ndarray | Non
     return one | other
 
 
-def _validated(
-    estimator, X, reset: bool, accept_sparse: bool, finite: bool, given: Any = None
-):
+def _validated(estimator, X, reset: bool, accept_sparse: bool, given: Any = None):
     """Return what scikit-learn makes of X; its errors without a datum.
 
     `given` is the X of the user, where that is another one.
@@ -833,7 +810,7 @@ def _validated(
                 reset=reset,
                 dtype=_DTYPES,
                 ensure_min_samples=0,
-                ensure_all_finite=finite,
+                ensure_all_finite=False,
                 accept_sparse="csr" if accept_sparse else False,
             )
     except Exception as error:
@@ -846,8 +823,7 @@ def _validated(
         if text.startswith(start):
             raise kind(ours)
     if given is None:  # a number beyond the floats may be why
-        settings = reset, accept_sparse, finite
-        return _validated(estimator, _within_floats(X), *settings, given=X)
+        return _validated(estimator, _within_floats(X), reset, accept_sparse, given=X)
     raise kind(_not_numbers(given))
 
 
@@ -911,7 +887,7 @@ def _check_complete(y: np.ndarray, given: Any) -> None:
         )
 
 
-def _canonical(X, finite: bool) -> csr_array:
+def _canonical(X) -> csr_array:
     """Return CSR rows whose column numbers increase, each within X and once.
 
     Norms are taken entry by entry: a repeated column would make a row longer than its
@@ -930,8 +906,6 @@ def _canonical(X, finite: bool) -> csr_array:
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
-        if finite and not np.isfinite(X.data).all():
-            raise ValueError("Input X contains infinity after repeated entries add up.")
     return X
 
 

@@ -424,7 +424,7 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
     n_knots : "auto", int or mapping, default="auto"
         Number of knots of each curve, hence of its columns, at least 2 (a line);
         in a mapping also the knots themselves, within the bounds, in ascending order.
-        "auto": 8; 32 where an estimator smooths the curve (its `encoder`).
+        "auto": 8; 32 where an estimator smooths the curve (its `schema`).
     spacing : {"auto", "even", "geometric"} or mapping, default="auto"
         Steps between knots. "geometric" is for numbers with a low bound of 0 or more;
         from 0 the first step goes to high / 128, or with few knots further. "auto": so

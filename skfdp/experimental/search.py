@@ -664,7 +664,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
                 y = column_or_1d(np.asarray(unmasked(y, as_objects=True)))
         else:
             given = X
-            X, y = check_arrays(self, X, y, finite=False, any_target=any_target)
+            X, y = check_arrays(self, X, y, any_target=any_target)
             # Names and dtypes are kept.
             X = given if hasattr(given, "iloc") else whole_table(X)
             named_columns = getattr(self, "feature_names_in_", range(X.shape[1]))
