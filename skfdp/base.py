@@ -546,6 +546,14 @@ def check_schema(schema: Any, given: Mapping[str, Any]) -> None:
             )
 
 
+#: An object for each parameter that also takes a name.
+_EXAMPLES = {
+    "solver": "NoisyGradientDescent()",
+    "centering": "GaussianCentering()",
+    "loss": "Huber()",
+    "pretraining": "Pretraining()",
+    "backend": "NumpyBackend()",
+}
 #: Parameters of algorithms that shared code reads, where the chosen one has none.
 _UNDECLARED = {
     "row_norm": "auto",
@@ -621,9 +629,8 @@ class TableEstimator(BaseEstimator):
             value = params.get(part, getattr(self, part, None)) if inner else None
             if isinstance(value, str):
                 raise ValueError(
-                    f"{part}={value!r} has no parameters to set, such as {name}: pass "
-                    f"an object of skfdp.solvers as {part}, such as "
-                    "NoisyGradientDescent()."
+                    f"{part}={value!r} has no parameters to set: pass "
+                    f"{part}={_EXAMPLES.get(part, 'an object')}, which has."
                 )
         return super().set_params(**params)
 

@@ -242,3 +242,18 @@ def test_constructors_have_few_parameters():
         found = getattr(skfdp, name)
         if inspect.isclass(found) and hasattr(found, "get_params"):
             assert len(inspect.signature(found).parameters) <= 18, name
+
+
+def test_the_command_line_states_the_context(tmp_path, capsys):
+    paths = [tmp_path / name for name in ("s.toml", "stays.csv", "r.json")]
+    SCHEMA.save(paths[0])
+    TABLE.to_csv(paths[1], index=False)
+    argv = ["fit", paths[1], "--schema", paths[0], "--target", "severity"]
+    argv += ["--no-evaluate", "--report", paths[2], "--context"]
+    argv = [*map(str, argv), "by=R. Meyer", "purpose=planning of beds"]
+    assert main(argv) == 0
+    assert "by: R. Meyer; purpose: planning of beds" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    assert main([*argv[:-2], "author=x"]) == 2
+    assert "'author'" in capsys.readouterr().err

@@ -10,6 +10,7 @@ from pathlib import Path
 from skfdp._version import __version__
 from skfdp.cli.output import CommandError
 from skfdp.privacy.events import RELATIONS, Relation, check_budget
+from skfdp.privacy.report import texts
 
 #: What a command without a word is: the comparison on bundled data.
 BUNDLED = "bundled"
@@ -59,6 +60,11 @@ def _check_fit(arguments: argparse.Namespace) -> None:
         raise CommandError(f"--seed={arguments.seed} must not be negative.")
     if arguments.command == "fit":
         _check_evaluation(arguments)
+        pairs = [pair.partition("=") for pair in arguments.context]
+        try:
+            arguments.context = texts("context", {key: text for key, _, text in pairs})
+        except ValueError as error:
+            raise CommandError(f"--context: {error}") from None
         path = arguments.model
         if path is not None and path.suffix not in (".skops", ".joblib"):
             raise CommandError(f"--model {path} must end in .skops or .joblib.")
@@ -162,6 +168,13 @@ def _fit(add) -> None:
     )
     add("--test-size", type=float, default=0.25, help="held-out share (default: 0.25)")
     add("--model", metavar="FILE", type=Path, help="write it: .skops or .joblib")
+    add(
+        "--context",
+        nargs="+",
+        default=[],
+        metavar="KEY=TEXT",
+        help="data, date, by and purpose, which the report states and nobody checks",
+    )
 
 
 def _predict(add) -> None:

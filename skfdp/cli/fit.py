@@ -182,7 +182,11 @@ def _completed(report, task: Task):
             "scores and counts are exact."
         )
     given = [Assumption(text, enforced=False) for text in texts]
-    return dataclasses.replace(report, assumptions=(*report.assumptions, *given))
+    return dataclasses.replace(
+        report,
+        assumptions=(*report.assumptions, *given),
+        context=getattr(task.arguments, "context", {}),
+    )
 
 
 def _title(task: Task, n_train: int, n_test: int, model) -> str:
