@@ -4,7 +4,7 @@ A model every month, one ledger
 
 A team trains the same model again every month, as new records arrive. Each fit costs
 privacy. Two ways to keep the budget: to train on everything each time, until the
-ceiling stops it; or to train on a window of the last months, so that each record takes
+limit stops it; or to train on a window of the last months, so that each record takes
 part in a bounded number of fits.
 """
 
@@ -46,11 +46,11 @@ def new_model(ledger):
 # -----------------------
 #
 # The ledger is a file, so that each month's job finds what earlier ones spent. When the
-# ceiling is reached, the fit is refused before it looks at the data. The model of the
+# limit is reached, the fit is refused before it looks at the data. The model of the
 # month before stays in service.
 
 path = folder / "everything.sqlite"
-PrivacyLedger(path, epsilon=1.5, delta=1e-6)  # once: the ceiling is kept in the file
+PrivacyLedger(path, epsilon=1.5, delta=1e-6)  # once: the limit is kept in the file
 spent = []
 
 for month in range(n_months):

@@ -54,7 +54,7 @@ table.head()
 # of the file would disclose two patients.
 #
 # **How much may be disclosed?** Epsilon 1 at delta one in a million, for everything
-# that is ever trained on this file. The ledger holds that ceiling, and refuses the fit
+# that is ever trained on this file. The ledger holds that limit, and refuses the fit
 # that would pass it.
 
 from skfdp import PrivacyLedger
@@ -166,7 +166,7 @@ statement.plot_curve()
 # What is left
 # ------------
 #
-# A second fit of this size would pass the ceiling, a smaller one would not. Asking
+# A second fit of this size would pass the limit, a smaller one would not. Asking
 # charges nothing.
 
 from skfdp.privacy import calibrate

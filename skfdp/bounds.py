@@ -135,7 +135,7 @@ def private_bounds(
         For bad parameters or types; nothing is charged, no datum is quoted. Nothing
         that a private number holds raises anything.
     PrivacyBudgetError
-        If the ledger's ceiling would be passed; nothing is charged or released.
+        If the ledger's limit would be passed; nothing is charged or released.
 
     Notes
     -----

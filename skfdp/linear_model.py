@@ -321,7 +321,7 @@ class LinearModel(PrivateEstimator):
             For bad parameters, malformed public values, wrong types and shapes, or the
             checkpoint of another fit; nothing is charged, no datum is quoted.
         PrivacyBudgetError
-            If the ledger's ceiling would be passed, or its fit has gone on from a copy
+            If the ledger's limit would be passed, or its fit has gone on from a copy
             of the checkpoint; nothing is charged or trained.
         """
         return self._fit(X, y, sample_weight=sample_weight, groups=groups)

@@ -743,7 +743,7 @@ def make_private_scorer(
     positions, `KFold`: stratified ones, the default of an int `cv` for classifiers,
     depend on labels.
 
-    Where the ceiling is reached, scikit-learn does what `error_score` says: "raise"
+    Where the limit is reached, scikit-learn does what `error_score` says: "raise"
     ends at once, its default makes the score NaN.
 
     Examples

@@ -26,7 +26,7 @@ class Mutant:
     test: str
 
 
-CEILING = "privacy/test_ledger.py::TestNonprivateFits::test_a_ceiling_refuses_them"
+CEILING = "privacy/test_ledger.py::TestNonprivateFits::test_a_limit_refuses_them"
 POISSON = "privacy/test_plan.py::TestReferenceValues::test_poisson"
 DESK = "releases/test_mechanism_release.py::test_"
 ASKED = [

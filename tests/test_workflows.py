@@ -1,4 +1,4 @@
-"""Budgets under scikit-learn's own tools: every fit counts, ceilings hold."""
+"""Budgets under scikit-learn's own tools: every fit counts, limits hold."""
 
 import contextlib
 import math
@@ -89,7 +89,7 @@ class TestTheTrap:
     """Peers' accountants are copied by clone: 16 fits at 0.5 left (0, 0) spent of 1."""
 
     @pytest.mark.parametrize(("n_jobs", "backend", "in_file"), JOBS)
-    def test_a_search_stops_at_the_ceiling(
+    def test_a_search_stops_at_the_limit(
         self, small, new_ledger, n_jobs, backend, in_file
     ):
         # Every fit is mu-GDP with the mu of (0.5, 1e-5), and k of them sqrt(k) mu-GDP.
@@ -203,7 +203,7 @@ def test_fits_in_threads_leave_the_warnings_of_the_process_alone():
     assert not [f for f in warnings.filters if f[0] == "ignore" and f not in before]
 
 
-class TestCeilingsInSearches:
+class TestLimitsInSearches:
     @pytest.mark.parametrize(("n_jobs", "backend", "in_file"), JOBS)
     def test_without_raising_the_later_fits_score_nan(
         self, small, new_ledger, n_jobs, backend, in_file

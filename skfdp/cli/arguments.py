@@ -78,10 +78,10 @@ def _check_positive(option: str, value: float) -> None:
 
 
 def _check_evaluation(arguments: argparse.Namespace) -> None:
-    if arguments.ceiling is not None:
-        _check_positive("--ceiling", arguments.ceiling)
+    if arguments.limit is not None:
+        _check_positive("--limit", arguments.limit)
         if arguments.ledger is None:
-            raise CommandError("--ceiling is that of a ledger: give --ledger FILE too.")
+            raise CommandError("--limit is that of a ledger: give --ledger FILE too.")
     # A ledger promises that every use of the data is charged, and the comparison
     # cannot be; and who is held out depends on the number of rows, which
     # add_or_remove_one protects.
@@ -153,7 +153,7 @@ def _fit(add) -> None:
     add("--n-records", type=int, help="public number, for add_or_remove_one")
     add("--ledger", metavar="FILE", help="SQLite file that the fit is charged to")
     add(
-        "--ceiling",
+        "--limit",
         metavar="EPSILON",
         type=float,
         help="total epsilon, at --delta, of all fits that a new ledger is charged for; "

@@ -38,7 +38,7 @@ Seven short lessons are in docs/tutorials."""
 def run(arguments: argparse.Namespace) -> None:
     """Print the comparison and the privacy statement of the last model."""
     arguments.file, arguments.evaluate, arguments.test_size = "digits", True, 0.25
-    vars(arguments).update(dict.fromkeys(["ledger", "ceiling", "n_records", "model"]))
+    vars(arguments).update(dict.fromkeys(["ledger", "limit", "n_records", "model"]))
     X, y = load_digits(return_X_y=True, as_frame=True)
     columns = {name: Number(0, 16, _is_left(name), basis="linear") for name in X}
     columns["digit"] = Label(range(10), public=True)

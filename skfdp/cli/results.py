@@ -45,24 +45,24 @@ def reading() -> Iterator[None]:
 def open_ledger(arguments: argparse.Namespace) -> PrivacyLedger | None:
     """Open the ledger; from then on ``arguments.charged()`` tells what this run spent.
 
-    It has to have a ceiling: a ledger that refuses nothing only watches.
+    It has to have a limit: a ledger that refuses nothing only watches.
     """
-    path, ceiling = arguments.ledger, arguments.ceiling
+    path, limit = arguments.ledger, arguments.limit
     if path is None:
         return None
     with refusing(ValueError, OSError):
         ledger = PrivacyLedger(path) if Path(path).exists() else None
         if ledger is None or ledger.epsilon is None:
-            if ceiling is None:
+            if limit is None:
                 raise CommandError(
-                    f"--ledger {path} has no ceiling yet: give --ceiling EPSILON, the "
+                    f"--ledger {path} has no limit yet: give --limit EPSILON, the "
                     "total that all fits on these data may spend, at delta "
                     f"{arguments.delta:g}."
                 )
-            ledger = PrivacyLedger(path, epsilon=ceiling, delta=arguments.delta)
-        elif ceiling not in (None, ledger.epsilon):
+            ledger = PrivacyLedger(path, epsilon=limit, delta=arguments.delta)
+        elif limit not in (None, ledger.epsilon):
             raise CommandError(
-                f"--ceiling {ceiling:g} differs from the ceiling of --ledger {path}, "
+                f"--limit {limit:g} differs from the limit of --ledger {path}, "
                 f"epsilon {ledger.epsilon:g}, which never changes: leave it out."
             )
     before = len(ledger.entries)

@@ -354,7 +354,7 @@ def report(
         MultiOutputClassifier, MultiOutputRegressor, TransformedTargetRegressor and
         FixedThresholdClassifier, whose members all learn from one table.
     delta : float, default=None
-        Report at this delta instead; needed for a ledger without a ceiling.
+        Report at this delta instead; needed for a ledger without a limit.
     context : dict of str to str, default=None
         What the statement says of its subject: which ``"data"``, the ``"date"``, the
         fit was made ``"by"`` whom and for which ``"purpose"``. It is printed as stated
@@ -396,7 +396,7 @@ def _of_ledger(ledger: PrivacyLedger, delta: float | None) -> PrivacyReport:
     delta = ledger.delta if delta is None else delta
     if delta is None:
         raise ValueError(
-            "delta=None needs a ledger with a ceiling: pass report(ledger, delta=1e-5)."
+            "delta=None needs a ledger with a limit: pass report(ledger, delta=1e-5)."
         )
     fits = {entry.charge: entry for entry in entries}
     private = [(one.event, one.part) for one in entries if one.event is not None]

@@ -107,7 +107,7 @@ def test_every_saved_model_loads_in_a_new_process(command, tmp_path):
 
 # -- files first, words afterwards ----------------------------------------------------
 FILES = ["--report", "r.json", "--model", "m.joblib", "--ledger", "spent.sqlite"]
-FILES += ["--ceiling", "2"]
+FILES += ["--limit", "2"]
 
 
 @pytest.mark.slow
@@ -246,14 +246,14 @@ def test_ctrl_c_says_what_stays_charged(command, tmp_path, monkeypatch):
     assert skfdp.PrivacyLedger("spent.sqlite").spent() == pytest.approx(1, rel=1e-3)
 
 
-# -- the ledger has a ceiling ---------------------------------------------------------
-def test_third_run_passes_the_ceiling(command, refusal, tmp_path):
+# -- the ledger has a limit ---------------------------------------------------------
+def test_third_run_passes_the_limit(command, refusal, tmp_path):
     written(tmp_path)
     ledger = ["--ledger", "spent.sqlite"]
     sentence = refusal(*FIT, *ledger)
-    assert "has no ceiling yet: give --ceiling EPSILON" in sentence
+    assert "has no limit yet: give --limit EPSILON" in sentence
     assert not (tmp_path / "spent.sqlite").exists()
-    assert command(*FIT, *ledger, "--ceiling", 1.6)[0] == 0
+    assert command(*FIT, *ledger, "--limit", 1.6)[0] == 0
     assert command(*FIT, *ledger)[0] == 0
     sentence = refusal(*FIT, *ledger)
     assert "budget exhausted" in sentence and "nothing was charged" in sentence
@@ -261,21 +261,21 @@ def test_third_run_passes_the_ceiling(command, refusal, tmp_path):
     assert len({entry.charge for entry in entries}) == 2
 
 
-def test_ceilings_that_mean_nothing(command, refusal, tmp_path):
+def test_limits_that_mean_nothing(command, refusal, tmp_path):
     written(tmp_path)
     ledger = ["--ledger", "spent.sqlite"]
-    assert "give --ledger FILE too" in refusal(*FIT, "--ceiling", 1)
+    assert "give --ledger FILE too" in refusal(*FIT, "--limit", 1)
     for value in ("0", "inf", "nan", "-1"):
-        sentence = refusal(*FIT, *ledger, f"--ceiling={value}")
-        assert f"--ceiling={value} must be a positive, finite number" in sentence
-    assert command(*FIT, *ledger, "--ceiling", 2)[0] == 0
-    sentence = refusal(*FIT, *ledger, "--ceiling", 3)
+        sentence = refusal(*FIT, *ledger, f"--limit={value}")
+        assert f"--limit={value} must be a positive, finite number" in sentence
+    assert command(*FIT, *ledger, "--limit", 2)[0] == 0
+    sentence = refusal(*FIT, *ledger, "--limit", 3)
     assert "epsilon 2, which never changes: leave it out" in sentence
-    # One that Python made without a ceiling gets one here, once.
+    # One that Python made without a limit gets one here, once.
     bare = ["--ledger", "bare.sqlite"]
     assert not skfdp.PrivacyLedger(bare[1]).entries
-    assert "has no ceiling yet" in refusal(*FIT, *bare)
-    assert command(*FIT, *bare, "--ceiling", 2)[0] == 0
+    assert "has no limit yet" in refusal(*FIT, *bare)
+    assert command(*FIT, *bare, "--limit", 2)[0] == 0
     assert skfdp.PrivacyLedger(bare[1]).epsilon == 2
 
 
@@ -347,7 +347,7 @@ def test_private_values_decide_nothing(command, tmp_path, task):
 
 def test_released_counts_end_a_fit_without_declared_labels(refusal, tmp_path):
     written(tmp_path, pd.DataFrame([CLEAN | {"y": "canary"}] * N))
-    sentence = refusal(*FIT, "--epsilon", 8, *FILES[4:], "--ceiling", 9)
+    sentence = refusal(*FIT, "--epsilon", 8, *FILES[4:], "--limit", 9)
     assert "no label of classes" in sentence and "canary" not in sentence
     spent = skfdp.PrivacyLedger("spent.sqlite").spent()
     assert spent == pytest.approx(8, rel=1e-3)

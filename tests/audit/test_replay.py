@@ -224,7 +224,7 @@ def test_nothing_of_the_user_is_changed():
     ledger, table = PrivacyLedger(epsilon=0.1, delta=1e-5), X.copy()
     model = DPSGDFClassifier(classes=[0, 1], ledger=ledger, random_state=3, **LOOP)
     before = state()
-    check(audit_replay(model, table, Y, n_neighbours=2))  # above the ceiling
+    check(audit_replay(model, table, Y, n_neighbours=2))  # above the limit
     assert state() == before
     assert not ledger.entries
     assert not hasattr(model, "coef_")

@@ -241,7 +241,7 @@ def test_split_depends_on_nothing_but_the_number_of_rows_and_the_groups():
 
 
 def test_ledger_is_charged_for_the_released_fit_alone(run, refusal):
-    ledger = ["--ceiling", "1.5", "--ledger", "spent.sqlite"]
+    ledger = ["--limit", "1.5", "--ledger", "spent.sqlite"]
     status, out, err = run(*ledger, "--evaluate")
     assert status == 2 and "--evaluate and --ledger exclude each other" in err
     assert not Path("spent.sqlite").exists()

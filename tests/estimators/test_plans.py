@@ -368,7 +368,7 @@ class TestLedger:
         ledger.charge(other.plan(TestTarget.X).events)
         assert "differs from 'replace_special'" in ledger.what_if(plan).reason
 
-    def test_the_delta_of_a_plan_is_used_without_a_ceiling(self):
+    def test_the_delta_of_a_plan_is_used_without_a_limit(self):
         plan = DPSGDFClassifier(classes=[0, 1], delta=1e-7).plan(TestTarget.X)
         answer = PrivacyLedger().what_if(plan)
         assert (answer.delta, answer.epsilon) == (1e-7, plan.epsilon)
@@ -376,9 +376,9 @@ class TestLedger:
         with pytest.raises(ValueError, match="needs a ledger with a limit"):
             PrivacyLedger().what_if(plan.events)
 
-    @pytest.mark.parametrize("ceiling", [{}, {"epsilon": 9.0, "delta": 1e-5}])
-    def test_a_plan_without_privacy(self, ceiling):
-        ledger = PrivacyLedger(**ceiling)
+    @pytest.mark.parametrize("limit", [{}, {"epsilon": 9.0, "delta": 1e-5}])
+    def test_a_plan_without_privacy(self, limit):
+        ledger = PrivacyLedger(**limit)
         model = DPSGDFClassifier(epsilon=math.inf, classes=[0, 1], ledger=ledger)
         plan = model.plan(np.full((60, 4), np.nan))
         assert not plan.events and plan.schedule is None
@@ -388,7 +388,7 @@ class TestLedger:
             "inf",
         )
         answer = ledger.what_if(plan)
-        assert answer.epsilon == math.inf and answer.allowed == (not ceiling)
+        assert answer.epsilon == math.inf and answer.allowed == (not limit)
         if answer.allowed:
             model.fit(TestTarget.X, TestTarget.y)
             assert ledger.spent(1e-5) == math.inf

@@ -113,7 +113,7 @@ def test_a_plan_alone_charges_nothing(table):
     assert {entry.label for entry in ledger.entries} == {"private_bounds"}
 
 
-def test_nothing_is_released_beyond_the_ceiling_or_before_the_charge(table, releases):
+def test_nothing_is_released_beyond_the_limit_or_before_the_charge(table, releases):
     with pytest.raises(PrivacyBudgetError):
         private_bounds(table, ledger=PrivacyLedger(epsilon=0.5, delta=1e-5))
     assert not releases

@@ -272,7 +272,7 @@ OPTIONS = {
     "--relation": ("replace_one", "replace_special", "add_or_remove_one", "x"),
     "--n-records": ("60", "0", "-1", "x", "1000000000000000000000000"),
     "--ledger": ("cli.sqlite", "", "no/folder/l.sqlite", "."),
-    "--ceiling": ("1", "0", "nan", "x"),
+    "--limit": ("1", "0", "nan", "x"),
     "--seed": ("0", "-1", "x", "99999999999999999999999"),
     "--test-size": ("0.25", "0", "1", "0.999", "nan", "x"),
     "--repeats": ("1", "0", "-1", "x"),

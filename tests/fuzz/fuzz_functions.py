@@ -64,7 +64,7 @@ DOMAINS = BY_NAME | domains(
     reported: MODEL | PIPELINE | LEDGER() | MODEL.privacy_ | skfdp.DPSGDFClassifier() |
         skfdp.DPSGDFClassifier | UNFITTED
     path: tmp / 'a.json' | None | tmp | tmp / 'no' / 'a' | '' | 7
-    ceiling: 1.0 | None | 1e-8 | 1e8
+    limit: 1.0 | None | 1e-8 | 1e8
     public_set: None | ['a'] | 'a' | ['a', 'b', 'a'] | [0] | {'a'}
     dataset: 'default' | '' | 'é' | 7 | 'a\x00b'
     events: [EVENT] | (EVENT, EVENT) | [SELECTION] | [EVENT, SELECTION] | [EVENT, OTHER]
@@ -139,7 +139,7 @@ TEMPLATES = domains(
         classes=$classes, bounds=$bounds).plan(np.zeros((30, 3))).to_dict() |
         skfdp.FeatureDPRegressor(epsilon=$epsilon, delta=$delta,
         target_bounds=$target_bounds, bounds=$bounds).plan(np.zeros((30, 3))).epsilon
-    PrivacyLedger: PrivacyLedger($ledger_path, epsilon=$ceiling, delta=$delta_or_none,
+    PrivacyLedger: PrivacyLedger($ledger_path, epsilon=$limit, delta=$delta_or_none,
         neighboring_relation=$neighboring_relation, public=$public_set,
         dataset=$dataset) | PrivacyLedger(tmp / 'a.sqlite',
         dataset=$dataset).charge($events) | LEDGER().charge($events, label=$label,

@@ -1,4 +1,4 @@
-"""The ledger: exact ceilings, atomic charges, copies that are the same ledger."""
+"""The ledger: exact limits, atomic charges, copies that are the same ledger."""
 
 import copy
 import dataclasses
@@ -68,18 +68,18 @@ def new_ledger(request, tmp_path):
     return make
 
 
-class TestCeiling:
-    @pytest.mark.parametrize("ceiling", [0.3, 1.0])
-    def test_is_exact_to_the_fit(self, new_ledger, ceiling):
+class TestLimit:
+    @pytest.mark.parametrize("limit", [0.3, 1.0])
+    def test_is_exact_to_the_fit(self, new_ledger, limit):
         mu = 0.04
         expected = 0
-        while independent_epsilon(mu * math.sqrt(expected + 1)) <= ceiling:
+        while independent_epsilon(mu * math.sqrt(expected + 1)) <= limit:
             expected += 1
-        ledger = new_ledger(epsilon=ceiling, delta=DELTA)
+        ledger = new_ledger(epsilon=limit, delta=DELTA)
         assert charge_until_refused(ledger, full_batch(mu)) == expected
         spent = independent_epsilon(mu * math.sqrt(expected))
         assert ledger.spent() == pytest.approx(spent, rel=1e-9)
-        assert spent <= ceiling and ledger.remaining() < independent_epsilon(mu)
+        assert spent <= limit and ledger.remaining() < independent_epsilon(mu)
         other = independent_epsilon(mu * math.sqrt(expected), 1e-3)
         assert ledger.spent(1e-3) == pytest.approx(other)
 
@@ -113,7 +113,7 @@ class TestCeiling:
         assert charge_until_refused(ledger, event) > 0
         assert ledger.spent() <= 2.0
 
-    def test_without_ceiling(self, new_ledger):
+    def test_without_limit(self, new_ledger):
         ledger = new_ledger()
         ledger.charge([full_batch(9.0)])
         assert ledger.remaining() == math.inf
@@ -128,27 +128,27 @@ class TestCeiling:
         assert ledger.events == ledger.entries == ()
         assert ledger  # `if ledger:` must not skip an empty one
 
-    @given(mus=st.lists(st.floats(0.01, 1.0), max_size=12), ceiling=st.floats(0.05, 4))
+    @given(mus=st.lists(st.floats(0.01, 1.0), max_size=12), limit=st.floats(0.05, 4))
     @settings(max_examples=50, deadline=None)
-    def test_greedy_charges_match_an_independent_account(self, mus, ceiling):
-        ledger = PrivacyLedger(epsilon=ceiling, delta=DELTA)
+    def test_greedy_charges_match_an_independent_account(self, mus, limit):
+        ledger = PrivacyLedger(epsilon=limit, delta=DELTA)
         square = 0.0
         for mu in mus:
             due = independent_epsilon(math.sqrt(square + mu * mu))
-            if abs(due / ceiling - 1) < 1e-6:
+            if abs(due / limit - 1) < 1e-6:
                 continue  # rounding decides
             try:
                 ledger.charge([full_batch(mu)])
                 accepted = True
             except PrivacyBudgetError:
                 accepted = False
-            assert accepted == (due <= ceiling)
+            assert accepted == (due <= limit)
             square += accepted * mu * mu
-            assert ledger.spent() <= ceiling * (1 + 1e-9)
+            assert ledger.spent() <= limit * (1 + 1e-9)
 
 
 class TestNonprivateFits:
-    def test_a_ceiling_refuses_them(self, new_ledger):
+    def test_a_limit_refuses_them(self, new_ledger):
         ledger = new_ledger(epsilon=1.0, delta=DELTA)
         with pytest.raises(PrivacyBudgetError, match="would spend epsilon=inf"):
             ledger.charge_nonprivate(label="fit")
@@ -165,7 +165,7 @@ class TestNonprivateFits:
         ledger.charge([full_batch()])
         assert ledger.spent(DELTA) == math.inf
 
-    def test_a_ceiling_set_later_has_nothing_left(self, tmp_path):
+    def test_a_limit_set_later_has_nothing_left(self, tmp_path):
         PrivacyLedger(tmp_path / "l.db").charge_nonprivate()
         ledger = PrivacyLedger(tmp_path / "l.db", epsilon=1.0, delta=DELTA)
         assert ledger.remaining() == 0.0
@@ -434,7 +434,7 @@ class TestFile:
         assert PrivacyLedger(path).epsilon == 1.0
         PrivacyLedger(path, dataset="other", **options)
 
-    def test_two_handles_that_set_a_ceiling_at_once(self, tmp_path):
+    def test_two_handles_that_set_a_limit_at_once(self, tmp_path):
         """One of them wins, the others are told."""
         path = tmp_path / "l.db"
         early = PrivacyLedger(path)
@@ -486,7 +486,7 @@ class TestFile:
             "UPDATE chain SET charge = 2",
         ],
     )
-    def test_charges_and_ceilings_cannot_be_taken_back(self, tmp_path, statement):
+    def test_charges_and_limits_cannot_be_taken_back(self, tmp_path, statement):
         path = tmp_path / "l.db"
         PrivacyLedger(path, epsilon=1.0, delta=DELTA).charge([full_batch()])
         connection = sqlite3.connect(path)

@@ -70,7 +70,7 @@ class TestWhatIf:
         assert "differs from 'replace_one', the relation" in answer.reason
         assert answer.epsilon is None
 
-    def test_without_ceiling(self):
+    def test_without_limit(self):
         answer = PrivacyLedger().what_if(full_batch(), delta=1e-3)
         assert answer.allowed
         assert answer.remaining == math.inf
@@ -170,7 +170,7 @@ class TestJson:
         assert [entry.charge for entry in twin.entries] == [2, 2, 3]
 
     def test_what_was_spent_was_spent(self):
-        """An overspent record, from before there was a ceiling, is imported too."""
+        """An overspent record, from before there was a limit, is imported too."""
         ledger = PrivacyLedger()
         ledger.charge([full_batch(2.0)])
         values = json.loads(ledger.to_json()) | {"epsilon": 1.0, "delta": DELTA}

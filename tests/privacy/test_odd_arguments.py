@@ -105,7 +105,7 @@ def test_entries_and_receipts_of_other_types():
 
 EDITS = {
     "no number": "UPDATE chain SET terms = replace(terms, '1.0', '\"x\"')",
-    "half a ceiling": "UPDATE chain SET terms = replace(terms, '1e-05', 'null')",
+    "half a limit": "UPDATE chain SET terms = replace(terms, '1e-05', 'null')",
     "no JSON": "UPDATE chain SET terms = ''",
     "no text": "UPDATE chain SET terms = X'00ff'",
     "no names": "UPDATE chain SET terms = replace(terms, '[\"a\"]', '[1]')",

@@ -109,7 +109,7 @@ class TestLedger:
         assert ledger.part(rows=range(0, 1)).spent() == cost_of_mu(mu)
         assert ledger.part(rows=range(500, 501)).spent() == 0.0
 
-    def test_the_ceiling_holds_for_every_record(self):
+    def test_the_limit_holds_for_every_record(self):
         ledger = PrivacyLedger(epsilon=gdp_epsilon(DELTA, 0.5), delta=DELTA)
         january, february = (ledger.part(rows=range(i, i + 9)) for i in (0, 9))
         january.charge([full_batch(0.3)])

@@ -687,6 +687,6 @@ class TestLedgers:
         assert found.epsilon == math.inf
         assert PrivacyReport.from_dict(found.to_dict()) == found
 
-    def test_without_ceiling_it_needs_a_delta(self):
+    def test_without_limit_it_needs_a_delta(self):
         with pytest.raises(ValueError, match="delta=None needs a ledger with a ceil"):
             report(PrivacyLedger())
