@@ -113,7 +113,6 @@ def main():
         delta=1e-5,
         public_features="all",
         bounds=False,
-        neighboring_relation="replace_one",
     )
     model = make_pipeline(*public_steps(options.data, n_atoms), classifier).fit(*train)
     print(f"test accuracy {100 * model.score(*test):.2f} %")

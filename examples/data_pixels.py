@@ -87,14 +87,14 @@ def main():
         "blur": fixed(blurred, high=255, width=0.8 if mnist else 0.5),
         "convolutions": fixed(convolved, high=255),
     }[options.features]
-    # The classifier scales rows to norm 1, so that no bounds have to be declared.
+    # Rows are scaled to norm 1, so that no bounds have to be declared.
     clip_norm = options.clip_norm or "auto"
     classifier = DPSGDFClassifier(
         1.0,
         1e-5,
         bounds=False,
         neighboring_relation="replace_special",
-        solver=NoisyGradientDescent(clip_norm=clip_norm),
+        solver=NoisyGradientDescent(clip_norm=clip_norm, normalize=True),
     )
     model = make_pipeline(step, classifier).fit(*train)
     print(f"test accuracy {100 * model.score(*test):.2f} %")

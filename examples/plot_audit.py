@@ -29,7 +29,6 @@ model = DPSGDFClassifier(
     epsilon=1.0,
     bounds=(0, 1),
     classes=[0, 1],
-    neighboring_relation="replace_special",
     solver=NoisyGradientDescent(max_iter=3),
 )
 print("the model:", audit_replay(model, X, y, n_neighbours=6).passed)

@@ -26,12 +26,7 @@ largest = np.quantile(X[:, 0], 0.99)  # for this page: the truth is made up
 
 
 def accuracy(bounds, epsilon=1.0):
-    model = FeatureDPLogisticRegression(
-        epsilon,
-        bounds=bounds,
-        classes=[False, True],
-        neighboring_relation="replace_one",
-    )
+    model = FeatureDPLogisticRegression(epsilon, bounds=bounds, classes=[False, True])
     return model.fit(X[train], y[train]).score(X[test], y[test])
 
 
@@ -49,10 +44,7 @@ scores = [[accuracy(one) for _ in range(3)] for one in bounds]
 #
 # ``private_bounds`` releases some for a budget of their own, here a fifth of epsilon.
 
-found = [
-    private_bounds(X[train], epsilon=0.2, neighboring_relation="replace_special")
-    for _ in range(3)
-]
+found = [private_bounds(X[train], epsilon=0.2) for _ in range(3)]
 for column, (low, high) in found[0].bounds.items():
     print(f"column {column}: {low:.1f} to {high:.1f}")
 released = np.mean([accuracy(one.bounds, epsilon=0.8) for one in found])

@@ -36,10 +36,7 @@ figure, axes = plt.subplots(1, 3, figsize=(10, 3.6), sharey=True, layout="constr
 for ax, epsilon in zip(axes, (0.1, 0.3, 1.0), strict=True):
     for _ in range(3):  # three fits, each with noise of its own
         model = FeatureDPLogisticRegression(
-            epsilon,
-            bounds=(0, 1),
-            classes=[False, True],
-            neighboring_relation="replace_one",
+            epsilon, bounds=(0, 1), classes=[False, True]
         )
         said = model.fit(X[train], y[train]).predict_proba(X[test])[:, 1]
         happened, mean = calibration_curve(y[test], said, n_bins=8, strategy="quantile")

@@ -46,12 +46,7 @@ epsilons = (0.03, 0.1, 0.3, 1, 3)
 
 
 def scores(X, y, epsilon):
-    model = FeatureDPLogisticRegression(
-        epsilon,
-        bounds=(0, 1),
-        classes=[False, True],
-        neighboring_relation="replace_one",
-    )
+    model = FeatureDPLogisticRegression(epsilon, bounds=(0, 1), classes=[False, True])
     return cross_val_score(model, X, y, cv=KFold(4))
 
 

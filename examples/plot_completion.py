@@ -39,12 +39,8 @@ bounds = ([-1, -1, 0, 0], [1, 1, 1, 1])
 trees = HistGradientBoostingClassifier(random_state=0)
 given = {"public_features": [0, 1], "bounds": bounds}
 models = {
-    "lines, epsilon 1": FeatureDPLogisticRegression(
-        1.0, public_target=True, **given, neighboring_relation="replace_one"
-    ),
-    "trees, epsilon 1": PrivateCompletionClassifier(
-        trees, epsilon=1.0, **given, neighboring_relation="replace_one"
-    ),
+    "lines, epsilon 1": FeatureDPLogisticRegression(1.0, public_target=True, **given),
+    "trees, epsilon 1": PrivateCompletionClassifier(trees, epsilon=1.0, **given),
     "trees, public columns": trees,
     "trees, no privacy": trees,
     "lines, no privacy": LogisticRegression(),

@@ -45,7 +45,6 @@ model = FeatureDPRegressor(
     public_features=["power"],
     bounds={"power": (0, 250), "age": (18, 100), "distance": (0, 60)},
     target_bounds=(0, 30),
-    neighboring_relation="replace_one",
 ).fit(contracts[train], claims[train])
 free = PoissonRegressor(alpha=1e-6, max_iter=500)
 scaled = contracts / [250, 100, 60]

@@ -28,11 +28,9 @@ train, test = slice(0, 3000), slice(3000, None)
 given = {"bounds": (0, 1), "classes": [False, True]}
 ways = {
     "the label alone": lambda e: FeatureDPLogisticRegression(
-        e, public_features="all", **given, neighboring_relation="replace_one"
+        e, public_features="all", **given
     ),
-    "everything": lambda e: FeatureDPLogisticRegression(
-        e, **given, neighboring_relation="replace_one"
-    ),
+    "everything": lambda e: FeatureDPLogisticRegression(e, **given),
 }
 epsilons = (0.05, 0.1, 0.3, 1.0, 3.0)
 figure, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")

@@ -74,9 +74,7 @@ ax.invert_yaxis()
 
 leaky = make_pipeline(
     SimpleImputer().set_output(transform="pandas"),
-    FeatureDPLogisticRegression(
-        **given, bounds=bounds, neighboring_relation="replace_one"
-    ),
+    FeatureDPLogisticRegression(**given, bounds=bounds),
 ).fit(rows[train], ill[train])
 print(report(leaky).statement()[:330])
 

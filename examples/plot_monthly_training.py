@@ -32,13 +32,7 @@ y = (X - 0.5) @ weights + 0.1 * rng.normal(size=len(X)) > 0
 
 
 def new_model(ledger):
-    return DPSGDFClassifier(
-        epsilon=0.5,
-        delta=1e-6,
-        bounds=(0, 1),
-        ledger=ledger,
-        neighboring_relation="replace_special",
-    )
+    return DPSGDFClassifier(epsilon=0.5, delta=1e-6, bounds=(0, 1), ledger=ledger)
 
 
 # %%
@@ -111,7 +105,7 @@ plt.tight_layout()
 from skfdp.privacy import calibrate
 
 for epsilon in (0.5, 0.3, 0.2):
-    plan = calibrate(epsilon, 1e-6, n_steps=200, neighboring_relation="replace_special")
+    plan = calibrate(epsilon, 1e-6, n_steps=200)
     ledger = PrivacyLedger(epsilon=1.5, delta=1e-6)
     times = 1
     while ledger.what_if(plan, times=times + 1).allowed:

@@ -41,21 +41,12 @@ def bumped(X):
 
 given = {"classes": [0, 1]}
 models = {
-    "a line": DPSGDFClassifier(
-        1.0, bounds=bounds, **given, neighboring_relation="replace_special"
-    ),
+    "a line": DPSGDFClassifier(1.0, bounds=bounds, **given),
     "a network": FeatureDPMLPClassifier(
-        epsilon=1.0,
-        hidden_layer_sizes=(50,),
-        bounds=bounds,
-        **given,
-        neighboring_relation="replace_one",
+        1.0, hidden_layer_sizes=(50,), bounds=bounds, **given
     ),
     "bumps and a line": make_pipeline(
-        FunctionTransformer(bumped),
-        DPSGDFClassifier(
-            1.0, bounds=False, **given, neighboring_relation="replace_special"
-        ),
+        FunctionTransformer(bumped), DPSGDFClassifier(1.0, bounds=False, **given)
     ),
 }
 

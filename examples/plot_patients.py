@@ -70,7 +70,6 @@ model = FeatureDPLogisticRegression(
     public_features=["age"],
     classes=[False, True],
     ledger=ledger,
-    neighboring_relation="replace_one",
 )
 model.fit(table[train], readmitted[train], groups="patient")
 for event in model.privacy_.events:

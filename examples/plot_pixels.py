@@ -42,9 +42,10 @@ for ax in axes.flat:
 # Three models
 # ------------
 #
-# All spend the same budget, and all are ``DPSGDFClassifier`` with its defaults or with
-# a small clip norm. With a small one, every image that is not yet right pulls about
-# equally. On large data sets that spoils the probabilities, and the log-loss shows it.
+# All spend the same budget, and all are ``DPSGDFClassifier`` on rows of one norm, with
+# the default clip norm or with a small one. With a small one, every image that is not
+# yet right pulls about equally. On large data sets that spoils the probabilities, and
+# the log-loss shows it.
 
 steps = {
     "pixels": fixed(scaled, high=16),
@@ -62,7 +63,7 @@ def model_of(step, clip_norm):
             bounds=False,
             classes=range(10),
             neighboring_relation="replace_special",
-            solver=NoisyGradientDescent(clip_norm=clip_norm),
+            solver=NoisyGradientDescent(clip_norm=clip_norm, normalize=True),
         ),
     )
 

@@ -103,7 +103,6 @@ model = make_pipeline(
         bounds=bounds,
         classes=["no", "yes"],
         ledger=ledger,
-        neighboring_relation="replace_one",
     ),
 )
 train, test = table[:5000], table[5000:]

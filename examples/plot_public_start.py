@@ -52,9 +52,7 @@ epsilons = (0.03, 0.1, 0.3, 1.0, 3.0)
 
 def model(epsilon, **more):
     given = {"bounds": (0, 1), "classes": [False, True], "public_features": public}
-    return FeatureDPLogisticRegression(
-        epsilon, **given, **more, neighboring_relation="replace_one"
-    ).fit(X, y)
+    return FeatureDPLogisticRegression(epsilon, **given, **more).fit(X, y)
 
 
 def scores(**more):

@@ -32,7 +32,6 @@ model = DPSGDFClassifier(
     bounds=(0, 1),
     classes=[False, True],
     ledger=ledger,
-    neighboring_relation="replace_special",
 ).fit(patients.loc[fitted], back[fitted])
 
 # %%
