@@ -12,8 +12,6 @@ import sys
 import time
 import warnings
 
-from skfdp.solvers import NoisyGradientDescent, NoisySGD
-
 CASES = (
     "private target",
     "public target",
@@ -47,6 +45,8 @@ def new(case):
     import skfdp
 
     if case == "first fit":
+        from skfdp.solvers import NoisyGradientDescent
+
         skfdp.DPSGDFClassifier(
             bounds=(0, 1),
             neighboring_relation="replace_special",
@@ -79,6 +79,7 @@ def maker(case):
 
     import skfdp
     from skfdp.experimental import PrivateSearchCV
+    from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
     half = list(range((20 if case in ("network", "search") else 50) // 2))
     box = {"bounds": (0, 1)}

@@ -271,7 +271,8 @@ warnings.simplefilter("ignore")
 X, y = np.random.default_rng(0).random((500, 20)), np.arange(500) % 2
 start = time.process_time()
 from skfdp import DPSGDFClassifier
-DPSGDFClassifier(bounds=(0, 1), max_iter=2).fit(X, y)
+from skfdp.solvers import NoisyGradientDescent
+DPSGDFClassifier(bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2)).fit(X, y)
 print(time.process_time() - start)
 """
 

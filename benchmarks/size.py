@@ -20,7 +20,7 @@ import pandas as pd
 
 import skfdp
 from skfdp.schema import Label, Number
-from skfdp.solvers import NoisyGradientDescent
+from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 PACKAGE = Path(skfdp.__file__).resolve().parent
@@ -41,7 +41,7 @@ FITS = {
     "DPSGDFClassifier": (skfdp.DPSGDFClassifier, BOUNDS),
     "FeatureDPMLPClassifier": (
         MLP,
-        BOUNDS | {"solver": NoisyGradientDescent(max_iter=3)},
+        BOUNDS | {"solver": NoisySGD(max_iter=3)},
     ),
     "PrivateCenteringTransformer": (skfdp.PrivateCenteringTransformer, BOUNDS),
 }

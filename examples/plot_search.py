@@ -78,8 +78,8 @@ ax.invert_yaxis()
 
 # %%
 # The label follows from sums of columns, so the length of a row tells something, and
-# ``normalize=True`` throws it away. The search has to find that out, with fewer rows and
-# less budget for each run; the defaults keep the length, and nothing was spent on it.
+# ``normalize=True`` throws it away. The search has to find that out, with fewer rows
+# and less budget for each run; the defaults keep the length, and spend nothing on it.
 # A search pays where the best setting is far from them (:ref:`tuning`).
 
 found = search().fit(X[train], y[train])

@@ -21,6 +21,7 @@ import scipy
 import skfdp
 from skfdp.audit.mechanism import audit_mechanism
 from skfdp.privacy import Event, calibrate
+from skfdp.solvers import AdaptiveCentering, NoisySGD
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "audit"))
@@ -56,11 +57,12 @@ def plans(trials: int):
     bounded = {"bounds": (0, 1), "epsilon": 4.0}
     nulled = bounded | {"neighboring_relation": "replace_special"}
     two = {"classes": [0, 1]}
-    sgd, second = skfdp.DPSGDFClassifier, {"centering": "adaptive"}
-    second["clip_features"] = True
+    batches = {"solver": NoisySGD(batch_size=100)}
+    second = {"centering": AdaptiveCentering(clip_features=True)}
+    sgd = skfdp.DPSGDFClassifier
     for name, model, share in (
         ("DPSGDFClassifier", sgd(**nulled, **two), 1),
-        ("DPSGDFClassifier, batches of 100", sgd(**nulled, **two, batch_size=100), 1),
+        ("DPSGDFClassifier, batches of 100", sgd(**nulled, **two, **batches), 1),
         ("DPSGDFClassifier, Algorithm 2", sgd(**nulled, **two, **second), 1),
         (
             "FeatureDPLogisticRegression",

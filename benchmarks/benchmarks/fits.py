@@ -30,10 +30,10 @@ class Dense:
         warnings.simplefilter("ignore")
         self.X = unit_rows(50_000, 100)
         self.y = labels(self.X, 2)
-        self.model = DPSGDFClassifier(
-            bounds=False,
-            solver=NoisySGD(normalize=False, max_iter=20, batch_size=batch),
-        )
+        solver = NoisyGradientDescent(max_iter=20)
+        if batch is not None:
+            solver = NoisySGD(max_iter=20, batch_size=batch)
+        self.model = DPSGDFClassifier(bounds=False, solver=solver)
         self.model.fit(self.X[:2000], self.y[:2000])
 
     def time_fit(self, batch):
@@ -54,9 +54,8 @@ class Sparse:
         rng = np.random.default_rng(0)
         self.X = random_array((10_000, 50_000), density=0.002, rng=rng, format="csr")
         self.y = rng.integers(0, 20, 10_000)
-        self.model = DPSGDFClassifier(
-            epsilon=3.0, bounds=False, solver=NoisyGradientDescent(max_iter=5)
-        )
+        solver = NoisyGradientDescent(max_iter=5, normalize=True)
+        self.model = DPSGDFClassifier(epsilon=3.0, bounds=False, solver=solver)
         self.model.fit(self.X[:200], self.y[:200])
 
     def time_fit(self):
@@ -122,7 +121,7 @@ class Accuracy:
             if method == "DPSGD-F":
                 model = DPSGDFClassifier(**common)
             else:
-                solver = "one-shot" if "shot" in method else "dp-gd"
+                solver = "one-shot" if "shot" in method else "noisy-gd"
                 model = FeatureDPLogisticRegression(
                     public_features="all", solver=solver, **common
                 )

@@ -14,7 +14,8 @@ X = np.random.default_rng(0).random((500, 20))
 y = np.arange(500) % 2
 start = time.perf_counter()
 from skfdp import DPSGDFClassifier
-DPSGDFClassifier(bounds=(0, 1), max_iter=2).fit(X, y)
+from skfdp.solvers import NoisyGradientDescent
+DPSGDFClassifier(bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2)).fit(X, y)
 print(time.perf_counter() - start)
 """
 

@@ -20,7 +20,14 @@ from sklearn.metrics import accuracy_score, log_loss
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import OneHotEncoder
 
+from skfdp.solvers import NoisyGradientDescent
+
 RESULTS = Path(__file__).resolve().parents[1] / "results"
+#: Parameters of a linear classifier: Algorithm 3 of paper 2, with rows of one norm.
+ALGORITHM_3 = {
+    "centering": "gaussian",
+    "solver": NoisyGradientDescent(normalize=True),
+}
 
 
 @dataclasses.dataclass(frozen=True)

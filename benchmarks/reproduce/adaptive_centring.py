@@ -3,8 +3,8 @@
     python benchmarks/reproduce/adaptive_centring.py            # minutes
     python benchmarks/reproduce/adaptive_centring.py --quick    # does it run?
 
-Plain DP-SGD (``centering=None``), Algorithm 3 (the default), Algorithm 2
-(``centering="adaptive", clip_features=True``), and its mean alone (``"adaptive"``), all
+Plain DP-SGD (``centering=None``), Algorithm 3 (``"gaussian"``), Algorithm 2
+(``AdaptiveCentering(clip_features=True)``), and its mean alone (``"adaptive"``), all
 else being equal, on tables whose rows have another ratio of spread to length:
 
 *offset L*
@@ -44,7 +44,7 @@ from skfdp.solvers import AdaptiveCentering, NoisyGradientDescent
 EPSILON, DELTA = 1.0, 1e-5
 METHODS: dict[str, dict] = {
     "DP-SGD": {"centering": None},
-    "Algorithm 3": {},
+    "Algorithm 3": {"centering": "gaussian"},
     "adaptive mean": {"centering": "adaptive"},
     "Algorithm 2": {"centering": AdaptiveCentering(clip_features=True)},
 }
@@ -88,7 +88,8 @@ def diabetes(seed: int) -> Split:
     return Split(X_train, y_train, X_test, y_test, bounds)
 
 
-KEPT = {"solver": NoisyGradientDescent(normalize=False)}
+#: Rows keep their length, or are scaled to one norm.
+KEPT, NORMED = {}, {"solver": NoisyGradientDescent(normalize=True)}
 #: Name, rows by seed, and parameters.
 CASES = [
     *(
@@ -96,13 +97,22 @@ CASES = [
         for L in OFFSETS
     ),
     *(
-        (f"paper's example, {mu:g}", functools.partial(paper_example, offset=mu), {})
+        (
+            f"paper's example, {mu:g}",
+            functools.partial(paper_example, offset=mu),
+            NORMED,
+        )
         for mu in (10.0, 1e3, 1e5)
     ),
     ("far records", lambda seed: two_classes(seed, 0.0, far=0.01), KEPT),
     *(
-        (f"{name}, bounds x {f:g}", lambda s, n=name, f=f: widened(SETS[n](s), f), {})
-        for name in ("breast_cancer", "digits", "adult", "diabetes")
+        (f"{name}, bounds x {f:g}", lambda s, n=name, f=f: widened(SETS[n](s), f), rows)
+        for name, rows in (
+            ("breast_cancer", NORMED),
+            ("digits", NORMED),
+            ("adult", NORMED),
+            ("diabetes", KEPT),
+        )
         for f in (1.0, 30.0, 1000.0)
     ),
 ]

@@ -25,7 +25,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from _common import RESULTS, Split, Store, adult, bundled_split, mean_scores, scores
+from _common import (
+    ALGORITHM_3,
+    RESULTS,
+    Split,
+    Store,
+    adult,
+    bundled_split,
+    mean_scores,
+    scores,
+)
 from _data import load_adult
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -136,7 +145,11 @@ def private(load: Callable, model: str | None, n_seeds: int, epsilon: float) -> 
         given = {"bounds": split.bounds, "random_state": seed}
         if model is None:
             classifier = DPSGDFClassifier(
-                epsilon, DELTA, neighboring_relation="replace_one", **given
+                epsilon,
+                DELTA,
+                neighboring_relation="replace_one",
+                **ALGORITHM_3,
+                **given,
             )
         else:
             classifier = PrivateCompletionClassifier(

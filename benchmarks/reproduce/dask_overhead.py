@@ -24,7 +24,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +36,10 @@ RESULTS = Path(__file__).resolve().parents[1] / "results"
 #: Wanted share of the work, and the work that it is of.
 MARK, WORK = 0.15, 0.040
 D = 100
+#: The solver of a number of rows.
 KINDS = {
-    "full batch": {"solver": "noisy-gd"},
-    "Poisson, q = 1/4": {"solver": "noisy-sgd"},
+    "full batch": lambda n: NoisyGradientDescent(),
+    "Poisson, q = 1/4": lambda n: NoisySGD(batch_size=n // 4),
 }
 
 
@@ -108,16 +109,15 @@ class Watch:
         return np.array(self.walls)[chosen][3:], self.works[chosen][3:]
 
 
-def fitted(rows: Any, labels: Any, n_steps: int, **changes: Any) -> dict[str, Any]:
+def fitted(rows: Any, labels: Any, n_steps: int, solver: Any) -> dict[str, Any]:
     """Fit once on the current cluster; return the times of its steps, in seconds."""
     from skfdp import FeatureDPLogisticRegression
 
     settings = {"epsilon": 1.0, "delta": 1e-8, "bounds": (0, 1), "classes": [0, 1]}
     model = FeatureDPLogisticRegression(
         neighboring_relation="replace_one",
-        solver=NoisyGradientDescent(max_iter=n_steps),
+        solver=solver.set_params(max_iter=n_steps),
         **settings,
-        **changes,
     )
     start = time.perf_counter()
     with Watch() as watch:
@@ -155,21 +155,15 @@ def _prioritise(pids: list[int], policy: int, priority: int) -> None:
                 os.sched_setscheduler(int(thread.name), policy, found)
 
 
-def n_rows_for(work: float, n_parts: int, **changes: Any) -> int:
+def n_rows_for(work: float, n_parts: int, solver_of: Callable[[int], Any]) -> int:
     """Return how many rows make a step of so long a work on each worker."""
     n = 100_000 * n_parts
     for _ in range(2):
-        found = fitted(*table(n, D, n_parts), 12, **_sized(changes, n))
+        found = fitted(*table(n, D, n_parts), 12, solver_of(n))
         seconds = float(np.median(found["works"].max(axis=1)))
         n = int(np.clip(n * work / seconds, n / 10, n * 10))
         n -= n % n_parts
     return n
-
-
-def _sized(changes: dict[str, Any], n: int) -> dict[str, Any]:
-    if changes.get("solver") == "dp-sgd":
-        return {"solver": NoisySGD(batch_size=n // 4), **changes}
-    return changes
 
 
 def line(cells: tuple) -> str:
@@ -185,18 +179,18 @@ def measure(work: float, n_steps: int, alone: bool = False) -> list[str]:
     lines, met = [line(head)], []
     settings = {"processes": True, "dashboard_address": None, "silence_logs": 50}
     with LocalCluster(2, threads_per_worker=1, **settings) as cluster:
-        for kind, changes in KINDS.items():
+        for kind, solver_of in KINDS.items():
             with Client(cluster, direct_to_workers=True) as client:
-                fitted(*table(2_000, D, 2), 5, **_sized(changes, 2_000))  # compiles
+                fitted(*table(2_000, D, 2), 5, solver_of(2_000))  # compiles
                 with undisturbed(client, alone):
-                    n = n_rows_for(work, 2, **changes)
+                    n = n_rows_for(work, 2, solver_of)
             rows, labels = table(n, D, 2)
             for name, direct in (("direct", True), ("by scheduler", False)):
                 with (
                     Client(cluster, direct_to_workers=direct) as client,
                     undisturbed(client, alone),
                 ):
-                    found = fitted(rows, labels, n_steps, **_sized(changes, n))
+                    found = fitted(rows, labels, n_steps, solver_of(n))
                 longest = float(np.median(found["works"].max(axis=1)))
                 beside = float(np.median(overhead(found)))
                 share = float(np.median(overhead(found) / found["works"].max(axis=1)))

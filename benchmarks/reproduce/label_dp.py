@@ -31,6 +31,7 @@ from pathlib import Path
 
 import numpy as np
 from _common import (
+    ALGORITHM_3,
     RESULTS,
     Split,
     Store,
@@ -63,18 +64,17 @@ from skfdp import (
     UtilityWarning,
 )
 from skfdp.privacy import gdp_mu
-from skfdp.solvers import NoisyGradientDescent
 
 DELTA = 1e-5
 
 FULL_SIZE = [
     # data set, features, solver, seeds, least accuracy
     ("mnist", "pixels", "auto", 3, 91.3),
-    ("mnist", "pixels", "dp-gd", 3, None),
+    ("mnist", "pixels", "noisy-gd", 3, None),
     ("mnist", "kernel", "auto", 3, 94.5),
     ("mnist", "dictionary", "auto", 1, 97.8),
     ("fashion", "pixels", "auto", 3, 82.0),
-    ("fashion", "pixels", "dp-gd", 3, None),
+    ("fashion", "pixels", "noisy-gd", 3, None),
     ("fashion", "kernel", "auto", 3, None),
     ("fashion", "dictionary", "auto", 1, 87.8),
 ]
@@ -242,7 +242,6 @@ WAYS = {
         FeatureDPLogisticRegression,
         public_features="all",
         neighboring_relation="replace_one",
-        solver=NoisyGradientDescent(row_norm="auto"),
     ),
     "loop": _estimator(
         FeatureDPLogisticRegression,
@@ -251,7 +250,7 @@ WAYS = {
         neighboring_relation="replace_one",
     ),
     "nothing public": _estimator(
-        DPSGDFClassifier, neighboring_relation="replace_special"
+        DPSGDFClassifier, neighboring_relation="replace_special", **ALGORITHM_3
     ),
     "Warner": warner,
     "RRWithPrior": with_prior,

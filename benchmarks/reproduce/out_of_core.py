@@ -29,7 +29,7 @@ import sklearn
 
 from skfdp import DPSGDFClassifier
 from skfdp.data import sources as files
-from skfdp.solvers import NoisySGD
+from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 BLOCK = 2**23
@@ -142,12 +142,15 @@ def keep_files():
 def measured(X, y, rate, n_steps, reads, working_memory):
     """Fit once; return the times of steps and of plain readings, and the memory."""
     rates, n = Rates(reads), len(X)
-    batch = None if rate == 1 else int(rate * n)
+    solver = NoisyGradientDescent(max_iter=n_steps + 1, normalize=True)
+    if rate < 1:
+        size = int(rate * n)
+        solver = NoisySGD(max_iter=n_steps + 1, batch_size=size, normalize=True)
     model = DPSGDFClassifier(
         bounds=(0, 1),
         delta=1e-9,
         neighboring_relation="replace_special",
-        solver=NoisySGD(max_iter=n_steps + 1, batch_size=batch),
+        solver=solver,
     )
     model.set_callbacks(rates)
     memory = Memory()
@@ -211,11 +214,11 @@ def main():
     try:
         rng = np.random.default_rng(1)
         small = rng.random((500, arguments.columns), dtype=np.float32)
-        for batch in (None, 100):  # compile
+        for solver in (NoisyGradientDescent, NoisySGD):  # compile
             DPSGDFClassifier(
                 bounds=(0, 1),
                 neighboring_relation="replace_special",
-                solver=NoisySGD(max_iter=2, batch_size=batch),
+                solver=solver(max_iter=2, normalize=True),
             ).fit(small, rng.integers(0, 2, 500))
         X = make_table(folder / "X.npy", n_rows, arguments.columns)
         y = rng.integers(0, 2, len(X))

@@ -78,7 +78,8 @@ def fit_scores(data: str, kind: str, clip, relation: str, seed: int, epsilon: fl
         neighboring_relation=AddOrRemoveOne(len(split.X)) if counted else relation,
         classes=range(10) if counted else None,
         random_state=seed,
-        solver=NoisyGradientDescent(clip_norm=clip),
+        centering="gaussian",
+        solver=NoisyGradientDescent(clip_norm=clip, normalize=True),
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)

@@ -27,7 +27,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from _common import RESULTS, Split, Store, mean_scores, scores
+from _common import ALGORITHM_3, RESULTS, Split, Store, mean_scores, scores
 from _flips import flipped
 from _tables import TABLES
 from scipy.optimize import minimize
@@ -138,7 +138,7 @@ def classify(table, way, epsilon, seed) -> dict:
     facts = {"bounds": split.bounds, "classes": classes, "random_state": seed}
     if way == "nothing public":
         model = DPSGDFClassifier(
-            epsilon, DELTA, neighboring_relation="replace_one", **facts
+            epsilon, DELTA, neighboring_relation="replace_one", **ALGORITHM_3, **facts
         )
         return scores(model.fit(split.X, split.y), split)
     if way == "default":

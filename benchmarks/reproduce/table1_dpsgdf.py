@@ -75,10 +75,10 @@ SETS = ("mnist", "fashion", "cifar100", "generated")
 #: The paper's grid; the clip norm of gradients is 1.
 GRID = {
     "row_norm": (1, 10, 100, 1000),
-    "epochs": (20, 40, 80, 160, 320),
-    "epsilon_of_mean": (0.02, 0.05, 0.1, 0.15, 0.2),
     "batch_size": (256, 512, 1024, 2048, 4096, 8192, 16384),
     "learning_rate": (0.03125, 0.0625, 0.125, 0.25, 0.5, 1, 2, 4, 8, 16),
+    "epochs": (20, 40, 80, 160, 320),
+    "epsilon_of_mean": (0.02, 0.05, 0.1, 0.15, 0.2),
 }
 PAPER_LOOP = {"momentum": 0.0, "noise_decay": 0.0, "max_weight_norm": 1e6}
 
@@ -146,10 +146,10 @@ def parameters_of(setting: dict, split: Split, method: str, epsilon: float) -> d
         normalize=True,
         **PAPER_LOOP,
     )
-    centering = clone(METHODS[method])
+    centering = METHODS[method]
     if centering is not None:
         part = gdp_mu(setting["epsilon_of_mean"], DELTA) / gdp_mu(epsilon, DELTA)
-        centering.set_params(budget_share=part**2)
+        centering = clone(centering).set_params(budget_share=part**2)
     return {"solver": solver, "centering": centering}
 
 
@@ -161,10 +161,9 @@ def searched(split: Split, method: str, epsilon: float, settings, seed: int) -> 
     grid = []
     for one in settings:
         given = parameters_of(one, split, method, epsilon)
-        full = {
-            k: v for k, v in given["solver"].get_params().items() if k != "batch_size"
-        }
-        given["solver"] = NoisyGradientDescent(**full)
+        loop = given["solver"].get_params()
+        del loop["batch_size"]
+        given["solver"] = NoisyGradientDescent(**loop)
         grid.append({name: [value] for name, value in given.items()})
     search = PrivateSearchCV(
         estimator(split, epsilon),
