@@ -39,6 +39,8 @@ from skfdp.solvers.bounds import BoundsRelease, FoundBounds, exactly
 from skfdp.solvers.method import Plan
 from skfdp.solvers.parameters import check_privacy_parameters, public_count
 
+__all__ = ["PrivateBounds", "private_bounds"]
+
 #: More knots than anybody draws; float64 keeps so many apart in any interval.
 MOST_KNOTS = 1000
 _CHOSEN = Assumption(
@@ -75,6 +77,7 @@ class PrivateBounds:
     privacy_: PrivacyReport
 
 
+@public("skfdp")
 def private_bounds(
     X: Any,
     columns: Any = None,

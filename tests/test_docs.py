@@ -10,22 +10,28 @@ import pytest
 
 import skfdp
 import skfdp.audit
+import skfdp.bounds
 import skfdp.datasets
 import skfdp.experimental
 import skfdp.inspection
+import skfdp.metrics
 import skfdp.privacy
 import skfdp.schema
+import skfdp.solvers
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS, README = ROOT / "docs", ROOT / "README.rst"
 MODULES = (
     skfdp,
     skfdp.audit,
+    skfdp.bounds,
     skfdp.datasets,
     skfdp.experimental,
     skfdp.inspection,
+    skfdp.metrics,
     skfdp.privacy,
     skfdp.schema,
+    skfdp.solvers,
 )
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 ESTIMATORS = {

@@ -89,13 +89,13 @@ def _guarantee(text):
 
 @functools.cache
 def _users():
-    """Return, for each name, how often each test file uses it."""
+    """Return, for each name, how often each test file uses or patches it."""
     found = collections.defaultdict(collections.Counter)
     for path in sorted(TESTS.rglob("test_*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            name = getattr(node, "id", getattr(node, "attr", None))
-            if isinstance(name, str):
-                found[name][str(path.relative_to(ROOT))] += 1
+            for word in ("id", "attr", "value"):  # "value": of a patched name
+                if isinstance(name := getattr(node, word, None), str):
+                    found[name][str(path.relative_to(ROOT))] += 1
     return found
 
 

@@ -1,4 +1,4 @@
-"""How a model is trained: what `solver`, `centering` and `loss` of estimators take.
+"""Ways to train a model: what `solver`, `centering` and `loss` of estimators take.
 
 Each is a name or an object that holds the parameters of one algorithm. A name stands
 for its object with defaults. The parameters of an object can be searched, as
@@ -359,7 +359,7 @@ class Huber(Choice):
 
 @public("skfdp.solvers")
 class Pretraining(Choice):
-    """Where the loop of a network starts.
+    """The start of the loop of a network.
 
     Parameters
     ----------
