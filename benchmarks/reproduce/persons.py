@@ -4,7 +4,7 @@ Panels x budgets x seeds, and two models: *columns*, `FeatureDPLogisticRegressio
 every column private, and *labels*, the same with every column public. Arms:
 
 * *one row*: the first row of each person, each a record: what people do today;
-* *m = 1, 2, 5*: ``groups`` and ``max_rows_per_person=m``;
+* *m = 1, 2, 5*: ``groups``, and the first m rows of each person;
 * *all*: ``groups`` alone, the default: all rows count, those of persons with many less;
 * *records*: all rows as records of their own, which protects no person: how much the
   protection of persons costs.
@@ -44,6 +44,7 @@ from scipy.special import expit
 from sklearn.metrics import log_loss
 
 from skfdp import FeatureDPLogisticRegression
+from skfdp.data.units import first_rows
 
 EPSILONS = (0.3, 1.0, 3.0)
 MODELS = ("columns", "labels")
@@ -165,11 +166,6 @@ PANELS = {
 }
 
 
-def first_rows(groups: np.ndarray) -> np.ndarray:
-    """Return the position of the first row of each person."""
-    return np.unique(groups, return_index=True)[1]
-
-
 def fitted(panel: Panel, model: str, arm: str, epsilon: float, seed: int) -> float:
     """Return what one arm saves of the log-loss on the test rows, in per cent."""
     made = FeatureDPLogisticRegression(
@@ -180,16 +176,10 @@ def fitted(panel: Panel, model: str, arm: str, epsilon: float, seed: int) -> flo
         random_state=seed,
         neighboring_relation="replace_one",
     )
-    X, y, given = panel.X, panel.y, {}
-    if arm == "one row":
-        rows = np.sort(first_rows(panel.groups))
-        X, y = X[rows], y[rows]
-    elif arm != "records":
-        if arm != "all":
-            rows = np.sort(first_rows(panel.groups, int(arm.removeprefix("m = "))))
-            X, y = X[rows], y[rows]
-        given = {"groups": panel.groups if arm == "all" else panel.groups[rows]}
-    made.fit(X, y, **given)
+    most = {"one row": 1, "all": len(panel.X), "records": len(panel.X)}
+    rows = first_rows(panel.groups, most.get(arm) or int(arm.removeprefix("m = ")))
+    groups = None if arm in ("one row", "records") else panel.groups[rows]
+    made.fit(panel.X[rows], panel.y[rows], groups=groups)
     chances = made.predict_proba(panel.X_test)[:, 1]
     share = np.full(len(chances), panel.y_test.mean())
     return 100 * (1 - log_loss(panel.y_test, chances) / log_loss(panel.y_test, share))
