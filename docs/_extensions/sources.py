@@ -31,8 +31,12 @@ def _modules():
 
 @functools.cache
 def _shared():
-    """Return the modules that hold names of the package itself."""
-    return {_modules().get(name) for name in skfdp.__all__}
+    """Return the modules that hold names of the package itself, and their addresses."""
+    found = {}
+    for name in skfdp.__all__:
+        address = getattr(getattr(skfdp, name), "__module__", None)
+        found.setdefault(_modules().get(name), set()).add(address)
+    return found
 
 
 def _home(app, modname, attribute):
@@ -41,6 +45,8 @@ def _home(app, modname, attribute):
     home = _modules().get(attribute.partition(".")[0])
     # A page of code leads back to the pages of one package only. The name of a module
     # without the definition keeps viewcode from looking for it itself.
+    if modname == home and "skfdp" in _shared().get(home, ()):
+        return "skfdp"
     return modname if modname != "skfdp" and home in _shared() else home
 
 
