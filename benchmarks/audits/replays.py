@@ -7,7 +7,7 @@
 Every recorded case of ``tests/golden/golden_cases.py`` with a finite budget is replayed
 as it is; under each relation that its public parts allow; with rows dense, as CSR and
 as a frame; and without bounds, with labels as objects, so that what is malformed makes
-a record void. Encoders are replayed on a raw table with columns of every type. The
+a record void. Schemas are replayed on a raw table with columns of every type. The
 neighbours are those of `skfdp.audit.audit_replay`: random, extreme and malformed
 values in the row, in the target, or in both, of one record. Control flow is compared
 line by line.
@@ -39,7 +39,7 @@ from scipy.sparse import csr_array, issparse
 import skfdp
 from skfdp import TableSchema
 from skfdp.audit import audit_replay
-from skfdp.privacy import RELATIONS, AddOrRemoveOne
+from skfdp.privacy import RELATIONS, AddOrRemoveOne, Relation
 from skfdp.privacy.entries import package_versions
 from skfdp.schema import Category, Date, Label, Number
 
@@ -72,7 +72,7 @@ def variants(case, n_neighbours):
 
 
 def relation_of(model):
-    return last(model).neighboring_relation
+    return Relation.of(last(model).neighboring_relation).name
 
 
 def last(model):
@@ -216,7 +216,7 @@ def jobs(n_neighbours, only):
         for one in variants(case, n_neighbours)
     ]
     found += [
-        (f"{name}: encoder", name, {}, *one)
+        (f"{name}: schema", name, {}, *one)
         for name, *one in raw_cases(max(1, n_neighbours // 2))
         if only in name
     ]
