@@ -17,8 +17,9 @@ import warnings
 import numpy as np
 import pandas as pd
 
-from skfdp import DeclaredEncoder, FeatureDPLogisticRegression, FeatureDPRegressor
+from skfdp import FeatureDPLogisticRegression, FeatureDPRegressor, TableSchema
 from skfdp.inspection.effects import effects_of
+from skfdp.schema import Category, Label, Number
 
 EPSILONS = (1.0, 8.0)
 BOUNDS = {"age": (20, 90), "days": (0, 40), "score": (0, 1)}
@@ -51,17 +52,18 @@ def settings():
 
 def effects(public, curves, regressor, epsilon, X, y, seed):
     """Return the effects of one fit."""
-    given = {"bounds": BOUNDS}
+    kind = FeatureDPRegressor if regressor else FeatureDPLogisticRegression
     if curves:
-        given = {"encoder": DeclaredEncoder(BOUNDS, {"ward": WARDS})}
+        free = public == "all"
+        columns = {name: Number(*pair, public=free) for name, pair in BOUNDS.items()}
+        columns["ward"] = Category(WARDS, public=free)
+        columns["y"] = Number(-6, 6) if regressor else Label([0, 1])
+        given = {"schema": TableSchema(columns, outcomes=["y"])}
     else:
         X = X[list(BOUNDS)]
-    given |= {"public_features": public, "random_state": seed}
-    if regressor:
-        model = FeatureDPRegressor(epsilon, target_bounds=(-6, 6), **given)
-    else:
-        model = FeatureDPLogisticRegression(epsilon, classes=[0, 1], **given)
-    return effects_of(model.fit(X, y))
+        given = {"bounds": BOUNDS, "public_features": public}
+        given |= {"target_bounds": (-6, 6)} if regressor else {"classes": [0, 1]}
+    return effects_of(kind(epsilon, random_state=seed, **given).fit(X, y))
 
 
 def ratios(setting, epsilon, X, y, n_fits):
