@@ -6,12 +6,18 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, FeatureDPRegressor
+from skfdp import (
+    DPSGDFClassifier,
+    FeatureDPLogisticRegression,
+    FeatureDPRegressor,
+    TableSchema,
+)
 from skfdp.audit import audit_replay
 from skfdp.audit import replay as tables
 from skfdp.audit.replay import Split
 from skfdp.data.units import Units
 from skfdp.queries.weighted import Weighted
+from skfdp.schema import Label, Number
 from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
@@ -30,22 +36,24 @@ LOGISTIC, OWN, WEIGHED = (
     {"sample_weight": WEIGHTS},
 )
 NULLS, COLUMN = "nulls, weights, a column that tells", {"groups": "who", **WEIGHED}
+FIRST = TableSchema(
+    {**dict.fromkeys("abc", Number(0, 1)), "y": Label([0, 1])},
+    outcomes=["y"],
+    group="who",
+    max_rows_per_group=2,
+)
 CASES = {
     "a loop": (LOGISTIC(**TWO), X, OWN),
     NULLS: (LOGISTIC(**TWO, neighboring_relation="replace_special"), FRAME, COLUMN),
-    "the first rows": (LOGISTIC(**TWO, max_rows_per_person=2), X, OWN),
+    "the first rows": (LOGISTIC(schema=FIRST, solver=COMMON["solver"]), FRAME, {}),
     "batches of persons": (
-        DPSGDFClassifier(solver=NoisySGD(batch_size=4), **TWO),
-        X,
-        OWN,
+        DPSGDFClassifier(**TWO | {"solver": NoisySGD(batch_size=4, max_iter=2)}),
+        *(X, OWN),
     ),
     "labels alone": (LOGISTIC(**TWO, public_features="all"), X, OWN | WEIGHED),
     "numbers": (FeatureDPRegressor(**COMMON, target_bounds=(0, 1)), X, OWN),
     "released bounds": (
-        DPSGDFClassifier(
-            **TWO
-            | {"bounds": "private", "solver": NoisyGradientDescent(normalize=False)}
-        ),
+        DPSGDFClassifier(**TWO | {"bounds": "private"}),
         *(X, OWN),
     ),
     "weights alone": (LOGISTIC(**TWO), X, WEIGHED),

@@ -15,9 +15,9 @@ from skfdp.data.grid import GRID
 from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import AddOrRemoveOne
 from skfdp.solvers import (
+    SOLVERS,
     AdaptiveCentering,
     FeatureDPSGD,
-    GaussianCentering,
     NoisyGradientDescent,
     NoisySGD,
     OneShot,
@@ -63,12 +63,29 @@ Y = {
 }
 
 
+def joined(usual, params):
+    """Return parameters, those of a solver over the usual ones of a solver."""
+    found, solver = usual | params, params.get("solver")
+    if "solver" in usual and solver is not None:
+        solver = SOLVERS[solver]() if isinstance(solver, str) else solver
+        given = {}
+        for one in (usual["solver"], solver):
+            unset = type(one)().get_params()
+            values = one.get_params().items()
+            given |= {name: v for name, v in values if v != unset[name]}
+        known = solver.get_params()
+        given = {name: value for name, value in given.items() if name in known}
+        found["solver"] = type(solver)(**given)
+    return found
+
+
 def fitted(kind, **usual):
     """Return a function from parameters to what fits an estimator of this kind."""
 
     def make(**params):
         def fit(X, y, **of_rows):
-            model = kind(**{"random_state": 0, "epsilon": 8.0} | usual | params)
+            usual_ones = {"random_state": 0, "epsilon": 8.0} | usual
+            model = kind(**joined(usual_ones, params))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 return model.fit(X, y, **of_rows)
@@ -91,19 +108,27 @@ def searching(**params):
 SHORT = {"bounds": (0, 1), "solver": NoisyGradientDescent(max_iter=2, clip_norm=0.05)}
 REAL = {"bounds": (0, 1), "target_bounds": (-2, 6)}
 logistic = fitted(skfdp.FeatureDPLogisticRegression, **SHORT)
-sgd = fitted(skfdp.DPSGDFClassifier, **SHORT)
+OF_PAPER = {"neighboring_relation": "replace_special", "centering": "gaussian"}
+NORMED = NoisyGradientDescent(max_iter=2, clip_norm=0.05, normalize=True)
+sgd = fitted(skfdp.DPSGDFClassifier, bounds=(0, 1), solver=NORMED, **OF_PAPER)
+whole_rows = fitted(skfdp.DPSGDFClassifier, **SHORT, **OF_PAPER)
 regressor = fitted(skfdp.FeatureDPRegressor, **REAL)
 loop = fitted(skfdp.FeatureDPRegressor, **SHORT | REAL)
 network = fitted(
     skfdp.FeatureDPMLPClassifier,
-    **SHORT
-    | {"hidden_layer_sizes": (5,), "solver": NoisyGradientDescent(clip_norm=0.02)},
+    bounds=(0, 1),
+    hidden_layer_sizes=(5,),
+    solver=NoisySGD(max_iter=2, clip_norm=0.02),
 )
 completion = fitted(
     functools.partial(skfdp.PrivateCompletionClassifier, LogisticRegression()),
     **{"bounds": (0, 1), "covariance": True, "n_draws": 1, **COLUMNS},
 )
-centring = fitted(skfdp.PrivateCenteringTransformer, bounds=(0, 1))
+centring = fitted(
+    skfdp.PrivateCenteringTransformer,
+    bounds=(0, 1),
+    neighboring_relation="replace_special",
+)
 search = fitted(searching)
 
 CANARIES: list[Canary] = []
@@ -221,8 +246,8 @@ for stream in ("distances from the rough mean", "distances from the mean"):
 add(
     *(
         "mean about a rough one",
-        sgd,
-        ADAPTIVE | SIGNED | {"solver": NoisyGradientDescent(normalize=False)},
+        whole_rows,
+        ADAPTIVE | SIGNED,
         "mean",
     ),
     *((FAR, 0), (-FAR, 0)),
@@ -232,7 +257,7 @@ add(
     *(
         "distances of a transformer",
         centring,
-        {"centering": GaussianCentering(clip_quantile=0.9)},
+        {"clip_quantile": 0.9},
         "distances",
     ),
     *((HIGH, None), (LOW, None)),
@@ -296,7 +321,7 @@ for y in ("two", "three"):
             theta=two_classes if y == "three" else None,
             **BY_LABEL,
         )
-SAMPLED = {"solver": "noisy-sgd", **HALF}
+SAMPLED = HALF
 PADDED, IMPUTED = (
     COLUMNS | {"solver": FeatureDPSGD(public_loss="zero")},
     COLUMNS | {"solver": FeatureDPSGD(public_loss="impute")},
@@ -325,7 +350,7 @@ add(
 )
 
 # -- labels and targets in one release -------------------------------------------------
-ONE_SHOT = {"solver": OneShot(max_iter="auto"), **LABELS}
+ONE_SHOT = {"solver": OneShot(), **LABELS}
 STATISTIC = ("label statistic", (None, 0), (None, 1))
 for y in ("two", "three"):
     add(
@@ -479,7 +504,7 @@ add("descent of a network", network, {}, *SLOPE, relations=NULLED, X=FEW)
 add("descent of a network, zero padding", network, PADDED, *SLOPE, X=FEW, private=SOME)
 add(
     *("descent of a network, gone", network),
-    RELATIONS["gone"] | {"n_records": len(FEW)},
+    {"neighboring_relation": AddOrRemoveOne(len(FEW))},
     *SLOPE[:2],
     X=FEW,
 )
@@ -594,8 +619,6 @@ add(
     relations=TWO,
     rows=GROUPS | WEIGHTS,
 )
-FIRST = {"max_rows_per_person": 2}
-add("descent, the first rows of persons", logistic, FIRST, *SLOPE, **PERSONS)
 add(
     *(
         "descent, Poisson batches of persons",

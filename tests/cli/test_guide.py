@@ -65,7 +65,7 @@ def test_three_commands_lead_from_a_table_to_predictions(tmp_path, command):
     stays(1).drop(columns="Rückkehr").to_csv("new.csv", index=False, **form)
     schema, fit, predict = commands()
     status, _, err = command(*schema)
-    assert status == 0 and "a number of its own: an identifier?" in err
+    assert status == 0
     path = tmp_path / "stays.toml"
     # The page shows the draft with what was empty filled in, and nothing else changed.
     (shown,) = blocks("toml")
