@@ -45,6 +45,7 @@ from skfdp.privacy.events import Event, PrivacyBudgetError, Relation
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.pipelines import report
 from skfdp.privacy.report import PrivacyReport
+from skfdp.solvers.parameters import declared_by
 
 # Differences of two objects, down to the last bit of their arrays.
 
@@ -1176,6 +1177,8 @@ def audit_replay(
         for name, held in fit_params.items()
         if f"__{name}".endswith("__groups") and held is not None
     ]
+    schemas = [declared_by(part, "schema") for part in parts.values()]
+    groups += [one.group for one in schemas if one is not None and one.group in X]
     persons, columns = None, [one for one in groups if isinstance(one, str)]
     if groups:
         persons = numbered(base[0][columns[0]] if columns else groups[0])

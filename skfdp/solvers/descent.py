@@ -767,6 +767,7 @@ class Descent:
         query = self._query(records, loss, coordinates, prepared, plan, mechanism)
         start = np.zeros(query.shape)
         few = start.size <= postprocessing.MOST_WEIGHTS
+        few = few and plan.schedule.n_steps <= postprocessing.MOST_PATH
         steps = [] if few and plan.schedule.sampling_rate == 1 else None
         if counts is not None:
             start[:, -1] = log_odds / coordinates.bias

@@ -404,8 +404,8 @@ MOST_ENTRIES = 2_000_000
 #: noise that the true one does not exceed.
 EXACT, FIRST_ORDER, UPPER_BOUND = "exact", "first order", "upper bound"
 ESTIMATED = "estimated"
-#: Weights of a descent, all outputs together, whose curvature is estimated.
-MOST_WEIGHTS = 300
+#: Weights of a descent, all outputs together, and steps whose curvature is estimated.
+MOST_WEIGHTS, MOST_PATH = 300, 2000
 # Share of a combination beyond what the columns determine that is rounding.
 _UNDETERMINED = 1e-6
 

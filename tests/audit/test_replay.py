@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
@@ -533,7 +533,7 @@ class TestSabotage:
         assert "1e+308" not in str(result)
 
     def test_the_number_of_rows_where_it_is_private(self):
-        parameters = COMING.get_params()
+        parameters = COMING.get_params(deep=False)
         result = audit_replay(leaking(after=counts)(**parameters), X, Y, n_neighbours=2)
         assert [one.where for one in result.differences] == ["n_"]
         assert audit_replay(leaking(after=counts)(classes=[0, 1], **LOOP), X, Y).passed
@@ -693,7 +693,7 @@ def test_without_the_list_of_what_values_lead_the_control_flow_differs(monkeypat
 def test_a_trace_follows_the_package_and_no_audit(lines):
     with warnings.catch_warnings(), Trace(lines=lines) as trace:
         warnings.simplefilter("ignore")
-        MODEL.__class__(**MODEL.get_params()).fit(X, Y)
+        clone(MODEL).fit(X, Y)
         audit_replay(MODEL, X, Y, n_neighbours=1, trace=None)
     files = {Path(code.co_filename).relative_to(PACKAGE) for code, _ in trace.steps}
     folders = {file.parts[0] for file in files}

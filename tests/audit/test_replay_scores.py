@@ -7,7 +7,7 @@ from skfdp import metrics as module
 from skfdp import private_score
 from skfdp.audit import audit_replay
 from skfdp.base import PrivateEstimator
-from skfdp.privacy import RELATIONS
+from skfdp.privacy import RELATIONS, AddOrRemoveOne
 from skfdp.queries.statistics import ScoreTable
 
 METRICS = ("accuracy", "confusion_matrix", "roc_auc", "log_loss", "brier_score")
@@ -75,7 +75,7 @@ def replayed(relation="replace_one", trace="calls", **more):
         own[0, 0], labels[0] = value, label
         pairs.append((own, labels))
     if relation == "add_or_remove_one":
-        more["n_records"] = 40
+        relation = AddOrRemoveOne(40)
         pairs = [(X[:-1], y[:-1])]
     model = ScoreOnly(neighboring_relation=relation, more=more)
     return audit_replay(model, X, y, neighbours=pairs, trace=trace)
