@@ -553,7 +553,7 @@ def test_what_public_columns_show(tmp_path):
     assert shown([True, False, None] * 9) == (Boolean(True), "")
     assert shown(["7", "7.0", ""] * 20)[0] == Number(7, 14, True)
     days = ["2024-02-29", "2024-02-29 10:00"] * 9
-    assert shown(days)[0] == Date("2024-02-29", "2024-03-01", True)
+    assert shown(days)[0] == Date("2024-02-29", "2024-03-01", True, hour=True)
     column, words = shown(["k.A.", *map(str, range(41))])
     assert column == Number(0, 40, True) and "1 values are no numbers" in words
     column, words = shown(range(40))

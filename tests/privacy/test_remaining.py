@@ -175,7 +175,7 @@ class TestRefusalOfAFit:
         text = repr(model.plan(self.X))
         assert text.startswith(
             "Plan of DPSGDFClassifier: epsilon 0.5 at delta 1e-05, for each of 60 "
-            "records (replace_special)\n"
+            "records (replace_one)\n"
         )
         persons = repr(model.plan(self.X, groups=np.arange(60) // 3))
         assert "for all rows of each of 20 persons" in persons

@@ -9,6 +9,7 @@ import pickle
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -406,7 +407,7 @@ class TestPage:
             return model.fit(X, y, groups=groups).privacy_
 
         for _ in range(5):
-            fit(ledger=ledger, target_name="y", names=["a", "b", "c"])
+            fit(pd.DataFrame(X, columns=[*"abc"]), ledger=ledger, target="y")
         made = {
             "one fit": fit(public_features=[0]),
             "ledger": report(ledger),
@@ -688,5 +689,5 @@ class TestLedgers:
         assert PrivacyReport.from_dict(found.to_dict()) == found
 
     def test_without_limit_it_needs_a_delta(self):
-        with pytest.raises(ValueError, match="delta=None needs a ledger with a ceil"):
+        with pytest.raises(ValueError, match="delta=None needs a ledger with a limit"):
             report(PrivacyLedger())
