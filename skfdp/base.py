@@ -24,7 +24,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfdp._callbacks import CallbackSupportMixin, with_callbacks
 from skfdp.data.arrays import (
-    Column,
     as_array,
     blanked,
     check_arrays,
@@ -32,7 +31,6 @@ from skfdp.data.arrays import (
     check_no_path,
     declared_numbers,
     either,
-    exact,
     is_dask,
     is_frame,
     raw_column,
@@ -52,7 +50,6 @@ from skfdp.data.target import (
     encode_any,
     encode_labels,
     resolve_class_weight,
-    text_of,
 )
 from skfdp.data.units import (
     RowsOfUnits,
@@ -798,8 +795,6 @@ class TableEstimator(BaseEstimator):
             read = functools.partial(values_of, source, rows, whole is not None)
             self.ledger.check_column(columns, mask.tolist(), read)
         if self._declared.encoder is not None:
-            if whole is None:
-                warn_of_unread(self.encoder_, frame, mask, columns)
             table, names = EncodedTable(self.encoder_, X, mask), None
             mask = table.mask
         self._check_split(mask)
@@ -981,37 +976,6 @@ def warn_of_many_levels(
                 f"{n_records} records: few records share a level, so that it costs "
                 "accuracy and time. Declare groups of levels, such as the first digits "
                 "of a code, or leave it out.",
-                UtilityWarning,
-            )
-
-
-def warn_of_unread(
-    encoder: DeclaredEncoder, X: Any, public: np.ndarray, names: Sequence[str | int]
-) -> None:
-    """Warn of public columns with values that are no numbers or no dates.
-
-    Parameters
-    ----------
-    encoder : DeclaredEncoder
-        Fitted.
-    X : table
-        Raw; its public columns are looked at and no others.
-    public : bool ndarray of shape (n_features,)
-    names : sequence of str or int
-    """
-    for block in encoder.blocks_:
-        what = {"number": "numbers", "date": "dates"}.get(block.reads)
-        place = block.parents[0]
-        if what is None or not public[place]:
-            continue
-        raw = raw_column(X, place)
-        missing = np.isnan(Column(raw).read(block.reads))
-        unread = sum(text_of(value) is not None for value in exact(raw)[missing])
-        if unread:
-            warn_caller(
-                f"{unread} of {len(missing)} values of the public column "
-                f"{names[place]!r} are no {what} and count as missing: convert them, "
-                "or declare categories.",
                 UtilityWarning,
             )
 

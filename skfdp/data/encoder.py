@@ -725,11 +725,6 @@ class EncodedTable:
         return np.array([self.raw_mask[own].all() for own in parents], dtype=bool)
 
     @property
-    def takes_private_types(self) -> bool:
-        """Whether the type of a private column tells its categories."""
-        return not self.raw_mask[self.encoder.categories_from_types()].all()
-
-    @property
     def mask(self) -> np.ndarray:
         """The public columns of the loop, shape (n_columns,)."""
         return self.public_blocks[self.block]

@@ -254,13 +254,6 @@ def without_group_column(X: Any, groups: Any) -> tuple[Any, Any]:
     return without_column(X, groups), X[groups]
 
 
-def without_name(names: Any, name: str) -> Any:
-    """Return a column, or a list of columns, without one that was taken out of X."""
-    if isinstance(names, str) or not isinstance(names, Iterable):
-        return () if names == name else names
-    return [one for one in names if one != name]
-
-
 def without_column(X: Any, name: str | None) -> Any:
     """Return a frame without the column of this name, if it has one."""
     if name is None or name not in column_labels(X):
