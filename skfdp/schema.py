@@ -564,7 +564,10 @@ class TableSchema:
 
     def read_outcome(self, name: str, y: Any) -> Any:
         """Return an outcome as it is declared, as `read` does."""
-        raw = y.iloc[:, 0] if getattr(y, "ndim", 1) == 2 and hasattr(y, "iloc") else y
+        one = hasattr(y, "iloc") and getattr(y, "shape", (0,))[1:] == (1,)
+        raw = y.iloc[:, 0] if one else y
+        if not hasattr(raw, "__len__") or getattr(raw, "ndim", 1) != 1:
+            raise SchemaError("y should be a 1d array of labels or of real numbers.")
         if isinstance(raw, (list, tuple)):
             raw = _objects(raw)
         return self._column(name, raw)[0]

@@ -150,6 +150,16 @@ def test_a_schema_says_all_or_is_refused():
         FeatureDPRegressor(schema=SCHEMA).fit(X, y)
 
 
+@pytest.mark.parametrize(
+    "y", [3, np.zeros((1500, 2)), pd.DataFrame({"a": [1], "b": 1})]
+)
+def test_a_target_of_another_shape_is_refused_before_the_charge(y):
+    ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
+    with pytest.raises(ValueError, match="y should be a 1d array"):
+        estimator("readmitted", ledger=ledger).fit(TABLE, y)
+    assert not ledger.entries
+
+
 def test_an_ignored_identifier_without_a_group_warns():
     columns = {
         "age": Number(17, 90),
