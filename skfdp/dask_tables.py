@@ -468,6 +468,15 @@ class PartitionedRecords:
         planned = recipe(self.none, **cut(0, 0))
         return PartitionedQuery(self.partitions, name, planned, self.n_rows)
 
+    def of_public(self) -> PartitionedRecords:
+        """Return the table of the public columns alone, with the same target."""
+        return dataclasses.replace(
+            self,
+            name=self.partitions.put(Records.of_public, self.name),
+            none=self.none.of_public(),
+            public=self.public.of_public(),
+        )
+
     def with_target(
         self, change: Callable[[np.ndarray], np.ndarray]
     ) -> PartitionedRecords:

@@ -57,10 +57,12 @@ from skfdp.solvers import (
     Huber,
     NoisyGradientDescent,
     OneShot,
+    first_model,
     resolve,
 )
 from skfdp.solvers.centring import Centring
 from skfdp.solvers.descent import Descent
+from skfdp.solvers.first_model import FirstModel
 from skfdp.solvers.label_statistic import LabelStatistic, refusal_of_one_shot
 from skfdp.solvers.method import Method
 from skfdp.solvers.moments import SecondMoments
@@ -772,8 +774,11 @@ class FeatureDPLogisticRegression(LinearClassifier):
     public_model : "auto", classifier or None, default="auto"
         Model of the public columns, in whose margins the private descent starts.
         "auto": with a public target a logistic regression on standardised columns (the
-        class frequencies where no column is public), else none; none either with 20
-        classes or more and a large budget. A classifier with
+        class frequencies where no column is public); none with 20 classes or more and a
+        large budget. With a private target and some public columns a first model that
+        is released, as label-DP releases it, with a share of the budget that public
+        numbers tell (:ref:`first-model`); none beside `C`, a public loss, batches, or a
+        solver with `max_weight_norm` or averaged iterates. A classifier with
         `predict_proba` is cloned and fitted on the public columns of
         ``input_scaler_(X)`` and the public target, or used as it is if it is fitted
         already, even for a private target. None: start at equal classes, or at released
@@ -837,6 +842,10 @@ class FeatureDPLogisticRegression(LinearClassifier):
       longest row; the report names the bound that was used;
     * with ``bounds="private"`` counts of the columns in bins come first, which move by
       ``sqrt(p)``, or ``sqrt(2 p)`` under "replace_one", for p private columns;
+    * with a private target and some public columns a first model comes before: the
+      label statistic of the public columns, or clipped gradients on them, which move by
+      what they move by if every column is public (below); its margins are one number
+      for each row, the same for neighbours;
     * before the loop, each at most once: the mean length of the private columns, from
       lengths cut to a public interval, and their mean, from rows cut to that length
       (sums of numbers and rows of norm 1, which move by 2 under "replace_one", by 1
@@ -945,10 +954,21 @@ class FeatureDPLogisticRegression(LinearClassifier):
 
     def _method(self, public: PublicRecords) -> Method:
         solver = self._solver_for(public)
-        if not isinstance(solver, OneShot):
-            return self._descent(public)
-        loss, constant = LOSSES["log_loss"], bool(self.fit_intercept)
-        return LabelStatistic(loss, self.C, solver.max_iter, constant)
+        if isinstance(solver, OneShot):
+            return self._label_statistic(solver.max_iter)
+        descent = self._descent(public)
+        if not first_model.precedes(descent, public):
+            return descent
+        own, mu = public.of_public(), gdp_mu(self.epsilon, self.delta)
+        after = dataclasses.replace(descent, public_model=None)
+        reason = refusal_of_one_shot(self._declared.parameters, own, mu)
+        if reason is not None or descent.loss.name != "log_loss":
+            return FirstModel(after, after)
+        return FirstModel(self._label_statistic(OneShot().max_iter), after)
+
+    def _label_statistic(self, max_iter: int) -> LabelStatistic:
+        constant = bool(self.fit_intercept)
+        return LabelStatistic(LOSSES["log_loss"], self.C, max_iter, constant)
 
 
 # DPSGD-F: private centring before private training (paper 2).
@@ -1352,7 +1372,10 @@ class FeatureDPRegressor(LinearRegressor):
     public_model : "auto", regressor or None, default="auto"
         Model of the public columns, at whose predictions descent starts. "auto": with a
         public target and an intercept, ridge regression on standardised columns, or
-        `PoissonRegressor` (the mean where no column is public), else none. Another
+        `PoissonRegressor` (the mean where no column is public). With a private target
+        and some public columns a first model, which a descent on the public columns
+        releases with a share of the budget (:ref:`first-model`); none beside `alpha`,
+        batches, or a solver with `max_weight_norm` or averaged iterates. Another
         regressor is cloned and fitted on the public columns of ``input_scaler_(X)`` and
         the public target, or used as it is if it is fitted already, even for a private
         target. Predictions of counts must be rates. None: start at the mean.
@@ -1474,10 +1497,17 @@ class FeatureDPRegressor(LinearRegressor):
     def _method(self, public: PublicRecords) -> Method:
         solver = self._solver
         if not isinstance(solver, OneShot):
-            return self._descent(public)
+            return self._descending(public)
         self._check_one_shot(public)
         kind = TargetStatistic if public.mask.all() else SecondMoments
         return kind(self._loss(), self._centring(), self._scales(), solver.max_iter)
+
+    def _descending(self, public: PublicRecords) -> Method:
+        descent = self._descent(public)
+        if not first_model.precedes(descent, public):
+            return descent
+        after = dataclasses.replace(descent, public_model=None)
+        return FirstModel(after, after)
 
     def _check_one_shot(self, public: PublicRecords) -> None:
         """Refuse what the one release cannot do."""

@@ -196,6 +196,19 @@ class PublicRecords:
         for block in row_blocks(mapped) if sparse else blocks(*self._table.shape):
             yield mapped[block]
 
+    def of_public(self) -> PublicRecords:
+        """Return the table of the public columns alone, in the loop's columns."""
+        named = zip(self.columns, self.mask, strict=True)
+        return dataclasses.replace(
+            self,
+            mask=np.ones(self.n_features - self.n_private, dtype=bool),
+            input_scaler=self.input_scaler.of_public(self.mask),
+            columns=tuple(name for name, is_public in named if is_public),
+            private_reach=None,
+            encoding=None,
+            _table=self.X,
+        )
+
     def rows(self) -> np.ndarray | csr_array:
         """Return the public columns, scaled or encoded, as float64."""
         if self.encoding is not None:
@@ -262,6 +275,11 @@ class Records:
             none. A recipe that is sent to some rows is given what belongs to these.
         """
         return recipe(self, **per_row)
+
+    def of_public(self) -> Records:
+        """Return the table of the public columns alone, with the same target."""
+        public = self.public.of_public()
+        return dataclasses.replace(self, X=public.X, public=public)
 
     def with_target(self, change: Callable[[np.ndarray], np.ndarray]) -> Records:
         """Return the same table with another target, a function of each one."""

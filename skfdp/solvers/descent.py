@@ -14,7 +14,7 @@ from skfdp.data._basis import contrasts
 from skfdp.data.grid import GRID, GridRows, SparseGridRows
 from skfdp.data.input_scaler import Coordinates
 from skfdp.data.records import PublicRecords, Records
-from skfdp.data.target import RECODED
+from skfdp.data.target import RECODED, TargetMap
 from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.kernels.losses.loss import Loss
 from skfdp.mechanisms.descent import HeavyBall, Walk, descent, warn_of_noise_left
@@ -62,8 +62,14 @@ class DescentStart:
         Of the public columns.
     public_model : PublicModel, PublicRegression or None
         Margins of a public model, in which the descent starts.
+    has_model : bool
+        Whether the descent starts at a model of the public columns.
     offset : ndarray of shape (n_rows, n_outputs) or None
-        Those margins for the training rows.
+        That model's margins for the training rows; of a released one once it is.
+    has_scale : bool
+        Whether the scale of a private target is released before the descent.
+    target_map : TargetMap or None
+        With that scale, once it is.
     coordinates : Coordinates or None
         Those of the loop, where every column is public.
     rows : GridRows, SparseGridRows or None
@@ -74,7 +80,10 @@ class DescentStart:
 
     moments: Moments | None = None
     public_model: Any = None
+    has_model: bool = False
     offset: np.ndarray | None = None
+    has_scale: bool = False
+    target_map: TargetMap | None = None
     coordinates: Coordinates | None = None
     rows: GridRows | SparseGridRows | None = None
     regressors: Regressors | None = None
@@ -573,7 +582,7 @@ class Descent:
                     f"public_model={self.public_model!r} predicts margins that are not "
                     "finite: fit it on rows like input_scaler_(X), or scale it down."
                 )
-            found |= {"public_model": model, "offset": margins}
+            found |= {"public_model": model, "has_model": True, "offset": margins}
         return DescentStart(**found)
 
     def _labels_alone(self, public: PublicRecords) -> bool:
@@ -607,7 +616,7 @@ class Descent:
         # The rules of `defaults` are for sensitivity clip_norm.
         mu, n = budget.mu / reach, public.n_records
         s2n = parameters.signal_to_noise(mu, n, public.n_features, public.n_outputs)
-        if prepared.public_model is None:
+        if not prepared.has_model:
             usual = "the majority class" if self.scales is None else "the mean target"
             warn_of_little(s2n, n, public.n_features, usual)
         others = self._other_events(public, prepared, budget, mu, orthant)
@@ -625,7 +634,7 @@ class Descent:
             other_events=others,
         )
         schedule = calibrate(sensitivity=reach * clip)
-        automatic = self._learning_rate(public, mu, schedule, prepared.public_model)
+        automatic = self._learning_rate(public, mu, schedule, prepared.has_model)
         chosen = self.loop.learning_rate
         learning_rate = automatic if chosen == "auto" else chosen
         # A penalty, or a ball, bounds what the noise can do.
@@ -650,7 +659,7 @@ class Descent:
         )
         decides = signed and learns and budget.relation.replaces and rate == 1
         if decides and self.loop.clip_norm == "auto":
-            signs = math.sqrt(2) * mu, plan.with_signs.schedule, prepared.public_model
+            signs = math.sqrt(2) * mu, plan.with_signs.schedule, prepared.has_model
             rate = self._learning_rate(public, *signs) if chosen == "auto" else chosen
             return dataclasses.replace(plan.with_signs, learning_rate=rate)
         return plan
@@ -675,8 +684,11 @@ class Descent:
         """Return what is released before the loop, and after it."""
         target, rate, counts, cross, scale = None, None, None, None, None
         if self.scales is not None:
-            has_model = prepared.public_model is not None
-            target = self.scales.event(public, budget, mu, has_public_model=has_model)
+            if not prepared.has_scale:
+                has_model = prepared.has_model
+                target = self.scales.event(
+                    public, budget, mu, has_public_model=has_model
+                )
             rate = self.scales.rate_event(public, budget, mu)
         measured = postprocessing.is_measured(self, public)
         if measured and self._starts_at_frequencies(public, prepared):
@@ -692,7 +704,7 @@ class Descent:
         self, public: PublicRecords, prepared: DescentStart
     ) -> bool:
         """Whether the start is at class frequencies that have to be released."""
-        known = public.has_target or prepared.public_model is not None
+        known = public.has_target or prepared.has_model
         return self.centring.bias is not None and not known
 
     @property
@@ -707,7 +719,7 @@ class Descent:
         return parameters.clip_norm(s2n, regression=self.scales is not None)
 
     def _learning_rate(
-        self, public: PublicRecords, mu: float, schedule: PrivacyPlan, model: Any
+        self, public: PublicRecords, mu: float, schedule: PrivacyPlan, has_model: bool
     ) -> float:
         rate = parameters.learning_rate(
             mu,
@@ -719,7 +731,7 @@ class Descent:
             regression=self.scales is not None,
         )
         if self._is_shrunk:
-            blocks = postprocessing.target_blocks(public.mask, model is not None)
+            blocks = postprocessing.target_blocks(public.mask, has_model)
             rate *= postprocessing.pull(mu, public.n_records, blocks)
         return rate
 
@@ -753,8 +765,9 @@ class Descent:
         """Release the scales and means that were planned, then descend."""
         loss, target_map, offset = self.loss, None, prepared.offset
         if self.scales is not None:
-            event = plan.event("target scale")
-            target_map = self.scales.released(records, event, mechanism, offset)
+            target_map, event = prepared.target_map, plan.event("target scale")
+            if not prepared.has_scale:
+                target_map = self.scales.released(records, event, mechanism, offset)
             records, loss = self.scales.scaled(records, target_map, loss)
             prepared = dataclasses.replace(prepared, offset=target_map.margins(offset))
         public = records.public
@@ -802,7 +815,7 @@ class Descent:
         (start, theta), public = path, records.public
         rule, query, coordinates, n_iter, steps = made
         event, along = plan.event(postprocessing.LABEL), np.zeros_like(theta)
-        has_model = prepared.public_model is not None
+        has_model = prepared.has_model
         if event is not None:
             bias = self.centring.bias
             blocks = postprocessing.logit_blocks(public, plan.norms, has_model, bias)
@@ -837,7 +850,7 @@ class Descent:
         self, public: PublicRecords, prepared: DescentStart, s2n: float
     ) -> tuple[float, float]:
         """Return the typical norms of the two blocks of a row."""
-        has_model, n_private = prepared.public_model is not None, public.n_private
+        has_model, n_private = prepared.has_model, public.n_private
         if self.scales is not None or not 0 < n_private < public.n_features:
             return parameters.block_norms(has_model)
         columns = public.n_features - n_private, n_private

@@ -503,6 +503,28 @@ class CoefficientNoise:
             }
         return dataclasses.replace(self, **changed)
 
+    def beside(self, first: CoefficientNoise, public: np.ndarray) -> CoefficientNoise:
+        """Return the noise of the sum of two models, as large as it can be.
+
+        Steps that start at the first model's margins make up for a part of its noise.
+
+        Parameters
+        ----------
+        first : CoefficientNoise
+            Of a model of the public columns alone.
+        public : bool ndarray of shape (n_features,)
+            Those columns.
+        """
+        own, theirs = self.covariance, first.covariance
+        places = np.append(np.flatnonzero(public), len(public))
+        if own.ndim == 3 and theirs.ndim == 3:
+            own = own.copy()
+            own[:, places[:, None], places] += theirs
+            return CoefficientNoise(own, UPPER_BOUND)
+        variances = self.std**2
+        variances[:, places] += first.std**2
+        return CoefficientNoise(variances, UPPER_BOUND)
+
     def mapped(
         self,
         to: Callable[[np.ndarray], np.ndarray],
@@ -772,3 +794,34 @@ class LinearFit:
             return self
         coef, intercept = self.public_model.add_to(self.coef, self.intercept, public)
         return dataclasses.replace(self, coef=coef, intercept=intercept)
+
+    def in_units_of_target(self) -> LinearFit:
+        """Return a regression's fit whose margins are in the target's units."""
+        units, noise = self.target_map, self.noise
+        coef, intercept = units.coefficients(self.coef, self.intercept)
+        if noise is not None and not units.log:
+            noise = noise.scaled(units.scale)
+        return dataclasses.replace(
+            self, coef=coef, intercept=intercept, noise=noise, target_map=None
+        )
+
+    def beside(self, first: LinearFit, public: np.ndarray) -> LinearFit:
+        """Return the sum of this model and of the one that it started at.
+
+        Parameters
+        ----------
+        first : LinearFit
+            Of the public columns alone, in the target's units.
+        public : bool ndarray of shape (n_features,)
+            Those columns.
+        """
+        coef, intercept, units = self.coef.copy(), first.intercept, self.target_map
+        scale = 1.0 if units is None or units.log else units.scale
+        coef[:, public] += first.coef / scale
+        if units is not None:
+            intercept = units.margins(intercept)
+        noise = self.noise
+        if noise is not None:
+            noise = noise.beside(first.noise.scaled(1 / scale), public)
+        intercept = intercept + self.intercept
+        return dataclasses.replace(self, coef=coef, intercept=intercept, noise=noise)

@@ -115,7 +115,7 @@ def released_labels(monkeypatch, answer):
 
     def counted(mechanism, label, query, theta=None, **more):
         found = release(mechanism, label, query, theta, **more)
-        counts[label] += 1
+        counts[mechanism.event(label).label] += 1
         return answer(query, found)
 
     monkeypatch.setattr(Mechanism, "release", counted)

@@ -1,0 +1,189 @@
+r"""A released model of the public columns, and descent from it.
+
+Where the label and some columns are private, the rest of a record is public. The label
+enters a model of the public columns linearly: one release tells it, as in label-DP.
+The descent then starts at that model's margins, as it does at those of a public model
+where the label is public too, and its noisy steps teach what the private columns add.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from skfdp.data.records import PublicRecords, Records
+from skfdp.mechanisms.release import Mechanism
+from skfdp.solvers.descent import Descent, DescentPlan, DescentStart
+from skfdp.solvers.method import Budget, Method, OnStep, Plan
+from skfdp.solvers.postprocessing import LinearFit
+
+#: Before the labels of the first model's releases.
+PREFIX = "first model"
+#: Least and largest share of the descent in ``mu**2``.
+LEAST, MOST = 0.1, 0.7
+#: Records over the noise of a sum of unit vectors at which the share's odds double.
+SIGNAL = 1000.0
+
+
+def share_of_descent(n_private: int, n_public: int, signal: float) -> float:
+    """Return the share of ``mu**2`` that the descent gets.
+
+    Noise costs a model about its number of weights over its share. The sum of
+    ``n_public / (1 - s)`` and ``n_private / s`` is least where the odds of s are the
+    root of ``n_private / n_public``. The descent moves the public weights too, and the
+    further the larger the signal: that raises the odds.
+
+    Parameters
+    ----------
+    n_private, n_public : int
+        Columns of the loop.
+    signal : float
+        ``mu n``, of the whole budget.
+    """
+    odds = math.sqrt(n_private / n_public) * (1 + signal / SIGNAL)
+    return min(MOST, max(LEAST, odds / (1 + odds)))
+
+
+def precedes(descent: Descent, public: PublicRecords) -> bool:
+    """Whether a first model pays: of public facts and parameters alone.
+
+    A penalty, a ball around 0, an average of iterates and a public loss are asked for
+    by a user, and are those of one model.
+    """
+    loop, mixed = descent.loop, 0 < public.n_private < public.n_features
+    asked = (descent.padding, descent.public_loss, descent.penalty)
+    if descent.scales is not None:
+        asked = (*asked, descent.scales.alpha)
+    usual = (loop.gradient_scale, loop.max_weight_norm, loop.iterate, loop.batch_size)
+    return (
+        mixed
+        and not public.has_target
+        and isinstance(descent.public_model, str)
+        and all(one is None for one in asked)
+        and usual == (1.0, None, "last", None)
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """What is learnt in public: the public part, and what each method learnt."""
+
+    public: PublicRecords
+    first: Any
+    after: DescentStart
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FirstModelPlan(Plan):
+    """The plans of both models; `events` are those of both, in their order."""
+
+    first: Plan
+    after: DescentPlan
+
+
+@dataclasses.dataclass(frozen=True)
+class FirstModel:
+    """A method of the public columns, and a descent that starts at its model.
+
+    Attributes
+    ----------
+    first : Method
+        Of a table whose columns are all public, with a private target.
+    after : Descent
+        Without a public model of its own.
+
+    Notes
+    -----
+    **Guarantees.** The first model's releases are those of a table that has the public
+    columns alone. Neighbours share these, so that a record moves each of the releases
+    by what its target does, and a null record, whichever private value made it one, by
+    what a missing target does. The model is a function of these releases and of public
+    columns. To the descent its margins are one fixed number for each row, the same for
+    neighbours: what the descent claims of its releases holds for every such offset. So
+    adaptive composition adds up both, and the descent is calibrated beside the first
+    model's events (:ref:`first-model`).
+    """
+
+    first: Method
+    after: Descent
+
+    def needs_whole_table(self) -> str | None:
+        """Return what cannot be summed over partitions, None where all can."""
+        return self.after.needs_whole_table() or self.first.needs_whole_table()
+
+    @staticmethod
+    def _share(public: PublicRecords, budget: Budget) -> Budget:
+        n_public = public.n_features - public.n_private
+        # `replace_one` moves a sum of unit vectors by 2.
+        signal = 2 * budget.mu * public.n_effective / budget.relation.moves(1.0)
+        share = share_of_descent(public.n_private, n_public, signal)
+        return budget.share(1 - share)
+
+    def prepare(self, public: PublicRecords, budget: Budget) -> Prepared:
+        """Let both methods learn what is public."""
+        own, has_scale = public.of_public(), self.after.scales is not None
+        first = self.first.prepare(own, self._share(public, budget))
+        after = self.after.prepare(public, budget)
+        after = dataclasses.replace(after, has_model=True, has_scale=has_scale)
+        return Prepared(own, first, after)
+
+    def plan(
+        self, public: PublicRecords, prepared: Prepared, budget: Budget
+    ) -> FirstModelPlan:
+        """Plan the first model on its share, and the descent on what that leaves."""
+        share = self._share(public, budget)
+        first = self.first.plan(prepared.public, prepared.first, share)
+        events = [
+            dataclasses.replace(event, label=f"{PREFIX}: {event.label}")
+            for event in first.events
+        ]
+        after = self.after.plan(public, prepared.after, budget.after(*events))
+        return FirstModelPlan(
+            events=(*events, *after.events),
+            schedule=after.schedule,
+            assumptions=(*first.assumptions, *after.assumptions),
+            n_steps=after.n_steps,
+            counts_labels=first.counts_labels or after.counts_labels,
+            first=first,
+            after=after,
+        )
+
+    def run(
+        self,
+        records: Records,
+        prepared: Prepared,
+        plan: FirstModelPlan,
+        mechanism: Mechanism,
+        on_step: OnStep,
+    ) -> LinearFit:
+        """Release the first model, and descend from its margins."""
+        first = self.first.run(
+            records.of_public(),
+            prepared.first,
+            plan.first,
+            mechanism.within(PREFIX, mechanism.streams),
+            None,
+        )
+        units = first.target_map
+        if units is not None:
+            first = first.in_units_of_target()
+            units = dataclasses.replace(units, centre=0.0)
+        margins = [
+            rows @ first.coef.T + first.intercept for rows in prepared.public.blocks()
+        ]
+        start = dataclasses.replace(
+            prepared.after, offset=np.concatenate(margins), target_map=units
+        )
+
+        def whole(found: LinearFit) -> LinearFit:
+            return found.beside(first, records.public.mask)
+
+        def watched(step: int, model: Callable[[], LinearFit]) -> bool:
+            return on_step(step, lambda: whole(model()))
+
+        asked = records, start, plan.after, mechanism, on_step and watched
+        return whole(self.after.run(*asked))

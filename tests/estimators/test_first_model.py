@@ -1,0 +1,235 @@
+"""A first model of the public columns, where label and some columns are private."""
+
+import functools
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+
+from skfdp import (
+    FeatureDPLogisticRegression,
+    FeatureDPRegressor,
+    PrivacyWarning,
+    TableSchema,
+)
+from skfdp.audit.replay import audit_replay
+from skfdp.mechanisms.noise import opened
+from skfdp.privacy import gdp_epsilon, gdp_mu
+from skfdp.schema import Category, Label, Number
+from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
+from skfdp.solvers.first_model import LEAST, MOST, PREFIX, share_of_descent
+
+pytestmark = pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
+RNG = np.random.default_rng(0)
+X = np.round(RNG.random((60, 4)), 3)
+Y = np.arange(60) % 2
+PUBLIC = [0, 2]
+CLASSIFIER = functools.partial(
+    FeatureDPLogisticRegression,
+    bounds=(0, 1),
+    classes=[0, 1],
+    public_features=PUBLIC,
+    solver=NoisyGradientDescent(max_iter=3),
+)
+REGRESSOR = functools.partial(
+    FeatureDPRegressor,
+    bounds=(0, 1),
+    target_bounds=(0, 1),
+    public_features=PUBLIC,
+    solver=NoisyGradientDescent(max_iter=3),
+)
+SCHEMA = TableSchema(
+    {
+        "a": Number(0, 1, public=True),
+        "b": Number(0, 1),
+        "c": Category(["u", "v", "w"], public=True),
+        "y": Label([0, 1]),
+    },
+    outcomes=["y"],
+)
+MODELS = {
+    "two classes": CLASSIFIER(),
+    "three classes": CLASSIFIER(classes=[0, 1, 2]),
+    "replace_special": CLASSIFIER(neighboring_relation="replace_special"),
+    "class weights": CLASSIFIER(class_weight={0: 1.0, 1: 2.0}),
+    "no intercept": CLASSIFIER(fit_intercept=False),
+    "no bounds": CLASSIFIER(bounds=False),
+    "private bounds": CLASSIFIER(bounds="private"),
+    "squared error": REGRESSOR(),
+    "huber": REGRESSOR(loss="huber"),
+    "poisson": REGRESSOR(loss="poisson"),
+}
+OF_ROWS = {
+    "plain": {},
+    "weights": {"sample_weight": np.arange(60) % 3 + 1.0},
+    "groups": {"groups": np.arange(60) // 3},
+}
+
+
+class Sums:
+    """Stands for the noise, of which there is none: records every exact sum."""
+
+    def __init__(self):
+        self.found = {}
+
+    def key(self, stream):
+        return 7
+
+    def release(self, asked, noisy_sum):
+        unit = float(np.max(asked.query.unit(np.array([asked.noise_std]))))
+        total = asked.query.exact_sum(asked.theta, asked.batch, unit) * unit
+        self.found.setdefault(asked.event.label, []).append(total)
+        return total
+
+
+def sums(model, X, y, **of_rows):
+    """Return the exact sums of a fit without noise, by label."""
+    replay = Sums()
+    with opened(replay):
+        model.fit(X, y, **of_rows)
+    return replay.found
+
+
+@pytest.mark.parametrize("of_rows", OF_ROWS)
+@pytest.mark.parametrize("name", MODELS)
+def test_no_release_moves_further_than_charged(name, of_rows):
+    model = MODELS[name]
+    if name == "private bounds" and of_rows == "weights":
+        pytest.skip("the bounds of weighted rows are tested elsewhere")
+    y = Y / 2 if isinstance(model, FeatureDPRegressor) else Y
+    result = audit_replay(model, X, y, n_neighbours=4, fit_params=OF_ROWS[of_rows])
+    assert result.passed, str(result)
+    assert {one.label.startswith(PREFIX) for one in result.releases} == {True, False}
+    assert all(one.largest <= 1 + 1e-9 for one in result.releases)
+
+
+@pytest.mark.parametrize("of_rows", OF_ROWS)
+@pytest.mark.parametrize("name", ["two classes", "class weights", "squared error"])
+def test_the_first_model_reads_no_private_column(name, of_rows):
+    model, other = MODELS[name], X.copy()
+    other[:, [1, 3]] = RNG.random((60, 2))
+    y = Y / 2 if isinstance(model, FeatureDPRegressor) else Y
+    one = sums(model, X, y, **OF_ROWS[of_rows])
+    two = sums(model, other, y, **OF_ROWS[of_rows])
+    changed = {
+        label
+        for label in one
+        if any((a != b).any() for a, b in zip(one[label], two[label], strict=True))
+    }
+    assert changed
+    assert not any(label.startswith(PREFIX) for label in changed)
+
+
+def test_a_null_record_takes_one_label_away():
+    """A private value without bounds that is missing makes its record null."""
+    model, other = CLASSIFIER(bounds=False), X.copy()
+    other[0, 1] = np.nan
+    (one,), (two,) = (
+        sums(model, rows, Y)[f"{PREFIX}: label statistic"] for rows in (X, other)
+    )
+    event = model.privacy_.events[0]
+    moved = one - two
+    assert moved[Y[0]].any()
+    assert not moved[1 - Y[0]].any()
+    assert np.linalg.norm(moved) <= event.clip_norm * (1 + 1e-9)
+
+
+def test_the_first_model_is_that_of_label_dp():
+    """Its release is the label statistic of the public columns, at its share."""
+    model = CLASSIFIER().fit(X, Y)
+    mu, n = gdp_mu(1.0, 1e-5), len(X)
+    share = share_of_descent(2, 2, mu * n)
+    first, *rest = model.privacy_.events
+    assert first.label == f"{PREFIX}: label statistic"
+    assert first.mu == pytest.approx(np.sqrt(1 - share) * mu, rel=1e-3)
+    assert rest[-1].label == "descent"
+    alone = FeatureDPLogisticRegression(
+        epsilon=gdp_epsilon(1e-5, np.sqrt(1 - share) * mu),
+        bounds=(0, 1),
+        classes=[0, 1],
+        public_features="all",
+    )
+    (ours,) = sums(CLASSIFIER(), X, Y)[first.label]
+    (theirs,) = sums(alone, X[:, PUBLIC], Y)["label statistic"]
+    np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"C": 1.0},
+        {"public_model": None},
+        {"public_target": True},
+        {"public_features": None},
+        {"public_features": "all"},
+        {"solver": FeatureDPSGD(max_iter=2)},
+        {"solver": NoisySGD(max_iter=2)},
+        {"solver": NoisyGradientDescent(max_iter=2, max_weight_norm=1.0)},
+        {"solver": NoisyGradientDescent(max_iter=2, iterate="uniform")},
+    ],
+)
+def test_there_is_none_where_it_was_not_asked_for(changed):
+    plan = CLASSIFIER(**changed).plan(X, Y)
+    assert not any(event.label.startswith(PREFIX) for event in plan.events)
+
+
+def test_shares_follow_from_public_numbers():
+    assert share_of_descent(1, 1, 0.0) == 0.5
+    assert share_of_descent(1, 4, 0.0) == pytest.approx(1 / 3)
+    assert share_of_descent(1, 10_000, 0.0) == LEAST
+    assert share_of_descent(5, 5, 1e9) == MOST
+    few, many = (share_of_descent(2, 20, signal) for signal in (100.0, 5000.0))
+    assert few < many
+
+
+def test_the_limit_of_a_large_budget_is_the_optimum():
+    """A private column of great effect that a public one stands in for at first."""
+    rng, n = np.random.default_rng(1), 4000
+    private = rng.random(n) < 0.5
+    public = np.where(rng.random(n) < 0.8, private, ~private)
+    rows = np.column_stack([private, public, rng.random((n, 3))]).astype(float)
+    odds = 6 * rows[:, 0] - 2 * rows[:, 1] + 2 * rows[:, 2] - 3
+    y = (rng.random(n) < 1 / (1 + np.exp(-odds))).astype(int)
+    model = FeatureDPLogisticRegression(
+        epsilon=10_000.0,
+        bounds=(0, 1),
+        classes=[0, 1],
+        public_features=[1, 2, 3, 4],
+        random_state=0,
+    )
+    with pytest.warns(PrivacyWarning):
+        model.fit(rows, y)
+    best = LogisticRegression(C=np.inf).fit(rows, y)
+    wanted = log_loss(y, best.predict_proba(rows))
+    assert log_loss(y, model.predict_proba(rows)) == pytest.approx(wanted, abs=0.001)
+
+
+def test_coefficients_describe_the_whole_model():
+    model = CLASSIFIER(random_state=0).fit(X, Y)
+    margins = model.input_scaler_(X) @ model.coef_.T + model.intercept_
+    np.testing.assert_allclose(model.decision_function(X), margins[:, 0])
+    assert not hasattr(model, "public_model_")
+    assert (model.coef_noise_.std > 0).all()
+    regressor = REGRESSOR(random_state=0).fit(X, Y / 2)
+    guesses = regressor.input_scaler_(X) @ regressor.coef_ + regressor.intercept_
+    np.testing.assert_allclose(regressor.predict(X), np.clip(guesses, 0, 1))
+
+
+def test_columns_of_a_schema_have_a_first_model():
+    import pandas as pd
+
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": np.array(list("uvw") * 20)})
+    model = FeatureDPLogisticRegression(schema=SCHEMA, random_state=0).fit(frame, Y)
+    assert model.privacy_.events[0].label == f"{PREFIX}: label statistic"
+    assert np.isfinite(model.predict_proba(frame)).all()
+    assert model.privacy_.public_features == ("a", "c")
+
+
+def test_partitions_release_the_same_sums():
+    da = pytest.importorskip("dask.array")
+    own = CLASSIFIER(random_state=0).fit(X, Y)
+    parts = CLASSIFIER(random_state=0).fit(
+        da.from_array(X, chunks=(20, 4)), da.from_array(Y, chunks=20)
+    )
+    np.testing.assert_allclose(own.coef_, parts.coef_, rtol=1e-9)
