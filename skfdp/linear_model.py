@@ -773,9 +773,10 @@ class FeatureDPLogisticRegression(LinearClassifier):
         that is possible, else "noisy-gd".
     public_model : "auto", classifier or None, default="auto"
         Model of the public columns, in whose margins the private descent starts.
-        "auto": with a public target a logistic regression on standardised columns (the
-        class frequencies where no column is public); none with 20 classes or more and a
-        large budget. With a private target and some public columns a first model that
+        "auto": with a public target the logistic regression, of some penalties, on
+        columns that are standardised or not, which public labels out of fold speak for
+        (the class frequencies where no column is public); none with 20 classes or more
+        and a large budget. With a private target and some public columns a first model that
         is released, as label-DP releases it, with a share of the budget that public
         numbers tell (:ref:`first-model`); none beside `C`, a public loss, batches, or a
         solver with `max_weight_norm` or averaged iterates. A classifier with

@@ -26,6 +26,7 @@ from skfdp.kernels.losses.loss import Loss
 from skfdp.mechanisms.release import Mechanism, uniform_batch
 from skfdp.privacy import Event
 from skfdp.privacy.checks import shown
+from skfdp.queries.linear import LOSSES
 from skfdp.queries.statistics import CrossSum
 from skfdp.solvers import centring, parameters
 from skfdp.solvers.centring import Regressors
@@ -35,8 +36,11 @@ from skfdp.solvers.method import Budget
 #: and wrong.
 FLOOR = -12.0
 N_FOLDS = 5
-# Inverse penalty of the default model of labels on standardised columns.
-_C = 0.1
+# Inverse penalties of the default models of labels: on standardised columns, and on
+# columns as they are, where a rare one is held back more.
+_STANDARDISED, _PLAIN = (0.01, 0.1), (1.0,)
+# Weights up to which Newton's method is the faster one.
+_MOST_NEWTON = 300
 # Penalties of that of numbers, compared by leaving one out.
 _ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10_000.0)
 # That of the default model of counts, a share of one record.
@@ -55,11 +59,14 @@ class _OfPublicColumns:
         The same margins as weights and intercept, None where they are not linear.
     prefitted : bool
         Whether the margins of the training rows need no cross-validation.
+    out_of_fold : ndarray of shape (n_rows, n_outputs) or None
+        Margins of the training rows, where they are known already.
     """
 
     estimator: Any
     linear: tuple[np.ndarray, np.ndarray] | None
     prefitted: bool = False
+    out_of_fold: np.ndarray | None = None
 
     _predicts: ClassVar[str]
 
@@ -88,6 +95,8 @@ class _OfPublicColumns:
         Without a target, which is private then, the model was fitted elsewhere. No fold
         has some of the rows of a person, and not the others.
         """
+        if self.out_of_fold is not None:
+            return self.out_of_fold
         if self.prefitted or target is None:
             return self.margins(rows)
         wanted, splitter = self._to_fold(target)
@@ -276,6 +285,8 @@ def resolve_public_model(
         if intercept is not None:
             linear = np.zeros((len(intercept), width)), intercept
             return kind(estimator=None, linear=linear, prefitted=True, **own)
+        if units is None:
+            return _most_likely(public, own)
         spec = _default(public)
     prefitted = _is_fitted(spec)
     if not prefitted:
@@ -318,15 +329,44 @@ def _constant(public: PublicRecords, y: np.ndarray) -> np.ndarray | None:
     return logs[1:] - logs[:1] if len(counts) == 2 else logs - logs.mean()
 
 
-def _default(public: PublicRecords) -> Any:
-    """Return what "auto" fits."""
-    from sklearn.linear_model import LogisticRegression, PoissonRegressor, RidgeCV
+def _most_likely(public: PublicRecords, own: dict[str, Any]) -> PublicModel:
+    """Return the logistic regression that public labels out of fold speak for.
+
+    Public data alone: neither the choice nor the folds cost privacy.
+    """
+    from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    if public.target_map is None:
-        model = LogisticRegression(C=_C, max_iter=1000)
-    elif public.target_map.log:
+    rows, labels = public.rows(), public.target
+    small = not public.sparse and rows.shape[1] * public.n_outputs <= _MOST_NEWTON
+    solver = "newton-cholesky" if small else "lbfgs"
+    best, least = None, np.inf
+    for C, scales in [(C, True) for C in _STANDARDISED] + [(C, False) for C in _PLAIN]:
+        steps = [StandardScaler(with_mean=not public.sparse)] * scales
+        spec = make_pipeline(
+            *steps, LogisticRegression(C=C, solver=solver, max_iter=1000)
+        )
+        weights = weights_of(spec, public.units)
+        with passed(weights):
+            spec.fit(rows, public.classes[labels], **weights)
+        linear = _linear_weights(spec, public.classes, False)
+        tried = PublicModel(estimator=spec, linear=linear, **own)
+        margins = tried.training_margins(rows, labels, public.units)
+        losses = LOSSES["log_loss"].value(margins, labels)
+        loss = np.average(losses, weights=public.shares)
+        if loss < least:
+            best, least = dataclasses.replace(tried, out_of_fold=margins), loss
+    return best
+
+
+def _default(public: PublicRecords) -> Any:
+    """Return what "auto" fits to numbers."""
+    from sklearn.linear_model import PoissonRegressor, RidgeCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    if public.target_map.log:
         strength = _ALPHA_OF_COUNTS / public.n_records
         model = PoissonRegressor(alpha=strength, max_iter=1000)
     else:
