@@ -1,0 +1,285 @@
+"""Label and some columns private: do the public columns pay?
+
+Sixteen tables, half of them put aside before any rule was chosen. Private are the label
+and 1, 2, 4 or a half of the raw columns, drawn once. Each fit is compared with a fit in
+which nothing is public and with label-DP on the public columns alone, on the same rows,
+budget and seed.
+
+    python benchmarks/reproduce/private_columns.py --half dev --seeds 2 --out runs.jsonl
+    python benchmarks/reproduce/private_columns.py --report runs.jsonl
+
+The tables of people are read from SKFDP_DATA: ``tables/*.csv.gz``, ``acs/*.csv.gz`` and
+Adult. Seeds make the runs reproducible: **they are not private fits**.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import os
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from _common import about
+from _data import load_adult
+from _tables import GENERATED, survey_columns
+from sklearn.datasets import load_breast_cancer
+from sklearn.metrics import log_loss, roc_auc_score
+
+from skfdp import FeatureDPLogisticRegression
+from skfdp.privacy import gdp_mu
+
+DELTA = 1e-5
+EPSILONS = (0.1, 0.3, 1.0, 3.0, 8.0)
+PRIVATE = (1, 2, 4, "half")
+MOST_TEST = 8000
+
+#: X in [0, 1], the raw column of each of its columns, and labels 0 and 1.
+Encoded = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def encoded(frame: pd.DataFrame, spec: dict, y: np.ndarray) -> Encoded:
+    """Return columns scaled by declared bounds, or one for each declared level."""
+    X, raw = [], []
+    for place, (name, declared) in enumerate(spec.items()):
+        if isinstance(declared, tuple):
+            low, high = declared
+            values = pd.to_numeric(frame[name], errors="coerce")
+            values = values.fillna((low + high) / 2).clip(low, high).to_numpy()
+            columns = ((values - low) / (high - low))[:, None]
+        elif len(declared) == 2:
+            columns = (frame[[name]].to_numpy() == declared[1]).astype(float)
+        else:
+            levels = np.array(declared, dtype=object)
+            columns = (frame[[name]].to_numpy() == levels).astype(float)
+        X.append(columns)
+        raw += [place] * columns.shape[1]
+    return np.hstack(X), np.array(raw), np.asarray(y).astype(int)
+
+
+def folder() -> Path:
+    """Return the folder of local tables."""
+    return Path(os.environ.get("SKFDP_DATA", ".")).expanduser()
+
+
+def people(name: str, target: str, positive, numbers: dict) -> Encoded:
+    """Return a table of people; levels are those that its columns have."""
+    path = folder() / "tables" / f"{name}.csv.gz"
+    frame = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""])
+    spec = {
+        column: numbers.get(column, sorted(frame[column].dropna().unique().tolist()))
+        for column in frame
+        if column != target
+    }
+    return encoded(frame, spec, positive(frame[target]))
+
+
+def survey_of_work(file: str, target: str, cut: int) -> Encoded:
+    """Return a table of the American Community Survey, coded in integers."""
+    frame = pd.read_csv(folder() / "acs" / f"{file}.csv.gz")
+    levels = json.loads((folder() / "acs" / f"{file}-domain.json").read_text())
+    spec = {
+        name: (0, levels[name] - 1) if levels[name] > 30 else list(range(levels[name]))
+        for name in frame
+        if name != target
+    }
+    return encoded(frame, spec, frame[target] >= cut)
+
+
+def adult_table() -> Encoded:
+    """Return Adult without its sampling weight, capital on a logarithmic scale."""
+    parts = [load_adult("train"), load_adult("test")]
+    frame = pd.concat([part.data for part in parts], ignore_index=True)
+    y = pd.concat([part.target for part in parts]).to_numpy() == ">50K"
+    declared = parts[0].bounds | parts[0].categories
+    for name in ("capital-gain", "capital-loss"):
+        frame[name] = np.log1p(frame[name])
+        declared[name] = tuple(np.log1p(declared[name]))
+    return encoded(frame, {c: declared[c] for c in frame if c != "fnlwgt"}, y)
+
+
+def of_statsmodels(name: str) -> Encoded:
+    """Return a survey that comes with statsmodels."""
+    X, y, (low, high) = survey_columns(name)
+    raw = np.arange(X.shape[1])
+    if name.startswith("fair"):  # two occupations of six levels
+        raw = np.r_[np.arange(6), np.repeat([6, 7], 6)]
+    return np.clip((X - low) / (high - low), 0, 1), raw, y
+
+
+def generated(name: str) -> Encoded:
+    """Return a generated table, training and test rows together."""
+    split = GENERATED[name].load(0)
+    X, y = np.vstack([split.X, split.X_test]), np.r_[split.y, split.y_test]
+    low, high = split.bounds
+    X = np.clip((X - low) / (np.asarray(high) - low), 0, 1)
+    return X, np.arange(X.shape[1]), y
+
+
+def tumours() -> Encoded:
+    """Return scikit-learn's table of tumours: ten properties, three numbers each."""
+    X, y = load_breast_cancer(return_X_y=True)
+    return (X - X.min(axis=0)) / np.ptp(X, axis=0), np.arange(30) % 10, y
+
+
+def _is(value: str) -> Callable:
+    return lambda column: column == value
+
+
+def _of_income(column: pd.Series) -> np.ndarray:
+    return column.str.extract(r"(\d+)")[0].astype(float).fillna(0) >= 30
+
+
+_TELCO = {
+    "tenure": (0, 72),
+    "MonthlyCharges": (0, 150),
+    "TotalCharges": (0, 10_000),
+}
+_CARDIO = {
+    "age": (10_000, 25_000),
+    "height": (120, 220),
+    "weight": (30, 200),
+    "ap_hi": (60, 240),
+    "ap_lo": (30, 150),
+}
+_BANK = {
+    "CreditScore": (300, 850),
+    "Age": (18, 100),
+    "Tenure": (0, 10),
+    "Balance": (0, 250_000),
+    "EstimatedSalary": (0, 200_000),
+}
+_STROKE = {"age": (0, 100), "bmi": (10, 60)}
+HALVES: dict[str, dict[str, Callable[[], Encoded]]] = {
+    "dev": {
+        "ACSEmployment": lambda: survey_of_work("ACSemployment", "ESR", 1),
+        "Adult": adult_table,
+        "telco churn": lambda: people("telco_churn", "Churn", _is("Yes"), _TELCO),
+        "fair affairs": lambda: of_statsmodels("fair affairs"),
+        "cardio": lambda: people("cardio", "cardio", _is("1"), _CARDIO),
+        "tumours": tumours,
+        "strong numbers": lambda: generated("strong numbers, 4 and 5 x 8"),
+        "wide bounds": lambda: generated("wide bounds, 2000"),
+    },
+    "aside": {
+        "ACSIncome": lambda: survey_of_work("ACSincome-LIN", "PINCP", 10),
+        "bank churn": lambda: people("bank_churn", "Exited", _is("1"), _BANK),
+        "stroke": lambda: people("stroke", "stroke", _is("1"), _STROKE),
+        "marketing": lambda: people("marketing", "INCOME", _of_income, {}),
+        "anes96 vote": lambda: of_statsmodels("anes96 vote"),
+        "randhie any visit": lambda: of_statsmodels("randhie any visit"),
+        "strong numbers, 3": lambda: generated("strong numbers, 3 and 8 x 5"),
+        "blocks of factors": lambda: generated("blocks of factors, 7000"),
+    },
+}
+
+
+def private_columns(raw: np.ndarray, number: int | str) -> np.ndarray:
+    """Return which columns are private: all columns of some raw ones, drawn once."""
+    order = np.random.default_rng(7).permutation(raw.max() + 1)
+    return np.isin(raw, order[: len(order) // 2 if number == "half" else number])
+
+
+def fits(X, y, rows, tests, raw, epsilon: float, seed: int):
+    """Yield the number of private columns, the method, and its two scores."""
+    make = functools.partial(
+        FeatureDPLogisticRegression,
+        epsilon,
+        DELTA,
+        bounds=(0, 1),
+        classes=[0, 1],
+        random_state=seed,
+    )
+
+    def told(columns, **public):
+        model = make(**public).fit(X[rows][:, columns], y[rows])
+        share = np.clip(model.predict_proba(X[tests][:, columns])[:, 1], 1e-12, 1)
+        return roc_auc_score(y[tests], share), log_loss(y[tests], share)
+
+    everything = slice(None)
+    nothing = told(everything)
+    for number in PRIVATE:
+        if number != "half" and number > raw.max():
+            continue
+        public = ~private_columns(raw, number)
+        yield number, "nothing public", nothing
+        yield number, "label-DP", told(public, public_features="all")
+        columns = np.flatnonzero(public)
+        yield number, "columns public", told(everything, public_features=columns)
+
+
+def run(tables: dict, sizes: list[int], seeds: range, out: Path) -> None:
+    """Append one JSON line for each fit."""
+    for name, load in tables.items():
+        X, raw, y = load()
+        for n in sizes:
+            for seed in seeds:
+                order = np.random.default_rng([seed, n]).permutation(len(y))
+                n_test = min(MOST_TEST, len(y) // 4)
+                tests, rows = order[:n_test], order[n_test : n_test + n]
+                for epsilon in EPSILONS:
+                    known = {"table": name, "n": len(rows), "seed": seed}
+                    known |= {"epsilon": epsilon}
+                    known["n_mu"] = len(rows) * gdp_mu(epsilon, DELTA)
+                    found = fits(X, y, rows, tests, raw, epsilon, seed)
+                    with out.open("a") as file:
+                        for number, method, (auc, loss) in found:
+                            line = {"private": str(number), "method": method}
+                            line |= {"auc": auc, "log_loss": loss}
+                            file.write(json.dumps(known | line) + "\n")
+
+
+def report(path: Path) -> None:
+    """Print mean differences: points of AUC, and thousandths of log loss."""
+    found = pd.read_json(path, lines=True)
+    keys = ["table", "n", "n_mu", "epsilon", "private"]
+    table = found.pivot_table(
+        index=keys, columns="method", values=["auc", "log_loss"]
+    ).dropna()
+    rivals = ["nothing public", "label-DP"]
+    auc, loss = (table[score]["columns public"] for score in ("auc", "log_loss"))
+    columns = {}
+    for rival in rivals:
+        columns[rival] = 100 * (auc - table["auc"][rival])
+        columns[f"{rival}, loss"] = 1000 * (loss - table["log_loss"][rival])
+    columns["better of both"] = 100 * (auc - table["auc"][rivals].max(axis=1))
+    least = table["log_loss"][rivals].min(axis=1)
+    columns["better of both, loss"] = 1000 * (loss - least)
+    cells = pd.DataFrame(columns).reset_index()
+    cells["n mu"] = pd.cut(cells["n_mu"], [0, 300, 1000, 4000, np.inf], right=False)
+    print("columns public, minus ...: points of AUC, thousandths of log loss")
+    for by in ("n mu", "private", "table"):
+        print(cells.groupby(by, observed=True)[list(columns)].mean().round(2), "\n")
+    for low, name in ((0, "all cells"), (300, "n mu of 300 and more")):
+        kept = cells[cells["n_mu"] >= low]
+        print(f"{name}, {len(kept)}:\n{kept[list(columns)].mean().round(2)}\n")
+
+
+def main() -> None:
+    """Run the fits, or print the table of those that were run."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--half", choices=[*HALVES], default="dev")
+    parser.add_argument("--tables", nargs="*", help="names; default: all of the half")
+    parser.add_argument("--sizes", nargs="*", type=int, default=[2000])
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--out", type=Path, default=Path("private_columns.jsonl"))
+    parser.add_argument("--report", type=Path)
+    given = parser.parse_args()
+    if given.report is not None:
+        return report(given.report)
+    warnings.simplefilter("ignore")
+    start, tables = time.time(), HALVES[given.half]
+    chosen = {name: tables[name] for name in given.tables or tables}
+    seeds = range(given.first_seed, given.first_seed + given.seeds)
+    run(chosen, given.sizes, seeds, given.out)
+    print(json.dumps(about() | {"seconds": round(time.time() - start)}))
+
+
+if __name__ == "__main__":
+    main()
