@@ -901,8 +901,7 @@ class TableEstimator(BaseEstimator):
         """Return the names of the raw columns of X; those of encoded ones are not."""
         if self._declared.encoder is not None:
             self.n_features_in_ = self.encoder_.n_features_in_
-            if hasattr(self.encoder_, "feature_names_in_"):
-                self.feature_names_in_ = self.encoder_.feature_names_in_
+            self.feature_names_in_ = self.encoder_.feature_names_in_
         return getattr(self, "feature_names_in_", None)
 
     @property

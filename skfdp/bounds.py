@@ -58,10 +58,10 @@ class PrivateBounds:
     Attributes
     ----------
     bounds : mapping of str or int to (float, float)
-        By name, or by position in X where columns have no names: what estimators and
-        `DeclaredEncoder` take as `bounds`.
+        By name, or by position in X where columns have no names: what estimators take
+        as `bounds`, and `skfdp.schema.Number` as `low` and `high`.
     knots : mapping of str or int to tuple of float
-        What `DeclaredEncoder` takes as `n_knots`.
+        What `skfdp.schema.Number` takes as `knots`.
     unseen : tuple of str or int
         Columns of which nothing stood out of the noise: their bounds are (-1, 1), or
         (0, 1) in a sparse X. Declare theirs, or leave them out, or raise epsilon.
@@ -335,7 +335,7 @@ def chosen_numbers(X: Any, columns: Any) -> tuple[Any, list[str | int] | None]:
             return X, None
         places = _places(columns, list(range(table.shape[1])))
         return table[:, places], places
-    X = check_table(X, least=0)
+    X = check_table(X)
     check_names(X)
     labels = column_labels(X)
     places = range(len(labels)) if columns is None else _places(columns, labels)

@@ -27,7 +27,6 @@ from skfdp.data.arrays import (
     declared_numbers,
     either,
     is_dask,
-    types_of,
 )
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
@@ -669,8 +668,6 @@ def _check(
             "classes=None: the labels of a Dask collection are private and stay where "
             "they are; declare `classes`."
         )
-    if estimator._declared.encoder is not None:
-        types_of(X, estimator._declared.encoder.categories or ())
 
 
 def _read(

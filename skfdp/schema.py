@@ -12,6 +12,7 @@ import csv
 import dataclasses
 import datetime
 import fnmatch
+import itertools
 import json
 import math
 import numbers
@@ -20,6 +21,7 @@ import re
 import tomllib
 import unicodedata
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
@@ -29,21 +31,34 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from skfdp.data._basis import (
+    MISSING,
+    OTHER,
+    SMOOTH_KNOTS,
+    STANDALONE_KNOTS,
+    Block,
+    CategoriesBlock,
+    HatsBlock,
+    LinearBlock,
+    PairBlock,
+    spread_knots,
+)
 from skfdp.data.arrays import (
+    Column,
     as_array,
     check_names,
     check_table,
     column_labels,
     exact,
-    is_frame,
     raw_column,
     type_kind,
 )
-from skfdp.data.encoder import Declarations, DeclaredEncoder
+from skfdp.data.encoder import DeclaredEncoder
 from skfdp.data.target import (
     MISSING_CELL,
     TAKEN_FOR_MISSING,
     UNDECLARED,
+    Spelling,
     each,
     moment,
     number,
@@ -106,6 +121,22 @@ class _Column:
         """What is not declared yet; empty if nothing."""
         return "minimum and maximum" if None in self.bounds else ""
 
+    def blocks(self, name: str, place: int, smooth: bool = False) -> list[Block]:
+        """Return the encoded blocks of a column: none if it is not declared yet.
+
+        Parameters
+        ----------
+        name : str
+        place : int
+            Position among the features.
+        smooth : bool, default=False
+            Whether an estimator smooths curves: "auto" then is more knots.
+        """
+        return [] if self.question else self._blocks(name, place, smooth)
+
+    def _blocks(self, name: str, place: int, smooth: bool) -> list[Block]:
+        return []
+
 
 @dataclasses.dataclass(frozen=True)
 class Number(_Column):
@@ -117,8 +148,19 @@ class Number(_Column):
         Values outside are clipped.
     public : bool, default=False
         Whether the column may be disclosed.
-    basis, knots, spacing, cyclic
-        Of the curve, as in `skfdp.DeclaredEncoder`; ``basis="linear"`` is a line.
+    basis : {"hats", "linear"}, default="hats"
+        A piecewise linear curve, or one column scaled to [0, 1].
+    knots : "auto", int or list of float, default="auto"
+        Number of knots of the curve, hence of its columns, at least 2 (a line); or the
+        knots themselves, within the bounds, in ascending order. "auto": 8; 32 in an
+        estimator, which smooths the curve.
+    spacing : {"auto", "even", "geometric"}, default="auto"
+        Steps between knots. "geometric" needs a low bound of 0 or more; from 0 the
+        first step goes to high / 128, or with few knots further. "auto": so where the
+        low bound is 0, since most amounts are far below what they can be; "even"
+        elsewhere, if cyclic, and for short scales from 0 to a whole number below 32.
+    cyclic : bool, default=False
+        Whether the upper bound is the lower one again, as of an hour in (0, 24).
     missing : list, default=None
         Cells that are missing, where they differ from those of the schema.
     """
@@ -147,6 +189,9 @@ class Number(_Column):
     def bounds(self) -> tuple:  # noqa: D102
         return self.low, self.high
 
+    def _blocks(self, name: str, place: int, smooth: bool) -> list[Block]:
+        return [_curve(self, name, place, "number", smooth)]
+
 
 @dataclasses.dataclass(frozen=True)
 class Date(_Column):
@@ -162,7 +207,7 @@ class Date(_Column):
     hour : bool, default=False
         Whether the hour of the day is a block of its own.
     basis, knots
-        Of the trend, as in `skfdp.DeclaredEncoder`.
+        Of the trend, as for `Number`.
     """
 
     read_as = "dates"
@@ -189,6 +234,14 @@ class Date(_Column):
     def bounds(self) -> tuple:  # noqa: D102
         return self.first, self.last
 
+    def _blocks(self, name: str, place: int, smooth: bool) -> list[Block]:
+        found = [_curve(self, name, place, "date", smooth)]
+        parts = [("month", _MONTHS), ("weekday", _WEEKDAYS)]
+        for part, levels in parts + [("hour", _HOURS)] * bool(self.hour):
+            own, every = f"{name}.{part}", (*levels, MISSING)
+            found.append(CategoriesBlock(own, (place,), every, reads=part, cyclic=True))
+        return found
+
 
 @dataclasses.dataclass(frozen=True)
 class Category(_Column):
@@ -214,6 +267,14 @@ class Category(_Column):
     def question(self) -> str:
         """What is not declared yet; empty if nothing."""
         return "" if self.values else "enum"
+
+    def _blocks(self, name: str, place: int, smooth: bool) -> list[Block]:
+        if not isinstance(self.values, tuple):
+            raise SchemaError(
+                f"enum of {name!r} is {shown(self.values)}: it must be a list of "
+                "categories."
+            )
+        return [_categories(name, place, self.values)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -249,6 +310,9 @@ class Boolean(_Column):
     false: tuple = ()
     missing: tuple | None = None
 
+    def _blocks(self, name: str, place: int, smooth: bool) -> list[Block]:
+        return [_categories(name, place, self.values)]
+
 
 @dataclasses.dataclass(frozen=True)
 class Ignore(_Column):
@@ -265,6 +329,101 @@ class Unknown(_Column):
     def question(self) -> str:
         """What is not declared yet."""
         return "minimum and maximum, or enum, or type"
+
+
+# Blocks of encoded columns.
+
+_MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+_WEEKDAYS = "Mon Tue Wed Thu Fri Sat Sun".split()
+_HOURS = [f"{hour:02}" for hour in range(24)]
+
+
+def _categories(name: str, place: int, values: Sequence) -> Block:
+    spelling = spelling_of(values, f"enum of {name!r}")
+    more = tuple(one for one in (OTHER, MISSING) if one not in spelling.names)
+    levels, meant = (*spelling.names, *more), (*spelling.levels, *more)
+    return CategoriesBlock(
+        name, (place,), levels, reads="category", spelling=Spelling(meant)
+    )
+
+
+def _curve(column: Any, name: str, place: int, reads: str, smooth: bool) -> Block:
+    """Return the curve or the line of a number or a date."""
+    low, high = bounds = _on_axis(column.bounds, reads)
+    if not (np.isfinite(bounds).all() and low < high):
+        form = "two finite numbers, the lower one first"
+        if reads == "date":
+            form = "two dates such as '2020-01-31', the earlier one first"
+        raise SchemaError(
+            f"minimum and maximum of {name!r} are {shown(column.bounds)}: they must be "
+            f"{form}."
+        )
+    cyclic = bool(getattr(column, "cyclic", False))
+    check_choice(f"basis of {name!r}", column.basis, ("hats", "linear"))
+    if column.basis == "linear":
+        if cyclic:
+            raise SchemaError(
+                f"{name!r} is cyclic, and its basis is 'linear': a line does not "
+                "close, use basis='hats'."
+            )
+        levels = "linear", MISSING
+        return LinearBlock(name, (place,), levels, reads=reads, knots=bounds)
+    knots, end = _knots(column, name, bounds, reads, cyclic, smooth), None
+    if cyclic:
+        knots, end = knots[:-1], float(knots[-1])
+    levels = (*map(str, range(len(knots))), MISSING)
+    return HatsBlock(
+        name, (place,), levels, reads=reads, knots=knots, end=end, cyclic=cyclic
+    )
+
+
+def _on_axis(values: Iterable, reads: str) -> np.ndarray:
+    """Return bounds or knots as float64, those of dates as days; NaN for others."""
+    if reads == "date":
+        return Column(list(values)).read("date")
+    real = [isinstance(v, numbers.Real) and not isinstance(v, bool) for v in values]
+    given = zip(values, real, strict=True)
+    return np.array([v if is_real else np.nan for v, is_real in given], dtype=float)
+
+
+def _knots(
+    column: Any, name: str, bounds: np.ndarray, reads: str, cyclic: bool, smooth: bool
+) -> np.ndarray:
+    """Return knots in ascending order; of a cyclic column with both ends."""
+    given, (low, high) = column.knots, bounds
+    if isinstance(given, tuple):
+        knots = _on_axis(given, reads)
+        if len(knots) >= 2 + cyclic and (knots[1:] > knots[:-1]).all():
+            ends = knots[[0, -1]]
+            if (ends == bounds).all() if cyclic else low <= ends[0] and ends[1] <= high:
+                return knots
+        expected = "from bound to bound, the last one being the first again"
+        raise SchemaError(
+            f"knots of {name!r} are {shown(given)}: they must be at least {2 + cyclic} "
+            f"in ascending order {expected if cyclic else 'within the bounds'}."
+        )
+    check_number(f"knots of {name!r}", given, low=1, integral=True, also=("auto",))
+    if isinstance(given, str):
+        given = SMOOTH_KNOTS if smooth else STANDALONE_KNOTS
+    is_date, spacing = reads == "date", getattr(column, "spacing", "auto")
+    check_choice(f"spacing of {name!r}", spacing, ("auto", "even", "geometric"))
+    if spacing == "auto":
+        amount = low == 0 and not is_date and not cyclic
+        # Grades, or counts of few: even knots are a knot for each of them.
+        short = high.is_integer() and high < SMOOTH_KNOTS
+        spacing = "geometric" if amount and not short else "even"
+    if spacing == "geometric" and low < 0:
+        raise SchemaError(
+            f"spacing='geometric' of {name!r} needs a minimum of 0 or more: use 'even'."
+        )
+    return spread_knots(low, high, int(given) + cyclic, spacing)
+
+
+def _pair(first: Block, second: Block) -> Block:
+    one, two = ([x for x in s.levels if x != MISSING] for s in (first, second))
+    levels = (*(f"{a}:{b}" for a in one for b in two), MISSING)
+    name, parents = f"{first.name}:{second.name}", first.parents + second.parents
+    return PairBlock(name, parents, levels, reads="pair", sides=(first, second))
 
 
 _SHOWN = Unknown(public=True)
@@ -364,7 +523,7 @@ class TableSchema:
         try:
             self._check_columns()
             self._check_format()
-            _check_declarations(self)
+            self._check_declarations()
         except SchemaError:
             raise
         except ValueError as error:  # of declarations alone
@@ -421,6 +580,36 @@ class TableSchema:
                 f"encoding={shown(self.encoding)} is not known: use 'utf-8', 'latin1', "
                 "'cp1252' or 'utf-16', say."
             ) from None
+
+    def _check_declarations(self) -> None:
+        """Refuse impossible declarations; what is not declared yet is not looked at."""
+        spelling_of(self._missing(Unknown()), "missing")
+        for name, column in self.columns.items():
+            spelling_of(self._missing(column), f"missing of {name!r}")
+            if isinstance(column, Boolean):
+                spelling_of([*column.true, *column.false], f"words of {name!r}")
+            if isinstance(column, Label) and len(column.values) == 1:
+                raise SchemaError(f"label {name!r} must list two values or more.")
+            if isinstance(column, Date) and column.format is not None:
+                if not isinstance(column.format, str) or "%" not in column.format:
+                    raise SchemaError(
+                        f"format={shown(column.format)} of {name!r} must be that of "
+                        "strptime, such as '%d.%m.%Y'."
+                    )
+        for name in self.outcomes:
+            self.columns[name].blocks(name, 0)
+        pairs = [frozenset(pair) for pair in self.interactions]
+        for pair, names in zip(self.interactions, pairs, strict=True):
+            if len(pair) != 2 or not len(names) == 2 or pairs.count(names) > 1:
+                raise SchemaError(
+                    f"interactions has {shown(pair)}: each must be a pair of two "
+                    "features, given once."
+                )
+            if odd := [name for name in pair if name not in self.features]:
+                raise SchemaError(
+                    f"interactions names {shown(odd[0])}, which is no feature."
+                )
+        self.blocks()
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"columns": dict(self.columns)}
@@ -503,10 +692,44 @@ class TableSchema:
             given = f"target={shown(named)} is no outcome of the schema:"
         raise SchemaError(f"{given} {listed}.")
 
-    def encoder(self, **options: Any) -> DeclaredEncoder:
-        """Return the unfitted encoder of the features, with further options of it."""
+    def encoder(self) -> DeclaredEncoder:
+        """Return the unfitted encoder of the features."""
         self._check_complete()
-        return _encoder(self, self.features, **options)
+        return DeclaredEncoder(self)
+
+    def blocks(self, smooth: bool = False) -> tuple[Block, ...]:
+        """Return the encoded blocks in the order of the features, then the pairs."""
+        own = {
+            name: self.columns[name].blocks(name, place, smooth)
+            for place, name in enumerate(self.features)
+        }
+        found = [*itertools.chain(*own.values())]
+        for pair in self.interactions:
+            if all(own[name] for name in pair):
+                # The knots of a pair multiply: as many as without smoothing are plenty.
+                sides = [
+                    self.columns[name].blocks(name, self.features.index(name))[0]
+                    for name in pair
+                ]
+                found.append(_pair(*sides))
+        names = [name for block in found for name in block.feature_names]
+        for one in [block.name for block in found], names:
+            twice = [name for name, times in Counter(one).items() if times > 1]
+            if twice:
+                raise SchemaError(
+                    f"two encoded columns or blocks would be called {twice[0]!r}: "
+                    "rename a column or a category."
+                )
+        starts = itertools.accumulate((len(b.levels) for b in found), initial=0)
+        return tuple(
+            dataclasses.replace(block, start=start)
+            for block, start in zip(found, starts, strict=False)
+        )
+
+    def check_features(self, table: Any) -> None:
+        """Refuse a table that lacks a feature; no value is read."""
+        self._check_complete()
+        OpenTable.of(table, self).check_has(self.features)
 
     @property
     def public(self) -> tuple[str, ...]:
@@ -944,62 +1167,6 @@ def _moments(raw: Any, form: str | None) -> np.ndarray:
     return np.array(each(values.tolist(), read), dtype="datetime64[us]")
 
 
-# Declarations, and the encoder that they mean.
-
-
-def _encoder(schema: TableSchema, names: Sequence[str], **options) -> DeclaredEncoder:
-    columns = {name: schema.columns[name] for name in names}
-    bounded = {n: c for n, c in columns.items() if isinstance(c, (Number, Date))}
-    found: dict[str, Any] = {
-        "bounds": {name: column.bounds for name, column in bounded.items()},
-        "categories": {
-            name: column.values
-            for name, column in columns.items()
-            if name not in bounded
-        },
-        "cyclic": [n for n, c in bounded.items() if getattr(c, "cyclic", False)],
-        "hours": [n for n, c in bounded.items() if getattr(c, "hour", False)],
-        "interactions": [list(pair) for pair in schema.interactions],
-    }
-    for option, key, usual in (
-        ("basis", "basis", "hats"),
-        ("n_knots", "knots", "auto"),
-        ("spacing", "spacing", "auto"),
-    ):
-        given = {name: getattr(c, key, usual) for name, c in bounded.items()}
-        given = {n: v for n, v in given.items() if not (v is usual or v == usual)}
-        if given:
-            found[option] = given
-    return DeclaredEncoder(**found, **options)
-
-
-def _check_declarations(schema: TableSchema) -> None:
-    """Refuse impossible declarations; what is not declared yet is not looked at."""
-    spelling_of(schema._missing(Unknown()), "missing")
-    for name, column in schema.columns.items():
-        spelling_of(schema._missing(column), f"missing of {name!r}")
-        if isinstance(column, Boolean):
-            spelling_of([*column.true, *column.false], f"words of {name!r}")
-        if isinstance(column, Label) and len(column.values) == 1:
-            raise SchemaError(f"label {name!r} must list two values or more.")
-        if isinstance(column, Date) and column.format is not None:
-            if not isinstance(column.format, str) or "%" not in column.format:
-                raise SchemaError(
-                    f"format={shown(column.format)} of {name!r} must be that of "
-                    "strptime, such as '%d.%m.%Y'."
-                )
-    named = {name for pair in schema.interactions for name in pair}
-    known = [n for n, c in schema.columns.items() if c.read_as and not c.question]
-    if named - set(schema.features):
-        raise SchemaError(
-            f"interactions names {shown(min(named - set(schema.features)))}, which is "
-            "no feature."
-        )
-    if named <= set(known):
-        rows = np.empty((0, len(known)), dtype=object)
-        Declarations(_encoder(schema, known), rows, known).blocks()
-
-
 # Files and frames: names, stored types, and columns that are asked for.
 
 _ARROW = (".parquet", ".pq", ".arrow", ".feather")
@@ -1049,9 +1216,7 @@ class OpenTable:
         elif self._is_path:
             self._types = _arrow(table, [])
         else:
-            self._types = check_table(table, least=0)
-        if not is_frame(self._types):
-            raise SchemaError("the table has no names of columns: pass a DataFrame.")
+            self._types = check_table(table)
         check_names(self._types)
         self.names = list(map(str, column_labels(self._types)))
         both = zip(self.names, self.cells, strict=False)
@@ -1106,11 +1271,13 @@ class OpenTable:
             return
         near = {_plain(name).casefold() for name in self.names}
         close = [name for name in absent if _plain(name).casefold() in near]
-        hint = f": there is one that differs from {close[0]!r} in case" if close else ""
+        hint = "pass one that has them all"
+        if close:
+            hint = f"there is one that differs from {close[0]!r} in case"
         place = repr(str(self._table)) if self.cells else "the table"
         raise SchemaError(
             f"{place} lacks the column{'s'[: len(absent) > 1]} {', '.join(absent)}"
-            f"{hint}."
+            f": {hint}."
         )
 
     def check_header(self, confirmed: bool) -> None:

@@ -14,7 +14,6 @@ from sklearn.utils.estimator_checks import (
 )
 
 from skfdp import (
-    DeclaredEncoder,
     DPSGDFClassifier,
     DPSGDFRegressor,
     FeatureDPLogisticRegression,
@@ -31,8 +30,6 @@ OLDER = Version(sklearn.__version__) < Version("1.7")
 CLASSIFIERS = (DPSGDFClassifier, FeatureDPLogisticRegression)
 INSTANCES = [
     *(estimator() for estimator in CLASSIFIERS),
-    DeclaredEncoder((-9, 9)),
-    DeclaredEncoder((-9, 9), basis="linear", sparse_output=True),
     PrivateCenteringTransformer(),
     # the first column stays private, so that tables of one column have one
     PrivateCenteringTransformer(public_features=slice(1, None)),

@@ -9,7 +9,6 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from skfdp import (
-    DeclaredEncoder,
     DPSGDFClassifier,
     FeatureDPLogisticRegression,
     TableSchema,
@@ -76,12 +75,10 @@ class Raw:
         texts = {f"text {j}": rng.choice(levels, n) for j in range(8)}
         self.X = pd.DataFrame(numbers | texts)
         self.y = (numbers["number 0"] ** 2 > 1).astype(int)
-        self.encoder = DeclaredEncoder(
-            dict.fromkeys(numbers, (-4, 4)), dict.fromkeys(texts, levels)
-        )
         columns = {name: Number(-4, 4) for name in numbers}
         columns |= {name: Category(levels) for name in texts}
         schema = TableSchema({**columns, "label": Label([0, 1])}, outcomes=["label"])
+        self.encoder = schema.encoder()
         self.model = FeatureDPLogisticRegression(schema=schema)
         self.model.fit(self.X[:2000], self.y[:2000])
 

@@ -65,7 +65,6 @@ from sklearn.pipeline import make_pipeline
 
 import skfdp
 from skfdp import (
-    DeclaredEncoder,
     FeatureDPLogisticRegression,
     FeatureDPRegressor,
     TableSchema,
@@ -82,13 +81,8 @@ LEAST_RATE = 0.1
 # ---------------------------------------------------------------- ours
 
 
-def encoder(raw: Raw, basis: str, **given):
-    """Return the encoder of the declared bounds and categories."""
-    return DeclaredEncoder(raw.bounds, raw.categories, basis=basis, **given)
-
-
 def schema(table: Table, raw: Raw, basis: str, **given) -> TableSchema:
-    """Return the same as a schema, with the outcome "y"."""
+    """Return the declared bounds and categories, with the outcome "y"."""
     kind = functools.partial(Number, basis=basis, **given)
     columns = {name: kind(*pair) for name, pair in raw.bounds.items()}
     columns |= {name: Category(levels) for name, levels in raw.categories.items()}
@@ -143,7 +137,9 @@ def without_privacy(basis: str, **given) -> Callable:
             "regression": Ridge(),
             "counts": PoissonRegressor(alpha=1e-3, max_iter=2000),
         }
-        model = make_pipeline(encoder(raw, basis, **given), models[table.task])
+        model = make_pipeline(
+            schema(table, raw, basis, **given).encoder(), models[table.task]
+        )
         return predictions(table, model, raw.X, raw.y, raw.X_test)
 
     return fit

@@ -17,14 +17,16 @@ import functools
 import warnings
 
 import numpy as np
+import pandas as pd
 
 from skfdp import (
-    DeclaredEncoder,
     DPSGDFClassifier,
     DPSGDFRegressor,
     FeatureDPLogisticRegression,
     FeatureDPRegressor,
+    TableSchema,
 )
+from skfdp.schema import Number
 
 SIZES = ((500, 3, 2), (2000, 5, 2), (20000, 8, 2), (5000, 5, 3))
 EPSILONS = (0.3, 1.0, 8.0)
@@ -134,7 +136,9 @@ def main():
     X, weights = table(5000, 4, 1, rng)
     margins = (X - 0.5) @ weights
     y, target = labels(margins, rng), margins[:, 0] + rng.normal(size=len(X))
-    hats = DeclaredEncoder(bounds=(0, 1), n_knots=8).fit_transform(X)
+    names = [f"x{j}" for j in range(X.shape[1])]
+    schema = TableSchema(dict.fromkeys(names, Number(0, 1)))
+    hats = schema.encoder().fit_transform(pd.DataFrame(X, columns=names))
     print("noise over fits / stated noise")
     for name in models(1.0):
         cells = ""

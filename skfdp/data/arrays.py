@@ -13,13 +13,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
-from sklearn.utils import check_array
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from skfdp.data.grid import row_blocks
@@ -33,10 +32,8 @@ from skfdp.data.target import (
     number,
 )
 from skfdp.data.validation import (
-    UtilityWarning,
     is_missing,
     unmasked,
-    warn_caller,
     within_floats,
 )
 from skfdp.privacy.events import Relation
@@ -223,9 +220,6 @@ def _hours_or_days(column: Any) -> np.ndarray:
 
 # Raw tables: their columns, and what the types of these say.
 
-# The one category of a column of Dask whose categories it has not read.
-_UNKNOWN = "__UNKNOWN_CATEGORIES__"
-
 
 def is_frame(X: Any) -> bool:
     """Whether X is a table of pandas, polars or pyarrow."""
@@ -248,26 +242,6 @@ def is_dask_frame(X: Any) -> bool:
     return hasattr(type(X), "map_partitions") and hasattr(type(X), "divisions")
 
 
-def types_of(X: Any, declared: Collection = ()) -> Any:
-    """Return a table that has the names and the types of X; of Dask, two other rows.
-
-    A frame of Dask has to know the categories of the columns that are not `declared`.
-    """
-    if not is_dask_frame(X):
-        return X
-    unknown = [
-        name
-        for name, dtype in X.dtypes.items()
-        if name not in declared and _UNKNOWN in getattr(dtype, "categories", ())
-    ]
-    if unknown:
-        raise ValueError(
-            f"the categories of {unknown!r} are those that occur in each partition: "
-            "declare them, DeclaredEncoder(categories=...)."
-        )
-    return X._meta_nonempty
-
-
 def check_no_path(X: Any) -> None:
     """Refuse the path of a table, which looks like text."""
     if isinstance(X, (str, os.PathLike)):
@@ -277,62 +251,35 @@ def check_no_path(X: Any) -> None:
         )
 
 
-_OF_DASK = (
-    "X is a Dask collection: use each partition, as X.map_partitions(model.predict)."
-)
-_IN_BLOCKS = (
-    "an encoder reads raw tables that are in memory, and X is read in blocks: pass a "
-    "frame, such as pandas.read_parquet(path), or encode the table before, part by "
-    "part, into a file."
-)
-_DATA_SET = (
-    "an encoder reads raw tables that are in memory, and X is a data set of pyarrow: "
-    "pass X.to_table()."
-)
-_SPARSE = (
-    "X is a sparse matrix: raw tables are dense, so pass a DataFrame or X.toarray()."
-)
+#: Tables that a schema does not read.
+_REFUSED = {
+    "a Dask collection": "use each partition, as X.map_partitions(model.predict)",
+    "read in blocks": "pass a frame, such as pandas.read_parquet(path)",
+    "a data set of pyarrow": "pass X.to_table()",
+    "a sparse matrix": "raw tables are dense, so pass a DataFrame",
+    "a lazy frame": "pass X.collect()",
+}
 
 
-def check_table(X: Any, least: int = 1) -> Any:
-    """Return X as a frame or as an array of two dimensions.
-
-    Lists keep what they hold: numpy would turn a row of a number and a text into two
-    texts. `least` rows have to be there; 0 where their number may be private.
-    """
+def check_table(X: Any) -> Any:
+    """Return a frame, of any number of rows; refuse anything else."""
     check_no_path(X)
-    for is_so, refused in (
-        (isinstance(X, LargeTable), _IN_BLOCKS),
-        (hasattr(type(X), "get_fragments"), _DATA_SET),
-        (issparse(X), _SPARSE),
-        (is_dask(X), _OF_DASK),
-        (hasattr(type(X), "collect"), "X is a lazy frame: pass X.collect()."),
-    ):
+    kinds = (
+        is_dask(X),
+        isinstance(X, LargeTable),
+        hasattr(type(X), "get_fragments"),
+        issparse(X),
+        hasattr(type(X), "collect"),
+    )
+    for is_so, (kind, remedy) in zip(kinds, _REFUSED.items(), strict=True):
         if is_so:
-            raise TypeError(refused)
+            raise TypeError(f"X is {kind}, and raw tables are frames: {remedy}.")
     if not is_frame(X):
-        X = unmasked(X, as_objects=True)
-        if not hasattr(X, "__array__"):
-            X = np.array(X, dtype=object)
-        values = np.asarray(X)
-        if values.ndim < 2:  # scikit-learn would quote what it holds
-            raise ValueError(
-                "Expected 2D array as X, with rows of one length. Reshape your data to "
-                "(n_samples, n_features)."
-            )
-        if values.dtype.kind == "c":  # and here too
-            raise ValueError("Complex data not supported: pass real numbers.")
-        return check_array(
-            X, dtype=None, ensure_all_finite=False, ensure_min_samples=least
-        )
+        raise ValueError("the table has no names of columns: pass a DataFrame.")
     if len(X.shape) != 2:
         raise ValueError("X is one column: pass a table, such as X.to_frame().")
-    n_rows, n_columns = X.shape
-    if n_rows < least or not n_columns:
-        raise ValueError(
-            f"X has {n_rows} sample(s) and {n_columns} feature(s): both must be at "
-            "least 1."
-        )
+    if not X.shape[1]:
+        raise ValueError("X has 0 feature(s): at least 1 is needed.")
     return X
 
 
@@ -384,21 +331,6 @@ _KINDS = (
 )
 
 
-def declared_levels(raw: Any) -> list | None:
-    """Return the categories that the type of a column declares, None if it does not.
-
-    Types are boolean, categorical of pandas, or Enum of polars: Categorical of polars
-    and dictionaries of pyarrow hold the values that occur.
-    """
-    if isinstance(raw, np.ndarray):
-        return [False, True] if raw.dtype.kind == "b" else None
-    dtype = getattr(raw, "dtype", getattr(raw, "type", None))
-    name = type(dtype).__name__
-    if name == "CategoricalDtype" or name == "Enum":
-        return list(exact(dtype.categories))
-    return [False, True] if str(dtype).lower().startswith("bool") else None
-
-
 def type_kind(raw: Any) -> str:
     """Return what a type can hold, "" where nothing is known; looks at no value.
 
@@ -418,33 +350,6 @@ def type_kind(raw: Any) -> str:
         if re.match(begin, str(dtype), re.I):
             return kind
     return ""
-
-
-def warn_of_types(X: Any, reads: Mapping[int, str]) -> None:
-    """Warn of new columns of a type that holds nothing of what is declared.
-
-    `reads` says what columns are read as, by their positions. No value is looked at.
-    Libraries choose types by the values of a column, so that an error would let one row
-    decide about others.
-    """
-    for place, what in reads.items():
-        kind = type_kind(raw_column(X, place))
-        if kind in _UNREADABLE[what]:
-            name = column_labels(X)[place] if is_frame(X) else place
-            warn_caller(
-                f"column {name!r} of X is declared as a {what}, and its type holds "
-                f"{_UNREADABLE[what][kind]}, which count as missing: pass it as in "
-                "fit.",
-                UtilityWarning,
-            )
-
-
-_MANY = "neither numbers nor dates"
-#: Types without a value of what a column is read as, but those of files.
-_UNREADABLE = {
-    "number": {"date": "dates", "period": "periods", "other": _MANY},
-    "date": {"duration": "durations", "time": "times of day", "other": _MANY},
-}
 
 
 # Checked tables of numbers, and targets.

@@ -110,10 +110,6 @@ SAME_ROWS = "After a stop the fit went on with the rows that it had begun with."
 CLASSES_READ = (
     "The set of classes is public, though it was read from the private target."
 )
-CATEGORIES_OF_TYPES = (
-    "The categories that the type of a column holds, and that are released, were fixed "
-    "without looking at private values."
-)
 
 # What is taken for granted of whose data are where.
 _ONE_RECORD = "Each person has one row, which appears once."

@@ -29,7 +29,6 @@ import numpy as np
 
 from skfdp.addresses import public
 from skfdp.privacy import checks
-from skfdp.privacy.assumptions import CATEGORIES_OF_TYPES
 
 #: What a step learns from, beside parameters, names, types and shapes.
 LEARNS = ("nothing", "public columns", "rows", "target")
@@ -341,9 +340,7 @@ def members(container: Any) -> Iterator[tuple[str, Any]]:
 def verdict(step: Any) -> Verdict | None:
     """Return what a step learns, its parts apart; None if nobody knows."""
     if _is_encoder(step):
-        typed = hasattr(step, "blocks_") and step.categories_from_types()
-        assumes = CATEGORIES_OF_TYPES if typed else None
-        return _nothing("bounds, categories and knots are declared", assumes)
+        return _nothing("bounds, categories and knots are declared")
     if is_class(step, *_TABLE):
         _, found = _TABLE[type(step).__name__]
         return found if isinstance(found, Verdict) else found(step)
@@ -381,8 +378,13 @@ def sources(step: Any, n_features: int) -> Sources | None:
         return None
     try:
         if _is_encoder(step):
+            names = list(step.feature_names_in_)
+            places = [names.index(name) for name in step.schema.features]
+            parents = [frozenset(places[j] for j in b.parents) for b in step.blocks_]
             found: Sources | None = tuple(
-                frozenset(block.parents) for block in step.blocks_ for _ in block.levels
+                own
+                for own, block in zip(parents, step.blocks_, strict=True)
+                for _ in block.levels
             )
         elif is_container(step):
             found = _of_parts(step, same)

@@ -198,7 +198,7 @@ def knots_between(
 ) -> tuple[float, ...]:
     """Return knots with about equally many records between them, as the noise allows.
 
-    Without evidence they are those of `DeclaredEncoder` for these bounds. What is seen
+    Without evidence they are those of an encoder for these bounds. What is seen
     is shrunk toward these by twice what Stein's lemma asks for. They ascend, and the
     bounds are the first and the last.
     """

@@ -4,23 +4,42 @@ import math
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from sklearn.preprocessing import SplineTransformer
 
-from skfdp import DeclaredEncoder
+from skfdp import DeclaredEncoder, TableSchema
 from skfdp.data._basis import (
     SMOOTH_KNOTS,
     STANDALONE_KNOTS,
     spread_knots,
 )
+from skfdp.schema import Category, Date, Number
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 wild = st.one_of(
     st.floats(),
     st.sampled_from([1e308, -1e308, math.inf, -math.inf, math.nan, 5e-324, -0.0]),
 )
+
+
+def frame(X):
+    """Return rows as a frame with the columns "x0", "x1" and so on."""
+    X = np.asarray(X, dtype=object)
+    return pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+
+
+def encoder_of(*columns, pairs=()):
+    """Return an unfitted encoder of these columns, and of pairs of their positions."""
+    named = {f"x{j}": column for j, column in enumerate(columns)}
+    pairs = [(f"x{i}", f"x{j}") for i, j in pairs]
+    return DeclaredEncoder(TableSchema(named, interactions=pairs))
+
+
+def blocks_of(*columns, pairs=()):
+    return encoder_of(*columns, pairs=pairs).schema.blocks()
 
 
 @st.composite
@@ -39,23 +58,18 @@ def bounds(draw):
     st.lists(st.tuples(wild, wild), min_size=1, max_size=5),
     st.sampled_from(["hats", "linear"]),
     st.sampled_from(["auto", "even", "geometric"]),
-    st.sampled_from([(), (0,)]),
+    st.booleans(),
     st.integers(2, 9),
 )
 def test_every_block_has_norm_at_most_1(first, second, rows, basis, spacing, cyclic, k):
     assume(spacing != "geometric" or (first[0] >= 0 and second[0] >= 0))
-    encoder = DeclaredEncoder(
-        {0: first, 1: second},
-        basis={1: basis},
-        n_knots=k,
-        spacing=spacing,
-        cyclic=cyclic,
-        interactions=[
-            (0, 1),
-        ],
+    encoder = encoder_of(
+        Number(*first, knots=k, spacing=spacing, cyclic=cyclic),
+        Number(*second, knots=k, spacing=spacing, basis=basis),
+        pairs=[(0, 1)],
     )
     X = np.array([[*row] for row in rows] + [[first[0], second[1]]])
-    found = encoder.fit_transform(X)
+    found = encoder.fit_transform(frame(X))
     assert ((found >= 0) & (found <= 1)).all()
     for block in encoder.blocks_:
         for row in found[:, block.start : block.stop]:
@@ -99,12 +113,12 @@ def test_knots_by_hand():
 def test_hats_are_splines_of_degree_1():
     knots = np.array([0.0, 1.0, 4.0, 9.0, 10.0])
     x = np.linspace(-3, 12, 301)
-    encoder = DeclaredEncoder({0: (0, 10)}, n_knots={0: knots}).fit(x[:, None])
+    encoder = encoder_of(Number(0, 10, knots=knots)).fit(frame(x[:, None]))
     splines = SplineTransformer(
         degree=1, knots=knots[:, None], extrapolation="constant"
     )
     expected = splines.fit_transform(x[:, None])
-    found = encoder.transform(x[:, None])
+    found = encoder.transform(frame(x[:, None]))
     np.testing.assert_allclose(found[:, :-1], expected, rtol=0, atol=2.0**-26)
     assert not found[:, -1].any()
     (block,) = encoder.blocks_
@@ -115,22 +129,19 @@ def test_hats_are_splines_of_degree_1():
 
 
 def test_a_cyclic_block_closes():
-    encoder = DeclaredEncoder({0: (0, 24)}, n_knots=6, cyclic=[0])
-    (block,) = encoder.fit([[0.0]]).blocks_
+    (block,) = blocks_of(Number(0, 24, knots=6, cyclic=True))
     assert block.knots.tolist() == [0, 4, 8, 12, 16, 20]
     assert block.end == 24 and block.cyclic and len(block.levels) == 7
     rows = block.encode([0, 24, 22, 99])
     np.testing.assert_array_equal(rows[0], rows[1])
     np.testing.assert_array_equal(rows[2], [0.5, 0, 0, 0, 0, 0.5, 0])
     np.testing.assert_array_equal(rows[3], rows[1])
-    given_knots = DeclaredEncoder({0: (0, 24)}, n_knots={0: [0, 6, 24]}, cyclic=0)
-    (block,) = given_knots.fit([[0.0]]).blocks_
+    (block,) = blocks_of(Number(0, 24, knots=[0, 6, 24], cyclic=True))
     assert block.knots.tolist() == [0, 6] and block.end == 24
 
 
 def test_a_line():
-    encoder = DeclaredEncoder({0: (10, 20)}, basis="linear").fit([[0.0]])
-    (block,) = encoder.blocks_
+    (block,) = blocks_of(Number(10, 20, basis="linear"))
     assert block.levels == ("linear", "missing") and block.kind == "linear"
     assert block.knots.tolist() == [10, 20]
     expected = [[0.3, 0], [0, 0], [1, 0], [0, 1], [0, 1]]
@@ -140,16 +151,14 @@ def test_a_line():
 
 
 def test_categories():
-    encoder = DeclaredEncoder(categories={0: ["a", 1, False]}).fit([["a"]])
-    (block,) = encoder.blocks_
+    (block,) = blocks_of(Category(["a", 1, False]))
     assert block.levels == ("a", "1", "False", "other", "missing")
     found = block.encode(["a", "01", "FALSE", "b", None]).argmax(axis=1)
     assert found.tolist() == [0, 1, 2, 3, 4]
 
 
 def test_declared_missing_and_other_are_these_levels():
-    encoder = DeclaredEncoder(categories={0: ["missing", "a", "other"]}).fit([["a"]])
-    (block,) = encoder.blocks_
+    (block,) = blocks_of(Category(["missing", "a", "other"]))
     assert block.levels == ("missing", "a", "other")
     rows = block.encode(["missing", None, "a", "other", "b"])
     assert rows.argmax(axis=1).tolist() == [0, 0, 1, 2, 2]
@@ -161,14 +170,11 @@ def test_a_pair_is_the_product_of_its_sides(basis):
     X = rng.uniform(-1, 11, size=(50, 2)).astype(object)
     X[:, 1] = rng.choice(["a", "missing", "b"], size=50)
     X[0, 0] = X[1, 1] = X[2, 0] = X[2, 1] = None
-    encoder = DeclaredEncoder(
-        {0: (0, 10)},
-        {1: ["missing", "a"]},  # in front, and "other" last
-        basis=basis,
-        n_knots=4,
-        interactions=[(0, 1)],
-    ).fit(X)
-    number, text, pair = encoder.blocks_
+    number, text, pair = blocks_of(
+        Number(0, 10, basis=basis, knots=4),
+        Category(["missing", "a"]),  # in front, and "other" last
+        pairs=[(0, 1)],
+    )
     assert pair.name == "x0:x1" and pair.parents == (0, 1) and pair.kind == "pair"
     assert [side.name for side in pair.sides] == [number.name, text.name]
     assert pair.start == text.stop
@@ -185,11 +191,11 @@ def test_a_pair_is_the_product_of_its_sides(basis):
 
 
 def test_a_date_has_three_blocks():
-    encoder = DeclaredEncoder(
-        {0: ("2020-01-01", "2021-01-01"), 1: (0, 1)}, n_knots=3, interactions=[(0, 1)]
-    ).fit([["2020-01-01", 0]])
-    trend, month, weekday, _, pair = encoder.blocks_
-    assert [block.name for block in encoder.blocks_] == [
+    blocks = blocks_of(
+        Date("2020-01-01", "2021-01-01", knots=3), Number(0, 1, knots=3), pairs=[(0, 1)]
+    )
+    trend, month, weekday, _, pair = blocks
+    assert [block.name for block in blocks] == [
         "x0",
         "x0.month",
         "x0.weekday",

@@ -1,11 +1,12 @@
 """Smooth coordinates: their spans, their norms, and the way back."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skfdp import DeclaredEncoder
+from skfdp import DeclaredEncoder, TableSchema
 from skfdp.data._basis import (
     EXPLAINED,
     Smoothing,
@@ -17,6 +18,7 @@ from skfdp.data._basis import (
     shares_of_norm,
     squared_lengths,
 )
+from skfdp.schema import Category, Number
 
 SIGNALS = [1e-9, 1.0, 10.0, 100.0, 1e4, np.inf]
 
@@ -32,19 +34,27 @@ def table(n_rows=200, seed=0):
         ]
     )
     X[rng.random(X.shape) < 0.1] = np.nan
-    return X
+    return pd.DataFrame(X, columns=list("abcd"))
 
 
-def encoder(n_knots=6, **options):
-    return DeclaredEncoder(
-        {0: (17, 90), 1: (0, 24), 3: (-2, 2)},
-        {2: [0, 1, 2]},
-        basis={3: "linear"},
-        n_knots=n_knots,
-        cyclic=[1],
-        interactions=[(0, 1), (0, 2), (2, 3)],
-        **options,
-    ).fit(table())
+def encoder(n_knots=6):
+    columns = {
+        "a": Number(17, 90, knots=n_knots),
+        "b": Number(0, 24, knots=n_knots, cyclic=True),
+        "c": Category([0, 1, 2]),
+        "d": Number(-2, 2, basis="linear"),
+    }
+    pairs = [("a", "b"), ("a", "c"), ("c", "d")]
+    return DeclaredEncoder(TableSchema(columns, interactions=pairs)).fit(table())
+
+
+def numbers(values):
+    return pd.DataFrame({"a": np.ravel(values)})
+
+
+def encoder_of_numbers(**options):
+    schema = TableSchema({"a": Number(0, 1, **options)})
+    return DeclaredEncoder(schema).fit(numbers([0]))
 
 
 @pytest.mark.parametrize("cyclic", [False, True])
@@ -65,13 +75,11 @@ def test_directions_are_sorted_by_how_much_they_bend():
 
 @pytest.mark.parametrize("n_knots", [2, 5, 16])
 def test_the_first_direction_alone_is_a_straight_line(n_knots):
-    enc = DeclaredEncoder({0: (0, 1)}, n_knots=n_knots, spacing="even").fit(
-        np.zeros((2, 1))
-    )
+    enc = encoder_of_numbers(knots=n_knots, spacing="even")
     smoothing = Smoothing(enc.blocks_, 1e-9, 10)
     x = np.linspace(0, 1, 101)[:, None]
     assert smoothing.n_columns == 1
-    assert np.allclose(smoothing.rows(enc.transform(x)), 2 * x - 1, atol=1e-7)
+    assert np.allclose(smoothing.rows(enc.transform(numbers(x))), 2 * x - 1, atol=1e-7)
     weights = smoothing.weights(np.ones((1, 1)))[0, :n_knots]
     assert np.allclose(weights, np.linspace(-1, 1, n_knots), atol=1e-11)
 
@@ -209,8 +217,8 @@ def test_pairs_are_products_of_their_sides():
 
 
 def test_missing_values_have_the_mean_of_a_curve_where_noise_drowns_them():
-    enc = DeclaredEncoder({0: (0, 1)}, n_knots=9).fit(np.zeros((2, 1)))
-    rows = enc.transform(np.array([[np.nan], [0.0], [1.0]]))
+    enc = encoder_of_numbers(knots=9)
+    rows = enc.transform(numbers([np.nan, 0.0, 1.0]))
     loud = Smoothing(enc.blocks_, 1e-3, 100)
     assert np.allclose(loud.rows(rows), [[0], [-1], [1]], atol=1e-9)
     assert loud.weights(np.ones((1, 1)))[0, enc.blocks_[0].missing] == 0
@@ -231,8 +239,8 @@ def test_other_blocks_stay_as_they_are():
 
 
 def test_a_free_matrix_loses_nothing_but_the_constant():
-    enc = DeclaredEncoder({0: (0, 1)}, n_knots=9).fit(np.zeros((2, 1)))
-    rows = enc.transform(np.random.default_rng(0).random((50, 1)))
+    enc = encoder_of_numbers(knots=9)
+    rows = enc.transform(numbers(np.random.default_rng(0).random(50)))
     smooth = Smoothing(enc.blocks_, np.inf, 10**9).rows(rows)
     with_constant = np.c_[smooth, np.ones(50)]
     found = with_constant @ np.linalg.lstsq(with_constant, rows)[0]

@@ -12,23 +12,23 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from packaging.version import Version
 
-from skfdp import DeclaredEncoder
+from skfdp import DeclaredEncoder, TableSchema
 from skfdp.data.arrays import Column, as_array
 from skfdp.data.target import MISSING_CELL, moment, number, spelling_of
+from skfdp.schema import Category, Date, Number
 
 DECLARED = {
-    "bounds": {"number": (-5, 300), "date": ("2019-05-05", "2021-01-01")},
+    "number": Number(-5, 300, basis="linear"),
+    "date": Date("2019-05-05", "2021-01-01", basis="linear"),
     # With True among them a column of booleans would be read as numbers.
-    "categories": {"category": [7, 2.5, "a b", 300, -1]},
+    "category": Category([7, 2.5, "a b", 300, -1]),
 }
-NAMES = ["number", "date", "category"]
+NAMES = list(DECLARED)
 
 
 def encoded(columns):
     """Return each of the three columns of a frame encoded as each of three kinds."""
-    encoder = DeclaredEncoder(**DECLARED, basis="linear")
-    blank = pd.DataFrame({name: [""] for name in NAMES})
-    return encoder.fit(blank).transform(columns)
+    return DeclaredEncoder(TableSchema(DECLARED)).fit_transform(columns)
 
 
 CELLS = ["", "1", "1.0", "01", " 3.5 ", "2.50", "1e2", "300", "+7", "-1", "1_0", "0x10"]

@@ -12,7 +12,6 @@ da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 
 from skfdp import (  # noqa: E402
-    DeclaredEncoder,
     DPSGDFClassifier,
     DPSGDFRegressor,
     FeatureDPLogisticRegression,
@@ -256,17 +255,6 @@ def test_raw_frames(public):
     np.testing.assert_array_equal(alone.predict(table), apart.predict(table))
 
 
-def test_the_encoder_takes_frames_of_dask():
-    table, _, rows, _ = frame()
-    alone = DeclaredEncoder((0, 1), {"text": ["yes", "no"]}).fit(table)
-    apart = DeclaredEncoder((0, 1), {"text": ["yes", "no"]}).fit(rows)
-    assert repr(apart.blocks_) == repr(alone.blocks_)
-    found = apart.transform(rows)
-    assert isinstance(found, da.Array) and found.shape[1] == alone.blocks_[-1].stop
-    np.testing.assert_array_equal(found.compute(), alone.transform(table))
-    np.testing.assert_array_equal(apart.fit_transform(rows).compute(), found.compute())
-
-
 def heard(monkeypatch, table, y, **changes):
     """Return whatever leaves the partitions of a fit before its first sum."""
     kept, sums, called = [], [], dask_tables.Partitions._called
@@ -359,11 +347,9 @@ def test_other_collections_are_refused():
     ):
         with pytest.raises(ValueError, match=match):
             classifier().fit(rows, y)
-    *_, raw, target = frame()
-    raw["kind"] = raw["text"].astype("category").cat.as_unknown()
-    encoder = DeclaredEncoder((0, 1), {"text": ["yes", "no"]})
-    with pytest.raises(ValueError, match="the categories of .'kind'. are those"):
-        encoder.fit(raw, target)
+    *_, raw, _ = frame()
+    with pytest.raises(TypeError, match="X is a Dask collection, .*use each partition"):
+        schema().encoder().fit(raw)
 
 
 def test_errors_of_partitions_quote_nothing():

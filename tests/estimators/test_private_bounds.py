@@ -19,12 +19,14 @@ from skfdp import (
     DPSGDFClassifier,
     PrivacyBudgetError,
     PrivacyLedger,
+    TableSchema,
     private_bounds,
 )
 from skfdp.bounds import PrivateBounds
 from skfdp.data.input_scaler import resolve_bounds
 from skfdp.privacy import RELATIONS, AddOrRemoveOne, Relation, gdp_epsilon, read_report
 from skfdp.queries.statistics import N_BINADES, N_SPECIAL, ZERO, Binades, BinCounts
+from skfdp.schema import Number
 from skfdp.solvers import bounds as decoding
 from skfdp.solvers.bounds import Told, Window, check_noise
 from skfdp.solvers.method import Budget
@@ -362,7 +364,11 @@ def test_an_estimator_and_an_encoder_take_them(table):
     found = private_bounds(table, epsilon=2.0, n_knots=6)
     model = DPSGDFClassifier(bounds=found.bounds, classes=[False, True])
     assert model.fit(table, y).input_scaler_.span.shape == (table.shape[1],)
-    encoder = DeclaredEncoder(found.bounds, n_knots=found.knots).fit(table)
+    columns = {
+        name: Number(*bounds, knots=found.knots[name])
+        for name, bounds in found.bounds.items()
+    }
+    encoder = DeclaredEncoder(TableSchema(columns)).fit(table)
     assert [len(block.knots) for block in encoder.blocks_] == [6] * table.shape[1]
     rows = encoder.transform(table)
     assert ((0 <= rows) & (rows <= 1)).all()

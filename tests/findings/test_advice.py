@@ -13,7 +13,6 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from skfdp import (
-    DeclaredEncoder,
     DPSGDFClassifier,
     DPSGDFRegressor,
     FeatureDPLogisticRegression,
@@ -48,14 +47,6 @@ PUBLIC = {
     "target": {"target": True},
     "public and target": {"columns": ("zip",), "target": True},
 }
-
-
-def zip_encoder(levels=N_LEVELS, **more):
-    return DeclaredEncoder(
-        bounds={"age": (0, 1)},
-        categories={"zip": list(map(str, range(levels)))},
-        **more,
-    )
 
 
 def zip_schema(
@@ -129,8 +120,8 @@ def test_f10_the_noise_of_many_categories_is_that_of_few(monkeypatch):
 
 
 def test_f10_variances_of_smooth_weights_are_squares_of_the_map():
-    encoder = zip_encoder(5, n_knots={"age": 6}, interactions=[("zip", "age")])
-    smoothing = Smoothing(encoder.fit(ZIPS).blocks_, np.inf, 10**6)
+    schema = zip_schema(DPSGDFClassifier, 5, knots=6, interactions=[("zip", "age")])
+    smoothing = Smoothing(schema.blocks(), np.inf, 10**6)
     variances = RNG.random((2, smoothing.n_columns))
     L = smoothing.weights(np.eye(smoothing.n_columns))
     np.testing.assert_allclose(smoothing.weights(variances, power=2), variances @ L**2)

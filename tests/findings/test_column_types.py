@@ -23,7 +23,7 @@ from skfdp import (
     private_score,
 )
 from skfdp.data.arrays import Column
-from skfdp.schema import Label, Number
+from skfdp.schema import Category, Label, Number
 
 N = 200
 DAYS = np.random.default_rng(0).integers(1, 40, N)
@@ -37,9 +37,7 @@ BIG = [900000000000207008, 900000000000207009]
 
 def places(categories, column):
     """Return the position of the category of each cell of a column."""
-    encoder = DeclaredEncoder(categories={"code": categories})
-    blank = pd.DataFrame({"code": pd.Series([], dtype=object)})
-    block = encoder.fit_to_smooth(blank).blocks_[0]
+    block = Category(categories).blocks("code", 0)[0]
     return block.entries(Column(column))[0][:, 0].tolist()
 
 
@@ -59,14 +57,6 @@ def places(categories, column):
 @pytest.mark.parametrize("declared", [BIG, list(map(str, BIG))], ids=["int", "text"])
 def test_f06_a_missing_value_takes_no_digit_from_other_codes(column, declared):
     assert places(declared, column) == [0, 1, 3]
-
-
-def test_f06_categories_of_a_type_are_exact():
-    table = pd.DataFrame({"code": pd.Categorical(BIG)})
-    encoder = DeclaredEncoder().fit(table)
-    rows = encoder.transform(pd.DataFrame({"code": [str(BIG[1]), str(BIG[1] + 1)]}))
-    assert rows.argmax(axis=1).tolist() == [1, 2]
-    assert encoder.get_feature_names_out()[0] == "code__900000000000207008"
 
 
 @pytest.mark.parametrize(
@@ -193,42 +183,11 @@ def test_f08_a_categorical_is_of_the_type_of_its_categories(column, match):
     table = pd.DataFrame({"c": column})
     with pytest.raises(ValueError, match=match):
         clone(MODEL).fit(table, Y)
-    with pytest.raises(ValueError, match=r"bounds\['c'\]"):
-        DeclaredEncoder({"c": (0, 40)}).fit(table)
 
 
 def test_f08_an_array_of_dates_is_refused():
     with pytest.raises(ValueError, match="X is an array of dates"):
         clone(MODEL).fit(DAYS[:, None].astype("M8[D]"), Y)
-
-
-@pytest.mark.parametrize(
-    ("table", "bounds", "match"),
-    [
-        (np.ones((2, 1), "m8[M]"), {0: (0, 4)}, "neither numbers nor dates"),
-        (
-            pa.table({"c": pa.array([(1, 2, 3)], pa.month_day_nano_interval())}),
-            {"c": (0, 4)},
-            "neither numbers nor dates",
-        ),
-        (
-            pd.DataFrame({"c": [True, False]}),
-            {"c": ("2020-01-01", "2021-01-01")},
-            "must be two numbers: the column holds booleans",
-        ),
-    ],
-    ids=["months", "intervals", "booleans"],
-)
-def test_f08_more_types_without_a_readable_value_are_refused(table, bounds, match):
-    with pytest.raises(ValueError, match=match):
-        DeclaredEncoder(bounds).fit(table)
-
-
-def test_f08_durations_are_no_categories():
-    table = pd.DataFrame({"stay": pd.to_timedelta(DAYS, unit="D")})
-    match = r"'stay', and the column holds durations: declare bounds=\{'stay'"
-    with pytest.raises(ValueError, match=match):
-        DeclaredEncoder(categories={"stay": ["1 days"]}).fit(table)
 
 
 def test_f08_no_period_stops_a_fit():
@@ -239,9 +198,10 @@ def test_f08_no_period_stops_a_fit():
 
 
 def test_f08_new_rows_of_an_unreadable_type_warn():
-    encoder = DeclaredEncoder({"stay": (0, 40)}).fit(pd.DataFrame({"stay": DAYS}))
+    encoder = DeclaredEncoder(TableSchema({"stay": Number(0, 40)}))
+    encoder.fit(pd.DataFrame({"stay": DAYS}))
     dates = pd.DataFrame({"stay": pd.to_datetime(DAYS, unit="D")})
-    with pytest.warns(UtilityWarning, match="'stay' of X is declared as a number"):
+    with pytest.warns(UtilityWarning, match="'stay' is declared as numbers"):
         assert encoder.transform(dates)[:, -1].all()
 
 
@@ -343,7 +303,7 @@ def test_newcomer_a4_a_declared_column_of_persons_says_what_to_do():
 
 @pytest.mark.parametrize("path", ["table.csv", pathlib.Path("table.csv")])
 def test_newcomer_a6_a_path_is_no_table_anywhere(path):
-    encoder = DeclaredEncoder({"stay": (0, 40)})
+    encoder = DeclaredEncoder(TableSchema({"stay": Number(0, 40)}))
     table = pd.DataFrame({"stay": DAYS})
     fitted, stay = clone(MODEL).fit(table, Y), clone(STAY).fit(table, Y)
     for call in (

@@ -22,7 +22,7 @@ from skfdp import (
     UtilityWarning,
     private_bounds,
 )
-from skfdp.schema import Category, Ignore, Label, Number
+from skfdp.schema import Category, Date, Ignore, Label, Number
 from skfdp.solvers import NoisySGD
 
 RNG = np.random.default_rng(0)
@@ -50,7 +50,7 @@ def schema_of(group=None, **columns):
 
 def places(categories, values, frame=pd.DataFrame, **more):
     """Return the position of the category of each value, and the names."""
-    encoder = DeclaredEncoder(categories={"code": categories}, **more)
+    encoder = DeclaredEncoder(TableSchema({"code": Category(categories)}), **more)
     rows = encoder.fit_transform(frame({"code": values}))
     rows = rows.toarray() if more.get("sparse_output") else np.asarray(rows)
     return rows.argmax(axis=1).tolist(), list(encoder.get_feature_names_out())
@@ -192,11 +192,10 @@ FRAMES = {
 @pytest.mark.parametrize("kind", FRAMES)
 @pytest.mark.parametrize("public", [False, True])
 def test_f08_durations_are_days_in_a_schema(kind, public):
-    encoder = DeclaredEncoder({"stay": (0, 40), "b": (0, 40)}, basis="linear")
-    rows = np.asarray(encoder.fit_transform(FRAMES[kind]))
-    np.testing.assert_allclose(rows[:, 0], DAYS / 40)
     stay, b = Number(0, 40, public, basis="linear"), Number(0, 40, basis="linear")
     schema = schema_of(stay=stay, b=b)
+    rows = np.asarray(DeclaredEncoder(schema).fit_transform(FRAMES[kind]))
+    np.testing.assert_allclose(rows[:, 0], DAYS / 40)
     model = FeatureDPLogisticRegression(8.0, schema=schema, random_state=0)
     plain = pd.DataFrame({"stay": DAYS.astype(float), "b": DAYS})
     one, other = clone(model).fit(FRAMES[kind], Y), clone(model).fit(plain, Y)
@@ -235,6 +234,7 @@ def test_f08_times_of_day_are_hours(column):
     np.testing.assert_array_equal(Column(column).read("number"), [6.5, np.nan, 23])
 
 
+YEAR = Date("2020-01-01", "2021-01-01")
 PERIODS = pd.Series(pd.period_range("2020-01", periods=3, freq="M"))
 
 
@@ -247,18 +247,21 @@ def test_f08_periods_begin_with_their_first_moment():
 
 
 @pytest.mark.parametrize(
-    ("column", "bounds", "match"),
+    ("column", "declared", "match"),
     [
-        (PERIODS, (0, 1), "must be two dates, .* the column holds periods"),
-        (pd.Series([1.5, 2.5, 3.5]), ("2020-01-01", "2021-01-01"), "two numbers"),
-        (pd.to_timedelta([1, 2, 3], unit="D"), ("2020-01-01", "2021-01-01"), "as days"),
-        (pd.interval_range(0, 3), (0, 1), "neither numbers nor dates"),
-        (pd.Series([1j, 2j, 3j]), (0, 1), "neither numbers nor dates"),
+        (PERIODS, Number(0, 1), "as numbers, and its type holds periods"),
+        (pd.Series([1.5, 2.5, 3.5]), YEAR, "as dates, and its type holds numbers"),
+        (pd.to_timedelta([1, 2, 3], unit="D"), YEAR, "its type holds durations"),
+        (pd.interval_range(0, 3), Number(0, 1), "neither numbers nor dates"),
+        (pd.Series([1j, 2j, 3j]), Number(0, 1), "neither numbers nor dates"),
+        (pd.Series([True, False]), YEAR, "its type holds booleans"),
+        (pd.to_timedelta([1], unit="D"), Category(["1 days"]), "holds durations"),
     ],
 )
-def test_f08_a_type_without_a_readable_value_is_refused_by_name(column, bounds, match):
-    with pytest.raises(ValueError, match=rf"bounds\['c'\].*{match}"):
-        DeclaredEncoder({"c": bounds}).fit(pd.DataFrame({"c": column}))
+def test_f08_a_type_without_a_readable_value_warns_by_name(column, declared, match):
+    encoder, table = DeclaredEncoder(TableSchema({"c": declared})), {"c": column}
+    with pytest.warns(UtilityWarning, match=f"column 'c' is declared .*{match}"):
+        encoder.fit_transform(pd.DataFrame(table))
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -330,7 +333,8 @@ def test_f21_two_columns_of_one_name(name):
 
 
 def test_f21_two_columns_of_one_name_in_the_encoder_and_bounds():
-    encoder = DeclaredEncoder({"a": (0, 1), "b": (0, 1)})
+    schema = TableSchema({"a": Number(0, 1), "b": Number(0, 1)})
+    encoder = DeclaredEncoder(schema)
     for call in (
         lambda: encoder.fit(TWICE),
         lambda: encoder.fit_transform(TWICE),

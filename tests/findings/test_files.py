@@ -25,7 +25,7 @@ from skfdp.data import sources
 from skfdp.data.units import RowsOfUnits
 from skfdp.privacy.assumptions import SAME_PARTITIONS
 from skfdp.privacy.events import Relation
-from skfdp.schema import Number, SchemaError
+from skfdp.schema import Category, Number, SchemaError
 from skfdp.solvers import NoisyGradientDescent, NoisySGD
 from skfdp.solvers.score import predicted
 
@@ -337,13 +337,6 @@ def test_attack_10_masked_targets_are_missing(name):
         np.testing.assert_equal(getattr(one, released), getattr(other, released))
 
 
-def test_attack_10_masked_cells_of_an_encoder_are_missing():
-    encoder = DeclaredEncoder((0, 1))
-    masked = encoder.fit_transform(np.ma.MaskedArray(X, MASK))
-    plain = encoder.fit_transform(np.where(MASK, np.nan, X))
-    np.testing.assert_array_equal(masked, plain)
-
-
 @pytest.mark.parametrize("kind", ["groups", "sample_weight"])
 def test_attack_10_masked_groups_and_weights_are_refused(kind):
     model = FeatureDPLogisticRegression(bounds=(0, 1), classes=[0, 1])
@@ -428,32 +421,6 @@ def test_masked_labels_of_any_form_are_missing(form):
     wanted = model.fit(X, plain).coef_
     found = clone(model).fit(X, with_masks(labels, form)).coef_
     np.testing.assert_array_equal(found, wanted)
-
-
-@pytest.mark.parametrize("form", ["array", "objects", "list"])
-def test_masked_categories_of_any_form_are_missing(form):
-    column = np.array(["a", "--"], dtype=object)[Y][:, None]
-    rows = column.tolist()
-    rows[0] = [MASKED]
-    given = rows if form == "list" else with_masks(column, form)
-    encoder = DeclaredEncoder(categories={0: ["a", "--"]})
-    plain = column.copy()
-    plain[0] = None
-    np.testing.assert_array_equal(
-        encoder.fit_transform(given), encoder.fit_transform(plain)
-    )
-
-
-def test_masked_dates_are_missing_and_the_others_stay_dates():
-    days = np.arange("2020-01-01", "2020-03-01", dtype="datetime64[D]")[:, None]
-    encoder = DeclaredEncoder({0: ("2020-01-01", "2021-01-01")})
-    plain = days.astype("datetime64[ns]")
-    given = with_masks(plain, "array")
-    plain = plain.copy()
-    plain[0] = np.datetime64("NaT")
-    np.testing.assert_array_equal(
-        encoder.fit_transform(given), encoder.fit_transform(plain)
-    )
 
 
 @pytest.mark.parametrize("dtype", [int, float, np.float32])
@@ -688,20 +655,26 @@ def test_a_collection_is_scored_as_a_table_in_memory(kind, rows_of_persons):
 @pytest.mark.parametrize("verb", ["fit", "transform"])
 def test_an_encoder_refuses_a_table_that_is_not_in_memory(tmp_path, kind, verb):
     codes = 2**53 + np.arange(2)  # as floats they are one
-    encoder = DeclaredEncoder(categories={"a": codes.tolist()})
+    encoder = DeclaredEncoder(TableSchema({"a": Category(codes.tolist())}))
     encoder.fit(pd.DataFrame({"a": codes}))
     if kind == "memory map":
         np.save(tmp_path / "X.npy", codes[:, None])
-        given, remedy = open_table(tmp_path / "X.npy"), "X is read in blocks: pass a f"
+        given, remedy = (
+            open_table(tmp_path / "X.npy"),
+            "X is read in blocks, .*: pass a f",
+        )
     else:
         parquet.write_table(pa.table({"a": codes}), tmp_path / "X.parquet")
-        given, remedy = open_table(tmp_path / "X.parquet"), "X is read in blocks: pass"
+        given, remedy = (
+            open_table(tmp_path / "X.parquet"),
+            "X is read in blocks, .*: pass",
+        )
     if kind == "data set":
         given, remedy = dataset.dataset(tmp_path / "X.parquet"), r"pass X.to_table\(\)"
-    with pytest.raises(TypeError, match=f"an encoder reads raw tables .*{remedy}"):
+    with pytest.raises(TypeError, match=remedy):
         getattr(encoder, verb)(given)
     if kind == "data set":
-        found = encoder.transform(given.to_table())
+        found = encoder.fit_transform(given.to_table())
         np.testing.assert_array_equal(found[:, :2], np.eye(2))
 
 
@@ -714,7 +687,7 @@ def test_text_that_is_no_utf8_is_another_category(kind):
         table = pa.table({"a": text.dictionary_encode()})
     if kind == "pandas":
         table = pd.DataFrame({"a": pd.Series(pd.arrays.ArrowExtensionArray(text))})
-    encoder = DeclaredEncoder(categories={"a": ["u"]})
+    encoder = DeclaredEncoder(TableSchema({"a": Category(["u"])}))
     # "u", other, missing
     np.testing.assert_array_equal(encoder.fit_transform(table), np.eye(3))
 

@@ -63,12 +63,10 @@ BY_NAME = domains(
         PrivacyLedger(neighboring_relation='replace_one') | PrivacyLedger(public=['c0'])
         | PrivacyLedger().part(rows=range(3)) | PrivacyLedger().part(column='c0',
         value=1) | 3 | []
-    encoder: None | DeclaredEncoder(bounds=(0, 1)) | DeclaredEncoder(bounds=(0, 1),
-        n_knots=3, sparse_output=True) | DeclaredEncoder(bounds={'c0': (0, 1)},
-        categories={'c1': ['red', 'green']}, ignore=['c2']) | DeclaredEncoder(bounds={0:
-        (0, 1), 1: (0, 1), 2: (0, 1)}, interactions=[(0, 1)]) |
-        DeclaredEncoder(categories={'c0': [0, 1]}) | DeclaredEncoder() | DeclaredEncoder
-        | StandardScaler()
+    encoder: None | DeclaredEncoder(TableSchema({'c0': Number(0, 1), 'c1': Number(0,
+        1)}, interactions=[('c0', 'c1')])) | DeclaredEncoder(TableSchema({'c0':
+        Number(0, 1, knots=3), 'c1': Category(['red', 'green'])}), sparse_output=True) |
+        DeclaredEncoder() | DeclaredEncoder | StandardScaler()
     epsilon: 1.0 | 8 | 0.1 | 1e-8 | 1e8
     delta: 1e-5 | 1e-3 | 0.5 | 1e-12
     schema: None | TableSchema({'c0': Number(0, 1), 'c1': Number(0, 1, True), 'target':

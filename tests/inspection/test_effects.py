@@ -47,12 +47,13 @@ def stays():
     return X, y, margin
 
 
-def encoder_of(X, **options):
-    return DeclaredEncoder(
-        {"Alter": (20, 90), "Aufnahme": ("2024-01-01", "2025-12-31")},
-        {"Station": ["Chirurgie", "Innere", "Überwachung"]},
-        **options,
-    ).fit(X)
+def encoder_of(X, knots=("auto", "auto"), pairs=()):
+    columns = {
+        "Alter": Number(20, 90, knots=knots[0]),
+        "Station": Category(["Chirurgie", "Innere", "Überwachung"]),
+        "Aufnahme": Date("2024-01-01", "2025-12-31", knots=knots[1]),
+    }
+    return DeclaredEncoder(TableSchema(columns, interactions=pairs)).fit(X)
 
 
 def label_dp(X, y, epsilon=8.0, **options):
@@ -134,7 +135,7 @@ def test_bands_are_the_noise_of_the_difference(stays):
 
 def test_intervals_hold_the_curve(stays):
     X, y, _ = stays
-    model, encoder = label_dp(X, y, n_knots={"Alter": 4, "Aufnahme": 2})
+    model, encoder = label_dp(X, y, knots=(4, 2))
     display = EffectsDisplay.from_estimator(model, encoder=encoder)
     bars = display.effects["Station"]
     true = np.array([-1 / 3, -1 / 3, 2 / 3])
@@ -158,7 +159,7 @@ def test_the_other_class_is_the_mirror(fitted):
 
 def test_a_pair_is_a_map(stays):
     model, encoder = label_dp(
-        *stays[:2], interactions=[("Station", "Alter"), ("Alter", "Aufnahme")]
+        *stays[:2], pairs=[("Station", "Alter"), ("Alter", "Aufnahme")]
     )
     pairs = ["Station:Alter", "Alter:Aufnahme"]
     display = EffectsDisplay.from_estimator(model, encoder=encoder, columns=pairs)
@@ -180,7 +181,7 @@ def test_a_pair_is_a_map(stays):
 def three(stays):
     X, y, _ = stays
     y = np.where(np.arange(len(y)) % 3 == 0, "unklar", y)
-    return label_dp(X, y, interactions=[("Station", "Alter")])
+    return label_dp(X, y, pairs=[("Station", "Alter")])
 
 
 def test_several_classes_have_lines_and_one_can_be_chosen(three):

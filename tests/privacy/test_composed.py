@@ -35,6 +35,7 @@ from skfdp import (
     FeatureDPRegressor,
     PrivacyLedger,
     PrivateCenteringTransformer,
+    TableSchema,
     report,
 )
 from skfdp.privacy import PrivacyBudgetError, compose, read_report
@@ -43,6 +44,7 @@ from skfdp.privacy.assumptions import (
     COLUMNS_ASSUMED,
     COLUMNS_FOLLOWED,
 )
+from skfdp.schema import Category, Number
 from skfdp.solvers import NoisyGradientDescent
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -132,11 +134,10 @@ class TestWhatIsSaid:
         assert reads_back(found, tmp_path)
 
     def test_of_the_encoder(self, table, labels):
-        encoder = DeclaredEncoder(
-            bounds={"age": (0, 99), "bmi": (10, 60), "hba1c": (3, 15)},
-            categories={"sex": ["f", "m"]},
-            interactions=[("age", "bmi")],
-        ).set_output(transform="pandas")
+        columns = {"age": Number(0, 99), "bmi": Number(10, 60), "hba1c": Number(3, 15)}
+        columns["sex"] = Category(["f", "m"])
+        schema = TableSchema(columns, interactions=[("age", "bmi")])
+        encoder = DeclaredEncoder(schema).set_output(transform="pandas")
         model = make_pipeline(
             encoder, logistic(bounds=False, public_features=["age__*", "sex__*"])
         )

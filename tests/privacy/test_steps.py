@@ -25,9 +25,10 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from skfdp import DeclaredEncoder
+from skfdp import DeclaredEncoder, TableSchema
 from skfdp.privacy import preprocessing_steps as steps
 from skfdp.privacy.preprocessing_steps import sources
+from skfdp.schema import Number
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::UserWarning",
@@ -481,9 +482,9 @@ def test_parts_of_parts_are_followed():
 
 
 def test_the_encoder_learns_nothing_and_its_blocks_are_followed():
-    encoder = DeclaredEncoder(
-        bounds=dict.fromkeys("abc", (0, 1)), interactions=[("c", "a")], n_knots=3
-    )
+    # in another order than in the table
+    columns = dict.fromkeys("bca", Number(0, 1, knots=3))
+    encoder = DeclaredEncoder(TableSchema(columns, interactions=[("c", "a")]))
     assert steps.verdict(encoder).learns == "nothing"
     X = pd.DataFrame(numbers()[0], columns=list("abc"))
     encoder.fit(X)
