@@ -24,7 +24,6 @@ CASES = (
     "regressor, one-shot",
     "network",
     "transformer",
-    "completion",
     "search",
 )
 
@@ -75,7 +74,6 @@ def table(case):
 
 def maker(case):
     """Return what makes the estimator of a case."""
-    from sklearn.naive_bayes import GaussianNB
 
     import skfdp
     from skfdp.experimental import PrivateSearchCV
@@ -116,13 +114,6 @@ def maker(case):
         ),
         "transformer": lambda: skfdp.PrivateCenteringTransformer(
             1.0, **part, neighboring_relation="replace_special"
-        ),
-        "completion": lambda: skfdp.PrivateCompletionClassifier(
-            GaussianNB(),
-            epsilon=1.0,
-            **part,
-            n_draws=2,
-            neighboring_relation="replace_one",
         ),
         "search": lambda: PrivateSearchCV(
             logistic(solver=NoisyGradientDescent(max_iter=10), **box),

@@ -12,7 +12,6 @@ from skfdp._version import __version__
 
 if TYPE_CHECKING:
     from skfdp.bounds import private_bounds
-    from skfdp.completion import PrivateCompletionClassifier
     from skfdp.data.encoder import DeclaredEncoder
     from skfdp.data.sources import open_table
     from skfdp.data.validation import UtilityWarning
@@ -45,7 +44,6 @@ _HOMES = {
     "PrivacyLedger": "skfdp.privacy",
     "PrivacyWarning": "skfdp.privacy",
     "PrivateCenteringTransformer": "skfdp.preprocessing",
-    "PrivateCompletionClassifier": "skfdp.completion",
     "TableSchema": "skfdp.schema",
     "UtilityWarning": "skfdp.data.validation",
     "checkpoint": "skfdp.mechanisms.checkpoint",
@@ -68,7 +66,6 @@ __all__ = [
     "PrivacyLedger",
     "PrivacyWarning",
     "PrivateCenteringTransformer",
-    "PrivateCompletionClassifier",
     "TableSchema",
     "UtilityWarning",
     "__version__",

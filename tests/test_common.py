@@ -6,7 +6,6 @@ import pytest
 import sklearn
 from packaging.version import Version
 from sklearn.base import is_regressor
-from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import (
     check_class_weight_classifiers,
     check_classifiers_train,
@@ -20,7 +19,6 @@ from skfdp import (
     FeatureDPMLPClassifier,
     FeatureDPRegressor,
     PrivateCenteringTransformer,
-    PrivateCompletionClassifier,
 )
 from skfdp.experimental import PrivateSearchCV
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent
@@ -33,8 +31,6 @@ INSTANCES = [
     PrivateCenteringTransformer(),
     # the first column stays private, so that tables of one column have one
     PrivateCenteringTransformer(public_features=slice(1, None)),
-    # the checks want an accuracy of 0.83, which one seed in fifty misses at epsilon 1
-    PrivateCompletionClassifier(LogisticRegression(), epsilon=2.0),
     FeatureDPLogisticRegression(epsilon=float("inf")),
     PrivateSearchCV(
         FeatureDPLogisticRegression(solver=NoisyGradientDescent(max_iter=20)),
@@ -51,7 +47,6 @@ INSTANCES = [
 ]
 # Other values of the parameters, of the same classes.
 MORE_INSTANCES = [
-    PrivateCompletionClassifier(LogisticRegression(), epsilon=float("inf")),
     DPSGDFClassifier(loss="hinge"),
     DPSGDFClassifier(loss="squared_hinge"),
     DPSGDFClassifier(epsilon=float("inf")),

@@ -57,7 +57,7 @@ def test_every_case_estimator_and_label_is_in_the_file(golden):
         *("temperature", "target histogram", "target mean", "target spread"),
         *("mean rate", "label statistic", "target statistic"),
         *("second moments", "cross moments", "padding", "class sums", "network"),
-        *("draws", "split", "candidates", "score", "binades", "bins"),
+        *("split", "candidates", "score", "binades", "bins"),
         *("rotation", "rough binades", "rough bins 1", "rough bins 2"),
         *("distances from the rough mean", "distances from the mean"),
     }

@@ -18,7 +18,6 @@ QUICK = ("--quick", "--output")
 RUNS = {
     "adaptive_centring.py": QUICK,
     "additive.py": ("--quick", "--out"),
-    "completion.py": QUICK,
     "dominance.py": (
         *("--tables", "breast", "--epsilons", "1", "--seeds", "2"),
         *("--splits", "nothing", "columns", "--out"),

@@ -24,7 +24,6 @@ from skfdp import (
     FeatureDPRegressor,
     PrivacyLedger,
     PrivateCenteringTransformer,
-    PrivateCompletionClassifier,
     report,
 )
 from skfdp.experimental import PrivateSearchCV
@@ -46,7 +45,6 @@ PREDICTORS = {
     "network": FeatureDPMLPClassifier(
         50.0, hidden_layer_sizes=(4,), solver=NoisySGD(max_iter=4), **SHARED
     ),
-    "completion": PrivateCompletionClassifier(LogisticRegression(), **SHARED),
     "search": PrivateSearchCV(
         FeatureDPLogisticRegression(bounds=(0, 1), solver=STEPS),
         {"solver__clip_norm": [0.1, 0.3]},

@@ -45,7 +45,7 @@ from skfdp.schema import Category, Date, Label, Number
 
 sys.path.append(str(Path(__file__).parents[2] / "tests" / "golden"))
 
-from golden_cases import CASES, COMPLETION, SEARCH, estimator, of_rows, rows, target
+from golden_cases import CASES, SEARCH, estimator, of_rows, rows, target
 
 from skfdp.solvers import NoisyGradientDescent
 
@@ -106,9 +106,7 @@ def without_bounds(case, y):
     if case["estimator"] == SEARCH and hasattr(model.estimator, "steps"):
         return None, y
     part.set_params(bounds=False)
-    private = not part.get_params().get(
-        "public_target", case["estimator"] == COMPLETION
-    )
+    private = not part.get_params().get("public_target", False)
     if "classes" in part.get_params() and private:
         part.set_params(classes=sorted(set(y.tolist())))
         y = y.astype(object)

@@ -39,7 +39,7 @@ class InputScaler:
     The map of a linear model shortens no row (`shortens` is False), unless rows are to
     be normalised: it cuts values outside the bounds and nothing else, and predictions
     are linear in X within them. Its rows may be longer than 1, so each query bounds
-    what a record contributes. Networks, completion and centring shorten rows.
+    what a record contributes. Networks and centring shorten rows.
 
     Attributes
     ----------

@@ -52,14 +52,6 @@ LABEL = _by_code(
     "Every column is public, so that a replaced label moves a sum by no more than the "
     "residuals of two labels differ, times the longest row."
 )
-CLASS_ORTHANT = _by_code(
-    "Private columns are non-negative after scaling by their declared bounds, so that "
-    "replacing a record moves its class's sum by at most sqrt(2) times the norm."
-)
-CLASS_SIGNED = _by_code(
-    "Some private columns have no declared bounds and may be negative, so that "
-    "replacing a record is taken to move its class's sum by twice the norm."
-)
 BINNED = _by_code(
     "Every number of a private column is counted in exactly one bin of that column, "
     "whatever it is."

@@ -325,7 +325,7 @@ class TargetSum(_Sum):
         return (whole @ self.table[index].astype(np.float64)).astype(np.int64)
 
 
-# Statistics of private rows whose class is public: class sums, second moments.
+# Statistics of private rows whose class is public: class sums.
 
 
 # Squared norm of a row of norm 1, in squared grid units.
@@ -383,51 +383,6 @@ class ClassSum(_Sum):
         if self.nonnegative:
             rows = np.maximum(rows, 0)
         return (np.eye(self.n_classes)[self.target[index]].T @ rows).astype(np.int64)
-
-
-@dataclasses.dataclass(frozen=True)
-class SecondMoment(_Sum):
-    r"""The sum of the outer products of the private rows, :math:`\sum_i p_i p_i^\top`.
-
-    Parameters
-    ----------
-    rows : GridRows
-        Private, of norm at most 1. Longer ones are shortened here.
-
-    Notes
-    -----
-    **Guarantees.** A contribution has Frobenius norm ``|p|**2 <= 1``. A replaced record
-    moves the sum by at most sqrt(2), whatever the signs, because
-    ``|pp' - qq'|**2 = |p|**4 + |q|**4 - 2 (p . q)**2``. A nulled record moves it by at
-    most 1. Both triangles are released, each entry with noise of its own.
-    """
-
-    rows: GridRows
-
-    def __post_init__(self):
-        table = self.rows.values
-        vars(self).update(
-            table=table,
-            n_rows=len(table),
-            shape=(table.shape[1], table.shape[1]),
-            replaced=math.sqrt(2),  # whatever the signs
-            room=len(table),
-            finest=GRID**2,  # the square of a unit of rows
-        )
-
-    @classmethod
-    def planned(cls) -> SecondMoment:
-        """Return the sum of no records, for plans that need its bounds."""
-        return cls(no_rows())
-
-    def unit(self, noise_std: float) -> float:
-        """Return the grid unit of the sum: the square of a unit of rows."""
-        return 4.0 ** np.ceil(np.log2(super().unit(noise_std)) / 2)
-
-    def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
-        rows = clipped(self.table[index], math.sqrt(unit) / GRID)
-        # Entries below 2**28 a row, 4096 rows a block.
-        return (rows.T @ rows).astype(np.int64)
 
 
 def clipped(values: np.ndarray, coarser: float = 1.0) -> np.ndarray:

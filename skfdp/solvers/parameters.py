@@ -252,29 +252,6 @@ def starts_at_public_model(mu: float, n: float, n_classes: int, n_private: int) 
     return not many or mu * n * math.sqrt(2 / n_classes / max(1, n_private)) < 50
 
 
-def completion_bound(n_columns: int, bounded: bool) -> float:
-    """L2 bound of the private columns where the user knows none.
-
-    Columns within [0, 1] have a root mean square of about 1/2 or less; others are
-    taken to have about 1.
-    """
-    return max(1.0, math.sqrt(n_columns) * (0.5 if bounded else 1.0))
-
-
-def completion_covariance(n_classes: int, n_columns: int, bounded: bool) -> bool:
-    """Whether the correlation within classes is worth half of ``mu**2``.
-
-    With many classes their means hold most of the dependence, and the class sums need
-    the budget. Unbounded columns need it for their variance.
-    """
-    return (n_classes < 10 or not bounded) and n_columns <= 512
-
-
-def n_draws(n: int) -> int:
-    """Completions of each record: several where records are few."""
-    return int(np.clip(math.ceil(10_000 / n), 1, 5))
-
-
 # -- networks ------------------------------------------------------------------------
 #: Passes over the rows of a network's Poisson loop, and steps on full batches.
 NETWORK_EPOCHS, NETWORK_STEPS = 10, 100

@@ -6,7 +6,6 @@ import warnings
 import numpy as np
 import pytest
 from scipy import special
-from sklearn.naive_bayes import GaussianNB
 
 from skfdp import (
     DPSGDFClassifier,
@@ -16,7 +15,6 @@ from skfdp import (
     FeatureDPRegressor,
     PrivacyLedger,
     PrivateCenteringTransformer,
-    PrivateCompletionClassifier,
 )
 from skfdp.data.validation import guarded_fit, users_state
 from skfdp.experimental import PrivateSearchCV
@@ -59,9 +57,6 @@ CLASSIFIERS = {
     ),
     "transformer": lambda: PrivateCenteringTransformer(),
     "conditional transformer": lambda: PrivateCenteringTransformer(public_features=[0]),
-    "completion": lambda: PrivateCompletionClassifier(
-        GaussianNB(), public_features=[0]
-    ),
 }
 REGRESSORS = {
     f"{name}, {loss}": (lambda cls=cls, loss=loss, kw=kw: cls(loss=loss, **kw))
@@ -136,7 +131,7 @@ def test_extreme_values_end_no_search(scoring):
         told(search, rows, Y)
 
 
-@pytest.mark.parametrize("name", ["full batch", "completion", "transformer"])
+@pytest.mark.parametrize("name", ["full batch", "transformer"])
 def test_extreme_values_in_float32_show_nowhere(name, state):
     usual = told(with_bounds(CLASSIFIERS[name], bounds=(0, 1)), X.astype("f"), Y)
     rows = X.astype(np.float32)

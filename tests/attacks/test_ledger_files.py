@@ -12,14 +12,12 @@ import sqlite3
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from skfdp import (
     DPSGDFClassifier,
     FeatureDPLogisticRegression,
     PrivateCenteringTransformer,
-    PrivateCompletionClassifier,
     report,
 )
 from skfdp.experimental import PrivateSearchCV
@@ -273,13 +271,6 @@ MODELS = {
     "one-shot": lambda ledger: FeatureDPLogisticRegression(
         bounds=(0, 1), public_features="all", ledger=ledger
     ),
-    "completion": lambda ledger: PrivateCompletionClassifier(
-        LogisticRegression(),
-        epsilon=4.0,
-        bounds=(0, 1),
-        public_features=[0],
-        ledger=ledger,
-    ),
     "pipeline": lambda ledger: make_pipeline(
         PrivateCenteringTransformer(bounds=(0, 1), ledger=ledger),
         DPSGDFClassifier(
@@ -291,9 +282,6 @@ MODELS = {
     ),
     "no privacy": lambda ledger: DPSGDFClassifier(
         epsilon=math.inf, bounds=(0, 1), ledger=ledger
-    ),
-    "completion without privacy": lambda ledger: PrivateCompletionClassifier(
-        LogisticRegression(), epsilon=math.inf, public_features=[0], ledger=ledger
     ),
 }
 

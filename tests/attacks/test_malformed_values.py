@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
-from sklearn.naive_bayes import GaussianNB
 
 from skfdp import (
     DPSGDFClassifier,
@@ -21,7 +20,6 @@ from skfdp import (
     FeatureDPMLPClassifier,
     FeatureDPRegressor,
     PrivateCenteringTransformer,
-    PrivateCompletionClassifier,
 )
 from skfdp.base import PrivateEstimator
 from skfdp.data.input_scaler import InputScaler
@@ -43,7 +41,6 @@ LOOP = {"solver": NoisyGradientDescent(max_iter=2)}
 CLASSES = {"classes": [0, 1, 2], **LOOP}
 BATCHES = {"classes": [0, 1, 2], "solver": NoisySGD(max_iter=2)}
 TARGET = {"target_bounds": (0, 4)}
-COMPLETION = {"public_features": PUBLIC, "covariance": True, "n_draws": 1}
 
 
 def of(estimator, *arguments, **parameters):
@@ -135,10 +132,6 @@ CASES = {
     "target statistic": (
         of(FeatureDPRegressor, public_features=ALL, solver="one-shot", **TARGET),
         *(range(4), False, NUMBERS, False),
-    ),
-    "completion": (
-        of(PrivateCompletionClassifier, GaussianNB(), **COMPLETION),
-        *(PUBLIC, True, LABELS, False),
     ),
     "transformer": (of(PrivateCenteringTransformer), (), None, None, False),
     "conditional": (

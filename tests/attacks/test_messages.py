@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 
 import skfdp
@@ -17,7 +16,6 @@ from skfdp import (
     FeatureDPMLPClassifier,
     FeatureDPRegressor,
     PrivateCenteringTransformer,
-    PrivateCompletionClassifier,
 )
 from skfdp.experimental import PrivateSearchCV
 from skfdp.solvers import (
@@ -41,9 +39,6 @@ ESTIMATORS = {
     "FeatureDPRegressor": FeatureDPRegressor(bounds=(0, 1), target_bounds=(0, 1)),
     "FeatureDPMLPClassifier": FeatureDPMLPClassifier(bounds=(0, 1)),
     "PrivateCenteringTransformer": PrivateCenteringTransformer(bounds=(0, 1)),
-    "PrivateCompletionClassifier": PrivateCompletionClassifier(
-        GaussianNB(), bounds=(0, 1)
-    ),
 }
 SEARCH = PrivateSearchCV(CLASSIFIER, {"solver__clip_norm": [0.1]})
 
@@ -107,7 +102,7 @@ def test_missing_public_labels_are_said_of_y(name, kind):
 
 def test_none_among_labels_is_said_of_y():
     told = refusal(
-        WITH_PUBLIC["PrivateCompletionClassifier"],
+        FeatureDPLogisticRegression(bounds=(0, 1), public_target=True),
         X,
         MISSING["None beside integers"],
     )
@@ -218,7 +213,6 @@ PARAMETERS += [
     *((FeatureDPMLPClassifier, name) for name in ("hidden_layer_sizes", "pretraining")),
     (FeatureDPMLPClassifier, "backend"),
     *((PrivateSearchCV, name) for name in ("scoring", "param_grid", "mean_runs")),
-    *((PrivateCompletionClassifier, name) for name in ("estimator", "n_draws")),
 ]
 #: Those of algorithms: the estimator, its parameter, the class of the object.
 ALGORITHMS = [
@@ -235,8 +229,6 @@ def check_message(cls, name, **more):
     arguments = {"bounds": (0, 1)}
     if cls is PrivateSearchCV:
         arguments = {"estimator": CLASSIFIER, "param_grid": {"C": [1.0]}}
-    if cls is PrivateCompletionClassifier:
-        arguments["estimator"] = GaussianNB()
     told = refusal(cls(**(arguments | more)), X, Y)
     assert name in told
     assert " at 0x" not in told

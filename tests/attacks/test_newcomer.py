@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.naive_bayes import GaussianNB
 
 import skfdp
 from skfdp.privacy import Event, compose
@@ -111,7 +110,6 @@ BOUNDED = {
     "FeatureDPMLPClassifier": {},
     "FeatureDPRegressor": {"target_bounds": (0, 1)},
     "PrivateCenteringTransformer": {},
-    "PrivateCompletionClassifier": {"estimator": GaussianNB()},
 }
 
 

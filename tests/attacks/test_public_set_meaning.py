@@ -12,7 +12,6 @@ from skfdp import (
     FeatureDPMLPClassifier,
     FeatureDPRegressor,
     PrivateCenteringTransformer,
-    PrivateCompletionClassifier,
 )
 from skfdp.data.columns import public_mask
 
@@ -180,7 +179,6 @@ def test_a_callable_sees_names_and_no_dtype():
         FeatureDPRegressor(target_bounds=(0, 1)),
         FeatureDPMLPClassifier(),
         PrivateCenteringTransformer(),
-        PrivateCompletionClassifier(FeatureDPLogisticRegression()),
     ],
     ids=lambda estimator: type(estimator).__name__,
 )

@@ -122,11 +122,6 @@ def test_what_estimators_mark_is_in_the_list(tmp_path):
         skfdp.FeatureDPRegressor(
             bounds=(0, 1), target_bounds=(0, 1), solver=NoisyGradientDescent(max_iter=3)
         ),
-        skfdp.PrivateCompletionClassifier(
-            FeatureDPLogisticRegression(epsilon=math.inf),
-            bounds=(0, 1),
-            public_features=[0],
-        ),
         PrivateSearchCV(
             skfdp.DPSGDFClassifier(
                 bounds=(0, 1), solver=NoisyGradientDescent(max_iter=3)

@@ -6,7 +6,6 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -34,9 +33,6 @@ FITS = {
         **o,
     ),
     "centring": lambda **o: skfdp.PrivateCenteringTransformer(bounds=(0, 1), **o),
-    "completion": lambda **o: skfdp.PrivateCompletionClassifier(
-        LogisticRegression(), public_features=[0], bounds=(0, 1), **o
-    ),
     "search": lambda **o: PrivateSearchCV(
         skfdp.FeatureDPLogisticRegression(
             bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2)

@@ -15,7 +15,6 @@ from skfdp import (
     PrivacyBudgetError,
     PrivacyLedger,
     PrivateCenteringTransformer,
-    PrivateCompletionClassifier,
     report,
 )
 from skfdp.experimental import PrivateSearchCV
@@ -346,16 +345,11 @@ class TestFits:
             assert one.unnamed == ()
         assert model.privacy_.target_name == facts.get("target")
 
-    def test_completion_and_search_hand_on_their_names(self, small):
+    def test_a_search_hands_on_its_names(self, small):
         pd = pytest.importorskip("pandas")
-        from sklearn.linear_model import LogisticRegression
-
         X, y = small
         X = pd.DataFrame(X, columns=["u0", "u1", "u2", "u3"])
         ledger = PrivacyLedger(public=["u0", "t"])
-        PrivateCompletionClassifier(
-            LogisticRegression(), public_features=["u0"], bounds=(0, 1), ledger=ledger
-        ).fit(X, pd.Series(y, name="t"))
         PrivateSearchCV(
             FeatureDPLogisticRegression(public_features=["u0"], bounds=(0, 1)),
             {"C": [0.1, 1.0]},

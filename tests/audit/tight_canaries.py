@@ -7,7 +7,6 @@ import warnings
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.linear_model import LogisticRegression
 from tight_runs import Canary
 
 import skfdp
@@ -119,10 +118,6 @@ network = fitted(
     bounds=(0, 1),
     hidden_layer_sizes=(5,),
     solver=NoisySGD(max_iter=2, clip_norm=0.02),
-)
-completion = fitted(
-    functools.partial(skfdp.PrivateCompletionClassifier, LogisticRegression()),
-    **{"bounds": (0, 1), "covariance": True, "n_draws": 1, **COLUMNS},
 )
 centring = fitted(
     skfdp.PrivateCenteringTransformer,
@@ -461,17 +456,12 @@ for name, y in {"two": "two", "three": "three", "CSR": "two"}.items():
         edit=sure_and_wrong,
     )
 
-# -- sums for completion, centring and networks ----------------------------------------
+# -- sums for centring and networks ----------------------------------------------------
 PARTED, OPPOSITE = ([(part, None) for part in parts] for parts in (HALVES, (FAR, -FAR)))
 SUMS = {**COLUMNS, **TARGET, "pretraining": "class_sums"}
-add("class sums of completion", completion, {}, "class sums", *PARTED, private=SOME)
 add("class sums of a network", network, SUMS, "class sums", *PARTED, private=SOME)
-add("class sums, signed", completion, SIGNED, "class sums", *OPPOSITE, private=SOME)
-MOMENTS = ("second moments for completion", completion, {}, "second moments")
-add(*MOMENTS, (AXES[0], None), (AXES[1], None), private=SOME)
 NULL = {"relations": NULLED, "private": SOME}
-add("class sums", completion, {}, "class sums", (HIGH, None), **NULL)
-add(*MOMENTS, (HIGH, None), **NULL)
+add("class sums", network, SUMS, "class sums", (HIGH, None), **NULL)
 CROSS = ("cross moments of centring", centring, COLUMNS, "cross moments")
 add(*CROSS, (HIGH, None), y=None, **NULL)
 for name, more, parts, table in (

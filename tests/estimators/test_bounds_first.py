@@ -17,7 +17,6 @@ from skfdp import (
     FeatureDPMLPClassifier,
     FeatureDPRegressor,
     PrivateCenteringTransformer,
-    PrivateCompletionClassifier,
 )
 from skfdp.privacy import RELATIONS, AddOrRemoveOne, Relation, compose, gdp_epsilon
 from skfdp.privacy.assumptions import (
@@ -311,10 +310,9 @@ def test_shares_follow_public_numbers(problem):
     [
         FeatureDPMLPClassifier(bounds="private"),
         PrivateCenteringTransformer(bounds="private"),
-        PrivateCompletionClassifier(FeatureDPMLPClassifier(), bounds="private"),
         DPSGDFClassifier(bounds="privat"),
     ],
-    ids=["network", "centring", "completion", "misspelt"],
+    ids=["network", "centring", "misspelt"],
 )
 def test_others_refuse_in_a_sentence(model, problem):
     X, score = problem

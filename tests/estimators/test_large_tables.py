@@ -6,7 +6,6 @@ import sys
 import numpy as np
 import pytest
 import sklearn
-from sklearn.linear_model import LogisticRegression
 
 from skfdp import (
     DPSGDFClassifier,
@@ -14,7 +13,6 @@ from skfdp import (
     FeatureDPLogisticRegression,
     FeatureDPRegressor,
     PrivacyLedger,
-    PrivateCompletionClassifier,
     open_table,
 )
 from skfdp.data import sources as files
@@ -273,7 +271,6 @@ WHOLE = {
         {"solver__max_iter": [1, 2]},
         random_state=0,
     ),
-    "completion": PrivateCompletionClassifier(LogisticRegression(), **PUBLIC),
 }
 
 

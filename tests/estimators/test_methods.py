@@ -9,7 +9,6 @@ from collections import Counter
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.naive_bayes import GaussianNB
 
 from skfdp import (
     DPSGDFClassifier,
@@ -18,7 +17,6 @@ from skfdp import (
     FeatureDPMLPClassifier,
     FeatureDPRegressor,
     PrivateCenteringTransformer,
-    PrivateCompletionClassifier,
     checkpoint,
 )
 from skfdp.mechanisms.release import Mechanism
@@ -66,7 +64,6 @@ METHODS = {
     "mean": PrivateCenteringTransformer(**COMMON),
     "mean, distances": PrivateCenteringTransformer(**COMMON, clip_quantile=0.8),
     "cross moments": PrivateCenteringTransformer(**COMMON, **SOME),
-    "completion": PrivateCompletionClassifier(GaussianNB(), **COMMON, **SOME),
     "network": FeatureDPMLPClassifier(
         **COMMON, **TWO, **SOME, hidden_layer_sizes=(4,), solver=NoisySGD(max_iter=3)
     ),
@@ -93,8 +90,7 @@ def make_table(model, private_seed=0):
 
 def has_public_target(model):
     """Whether the method may look at y."""
-    declared = model.get_params().get("public_target", False)
-    return isinstance(model, PrivateCompletionClassifier) or declared
+    return model.get_params().get("public_target", False)
 
 
 def outcome(model, X, y):

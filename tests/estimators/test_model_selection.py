@@ -23,7 +23,6 @@ from skfdp import (
     PrivacyBudgetError,
     PrivacyLedger,
     PrivateCenteringTransformer,
-    PrivateCompletionClassifier,
     UtilityWarning,
     report,
 )
@@ -592,7 +591,6 @@ BAD = [
     ({"estimator": DPSGDFClassifier}, TypeError, NOT_OURS),
     ({"estimator": DPSGDFRegressor(target_bounds=(0, 1))}, TypeError, NOT_OURS),
     ({"estimator": make_pipeline(base())}, TypeError, NOT_OURS),
-    ({"estimator": PrivateCompletionClassifier(base())}, TypeError, NOT_OURS),
     ({"estimator": search()}, TypeError, NOT_OURS),
     ({"estimator": 3}, TypeError, NOT_OURS),
     (

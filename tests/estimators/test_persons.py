@@ -12,7 +12,6 @@ from skfdp import (
     FeatureDPMLPClassifier,
     FeatureDPRegressor,
     PrivateCenteringTransformer,
-    PrivateCompletionClassifier,
     TableSchema,
 )
 from skfdp.mechanisms.release import Mechanism
@@ -176,7 +175,6 @@ def test_events_of_records_become_those_of_persons():
 OTHERS = {
     "FeatureDPMLPClassifier": FeatureDPMLPClassifier(bounds=(0, 1)),
     "PrivateCenteringTransformer": PrivateCenteringTransformer(bounds=(0, 1)),
-    "PrivateCompletionClassifier": PrivateCompletionClassifier(classifier()),
 }
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, issparse
-from sklearn.naive_bayes import GaussianNB
 
 from skfdp import (
     DPSGDFClassifier,
@@ -23,7 +22,6 @@ from skfdp import (
     FeatureDPRegressor,
     PrivacyBudgetError,
     PrivacyLedger,
-    PrivateCompletionClassifier,
 )
 from skfdp import base as reading
 from skfdp.base import PrivateEstimator
@@ -39,7 +37,6 @@ sys.path.append(str(Path(__file__).parents[1] / "golden"))
 from golden_cases import (
     CASES,
     CENTRING,
-    COMPLETION,
     LOGISTIC,
     NETWORK,
     REGRESSOR,
@@ -79,8 +76,6 @@ SORTS = [
     f"{NETWORK}: both public, linear, Poisson",
     f"{CENTRING}: whole",
     f"{CENTRING}: conditional",
-    f"{COMPLETION}: covariance",
-    f"{COMPLETION}: sums alone",
     f"{SEARCH}: select",
 ]
 
@@ -110,7 +105,7 @@ def last_of(model):
 def needs_y(case):
     """Whether a plan needs y, told from the parameters alone."""
     params = case["params"].get("inner", case["params"])
-    return bool(params.get("public_target")) or case["estimator"] == COMPLETION
+    return bool(params.get("public_target"))
 
 
 def declared(case):
@@ -256,7 +251,6 @@ class TestTarget:
             FeatureDPLogisticRegression(public_target=True, classes=[0, 1]),
             FeatureDPRegressor(public_target=True),
             FeatureDPMLPClassifier(public_target=True, classes=[0, 1]),
-            PrivateCompletionClassifier(GaussianNB()),
         ],
     )
     def test_a_public_target_is_needed(self, model):

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
 
 from skfdp import (
     DPSGDFClassifier,
@@ -19,7 +18,6 @@ from skfdp import (
     FeatureDPMLPClassifier,
     FeatureDPRegressor,
     PrivateCenteringTransformer,
-    PrivateCompletionClassifier,
     TableSchema,
     UtilityWarning,
 )
@@ -241,10 +239,6 @@ EVERY = {
     "regressor": (FeatureDPRegressor(delta=1e-3, target_bounds=(0, 1)), BOTH),
     "dpsgd-f regressor": (DPSGDFRegressor(delta=1e-3, target_bounds=(0, 1)), BOTH),
     "network": (FeatureDPMLPClassifier(delta=1e-3, solver=NoisySGD(max_iter=2)), BOTH),
-    "completion": (
-        PrivateCompletionClassifier(LogisticRegression(), delta=1e-3),
-        BOTH,
-    ),
     "centring": (PrivateCenteringTransformer(delta=1e-3), None),
 }
 

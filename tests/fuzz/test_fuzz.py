@@ -28,10 +28,6 @@ from fuzz_values import BY_NAME
 HERE = (__name__.partition(".")[0],)
 #: Those of the parameters without defaults, and others that make more calls work.
 BASES = {
-    "PrivateCompletionClassifier": {
-        "estimator": "GaussianNB()",
-        "public_features": "[0]",
-    },
     "PrivateSearchCV": {
         "estimator": BY_NAME["estimator"][0],
         "param_grid": BY_NAME["param_grid"][0],

@@ -12,7 +12,6 @@ import functools
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.naive_bayes import GaussianNB
 
 import skfdp
 from skfdp.experimental import PrivateSearchCV
@@ -29,7 +28,7 @@ from skfdp.solvers import (
 LOGISTIC, SGD = "FeatureDPLogisticRegression", "DPSGDFClassifier"
 REGRESSOR, SGD_REGRESSOR = "FeatureDPRegressor", "DPSGDFRegressor"
 NETWORK, SEARCH = "FeatureDPMLPClassifier", "PrivateSearchCV"
-CENTRING, COMPLETION = "PrivateCenteringTransformer", "PrivateCompletionClassifier"
+CENTRING = "PrivateCenteringTransformer"
 
 
 @functools.cache
@@ -99,7 +98,7 @@ NULLED = {"neighboring_relation": "replace_special"}
 REPLACED = {"neighboring_relation": "replace_one"}
 #: Of cases that name none: a search has that of the estimator inside.
 RELATIONS = {
-    **dict.fromkeys((LOGISTIC, REGRESSOR, NETWORK, COMPLETION), REPLACED),
+    **dict.fromkeys((LOGISTIC, REGRESSOR, NETWORK), REPLACED),
     **dict.fromkeys((SGD, SGD_REGRESSOR, CENTRING), NULLED),
 }
 #: Four steps on full batches, and the same with rows of one norm.
@@ -261,14 +260,6 @@ CASES = [
         },
     ),
     *_cases(
-        COMPLETION,
-        {"data": "two", "epsilon": 4.0, "bounds": (0, 1), "n_draws": 2, **PUBLIC},
-        {
-            "sums alone": {"covariance": False, **DRAWN},
-            "covariance": {"covariance": True, **DRAWN},
-        },
-    ),
-    *_cases(
         CENTRING,
         {
             **{"data": "two", "epsilon": 2.0, "bounds": (0, 1)},
@@ -295,8 +286,6 @@ def estimator(case: dict):
     """Return the estimator of a case, without a seed."""
     params, name = dict(case["params"]), case["estimator"]
     kind = PrivateSearchCV if name == SEARCH else getattr(skfdp, name)
-    if name == COMPLETION:
-        return kind(GaussianNB(), **params)
     if case["estimator"] == SEARCH:
         last = skfdp.FeatureDPLogisticRegression(
             bounds=(0, 1), solver=NoisyGradientDescent(max_iter=3), **REPLACED

@@ -29,7 +29,6 @@ from skfdp.queries.statistics import (
     LabelSum,
     RowSum,
     ScoreTable,
-    SecondMoment,
     TargetSum,
     TemperatureSum,
 )
@@ -172,9 +171,6 @@ QUERIES = {
         CLASSES(nonnegative=True),
         ROOT2,
         lambda t: ClassSum(on_grid(t.X), t.group, N_GROUPS, True),
-    ),
-    "second moments": Case(
-        SecondMoment.planned(), ROOT2, lambda t: SecondMoment(on_grid(t.X))
     ),
     "moments": Case(MomentSum.planned(), math.sqrt(577 + 144**2 / 289), moment_sum),
     "public by private": Case(

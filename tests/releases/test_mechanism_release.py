@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
 
 import skfdp
 from skfdp.mechanisms import release as mechanism
@@ -382,12 +381,6 @@ FITS = {
     "cross moments": (
         skfdp.PrivateCenteringTransformer,
         BOUNDED | {"public_features": [0], "neighboring_relation": "replace_one"},
-    ),
-    "completion": (
-        lambda epsilon, **more: skfdp.PrivateCompletionClassifier(
-            LogisticRegression(), epsilon, **more
-        ),
-        BOUNDED | {"public_features": [0], "covariance": True},
     ),
 }
 
