@@ -45,7 +45,6 @@ from skfdp.data._basis import (
 )
 from skfdp.data.arrays import (
     Column,
-    as_array,
     check_names,
     check_table,
     column_labels,
@@ -59,7 +58,6 @@ from skfdp.data.target import (
     TAKEN_FOR_MISSING,
     UNDECLARED,
     Spelling,
-    each,
     moment,
     number,
     spelling_of,
@@ -1116,17 +1114,7 @@ def _read(schema: TableSchema, column: Any, raw: Any) -> np.ndarray:
     """Return a raw column as float64 or datetime64."""
     if isinstance(column, Date):
         return _moments(raw, column.format)
-    return _numbers(raw, schema.decimal or ".", schema.thousands or "")
-
-
-def _numbers(raw: Any, decimal: str, thousands: str) -> np.ndarray:
-    values = as_array(raw)
-    if values.dtype.kind in "bf":
-        found = values.astype(np.float64)
-        found[np.isinf(found)] = np.nan
-        return found
-    if values.dtype.kind == "M":
-        return np.full(len(values), np.nan)
+    decimal, thousands = schema.decimal or ".", schema.thousands or ""
     form = _form(decimal, thousands) if (decimal, thousands) != (".", "") else None
 
     def read(cell: Any) -> float:
@@ -1136,7 +1124,7 @@ def _numbers(raw: Any, decimal: str, thousands: str) -> np.ndarray:
             return math.nan
         return number(cell.replace(thousands or " ", "").replace(decimal, "."))
 
-    return np.array(each(values.tolist(), read), dtype=np.float64)
+    return Column(raw, number=read).read("number")
 
 
 def _form(decimal: str, thousands: str) -> re.Pattern:
@@ -1150,12 +1138,6 @@ def _form(decimal: str, thousands: str) -> re.Pattern:
 
 
 def _moments(raw: Any, form: str | None) -> np.ndarray:
-    values = as_array(raw)
-    if values.dtype.kind == "M":
-        return values.copy()
-    if values.dtype.kind != "O":
-        return np.full(len(values), _NOWHEN)
-
     def read(cell: Any) -> Any:
         if form is None or not isinstance(cell, str):
             return moment(cell)
@@ -1164,7 +1146,7 @@ def _moments(raw: Any, form: str | None) -> np.ndarray:
         except (ValueError, OverflowError, re.error):
             return _NOWHEN
 
-    return np.array(each(values.tolist(), read), dtype="datetime64[us]")
+    return Column(raw, moment=read).moments.copy()
 
 
 # Files and frames: names, stored types, and columns that are asked for.

@@ -481,7 +481,7 @@ def test_a_draft_of_a_typed_table_shows_stored_types(tmp_path, kind):
         }
     )
     assert odd.check(given) == [
-        "the table lacks the column height.",
+        "the table lacks the column height: pass one that has them all.",
         "column 'age' is declared as dates, and its type holds integers.",
         "column 'admitted' is declared as numbers, and its type holds dates.",
         "column 'stay' is declared as categories, and its type holds durations.",

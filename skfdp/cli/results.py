@@ -7,7 +7,7 @@ import contextlib
 import functools
 import importlib.util
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import joblib
@@ -29,14 +29,24 @@ from skfdp.schema import SchemaError
 
 
 @contextlib.contextmanager
-def reading() -> Iterator[None]:
-    """Refuse what a schema refuses, and tell what it warns of: public facts alone."""
-    with warnings.catch_warnings(record=True) as caught, refusing(SchemaError):
+def reading(*errors: type[Exception], show: Callable = complain) -> Iterator[None]:
+    """Refuse what skfdp refuses, and show its warnings that depend on public facts.
+
+    Those of other libraries may quote data. By default refusals are those of a schema.
+    """
+    refused = refusing(*errors or (SchemaError,))
+    with warnings.catch_warnings(record=True) as caught, refused:
         warnings.simplefilter("always")
         yield
-    for warning in caught:  # those of other libraries may quote data
-        if issubclass(warning.category, UtilityWarning):
-            complain(f"warning: {warning.message}")
+    for warning in caught:
+        text = " ".join(str(warning.message).split())
+        is_ours = issubclass(warning.category, UtilityWarning)
+        if is_ours or text.startswith(("delta=", "epsilon=")):
+            show(f"warning: {text}")
+
+
+#: Fits that are repeated warn once.
+_once = functools.cache(complain)
 
 
 # The records of a run: a charge in a ledger, a report, a trained model.
@@ -229,15 +239,10 @@ def fit_private(model, X, y, **of_rows):
 
     `of_rows` is what `fit` takes beside them.
 
-    Refusals become a `CommandError`: those of skfdp quote no data. Of the warnings
-    only those are shown that depend on public facts.
+    Refusals become a `CommandError`: those of skfdp quote no data.
     """
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        with refusing(ValueError, OSError):
-            model.fit(X, y, **of_rows)
-    _show(caught)
-    return model
+    with reading(ValueError, OSError, show=_once):
+        return model.fit(X, y, **of_rows)
 
 
 def fit_baseline(model, X, y):
@@ -245,18 +250,3 @@ def fit_baseline(model, X, y):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return model.fit(X, y)
-
-
-def _show(caught: Iterable[warnings.WarningMessage]) -> None:
-    for warning in caught:
-        text = " ".join(str(warning.message).split())
-        if "values of the public column" in text:
-            continue  # the job has said so, with what to do about it here
-        shown = issubclass(warning.category, UtilityWarning)
-        if shown or text.startswith(("delta=", "epsilon=")):
-            _show_once(text)
-
-
-@functools.cache
-def _show_once(text: str) -> None:
-    complain(f"warning: {text}")

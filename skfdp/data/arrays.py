@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -46,10 +46,13 @@ _PER_DAY = {"s": 86_400, "ms": 86_400e3, "us": 86_400e6, "ns": 86_400e9}
 
 
 class Column:
-    """Raw column of any library, read as what its blocks need, and only once."""
+    """Raw column of any library, read as what its blocks need, and only once.
 
-    def __init__(self, raw: Any):
-        self._raw = raw
+    `number` and `moment` read one cell of a column of objects.
+    """
+
+    def __init__(self, raw: Any, number: Callable = number, moment: Callable = moment):
+        self._raw, self._number, self._moment = raw, number, moment
         self.values = as_array(raw)
 
     def __len__(self) -> int:
@@ -62,15 +65,18 @@ class Column:
             found[np.isinf(found)] = np.nan
             return found
         if self.values.dtype.kind == "O":
-            return np.array(each(self.values.tolist(), number), dtype=np.float64)
+            return np.array(each(self.values.tolist(), self._number), dtype=np.float64)
         return np.full(len(self), np.nan)
 
     @cached_property
-    def _moments(self) -> np.ndarray:
+    def moments(self) -> np.ndarray:
+        """Dates and times as datetime64[us], NaT for missing and unreadable values."""
         if self.values.dtype.kind == "M":
             return self.values
         if self.values.dtype.kind == "O":
-            return np.array(each(self.values.tolist(), moment), dtype="datetime64[us]")
+            return np.array(
+                each(self.values.tolist(), self._moment), dtype="datetime64[us]"
+            )
         return np.full(len(self), _NOWHEN)
 
     def read(self, what: str) -> np.ndarray:
@@ -81,7 +87,7 @@ class Column:
         """
         if what == "number":
             return self._numbers
-        moments = self._moments
+        moments = self.moments
         if what == "date":
             count = moments.astype(np.int64) / _DAY
         elif what == "month":
