@@ -1,4 +1,4 @@
-"""Private bounds as a function, for the declarations of estimators and encoders."""
+"""Private bounds as a function, for the declarations of estimators and schemas."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from skfdp.data.columns import column_names, public_mask
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.units import RowsOfUnits, noise_of_sums
-from skfdp.data.validation import check_flag, check_number, guarded_fit, unmasked
+from skfdp.data.validation import check_flag, guarded_fit, unmasked
 from skfdp.privacy import FitPlan, PrivacyReport
 from skfdp.privacy.assumptions import BINNED, Assumption, enforced
 from skfdp.privacy.checks import shown
@@ -41,11 +41,9 @@ from skfdp.solvers.parameters import check_privacy_parameters, public_count
 
 __all__ = ["PrivateBounds", "private_bounds"]
 
-#: More knots than anybody draws; float64 keeps so many apart in any interval.
-MOST_KNOTS = 1000
 _CHOSEN = Assumption(
-    "The columns, the number of knots and every other parameter were chosen without "
-    "looking at private data.",
+    "The columns and every other parameter were chosen without looking at private "
+    "data.",
     enforced=False,
 )
 
@@ -53,15 +51,13 @@ _CHOSEN = Assumption(
 @public("skfdp.bounds")
 @dataclasses.dataclass(frozen=True)
 class PrivateBounds:
-    """Bounds and knots of columns, released by `private_bounds`.
+    """Bounds of columns, released by `private_bounds`.
 
     Attributes
     ----------
     bounds : mapping of str or int to (float, float)
         By name, or by position in X where columns have no names: what estimators take
         as `bounds`, and `skfdp.schema.Number` as `low` and `high`.
-    knots : mapping of str or int to tuple of float
-        What `skfdp.schema.Number` takes as `knots`.
     unseen : tuple of str or int
         Columns of which nothing stood out of the noise: their bounds are (-1, 1), or
         (0, 1) in a sparse X. Declare theirs, or leave them out, or raise epsilon.
@@ -71,7 +67,6 @@ class PrivateBounds:
     """
 
     bounds: Mapping[str | int, tuple[float, float]]
-    knots: Mapping[str | int, tuple[float, ...]]
     unseen: tuple[str | int, ...]
     plan: FitPlan
     privacy_: PrivacyReport
@@ -84,7 +79,6 @@ def private_bounds(
     *,
     epsilon: float = 1.0,
     delta: float = 1e-5,
-    n_knots: int = 8,
     public_features: Any = None,
     neighboring_relation: Any = "replace_one",
     groups: Any = None,
@@ -92,7 +86,7 @@ def private_bounds(
     random_state: int | None = None,
     plan_only: bool = False,
 ) -> PrivateBounds | FitPlan:
-    r"""Release bounds of columns, and knots between them, for when nobody knows them.
+    r"""Release bounds of columns, for when nobody knows them.
 
     Bounds that are known cost nothing: declare them where they are known, 10 times too
     wide as well. See :ref:`unknown-bounds`.
@@ -108,9 +102,6 @@ def private_bounds(
     epsilon, delta : float, default=1.0, 1e-5
         The budget, which adds to that of the fits that follow.
         ``epsilon=float("inf")``: the exact minimum and maximum, no privacy.
-    n_knots : int, default=8
-        Knots of each column, from 2 to 1000, fixed beforehand: only their positions are
-        released. They cost nothing more.
     public_features : None, names, indices, mask, slice or callable, default=None
         Those of `columns` that are public, as in `FeatureDPLogisticRegression`, but
         counted within them. They get their minimum and maximum exactly, for free.
@@ -171,7 +162,6 @@ def private_bounds(
     ...     X,
     ...     epsilon=0.5,
     ...     neighboring_relation="replace_special",
-    ...     n_knots=3,
     ...     random_state=0,
     ... )
     >>> {place: tuple(map(float, pair)) for place, pair in found.bounds.items()}
@@ -184,7 +174,6 @@ def private_bounds(
         epsilon,
         delta,
         columns=columns,
-        n_knots=n_knots,
         public_features=public_features,
         neighboring_relation=neighboring_relation,
         ledger=ledger,
@@ -196,7 +185,6 @@ def private_bounds(
     found = dict(zip(release.keys_, release.columns_, strict=True))
     return PrivateBounds(
         bounds={key: column.bounds for key, column in found.items()},
-        knots={key: column.knots for key, column in found.items()},
         unseen=tuple(key for key, column in found.items() if not column.seen),
         plan=release.plan_,
         privacy_=release.privacy_,
@@ -212,7 +200,6 @@ class PrivateBoundsRelease(PrivateEstimator):
         delta=1e-5,
         *,
         columns=None,
-        n_knots=8,
         public_features=None,
         neighboring_relation="replace_one",
         ledger=None,
@@ -221,7 +208,6 @@ class PrivateBoundsRelease(PrivateEstimator):
         self.epsilon = epsilon
         self.delta = delta
         self.columns = columns
-        self.n_knots = n_knots
         self.public_features = public_features
         self.neighboring_relation = neighboring_relation
         self.ledger = ledger
@@ -248,7 +234,6 @@ class PrivateBoundsRelease(PrivateEstimator):
 
     def _check_parameters(self) -> None:
         check_privacy_parameters(self._declared.parameters)
-        check_number("n_knots", self.n_knots, low=1, high=MOST_KNOTS + 1, integral=True)
 
     @property
     def _assumptions(self) -> tuple[Assumption, ...]:
@@ -305,11 +290,11 @@ class PrivateBoundsRelease(PrivateEstimator):
         return self.plan_
 
     def _method(self, public: PublicRecords) -> BoundsRelease:
-        return BoundsRelease(int(self.n_knots))
+        return BoundsRelease()
 
     def _without_privacy(self, records: Records) -> list[FoundBounds]:
         places = range(records.public.n_features)
-        return [exactly(records.X[:, [place]], int(self.n_knots)) for place in places]
+        return [exactly(records.X[:, [place]]) for place in places]
 
     def _attributes(
         self, public: PublicRecords, found: list[FoundBounds]

@@ -1,4 +1,4 @@
-"""Bounds and knots from noisy counts: post-processing alone.
+"""Bounds from noisy counts: post-processing alone.
 
 What decides is the noise, which is public, and the noisy counts, which are released.
 Bounds that are too wide cost little, and bounds that are too narrow cut what the model
@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skfdp.data._basis import spread_knots
 from skfdp.data.grid import MAX_STD
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
@@ -50,8 +49,6 @@ CHANCE = 0.05
 MAY_MISS = 0.05
 # Standard deviations of the noise: of what may be nothing.
 _DOUBT = 2.0
-# Most of what knots follow the counts; the rest keeps them apart.
-_MOST_KEPT = 0.9
 # Binades of a window whose lower end is 0: they begin below a quarter of the upper one.
 _NEAR_ZERO = 3
 
@@ -193,35 +190,6 @@ def fine_bounds(told: Told, edges: np.ndarray) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def knots_between(
-    told: Told, edges: np.ndarray, bounds: tuple[float, float], n_knots: int
-) -> tuple[float, ...]:
-    """Return knots with about equally many records between them, as the noise allows.
-
-    Without evidence they are those of an encoder for these bounds. What is seen
-    is shrunk toward these by twice what Stein's lemma asks for. They ascend, and the
-    bounds are the first and the last.
-    """
-    low, high = bounds
-    usual = spread_knots(low, high, n_knots, "geometric" if low == 0 else "even")
-    inside = (edges[:-1] >= low) & (edges[1:] <= high)
-    counts, left = told.counts[N_SPECIAL + 1 : -1][inside], edges[:-1][inside]
-    kept = 0.0
-    if len(counts) > 1:
-        apart = counts - counts.mean()
-        square = float(apart @ apart)
-        noise = 2 * len(counts) * told.std**2
-        kept = min(_MOST_KEPT, max(0.0, 1 - noise / square)) if square > 0 else 0.0
-    filled = np.maximum(counts, 0.0)
-    if kept and filled.sum() > 0:
-        share = np.r_[0.0, np.cumsum(filled) / filled.sum()]
-        ends = np.r_[left, edges[1:][inside][-1]]
-        even = np.linspace(0.0, 1.0, n_knots)
-        usual = kept * np.interp(even, share, ends) + (1 - kept) * usual
-    usual[0], usual[-1] = low, high
-    return tuple(map(float, usual))
-
-
 def public_bounds(values: np.ndarray, *, sparse: bool) -> tuple[float, float]:
     """Return the exact bounds of a public column, as far as bounds can be declared.
 
@@ -257,18 +225,15 @@ MOST_COUNTS = 2**26
 
 
 class FoundBounds(NamedTuple):
-    """Bounds and knots of a column, and whether it stood out of the noise."""
+    """Bounds of a column, and whether it stood out of the noise."""
 
     bounds: tuple[float, float]
-    knots: tuple[float, ...]
     seen: bool
 
 
 @dataclasses.dataclass(frozen=True)
 class BoundsRelease:
-    """The release of bounds, and of `n_knots` knots between them, if any."""
-
-    n_knots: int | None
+    """The release of bounds."""
 
     def prepare(self, public: PublicRecords, budget: Budget) -> None:
         """Learn nothing: bounds of public columns are exact, and needed at the end."""
@@ -296,7 +261,7 @@ class BoundsRelease:
         on_step: OnStep,
     ) -> list[FoundBounds]:
         """Release the counts of binades, then those of even bins."""
-        return released(records, plan, mechanism, self.n_knots)
+        return released(records, plan, mechanism)
 
 
 def event_of_counts(
@@ -353,9 +318,7 @@ def check_noise(event: Event, budget: Budget, units: Units | None) -> None:
         )
 
 
-def released(
-    records: Records, plan: Plan, mechanism: Mechanism, n_knots: int | None = None
-) -> list[FoundBounds]:
+def released(records: Records, plan: Plan, mechanism: Mechanism) -> list[FoundBounds]:
     """Return the bounds of all columns: released, and exact where they are public.
 
     Private columns of the records may hold any number; nothing was filled in.
@@ -363,7 +326,7 @@ def released(
     public, sparse = records.public, issparse(records.X)
     private, n = np.flatnonzero(~public.mask), public.n_records
     found = {
-        int(place): exactly(public.X[:, [j]], n_knots)
+        int(place): exactly(public.X[:, [j]])
         for j, place in enumerate(np.flatnonzero(public.mask))
     }
     X, event = records.X[:, private], plan.event(BINADES)
@@ -380,24 +343,16 @@ def released(
         if rough[j] is not None:
             low, high = fine_bounds(told, edges)
         pair = (0.0 if sparse else low), high
-        knots = knots_between(told, edges, pair, n_knots) if n_knots else ()
-        found[int(place)] = FoundBounds(pair, knots, rough[j] is not None)
+        found[int(place)] = FoundBounds(pair, rough[j] is not None)
     return [found[place] for place in range(public.n_features)]
 
 
-def exactly(column: np.ndarray | csr_array, n_knots: int | None) -> FoundBounds:
+def exactly(column: np.ndarray | csr_array) -> FoundBounds:
     """Return the bounds of a column that may be looked at, shape (n_rows, 1)."""
     values = (column.data if issparse(column) else np.asarray(column)).ravel()
     values = values.astype(np.float64)
     bounds = public_bounds(values[np.isfinite(values)], sparse=issparse(column))
-    if not n_knots:
-        return FoundBounds(bounds, (), True)
-    rule = even_bins([bounds])
-    counts = BinCounts(column, rule).exact_sum(None, None, 1.0)[0]
-    told = Told(counts.astype(np.float64), 0.0, column.shape[0])
-    return FoundBounds(
-        bounds, knots_between(told, rule.edges(0), bounds, n_knots), True
-    )
+    return FoundBounds(bounds, True)
 
 
 # The method of fits that do not know their bounds: release them, then fit.
@@ -427,7 +382,7 @@ def with_public_bounds(
     """
     low, span = input_scaler.low.copy(), input_scaler.span.copy()
     for place in np.flatnonzero(public):
-        low[place], high = exactly(X[:, [place]], None).bounds
+        low[place], high = exactly(X[:, [place]]).bounds
         span[place] = high - low[place]
     return dataclasses.replace(input_scaler, low=low, span=span)
 

@@ -43,7 +43,7 @@ RELATIONS = ("replace_one", "replace_special")
 
 
 def alone(relation="replace_one"):
-    return PrivateBoundsRelease(20.0, neighboring_relation=relation, n_knots=4)
+    return PrivateBoundsRelease(20.0, neighboring_relation=relation)
 
 
 @pytest.mark.slow
@@ -90,8 +90,8 @@ def columns_dropped(monkeypatch):
 def a_look_at_rows(monkeypatch):
     honest = solver.released
 
-    def released(records, plan, mechanism, n_knots=None):
-        one, *others = honest(records, plan, mechanism, n_knots)
+    def released(records, plan, mechanism):
+        one, *others = honest(records, plan, mechanism)
         peeked = bool((np.abs(np.nan_to_num(records.X)) > 1e200).any())
         return [one._replace(seen=one.seen ^ peeked), *others]
 

@@ -1,4 +1,4 @@
-"""Private bounds and knots: what is released, what it costs, what is made of it."""
+"""Private bounds: what is released, what it costs, what is made of it."""
 
 import json
 import math
@@ -197,11 +197,8 @@ def test_any_table_has_bounds_that_can_be_declared(X):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         for epsilon in (1.0, 1e4, math.inf):
-            found = private_bounds(X, epsilon=epsilon, n_knots=5)
+            found = private_bounds(X, epsilon=epsilon)
             resolve_bounds(found.bounds, X.shape[1], None)
-            for place, knots in found.knots.items():
-                assert (knots[0], knots[-1]) == found.bounds[place]
-                assert (np.diff(knots) > 0).all()
 
 
 def test_sparse_columns_have_a_lower_bound_of_zero():
@@ -227,7 +224,6 @@ def test_public_columns_have_theirs_exactly(table):
     again = private_bounds(other, public_features=names)
     for name in names:
         assert again.bounds[name] == found.bounds[name]
-        assert again.knots[name] == found.knots[name]
     with pytest.raises(ValueError, match="NaN"):
         private_bounds(table.assign(even=math.nan), public_features=names)
 
@@ -237,17 +233,6 @@ def test_without_privacy_bounds_are_exact(table):
     for name, bounds in found.bounds.items():
         assert bounds == (table[name].min(), table[name].max())
     assert found.privacy_.epsilon == math.inf
-
-
-# -- knots ---------------------------------------------------------------------------
-def test_knots_follow_the_records_as_the_budget_grows():
-    X = np.random.default_rng(0).beta(2, 6, size=(N, 1)) * 100
-    wanted = np.quantile(X, np.linspace(0, 1, 7)[1:-1])
-    errors = []
-    for epsilon in (0.05, 50.0):
-        found = seeded(X, epsilon=epsilon, n_knots=7)
-        errors.append(np.abs(np.array(found.knots[0][1:-1]) - wanted).max())
-    assert errors[1] < 8 < errors[0]
 
 
 def told(counts, std=1.0, n=None):
@@ -261,16 +246,12 @@ counted = arrays.arrays(
 
 
 @settings(deadline=None)
-@given(counted, st.floats(0, 1e6), st.integers(0, 10**6), st.integers(2, 40))
-def test_any_counts_make_bounds_within_and_ascending_knots(counts, std, n, n_knots):
+@given(counted, st.floats(0, 1e6), st.integers(0, 10**6))
+def test_any_counts_make_bounds_within(counts, std, n):
     edges = np.linspace(-4.0, 4.0, 9)
     found = Told(counts, std, n)
     low, high = decoding.fine_bounds(found, edges)
     assert -4 <= low < high <= 4
-    knots = decoding.knots_between(found, edges, (low, high), n_knots)
-    assert len(knots) == n_knots
-    assert (knots[0], knots[-1]) == (low, high)
-    assert (np.diff(knots) > 0).all()
 
 
 # -- thresholds ----------------------------------------------------------------------
@@ -361,15 +342,11 @@ def test_every_kind_of_frame(table):
 
 def test_an_estimator_and_an_encoder_take_them(table):
     y = table["normal"] > 0
-    found = private_bounds(table, epsilon=2.0, n_knots=6)
+    found = private_bounds(table, epsilon=2.0)
     model = DPSGDFClassifier(bounds=found.bounds, classes=[False, True])
     assert model.fit(table, y).input_scaler_.span.shape == (table.shape[1],)
-    columns = {
-        name: Number(*bounds, knots=found.knots[name])
-        for name, bounds in found.bounds.items()
-    }
+    columns = {name: Number(*bounds) for name, bounds in found.bounds.items()}
     encoder = DeclaredEncoder(TableSchema(columns)).fit(table)
-    assert [len(block.knots) for block in encoder.blocks_] == [6] * table.shape[1]
     rows = encoder.transform(table)
     assert ((0 <= rows) & (rows <= 1)).all()
     found = private_bounds(table.to_numpy())
@@ -415,9 +392,6 @@ def test_results_pickle_and_a_seed_repeats_the_noise_and_warns(table):
     [
         ({"epsilon": 0}, "epsilon=0"),
         ({"delta": 2}, "delta=2"),
-        ({"n_knots": 1}, "n_knots=1"),
-        ({"n_knots": 1001}, "n_knots=1001"),
-        ({"n_knots": 2.5}, "n_knots=2.5"),
         ({"neighboring_relation": "none"}, "neighboring_relation='none'"),
         ({"plan_only": np.ones(2)}, "plan_only="),
         ({"public_features": "all"}, "nothing to protect"),

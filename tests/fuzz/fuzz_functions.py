@@ -28,7 +28,6 @@ DOMAINS = BY_NAME | domains(
         pd.DataFrame({'a': ['1', 'x', None], 'b': [True, False, True]}) | X[:, 0] |
         X[:0] | [[1, 2], [3]]
     of_bounds_columns: None | [0] | [1, 0] | ['a'] | 'a' | [0, 0] | [9]
-    of_bounds_n_knots: 8 | 2 | 1000 | 1001 | 2.5
     of_bounds_public: None | [0] | [1] | ['a'] | 'all' | [True, False]
     of_bounds_n: None | 10 | 1.5
     flag: False | True | 'no'
@@ -105,7 +104,7 @@ DOMAINS = BY_NAME | domains(
 TEMPLATES = domains(
     r"""
     private_bounds: skfdp.private_bounds($of_bounds_rows, $of_bounds_columns,
-        epsilon=$epsilon, delta=$delta, n_knots=$of_bounds_n_knots).plan |
+        epsilon=$epsilon, delta=$delta).plan |
         skfdp.private_bounds($of_bounds_rows, public_features=$of_bounds_public,
         delta=1e-3, neighboring_relation=$neighboring_relation).plan |
         skfdp.private_bounds($of_bounds_rows, plan_only=$flag,

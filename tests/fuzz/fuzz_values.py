@@ -105,18 +105,6 @@ BY_NAME = domains(
     dtype: 'float32' | 'float64' | 'float16' | np.float32
     covariance: 'auto' | True | 'exact'
     random_state: None | 0 | 7 | 2**200 | np.random.RandomState(0)
-    categories: None | {'c0': ['red', 'green']} | {0: ['red', 'green']} | {0: [0, 1], 1:
-        [0, 1], 2: [0, 1]} | {0: []} | {0: [None]} | {0: ['red', 'red']} | {0: ['other',
-        'missing']} | {0: 'red'} | {0: {'red': 1}} | {9: ['red']} | {0: [[1]]} | {0:
-        [math.nan]} | ['red']
-    basis: 'hats' | 'linear' | {'c0': 'linear'} | {0: 'x'} | {9: 'hats'}
-    n_knots: 'auto' | 3 | {0: 3} | {0: [0.0, 0.5, 1.0]} | [0, 1] | {0: [1, 0]} | {0: []}
-        | {0: 'auto'} | 2.5
-    spacing: 'auto' | 'even' | 'geometric' | {0: 'even'}
-    cyclic: () | [0] | 'c0' | [9]
-    interactions: () | [(0, 1)] | [('c0', 'c1')] | [(0, 0)] | [(0,)] | [(0, 1), (1, 0)]
-        | [0] | [(0, 1, 2)] | 'c0'
-    ignore: () | [0] | 'c0' | [0, 1, 2] | [9]
     estimator: DPSGDFClassifier(bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2),
         delta=1e-3) | FeatureDPLogisticRegression(bounds=(0, 1),
         solver=NoisySGD(max_iter=2)) |
