@@ -779,7 +779,8 @@ class FeatureDPLogisticRegression(LinearClassifier):
         and a large budget. With a private target and some public columns a first model
         that is released, as label-DP releases it, with a share of the budget that
         public numbers tell (:ref:`first-model`); none beside `C`, a public loss,
-        batches, or a solver with `max_weight_norm` or averaged iterates. A classifier with
+        batches, or a solver with `max_weight_norm` or averaged iterates. A classifier
+        with
         `predict_proba` is cloned and fitted on the public columns of
         ``input_scaler_(X)`` and the public target, or used as it is if it is fitted
         already, even for a private target. None: start at equal classes, or at released
