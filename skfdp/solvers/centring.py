@@ -158,6 +158,10 @@ class Centring:
         if self.length == "auto":
             share = parameters.number_fraction(mu, n)
             length = event("row length", share, RowSum.planned())
+            # Few columns may be zero in most rows: then the root of the mean square is
+            # what noise in weights is multiplied by, and not the mean length.
+            mixed = public.n_private < public.n_features
+            length = dataclasses.replace(length, n_steps=1 + mixed)
         if mean and self._centres:
             share = self.mean_fraction
             if share == "auto":
@@ -276,8 +280,14 @@ class Centring:
         found, error = released_mean(
             records, lengths, 0.0, furthest, event, "row length", mechanism
         )
-        found = max(found, 2 * error, furthest / _SHORTEST)
-        return min(found, furthest) / divisor
+        found = min(max(found, 2 * error, furthest / _SHORTEST), furthest)
+        if event.n_steps > 1:
+            squares = functools.partial(_squares, furthest=furthest, divisor=divisor)
+            square, _ = released_mean(
+                records, squares, 0.0, furthest**2, event, "row square", mechanism
+            )
+            found = math.sqrt(min(max(square, found**2), found * furthest))
+        return found / divisor
 
 
 def _row_sum(records: Records, input_scaler: InputScaler) -> RowSum:
@@ -315,6 +325,11 @@ def private_lengths(
                 total = squares.sum(axis=1)
             lengths[block] = furthest * np.minimum(np.sqrt(total / unit), 1)
     return divisor * lengths
+
+
+def _squares(records: Records, furthest: float, divisor: float) -> np.ndarray:
+    """Return the squares of `private_lengths`."""
+    return private_lengths(records, furthest, divisor) ** 2
 
 
 def released_mean(

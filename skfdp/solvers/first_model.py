@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from skfdp.data.records import PublicRecords, Records
+from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.mechanisms.release import Mechanism
 from skfdp.solvers.descent import Descent, DescentPlan, DescentStart
 from skfdp.solvers.method import Budget, Method, OnStep, Plan
@@ -27,6 +28,8 @@ PREFIX = "first model"
 LEAST, MOST = 0.1, 0.7
 #: Records over the noise of a sum of unit vectors at which the share's odds double.
 SIGNAL = 1000.0
+#: Below this signal the first model has the whole budget.
+LEAST_SIGNAL = 300.0
 
 
 def share_of_descent(n_private: int, n_public: int, signal: float) -> float:
@@ -42,8 +45,10 @@ def share_of_descent(n_private: int, n_public: int, signal: float) -> float:
     n_private, n_public : int
         Columns of the loop.
     signal : float
-        ``mu n``, of the whole budget.
+        ``mu n``, of the whole budget. Below `LEAST_SIGNAL` the share is 0.
     """
+    if signal < LEAST_SIGNAL:
+        return 0.0
     odds = math.sqrt(n_private / n_public) * (1 + signal / SIGNAL)
     return min(MOST, max(LEAST, odds / (1 + odds)))
 
@@ -74,7 +79,7 @@ class Prepared:
 
     public: PublicRecords
     first: Any
-    after: DescentStart
+    after: DescentStart | None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -82,7 +87,7 @@ class FirstModelPlan(Plan):
     """The plans of both models; `events` are those of both, in their order."""
 
     first: Plan
-    after: DescentPlan
+    after: DescentPlan | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,18 +121,26 @@ class FirstModel:
         return self.after.needs_whole_table() or self.first.needs_whole_table()
 
     @staticmethod
-    def _share(public: PublicRecords, budget: Budget) -> Budget:
+    def _share(public: PublicRecords, budget: Budget) -> float:
         n_public = public.n_features - public.n_private
         # `replace_one` moves a sum of unit vectors by 2.
         signal = 2 * budget.mu * public.n_effective / budget.relation.moves(1.0)
-        share = share_of_descent(public.n_private, n_public, signal)
-        return budget.share(1 - share)
+        return share_of_descent(public.n_private, n_public, signal)
 
     def prepare(self, public: PublicRecords, budget: Budget) -> Prepared:
         """Let both methods learn what is public."""
-        own, has_scale = public.of_public(), self.after.scales is not None
-        first = self.first.prepare(own, self._share(public, budget))
+        own, share = public.of_public(), self._share(public, budget)
+        first = self.first.prepare(own, budget.share(1 - share))
+        if share == 0:
+            warn_caller(
+                f"the budget is small for n={public.n_records} {public.unit}s (n mu < "
+                f"{LEAST_SIGNAL:.0f}): the model is one of the public columns, and the "
+                f"{public.n_private} private column(s) have weights of 0.",
+                UtilityWarning,
+            )
+            return Prepared(own, first, None)
         after = self.after.prepare(public, budget)
+        has_scale = self.after.scales is not None
         after = dataclasses.replace(after, has_model=True, has_scale=has_scale)
         return Prepared(own, first, after)
 
@@ -135,19 +148,23 @@ class FirstModel:
         self, public: PublicRecords, prepared: Prepared, budget: Budget
     ) -> FirstModelPlan:
         """Plan the first model on its share, and the descent on what that leaves."""
-        share = self._share(public, budget)
+        share = budget.share(1 - self._share(public, budget))
         first = self.first.plan(prepared.public, prepared.first, share)
-        events = [
+        events = tuple(
             dataclasses.replace(event, label=f"{PREFIX}: {event.label}")
             for event in first.events
-        ]
-        after = self.after.plan(public, prepared.after, budget.after(*events))
+        )
+        last, after = first, None
+        if prepared.after is not None:
+            rest = budget.after(*events)
+            last = after = self.after.plan(public, prepared.after, rest)
+            events += after.events
         return FirstModelPlan(
-            events=(*events, *after.events),
-            schedule=after.schedule,
-            assumptions=(*first.assumptions, *after.assumptions),
-            n_steps=after.n_steps,
-            counts_labels=first.counts_labels or after.counts_labels,
+            events=events,
+            schedule=last.schedule,
+            assumptions=tuple(dict.fromkeys(first.assumptions + last.assumptions)),
+            n_steps=None if after is None else after.n_steps,
+            counts_labels=first.counts_labels or last.counts_labels,
             first=first,
             after=after,
         )
@@ -168,22 +185,23 @@ class FirstModel:
             mechanism.within(PREFIX, mechanism.streams),
             None,
         )
-        units = first.target_map
+        units, whole = first.target_map, first.embedded(records.public.mask)
+        if plan.after is None:
+            return whole
         if units is not None:
-            first = first.in_units_of_target()
+            first, whole = first.in_units_of_target(), whole.in_units_of_target()
             units = dataclasses.replace(units, centre=0.0)
+        own = prepared.public
         margins = [
-            rows @ first.coef.T + first.intercept for rows in prepared.public.blocks()
+            own.input_scaler.restored(rows) @ first.coef.T + first.intercept
+            for rows in own.blocks()
         ]
         start = dataclasses.replace(
             prepared.after, offset=np.concatenate(margins), target_map=units
         )
 
-        def whole(found: LinearFit) -> LinearFit:
-            return found.beside(first, records.public.mask)
-
         def watched(step: int, model: Callable[[], LinearFit]) -> bool:
-            return on_step(step, lambda: whole(model()))
+            return on_step(step, lambda: model().beside(whole))
 
         asked = records, start, plan.after, mechanism, on_step and watched
-        return whole(self.after.run(*asked))
+        return self.after.run(*asked).beside(whole)

@@ -503,27 +503,31 @@ class CoefficientNoise:
             }
         return dataclasses.replace(self, **changed)
 
-    def beside(self, first: CoefficientNoise, public: np.ndarray) -> CoefficientNoise:
-        """Return the noise of the sum of two models, as large as it can be.
-
-        Steps that start at the first model's margins make up for a part of its noise.
+    def embedded(self, columns: np.ndarray) -> CoefficientNoise:
+        """Return the noise beside coefficients that have none.
 
         Parameters
         ----------
-        first : CoefficientNoise
-            Of a model of the public columns alone.
-        public : bool ndarray of shape (n_features,)
-            Those columns.
+        columns : bool ndarray of shape (n_features,)
+            The columns of these coefficients.
         """
-        own, theirs = self.covariance, first.covariance
-        places = np.append(np.flatnonzero(public), len(public))
-        if own.ndim == 3 and theirs.ndim == 3:
-            own = own.copy()
-            own[:, places[:, None], places] += theirs
-            return CoefficientNoise(own, UPPER_BOUND)
-        variances = self.std**2
-        variances[:, places] += first.std**2
-        return CoefficientNoise(variances, UPPER_BOUND)
+        own, places = self.covariance, np.append(columns, True)
+        if own.ndim == 2 or len(own) * len(places) ** 2 > MOST_ENTRIES:
+            found = np.zeros((len(own), len(places)))
+            found[:, places] = self.std**2
+            return CoefficientNoise(found, self.kind, self.independent)
+        found = np.zeros((len(own), len(places), len(places)))
+        found[np.ix_(np.arange(len(own)), places, places)] = own
+        return CoefficientNoise(found, self.kind)
+
+    def beside(self, other: CoefficientNoise) -> CoefficientNoise:
+        """Return the noise of the sum of two models, as large as it can be.
+
+        Steps that start at one model's margins make up for a part of its noise.
+        """
+        if self.covariance.ndim == other.covariance.ndim == 3:
+            return CoefficientNoise(self.covariance + other.covariance, UPPER_BOUND)
+        return CoefficientNoise(self.std**2 + other.std**2, UPPER_BOUND)
 
     def mapped(
         self,
@@ -805,23 +809,28 @@ class LinearFit:
             self, coef=coef, intercept=intercept, noise=noise, target_map=None
         )
 
-    def beside(self, first: LinearFit, public: np.ndarray) -> LinearFit:
+    def embedded(self, columns: np.ndarray) -> LinearFit:
+        """Return the fit with weights of 0 for all other columns."""
+        coef = np.zeros((len(self.coef), len(columns)))
+        coef[:, columns] = self.coef
+        noise = None if self.noise is None else self.noise.embedded(columns)
+        return dataclasses.replace(self, coef=coef, noise=noise)
+
+    def beside(self, first: LinearFit) -> LinearFit:
         """Return the sum of this model and of the one that it started at.
 
-        Parameters
-        ----------
-        first : LinearFit
-            Of the public columns alone, in the target's units.
-        public : bool ndarray of shape (n_features,)
-            Those columns.
+        `first` has the same columns, in the units of the target.
         """
-        coef, intercept, units = self.coef.copy(), first.intercept, self.target_map
-        scale = 1.0 if units is None or units.log else units.scale
-        coef[:, public] += first.coef / scale
+        units, scale = self.target_map, 1.0
+        intercept, noise = first.intercept, self.noise
         if units is not None:
             intercept = units.margins(intercept)
-        noise = self.noise
+            scale = 1.0 if units.log else units.scale
         if noise is not None:
-            noise = noise.beside(first.noise.scaled(1 / scale), public)
-        intercept = intercept + self.intercept
-        return dataclasses.replace(self, coef=coef, intercept=intercept, noise=noise)
+            noise = noise.beside(first.noise.scaled(1 / scale))
+        return dataclasses.replace(
+            self,
+            coef=self.coef + first.coef / scale,
+            intercept=self.intercept + intercept,
+            noise=noise,
+        )

@@ -19,11 +19,12 @@ FITS = {
     "dpsgd-f": lambda **kw: DPSGDFClassifier(
         bounds=(0, 1), solver=NoisyGradientDescent(max_iter=4), **kw
     ),
+    # Of a small budget a model of the public columns would have all.
     "feature-dp": lambda **kw: FeatureDPLogisticRegression(
+        **{"epsilon": 10.0} | kw,
         bounds=(0, 1),
         public_features=[0],
         solver=NoisyGradientDescent(max_iter=4),
-        **kw,
     ),
     "sampled": lambda **kw: FeatureDPLogisticRegression(
         bounds=(0, 1), solver=NoisySGD(batch_size=50, max_iter=4), **kw

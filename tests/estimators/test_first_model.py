@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
@@ -12,6 +13,7 @@ from skfdp import (
     FeatureDPRegressor,
     PrivacyWarning,
     TableSchema,
+    UtilityWarning,
 )
 from skfdp.audit.replay import audit_replay
 from skfdp.mechanisms.noise import opened
@@ -20,13 +22,17 @@ from skfdp.schema import Category, Label, Number
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
 from skfdp.solvers.first_model import LEAST, MOST, PREFIX, share_of_descent
 
-pytestmark = pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning"),
+    pytest.mark.filterwarnings("ignore::skfdp.PrivacyWarning"),
+]
 RNG = np.random.default_rng(0)
 X = np.round(RNG.random((60, 4)), 3)
 Y = np.arange(60) % 2
 PUBLIC = [0, 2]
 CLASSIFIER = functools.partial(
     FeatureDPLogisticRegression,
+    epsilon=10_000.0,
     bounds=(0, 1),
     classes=[0, 1],
     public_features=PUBLIC,
@@ -34,6 +40,7 @@ CLASSIFIER = functools.partial(
 )
 REGRESSOR = functools.partial(
     FeatureDPRegressor,
+    epsilon=10_000.0,
     bounds=(0, 1),
     target_bounds=(0, 1),
     public_features=PUBLIC,
@@ -138,7 +145,7 @@ def test_a_null_record_takes_one_label_away():
 def test_the_first_model_is_that_of_label_dp():
     """Its release is the label statistic of the public columns, at its share."""
     model = CLASSIFIER().fit(X, Y)
-    mu, n = gdp_mu(1.0, 1e-5), len(X)
+    mu, n = gdp_mu(10_000.0, 1e-5), len(X)
     share = share_of_descent(2, 2, mu * n)
     first, *rest = model.privacy_.events
     assert first.label == f"{PREFIX}: label statistic"
@@ -175,12 +182,28 @@ def test_there_is_none_where_it_was_not_asked_for(changed):
 
 
 def test_shares_follow_from_public_numbers():
-    assert share_of_descent(1, 1, 0.0) == 0.5
-    assert share_of_descent(1, 4, 0.0) == pytest.approx(1 / 3)
-    assert share_of_descent(1, 10_000, 0.0) == LEAST
+    assert share_of_descent(1, 4, 1000.0) == 0.5
+    assert share_of_descent(1, 10_000, 400.0) == LEAST
     assert share_of_descent(5, 5, 1e9) == MOST
-    few, many = (share_of_descent(2, 20, signal) for signal in (100.0, 5000.0))
+    assert share_of_descent(5, 5, 299.0) == 0
+    few, many = (share_of_descent(2, 20, signal) for signal in (400.0, 5000.0))
     assert few < many
+
+
+def test_a_small_budget_is_that_of_the_first_model():
+    model = CLASSIFIER(epsilon=0.1)
+    with pytest.warns(UtilityWarning, match=r"2 private column\(s\) have weights of 0"):
+        (event,) = model.plan(X, Y).events
+    assert event.label == f"{PREFIX}: label statistic"
+    assert event.mu == pytest.approx(gdp_mu(0.1, 1e-5), rel=1e-3)
+    with pytest.warns(UtilityWarning):
+        model.fit(X, Y)
+    assert not model.coef_[:, [1, 3]].any()
+    assert model.coef_[:, PUBLIC].all()
+    assert model.privacy_.epsilon <= 0.1 * (1 + 1e-9)
+    with pytest.warns(UtilityWarning):
+        regressor = REGRESSOR(epsilon=0.1).fit(X, Y / 2)
+    assert not regressor.coef_[[1, 3]].any()
 
 
 def test_the_limit_of_a_large_budget_is_the_optimum():
@@ -216,11 +239,25 @@ def test_coefficients_describe_the_whole_model():
     np.testing.assert_allclose(regressor.predict(X), np.clip(guesses, 0, 1))
 
 
+@pytest.mark.parametrize("model", [CLASSIFIER(), REGRESSOR()])
+def test_units_of_columns_do_not_matter(model):
+    """The margins are those of the first model, whatever the bounds are."""
+    y = Y / 2 if isinstance(model, FeatureDPRegressor) else Y
+    unit, low = np.array([1.0, 50.0, 1000.0, 0.01]), np.array([0.0, -3.0, 7.0, 0.0])
+    other = clone(model).set_params(bounds=(low, low + unit))
+    one = clone(model).set_params(random_state=0).fit(X, y)
+    two = other.set_params(random_state=0).fit(low + X * unit, y)
+    np.testing.assert_allclose(one.predict(X), two.predict(low + X * unit), atol=1e-6)
+    np.testing.assert_allclose(one.coef_, two.coef_ * unit, rtol=1e-3, atol=1e-3)
+
+
 def test_columns_of_a_schema_have_a_first_model():
     import pandas as pd
 
     frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": np.array(list("uvw") * 20)})
-    model = FeatureDPLogisticRegression(schema=SCHEMA, random_state=0).fit(frame, Y)
+    model = FeatureDPLogisticRegression(10_000.0, schema=SCHEMA, random_state=0).fit(
+        frame, Y
+    )
     assert model.privacy_.events[0].label == f"{PREFIX}: label statistic"
     assert np.isfinite(model.predict_proba(frame)).all()
     assert model.privacy_.public_features == ("a", "c")
