@@ -521,13 +521,15 @@ class CoefficientNoise:
         return CoefficientNoise(found, self.kind)
 
     def beside(self, other: CoefficientNoise) -> CoefficientNoise:
-        """Return the noise of the sum of two models, as large as it can be.
+        """Return the noise of the sum of two models, from independent releases.
 
-        Steps that start at one model's margins make up for a part of its noise.
+        Steps that start at one model's margins make up for a part of its noise, which
+        is left out here: an estimate that is rather too large.
         """
+        kind = UPPER_BOUND if UPPER_BOUND in (self.kind, other.kind) else ESTIMATED
         if self.covariance.ndim == other.covariance.ndim == 3:
-            return CoefficientNoise(self.covariance + other.covariance, UPPER_BOUND)
-        return CoefficientNoise(self.std**2 + other.std**2, UPPER_BOUND)
+            return CoefficientNoise(self.covariance + other.covariance, kind)
+        return CoefficientNoise(self.std**2 + other.std**2, kind)
 
     def mapped(
         self,
