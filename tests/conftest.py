@@ -11,9 +11,7 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, "1")
 
 import numpy as np  # noqa: E402
-import pandas as pd  # noqa: E402
 import pytest  # noqa: E402
-from sklearn.datasets import load_digits  # noqa: E402
 
 ERRORS = pytest.StashKey()
 
@@ -111,6 +109,8 @@ def callbacks():
 @pytest.fixture
 def named(small):
     """The problem `small` as a frame: ledgers compare names, and arrays have none."""
+    import pandas as pd
+
     X, y = small
     return pd.DataFrame(X, columns=["u0", "u1", "u2", "u3"]), y
 
@@ -118,6 +118,8 @@ def named(small):
 @pytest.fixture(scope="session")
 def digits():
     """Rows of 64 pixels in [0, 16], ten classes, in a random order."""
+    from sklearn.datasets import load_digits
+
     X, y = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(X))
     return X[order], y[order]

@@ -1,6 +1,7 @@
 """Rules of the source beside the import contracts in pyproject.toml."""
 
 import ast
+import functools
 import graphlib
 import inspect
 import subprocess
@@ -20,10 +21,15 @@ ROOT = Path(skfdp.__file__).parent
 FILES = {path.relative_to(ROOT).as_posix(): path for path in ROOT.rglob("*.py")}
 
 
+@functools.cache
+def every_node(name):
+    """Return the nodes of a file."""
+    return [*ast.walk(ast.parse(FILES[name].read_text(encoding="utf-8")))]
+
+
 def nodes(name, kinds):
     """Return the nodes of some kinds in a file."""
-    tree = ast.parse(FILES[name].read_text(encoding="utf-8"))
-    return [node for node in ast.walk(tree) if isinstance(node, kinds)]
+    return [node for node in every_node(name) if isinstance(node, kinds)]
 
 
 def test_no_import_cycles():

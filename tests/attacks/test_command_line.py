@@ -135,6 +135,7 @@ def test_closed_pipe_loses_nothing(tmp_path, lines, unbuffered):
     assert spent == pytest.approx(1, rel=1e-3)
 
 
+@pytest.mark.nightly
 def test_closed_pipe_still_writes_the_report_of_the_bundled_data(tmp_path):
     report = tmp_path / "r.json"
     command = [*COMMAND, "--repeats", "1", "--epsilon", "1", "--report", str(report)]

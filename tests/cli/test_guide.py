@@ -15,9 +15,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "guide" / "command_line.rst"
 N = 2400
 PRIVATE = ("Größe (cm)", "CRP (mg/l)", "Raucher")
 
-pytestmark = pytest.mark.skipif(
-    not PAGE.is_file(), reason="the docs are not beside the tests"
-)
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(not PAGE.is_file(), reason="the docs are not beside the tests"),
+]
 
 
 def stays(seed):

@@ -91,9 +91,9 @@ DESCENTS = {
 def test_the_stated_noise_is_that_of_fits(name, table):
     X, y, target = table
     y = y if name.startswith("label") else target
-    found, stated, kind = spread(FIRST_ORDER[name], X, y, 40)
+    found, stated, kind = spread(FIRST_ORDER[name], X, y, 25)
     assert kind == ("exact" if name == "target statistic, alpha" else "first order")
-    # 160 squares of normals: the root of their mean is known to 6 %. A penalty that the
+    # 100 squares of normals: the root of their mean is known to 7 %. A penalty that the
     # noise helps to choose adds to it.
     ratio = math.sqrt(np.mean((found / stated) ** 2))
     assert 0.8 < ratio < (1.45 if name == "target statistic" else 1.25)
@@ -106,9 +106,9 @@ def test_the_noise_of_a_descent_is_about_that_of_fits(name, epsilon, table):
     X, y, target = table
     model = DESCENTS[name].set_params(epsilon=epsilon, bounds=(0, 1))
     y = target if name == "regressor" else y
-    found, stated, kind = spread(lambda: clone(model), X, y, 20)
+    found, stated, kind = spread(lambda: clone(model), X, y, 12)
     assert kind == "estimated"
-    # A standard deviation of 20 fits is known to 16 %, and of few steps the path says
+    # A standard deviation of 12 fits is known to 21 %, and of few steps the path says
     # little of the curvature. Without any, the stated noise is 4 to 20 times as large.
     assert 0.5 < np.median(stated[:, :-1] / found[:, :-1]) < 2.2
 

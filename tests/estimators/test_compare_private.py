@@ -176,7 +176,7 @@ def truth(metric, n=400_000):
 @pytest.mark.parametrize("metrics", [["accuracy"], ["roc_auc"], ALL[2:]])
 def test_intervals_of_differences_cover(metrics):
     rng = np.random.default_rng(3)
-    n_tables, hits = 200, {name: 0 for name in metrics}
+    n_tables, hits = 120, {name: 0 for name in metrics}
     true = {name: truth(name) for name in metrics}
     for _ in range(n_tables):
         found = compare(*records(1500, rng), epsilon=2.0, metrics=metrics)

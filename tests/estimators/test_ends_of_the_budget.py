@@ -17,7 +17,9 @@ SPLITS = {
     "label-DP by descent": {"public_features": "all", "solver": "noisy-gd"},
 }
 each = pytest.mark.parametrize("split", SPLITS.values(), ids=SPLITS)
-both = pytest.mark.parametrize("n_classes", [2, 3])
+both = pytest.mark.parametrize(
+    "n_classes", [pytest.param(2, marks=pytest.mark.nightly), 3]
+)
 
 
 def table(n_classes):
@@ -49,7 +51,7 @@ def test_a_hopeless_budget_is_no_worse_than_what_is_free(split, n_classes):
     found = np.mean(
         [
             log_loss(y[N:], fitted(split, n_classes, 1e-3, seed).predict_proba(X[N:]))
-            for seed in range(5)
+            for seed in range(3)
         ]
     )
     free = np.log(n_classes)

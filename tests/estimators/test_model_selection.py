@@ -313,7 +313,7 @@ def toy(run, grid, event):
 class TestSelection:
     """The best of a random number of runs, as the event says."""
 
-    def laws(self, p, eta=1.0, mean=3.0, n=6_000):
+    def laws(self, p, eta=1.0, mean=3.0, n=3_000):
         """Search n times among three outcomes of probabilities p, ranked 0 < 1 < 2."""
         event = selection(eta=eta, gamma=gamma_of(eta, mean))
 
@@ -340,7 +340,7 @@ class TestSelection:
     def test_audit_on_a_discrete_toy(self):
         """Randomised response: what is observed is below the claim, and near it."""
         p, q = np.array([0.5, 0.3, 0.2]), np.array([0.55, 0.35, 0.1])
-        n = 10_000
+        n = 5_000
         one, event = self.laws(p, n=n)
         two, _ = self.laws(q, n=n)
         # Pure: epsilon_1 = log 2, hence at most (2 + eta) log 2 for the search.

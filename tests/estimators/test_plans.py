@@ -322,7 +322,9 @@ class TestLedger:
     """What a ledger says of a plan is what it does with the fit."""
 
     @pytest.mark.parametrize("name", SORTS)
-    @pytest.mark.parametrize("factor", [0.9, 1.0, 1.2])
+    @pytest.mark.parametrize(
+        "factor", [0.9, 1.0, pytest.param(1.2, marks=pytest.mark.slow)]
+    )
     def test_what_if_agrees_with_the_fit(self, name, factor):
         case = {**BY_NAME[name], "as": "frame"}
         X, y = rows(case), target(case)

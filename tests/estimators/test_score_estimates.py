@@ -136,7 +136,7 @@ def test_the_variance_of_a_metric_is_that_of_simulations(
         # Of the area that of the kernel that orders, which is the first of two.
         return found.value, stated[-2 if metric == "auc" else -1]
 
-    found = np.array([score() for _ in range(1500 if metric == "auc" else 3000)])
+    found = np.array([score() for _ in range(800 if metric == "auc" else 1500)])
     truth = {"share": 0.5, "ratio": 5 / 7, "difference": 0.55, "mean_loss": 0.25}
     truth["auc"] = NormalDist().cdf(1 / math.sqrt(2))
     assert found[:, 0].mean() == pytest.approx(truth[metric], abs=0.01)

@@ -79,8 +79,11 @@ def peak_of_fit(estimator, X, y, **given):
     ("estimator", "public"),
     [
         *[
-            (one, name)
-            for one in (FeatureDPLogisticRegression, FeatureDPRegressor)
+            pytest.param(one, name, marks=marks)
+            for one, marks in (
+                (FeatureDPLogisticRegression, ()),
+                (FeatureDPRegressor, pytest.mark.nightly),
+            )
             for name in PUBLIC
         ],
         (DPSGDFClassifier, "private"),

@@ -433,7 +433,7 @@ def test_attack_10_no_damage_of_a_ledger_is_silent_or_raw(tmp_path):
         ledger.charge([event()], label=f"fit {k}")
     raw, spent = path.read_bytes(), ledger.spent()
     refused = 0
-    for _ in range(400):
+    for _ in range(200):
         for one in tmp_path.iterdir():
             one.unlink()
         path.write_bytes(damaged(raw, rng))
@@ -445,7 +445,7 @@ def test_attack_10_no_damage_of_a_ledger_is_silent_or_raw(tmp_path):
             refused += 1
             assert str(error).startswith("ledger "), error
             assert "Traceback" not in str(error) and "\n" not in str(error)
-    assert refused > 50  # much of a file is empty
+    assert refused > 25  # much of a file is empty
 
 
 # -- checkpoints ----------------------------------------------------------------------
@@ -537,7 +537,7 @@ def test_attack_10_no_damage_of_a_checkpoint_is_silent_or_raw(tmp_path, monkeypa
         fit_at(path, model)
     raw = path.read_bytes()
     refused = 0
-    for _ in range(150):
+    for _ in range(60):
         path.write_bytes(damaged(raw, rng))
         try:
             fit_at(path, model)
@@ -545,7 +545,7 @@ def test_attack_10_no_damage_of_a_checkpoint_is_silent_or_raw(tmp_path, monkeypa
             refused += 1
             assert str(error).startswith("checkpoint="), error
             assert "\n" not in str(error)
-    assert refused > 50
+    assert refused > 20
 
 
 def test_attack_10_equal_charges_to_two_copies_end_in_two_heads(tmp_path):

@@ -95,7 +95,15 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+#: Those whose curves take no second each.
+QUICK = ("full batch", "Poisson", "Poisson, small", "mixture")
+BY_TIME = [
+    case if case in QUICK else pytest.param(case, marks=pytest.mark.nightly)
+    for case in CASES
+]
+
+
+@pytest.mark.parametrize("case", BY_TIME)
 def test_attack_8_rate_is_that_of_dp_accounting_under_add_or_remove(case):
     wanted = by_dp_accounting(CASES[case], RELATIONS.ADD_OR_REMOVE_ONE)
     assert attack_power(of(*CASES[case])) == pytest.approx(wanted, abs=1e-4)
@@ -111,7 +119,7 @@ def test_attack_8_a_null_record_has_the_rate_of_an_added_one(case):
     assert attack_power(of(*special)) == pytest.approx(attack_power(of(*CASES[case])))
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", BY_TIME)
 def test_attack_8_rate_is_that_of_dp_accounting_under_replace(case):
     # dp_accounting doubles the sensitivity of a replaced record by itself.
     wanted = by_dp_accounting(CASES[case], RELATIONS.REPLACE_ONE)

@@ -119,7 +119,7 @@ def test_bands_are_the_noise_of_the_difference(stays):
     import matplotlib.pyplot as plt
 
     shown = []
-    for _ in range(25):
+    for _ in range(16):
         model, encoder = label_dp(*stays[:2], epsilon=3.0)
         options = {"encoder": encoder, "columns": ["Alter"]}
         shown.append(EffectsDisplay.from_estimator(model, **options))

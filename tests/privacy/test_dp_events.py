@@ -161,7 +161,10 @@ def data():
     return rng.random((400, 3)), rng.integers(0, 2, 400)
 
 
-@pytest.mark.parametrize("relation", ["replace_one", "replace_special"])
+@pytest.mark.parametrize(
+    "relation",
+    ["replace_one", pytest.param("replace_special", marks=pytest.mark.nightly)],
+)
 @pytest.mark.parametrize(
     "solver",
     [NoisyGradientDescent(max_iter=20), NoisySGD(batch_size=40, max_iter=20)],

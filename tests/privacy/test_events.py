@@ -5,7 +5,7 @@ import math
 import pickle
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skfdp.privacy import RELATIONS, Event, Relation
@@ -45,6 +45,7 @@ def events(draw):
 
 
 @given(event=events())
+@settings(max_examples=40, deadline=None)
 def test_json_is_lossless(event):
     text = json.dumps(event.to_dict(), allow_nan=False)
     assert Event.from_dict(json.loads(text)) == event

@@ -67,8 +67,8 @@ def test_a_fit_is_charged_once(ledger):
     lease, receipt = ledger.lease(FIT, EVENTS, label="fit")
     assert receipt == ledger.receipt and len(ledger) == len(EVENTS)
     lease.advance(0, SEALS[0])
-    while ledger.what_if(EVENTS).allowed:  # also when the budget is used up
-        ledger.charge(EVENTS)
+    ledger.charge(EVENTS * ledger.remaining_fits(EVENTS))  # also without a budget
+    assert not ledger.what_if(EVENTS).allowed
     entries = ledger.entries
     for begun in (False, True):
         again, other = ledger.lease(FIT, EVENTS, label="fit", begun=begun)

@@ -103,7 +103,7 @@ class TestLimit:
         ledger.charge([small])
 
     def test_sampled_and_full_batch_releases_are_one_composition(self, new_ledger):
-        ledger = new_ledger(epsilon=2.0, delta=DELTA)
+        ledger = new_ledger(epsilon=1.6, delta=DELTA)
         event = poisson(neighboring_relation="replace_special")
         mean = full_batch(0.2, neighboring_relation="replace_special")
         ledger.charge([mean, event])
@@ -111,7 +111,7 @@ class TestLimit:
         ledger.charge([mean, event])
         assert independent_epsilon(0.2) < one < ledger.spent() < 2 * one
         assert charge_until_refused(ledger, event) > 0
-        assert ledger.spent() <= 2.0
+        assert ledger.spent() <= 1.6
 
     def test_without_limit(self, new_ledger):
         ledger = new_ledger()

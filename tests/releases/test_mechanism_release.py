@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import functools
 import math
 from collections import Counter
 from pathlib import Path
@@ -297,18 +298,22 @@ def test_sabotage_of_the_checks_is_noticed(check, monkeypatch):
 
 
 # -- the only way out -----------------------------------------------------------------
-def uses(name):
-    """Files of the package that name something, beside those that import it."""
+@functools.cache
+def names():
+    """Return file and name of all that is named or imported in the package."""
     root, found = Path(skfdp.__file__).parent, set()
     for path in root.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            named = getattr(node, "id", None) or getattr(node, "attr", None)
-            imported = isinstance(node, ast.ImportFrom) and name in {
-                alias.name for alias in node.names
-            }
-            if named == name or imported:
-                found.add(path.relative_to(root).as_posix())
+            told = {getattr(node, "id", None) or getattr(node, "attr", None)}
+            if isinstance(node, ast.ImportFrom):
+                told = {alias.name for alias in node.names}
+            found |= {(path.relative_to(root).as_posix(), name) for name in told}
     return found
+
+
+def uses(name):
+    """Files of the package that name something, beside those that import it."""
+    return {file for file, named in names() if named == name}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ def test_poisson_batches_have_the_right_law(rate, room, block, monkeypatch):
     """Rows are binomial, and so is the size; in many pieces or blocks too."""
     if block is not None:
         monkeypatch.setattr(coins, "_BLOCK_WORDS", block)
-    batches, n, draws = PoissonBatches(np.random.default_rng(0), 300, rate), 300, 2000
+    batches, n, draws = PoissonBatches(np.random.default_rng(0), 300, rate), 300, 1000
     if room is not None:
         batches._members = np.empty(room, dtype=np.int64)
     members = np.zeros((draws, n), dtype=bool)
