@@ -21,7 +21,6 @@ CASES = (
     "Poisson batches",
     "CSR",
     "regressor",
-    "regressor, one-shot",
     "network",
     "transformer",
     "search",
@@ -67,7 +66,7 @@ def table(case):
         from scipy.sparse import csr_array
 
         X = csr_array(np.where(X < 0.9, 0.0, X))
-    if case.startswith("regressor"):
+    if case == "regressor":
         y = np.clip(score / d, 0, 1)
     return X, y
 
@@ -101,9 +100,6 @@ def maker(case):
             1.0, **box, neighboring_relation="replace_special"
         ),
         "regressor": lambda: regressor(1.0, **part, target_bounds=(0, 1)),
-        "regressor, one-shot": lambda: regressor(
-            1.0, **box, target_bounds=(0, 1), solver="one-shot"
-        ),
         "network": lambda: skfdp.FeatureDPMLPClassifier(
             4.0,
             public_target=True,

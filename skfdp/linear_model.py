@@ -43,7 +43,6 @@ from skfdp.data.validation import (
 from skfdp.kernels.losses.loss import Loss
 from skfdp.privacy import gdp_mu
 from skfdp.privacy.assumptions import TARGET_CLIPPED, Assumption, enforced
-from skfdp.privacy.checks import shown
 from skfdp.privacy.entries import FitPlan
 from skfdp.privacy.events import Relation
 from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES, huber
@@ -65,15 +64,10 @@ from skfdp.solvers.descent import Descent
 from skfdp.solvers.first_model import FirstModel
 from skfdp.solvers.label_statistic import LabelStatistic, refusal_of_one_shot
 from skfdp.solvers.method import Method
-from skfdp.solvers.moments import SecondMoments
 from skfdp.solvers.parameters import ASSUMPTIONS, linear_loop
 from skfdp.solvers.postprocessing import STRONGEST, CoefficientNoise, LinearFit
 from skfdp.solvers.public_model import Padding, check_public_model
-from skfdp.solvers.target_scales import (
-    TargetScales,
-    TargetStatistic,
-    warn_of_huber_threshold,
-)
+from skfdp.solvers.target_scales import TargetScales, warn_of_huber_threshold
 
 # The table of a linear model's coefficients.
 
@@ -473,7 +467,7 @@ class LinearModel(PrivateEstimator):
               number or a date) or the category that the coefficient belongs to;
             * "coef": as in `coef_` and `intercept_`;
             * "noise_std": standard deviation of the noise of the release in "coef", in
-              its units: exact, to first order, estimated, or an upper bound, as
+              its units: to first order, estimated, or an upper bound, as
               ``coef_noise_.kind`` says. 0 without privacy.
 
             And only where the error from noise *and* from the chance of the labels is
@@ -1141,6 +1135,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
     """
 
     _released = ("coef_", "intercept_", "n_iter_", "target_map_")
+    _solvers = {name: LOOPS[name] for name in ("noisy-gd", "noisy-sgd")}
     # Targets are cut at a few standard deviations, and what is cut so far out needs
     # that much more noise.
     _noise_factor = 3.0
@@ -1338,8 +1333,7 @@ class FeatureDPRegressor(LinearRegressor):
     Some columns, the target, or both may be public; the rest of every record is
     protected. A few numbers are released first (the target's mean and spread, the mean
     length of the rows and their mean), so that loose bounds cost little; then noisy
-    descent, or one release. With a public target the descent starts at a model of the
-    public columns.
+    descent. With a public target it starts at a model of the public columns.
 
     **Five parameters matter**; the defaults of the others are rules of public and
     released numbers (:ref:`regression`).
@@ -1364,13 +1358,7 @@ class FeatureDPRegressor(LinearRegressor):
     public_features : None, "all", names, indices, mask, slice or callable, default=None
         The public columns, as for `FeatureDPLogisticRegression`. "all" is label-DP.
     <public_target>
-    solver : name or object of `skfdp.solvers`, default="auto"
-        How the model is trained. "noisy-gd", also "auto": noisy descent on full
-        batches; "noisy-sgd": on Poisson batches; "one-shot": sums and a public
-        solution. That is the target's statistic where every column is public (squared
-        error and Poisson), and the second moments otherwise (squared error alone), of
-        which products of what is public are exact and free. An object holds parameters:
-        ``NoisyGradientDescent(clip_norm=0.5)``.
+    <solver>
     public_model : "auto", regressor or None, default="auto"
         Model of the public columns, at whose predictions descent starts. "auto": with a
         public target and an intercept, ridge regression on standardised columns, or
@@ -1387,7 +1375,7 @@ class FeatureDPRegressor(LinearRegressor):
         Penalty on the weights of the bounded columns: that of `Ridge` (also for Huber:
         sum of losses plus ``alpha / 2 |w|**2``) or of `PoissonRegressor`, beside their
         weighted sums and means where there are weights. "auto": none
-        (1.0 at ``epsilon=inf``); for "one-shot" chosen from released numbers, for free.
+        (1.0 at ``epsilon=inf``).
     <fit_intercept>
     <centering>
     <ledger>
@@ -1425,17 +1413,9 @@ class FeatureDPRegressor(LinearRegressor):
     * the public model sees public columns and a public target alone;
     * each clipped gradient sum moves by at most twice `clip_norm` under
       "replace_one", by `clip_norm` otherwise, however long a row is;
-    * "one-shot", every column public: the statistic moves by at most the width of the
-      target's interval; "one-shot" otherwise: the second moments move by at most the
-      bound on the page "Second moments" of the documentation, for the whole record;
     * all releases are one composition, exactly accounted; sums and noise are integers.
 
     Not covered: what chose the parameters, upstream steps, scores on training data.
-
-    References
-    ----------
-    Wang (2018), *Revisiting differentially private linear regression*,
-    https://arxiv.org/abs/1803.02596, for the second moments.
 
     Examples
     --------
@@ -1497,42 +1477,11 @@ class FeatureDPRegressor(LinearRegressor):
         check_public_model(self.public_model, shown, regression=True)
 
     def _method(self, public: PublicRecords) -> Method:
-        solver = self._solver
-        if not isinstance(solver, OneShot):
-            return self._descending(public)
-        self._check_one_shot(public)
-        kind = TargetStatistic if public.mask.all() else SecondMoments
-        return kind(self._loss(), self._centring(), self._scales(), solver.max_iter)
-
-    def _descending(self, public: PublicRecords) -> Method:
         descent = self._descent(public)
         if not first_model.precedes(descent, public):
             return descent
         after = dataclasses.replace(descent, public_model=None)
         return FirstModel(after, after)
-
-    def _check_one_shot(self, public: PublicRecords) -> None:
-        """Refuse what the one release cannot do."""
-        if public.sparse:
-            raise ValueError(
-                "sparse X is not supported by solver='one-shot', which needs a dense "
-                "X: choose 'noisy-gd', or reduce the columns first (TruncatedSVD)."
-            )
-        if self._loss_name == "huber":
-            raise ValueError(
-                "loss='huber' is not for solver='one-shot', because its private part "
-                "cannot be written as one sum: choose 'noisy-gd'."
-            )
-        if self._loss_name == "poisson" and not public.mask.all():
-            raise ValueError(
-                "loss='poisson' with solver='one-shot' is label-DP: it needs "
-                "public_features='all'; choose 'noisy-gd' otherwise."
-            )
-        if not (self.public_model is None or isinstance(self.public_model, str)):
-            raise ValueError(
-                f"public_model={shown(self.public_model)} is not for "
-                "solver='one-shot', which starts nowhere: choose 'noisy-gd'."
-            )
 
 
 @_documented
@@ -1659,8 +1608,6 @@ class DPSGDFRegressor(LinearRegressor):
         self.ledger = ledger
         self.random_state = random_state
         self.n_jobs = n_jobs
-
-    _solvers = {name: LOOPS[name] for name in ("noisy-gd", "noisy-sgd")}
 
     def _method(self, public: PublicRecords) -> Descent:
         return self._descent(public)

@@ -41,7 +41,6 @@ INSTANCES = [
     ),
     DPSGDFRegressor(target_bounds=(-9, 9)),
     FeatureDPRegressor(target_bounds=(-9, 9)),
-    FeatureDPRegressor(target_bounds=(-9, 9), solver="one-shot"),
     FeatureDPRegressor(epsilon=float("inf")),
     FeatureDPMLPClassifier(float("inf"), hidden_layer_sizes=(10,)),
 ]
@@ -56,7 +55,6 @@ MORE_INSTANCES = [
     ),
     DPSGDFRegressor(target_bounds=(-9, 9), loss="huber"),
     FeatureDPRegressor(target_bounds=(0, 9), loss="poisson"),
-    FeatureDPRegressor(target_bounds=(-9, 9), solver="one-shot", public_features="all"),
     FeatureDPRegressor(epsilon=float("inf"), loss="poisson"),
     FeatureDPMLPClassifier(hidden_layer_sizes=(10,)),
 ]
@@ -103,11 +101,8 @@ def of_weights(estimator):
     """Rows with a weight are not repeated rows, wherever there is noise."""
     if not isinstance(estimator, WEIGHTED) or math.isinf(estimator.epsilon):
         return {}
-    kinds = ["dense"]
-    if getattr(estimator, "solver", None) != "one-shot":
-        kinds.append("sparse")
     name = "check_sample_weight_equivalence_on_{}_data"
-    return {name.format(kind): NOT_REPEATED for kind in kinds}
+    return {name.format(kind): NOT_REPEATED for kind in ("dense", "sparse")}
 
 
 @parametrize_with_checks(INSTANCES, expected_failed_checks=expected_failures)

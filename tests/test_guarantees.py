@@ -102,16 +102,6 @@ REGRESSORS = {
         loss="poisson",
         **kw,
     ),
-    "regressor, second moments": lambda **kw: FeatureDPRegressor(
-        bounds=(0, 1), target_bounds=(0, 2), solver="one-shot", **kw
-    ),
-    "regressor, target statistic": lambda **kw: FeatureDPRegressor(
-        bounds=(0, 1),
-        target_bounds=(0, 2),
-        solver="one-shot",
-        public_features="all",
-        **kw,
-    ),
     "regressor, private bounds": lambda **kw: FeatureDPRegressor(
         bounds="private", target_bounds=(0, 2), **kw
     ),

@@ -8,7 +8,7 @@ import pytest
 SCRIPT = """
 import resource, sys, threading, time
 import numpy as np
-from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, FeatureDPRegressor
+from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
 
 dtype, batch, kind = sys.argv[1], int(sys.argv[2]), sys.argv[3]
@@ -23,10 +23,6 @@ if kind == "dpsgd-f":
     if batch:
         solver = NoisySGD(max_iter=2, batch_size=batch)
     model = DPSGDFClassifier(bounds=(0, 255), solver=solver)
-elif kind == "moments":
-    model = FeatureDPRegressor(
-        bounds=(0, 255), target_bounds=(0, 9), solver="one-shot"
-    )
 else:
     solver = FeatureDPSGD(max_iter=2, public_loss="zero")
     model = FeatureDPLogisticRegression(
@@ -71,7 +67,6 @@ def extra_megabytes(dtype, batch, kind):
         ("float32", 0, "dpsgd-f", 1),
         ("uint8", 0, "dpsgd-f", 1),
         ("uint8", 30_000, "dpsgd-f", 1),
-        ("uint8", 0, "moments", 1),
         ("uint8", 0, "feature-dp", 2),  # one is padded
     ],
 )

@@ -1,4 +1,4 @@
-"""Sums of rows: means, cross moments, and the statistics of labels and targets."""
+"""Sums of rows: means, cross moments, and the statistic of labels."""
 
 from __future__ import annotations
 
@@ -276,53 +276,6 @@ class LabelSum(_Sum):
             labels = np.eye(self.n_outputs)[target]
         # Below 2**53: exact in float64.
         return (labels.T @ self.table[index].astype(np.float64)).astype(np.int64)
-
-
-@dataclasses.dataclass(frozen=True)
-class TargetSum(_Sum):
-    """The target statistic ``sum of x * y`` of public rows.
-
-    Parameters
-    ----------
-    rows : GridRows
-        Public, of norm at most 1, bias column included.
-    target : float64 ndarray of shape (n_rows,)
-        Private, cut to [-1, 1]: over half the width of its bounds, from their middle.
-    capacity : int, default=None
-        Public bound on the number of rows and of counts, for the grid; None: that of
-        these rows.
-
-    Notes
-    -----
-    **Guarantees.** A contribution has norm at most 1, and a replaced target moves the
-    sum by at most 2, in exact integers: the target is truncated toward zero to a grid
-    that divides 1; NaN counts as 0.
-    """
-
-    rows: GridRows
-    target: np.ndarray
-    capacity: int | None = None
-
-    def __post_init__(self):
-        table, capacity = self.rows.values, self.capacity
-        vars(self).update(
-            table=table,
-            n_rows=len(table),
-            shape=(1, table.shape[1]),
-            room=FULL_WEIGHT * len(table) if capacity is None else capacity,
-            finest=GRID**2,  # of the rows, times that of the target
-        )
-
-    @classmethod
-    def planned(cls) -> TargetSum:
-        """Return the sum of no records, for plans that need its bounds."""
-        return cls(no_rows(), np.empty(0))
-
-    def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
-        # 4096 products of 15 + 15 bits stay below 2**53.
-        cut = np.clip(np.nan_to_num(self.target[index]), -1.0, 1.0)
-        whole = np.trunc(cut * (GRID / unit))[None]
-        return (whole @ self.table[index].astype(np.float64)).astype(np.int64)
 
 
 # Statistics of private rows whose class is public: class sums.

@@ -263,11 +263,9 @@ class FeatureDPSGD(NoisyGradientDescent):
 
 @public("skfdp.solvers")
 class OneShot(Choice):
-    """One release of sums, and a solution from them that is free.
+    """One release of a statistic of the labels, and a solution from it that is free.
 
-    A classifier releases a statistic of the labels: every column has to be public, and
-    the target private. A regressor does the same, or releases second moments where
-    columns are private (squared error alone).
+    For classifiers: every column has to be public, and the target private.
 
     Parameters
     ----------

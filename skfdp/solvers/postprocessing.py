@@ -399,10 +399,10 @@ def rate_level(
 
 #: Entries of the covariances that a model keeps, at most: 16 MB.
 MOST_ENTRIES = 2_000_000
-#: What is known: the law of the noise; the same to first order, given the penalty that
-#: was chosen; the same for a curvature that is estimated from released gradients; or a
+#: What is known: the law of the noise to first order, given the penalty that was
+#: chosen; the same for a curvature that is estimated from released gradients; or a
 #: noise that the true one does not exceed.
-EXACT, FIRST_ORDER, UPPER_BOUND = "exact", "first order", "upper bound"
+FIRST_ORDER, UPPER_BOUND = "first order", "upper bound"
 ESTIMATED = "estimated"
 #: Weights of a descent, all outputs together, and steps whose curvature is estimated.
 MOST_WEIGHTS, MOST_PATH = 300, 2000
@@ -425,11 +425,10 @@ class CoefficientNoise:
     covariance : ndarray
         Of shape (n_outputs, n_features + 1, n_features + 1); or, if only variances are
         kept, of shape (n_outputs, n_features + 1).
-    kind : {"exact", "first order", "estimated", "upper bound"}
-        "exact": the noise is normal with this covariance, whatever the data. "first
-        order": to first order in the noise, for the curvature of public or released
-        numbers, given the penalty that was chosen. "estimated": of a descent, for the
-        curvature that `path_noise` estimates. "upper bound": the noise without
+    kind : {"first order", "estimated", "upper bound"}
+        "first order": to first order in the noise, for the curvature of public or
+        released numbers, given the penalty that was chosen. "estimated": of a descent,
+        for the curvature that `path_noise` estimates. "upper bound": the noise without
         curvature, which no loss of constant curvature exceeds. The Notes of
         `HeavyBall.noise_left` say what is proved.
     independent : bool

@@ -5,40 +5,23 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from typing import ClassVar
 
 import numpy as np
-from scipy.optimize import minimize
 
-from skfdp.data.grid import (
-    GRID,
-    GridRows,
-    blocks,
-    row_blocks,
-    row_products,
-    squared_norms,
-)
+from skfdp.data.grid import row_blocks, row_products
 from skfdp.data.input_scaler import Coordinates, InputScaler
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import SPREAD, TargetMap, exact_map
-from skfdp.data.units import FULL_WEIGHT, Units
 from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.kernels.losses.loss import Loss
-from skfdp.mechanisms.descent import warn_of_divergence
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
 from skfdp.queries.linear import huber
-from skfdp.queries.statistics import RowSum, TargetSum
+from skfdp.queries.statistics import RowSum
 from skfdp.solvers import postprocessing
-from skfdp.solvers.centring import Centring, Moments, released_mean
-from skfdp.solvers.method import Budget, OnStep, Plan, existing
-from skfdp.solvers.postprocessing import (
-    EXACT,
-    FIRST_ORDER,
-    STRONGEST,
-    CoefficientNoise,
-    LinearFit,
-)
+from skfdp.solvers.centring import released_mean
+from skfdp.solvers.method import Budget
+from skfdp.solvers.postprocessing import STRONGEST
 
 # The part of the declared bounds that holds the targets, from one noisy histogram.
 #
@@ -160,27 +143,22 @@ class TargetScales:
         public: PublicRecords,
         budget: Budget,
         mu: float,
-        share: float | None = None,
         *,
         has_public_model: bool = False,
     ) -> Event | None:
-        """Return the event of the target's scales, None where they are public.
-
-        Each of its releases takes `share` of ``mu**2``; None: by a rule.
-        """
+        """Return the event of the target's scales, None where they are public."""
         n = public.n_records
         if public.has_target or self.keeps_unit(public.target_map):
             return None
         n_means = 1 if has_public_model or public.target_map.log else 2
-        if share is None:
-            log, n_effective = public.target_map.log, public.n_effective
-            blocks = postprocessing.target_blocks(public.mask, has_public_model)
-            pull = postprocessing.pull(mu, n_effective, blocks)
-            # Where the columns can teach next to nothing, the target has the budget.
-            room = (0.4 if log else 0.6) * (1 - pull)
-            most = max(0.15, room / (n_means + 1))
-            error = RATE_ERROR if log else TARGET_ERROR
-            share = _share(mu, n_effective, error, most=most)
+        log, n_effective = public.target_map.log, public.n_effective
+        blocks = postprocessing.target_blocks(public.mask, has_public_model)
+        pull = postprocessing.pull(mu, n_effective, blocks)
+        # Where the columns can teach next to nothing, the target has the budget.
+        room = (0.4 if log else 0.6) * (1 - pull)
+        most = max(0.15, room / (n_means + 1))
+        error = RATE_ERROR if log else TARGET_ERROR
+        share = _share(mu, n_effective, error, most=most)
         target = budget.event(
             "target scale",
             math.sqrt(1 / share) / mu,
@@ -378,237 +356,3 @@ def _share(
 def _expected(found: float, error: float, middle: float, spread: float) -> float:
     """Return what a noisy number is expected to be, given where such numbers lie."""
     return middle + (found - middle) * spread**2 / (spread**2 + error**2)
-
-
-@dataclasses.dataclass(frozen=True)
-class OneRelease:
-    """A regression that releases one sum beside the scales and the private mean.
-
-    `max_iter` is that of a public optimiser. A subclass has `_solve`, which releases
-    the sum and returns theta of shape (1, n_columns), the iterations, and the
-    covariance of the noise in theta, to first order and given the penalty.
-    """
-
-    loss: Loss
-    centring: Centring
-    scales: TargetScales
-    max_iter: int = 1000
-
-    #: Of the event, and the class of its query.
-    label: ClassVar[str]
-    query: ClassVar[type]
-    #: Whether weights of squared error and a fixed penalty are linear in the sum.
-    is_linear: ClassVar[bool] = False
-
-    def prepare(self, public: PublicRecords, budget: Budget) -> Moments | None:
-        """Return the moments of the public columns."""
-        return self.centring.prepare(public)
-
-    def plan(
-        self, public: PublicRecords, prepared: Moments | None, budget: Budget
-    ) -> Plan:
-        """Calibrate the one release, beside the mean and the scales."""
-        mu = budget.mu / budget.relation.moves(1.0)
-        target = self.scales.event(public, budget, mu)
-        others = existing(target, *self.centring.events(public, budget, mu))
-        return Plan(**budget.release_once(self.label, self.query.planned(), *others))
-
-    def run(
-        self,
-        records: Records,
-        prepared: Moments | None,
-        plan: Plan,
-        mechanism: Mechanism,
-        on_step: OnStep,
-    ) -> LinearFit:
-        """Release the scales and the mean, then the sum; solve in public."""
-        found = self.scales.released(records, plan.event("target scale"), mechanism)
-        records = records.with_target(found)
-        coordinates = self.centring.coordinates(
-            records, prepared, plan, (1.0, 1.0), mechanism
-        )
-        theta, n_iter, covariance = self._solve(
-            records, coordinates, plan, found, mechanism
-        )
-        warn_of_divergence(theta)
-        coef, intercept = coordinates.fold(theta)
-        fixed = self.loss.name == "squared_error" and self.scales.alpha is not None
-        kind = EXACT if fixed and self.is_linear else FIRST_ORDER
-        noise = CoefficientNoise.of_weights(covariance[None], coordinates.fold, kind)
-        return LinearFit(coef, intercept, n_iter, target_map=found, noise=noise)
-
-
-# The method of one target statistic: label-DP for squared error and Poisson.
-#
-# Every column is public and only the target is private, so that the private part of a
-# weighted canonical GLM is linear in the weights,
-#
-#     sum of weight_i a(w . x_i) - w . S,        S = sum of weight_i x_i y_i,
-#
-# and S is released once. The weights are public, ``min(1, reach / |x_i|)``, and bound
-# the contributions without bending the model. Reaches grow with the signal, more slowly
-# than the noise falls, so that the limit of a large budget is the unweighted model.
-
-
-#: Penalties to compare, over the noise per record.
-PENALTIES = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-#: Targets beyond this many spreads, or counts beyond this many means, are clipped, and
-#: rows beyond this many mean lengths weigh less, where the signal is small.
-TARGET_REACH, COUNT_REACH, ROW_REACH = 2.0, 10.0, 1.0
-# Rows have a norm of at most 1 up to rounding; this covers the rounding.
-_SHRINK = 1 - 1e-9
-
-
-@dataclasses.dataclass(frozen=True)
-class TargetStatistic(OneRelease):
-    """The method of one target statistic."""
-
-    label = "target statistic"
-    query = TargetSum
-    is_linear = True
-
-    def needs_whole_table(self) -> str | None:
-        """Return what cannot be summed over partitions, None where all can."""
-        return self.centring.needs_whole_table()
-
-    def _solve(
-        self,
-        records: Records,
-        coordinates: Coordinates,
-        plan: Plan,
-        target_map: TargetMap,
-        mechanism: Mechanism,
-    ) -> tuple[np.ndarray, int, np.ndarray]:
-        public, shares = records.public, records.public.row_shares
-        n, rows = float(shares.sum()), coordinates.grid(public.mapped)
-        # The noise is that of a sum of unit vectors, so that this is mu n per column.
-        signal = n / float(plan.schedule.noise_std[0]) / rows.n_columns
-        low, high = target_map(np.array([target_map.low, target_map.high]))
-        grown = math.sqrt(signal / 20)
-        if not target_map.log:
-            furthest = max(TARGET_REACH, grown)
-            low, high = max(low, -furthest), min(high, furthest)
-        elif self.scales.fit_intercept:
-            high = min(high, max(COUNT_REACH, grown))
-        middle, half = (high + low) / 2, (high - low) / 2
-        model = PublicPart(rows, self.loss, shares, signal)
-        capacity = FULL_WEIGHT * rows.n_rows
-        recipe = functools.partial(
-            _statistic, middle=middle, half=half, capacity=capacity
-        )
-        total = mechanism.release(self.label, records.query(recipe, rows=model.short))
-        middles = middle * GRID * _sum_of(model.short, public.units)
-        statistic = (half * total[0] + middles) * model.longest / n
-        strength = self.scales.penalty(target_map, public.total_weight)
-        std = model.longest * half * float(plan.schedule.noise_std[0]) / n
-        if strength is None:
-            theta, n_iter, penalty = _choose(model, statistic, std, self.max_iter)
-        else:
-            # A noisy statistic may ask for infinite weights; this keeps them finite.
-            penalty = coordinates.penalty_curvature(strength) + 1e-8
-            start = np.zeros(len(statistic))
-            theta, n_iter = model.minimise(statistic, penalty, start, self.max_iter)
-        inverse = np.linalg.inv(model.hessian(theta) + np.diag(penalty))
-        return theta[None], n_iter, std**2 * inverse @ inverse
-
-
-def _statistic(
-    records: Records, rows: GridRows, middle: float, half: float, capacity: int
-) -> TargetSum:
-    """Return the target statistic of public rows; a recipe."""
-    return TargetSum(rows, (records.target - middle) / half, capacity)
-
-
-def _sum_of(rows: GridRows, units: Units | None) -> np.ndarray:
-    """Return the exact sum of rows in units of `GRID`, as the mechanism weighs them."""
-    total = np.zeros(rows.values.shape[1], dtype=np.int64)
-    for block in blocks(*rows.values.shape):
-        weights = np.ones(1, dtype=np.int64) if units is None else units.weights[block]
-        total += (rows.values[block] * weights[:, None]).sum(axis=0)
-    return total if units is None else total * units.step
-
-
-class PublicPart:
-    """``mean of weight a(w . x)`` over public rows, and its minimisers.
-
-    The loss is squared error or Poisson: a is its value at target 0. `shares` say how
-    often each row counts in the mean. Rows longer than `longest` weigh less: `short`
-    are the rows times their weights over it, at most of norm 1. All of it is public.
-    """
-
-    def __init__(self, rows: GridRows, loss: Loss, shares: np.ndarray, signal: float):
-        self._rows, self._loss = rows, loss
-        lengths = np.sqrt(rows.squared_norms) * rows.unit
-        longest = max(ROW_REACH, (signal / 100) ** (1 / 3))
-        self.longest = min(longest, max(float(lengths.max()), ROW_REACH))
-        self._weight = self.longest / np.maximum(self.longest, lengths)
-        self._weight = self._weight * shares / shares.sum()
-
-        def short(values: np.ndarray) -> np.ndarray:
-            x = values * rows.unit
-            length = np.maximum(np.sqrt(squared_norms(x)), self.longest)
-            return x * (_SHRINK / length)[:, None]
-
-        self.short = GridRows.build(rows.values, short)
-
-    def _blocks(self, theta: np.ndarray):
-        for block in blocks(*self._rows.values.shape):
-            x = self._rows.values[block] * self._rows.unit
-            yield x, (x @ theta)[:, None], self._weight[block], np.zeros(len(x))
-
-    def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the mean and its gradient."""
-        value, gradient = 0.0, np.zeros(len(theta))
-        for x, margins, weight, zeros in self._blocks(theta):
-            value += float(weight @ self._loss.value(margins, zeros))
-            gradient += (weight * self._loss.residual(margins, zeros)[:, 0]) @ x
-        return value, gradient
-
-    def hessian(self, theta: np.ndarray) -> np.ndarray:
-        """Return the mean of weight a'' x x'; a'' is 1, or the rate of a Poisson."""
-        total = np.zeros((len(theta), len(theta)))
-        for x, margins, weight, zeros in self._blocks(theta):
-            if self._loss.name == "poisson":
-                weight = weight * self._loss.residual(margins, zeros)[:, 0]
-            total += (x * weight[:, None]).T @ x
-        return total
-
-    def minimise(
-        self, statistic: np.ndarray, penalty: np.ndarray, start: np.ndarray, most: int
-    ) -> tuple[np.ndarray, int]:
-        """Minimise ``mean - w . statistic + sum of penalty w**2 / 2``."""
-
-        def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
-            value, gradient = self.value_and_gradient(theta)
-            value += float(penalty @ theta**2) / 2 - float(theta @ statistic)
-            return value, gradient + penalty * theta - statistic
-
-        options = {"maxiter": most, "maxfun": 10**7, "ftol": 1e-12, "gtol": 1e-8}
-        found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
-        return found.x, int(found.nit)
-
-
-def _choose(
-    model: PublicPart, statistic: np.ndarray, noise_std: float, most: int
-) -> tuple[np.ndarray, int, np.ndarray]:
-    """Choose the penalty by Stein's lemma, for free; returned last.
-
-    For Gaussian noise Z in the statistic S, ``E <w(S), Z> = std**2 E div w(S)`` (Stein
-    1981), and the divergence is the trace of the inverse Hessian. So the risk of w on
-    the exact statistic has an unbiased estimate, from released numbers. That estimate
-    is noisy itself, so penalties below ``std**2`` are left out: they would fit weights
-    of size 1, the largest to be expected for a target of spread 1.
-    """
-    d = len(statistic)
-    best, chosen, least = np.zeros(d), np.zeros(d), np.inf
-    theta, steps = np.zeros(d), 0
-    for factor in sorted(PENALTIES, reverse=True):
-        penalty = np.full(d, max(factor * noise_std, noise_std**2))
-        theta, n_iter = model.minimise(statistic, penalty, theta, most)
-        steps += n_iter
-        inverse = np.linalg.inv(model.hessian(theta) + np.diag(penalty))
-        risk = model.value_and_gradient(theta)[0] - float(theta @ statistic)
-        risk += noise_std**2 * float(np.trace(inverse))
-        if risk < least:
-            best, chosen, least = theta, penalty, risk
-    return best, steps, chosen

@@ -67,7 +67,7 @@ REGRESSORS = {
     for loss in ("squared_error", "huber", "poisson")
 } | {
     f"label-DP, {loss}": lambda loss=loss: FeatureDPRegressor(
-        loss=loss, public_features="all", solver="one-shot"
+        loss=loss, public_features="all", **LOOP
     )
     for loss in ("squared_error", "poisson")
 }

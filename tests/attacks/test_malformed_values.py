@@ -125,13 +125,9 @@ CASES = {
         of(FeatureDPRegressor, public_features=PUBLIC, public_target=True, **LOOP),
         *(PUBLIC, True, NUMBERS, True),
     ),
-    "second moments": (
-        of(FeatureDPRegressor, public_features=PUBLIC, solver="one-shot", **TARGET),
-        *(PUBLIC, False, NUMBERS, False),
-    ),
-    "target statistic": (
-        of(FeatureDPRegressor, public_features=ALL, solver="one-shot", **TARGET),
-        *(range(4), False, NUMBERS, False),
+    "regressor, label-DP": (
+        of(FeatureDPRegressor, public_features=ALL, **TARGET, **LOOP),
+        *(range(4), False, NUMBERS, True),
     ),
     "transformer": (of(PrivateCenteringTransformer), (), None, None, False),
     "conditional": (
@@ -308,7 +304,7 @@ def test_a_mechanism_that_forgets_void_records_is_noticed(monkeypatch):
         found(self, events, streams, None, units)
 
     monkeypatch.setattr(mechanism.Mechanism, "__init__", forgetful)
-    for name in ("DPSGD-F", "label statistic", "second moments"):
+    for name in ("DPSGD-F", "label statistic"):
         with pytest.raises(AssertionError):
             check_null(name, monkeypatch)
 

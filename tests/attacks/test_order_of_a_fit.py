@@ -12,7 +12,6 @@ from skfdp import (
     DPSGDFRegressor,
     FeatureDPLogisticRegression,
     FeatureDPMLPClassifier,
-    FeatureDPRegressor,
     PrivacyLedger,
     PrivacyWarning,
     PrivateCenteringTransformer,
@@ -35,9 +34,6 @@ ESTIMATORS = {
         public_features=[0], solver=NoisyGradientDescent(max_iter=3), **COMMON, **LABELS
     ),
     "label-DP": FeatureDPLogisticRegression(**COMMON, **LABELS, public_features="all"),
-    "one-shot": FeatureDPRegressor(
-        **COMMON, **TARGET, public_features=[0], solver="one-shot"
-    ),
     "network": FeatureDPMLPClassifier(
         public_features=[0],
         hidden_layer_sizes=(3,),

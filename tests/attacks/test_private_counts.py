@@ -11,7 +11,6 @@ from skfdp import (
     DPSGDFRegressor,
     FeatureDPLogisticRegression,
     FeatureDPMLPClassifier,
-    FeatureDPRegressor,
     PrivateCenteringTransformer,
 )
 from skfdp.data.input_scaler import InputScaler
@@ -32,7 +31,6 @@ ESTIMATORS = {
     "feature-DP": lambda: FeatureDPLogisticRegression(**LOOP, **LABELS),
     "squared error": lambda: DPSGDFRegressor(**LOOP, **TARGET),
     "Poisson": lambda: DPSGDFRegressor(loss="poisson", **LOOP, **TARGET),
-    "one release": lambda: FeatureDPRegressor(solver="one-shot", **TARGET),
     "network": lambda: FeatureDPMLPClassifier(
         hidden_layer_sizes=3, solver=NoisySGD(max_iter=2), **LABELS
     ),

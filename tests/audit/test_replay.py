@@ -183,9 +183,7 @@ AROUND = {
         Y,
     ),
     "regressor": (
-        FeatureDPRegressor(
-            public_features=[0], target_bounds=(0, 4), solver="one-shot", bounds=(0, 1)
-        ),
+        FeatureDPRegressor(public_features=[0], target_bounds=(0, 4), **LOOP),
         X.sum(axis=1),
     ),
 }

@@ -10,7 +10,6 @@ from scipy.sparse import csr_array
 from tight_runs import Canary
 
 import skfdp
-from skfdp.data.grid import GRID
 from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import AddOrRemoveOne
 from skfdp.solvers import (
@@ -111,7 +110,6 @@ OF_PAPER = {"neighboring_relation": "replace_special", "centering": "gaussian"}
 NORMED = NoisyGradientDescent(max_iter=2, clip_norm=0.05, normalize=True)
 sgd = fitted(skfdp.DPSGDFClassifier, bounds=(0, 1), solver=NORMED, **OF_PAPER)
 whole_rows = fitted(skfdp.DPSGDFClassifier, **SHORT, **OF_PAPER)
-regressor = fitted(skfdp.FeatureDPRegressor, **REAL)
 loop = fitted(skfdp.FeatureDPRegressor, **SHORT | REAL)
 network = fitted(
     skfdp.FeatureDPMLPClassifier,
@@ -344,7 +342,7 @@ add(
     alone=True,
 )
 
-# -- labels and targets in one release -------------------------------------------------
+# -- labels in one release -------------------------------------------------------------
 ONE_SHOT = {"solver": OneShot(), **LABELS}
 STATISTIC = ("label statistic", (None, 0), (None, 1))
 for y in ("two", "three"):
@@ -354,14 +352,8 @@ for y in ("two", "three"):
         y=y,
         **BY_LABEL,
     )
-add(
-    *("target statistic", regressor, {**LABELS, "solver": "one-shot"}),
-    *("target statistic", (None, -2.0), (None, 6.0)),
-    y="real",
-    **BY_LABEL,
-)
 
-# -- scales and moments of a regression ------------------------------------------------
+# -- scales of a regression ------------------------------------------------------------
 SCALE = ("target scale", (LOW, -2.0), (LOW, 6.0))
 # One bin a record: (1, 0) and (0, 1), and one event with two numbers.
 for relation, reach in {"replaced": math.sqrt(1 / 2), "nulled": 1, "gone": 1}.items():
@@ -387,42 +379,6 @@ add(
     stream="mean rate",
     edit=number_at(1.0, -1.0),
 )
-add(
-    *("cross moments of a regression", regressor, {"solver": "one-shot", **SIGNED}),
-    *("cross moments", (FAR, -2.0), (-FAR, 6.0)),
-    relations=TWO,
-    y="real",
-)
-# Rows of norm 1 at an angle of about 60 degrees, and opposite targets. A square weighs
-# less than a product, by 12 over 17 / sqrt(2): a null goes furthest as a row of two
-# equal entries. What is left of a record after a projection may be anything.
-ANGLE = math.acos(12**2 / 17**2)
-ASLANT = np.array(
-    [[1, 0, 0, 0, 0, 0, 1], [math.cos(ANGLE), math.sin(ANGLE), 0, 0, 0, 0, -1]]
-)
-EVEN = np.r_[np.full(N_COLUMNS, N_COLUMNS**-0.5), 1]
-
-
-def rows_at(*sides):
-    """Return an edit: record 0 has one of two rows, truncated to the grid."""
-
-    def edit(query, side):
-        values = query.rows.values.copy()
-        values[0] = np.trunc(sides[side] / GRID)
-        rows = dataclasses.replace(query.rows, values=values)
-        return dataclasses.replace(query, rows=rows)
-
-    return edit
-
-
-for relation, ends in {"replaced": ASLANT, "nulled": (EVEN, EVEN)}.items():
-    add(
-        *("second moments of a regression", regressor, {"solver": "one-shot"}),
-        *("second moments", (LOW, -2.0), (HIGH, 6.0)),
-        relations=(relation,),
-        y="real",
-        edit=rows_at(*ends),
-    )
 
 # -- the temperature -------------------------------------------------------------------
 

@@ -14,7 +14,6 @@ from skfdp import (
     DPSGDFRegressor,
     FeatureDPLogisticRegression,
     FeatureDPRegressor,
-    PrivacyLedger,
     PrivateCenteringTransformer,
 )
 from skfdp.privacy import AddOrRemoveOne
@@ -33,7 +32,6 @@ CENTRING = (PrivateCenteringTransformer,)
 DPSGDF, FEATURE = (DPSGDFClassifier,), (FeatureDPLogisticRegression,)
 REGRESSORS, LAST = (DPSGDFRegressor, FeatureDPRegressor), (FeatureDPRegressor,)
 COUNTED = {"neighboring_relation": AddOrRemoveOne(300)}
-SHOT = {"solver": "one-shot"}
 DAYS = np.timedelta64(3, "s")
 
 PARAMETERS = [
@@ -89,8 +87,9 @@ PARAMETERS = [
     (REGRESSORS, {"loss": "log_loss"}, "loss='log_loss' must be 'squared_error', 'hub"),
     (REGRESSORS, {"loss": Huber(threshold=0)}, "threshold=0 must be a number > 0"),
     (REGRESSORS, {"alpha": -1}, "alpha=-1 must be a number >= 0 or 'auto'"),
-    (LAST, {**SHOT, "loss": "huber"}, "loss='huber' is not for solver='one-shot'"),
-    (LAST, {**SHOT, "loss": "poisson"}, "with solver='one-shot' is label-DP"),
+    (REGRESSORS, {"solver": "one-shot"}, "must be 'auto', 'noisy-gd', 'noisy-sgd', or"),
+    (REGRESSORS, {"solver": OneShot()}, "must be 'auto', 'noisy-gd', 'noisy-sgd', or"),
+    (REGRESSORS, {"solver": FeatureDPSGD()}, "or an object of skfdp.solvers: NoisyGr"),
 ]
 SOLVERS = [
     (NoisyGradientDescent(row_norm=0), "row_norm=0 must be a number > 0 or 'auto'"),
@@ -280,22 +279,6 @@ def test_a_refit_that_fails_leaves_nothing(small):
     with pytest.raises(ValueError, match="epsilon"):
         model.fit(*small)
     assert not [name for name in vars(model) if name.endswith("_")]
-
-
-@pytest.mark.parametrize("public_features", [None, "all"])
-def test_one_release_of_a_regression_needs_dense_rows(small, public_features):
-    X, y = small
-    ledger = PrivacyLedger()
-    model = FeatureDPRegressor(
-        solver="one-shot",
-        target_bounds=(0, 1),
-        bounds=(0, 1),
-        public_features=public_features,
-        ledger=ledger,
-    )
-    with pytest.raises(ValueError, match="sparse X is not supported by solver="):
-        model.fit(sp.csr_array(X), y)
-    assert len(ledger) == 0
 
 
 BEYOND = [10**400, -(10**400), Fraction(10**400), Decimal("sNaN"), Decimal("1e999")]

@@ -57,9 +57,9 @@ ESTIMATORS = {
         | {"public_features": [1], "solver": FeatureDPSGD(public_loss="impute")},
     ),
     "regressor": (FeatureDPRegressor, TARGET),
-    "regressor, one-shot": (
+    "regressor, columns public": (
         FeatureDPRegressor,
-        TARGET | {"solver": "one-shot", "public_features": [0]},
+        TARGET | {"public_features": [0]},
     ),
     "dpsgd-f regressor": (DPSGDFRegressor, TARGET | {"loss": "huber"}),
 }

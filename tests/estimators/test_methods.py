@@ -56,11 +56,9 @@ METHODS = {
     "public model": LOGISTIC(**COMMON, **TWO, **FEW, **SOME, public_target=True),
     "label statistic": LOGISTIC(**COMMON, **TWO, **ALL, C=1.0),
     "label statistic, penalty chosen": LOGISTIC(**COMMON, **TWO, **ALL),
-    "second moments": REGRESSOR(**COMMON, **NUMBER, **SOME, solver="one-shot"),
-    "second moments, target public": REGRESSOR(
-        **COMMON, **SOME, solver="one-shot", public_target=True
-    ),
-    "target statistic": REGRESSOR(**COMMON, **NUMBER, **ALL, solver="one-shot"),
+    "regression, some public": REGRESSOR(**COMMON, **NUMBER, **FEW, **SOME),
+    "regression, public model": REGRESSOR(**COMMON, **FEW, **SOME, public_target=True),
+    "regression, label-DP": REGRESSOR(**COMMON, **NUMBER, **FEW, **ALL),
     "mean": PrivateCenteringTransformer(**COMMON),
     "mean, distances": PrivateCenteringTransformer(**COMMON, clip_quantile=0.8),
     "cross moments": PrivateCenteringTransformer(**COMMON, **SOME),

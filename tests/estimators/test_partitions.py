@@ -313,11 +313,6 @@ def test_what_does_not_work_is_refused_before_the_charge(changes, given, match):
 
 
 WHOLE = [
-    (
-        FeatureDPRegressor,
-        {"solver": "one-shot"},
-        "SecondMoments is a method that",
-    ),
     (DPSGDFRegressor, {"centering": "adaptive"}, "centering='adaptive' needs a table"),
     (
         DPSGDFRegressor,
@@ -325,6 +320,11 @@ WHOLE = [
         "clip_features needs a table in memory",
     ),
 ]
+
+
+def test_a_method_that_tells_of_no_partitions_is_refused():
+    with pytest.raises(ValueError, match="object is a method that needs a table in m"):
+        dask_tables.check_method(object())
 
 
 @pytest.mark.parametrize("kind, changes, match", WHOLE)

@@ -406,7 +406,6 @@ def test_the_mean_of_skewed_counts_is_right_at_a_small_budget(counts):
             {"public_model": Ridge(), "public_target": False, "target_bounds": (0, 9)},
             "cannot be fitted on a private target",
         ),
-        ({"public_model": Ridge(), "solver": "one-shot"}, "is not for solver='one-sh"),
         (
             {"public_model": Ridge().fit([[0] * 9, [1] * 9], [0, 1])},
             r"public_model was fitted on 9 column\(s\), but \d are public",

@@ -22,7 +22,6 @@ from skfdp.solvers import (
     Huber,
     NoisyGradientDescent,
     NoisySGD,
-    OneShot,
 )
 
 LOGISTIC, SGD = "FeatureDPLogisticRegression", "DPSGDFClassifier"
@@ -127,7 +126,6 @@ ONE_SHOT = {**LABELS, **ROTATED, "solver": "auto"}
 
 #: Poisson batches of 40 of 150 rows.
 SAMPLED = {"solver": NoisySGD(batch_size=40, max_iter=4)}
-SUMS = {"solver": OneShot()}
 
 CASES = [
     *_cases(
@@ -218,8 +216,6 @@ CASES = [
                 **{**SOME, "loss": "poisson", "data": "counts"},
                 "target_bounds": None,
             },
-            "label-DP, one-shot": {**LABELS, **SUMS},
-            "one-shot": SUMS,
         },
     ),
     *_cases(

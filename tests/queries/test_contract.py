@@ -29,11 +29,9 @@ from skfdp.queries.statistics import (
     LabelSum,
     RowSum,
     ScoreTable,
-    TargetSum,
     TemperatureSum,
 )
 from skfdp.solvers.adaptive_centring import Shells
-from skfdp.solvers.moments import MomentSum, OuterSum
 
 ROOT2, N_ROWS, N_GROUPS = math.sqrt(2), 9, 3
 
@@ -83,11 +81,6 @@ class Table:
 def on_grid(X):
     """Put rows on the grid as they are; none is shortened."""
     return GridRows.build(X, lambda block: block)
-
-
-def moment_sum(table):
-    """Return the moments of the numbers of a table, the last of which is the target."""
-    return MomentSum.build(N_ROWS, 3, lambda block: table.X[block], N_ROWS)
 
 
 def slopes(table):
@@ -161,7 +154,6 @@ QUERIES = {
         ROOT2 * 1.5,
         lambda t: LabelSum(t.rows, t.label, 3, 1.5),
     ),
-    "target": Case(TargetSum.planned(), 2.0, lambda t: TargetSum(t.rows, t.X[:, 0])),
     "class sums": Case(
         CLASSES(nonnegative=False),
         2.0,
@@ -171,12 +163,6 @@ QUERIES = {
         CLASSES(nonnegative=True),
         ROOT2,
         lambda t: ClassSum(on_grid(t.X), t.group, N_GROUPS, True),
-    ),
-    "moments": Case(MomentSum.planned(), math.sqrt(577 + 144**2 / 289), moment_sum),
-    "public by private": Case(
-        OuterSum.planned(),
-        2.0,
-        lambda t: OuterSum(lambda i: t.X[i], 3, t.rows.values, N_ROWS),
     ),
     "binades": Case(
         BinCounts.planned(3), math.sqrt(6), lambda t: BinCounts(t.X, Binades())

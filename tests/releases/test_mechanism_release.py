@@ -365,11 +365,6 @@ FITS = {
         skfdp.FeatureDPLogisticRegression,
         BOUNDED | {"public_features": "all", "solver": "one-shot"},
     ),
-    "moments": (skfdp.FeatureDPRegressor, TARGET | {"solver": "one-shot"}),
-    "target statistic": (
-        skfdp.FeatureDPRegressor,
-        TARGET | {"solver": "one-shot", "public_features": "all"},
-    ),
     "network": (
         skfdp.FeatureDPMLPClassifier,
         BOUNDED | SMALL,
