@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
 from scipy.sparse import csr_array, issparse
 from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -53,13 +52,15 @@ from skfdp.data.target import (
 )
 from skfdp.data.units import (
     RowsOfUnits,
-    Units,
     check_named,
+    noise_of_sums,
     without_column,
     without_group_column,
 )
 from skfdp.data.validation import (
     UtilityWarning,
+    check_choice,
+    check_n_jobs,
     guarded_fit,
     users_state,
     warn_caller,
@@ -67,8 +68,7 @@ from skfdp.data.validation import (
 )
 from skfdp.mechanisms import noise
 from skfdp.mechanisms.checkpoint import OPEN, Journal, ResumingMechanism
-from skfdp.mechanisms.descent import check_weights
-from skfdp.mechanisms.noise import Streams, warn_of_seed
+from skfdp.mechanisms.noise import Streams, check_random_state
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy.assumptions import (
     NOT_COPIED,
@@ -81,7 +81,12 @@ from skfdp.privacy.assumptions import (
 )
 from skfdp.privacy.checks import shown
 from skfdp.privacy.entries import FitPlan, Receipt
-from skfdp.privacy.events import AddOrRemoveOne, PrivacyBudgetError, Relation
+from skfdp.privacy.events import (
+    AddOrRemoveOne,
+    PrivacyBudgetError,
+    Relation,
+    check_budget,
+)
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.report import PrivacyReport
 from skfdp.schema import Ignore, TableSchema
@@ -95,15 +100,12 @@ from skfdp.solvers.bounds import (
 from skfdp.solvers.method import Budget, Method, OnStep, Plan
 from skfdp.solvers.parameters import (
     ASSUMPTIONS,
-    check_privacy_parameters,
-    check_split,
-    forget,
     nominal_count,
     parameters_of,
     public_count,
     resolve_input_scaler,
     shown_parameters,
-    warn_of_large,
+    warn_of_weakness,
 )
 
 # The common part of classifiers: labels as codes, and the most likely label.
@@ -128,6 +130,19 @@ def delegates(fitted: str, name: str) -> Callable[[Any], bool]:
     return check
 
 
+def weights_of_kept(kept: np.ndarray, what: str, sample_weight: Any) -> Any:
+    """Return the weights of the scored rows; warn of those without a target."""
+    if not kept.any():
+        raise ValueError(f"y has no {what}: score needs rows with one.")
+    if not kept.all():
+        warn_caller(
+            f"of {len(kept)} rows {(~kept).sum()} have no {what}: they are left out of "
+            "the score.",
+            UtilityWarning,
+        )
+    return None if sample_weight is None else np.asarray(sample_weight)[kept]
+
+
 class PrivateClassifier(ClassifierMixin):
     """The classifiers' part of an estimator."""
 
@@ -140,53 +155,32 @@ class PrivateClassifier(ClassifierMixin):
                 "FeatureDPRegressor, or declare a Label."
             )
 
-    @property
-    def _takes_any_target(self) -> bool:
-        return self._declared.classes is not None and super()._takes_any_target
-
     def _target(
         self, y: np.ndarray | None, n_rows: int
     ) -> tuple[np.ndarray, np.ndarray | None, dict]:
-        labels = self._labels(y, n_rows)
-        source = labels.source
-        if source == "data" and self._declared.public_target:
-            source = "public target"
-        return (
-            labels.codes,
-            labels.missing,
-            {
-                "classes": labels.classes,
-                "classes_source": source,
-                "class_weight": resolve_class_weight(
-                    self._declared.parameters["class_weight"], labels.classes
-                ),
-            },
-        )
-
-    def _labels(self, y: np.ndarray | None, n_rows: int) -> Labels:
+        classes = self._declared.classes
         if y is not None:
-            if self._declared.classes is not None:
-                check_recoded(y, self._declared.classes)
-            encode = encode_any if self._takes_any_target else encode_labels
-            return encode(y, self._declared.classes)
-        if self._declared.classes is None:
+            if classes is not None:
+                check_recoded(y, classes)
+            encode = encode_any if self._declared.any_target else encode_labels
+            labels = encode(y, classes)
+        elif classes is not None:
+            labels = Labels.unseen(classes, n_rows)
+        else:
             raise ValueError(
                 "classes=None and y=None: a plan needs the labels; declare `classes`, "
                 "or pass y."
             )
-        return Labels.unseen(self._declared.classes, n_rows)
-
-    def _planned(self, public):
-        method, prepared, plan = super()._planned(public)
-        declared = public.classes_source == "declared" and not public.has_target
-        numbers = declared and public.classes.dtype.kind in "iu"
-        if numbers and not (plan.counts_labels or are_codes(public.classes)):
-            warn_caller(
-                f"classes={public.classes.tolist()!r} are not 0, ..., k-1, and no "
-                f"release of this fit would show that y is coded so. {RECODED}",
-                UtilityWarning,
-            )
-        return method, prepared, plan
+        source = labels.source
+        if source == "data" and self._declared.public_target:
+            source = "public target"
+        weight = self._declared.parameters["class_weight"]
+        facts = {
+            "classes": labels.classes,
+            "classes_source": source,
+            "class_weight": resolve_class_weight(weight, labels.classes),
+        }
+        return labels.codes, labels.missing, facts
 
     @without_traps()
     def score(self, X, y, sample_weight=None):
@@ -213,19 +207,8 @@ class PrivateClassifier(ClassifierMixin):
         y = shaped_target(y, len(guesses))
         labels = encode_any(y, self.classes_)
         kept = np.ones(len(y), bool) if labels.missing is None else ~labels.missing
-        if not kept.any():
-            raise ValueError(
-                f"y has no label of classes_={self.classes_.tolist()!r}: score needs "
-                "rows with one."
-            )
-        if not kept.all():
-            warn_caller(
-                f"of {len(y)} rows {(~kept).sum()} have no label of classes_="
-                f"{self.classes_.tolist()!r}: they are left out of the score.",
-                UtilityWarning,
-            )
-        if sample_weight is not None:
-            sample_weight = np.asarray(sample_weight)[kept]
+        lacking = f"label of classes_={self.classes_.tolist()!r}"
+        sample_weight = weights_of_kept(kept, lacking, sample_weight)
         right = guesses[kept] == self.classes_[labels.codes[kept]]
         return float(np.average(right, weights=sample_weight))
 
@@ -306,39 +289,6 @@ class PrivateClassifier(ClassifierMixin):
 
 #: They may change while a fit is stopped.
 _MAY_CHANGE = frozenset({"backend", "device", "ledger", "n_jobs", "random_state"})
-
-
-def open_checkpoint(
-    epsilon: float, random_state: int | None, can_resume: bool
-) -> dict[str, Any] | None:
-    """Return the `skfdp.checkpoint` that this fit is in; None: there is none.
-
-    Raises
-    ------
-    ValueError
-        Where a fit cannot have one.
-    """
-    place = OPEN.get()
-    if place is None:
-        return None
-    reason = None
-    if place["used"]:
-        reason = "holds one fit, and a second one begins: enter one for each fit"
-    elif not can_resume:
-        reason = (
-            "would tell what a search keeps secret, its other runs and how many there "
-            "were: leave it out"
-        )
-    elif math.isinf(epsilon):
-        reason = "is for releases, and epsilon=inf makes none: leave it out"
-    elif random_state is not None:
-        reason = (
-            "needs random_state=None: a fit that goes on has to draw fresh noise, and "
-            "a seed would repeat the noise of before"
-        )
-    if reason is not None:
-        raise ValueError(f"checkpoint({shown(place['path'])}) {reason}.")
-    return place
 
 
 def promise_of(
@@ -473,44 +423,13 @@ class Declared:
     target_bounds: tuple | None = None
     max_rows_per_group: int | None = None
     n_records: int | None = None
+    #: Whether no value of the target is refused.
+    any_target: bool = False
+    #: Whether the fit itself finds the bounds of the columns.
+    releases_bounds: bool = False
     #: Every parameter, those of the chosen algorithms included; not the ledger, whose
     #: path must not travel with a model.
     parameters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-
-    @classmethod
-    def of(cls, estimator: TableEstimator, y: Any) -> Declared:
-        """Return what the parameters of an estimator declare of X and y."""
-        given = estimator._given()
-        relation = given.get("neighboring_relation", "replace_one")
-        found = {name: given[name] for name in _SHORT if name in given}
-        found["n_records"] = nominal_count(relation)
-        found["parameters"] = {n: v for n, v in given.items() if n != "ledger"}
-        if estimator._has_target:
-            found["target_name"] = target_name(given.get("target"), y)
-        schema = given.get("schema")
-        if schema is not None:
-            check_schema(schema, given)
-            found |= schema.parameters(given.get("target"), y) | {"schema": schema}
-            if schema.group is not None and not estimator._protects_groups:
-                raise ValueError(
-                    f"{type(estimator).__name__} protects rows, and the schema has "
-                    f"group={schema.group!r}: use a linear estimator, which protects "
-                    "all rows of a person together."
-                )
-            estimator._check_schema(schema, found)
-            warn_of_identifiers(schema)
-        return cls(**{**estimator._fixed, **found})
-
-    @property
-    def assumptions(self) -> tuple[Assumption, ...]:
-        """What the guarantee takes for granted of somebody else's schema."""
-        if self.schema is None or self.schema.declared_by is None:
-            return ()
-        text = (
-            "Bounds and categories are those that the file "
-            f"{self.schema.declared_by!r} declares, and derive from nothing private."
-        )
-        return (Assumption(text, enforced=False),)
 
     def read_target(self, y: Any) -> Any:
         """Return y as the schema declares it."""
@@ -579,6 +498,12 @@ class TableEstimator(BaseEstimator):
     _takes_partitions = False
     #: Whether the method takes bounds that are released before it begins.
     _may_release_bounds = False
+    #: Whether a private fit smooths the curves of encoded columns.
+    _smooths = False
+    #: Whether the method reads all rows at once, and not in blocks.
+    _needs_whole_table = False
+    #: The object of `skfdp.solvers` that the estimator trains with.
+    _solver: Choice | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute, unless it declares what no parameter of `get_params` does.
@@ -641,8 +566,39 @@ class TableEstimator(BaseEstimator):
         return tags
 
     def _declare(self, y: Any) -> Declared:
-        """Return what a fit is told of its table."""
-        return Declared.of(self, y)
+        """Return what the parameters declare of X and y."""
+        given = self._given()
+        if "public_target" in given:
+            check_choice("public_target", given["public_target"], (True, False))
+        found = {name: given[name] for name in _SHORT if name in given}
+        relation = given.get("neighboring_relation", "replace_one")
+        found["n_records"] = nominal_count(relation)
+        found["parameters"] = {n: v for n, v in given.items() if n != "ledger"}
+        if self._has_target:
+            found["target_name"] = target_name(given.get("target"), y)
+        schema = given.get("schema")
+        if schema is not None:
+            check_schema(schema, given)
+            found |= schema.parameters(given.get("target"), y) | {"schema": schema}
+            if schema.group is not None and not self._protects_groups:
+                raise ValueError(
+                    f"{type(self).__name__} protects rows, and the schema has "
+                    f"group={schema.group!r}: use a linear estimator, which protects "
+                    "all rows of a person together."
+                )
+            self._check_schema(schema, found)
+            warn_of_identifiers(schema)
+        declared = Declared(**{**self._fixed, **found})
+        # No array is asked whether it is "private": it would answer by entry.
+        bounds = declared.bounds
+        releases = isinstance(bounds, str) and bounds == "private"
+        return dataclasses.replace(
+            declared,
+            any_target=declared.classes is not None and not declared.public_target,
+            releases_bounds=releases
+            and self._may_release_bounds
+            and self.epsilon != math.inf,
+        )
 
     def _check_schema(self, schema: TableSchema, found: Mapping[str, Any]) -> None:
         """Refuse a schema that declares what this estimator cannot do."""
@@ -667,21 +623,6 @@ class TableEstimator(BaseEstimator):
         """
         raise NotImplementedError
 
-    @property
-    def _smooths(self) -> bool:
-        """Whether curves of encoded columns are smoothed."""
-        return False
-
-    def _in_coordinates(
-        self,
-        table: EncodedTable,
-        n_records: int,
-        facts: Mapping[str, Any],
-        units: Units | None,
-    ) -> EncodedTable:
-        """Return an encoded table in the columns that the method is to see."""
-        return table
-
     def _input_scaler(
         self,
         n_features: int,
@@ -695,9 +636,9 @@ class TableEstimator(BaseEstimator):
             return InputScaler(feature_bound=math.inf)
         bounds = self._declared.bounds if table is None else table.bounds
         input_scaler = resolve_input_scaler(
-            UNKNOWN if self._releases_bounds else bounds,
+            UNKNOWN if self._declared.releases_bounds else bounds,
             self._declared.parameters["row_norm"],
-            self._normalizes,
+            bool(self._declared.parameters["normalize"]),
             n_features,
             names,
             sparse,
@@ -708,36 +649,13 @@ class TableEstimator(BaseEstimator):
         mixed = mask.any() and not mask.all()
         return dataclasses.replace(input_scaler, public=mask if mixed else None)
 
-    @property
-    def _needs_whole_table(self) -> bool:
-        """Whether X is given to what reads no blocks, such as a user's function."""
-        return callable(self._declared.parameters["public_loss"])
-
-    @property
-    def _releases_bounds(self) -> bool:
-        """Whether the fit itself finds the bounds of the columns."""
-        # No array is asked, which would answer by entry.
-        wanted = (
-            isinstance(self._declared.bounds, str)
-            and self._declared.bounds == "private"
-        )
-        return wanted and self._may_release_bounds and math.isfinite(self.epsilon)
-
-    @property
-    def _normalizes(self) -> bool:
-        """Whether rows are scaled to one norm."""
-        return bool(self._declared.parameters["normalize"])
-
-    def _algorithms(self) -> tuple[Choice, ...]:
-        """Return the objects of `skfdp.solvers` that the estimator trains with."""
-        return ()
-
     def _given(self) -> dict[str, Any]:
         """Return the parameters by name, those of the chosen algorithms included."""
         mine = parameters_of(type(self))
         given = _UNDECLARED | {name: getattr(self, name) for name in mine}
-        for algorithm in self._algorithms():
-            given |= algorithm.get_params(deep=False)
+        for algorithm in (self._solver, given["loss"]):
+            if isinstance(algorithm, Choice):
+                given |= algorithm.get_params(deep=False)
         return given
 
     def _on_records(
@@ -750,9 +668,16 @@ class TableEstimator(BaseEstimator):
     ) -> Any:
         """Return what `use` makes of the records of X and y, whatever kind of table.
 
-        The partitions of a Dask collection stay where they are, and are let go of
-        afterwards. Parameters are those of `_records`.
+        The parameters are checked first. What an earlier fit left is deleted, so that a
+        failed fit leaves nothing. The partitions of a Dask collection stay where they
+        are, and are let go of afterwards. Parameters are those of `_records`.
         """
+        for name in [v for v in vars(self) if v.endswith("_") and v[0] != "_"]:
+            delattr(self, name)
+        self._declared = self._declare(y)
+        if self._declared.schema is not None:
+            y = self._declared.read_target(y)
+        self._check_parameters()
         if is_dask(X):
             from skfdp import dask_tables
 
@@ -780,11 +705,27 @@ class TableEstimator(BaseEstimator):
         X, groups = self._take_groups(X, groups)
         frame, named = X, self._declared.target_name
         if self._declared.encoder is not None:
-            X = self._encoded(X)
+            encoder = clone(self._declared.encoder)
+            smooths = self._smooths and math.isfinite(self.epsilon)
+            self.encoder_ = encoder.fit_to_smooth(X, smooths)
+            X = self.encoder_.encoded(X, least=0)  # `_checked` counts the rows
         checked = self._checked(X, y, planning) if whole is None else whole.of(self, X)
-        n_given = checked[0].shape[0] if whole is None else whole.n_rows
-        X, y, given = self._rows_that_count(*checked, sample_weight, groups)
-        names = self._take_raw_columns()
+        X, y = checked
+        n_given = X.shape[0] if whole is None else whole.n_rows
+        most, given = self._declared.max_rows_per_group, None
+        self._has_weights = sample_weight is not None
+        if self._has_weights or groups is not None or most is not None:
+            relation = Relation.of(self.neighboring_relation)
+            given = RowsOfUnits.checked(
+                sample_weight, groups, X.shape[0], relation, most
+            )
+        if given is not None:  # what is left out here, nothing looks at
+            X, y = chosen_rows(X, given.rows), None if y is None else y[given.rows]
+        if self._declared.encoder is not None:
+            self.n_features_in_ = self.encoder_.n_features_in_
+            if hasattr(self.encoder_, "feature_names_in_"):
+                self.feature_names_in_ = self.encoder_.feature_names_in_
+        names = getattr(self, "feature_names_in_", None)
         mask = public_mask(
             self._declared.public_features, self.n_features_in_, names, frame
         )
@@ -805,17 +746,28 @@ class TableEstimator(BaseEstimator):
             self._target(y, X.shape[0]) if self._has_target else (None, None, {})
         )
         shows_target = self._has_target and bool(self._declared.public_target)
-        units = None if given is None else self._units(given, X.shape[1], facts)
+        units = None
+        if given is not None:
+            n_classes = len(facts.get("classes", ()))
+            width = X.shape[1] * (1 if n_classes <= 2 else n_classes)
+            noise = noise_of_sums(self.epsilon, self.delta, relation, width)
+            units = given.units(noise)
         n_rows = X.shape[0] if whole is None else whole.n_rows
         n = n_rows if units is None else units.n_units
         n = public_count(n, self._declared.n_records, self.epsilon, self.delta)
         if table is not None:
             warn_of_many_levels(self.encoder_, n, columns)
             table = dataclasses.replace(table, encoded=X)
-            table = self._in_coordinates(table, n, facts, units)
+            if self._smooths and math.isfinite(self.epsilon):
+                table = self._in_coordinates(table, n, facts, units)
             X, mask, columns = table.rows(), table.mask, table.names(columns)
         input_scaler = self._input_scaler(X.shape[1], names, mask, issparse(X), table)
-        input_scaler, X, is_null = self._filled(input_scaler, X, mask)
+        is_null = None
+        if self._declared.releases_bounds:
+            # Then no row has to be filled: see `Records.bounded_by`.
+            input_scaler = with_public_bounds(input_scaler, X, mask)
+        else:
+            X, is_null = input_scaler.filled(X)
         self._public_mask = mask
         public = PublicRecords(
             mask=mask,
@@ -835,22 +787,6 @@ class TableEstimator(BaseEstimator):
         )
         return Records(X, target, public, either(is_null, missing))
 
-    def _filled(self, input_scaler: InputScaler, X, mask: np.ndarray) -> tuple:
-        """Return the input scaler, finite rows, and which records are null.
-
-        With bounds that are yet to be released there is no such row: see
-        `Records.bounded_by`.
-        """
-        if self._releases_bounds:
-            return with_public_bounds(input_scaler, X, mask), X, None
-        return input_scaler, *input_scaler.filled(X)
-
-    def _encoded(self, X) -> np.ndarray | csr_array:
-        """Return encoded rows; `_checked` counts them."""
-        encoder = clone(self._declared.encoder)
-        self.encoder_ = encoder.fit_to_smooth(X, self._smooths)
-        return self.encoder_.encoded(X, least=0)
-
     def _take_groups(self, X, groups) -> tuple[Any, Any]:
         """Return X without the column that says whose a row is, and the groups."""
         schema, self._group_column = self._declared.schema, None
@@ -863,26 +799,6 @@ class TableEstimator(BaseEstimator):
             return without_group_column(X, groups)
         return X, groups
 
-    def _rows_that_count(
-        self, X, y, sample_weight, groups
-    ) -> tuple[Any, Any, RowsOfUnits | None]:
-        """Return the rows that count: what is left out here, nothing looks at."""
-        self._has_weights = sample_weight is not None
-        given = self._rows_of_units(sample_weight, groups, X.shape[0])
-        if given is None:
-            return X, y, None
-        return chosen_rows(X, given.rows), None if y is None else y[given.rows], given
-
-    def _rows_of_units(self, sample_weight, groups, n_rows) -> RowsOfUnits | None:
-        """Return which rows count, and for whom; None: each is a record of its own."""
-        return None
-
-    def _units(
-        self, given: RowsOfUnits, n_columns: int, facts: Mapping[str, Any]
-    ) -> Units | None:
-        """Return how rows count; None: each is a record, and counts as one."""
-        raise NotImplementedError
-
     def _checked(
         self, X, y, planning: bool, **how: bool
     ) -> tuple[Any, np.ndarray | None]:
@@ -893,21 +809,11 @@ class TableEstimator(BaseEstimator):
         if not self._has_target or (planning and self._plans_without(y)):
             X, y = check_arrays(self, X, **checked), None
         else:
-            any_target = self._takes_any_target
+            any_target = self._declared.any_target
             X, y = check_arrays(self, X, y, any_target=any_target, **checked)
-        return (whole_table(X) if self._needs_whole_table else X), y
-
-    def _take_raw_columns(self) -> np.ndarray | None:
-        """Return the names of the raw columns of X; those of encoded ones are not."""
-        if self._declared.encoder is not None:
-            self.n_features_in_ = self.encoder_.n_features_in_
-            self.feature_names_in_ = self.encoder_.feature_names_in_
-        return getattr(self, "feature_names_in_", None)
-
-    @property
-    def _takes_any_target(self) -> bool:
-        """Whether no value of the target is refused."""
-        return not self._declared.public_target
+        # A user's function, or a method, may read no blocks.
+        whole = callable(self._declared.parameters["public_loss"])
+        return (whole_table(X) if whole or self._needs_whole_table else X), y
 
     def _plans_without(self, y) -> bool:
         """Whether a plan has no need to look at y."""
@@ -916,12 +822,29 @@ class TableEstimator(BaseEstimator):
 
     def _check_split(self, mask: np.ndarray) -> None:
         """Raise ValueError if nothing is left to protect, or nothing may be public."""
-        if math.isfinite(self.epsilon):
-            check_split(
-                mask,
-                bool(self._declared.public_target),
-                Relation.of(self.neighboring_relation),
-                self._declared.parameters["public_loss"],
+        if math.isinf(self.epsilon):
+            return
+        shows_target = bool(self._declared.public_target)
+        if mask.all() and shows_target:
+            raise ValueError(
+                "public_features names every column and public_target=True: there is "
+                "nothing to protect; use a scikit-learn estimator."
+            )
+        if self._declared.n_records is None:
+            return
+        name = "add_or_remove_one"
+        if mask.any() or shows_target:
+            raise ValueError(
+                f"neighboring_relation={name!r} adds whole records, so nothing of them "
+                "can be public: use 'replace_one' or 'replace_special'."
+            )
+        public_loss = self._declared.parameters["public_loss"]
+        if public_loss is not None:
+            # An exact average over the rows would tell how many there are.
+            raise ValueError(
+                f"public_loss={shown(public_loss)} takes exact averages over the rows, "
+                f"whose number is private under neighboring_relation={name!r}: leave "
+                "it out, or use 'replace_one'."
             )
 
     def _rows_to_predict(self, X) -> np.ndarray | csr_array:
@@ -1006,7 +929,6 @@ def values_of(X: Any, rows: Any, is_sample: bool, place: int) -> list:
 
 
 _ONE_STEP = Assumption(ONE_STEP, enforced=False)
-_SAME_PARTITIONS = Assumption(SAME_PARTITIONS, enforced=False)
 
 
 class PrivateEstimator(CallbackSupportMixin, TableEstimator):
@@ -1024,6 +946,8 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
     _has_loop = False
     #: Whether it may be a step of a Pipeline, of which its own report knows nothing.
     _may_be_a_step = True
+    #: What the guarantee takes for granted beyond what events say.
+    _assumptions: tuple[Assumption, ...] = ASSUMPTIONS
     #: Whether every release of a fit is charged, so that it may leave a checkpoint.
     _can_resume = True
 
@@ -1062,36 +986,37 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
 
     def _fit(self, X, y, **of_rows: Any):
         """Fit; `of_rows` is what `_records` takes beside X and y."""
-        forget(self)
-        self._declared = self._declare(y)
-        y = self._declared.read_target(y)
-        self._check_parameters()
-        can_resume = self._can_resume
-        checkpoint = open_checkpoint(self.epsilon, self.random_state, can_resume)
-        ledger = None if self.ledger is None else PrivacyLedger.resolve(self.ledger)
-        use = functools.partial(self._fit_records, ledger=ledger, checkpoint=checkpoint)
-        return self._on_records(use, X, y, **of_rows)
+        return self._on_records(self._fit_records, X, y, **of_rows)
 
-    def _fit_records(
-        self, records: Records, ledger: PrivacyLedger | None, checkpoint: dict | None
-    ):
+    def _fit_records(self, records: Records):
         """Fit to records that were read; nothing was charged yet."""
+        public, receipt, checkpoint = records.public, None, OPEN.get()
+        if checkpoint is not None:
+            self._check_checkpoint(checkpoint)
+        ledger = None if self.ledger is None else PrivacyLedger.resolve(self.ledger)
         if math.isinf(self.epsilon):
-            return self._fit_without_privacy(records, ledger)
-        warn_of_seed(self.random_state)
-        warn_of_large(self.epsilon)
-        public = records.public
+            told = self._fit_plan(public, None)
+            if ledger is not None:
+                receipt = ledger.charge_nonprivate(label=told.subject)
+            return self._train(
+                lambda on_step: self._without_privacy(records.without_nulls()),
+                public,
+                told,
+                receipt,
+                None,
+            )
+        warn_of_weakness(self.epsilon, self.random_state)
         method, prepared, plan = self._planned(public)
         told = self._fit_plan(public, plan)
-        run = functools.partial(self._run, method, records, prepared, plan)
+        run = functools.partial(method.run, records, prepared, plan)
         of_rows = records.is_null, public.units
         if checkpoint is None:
-            receipt = None
             if ledger is not None:
                 about = {"label": told.subject, "plan": told.schedule}
                 receipt = ledger.charge(told.events, n_rows=told.n_rows, **about)
             streams = Streams(self.random_state, type(self))
-            return run(told, receipt, Mechanism(plan.releases, streams, *of_rows))
+            run = functools.partial(run, Mechanism(plan.releases, streams, *of_rows))
+            return self._train(run, public, told, receipt, plan.n_steps)
         promise = promise_of(self, self._declared.parameters, public, told, ledger)
         checkpoint["used"] = True
         with journal_of(checkpoint["path"], promise) as journal:
@@ -1100,29 +1025,45 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             mechanism = ResumingMechanism(
                 plan.releases, streams, *of_rows, journal=journal
             )
-            run(told, receipt, mechanism)
+            run = functools.partial(run, mechanism)
+            self._train(run, public, told, receipt, plan.n_steps)
             journal.finish()
         return self
 
-    def _run(
+    def _train(
         self,
-        method: Method,
-        records: Records,
-        prepared: Any,
-        plan: Plan,
+        run: Callable[[OnStep], Any],
+        public: PublicRecords,
         told: FitPlan,
         receipt: Receipt | None,
-        mechanism: Mechanism,
+        n_steps: int | None,
     ):
-        """Release what was charged, and publish the model."""
-        public = records.public
-        report = self._report(public, told, receipt, plan.n_steps is not None)
-        context = self._begin(plan.n_steps)
+        """Release what was charged, publish the model, and tell the callbacks."""
+        has_loop = self._has_loop if math.isinf(self.epsilon) else n_steps is not None
+        report = PrivacyReport.from_events(
+            subject=told.subject,
+            events=told.events,
+            delta=told.delta,
+            target_epsilon=told.target_epsilon,
+            n_records=told.n_records,
+            feature_names=public.columns,
+            target_name=public.target_name,
+            released=self._released
+            + ("input_scaler_",) * self._declared.releases_bounds
+            + ("every iterate of the loop",) * has_loop,
+            assumptions=(*told.assumptions, *(_ONE_STEP,) * self._may_be_a_step),
+            seeded=self._seeded,
+            receipts=[receipt],
+        )
+        with users_state():
+            subtasks = {} if n_steps is None else {"max_subtasks": n_steps}
+            context = self._init_callback_context(**subtasks)
+            context.call_on_fit_task_begin(estimator=self)
         on_step = None
         if getattr(self, "_skl_callbacks", None):
             on_step = self._on_step(context, public, report)
-        found = method.run(records, prepared, plan, mechanism, on_step)
-        return self._finish(context, self._attributes(public, found), report)
+        attributes = self._attributes(public, run(on_step))
+        return self._finish(context, attributes, report)
 
     @guarded_fit
     def plan(self, X, y=None) -> FitPlan:
@@ -1152,10 +1093,6 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
 
     def _plan(self, X, y, **of_rows: Any) -> FitPlan:
         own = copy.copy(self)  # names and numbers of columns are kept there
-        forget(own)
-        own._declared = self._declare(y)
-        y = own._declared.read_target(y)
-        own._check_parameters()
 
         def planned(records: Records) -> FitPlan:
             public = records.public
@@ -1167,7 +1104,30 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
     # -- the parts of an estimator ---------------------------------------------------
     def _check_parameters(self) -> None:
         """Raise ValueError for bad parameters; looks at no data."""
-        check_privacy_parameters(self._declared.parameters)
+        check_budget(self.epsilon, self.delta, allow_infinite=True)
+        check_random_state(self.random_state)
+        if "n_jobs" in self._declared.parameters:
+            check_n_jobs(self.n_jobs)
+
+    def _check_checkpoint(self, place: Mapping[str, Any]) -> None:
+        """Raise ValueError where a fit cannot have the `skfdp.checkpoint` it is in."""
+        reason = None
+        if place["used"]:
+            reason = "holds one fit, and a second one begins: enter one for each fit"
+        elif not self._can_resume:
+            reason = (
+                "would tell what a search keeps secret, its other runs and how many "
+                "there were: leave it out"
+            )
+        elif math.isinf(self.epsilon):
+            reason = "is for releases, and epsilon=inf makes none: leave it out"
+        elif self.random_state is not None:
+            reason = (
+                "needs random_state=None: a fit that goes on has to draw fresh noise, "
+                "and a seed would repeat the noise of before"
+            )
+        if reason is not None:
+            raise ValueError(f"checkpoint({shown(place['path'])}) {reason}.")
 
     def _method(self, public: PublicRecords) -> Method:
         """Return how to fit, with every number that it needs."""
@@ -1186,13 +1146,6 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         """Whether others can compute the noise: from a seed, or inside of an audit."""
         return self.random_state is not None or noise.current() is not None
 
-    @property
-    def _assumptions(self) -> tuple[Assumption, ...]:
-        return ASSUMPTIONS
-
-    def _n_threads(self) -> int:
-        return effective_n_jobs(self.n_jobs)
-
     def _subject(self) -> str:
         """Return the name of a fit in ledgers and reports."""
         return type(self).__name__
@@ -1207,8 +1160,9 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             has_target=self._has_target,
             public_target=public.has_target,
         )
+        relation = Relation.of(self.neighboring_relation)
         facts = {
-            "neighboring_relation": Relation.of(self.neighboring_relation).name,
+            "neighboring_relation": relation.name,
             "classes_source": public.classes_source,
             "seeded": self._seeded,
             **told,
@@ -1218,7 +1172,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         return Budget(
             float(self.epsilon),
             float(self.delta),
-            Relation.of(self.neighboring_relation),
+            relation,
             facts,
             reach=public.reach,
         )
@@ -1230,21 +1184,40 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             from skfdp import dask_tables
 
             dask_tables.check_method(method)
-        if self._releases_bounds and public.n_private:
+        if self._declared.releases_bounds and public.n_private:
             method = BoundsFirst(method)
         prepared = method.prepare(public, budget)
-        return method, prepared, method.plan(public, prepared, budget)
+        plan = method.plan(public, prepared, budget)
+        declared = getattr(public, "classes_source", None) == "declared"
+        if declared and not public.has_target and public.classes.dtype.kind in "iu":
+            if not (plan.counts_labels or are_codes(public.classes)):
+                warn_caller(
+                    f"classes={public.classes.tolist()!r} are not 0, ..., k-1, and no "
+                    f"release of this fit would show that y is coded so. {RECODED}",
+                    UtilityWarning,
+                )
+        return method, prepared, plan
 
     def _fit_plan(self, public: PublicRecords, plan: Plan | None) -> FitPlan:
         """Return what users, ledgers and reports are told; None: epsilon=inf."""
+        declared, texts = self._declared, []
+        if declared.schema is not None and declared.schema.declared_by is not None:
+            texts.append(
+                "Bounds and categories are those that the file "
+                f"{declared.schema.declared_by!r} declares, and derive from nothing "
+                "private."
+            )
+        # Weights of 0 and 1 leave rows out, and no units.
+        texts += [WEIGHTS_ARE_PUBLIC] * getattr(self, "_has_weights", False)
+        if declared.max_rows_per_group is not None and public.has_persons:
+            texts.append(ORDER_IS_PUBLIC)
+        texts += [SAME_PARTITIONS] * getattr(public, "in_partitions", False)
         assumptions = (
             *self._assumptions,
-            *self._declared.assumptions,
-            *self._of_units(public),
-            *(_SAME_PARTITIONS,) * getattr(public, "in_partitions", False),
+            *[Assumption(text, enforced=False) for text in texts],
             *(() if plan is None else plan.assumptions),
         )
-        if plan is not None and self._releases_bounds and public.n_private:
+        if plan is not None and declared.releases_bounds and public.n_private:
             assumptions = told_of_released(assumptions)
         return FitPlan(
             subject=self._subject(),
@@ -1252,64 +1225,10 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             delta=self.delta,
             target_epsilon=self.epsilon,
             n_records=public.n_records,
-            n_rows=self._public_rows(public),
+            n_rows=public.n_given if declared.n_records is None else None,
             assumptions=assumptions,
             schedule=None if plan is None else plan.schedule,
         )
-
-    def _public_rows(self, public: PublicRecords) -> int | None:
-        """Return the number of rows of the given table, None where it is private."""
-        known = Relation.of(self.neighboring_relation).counts_are_public
-        return public.n_given if known else None
-
-    def _of_units(self, public: PublicRecords) -> tuple[Assumption, ...]:
-        """Return what is assumed of weights and of the order of a person's rows."""
-        # Weights of 0 and 1 leave rows out, and no units.
-        weighted = getattr(self, "_has_weights", False)
-        most = self._declared.max_rows_per_group
-        first = most is not None and public.has_persons
-        texts = [WEIGHTS_ARE_PUBLIC] * weighted + [ORDER_IS_PUBLIC] * first
-        return tuple(Assumption(text, enforced=False) for text in texts)
-
-    def _report(
-        self,
-        public: PublicRecords,
-        told: FitPlan,
-        receipt: Receipt | None,
-        has_loop: bool,
-    ) -> PrivacyReport:
-        return PrivacyReport.from_events(
-            subject=told.subject,
-            events=told.events,
-            delta=told.delta,
-            target_epsilon=told.target_epsilon,
-            n_records=told.n_records,
-            feature_names=public.columns,
-            target_name=public.target_name,
-            released=self._released
-            + ("input_scaler_",) * self._releases_bounds
-            + ("every iterate of the loop",) * has_loop,
-            assumptions=(*told.assumptions, *(_ONE_STEP,) * self._may_be_a_step),
-            seeded=self._seeded,
-            receipts=[receipt],
-        )
-
-    def _fit_without_privacy(self, records: Records, ledger: PrivacyLedger | None):
-        told, receipt = self._fit_plan(records.public, None), None
-        if ledger is not None:
-            receipt = ledger.charge_nonprivate(label=told.subject)
-        context = self._begin(None)
-        found = self._without_privacy(records.without_nulls())
-        report = self._report(records.public, told, receipt, self._has_loop)
-        return self._finish(context, self._attributes(records.public, found), report)
-
-    def _begin(self, n_steps: int | None):
-        """Return the callback context of a fit, after telling that it begins."""
-        subtasks = {} if n_steps is None else {"max_subtasks": n_steps}
-        with users_state():
-            context = self._init_callback_context(**subtasks)
-            context.call_on_fit_task_begin(estimator=self)
-        return context
 
     def _on_step(self, context, public: PublicRecords, report: PrivacyReport) -> OnStep:
         """Return what tells the callbacks of a step, and whether they stop the loop."""
@@ -1336,7 +1255,13 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         """Publish a model, and tell the callbacks that the fit has ended."""
         for name in self._weights:
             found = attributes[name]
-            check_weights(found if isinstance(found, list) else [found])
+            parts = found if isinstance(found, list) else [found]
+            if not all([np.isfinite(part).all() for part in parts]):
+                raise ValueError(
+                    "the fitted weights are not finite in the units of X: declare "
+                    "bounds of moderate size, or rescale the columns; the charge for "
+                    "this fit stays."
+                )
         for name, value in attributes.items():
             setattr(self, name, value)
         self.privacy_ = report

@@ -37,7 +37,7 @@ from skfdp.privacy.events import Relation
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.solvers.bounds import BoundsRelease, FoundBounds, exactly
 from skfdp.solvers.method import Plan
-from skfdp.solvers.parameters import check_privacy_parameters, public_count
+from skfdp.solvers.parameters import public_count
 
 __all__ = ["PrivateBounds", "private_bounds"]
 
@@ -216,6 +216,7 @@ class PrivateBoundsRelease(PrivateEstimator):
     _released = ("columns_",)
     _has_target = False
     _may_be_a_step = False
+    _assumptions = (_CHOSEN, enforced(BINNED))
     _accepts_sparse = True
 
     @with_callbacks
@@ -233,11 +234,7 @@ class PrivateBoundsRelease(PrivateEstimator):
         return "private_bounds"
 
     def _check_parameters(self) -> None:
-        check_privacy_parameters(self._declared.parameters)
-
-    @property
-    def _assumptions(self) -> tuple[Assumption, ...]:
-        return _CHOSEN, enforced(BINNED)
+        super()._check_parameters()
 
     def _records(self, X, y, planning: bool = False, groups=None) -> Records:
         """Validate and split; without bounds nothing is mapped or filled in."""

@@ -653,7 +653,7 @@ def _check(
             "epsilon=inf cannot be fitted to a Dask collection: use scikit-learn or "
             "dask-ml, or a finite epsilon."
         )
-    if estimator._releases_bounds:
+    if estimator._declared.releases_bounds:
         raise ValueError(
             "bounds='private' cannot be released from a Dask collection yet: declare "
             "bounds, or take those of private_bounds of a part in memory."

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from scipy.optimize import minimize
 from scipy.sparse import csr_array, issparse
 from scipy.special import ndtr, ndtri
@@ -18,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfdp._callbacks import with_callbacks
 from skfdp.addresses import public
-from skfdp.base import PrivateClassifier, PrivateEstimator
+from skfdp.base import PrivateClassifier, PrivateEstimator, weights_of_kept
 from skfdp.data.arrays import numeric_target, shaped_target
 from skfdp.data.encoder import EncodedTable
 from skfdp.data.grid import row_blocks
@@ -30,16 +31,15 @@ from skfdp.data.target import (
     check_target_bounds,
     check_unbounded,
 )
-from skfdp.data.units import RowsOfUnits, Units, noise_of_sums
+from skfdp.data.units import Units
 from skfdp.data.validation import (
-    UtilityWarning,
     check_choice,
     check_flag,
     check_number,
     guarded_fit,
-    warn_caller,
     without_traps,
 )
+from skfdp.kernels.losses import CLASSIFICATION, REGRESSION
 from skfdp.kernels.losses.loss import Loss
 from skfdp.privacy import gdp_mu
 from skfdp.privacy.assumptions import TARGET_CLIPPED, Assumption, enforced
@@ -64,7 +64,7 @@ from skfdp.solvers.descent import Descent
 from skfdp.solvers.first_model import FirstModel
 from skfdp.solvers.label_statistic import LabelStatistic, refusal_of_one_shot
 from skfdp.solvers.method import Method
-from skfdp.solvers.parameters import ASSUMPTIONS, linear_loop
+from skfdp.solvers.parameters import ASSUMPTIONS, Loop
 from skfdp.solvers.postprocessing import STRONGEST, CoefficientNoise, LinearFit
 from skfdp.solvers.public_model import Padding, check_public_model
 from skfdp.solvers.target_scales import TargetScales, warn_of_huber_threshold
@@ -265,6 +265,7 @@ class LinearModel(PrivateEstimator):
     _has_loop = True
     _shortens_rows = False
     _may_release_bounds = True
+    _smooths = True
     _takes_partitions = True
     _protects_groups = True
     #: Of what smooth coordinates expect of the noise, for residuals of standard
@@ -272,6 +273,35 @@ class LinearModel(PrivateEstimator):
     _noise_factor = 1.0
     #: What `solver` may be, by name.
     _solvers: Mapping[str, type[Choice]] = SOLVERS
+
+    def __init__(
+        self,
+        *,
+        epsilon,
+        delta,
+        schema,
+        target,
+        solver,
+        neighboring_relation,
+        bounds,
+        fit_intercept,
+        centering,
+        ledger,
+        random_state,
+        n_jobs,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.schema = schema
+        self.target = target
+        self.solver = solver
+        self.neighboring_relation = neighboring_relation
+        self.bounds = bounds
+        self.fit_intercept = fit_intercept
+        self.centering = centering
+        self.ledger = ledger
+        self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -350,40 +380,25 @@ class LinearModel(PrivateEstimator):
         """
         return self._plan(X, y, sample_weight=sample_weight, groups=groups)
 
-    def _rows_of_units(self, sample_weight, groups, n_rows) -> RowsOfUnits | None:
-        most = self._declared.max_rows_per_group
-        if sample_weight is None and groups is None and most is None:
-            return None
-        relation = Relation.of(self.neighboring_relation)
-        return RowsOfUnits.checked(sample_weight, groups, n_rows, relation, most)
-
-    def _units(
-        self, given: RowsOfUnits, n_columns: int, facts: Mapping[str, Any]
-    ) -> Units | None:
-        relation, n_classes = Relation.of(self.neighboring_relation), 0
-        if facts.get("classes") is not None:
-            n_classes = len(facts["classes"])
-        noise = noise_of_sums(
-            self.epsilon,
-            self.delta,
-            relation,
-            n_columns * (1 if n_classes <= 2 else n_classes),
-        )
-        return given.units(noise)
-
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        given = self._declared.parameters
         resolve("centering", self.centering, CENTERINGS, "auto", None)
         check_flag("fit_intercept", self.fit_intercept)
-        if self.schema is not None and self._normalizes:
+        if self.schema is not None and given["normalize"]:
             raise ValueError(
                 "normalize=True is not for the rows of a schema, whose norm is bounded "
                 "already: leave it out."
             )
-
-    @property
-    def _smooths(self) -> bool:
-        return math.isfinite(self.epsilon)
+        if self.schema is not None and callable(given["public_loss"]):
+            raise ValueError(
+                "public_loss is a function of the columns of X, which are raw here: "
+                "encode them before the estimator, in a Pipeline, or leave one out."
+            )
+        if "public_model" in given:
+            shows_target = self._declared.public_target
+            regression = isinstance(self, RegressorMixin)
+            check_public_model(self.public_model, shows_target, regression=regression)
 
     def _in_coordinates(
         self,
@@ -393,8 +408,6 @@ class LinearModel(PrivateEstimator):
         units: Units | None,
     ) -> EncodedTable:
         """Return an encoded table in smooth coordinates, which public numbers tell."""
-        if not self._smooths:
-            return table
         relation = Relation.of(self.neighboring_relation)
         mu = gdp_mu(self.epsilon, self.delta) / relation.moves(1.0)
         if units is not None:
@@ -410,9 +423,6 @@ class LinearModel(PrivateEstimator):
         found = resolve("solver", self.solver, self._solvers, "auto")
         return found if isinstance(found, Choice) else NoisyGradientDescent()
 
-    def _algorithms(self) -> tuple[Choice, ...]:
-        return (self._solver,)
-
     def _solver_for(self, public: PublicRecords) -> Choice:
         """Return the object that "auto" chooses, by public facts."""
         return self._solver
@@ -420,7 +430,7 @@ class LinearModel(PrivateEstimator):
     def _centring(self) -> Centring:
         chosen = resolve("centering", self.centering, CENTERINGS, "auto", None)
         given = self._declared.parameters
-        norm = None if self._normalizes else given["row_norm"]
+        norm = None if given["normalize"] else given["row_norm"]
         if not isinstance(chosen, Choice):
             return Centring(chosen, bool(self.fit_intercept), length=norm)
         return Centring(
@@ -433,19 +443,33 @@ class LinearModel(PrivateEstimator):
         )
 
     def _attributes(self, public: PublicRecords, found: LinearFit) -> dict[str, Any]:
+        """Return the fitted attributes, given weights of the columns of the loop.
+
+        They become those of the columns of X, or of encoded ones, with the public model
+        within them if it is linear.
+        """
+        coef, intercept, noise = found.coef, found.intercept, found.noise
+        mask, scaler, encoding = public.mask, public.input_scaler, public.encoding
+        if encoding is not None:
+            coef, mask = encoding.weights(coef), encoding.public_encoded
+            # Encoded rows are as they should be.
+            beside = mask if mask.any() else None
+            scaler = InputScaler(feature_bound=math.inf, public=beside)
+            if noise is not None:
+                noise = noise.mapped(encoding.weights, encoding.variances)
+        if found.public_model is not None:
+            coef, intercept = found.public_model.add_to(coef, intercept, mask)
         attributes = {
-            "coef_": found.coef,
-            "intercept_": found.intercept,
+            "coef_": coef,
+            "intercept_": intercept,
             "n_iter_": found.n_iter,
-            "input_scaler_": found.input_scaler or self._published_map(public),
+            "input_scaler_": found.input_scaler or scaler,
             "solver_": clone(self._solver_for(public)),
         }
+        if public.classes is not None:
+            attributes["classes_"] = public.classes
         if found.public_model is not None:
             attributes["public_model_"] = found.public_model
-        noise = found.noise
-        if noise is not None and public.encoding is not None:
-            encoding = public.encoding
-            noise = noise.mapped(encoding.weights, encoding.variances)
         if noise is not None:
             attributes["coef_noise_"] = noise
         return attributes
@@ -524,50 +548,19 @@ class LinearModel(PrivateEstimator):
         )
         return pd.DataFrame(found)
 
-    @staticmethod
-    def _whole(public: PublicRecords, found: LinearFit) -> LinearFit:
-        """Return a fit on the columns of X, or on encoded ones, with the public model.
-
-        Parameters
-        ----------
-        public : PublicRecords
-        found : LinearFit
-            On the columns of the loop, in the units of the public model's margins.
-        """
-        if public.encoding is None:
-            return found.whole(public.mask)
-        coef = public.encoding.weights(found.coef)
-        found = dataclasses.replace(found, coef=coef)
-        return found.whole(public.encoding.public_encoded)
-
-    @staticmethod
-    def _published_map(public: PublicRecords) -> InputScaler:
-        """Return the map of rows of X, or of encoded rows, which are as they should."""
-        if public.encoding is None:
-            return public.input_scaler
-        shown = public.encoding.public_encoded
-        return InputScaler(
-            feature_bound=math.inf, public=shown if shown.any() else None
-        )
-
-    def _offset(self, rows: np.ndarray) -> np.ndarray | float:
-        """Return margins of ``input_scaler_(X)`` that `coef_` does not describe."""
-        model = getattr(self, "public_model_", None)
-        if model is None or model.linear is not None:
-            return 0.0
-        public = self.input_scaler_.public
-        return model.margins(rows if public is None else rows[:, public])
-
     @without_traps()
     def _margins(self, X) -> np.ndarray:
         """Return ``input_scaler_(X) @ coef_.T + intercept_`` and what is not linear."""
         X = self._rows_to_predict(X)
         coef = np.atleast_2d(self.coef_)  # regressors publish a vector
         margins = np.empty((X.shape[0], len(coef)))
+        model, public = getattr(self, "public_model_", None), self.input_scaler_.public
+        shown = slice(None) if public is None else public
         for block in row_blocks(X):
             rows = self.input_scaler_(X[block])
             margins[block] = rows @ coef.T + self.intercept_
-            margins[block] += self._offset(rows)
+            if model is not None and model.linear is None:
+                margins[block] += model.margins(rows[:, shown])
         return margins[:, 0] if margins.shape[1] == 1 else margins
 
 
@@ -577,7 +570,7 @@ class LinearClassifier(PrivateClassifier, LinearModel):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_number("C", self.C, also=("auto",))
-        check_choice("loss", self._declared.parameters["loss"], tuple(LOSSES))
+        check_choice("loss", self._declared.parameters["loss"], CLASSIFICATION)
 
     def _penalty(self, total: float, auto: float | None = None) -> float | None:
         """Return s of the penalty ``s / 2 |w|**2`` of a mean loss; None: none.
@@ -592,27 +585,39 @@ class LinearClassifier(PrivateClassifier, LinearModel):
         C = auto if self.C == "auto" else self.C
         return None if C is None else min(1 / (C * total), STRONGEST)
 
-    def _descent(self, public: PublicRecords) -> Descent:
-        solver, public_loss = (
-            self._solver_for(public),
-            self._declared.parameters["public_loss"],
-        )
+    def _method(self, public: PublicRecords) -> Method:
+        solver = self._solver_for(public)
+        if isinstance(solver, OneShot):
+            return self._label_statistic(solver)
+        public_loss = self._declared.parameters["public_loss"]
         pads = isinstance(public_loss, str)
         if pads and public_loss != "zero" and public.sparse:
             raise ValueError(
                 f"public_loss={public_loss!r} pads private columns with numbers "
                 "and would fill a sparse X in: choose 'zero', or pass a dense X."
             )
-        return Descent(
+        descent = Descent(
             loss=LOSSES[self._declared.parameters["loss"]],
-            loop=linear_loop(solver, public.n_records),
+            loop=Loop.of(solver),
             centring=self._centring(),
             penalty=self._penalty(public.total_weight),
             padding=Padding(public_loss, solver.padding_scale) if pads else None,
             public_loss=public_loss if callable(public_loss) else None,
             public_model=self._declared.parameters.get("public_model"),
-            n_jobs=self._n_threads(),
+            n_jobs=effective_n_jobs(self.n_jobs),
         )
+        if not first_model.precedes(descent, public):
+            return descent
+        first = after = dataclasses.replace(descent, public_model=None)
+        mu = gdp_mu(self.epsilon, self.delta)
+        given = self._declared.parameters, public.of_public(), mu
+        if after.loss.name == "log_loss" and refusal_of_one_shot(*given) is None:
+            first = self._label_statistic(OneShot())
+        return FirstModel(first, after)
+
+    def _label_statistic(self, solver: OneShot) -> LabelStatistic:
+        constant = bool(self.fit_intercept)
+        return LabelStatistic(LOSSES["log_loss"], self.C, solver.max_iter, constant)
 
     def _without_privacy(self, records: Records) -> LinearFit:
         public = records.public
@@ -628,10 +633,6 @@ class LinearClassifier(PrivateClassifier, LinearModel):
                 fit_intercept=self.fit_intercept,
             )
         )
-
-    def _attributes(self, public: PublicRecords, found: LinearFit) -> dict[str, Any]:
-        whole = self._whole(public, found)
-        return {"classes_": public.classes, **super()._attributes(public, whole)}
 
 
 # What the linear estimators document alike, by the name of a parameter or an attribute.
@@ -901,38 +902,26 @@ class FeatureDPLogisticRegression(LinearClassifier):
         random_state=None,
         n_jobs=None,
     ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.schema = schema
-        self.target = target
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            schema=schema,
+            target=target,
+            solver=solver,
+            neighboring_relation=neighboring_relation,
+            bounds=bounds,
+            fit_intercept=fit_intercept,
+            centering=centering,
+            ledger=ledger,
+            random_state=random_state,
+            n_jobs=n_jobs,
+        )
         self.public_features = public_features
         self.public_target = public_target
-        self.solver = solver
         self.public_model = public_model
-        self.neighboring_relation = neighboring_relation
-        self.bounds = bounds
         self.C = C
-        self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.classes = classes
-        self.centering = centering
-        self.ledger = ledger
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
-    def _check_parameters(self) -> None:
-        check_choice("public_target", self.public_target, (True, False))
-        super()._check_parameters()
-        shown = self._declared.public_target
-        check_public_model(self.public_model, shown, regression=False)
-        if (
-            callable(self._declared.parameters["public_loss"])
-            and self.schema is not None
-        ):
-            raise ValueError(
-                "public_loss is a function of the columns of X, which are raw here: "
-                "encode them before the estimator, in a Pipeline, or leave one out."
-            )
 
     def _solver_for(self, public: PublicRecords) -> Choice:
         solver = self._solver
@@ -947,24 +936,6 @@ class FeatureDPLogisticRegression(LinearClassifier):
         if chosen:
             return solver
         raise ValueError(reason)
-
-    def _method(self, public: PublicRecords) -> Method:
-        solver = self._solver_for(public)
-        if isinstance(solver, OneShot):
-            return self._label_statistic(solver.max_iter)
-        descent = self._descent(public)
-        if not first_model.precedes(descent, public):
-            return descent
-        own, mu = public.of_public(), gdp_mu(self.epsilon, self.delta)
-        after = dataclasses.replace(descent, public_model=None)
-        reason = refusal_of_one_shot(self._declared.parameters, own, mu)
-        if reason is not None or descent.loss.name != "log_loss":
-            return FirstModel(after, after)
-        return FirstModel(self._label_statistic(OneShot().max_iter), after)
-
-    def _label_statistic(self, max_iter: int) -> LabelStatistic:
-        constant = bool(self.fit_intercept)
-        return LabelStatistic(LOSSES["log_loss"], self.C, max_iter, constant)
 
 
 # DPSGD-F: private centring before private training (paper 2).
@@ -1098,25 +1069,24 @@ class DPSGDFClassifier(LinearClassifier):
         random_state=None,
         n_jobs=None,
     ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.schema = schema
-        self.target = target
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            schema=schema,
+            target=target,
+            solver=solver,
+            neighboring_relation=neighboring_relation,
+            bounds=bounds,
+            fit_intercept=fit_intercept,
+            centering=centering,
+            ledger=ledger,
+            random_state=random_state,
+            n_jobs=n_jobs,
+        )
         self.loss = loss
-        self.neighboring_relation = neighboring_relation
-        self.bounds = bounds
         self.C = C
-        self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.classes = classes
-        self.solver = solver
-        self.centering = centering
-        self.ledger = ledger
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
-    def _method(self, public: PublicRecords) -> Descent:
-        return self._descent(public)
 
 
 # The common part of linear regressors: target bounds, alpha, and predictions.
@@ -1158,12 +1128,9 @@ class LinearRegressor(RegressorMixin, LinearModel):
                 self._declared.parameters["threshold"], self._declared.target_bounds
             )
 
-    def _algorithms(self) -> tuple[Choice, ...]:
-        return (*super()._algorithms(), *(self.loss,) * isinstance(self.loss, Huber))
-
     @property
     def _loss_name(self) -> str:
-        found = resolve("loss", self.loss, {"huber": Huber}, *REGRESSION_LOSSES)
+        found = resolve("loss", self.loss, {"huber": Huber}, *REGRESSION)
         return "huber" if isinstance(found, Huber) else found
 
     def _check_schema(self, schema: TableSchema, found: Mapping[str, Any]) -> None:
@@ -1186,9 +1153,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
         bounds = None if math.isinf(self.epsilon) else self._declared.target_bounds
         low, high = check_target_bounds(bounds, self._loss_name, self._needs_bounds)
         y = np.zeros(n_rows) if y is None else y
-        y = check_target(
-            y, self._loss_name, bounds is not None, not self._takes_any_target
-        )
+        finite = bool(self._declared.public_target)
+        y = check_target(y, self._loss_name, bounds is not None, finite)
         missing = ~np.isfinite(y)
         if missing.any():
             y = np.where(missing, np.clip(0.0, low, high), y)
@@ -1209,15 +1175,19 @@ class LinearRegressor(RegressorMixin, LinearModel):
             bool(self.fit_intercept), self._declared.parameters["threshold"], alpha
         )
 
-    def _descent(self, public: PublicRecords) -> Descent:
-        return Descent(
+    def _method(self, public: PublicRecords) -> Method:
+        descent = Descent(
             loss=self._loss(),
-            loop=linear_loop(self._solver, public.n_records),
+            loop=Loop.of(self._solver),
             centring=self._centring(),
             scales=self._scales(),
             public_model=self._declared.parameters.get("public_model"),
-            n_jobs=self._n_threads(),
+            n_jobs=effective_n_jobs(self.n_jobs),
         )
+        if not first_model.precedes(descent, public):
+            return descent
+        after = dataclasses.replace(descent, public_model=None)
+        return FirstModel(after, after)
 
     def _without_privacy(self, records: Records) -> LinearFit:
         scales = self._scales(auto=1.0)
@@ -1242,11 +1212,10 @@ class LinearRegressor(RegressorMixin, LinearModel):
         if noise is not None and not units.log:
             noise = noise.scaled(units.scale)
         found = dataclasses.replace(found, coef=coef, intercept=intercept, noise=noise)
-        whole = self._whole(public, found)
-        own = dataclasses.replace(
-            whole, coef=whole.coef[0], intercept=whole.intercept[0]
-        )
-        return {**super()._attributes(public, own), "target_map_": units}
+        attributes = super()._attributes(public, found)
+        for name in ("coef_", "intercept_"):
+            attributes[name] = attributes[name][0]
+        return attributes | {"target_map_": units}
 
     @property
     def _assumptions(self) -> tuple[Assumption, ...]:
@@ -1288,16 +1257,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         y = shaped_target(numeric_target(y), len(guesses))
         y = check_target(y, "squared_error", True, finite=False)
         kept = np.isfinite(y)
-        if not kept.any():
-            raise ValueError("y has no number: score needs rows with one.")
-        if not kept.all():
-            warn_caller(
-                f"of {len(y)} rows {(~kept).sum()} have no number as their target: "
-                "they are left out of the score.",
-                UtilityWarning,
-            )
-        if sample_weight is not None:
-            sample_weight = np.asarray(sample_weight)[kept]
+        sample_weight = weights_of_kept(kept, "number", sample_weight)
         from sklearn.metrics import r2_score
 
         return r2_score(y[kept], guesses[kept], sample_weight=sample_weight)
@@ -1451,37 +1411,26 @@ class FeatureDPRegressor(LinearRegressor):
         random_state=None,
         n_jobs=None,
     ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.schema = schema
-        self.target = target
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            schema=schema,
+            target=target,
+            solver=solver,
+            neighboring_relation=neighboring_relation,
+            bounds=bounds,
+            fit_intercept=fit_intercept,
+            centering=centering,
+            ledger=ledger,
+            random_state=random_state,
+            n_jobs=n_jobs,
+        )
         self.target_bounds = target_bounds
         self.loss = loss
         self.public_features = public_features
         self.public_target = public_target
-        self.solver = solver
         self.public_model = public_model
-        self.neighboring_relation = neighboring_relation
-        self.bounds = bounds
         self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.centering = centering
-        self.ledger = ledger
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
-    def _check_parameters(self) -> None:
-        check_choice("public_target", self.public_target, (True, False))
-        super()._check_parameters()
-        shown = self._declared.public_target
-        check_public_model(self.public_model, shown, regression=True)
-
-    def _method(self, public: PublicRecords) -> Method:
-        descent = self._descent(public)
-        if not first_model.precedes(descent, public):
-            return descent
-        after = dataclasses.replace(descent, public_model=None)
-        return FirstModel(after, after)
 
 
 @_documented
@@ -1593,21 +1542,20 @@ class DPSGDFRegressor(LinearRegressor):
         random_state=None,
         n_jobs=None,
     ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.schema = schema
-        self.target = target
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            schema=schema,
+            target=target,
+            solver=solver,
+            neighboring_relation=neighboring_relation,
+            bounds=bounds,
+            fit_intercept=fit_intercept,
+            centering=centering,
+            ledger=ledger,
+            random_state=random_state,
+            n_jobs=n_jobs,
+        )
         self.target_bounds = target_bounds
         self.loss = loss
-        self.neighboring_relation = neighboring_relation
-        self.bounds = bounds
         self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.centering = centering
-        self.ledger = ledger
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
-    def _method(self, public: PublicRecords) -> Descent:
-        return self._descent(public)

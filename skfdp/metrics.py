@@ -19,7 +19,7 @@ from skfdp.data.target import encode_any
 from skfdp.data.units import FULL_WEIGHT, units_as_weighted, without_group_column
 from skfdp.data.validation import check_flag, check_number, without_traps
 from skfdp.mechanisms import noise
-from skfdp.mechanisms.noise import Streams, check_random_state, warn_of_seed
+from skfdp.mechanisms.noise import Streams, check_random_state
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy.assumptions import (
     SAME_PARTITIONS,
@@ -40,7 +40,7 @@ from skfdp.solvers.parameters import (
     declared_by,
     nominal_count,
     public_count,
-    warn_of_large,
+    warn_of_weakness,
 )
 from skfdp.solvers.score import (
     COMPARED,
@@ -521,8 +521,7 @@ def _released(
     event = budget.named(schedule, LABEL)
     declared = bool(model_is_public), ledger, event.unit
     of_model = dict.fromkeys(a for one in fits for a in assumptions_of(one, *declared))
-    warn_of_seed(random_state)
-    warn_of_large(epsilon)
+    warn_of_weakness(epsilon, random_state)
     kinds, receipt = " and ".join(type(one).__name__ for one in models), None
     subject = (SUBJECT if len(models) == 1 else COMPARISON) + kinds
     if ledger is not None:

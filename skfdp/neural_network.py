@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.base import clone
 from sklearn.neural_network import MLPClassifier
 
@@ -240,13 +241,9 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     def _backend(self) -> NumpyBackend:
         return resolve("backend", self.backend, BACKENDS)
 
-    def _algorithms(self) -> tuple[Choice, ...]:
-        return (self._solver,)
-
     def _check_parameters(self) -> None:
         super()._check_parameters()
         hidden_layers(self.hidden_layer_sizes)
-        check_choice("public_target", self.public_target, (True, False))
         check_choice("trained_layers", self.trained_layers, ("auto", "all", "last"))
         if callable(self._declared.parameters["public_loss"]):
             raise ValueError(
@@ -274,7 +271,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         if table is not None:
             bounds, bound = table.bounds, min(bound, table.longest)
         return resolve_input_scaler(
-            bounds, bound, self._normalizes, n_features, names, public=mask
+            bounds, bound, self._solver.normalize, n_features, names, public=mask
         )
 
     def _method(self, public: PublicRecords) -> NetworkDescent:
@@ -295,7 +292,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
             backend="torch" if isinstance(backend, TorchBackend) else "numpy",
             device=getattr(backend, "device", None),
             dtype=backend.dtype,
-            n_jobs=self._n_threads(),
+            n_jobs=effective_n_jobs(self.n_jobs),
         )
 
     def _without_privacy(self, records: Records) -> NetworkFit:

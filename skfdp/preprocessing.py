@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -10,22 +11,170 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 
 from skfdp.addresses import public
 from skfdp.base import PrivateEstimator
-from skfdp.data.grid import blocks
-from skfdp.data.input_scaler import InputScaler
+from skfdp.data.grid import MAX_STD, blocks
+from skfdp.data.input_scaler import InputScaler, MovedRows
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import check_choice, check_number, check_size, without_traps
+from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy.checks import shown
-from skfdp.solvers import parameters
+from skfdp.queries.statistics import CrossSum, RowSum
+from skfdp.solvers import adaptive_centring, parameters
 from skfdp.solvers.centring import (
     LARGEST_PUBLIC_SHARE,
-    Centred,
-    ConditionalCentring,
-    PrivateMean,
+    Regressors,
+    centre,
 )
+from skfdp.solvers.method import Budget, OnStep, Plan
 from skfdp.solvers.parameters import resolve_input_scaler
 
 # Rounding must not lift a norm above the bound.
 _MARGIN = 1 - 1e-12
+
+
+# No row of norm at most 1 is further from a mean of such rows.
+_FURTHEST_MEAN = 2.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Centred:
+    """The numbers of `transform`: see the attributes of the transformer."""
+
+    mean: np.ndarray
+    coef: np.ndarray
+    scale: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class PrivateMean:
+    """The centring of whole rows by their mean, released once.
+
+    `clip_quantile` is that of the distances from the mean, released after it, that
+    output rows of norm 1 have; None: by the length of the mean.
+    """
+
+    clip_quantile: float | None = None
+
+    def prepare(self, public: PublicRecords, budget: Budget) -> None:
+        """Learn nothing: no column is public."""
+
+    def plan(self, public: PublicRecords, prepared: None, budget: Budget) -> Plan:
+        """Calibrate the release of the mean, beside that of the distances."""
+        query, others = RowSum.planned(nonnegative=public.private_bounded), ()
+        if self.clip_quantile is not None:
+            mu = budget.mu / budget.relation.moves(1.0)
+            share = adaptive_centring.share(mu, public.n_effective, self.clip_quantile)
+            others = (adaptive_centring.event(public, budget, share),)
+        return Plan(**budget.release_once("mean", query, *others))
+
+    def run(
+        self,
+        records: Records,
+        prepared: None,
+        plan: Plan,
+        mechanism: Mechanism,
+        on_step: OnStep,
+    ) -> Centred:
+        """Release the sum of the rows, and how far they are from their mean."""
+        public = records.public
+        bounded = public.private_bounded
+        query = RowSum(records.X, public.input_scaler, public.capacity, bounded)
+        total = mechanism.release("mean", query)
+        noise_std = plan.event("mean").noise_std[0] / public.n_records
+        found = self._centred(total / public.n_records, noise_std)
+        if self.clip_quantile is None:
+            return found
+        part = adaptive_centring.released_quantile(
+            MovedRows(records.mapped, found.mean, _FURTHEST_MEAN),
+            self.clip_quantile,
+            plan.event(adaptive_centring.LABEL),
+            "distances from the mean",
+            public.n_records,
+            mechanism,
+        )
+        scale = np.full(found.mean.shape, 1 / (part * _FURTHEST_MEAN))
+        return dataclasses.replace(found, scale=scale)
+
+    def exactly(self, records: Records) -> Centred:
+        """Return the same without noise."""
+        X, input_scaler = records.X, records.input_scaler
+        total = sum(
+            input_scaler.mapped(X[block]).sum(axis=0) for block in blocks(*X.shape)
+        )
+        found = self._centred(total / records.public.n_records, 0.0)
+        if self.clip_quantile is None:
+            return found
+        lengths = MovedRows(records.mapped, found.mean).lengths()
+        longest = max(np.quantile(lengths, self.clip_quantile), 1e-150)
+        return dataclasses.replace(found, scale=np.full(found.mean.shape, 1 / longest))
+
+    @staticmethod
+    def _centred(mean: np.ndarray, noise_std: float) -> Centred:
+        mean = parameters.shrunk_mean(mean, noise_std)
+        scale = np.full(mean.shape, parameters.centred_scale(mean, noise_std))
+        return Centred(mean, np.zeros((0, len(mean))), scale)
+
+
+@dataclasses.dataclass(frozen=True)
+class ConditionalCentring:
+    """The centring of private columns by a prediction, released once.
+
+    `weighted` is False for ordinary least squares, in fits without privacy.
+    """
+
+    weighted: bool = True
+
+    def prepare(self, public: PublicRecords, budget: Budget | None) -> Regressors:
+        """Whiten the public columns."""
+        U = public.input_scaler.of_public(public.mask).scale(public.X)
+        return Regressors(U, weighted=self.weighted)
+
+    def plan(self, public: PublicRecords, prepared: Regressors, budget: Budget) -> Plan:
+        """Calibrate the release of the cross moments."""
+        query = CrossSum.planned(nonnegative=public.private_bounded)
+        plan = Plan(**budget.release_once("cross moments", query))
+        std = float(plan.schedule.noise_std[0])
+        if std / query.unit(std) > MAX_STD:
+            raise ValueError(
+                f"epsilon={budget.epsilon!r} and delta={budget.delta!r} need more "
+                "noise than the grid of the released sum can carry: raise the budget."
+            )
+        return plan
+
+    def run(
+        self,
+        records: Records,
+        prepared: Regressors,
+        plan: Plan,
+        mechanism: Mechanism,
+        on_step: OnStep,
+    ) -> Centred:
+        """Release the cross moments of public regressors and private columns."""
+        private, bounded = ~records.public.mask, records.public.private_bounded
+        input_scaler = records.input_scaler.part(private)
+        query = CrossSum(
+            records.X[:, private], input_scaler, prepared.grid, nonnegative=bounded
+        )
+        total = mechanism.release("cross moments", query)
+        std = plan.events[0].noise_std[0]
+        return self._centred(records.public, prepared, total, std)
+
+    def exactly(self, records: Records) -> Centred:
+        """Return the same without noise."""
+        private = ~records.public.mask
+        regressors = self.prepare(records.public, None)
+        rows = records.input_scaler.part(private).mapped(records.X[:, private])
+        total = np.append(regressors.rows.T @ rows, len(rows) - np.sum(rows**2))
+        return self._centred(records.public, regressors, total, 0.0)
+
+    @staticmethod
+    def _centred(
+        public: PublicRecords, regressors: Regressors, total: np.ndarray, std: float
+    ) -> Centred:
+        found, mask = centre(regressors, total, std), public.mask
+        mean = np.empty(len(mask))
+        mean[mask], mean[~mask] = regressors.mean, found.intercept
+        scale = np.where(mask, found.public_scale, found.private_scale)
+        return Centred(mean, found.coef, scale)
 
 
 @public("skfdp")

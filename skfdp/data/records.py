@@ -107,6 +107,12 @@ class PublicRecords:
     capacity: int = computed()
     #: What a penalty on a sum over rows is compared with, in the user's units.
     total_weight: float = computed()
+    #: How many times as far as one row one person's rows move a weighted sum.
+    reach: float = computed()
+    #: Records whose plain average is as noisy as the weighted one of these. The rules
+    #: of `parameters` know a budget by the noise of a sum over n: one person moves this
+    #: one `reach` times as far as a record does.
+    n_effective: float = computed()
 
     def __post_init__(self):
         n_private = int((~self.mask).sum())
@@ -118,8 +124,9 @@ class PublicRecords:
         longest = self.private_reach
         if longest is None:
             longest = math.sqrt(n_private) if private_bounded else math.inf
-        n_counts = total_weight = self.n_records
+        n_counts, total_weight, reach = self.n_records, self.n_records, 1.0
         if self.units is not None:
+            reach = self.units.reach
             n_counts, total_weight = int(self.units.weights.sum()), self.units.total
         vars(self).update(
             n_features=len(self.mask),
@@ -132,17 +139,14 @@ class PublicRecords:
             longest_private=longest,
             capacity=MOST_ROWS * n_counts,
             total_weight=total_weight,
+            reach=reach,
+            n_effective=self.n_records / reach,
         )
 
     @property
     def n_rows(self) -> int:
         """Number of rows, where something is public; private otherwise."""
         return self._table.shape[0]
-
-    @property
-    def reach(self) -> float:
-        """How many times as far as one row one person's rows move a weighted sum."""
-        return 1.0 if self.units is None else self.units.reach
 
     @property
     def shares(self) -> np.ndarray | None:
@@ -163,15 +167,6 @@ class PublicRecords:
     def row_shares(self) -> np.ndarray:
         """As `shares`, ones where each row counts 1; only where something is public."""
         return np.ones(self.n_rows) if self.units is None else self.units.shares
-
-    @property
-    def n_effective(self) -> float:
-        """Records whose plain average is as noisy as the weighted one of these.
-
-        The rules of `defaults` know a budget by the noise of a sum over n: one person
-        moves this one `reach` times as far as a record does.
-        """
-        return self.n_records / self.reach
 
     @property
     def X(self) -> np.ndarray | csr_array | LargeTable:

@@ -127,6 +127,11 @@ class Holdout:
     is_null = None
 
     @property
+    def n_given(self) -> int:
+        """Number of rows, which is public."""
+        return len(self.y)
+
+    @property
     def n_records(self) -> int:
         """Number of records, which is public."""
         return len(self.y)
@@ -584,6 +589,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
 
     _released = ("best_estimator_", "best_params_", "best_score_")
     _can_resume = False
+    _assumptions = (*ASSUMPTIONS, *_ASSUMPTIONS)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -626,10 +632,6 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
                 f"{shown(inner)} has not: choose 'accuracy'."
             )
 
-    @property
-    def _assumptions(self) -> tuple[Assumption, ...]:
-        return (*ASSUMPTIONS, *_ASSUMPTIONS)
-
     def _declare(self, y: Any) -> Declared:
         inner = self.estimator
         if not isinstance(inner, PrivateClassifier):
@@ -641,7 +643,8 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
                 f"group={found.schema.group!r}: fit a linear estimator without a "
                 "search, which protects all rows of a person together."
             )
-        return found
+        # Each run does; the search releases none.
+        return dataclasses.replace(found, releases_bounds=False)
 
     def _records(self, X, y, planning: bool = False) -> Holdout:
         """Validate and split; draws no private coin."""
@@ -731,9 +734,6 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
 
     def _subject(self) -> str:
         return f"{type(self).__name__} of {type(self.estimator).__name__}"
-
-    def _public_rows(self, public: Holdout) -> int:
-        return public.n_records
 
     def predict(self, X):
         """Return what ``best_estimator_.predict(X)`` returns: labels."""

@@ -26,15 +26,6 @@ def _sparse(a: np.ndarray) -> bool:
     return np.count_nonzero(head) < _SPARSE * head.size
 
 
-@kernel(error_model="numpy")
-def take(records, part, out):
-    """out[i] = records[part[i]]."""
-    for i in range(out.shape[0]):
-        row = records[part[i]]
-        for j in range(out.shape[1]):
-            out[i, j] = row[j]
-
-
 @kernel()
 def compressed(a):
     """Return where the rows start, and the columns and entries that are not zero.
@@ -91,14 +82,6 @@ def add_combinations(starts, indices, entries, vectors, out):
             t += 1
 
 
-@kernel()
-def add(block, sign, total):
-    """Total += sign * block."""
-    for i in range(total.shape[0]):
-        for j in range(total.shape[1]):
-            total[i, j] += sign * np.int64(block[i, j])
-
-
 @kernel(error_model="numpy")
 def activate(z, row_scale, column_scale, bits):
     """Return the ReLU and a constant 1, and one power of two for each row."""
@@ -151,18 +134,6 @@ def dots(a, b):
 
 
 @kernel(error_model="numpy")
-def truncated(errors, multiplier, largest):
-    """Truncate toward zero and saturate; multiplier 0 is 0."""
-    out = np.empty(errors.shape)
-    for i in range(errors.shape[0]):
-        for k in range(errors.shape[1]):
-            value = errors[i, k] * multiplier[i]
-            # Saturate first: a float beyond int64 has no defined truncation.
-            out[i, k] = np.trunc(min(max(value, -largest), largest))
-    return out
-
-
-@kernel(error_model="numpy")
 def _round_row(row, bits, out):
     """Write row, float64, as integers of at most `bits`; return its power of two.
 
@@ -194,7 +165,6 @@ class Operations:
     """The operations of the network query on NumPy arrays."""
 
     activate, dots = staticmethod(activate), staticmethod(dots)
-    truncated, add = staticmethod(truncated), staticmethod(add)
 
     def __init__(self, dtype: str, device: str | None = None):
         self._dtype = np.dtype(dtype)
@@ -213,9 +183,7 @@ class Operations:
 
     def take(self, records: np.ndarray, part: np.ndarray) -> np.ndarray:
         """Return some records in the dtype of the products."""
-        out = np.empty((len(part), records.shape[1]), dtype=self._dtype)
-        take(records, part, out)
-        return out
+        return records[part].astype(self._dtype)
 
     def product(self, a: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return ``a @ weights``: exact, so that skipping zeros changes nothing."""
@@ -240,6 +208,10 @@ class Operations:
     def largest(self, a: np.ndarray) -> np.ndarray:
         """Return the largest absolute value of each row."""
         return np.abs(a).max(axis=1).astype(np.float64)
+
+    def truncated(self, errors, multiplier, largest: float) -> np.ndarray:
+        """Return float64 ``trunc(errors * multiplier)``, saturated."""
+        return np.trunc(np.clip(self.scaled(errors, multiplier), -largest, largest))
 
     def scaled(self, errors, multiplier) -> np.ndarray:
         """Return float64 ``errors * multiplier``."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import numpy as np
 
@@ -64,27 +64,22 @@ class HeavyBall:
     def update(
         self, theta: np.ndarray, velocity: np.ndarray, gradient: np.ndarray, step: int
     ) -> np.ndarray:
-        """Return the next iterate, in the memory of `gradient`; `velocity` changes.
-
-        All three are contiguous float64 arrays of one shape.
-        """
-        # numba loads with the first fit, not with `import skfdp`.
-        from skfdp.kernels.contributions import descend, descend_implicitly
-
+        """Return the next iterate, in the memory of `gradient`; `velocity` changes."""
         rate = self.learning_rate * (1 - self.decay * step / self.n_steps)
-        flat = theta.reshape(-1), velocity.reshape(-1), gradient.reshape(-1)
-        if self.curvature is None:
-            descend(*flat, float(self.momentum), float(rate))
-        else:
-            rates = np.broadcast_to(rate, self.curvature.shape).ravel()
-            curvature = self.curvature.ravel()
-            descend_implicitly(*flat, float(self.momentum), rates, curvature)
-        theta = gradient
+        velocity *= self.momentum
+        velocity += gradient
+        moved = np.multiply(velocity, rate, out=gradient)
+        following = np.subtract(theta, moved, out=moved)
+        if self.curvature is not None:
+            kept = 1 / (1 + rate * self.curvature)
+            velocity += self.curvature * theta
+            velocity *= kept
+            following *= kept
         if self.radius is not None:
-            norm = np.linalg.norm(theta)
+            norm = np.linalg.norm(following)
             if norm > self.radius:
-                theta *= self.radius / norm
-        return theta
+                following *= self.radius / norm
+        return following
 
     def noise_left(self, stds: np.ndarray, average: str = "last") -> np.ndarray:
         """Return the noise that the steps leave in each published weight.
@@ -155,18 +150,6 @@ def first_published(average: str, n_steps: int) -> int:
     "last" is the last one alone, "tail" the second half, "uniform" all after the start.
     """
     return {"last": n_steps - 1, "tail": n_steps // 2, "uniform": 0}[average]
-
-
-def averaged(
-    before: np.ndarray, theta: np.ndarray, step: int, first: int
-) -> np.ndarray:
-    """Return the mean of the iterates from step `first` on, until then the last one.
-
-    `before` is what this was a step ago, and theta the iterate after this step.
-    """
-    if step <= first:
-        return theta
-    return before + (theta - before) / (step - first + 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -340,7 +323,9 @@ def descent(
                 f"{np.max(rule.learning_rate):.3g}) or momentum, or scale down the "
                 "gradients of a public_loss; the charge for this fit stays."
             )
-        published = averaged(published, theta, step, first)
+        # The mean of the iterates from step `first` on, until then the last one.
+        count = max(step - first, 0) + 1
+        published = theta if count == 1 else published + (theta - published) / count
         if on_step is not None and on_step(step, published):
             break
     warn_of_divergence(published, start)
@@ -359,16 +344,4 @@ def warn_of_divergence(theta: np.ndarray, start: np.ndarray | None = None) -> No
             f"{LARGEST_WEIGHT * usual:.3g}, where predictions mean nothing; lower "
             "learning_rate or momentum, strengthen the penalty, or raise epsilon.",
             UtilityWarning,
-        )
-
-
-def check_weights(weights: Iterable[np.ndarray]) -> None:
-    """Raise ValueError if a model that is about to be published is not finite.
-
-    What it sees is released, or public: post-processing.
-    """
-    if not all([np.isfinite(part).all() for part in weights]):
-        raise ValueError(
-            "the fitted weights are not finite in the units of X: declare bounds of "
-            "moderate size, or rescale the columns; the charge for this fit stays."
         )

@@ -25,9 +25,8 @@ import numpy as np
 import randomgen
 
 from skfdp.data.grid import MAX_STD
-from skfdp.data.validation import warn_caller
 from skfdp.privacy.checks import shown
-from skfdp.privacy.events import Event, PrivacyWarning
+from skfdp.privacy.events import Event
 from skfdp.queries import Query
 
 # Normals and gaps that float64 cannot round with certainty, in longer integers.
@@ -311,21 +310,6 @@ def check_random_state(random_state: int | None) -> None:
             f"random_state={shown(random_state)} must be None (cryptographic noise) or "
             "an int (reproducible, without guarantee): a generator object would repeat "
             "or share noise between fits."
-        )
-
-
-def warn_of_seed(random_state: int | None) -> None:
-    """Warn, before anything is charged, that a seed gives no guarantee.
-
-    The seed is not quoted: the warning may end up in a log.
-    """
-    if random_state is not None:
-        warn_caller(
-            "random_state is an int: whoever knows or guesses it can remove the noise, "
-            "so this fit gives NO privacy guarantee, whatever epsilon says. Leave it "
-            "out for anything that is released. For experiments: "
-            "warnings.simplefilter('ignore', skfdp.PrivacyWarning).",
-            PrivacyWarning,
         )
 
 

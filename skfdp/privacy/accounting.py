@@ -33,6 +33,8 @@ from skfdp.privacy.public_sets import Part, together
 
 # Bisection within brentq: some curves are flat, or steps, over most of the floats.
 _ITERATIONS = 5_000
+# What the parameter of Gaussian DP must be.
+_OF_MU = "a finite number of at least 0"
 # Where the minimum of a convex bound is looked for first.
 _GRID_POINTS = 25
 #: How curves of compositions are computed; see `compose`.
@@ -51,10 +53,6 @@ def check_epsilon(epsilon: float) -> float:
     return checks.number("epsilon", epsilon, "a number of at least 0", 0)
 
 
-def _check_mu(mu: float) -> float:
-    return checks.number("mu", mu, "a finite number of at least 0", 0, closed="left")
-
-
 def gdp_delta(epsilon: float, mu: float) -> float:
     """Smallest delta of a mu-Gaussian-DP mechanism at epsilon.
 
@@ -70,19 +68,21 @@ def gdp_delta(epsilon: float, mu: float) -> float:
     ----------
     Balle and Wang (2018), Theorem 8, https://arxiv.org/abs/1805.06530.
     """
-    return _delta(check_epsilon(epsilon), _check_mu(mu))
+    mu = checks.number("mu", mu, _OF_MU, 0, closed="left")
+    return _delta(check_epsilon(epsilon), mu)
 
 
 @tails()
-def _delta(epsilon: float, mu: float) -> float:
+def _delta(epsilon: float, mu: float, less: float = 0.0) -> float:
+    """Return delta less another number, for searches of where they are equal."""
     if mu == 0 or epsilon == math.inf:
-        return 0.0
+        return 0.0 - less
     upper = ndtr(mu / 2 - epsilon / mu)
     # exp(epsilon) alone overflows; the product with the tail does not, being at most
     # the other term up to rounding.
     log_lower = epsilon + log_ndtr(-mu / 2 - epsilon / mu)
     lower = math.exp(min(0.0, float(log_lower)))
-    return max(0.0, float(upper) - lower)
+    return max(0.0, float(upper) - lower) - less
 
 
 def gdp_epsilon(delta: float, mu: float) -> float:
@@ -94,14 +94,15 @@ def gdp_epsilon(delta: float, mu: float) -> float:
     >>> round(gdp_epsilon(1e-5, mu=1 / 3.7306), 3)
     1.0
     """
-    delta, mu = check_delta(delta), _check_mu(mu)
+    delta = check_delta(delta)
+    mu = checks.number("mu", mu, _OF_MU, 0, closed="left")
     if _delta(0.0, mu) <= delta:
         return 0.0
     # The last factor keeps it above the root where mu squared is rounded.
     high = (mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta)) + 1e-3) * (1 + 1e-6)
     if high == math.inf:
         return math.inf  # beyond the floats
-    return _safe_root(functools.partial(_excess, delta, mu=mu), high, up=True)
+    return _safe_root(functools.partial(_delta, mu=mu, less=delta), high, up=True)
 
 
 def gdp_mu(epsilon: float, delta: float) -> float:
@@ -124,11 +125,7 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     high = 1.0
     while _delta(epsilon, high) < delta:
         high *= 2
-    return _safe_root(functools.partial(_excess, delta, epsilon), high, up=False)
-
-
-def _excess(delta: float, epsilon: float, mu: float) -> float:
-    return _delta(epsilon, mu) - delta
+    return _safe_root(functools.partial(_delta, epsilon, less=delta), high, up=False)
 
 
 def _safe_root(excess: Callable[[float], float], high: float, *, up: bool) -> float:

@@ -144,7 +144,7 @@ def unseen_step(text: str) -> str | None:
 
 def enforced(text: str) -> Assumption:
     """Return a sentence of this file as an enforced assumption."""
-    if not is_enforced(text):
+    if text not in _ENFORCED:
         raise ValueError(f"no code enforces that {text!r}: list it where others are.")
     return Assumption(text, True)
 
@@ -161,7 +161,7 @@ def implied_assumptions(
     persons = events[0].unit == "person"
     yield Assumption(_PERSONS if persons else _ONE_RECORD, False)
     yield Assumption(EVERY_USE, False)
-    if any(event.public_features or event.public_target for event in events):
+    if any([event.public_features or event.public_target for event in events]):
         yield Assumption("The parts declared public may be disclosed.", False)
     if not events[0].relation.counts_are_public:
         yield Assumption("n_records was not derived from these data.", False)
@@ -169,9 +169,9 @@ def implied_assumptions(
     yield Assumption(
         "Noise and batches come from a secret that nobody else knows.", not seeded
     )
-    if any(event.sampling_rate < 1 for event in events):
+    if any([event.sampling_rate < 1 for event in events]):
         yield enforced(BATCHES_OF_PERSONS if persons else BATCHES)
-    if any(event.classes_source == "data" for event in events):
+    if any([event.classes_source == "data" for event in events]):
         yield Assumption(CLASSES_READ, False)
     for text in name_assumptions(events, n_fits):
         yield Assumption(text, False)

@@ -296,36 +296,24 @@ def _calibrate(weights: tuple[float, ...] | None, **fields: Any) -> PrivacyPlan:
         multipliers = tuple((relative * scale).tolist())
         return PrivacyPlan(noise_multipliers=multipliers, **fields)
 
-    scale = _central_limit_scale(
-        epsilon, delta, n_steps, fields["sampling_rate"], reach, other_events
-    )
+    # The noise multiplier by Gaussian-DP; exact on full batches.
+    mus, q = [event.mu for event in other_events], fields["sampling_rate"]
+    spent = math.fsum([mu**2 for mu in mus if mu is not None])
+    mu = math.sqrt(max(gdp_mu(epsilon, delta) ** 2 - spent, 1e-12))
+    if q == 1:
+        scale = reach * math.sqrt(n_steps) / mu
+    else:
+        # mu = q sqrt(T (exp((reach / noise)**2) - 1)): Bu, Dong, Long and Su 2020. In
+        # logarithms: the square of mu / q may be beyond the floats.
+        log_growth = 2 * (math.log(mu) - math.log(q)) - math.log(n_steps)
+        with tails():
+            scale = reach / math.sqrt(float(np.logaddexp(0.0, log_growth)))
     if scaled(scale).curve.mu is None:  # no closed form, where the start is the answer
         scale = _search(scaled, scale, epsilon, delta, reach * _LEAST)
     step = 1e-13
     while (plan := scaled(scale)).curve.epsilon(delta) > epsilon:
         scale, step = scale * (1 + step), step * 2
     return plan
-
-
-def _central_limit_scale(
-    epsilon: float,
-    delta: float,
-    n_steps: int,
-    q: float,
-    reach: float,
-    other_events: tuple[Event, ...],
-) -> float:
-    """Return the noise multiplier by Gaussian-DP; exact where q = 1."""
-    mus = [event.mu for event in other_events]
-    spent = math.fsum([mu**2 for mu in mus if mu is not None])
-    mu = math.sqrt(max(gdp_mu(epsilon, delta) ** 2 - spent, 1e-12))
-    if q == 1:
-        return reach * math.sqrt(n_steps) / mu
-    # mu = q sqrt(T (exp((reach / noise)**2) - 1)): Bu, Dong, Long and Su 2020. In
-    # logarithms: the square of mu / q may be beyond the floats.
-    log_growth = 2 * (math.log(mu) - math.log(q)) - math.log(n_steps)
-    with tails():
-        return reach / math.sqrt(float(np.logaddexp(0.0, log_growth)))
 
 
 def _search(

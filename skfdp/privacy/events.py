@@ -61,7 +61,9 @@ class Relation:
     @classmethod
     def of(cls, given: str | AddOrRemoveOne) -> Relation:
         """Return the relation of a name or an object, or raise ValueError."""
-        return cls("add_or_remove_one" if isinstance(given, AddOrRemoveOne) else given)
+        name = "add_or_remove_one" if isinstance(given, AddOrRemoveOne) else given
+        known = isinstance(name, str) and name in _RELATIONS
+        return _RELATIONS[name] if known else cls(name)
 
     def moves(self, clip_norm: float, replaced: float | None = None) -> float:
         """Return how far neighbours move a sum of bounded contributions.
@@ -78,6 +80,9 @@ class Relation:
         if not self.replaces:
             return clip_norm
         return 2 * clip_norm if replaced is None else replaced
+
+
+_RELATIONS = {name: Relation(name) for name in RELATIONS}
 
 
 @public("skfdp.privacy")
@@ -335,10 +340,7 @@ class Event:
             unnamed.add("target")
         values["unnamed"] = tuple([part for part in UNNAMED if part in unnamed])
         vars(self).update(values)
-        self._check_together(relation)
-
-    def _check_together(self, relation: Relation) -> None:
-        """Raise ValueError unless the fields agree; each is of its type."""
+        # Each field is of its type; whether they agree:
         least, clip, reach = min(self.noise_std), self.clip_norm, self.sensitivity
         if relation.replaces and reach > 2 * clip * (1 + _ROUNDING):
             raise ValueError(

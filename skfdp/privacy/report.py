@@ -295,12 +295,14 @@ class PrivacyReport:
         check_budget(1.0, delta)
         members = [step for _, step in steps]
         nonprivate = not events if nonprivate is None else nonprivate
-        nonprivate = nonprivate or any(math.isinf(step.epsilon) for step in members)
-        seeded = bool(seeded) or any(one.seeded for one in members)
-        seeded = seeded or any(event.seeded for event in events)
-        n_fits = max(int(n_fits), bool(events), sum(step.n_fits for step in members))
+        nonprivate = nonprivate or math.inf in [step.epsilon for step in members]
+        seeded = any([seeded, *[one.seeded for one in (*members, *events)]])
+        n_fits = max(int(n_fits), bool(events), sum([one.n_fits for one in members]))
         promised = None if nonprivate or not events else promise(events, public)
         columns = _public_columns(events, promised)
+        if not target_name:  # that of all fits that name one, if they agree
+            named = {event.target_name for event in events} - {None}
+            target_name = named.pop() if len(named) == 1 else None
         parts = tuple(parts) if any(parts) else ()
         numbers: dict[str, Any] = {"epsilon": math.inf if nonprivate else 0.0}
         if events:
@@ -312,9 +314,9 @@ class PrivacyReport:
             for name, step in steps
             for one in step.learnt
         ]
-        given = [*assumptions, *(a for step in members for a in step._shared)]
-        hidden = [*unseen, *(f"{name}__{one}" for name, s in steps for one in s.unseen)]
-        hidden += filter(None, (unseen_step(one.text) for one in given))
+        given = [*assumptions, *[a for step in members for a in step._shared]]
+        hidden = [*unseen, *[f"{name}__{one}" for name, s in steps for one in s.unseen]]
+        hidden += filter(None, [unseen_step(one.text) for one in given])
         given += map(unseen_assumption, hidden)
         implied = implied_assumptions(events, seeded, n_fits, parts)
         marks: dict[str, bool] = {}
@@ -327,19 +329,19 @@ class PrivacyReport:
             target_epsilon=None if target_epsilon is None else float(target_epsilon),
             neighboring_relation=promised.neighboring_relation if promised else None,
             public_features=columns,
-            public_target=bool(promised) and any(e.public_target for e in events),
-            target_name=target_name or _common_target(events),
+            public_target=bool(promised) and any([e.public_target for e in events]),
+            target_name=target_name,
             private_features=_private_features(feature_names, columns, promised),
             n_records=None if n_records is None else int(n_records),
             events=events,
             parts=parts,
             n_fits=n_fits,
-            assumptions=tuple(Assumption(*one) for one in marks.items()),
+            assumptions=tuple([Assumption(*one) for one in marks.items()]),
             seeded=seeded,
             unseen=tuple(dict.fromkeys(map(str, hidden))),
             learnt=tuple(dict.fromkeys([*learnt, *inner])),
             steps=steps,
-            receipts=tuple(receipt for receipt in receipts if receipt is not None),
+            receipts=tuple([one for one in receipts if one is not None]),
             **numbers,
         )
 
@@ -663,15 +665,10 @@ def _spent(
     accountant: str = "auto",
 ) -> dict[str, Any]:
     """Return epsilon, mu and the accountant."""
-    check_parts(parts)
+    if parts:
+        check_parts(parts)
     places = parts or (None,) * len(events)
     return dataclasses.asdict(worst(events, places, delta, accountant=accountant))
-
-
-def _common_target(events: tuple[Event, ...]) -> str | None:
-    """Return the name of the target where all fits that name one have the same."""
-    names = {event.target_name for event in events} - {None}
-    return names.pop() if len(names) == 1 else None
 
 
 def _public_columns(
@@ -680,7 +677,7 @@ def _public_columns(
     """Return the columns of the public set: as fits disclosed them, then the rest."""
     if promised is None:
         return ()
-    columns = dict.fromkeys(name for e in events for name in e.public_features)
+    columns = dict.fromkeys([name for e in events for name in e.public_features])
     targets = {event.target_name for event in events if event.public_target}
     declared = {name for name in promised.public if isinstance(name, str)}
     return (*columns, *sorted(declared - columns.keys() - targets))
@@ -696,9 +693,9 @@ def _private_features(
     # Events name public columns, or count them where the data have no names.
     public = frozenset(public_columns) | promised.public
     names = tuple(map(checks.plain, feature_names))
-    private = (
+    private = [
         name
         for position, name in enumerate(names)
         if name not in public and position not in public
-    )
+    ]
     return tuple(dict.fromkeys(private))

@@ -252,8 +252,6 @@ class LinearQuery:
         size = self.n_rows if batch is None else len(batch)
         n_jobs = min(self.n_jobs, 1 + size // _ROWS_PER_THREAD)
         asked = theta, batch, people, self._clip(unit)
-        if n_jobs == 1 and people is None:
-            return self._partial_sum(*asked, self._workspaces[0], 0, size)
         if people is not None:
             ends = thread_shares(people, n_jobs)
         else:

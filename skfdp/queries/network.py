@@ -240,23 +240,20 @@ class MLPQuery:
             # Transposed, as the products come.
             out = [np.zeros(shape[::-1], dtype=np.int64) for shape in self.shapes]
             for part in _parts(batch):
-                self._add_block(weights, part, unit, out)
+                full, public = self._private_pass(weights, part), ()
+                if self.padded is not None:
+                    public = self._public_pass(weights, part)
+                factor = self._clip_factor(full, public, unit)
+                for sign, layers in ((1, full), (-1, public)):
+                    for layer, total in zip(layers, out, strict=False):
+                        multiplier = factor * (layer.scale / unit)
+                        multiplier[~np.isfinite(multiplier)] = 0.0
+                        errors = self._ops.truncated(
+                            layer.errors, multiplier, 2.0**self.precision.residual - 1
+                        )
+                        block = self._ops.sum_of_products(layer.inputs, errors)
+                        total += sign * block.astype(np.int64)
             return np.concatenate([total.T.ravel() for total in out])
-
-    def _add_block(self, weights, part, unit, out) -> None:
-        full, public = self._private_pass(weights, part), ()
-        if self.padded is not None:
-            public = self._public_pass(weights, part)
-        factor = self._clip_factor(full, public, unit)
-        for sign, layers in ((1, full), (-1, public)):
-            for layer, total in zip(layers, out, strict=False):
-                multiplier = factor * (layer.scale / unit)
-                multiplier[~np.isfinite(multiplier)] = 0.0
-                errors = self._ops.truncated(
-                    layer.errors, multiplier, 2.0**self.precision.residual - 1
-                )
-                block = self._ops.sum_of_products(layer.inputs, errors)
-                self._ops.add(block, sign, total)
 
     def _clip_factor(self, full, public, unit) -> np.ndarray:
         """Return what scales each record's contribution to the clip norm, below 1."""

@@ -107,10 +107,11 @@ class Products:
         start, stop : int
         task, clip : contributions.Task, contributions.Clip
         """
+        leaf = contributions.leaf_of(task)
         for part in self.parts(batch, start, stop):
             residuals = np.empty((self.n_outputs, len(part)))
             self.margins(part, residuals)
-            contributions.weighted_residuals(residuals, part, task)
+            contributions.weigh(residuals, part, leaf, task)
             contributions.clip_residuals(residuals, part, clip)
             self.add(part, residuals)
 

@@ -59,11 +59,6 @@ class _Sum:
         return total
 
 
-def _replaced(nonnegative: bool) -> float | None:
-    """Two rows without negative entries meet at an angle of at most 90 degrees."""
-    return math.sqrt(2) if nonnegative else None
-
-
 @dataclasses.dataclass(frozen=True)
 class RowSum(_Sum):
     """The sum of the mapped rows.
@@ -104,7 +99,7 @@ class RowSum(_Sum):
             table=self.X,
             n_rows=self.X.shape[0],
             shape=(width,),
-            replaced=_replaced(self.nonnegative),
+            replaced=math.sqrt(2) if self.nonnegative else None,
             room=self.capacity,
             finest=2.0**-30,
         )
@@ -120,7 +115,15 @@ class RowSum(_Sum):
             private = ~input_scaler.public
             rows, input_scaler = rows[:, private], input_scaler.part(private)
         rows = input_scaler.mapped(input_scaler.filled(rows)[0])
-        return _column_sums(rows, _SHRINK / unit, self.nonnegative)
+        entries = np.trunc((rows.data if issparse(rows) else rows) * (_SHRINK / unit))
+        if self.nonnegative:
+            entries = np.maximum(entries, 0.0)
+        if not issparse(rows):
+            return entries.astype(np.int64).sum(axis=0)
+        # In float64, below 2**53: a block has at most 4096 rows, and an entry at most
+        # 2**30 units.
+        sums = np.bincount(rows.indices, entries, rows.shape[1])
+        return sums.astype(np.int64)
 
 
 def _check_bounds_rows(input_scaler: InputScaler) -> None:
@@ -129,19 +132,6 @@ def _check_bounds_rows(input_scaler: InputScaler) -> None:
         input_scaler.feature_bound
     ):
         raise ValueError("the input scaler of a sum has to cut rows to norm 1.")
-
-
-def _column_sums(
-    rows: np.ndarray | csr_array, factor: float, nonnegative: bool
-) -> np.ndarray:
-    """Return the int64 sums of the columns of a block, each entry truncated."""
-    least = 0.0 if nonnegative else -math.inf
-    if not issparse(rows):
-        return np.maximum(np.trunc(rows * factor), least).astype(np.int64).sum(axis=0)
-    # In float64, below 2**53: a block has at most 4096 rows, and an
-    # entry at most 2**30 units.
-    entries = np.maximum(np.trunc(rows.data * factor), least)
-    return np.bincount(rows.indices, entries, rows.shape[1]).astype(np.int64)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,7 +180,7 @@ class CrossSum(_Sum):
             table=self.X,
             n_rows=n_rows,
             shape=(self.regressors.shape[1] * n_private + 1,),
-            replaced=_replaced(self.nonnegative),
+            replaced=math.sqrt(2) if self.nonnegative else None,
             room=FULL_WEIGHT * n_rows,
             finest=GRID**2,
         )
@@ -321,7 +311,7 @@ class ClassSum(_Sum):
             table=table,
             n_rows=len(table),
             shape=(self.n_classes, table.shape[1]),
-            replaced=_replaced(self.nonnegative),
+            replaced=math.sqrt(2) if self.nonnegative else None,
             room=len(table),
             finest=GRID,  # that of the rows
         )

@@ -119,10 +119,6 @@ class Operations:
         """Return float64 ``inputs.T @ errors``: exact for integers."""
         return self.host(inputs.double().T @ errors)
 
-    def add(self, block: np.ndarray, sign: int, total: np.ndarray) -> None:
-        """Add an integer-valued block to int64 sums."""
-        total += sign * block.astype(np.int64)
-
     def _rounded(self, a: torch.Tensor, bits: int):
         """Return rows as integers of at most `bits`, and the power of two of each."""
         largest = a.abs().amax(dim=1)

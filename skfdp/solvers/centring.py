@@ -14,8 +14,6 @@ from scipy.sparse import issparse
 
 from skfdp.data.grid import (
     GRID,
-    MAX_STD,
-    blocks,
     row_blocks,
     row_of_entries,
     unit_of_squares,
@@ -24,9 +22,10 @@ from skfdp.data.input_scaler import Coordinates, InputScaler, MovedRows
 from skfdp.data.records import PublicRecords, Records
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
-from skfdp.queries.statistics import CrossSum, RowSum
+from skfdp.privacy.checks import computed
+from skfdp.queries.statistics import RowSum
 from skfdp.solvers import adaptive_centring, parameters
-from skfdp.solvers.method import Budget, OnStep, Plan, existing
+from skfdp.solvers.method import Budget, Plan
 
 #: The norm to which rows and their constant column are cut, over the released quantile
 #: of distances, which is the value of that column.
@@ -71,34 +70,31 @@ class Centring:
     length: float | str | None = None
     clip_quantile: float | str | None = "auto"
     clip_features: bool = False
+    #: Value of the constant column that carries the intercept.
+    bias: float | None = computed()
+    _centres: bool = computed()
+    _adapts: bool = computed()
+    #: Quantile of the distances that is the unit of rows, None where none is.
+    _level: float | None = computed()
 
-    @property
-    def _centres(self) -> bool:
-        return self.kind is not None and bool(self.fit_intercept)
-
-    @property
-    def _adapts(self) -> bool:
-        return self.kind == "adaptive" and self._centres
-
-    @property
-    def _level(self) -> float | None:
-        """Quantile of the distances that is the unit of rows, None where none is."""
-        if self.clip_quantile != "auto":
-            return self.clip_quantile
-        return adaptive_centring.LEVEL if self._adapts or self.clip_features else None
+    def __post_init__(self):
+        centres = self.kind is not None and bool(self.fit_intercept)
+        adapts, level = self.kind == "adaptive" and centres, self.clip_quantile
+        if level == "auto":
+            level = adaptive_centring.LEVEL if adapts or self.clip_features else None
+        bias = 1.0 if self.clip_features else parameters.BIAS_FEATURE
+        vars(self).update(
+            bias=bias if self.fit_intercept else None,
+            _centres=centres,
+            _adapts=adapts,
+            _level=level,
+        )
 
     def needs_whole_table(self) -> str | None:
         """Return what cannot be summed over partitions, None where all can."""
         if self._adapts:
             return "centering='adaptive'"
         return None if self._level is None else "clip_quantile or clip_features"
-
-    @property
-    def bias(self) -> float | None:
-        """Value of the constant column that carries the intercept."""
-        if not self.fit_intercept:
-            return None
-        return 1.0 if self.clip_features else parameters.BIAS_FEATURE
 
     def prepare(self, public: PublicRecords) -> Moments | None:
         """Return the moments of the public columns, None where there are none."""
@@ -118,12 +114,17 @@ class Centring:
         return public_moments(public, centre=self._centres)
 
     def can_learn_mean(self, public: PublicRecords, mu: float) -> bool:
-        """Whether a private mean is worth its share of a budget of this mu."""
+        """Whether a private mean is worth its share of a budget of this mu.
+
+        It is where users say so, or where the largest share buys an error of at most
+        1/2: with less, little is left of the mean after its shrinkage.
+        """
         if not self._centres:
             return False
         if self.kind in ("gaussian", "adaptive") or self.mean_fraction != "auto":
             return True
-        return parameters.can_learn_mean(mu, public.n_effective, public.n_private)
+        signal = parameters.MOST_FOR_MEAN * (mu * public.n_effective) ** 2
+        return public.n_private / signal <= 0.25
 
     def events(
         self, public: PublicRecords, budget: Budget, mu: float, *, mean: bool = True
@@ -148,30 +149,28 @@ class Centring:
                 public, budget, share, share_of_distances, int(measures)
             )
 
-        def event(label: str, share: float, query: RowSum) -> Event:
-            reach = query.sensitivity(budget.relation)
-            most = budget.relation.moves(1.0)  # which `mu` is for
-            std = reach / most / (math.sqrt(share) * mu)
-            return budget.event(label, std, sensitivity=reach)
-
-        length, centre, distance = None, None, None
+        wanted, found = [], []
         if self.length == "auto":
-            share = parameters.number_fraction(mu, n)
-            length = event("row length", share, RowSum.planned())
+            share = parameters.mean_fraction(mu, n, 1, least=0.005)
             # Few columns may be zero in most rows: then the root of the mean square is
             # what noise in weights is multiplied by, and not the mean length.
-            mixed = public.n_private < public.n_features
-            length = dataclasses.replace(length, n_steps=1 + mixed)
+            n_steps = 1 + (public.n_private < public.n_features)
+            wanted.append(("row length", share, RowSum.planned(), n_steps))
         if mean and self._centres:
             share = self.mean_fraction
             if share == "auto":
                 share = parameters.mean_fraction(mu, n, public.n_private)
-            centre = event(
-                "mean", share, RowSum.planned(nonnegative=public.private_bounded)
-            )
+            query = RowSum.planned(nonnegative=public.private_bounded)
+            wanted.append(("mean", share, query, 1))
+        for label, share, query, n_steps in wanted:
+            reach = query.sensitivity(budget.relation)
+            most = budget.relation.moves(1.0)  # which `mu` is for
+            std = reach / most / (math.sqrt(share) * mu)
+            event = budget.event(label, std, sensitivity=reach, n_steps=n_steps)
+            found.append(event)
         if measures:
-            distance = adaptive_centring.event(public, budget, share_of_distances)
-        return existing(length, centre, distance)
+            found.append(adaptive_centring.event(public, budget, share_of_distances))
+        return tuple(found)
 
     def public_coordinates(
         self, public: PublicRecords, moments: Moments
@@ -216,7 +215,11 @@ class Centring:
         if event is not None:
             input_scaler = public.input_scaler
             if self.length is not None:
-                input_scaler = input_scaler.within(unit * input_scaler.feature_bound)
+                input_scaler = dataclasses.replace(
+                    input_scaler,
+                    feature_bound=unit * input_scaler.feature_bound,
+                    shortens=True,
+                )
             recipe = functools.partial(_row_sum, input_scaler=input_scaler)
             noise_std = event.noise_std[0] / public.n_records
             found = mechanism.release("mean", records.query(recipe)) / public.n_records
@@ -556,147 +559,3 @@ def _factors(squares: np.ndarray, variances: np.ndarray, size: int) -> np.ndarra
     """
     threshold = (size + _SIGNIFICANCE * math.sqrt(2 * size)) * variances
     return np.maximum(0.0, 1 - threshold / np.maximum(squares, np.finfo(float).tiny))
-
-
-# No row of norm at most 1 is further from a mean of such rows.
-_FURTHEST_MEAN = 2.0
-
-
-@dataclasses.dataclass(frozen=True)
-class Centred:
-    """The numbers of `transform`: see the attributes of the transformer."""
-
-    mean: np.ndarray
-    coef: np.ndarray
-    scale: np.ndarray
-
-
-@dataclasses.dataclass(frozen=True)
-class PrivateMean:
-    """The centring of whole rows by their mean, released once.
-
-    `clip_quantile` is that of the distances from the mean, released after it, that
-    output rows of norm 1 have; None: by the length of the mean.
-    """
-
-    clip_quantile: float | None = None
-
-    def prepare(self, public: PublicRecords, budget: Budget) -> None:
-        """Learn nothing: no column is public."""
-
-    def plan(self, public: PublicRecords, prepared: None, budget: Budget) -> Plan:
-        """Calibrate the release of the mean, beside that of the distances."""
-        query, others = RowSum.planned(nonnegative=public.private_bounded), ()
-        if self.clip_quantile is not None:
-            mu = budget.mu / budget.relation.moves(1.0)
-            share = adaptive_centring.share(mu, public.n_effective, self.clip_quantile)
-            others = (adaptive_centring.event(public, budget, share),)
-        return Plan(**budget.release_once("mean", query, *others))
-
-    def run(
-        self,
-        records: Records,
-        prepared: None,
-        plan: Plan,
-        mechanism: Mechanism,
-        on_step: OnStep,
-    ) -> Centred:
-        """Release the sum of the rows, and how far they are from their mean."""
-        public = records.public
-        total = mechanism.release("mean", _row_sum(records, public.input_scaler))
-        noise_std = plan.event("mean").noise_std[0] / public.n_records
-        found = self._centred(total / public.n_records, noise_std)
-        if self.clip_quantile is None:
-            return found
-        part = adaptive_centring.released_quantile(
-            MovedRows(records.mapped, found.mean, _FURTHEST_MEAN),
-            self.clip_quantile,
-            plan.event(adaptive_centring.LABEL),
-            "distances from the mean",
-            public.n_records,
-            mechanism,
-        )
-        scale = np.full(found.mean.shape, 1 / (part * _FURTHEST_MEAN))
-        return dataclasses.replace(found, scale=scale)
-
-    def exactly(self, records: Records) -> Centred:
-        """Return the same without noise."""
-        X, input_scaler = records.X, records.input_scaler
-        total = sum(
-            input_scaler.mapped(X[block]).sum(axis=0) for block in blocks(*X.shape)
-        )
-        found = self._centred(total / records.public.n_records, 0.0)
-        if self.clip_quantile is None:
-            return found
-        lengths = MovedRows(records.mapped, found.mean).lengths()
-        longest = max(np.quantile(lengths, self.clip_quantile), 1e-150)
-        return dataclasses.replace(found, scale=np.full(found.mean.shape, 1 / longest))
-
-    @staticmethod
-    def _centred(mean: np.ndarray, noise_std: float) -> Centred:
-        mean = parameters.shrunk_mean(mean, noise_std)
-        scale = np.full(mean.shape, parameters.centred_scale(mean, noise_std))
-        return Centred(mean, np.zeros((0, len(mean))), scale)
-
-
-@dataclasses.dataclass(frozen=True)
-class ConditionalCentring:
-    """The centring of private columns by a prediction, released once.
-
-    `weighted` is False for ordinary least squares, in fits without privacy.
-    """
-
-    weighted: bool = True
-
-    def prepare(self, public: PublicRecords, budget: Budget | None) -> Regressors:
-        """Whiten the public columns."""
-        U = public.input_scaler.of_public(public.mask).scale(public.X)
-        return Regressors(U, weighted=self.weighted)
-
-    def plan(self, public: PublicRecords, prepared: Regressors, budget: Budget) -> Plan:
-        """Calibrate the release of the cross moments."""
-        query = CrossSum.planned(nonnegative=public.private_bounded)
-        plan = Plan(**budget.release_once("cross moments", query))
-        std = float(plan.schedule.noise_std[0])
-        if std / query.unit(std) > MAX_STD:
-            raise ValueError(
-                f"epsilon={budget.epsilon!r} and delta={budget.delta!r} need more "
-                "noise than the grid of the released sum can carry: raise the budget."
-            )
-        return plan
-
-    def run(
-        self,
-        records: Records,
-        prepared: Regressors,
-        plan: Plan,
-        mechanism: Mechanism,
-        on_step: OnStep,
-    ) -> Centred:
-        """Release the cross moments of public regressors and private columns."""
-        private, bounded = ~records.public.mask, records.public.private_bounded
-        input_scaler = records.input_scaler.part(private)
-        query = CrossSum(
-            records.X[:, private], input_scaler, prepared.grid, nonnegative=bounded
-        )
-        total = mechanism.release("cross moments", query)
-        std = plan.events[0].noise_std[0]
-        return self._centred(records.public, prepared, total, std)
-
-    def exactly(self, records: Records) -> Centred:
-        """Return the same without noise."""
-        private = ~records.public.mask
-        regressors = self.prepare(records.public, None)
-        rows = records.input_scaler.part(private).mapped(records.X[:, private])
-        total = np.append(regressors.rows.T @ rows, len(rows) - np.sum(rows**2))
-        return self._centred(records.public, regressors, total, 0.0)
-
-    @staticmethod
-    def _centred(
-        public: PublicRecords, regressors: Regressors, total: np.ndarray, std: float
-    ) -> Centred:
-        found, mask = centre(regressors, total, std), public.mask
-        mean = np.empty(len(mask))
-        mean[mask], mean[~mask] = regressors.mean, found.intercept
-        scale = np.where(mask, found.public_scale, found.private_scale)
-        return Centred(mean, found.coef, scale)

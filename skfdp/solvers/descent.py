@@ -202,7 +202,9 @@ def gradients(
     public = records.public
     if rows is None:
         target = records.target if at_random else None
-        rows = coordinates.grid(records.mapped, target)
+        # Where nothing is public, no row is mapped before.
+        table = records.mapped if public.mask.any() else records.X
+        rows = coordinates.grid(table, target)
     return LinearQuery(
         rows=rows,
         target=records.target,

@@ -174,7 +174,8 @@ class Plan:
 
     def event(self, label: str) -> Event | None:
         """Return the event of this label, None where it was not planned."""
-        return next((event for event in self.events if event.label == label), None)
+        found = [event for event in self.events if event.label == label]
+        return found[0] if found else None
 
 
 class Method(Protocol):
@@ -199,4 +200,4 @@ class Method(Protocol):
 
 def existing(*events: Event | None) -> tuple[Event, ...]:
     """Return the events that there are."""
-    return tuple(event for event in events if event is not None)
+    return tuple([event for event in events if event is not None])

@@ -470,9 +470,11 @@ class NetworkDescent:
         # fixes the signs of the errors.
         signs = last and public.has_target
         reach = gradient_sensitivity(budget.relation, 1.0, orthant=signs)
-        automatic = None if last else parameters.network_batch(n)
-        rate, n_steps = self.loop.with_batch(automatic).schedule(
-            n, parameters.NETWORK_STEPS, parameters.NETWORK_EPOCHS
+        rate, n_steps = self.loop.schedule(
+            n,
+            parameters.NETWORK_STEPS,
+            parameters.NETWORK_EPOCHS,
+            None if last else parameters.network_batch(n),
         )
         return budget.calibrate(
             n_steps=n_steps,

@@ -23,17 +23,13 @@ import numpy as np
 from skfdp.data.input_scaler import InputScaler, resolve_bounds
 from skfdp.data.validation import (
     UtilityWarning,
-    check_n_jobs,
     warn_caller,
 )
-from skfdp.mechanisms.noise import check_random_state
 from skfdp.privacy.assumptions import VALUES_CLIPPED, Assumption, enforced
-from skfdp.privacy.checks import shown
 from skfdp.privacy.events import (
     AddOrRemoveOne,
     PrivacyWarning,
     Relation,
-    check_budget,
 )
 from skfdp.solvers import Choice
 
@@ -65,27 +61,14 @@ def signal_to_noise(mu: float, n: float, d: int, m: int) -> float:
     return mu * n / math.sqrt(d * m)
 
 
-def mean_fraction(mu: float, n: float, d: int) -> float:
+def mean_fraction(mu: float, n: float, d: int, least: float = 0.02) -> float:
     """Share of ``mu**2`` for the private mean: an error of about 1/4, where it pays."""
-    return float(np.clip(16 * d / (mu * n) ** 2, 0.02, MOST_FOR_MEAN))
-
-
-def can_learn_mean(mu: float, n: float, d: int) -> bool:
-    """Whether the largest share for the mean buys an error of at most 1/2.
-
-    With less, little is left of the mean after its shrinkage.
-    """
-    return d / (MOST_FOR_MEAN * (mu * n) ** 2) <= 0.25
+    return float(np.clip(16 * d / (mu * n) ** 2, least, MOST_FOR_MEAN))
 
 
 #: A mean of rows of norm 1 that is shorter than the root of this is not subtracted
 #: where their signs are worth a sqrt(2): that lengthens the rest by 1.15 at most.
 LEAST_SQUARED_MEAN = 0.25
-
-
-def number_fraction(mu: float, n: float, size: float = 1.0) -> float:
-    """Share of ``mu**2`` for one number about all records, as `mean_fraction`."""
-    return float(np.clip(16 * size / (mu * n) ** 2, 0.005, MOST_FOR_MEAN))
 
 
 def shrunk_mean(mean: np.ndarray, noise_std: float) -> np.ndarray:
@@ -228,7 +211,7 @@ def block_norms(
         Number of public and of private columns; by default both blocks are alike.
     """
     if not has_public_model:
-        ours, theirs = (math.sqrt(number) for number in columns)
+        ours, theirs = np.sqrt(columns).tolist()
         share = ours / (ours + theirs)
         return math.sqrt(share), math.sqrt(1 - share)
     ours = float(
@@ -403,14 +386,12 @@ class Loop:
         names = [field.name for field in dataclasses.fields(cls)]
         return cls(**{name: given[name] for name in names if name in given})
 
-    def with_batch(self, automatic: int | None) -> Loop:
-        """Return the loop whose batch is no longer "auto"."""
-        if self.batch_size != "auto":
-            return self
-        return dataclasses.replace(self, batch_size=automatic)
-
     def schedule(
-        self, n_records: int, n_steps: int, n_epochs: int
+        self,
+        n_records: int,
+        n_steps: int,
+        n_epochs: int = N_EPOCHS,
+        automatic: int | None = BATCH_SIZE,
     ) -> tuple[float, int]:
         """Return the sampling rate and the number of steps.
 
@@ -421,17 +402,14 @@ class Loop:
             Steps on full batches, where `max_iter` is "auto".
         n_epochs : int
             Passes over the records on smaller ones.
+        automatic : int or None
+            Expected batch, where `batch_size` is "auto"; None: every row.
         """
-        batch = self.batch_size
+        batch = automatic if self.batch_size == "auto" else self.batch_size
         rate = 1.0 if batch is None else min(1.0, batch / n_records)
         if self.max_iter != "auto":
             return rate, int(self.max_iter)
         return rate, n_steps if rate == 1 else math.ceil(n_epochs / rate)
-
-
-def linear_loop(solver: Choice, n_records: int) -> Loop:
-    """Return the loop of a linear estimator, its batch resolved."""
-    return Loop.of(solver).with_batch(min(n_records, BATCH_SIZE))
 
 
 @functools.cache
@@ -466,15 +444,6 @@ def declared_by(model: Any, name: str) -> Any:
     return shown_ones(deep=False).get(name) if callable(shown_ones) else None
 
 
-def check_privacy_parameters(given: Mapping[str, Any]) -> None:
-    """Check what private estimators share: budget, relation, seed, threads."""
-    check_budget(given["epsilon"], given["delta"], allow_infinite=True)
-    nominal_count(given["neighboring_relation"])
-    check_random_state(given["random_state"])
-    if "n_jobs" in given:
-        check_n_jobs(given["n_jobs"])
-
-
 def nominal_count(relation: Any) -> int | None:
     """Return the declared number of records where it is private, None elsewhere."""
     if isinstance(relation, AddOrRemoveOne):
@@ -488,8 +457,19 @@ def nominal_count(relation: Any) -> int | None:
     return None
 
 
-def warn_of_large(epsilon: float) -> None:
-    """Warn, before anything is charged, of an epsilon that protects little."""
+def warn_of_weakness(epsilon: float, random_state: int | None) -> None:
+    """Warn, before anything is charged, of a seed or an epsilon that protects little.
+
+    The seed is not quoted: the warning may end up in a log.
+    """
+    if random_state is not None:
+        warn_caller(
+            "random_state is an int: whoever knows or guesses it can remove the noise, "
+            "so this fit gives NO privacy guarantee, whatever epsilon says. Leave it "
+            "out for anything that is released. For experiments: "
+            "warnings.simplefilter('ignore', skfdp.PrivacyWarning).",
+            PrivacyWarning,
+        )
     if MOST_EPSILON < epsilon < math.inf:
         odds = math.exp(min(epsilon, 700.0))
         warn_caller(
@@ -497,41 +477,6 @@ def warn_of_large(epsilon: float) -> None:
             f"result may be {odds:.2g} times as likely with one person's values as "
             "with others. Values from 0.1 to 3 are usual.",
             PrivacyWarning,
-        )
-
-
-def check_split(
-    mask: np.ndarray, public_target: bool, relation: Relation, public_loss: Any
-) -> None:
-    """Refuse public parts where whole records come and go, and a table of nothing else.
-
-    Parameters
-    ----------
-    mask : bool ndarray of shape (n_features,)
-        The public columns.
-    public_target : bool
-    relation : Relation
-    public_loss : object
-        None: there is none.
-    """
-    if mask.all() and public_target:
-        raise ValueError(
-            "public_features names every column and public_target=True: there is "
-            "nothing to protect; use a scikit-learn estimator."
-        )
-    if relation.counts_are_public:
-        return
-    if mask.any() or public_target:
-        raise ValueError(
-            f"neighboring_relation={relation.name!r} adds whole records, so nothing "
-            "of them can be public: use 'replace_one' or 'replace_special'."
-        )
-    if public_loss is not None:
-        # An exact average over the rows would tell how many there are.
-        raise ValueError(
-            f"public_loss={shown(public_loss)} takes exact averages over the rows, "
-            f"whose number is private under neighboring_relation={relation.name!r}: "
-            "leave it out, or use 'replace_one'."
         )
 
 
@@ -574,14 +519,19 @@ def resolve_input_scaler(
         Norm that no row exceeds, where that does not follow from the bounds.
     """
     low, span = resolve_bounds(bounds, n_features, names)
-    if bounds is None:
-        warn_of_no_bounds(public)
-    warn_of_unscaled(span, public, names)
+    if span is None or np.isinf(span).any():
+        warn_of_bounds(bounds, span, public, names)
     if longest is None and span is not None and np.isfinite(span).all():
         longest = math.sqrt(n_features)
     shortens = shortens or bool(normalize)
     if not shortens:
-        row_norm = UNBOUNDED_REACH if longest is None else _divisor(longest)
+        row_norm = UNBOUNDED_REACH
+        if longest is not None:
+            # A power of two by which no row is longer than 2, if it is not above 16:
+            # shorter rows are those that the integers of the fast loop can hold. Of
+            # very many columns few are large, as a rule, and each keeps the resolution
+            # of 1/16.
+            row_norm = 2.0 ** min(max(math.ceil(math.log2(longest / 2)), 0), 4)
     elif row_norm == "auto":
         # Columns without bounds are taken as scaled.
         row_norm = 1.0 if longest is None else longest
@@ -593,31 +543,28 @@ def resolve_input_scaler(
     return input_scaler
 
 
-def warn_of_no_bounds(public: np.ndarray) -> None:
-    """Warn that no bounds are declared, and say what follows; of public facts."""
+def warn_of_bounds(
+    bounds: Any, span: np.ndarray | None, public: np.ndarray, names: Any
+) -> None:
+    """Warn if private columns have no bounds, unless users say so; of public facts."""
     n_private = int((~public).sum())
     declare = "bounds=(low, high) or a mapping by column"
-    if not n_private:
-        text = (
+    if bounds is None and not n_private:
+        warn_caller(
             "bounds=None: no column bounds are declared, and columns of unequal scale "
-            f"train badly; pass {declare}, or False if the columns are scaled already."
+            f"train badly; pass {declare}, or False if the columns are scaled already.",
+            UtilityWarning,
         )
-    else:
-        text = (
+    elif bounds is None:
+        warn_caller(
             "bounds=None: expect no better than chance, because no column bounds are "
             f"declared for {n_private} private column(s): columns of unequal scale "
             "train badly, and a row with a missing value counts for nothing. Declare "
             f"{declare}, or a TableSchema where the estimator takes one, or use the "
             "bounds that private_bounds releases; bounds=False is for "
-            "columns that are scaled already."
+            "columns that are scaled already.",
+            UtilityWarning,
         )
-    warn_caller(text, UtilityWarning)
-
-
-def warn_of_unscaled(
-    span: np.ndarray | None, public: np.ndarray, names: Sequence[str] | None
-) -> None:
-    """Warn if bounds cover other columns than all private ones; of public facts."""
     if span is None or not (left := ~public & np.isinf(span)).any():
         return
     places = np.flatnonzero(left).tolist()
@@ -629,18 +576,3 @@ def warn_of_unscaled(
         "nothing, so declare theirs too, (0, 1) for columns of zeros and ones.",
         UtilityWarning,
     )
-
-
-def _divisor(longest: float) -> float:
-    """Return a power of two by which no row is longer than 2, if it is not above 16.
-
-    Shorter rows are those that the integers of the fast loop can hold. Of very many
-    columns few are large, as a rule, and each keeps the resolution of 1/16.
-    """
-    return 2.0 ** float(np.clip(math.ceil(math.log2(longest / 2)), 0, 4))
-
-
-def forget(estimator: Any) -> None:
-    """Delete what an earlier fit left, so that a failed fit leaves nothing."""
-    for name in [v for v in vars(estimator) if v.endswith("_") and v[0] != "_"]:
-        delattr(estimator, name)

@@ -70,11 +70,6 @@ class Block:
     square: float
     prior: float
 
-    @property
-    def entry(self) -> float:
-        """Mean square of an entry."""
-        return self.square / max(1, len(self.columns))
-
 
 def label_variance(margins: np.ndarray, shares: np.ndarray | None = None) -> float:
     """Return the variance of a label, a mean over classes, that margins tell.
@@ -131,34 +126,25 @@ def expected(
     for block in blocks:
         weights = found[:, block.columns]
         free = weights.size * (1 - 1 / len(step) if len(step) > 1 else 1.0)
-        gain, noise = walk.outcome(variance * block.entry * cut / clip_norm)
+        entry = block.square / len(block.columns)
+        gain, noise = walk.outcome(variance * entry * cut / clip_norm)
         gain = max(gain, 1e-9)
-        found[:, block.columns] = weights * _kept(
-            float(np.vdot(weights, weights)) / free, free, gain, noise, block.prior
+        # A released weight is gain * weight + noise. The variance of the weights has a
+        # prior guess with an error as large, and an estimate from the released ones;
+        # they are averaged by their variances.
+        prior, error = block.prior**2, (noise / gain) ** 2
+        square = float(np.vdot(weights, weights)) / free
+        estimate = square / gain**2 - error
+        of_estimate = 2 / free * (prior + error) ** 2
+        of_prior = prior**2
+        learnt = (estimate / of_estimate + prior / of_prior) / (
+            1 / of_estimate + 1 / of_prior
         )
+        kept, learnt = 0.0, max(learnt, 0.0)
+        if learnt != 0:  # E[weight] over the released one
+            kept = min(1.0, gain * learnt / (gain**2 * learnt + noise**2))
+        found[:, block.columns] = weights * kept
     return found
-
-
-def _kept(
-    square: float, free: float, gain: float, noise: float, spread: float
-) -> float:
-    """Return E[weight] over the released one; the prior's variance is learnt too.
-
-    A released weight is ``gain * weight + noise``. The variance of the weights has a
-    prior guess, ``spread**2`` with an error as large, and an estimate from the released
-    ones; they are averaged by their variances.
-    """
-    prior, error = spread**2, (noise / gain) ** 2
-    estimate = square / gain**2 - error
-    of_estimate = 2 / free * (prior + error) ** 2
-    of_prior = prior**2
-    variance = (estimate / of_estimate + prior / of_prior) / (
-        1 / of_estimate + 1 / of_prior
-    )
-    variance = max(variance, 0.0)
-    if variance == 0:
-        return 0.0
-    return min(1.0, gain * variance / (gain**2 * variance + noise**2))
 
 
 def is_measured(method: Any, public: PublicRecords) -> bool:
@@ -189,9 +175,10 @@ def event(public: PublicRecords, budget: Budget, loss: Loss, mu: float) -> Event
 
 def expected_reach(step: np.ndarray, blocks: list[Block]) -> float:
     """Return where to cut the margins of a step: `REACH` of their expected size."""
-    square = sum(
-        float((step[:, block.columns] ** 2).sum()) * block.entry for block in blocks
-    )
+    square = 0.0
+    for block in blocks:
+        entry = block.square / len(block.columns)
+        square += float((step[:, block.columns] ** 2).sum()) * entry
     return REACH * math.sqrt(square) if square > 0 else 1.0
 
 
@@ -217,17 +204,15 @@ def temperature(
     log = -((best / width) ** 2) / 2 + 0 * curvature
     for point, slope in zip(POINTS, slopes, strict=True):
         log = log - ((curvature * (point - best) - slope) / noise_std) ** 2 / 2
-    weight = np.exp(log - log.max()).sum(axis=1)
-    mean, variance = _moments(weight)
-    _, of_prior = _moments(np.exp(-((_TEMPERATURES / width) ** 2) / 2))
+    prior = np.exp(-((_TEMPERATURES / width) ** 2) / 2)
+    moments = []
+    for weight in (np.exp(log - log.max()).sum(axis=1), prior):
+        mean = float(np.average(_TEMPERATURES, weights=weight))
+        square = (_TEMPERATURES - mean) ** 2
+        moments.append((mean, float(np.average(square, weights=weight))))
+    (mean, variance), (_, of_prior) = moments
     # What the prior decides is no noise.
     return mean, math.sqrt(max(0.0, variance - variance**2 / max(of_prior, 1e-12)))
-
-
-def _moments(weight: np.ndarray) -> tuple[float, float]:
-    """Return mean and variance of temperatures with these weights."""
-    mean = float(np.average(_TEMPERATURES, weights=weight))
-    return mean, float(np.average((_TEMPERATURES - mean) ** 2, weights=weight))
 
 
 def scaled(
@@ -328,7 +313,8 @@ def shrunk(
     # Residuals that the clip cuts do not pull harder as the weight grows.
     slope = math.erf(clip_norm / math.sqrt(2)) / clip_norm
     for block in blocks:
-        noise = block.square * walk.outcome(slope * block.entry)[1] ** 2
+        entry = block.square / len(block.columns)
+        noise = block.square * walk.outcome(slope * entry)[1] ** 2
         theta[:, block.columns] *= block.prior / (block.prior + noise)
     return theta
 

@@ -327,9 +327,8 @@ def _distances(
     records: Records, bounds: TargetMap, centre, low, high, margins=None
 ) -> np.ndarray:
     """Return how far targets are from their centre, or from margins within bounds."""
-    if margins is not None:
-        return np.abs(_targets(records, bounds) - np.clip(margins[:, 0], low, high))
-    return np.abs(_targets(records, bounds) - centre)
+    around = centre if margins is None else np.clip(margins[:, 0], low, high)
+    return np.abs(_targets(records, bounds) - around)
 
 
 def _rates(records: Records, coef, intercept, most, offset=None) -> np.ndarray:

@@ -621,7 +621,7 @@ class TestSabotageOfThePackage:
         check(audit_replay(model, X, Y))
 
     def test_a_release_that_a_private_value_decides(self, monkeypatch):
-        from skfdp.solvers.centring import PrivateMean
+        from skfdp.preprocessing import PrivateMean
 
         run = PrivateMean.run
 

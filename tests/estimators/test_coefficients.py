@@ -135,20 +135,19 @@ def test_no_constant_curvature_leaves_more_noise(momentum, decay, n_steps, share
 
 @pytest.mark.parametrize("average", ["last", "tail", "uniform"])
 def test_a_penalty_damps_the_noise_as_its_steps_do(average):
-    from skfdp.mechanisms.descent import averaged, first_published
-
     penalty = np.array([[0.0, 0.3, 5.0]])
     rule = HeavyBall(0.4, 0.9, 30, curvature=penalty)
     stds = np.linspace(1.0, 2.0, 30)
     square = np.zeros((1, 3))
     for kick in range(30):
         theta, velocity = np.zeros((1, 3)), np.zeros((1, 3))
-        published, first = theta, first_published(average, 30)
+        iterates = []
         for step in range(30):
             gradient = np.full((1, 3), float(step == kick))
             theta = rule.update(theta, velocity, gradient, step)
-            published = averaged(published, theta, step, first)
-        square += (published * stds[kick]) ** 2
+            iterates.append(theta)
+        chosen = iterates[{"last": 29, "tail": 15, "uniform": 0}[average] :]
+        square += (np.mean(chosen, axis=0) * stds[kick]) ** 2
     np.testing.assert_allclose(rule.noise_left(stds, average), np.sqrt(square))
 
 

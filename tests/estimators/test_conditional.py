@@ -7,7 +7,8 @@ import pytest
 
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
-from skfdp.solvers.centring import ConditionalCentring, Regressors
+from skfdp.preprocessing import ConditionalCentring
+from skfdp.solvers.centring import Regressors
 
 PUBLIC = np.array([True, False, True, False, False])
 

@@ -20,6 +20,7 @@ from skfdp import (
     checkpoint,
 )
 from skfdp.mechanisms.release import Mechanism
+from skfdp.preprocessing import PrivateMean
 from skfdp.queries.statistics import LabelSum, RowSum
 from skfdp.solvers import (
     AdaptiveCentering,
@@ -27,7 +28,6 @@ from skfdp.solvers import (
     NoisyGradientDescent,
     NoisySGD,
 )
-from skfdp.solvers.centring import PrivateMean
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 

@@ -293,7 +293,7 @@ def test_the_variance_of_margins_is_that_of_typical_rows():
     blocks = blocks_of(public, True)
     rows = rng.normal(size=(100_000, 6))
     for block in blocks:
-        rows[:, block.columns] *= math.sqrt(block.entry)
+        rows[:, block.columns] *= math.sqrt(block.square / len(block.columns))
     theta = rng.normal(size=(1, 7))
     found = (rows @ theta[0, :6]).var()
     assert variance(theta, blocks) == pytest.approx(found, rel=0.03)

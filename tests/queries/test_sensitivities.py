@@ -140,10 +140,12 @@ def test_the_sum_of_rows_moves_by_at_most_its_sensitivity(relation, nonnegative)
 
 
 def test_sabotage_of_the_sign_of_rows_is_noticed(monkeypatch):
-    full = statistics._column_sums
-    monkeypatch.setattr(
-        statistics, "_column_sums", lambda rows, factor, _: full(rows, factor, False)
-    )
+    of_block = RowSum._of_block
+
+    def signed(query, index, unit):
+        return of_block(dataclasses.replace(query, nonnegative=False), index, unit)
+
+    monkeypatch.setattr(RowSum, "_of_block", signed)
     with pytest.raises(AssertionError):
         check_mean("replace_one", nonnegative=True)
 

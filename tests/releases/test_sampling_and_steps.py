@@ -1,11 +1,13 @@
 """Coins, public batches, step rules and averages."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from skfdp.mechanisms import release as coins
-from skfdp.mechanisms.descent import HeavyBall, averaged, first_published
+from skfdp.mechanisms.descent import HeavyBall, descent
 from skfdp.mechanisms.release import PoissonBatches, uniform_batch
 
 
@@ -134,7 +136,16 @@ def test_projection_onto_the_ball():
     ("kind", "expected"), [("last", 3.0), ("tail", 2.5), ("uniform", 1.5)]
 )
 def test_averages(kind, expected):
-    found, first = np.array([-1.0]), first_published(kind, 4)
-    for step in range(4):
-        found = averaged(found, np.array([float(step)]), step, first)
+    event = SimpleNamespace(n_steps=4, sampling_rate=1.0)
+    mechanism = SimpleNamespace(
+        event=lambda label: event, release=lambda *_: np.array([-1.0])
+    )
+    found, _ = descent(  # along the iterates 0, 1, 2, 3
+        mechanism,
+        SimpleNamespace(shape=(1,), clip_norm=1.0),
+        HeavyBall(1.0, 0.0, 4, decay=0.0),
+        n_records=1,
+        average=kind,
+        start=np.array([-1.0]),
+    )
     assert found == pytest.approx(expected)
