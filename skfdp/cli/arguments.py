@@ -192,12 +192,6 @@ def _report(add) -> None:
     add("file", metavar="FILE", help="a report (.json) or a model (.skops, .joblib)")
     add("--full", action="store_true", help="print the annex, too")
     add("--json", action="store_true", help="print it as JSON")
-    add(
-        "--registry",
-        action="store_true",
-        help="print a draft for the public registry of deployments, as JSON (which is "
-        "YAML, too), with blanks for what no report knows",
-    )
 
 
 def _ledger(add) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
@@ -167,8 +166,6 @@ def _printed(found: Any, arguments: argparse.Namespace) -> str:
     """Return a report in the form that was asked for."""
     if arguments.json:
         return found.to_json()
-    if arguments.registry:
-        return json.dumps(found.to_registry(), indent=2, ensure_ascii=False)
     return found.statement(full=arguments.full)
 
 

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from skfdp.addresses import public
-from skfdp.privacy import checks, plotting, registry, report_html, report_text
+from skfdp.privacy import checks, plotting, report_html, report_text
 from skfdp.privacy.accounting import worst
 from skfdp.privacy.assumptions import (
     ONE_STEP,
@@ -444,19 +444,6 @@ class PrivacyReport:
         private = math.isfinite(self.epsilon)
         found = (one.to_dp_accounting(neighboring_relation) for one in self.events)
         return joined([*found] if private else [], private=private)
-
-    def to_registry(self) -> dict[str, Any]:
-        """Return a draft for the public registry of differential privacy deployments.
-
-        It is JSON-able. What a report cannot know begins with "TO FILL IN: ".
-
-        Raises
-        ------
-        ValueError
-            If nothing was released with privacy, or if the report guarantees nothing:
-            nobody should register an epsilon that does not hold.
-        """
-        return registry.draft(self)
 
     def __repr__(self) -> str:
         return report_text.summary(self)

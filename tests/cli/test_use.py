@@ -210,20 +210,9 @@ def test_reports_of_files_and_models(run):
     )
     status, out, _ = run("report", "income.json", "--json")
     assert json.loads(out) == json.loads(report.to_json())
-    status, out, _ = run("report", "income.skops", "--registry")
-    drafted = json.loads(out)
-    drafted["deployment"]["implementation"].pop("mechanisms")  # versions
-    expected = report.to_registry()
-    expected["deployment"]["implementation"].pop("mechanisms")
-    assert (status, drafted) == (0, expected)
 
 
 def test_refused_reports(run, refused, tmp_path):
-    free = skfdp.DPSGDFClassifier(float("inf"), bounds=(0, 1), classes=[0, 1])
-    free.fit([[0.0], [1.0], [0.3]] * 9, [0, 1, 0] * 9)
-    (tmp_path / "free.json").write_text(free.privacy_.to_json())
-    sentence = refused("report", tmp_path / "free.json", "--registry")
-    assert "has nothing to register" in sentence
     assert "cannot read 'absent.json'" in refused("report", "absent.json")
     assert "is not a JSON file" in refused("report", "new.csv")
     edited = json.loads(Path("income.json").read_text()) | {"epsilon": 0.1}
