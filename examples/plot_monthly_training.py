@@ -119,9 +119,3 @@ for epsilon in (0.5, 0.3, 0.2):
 from skfdp import report
 
 print(report(window).statement())
-
-# %%
-# The record moves to another machine as JSON. Only one copy may go on charging.
-
-moved = PrivacyLedger.from_json(window.to_json(), folder / "moved.sqlite")
-print(len(moved), "releases,", f"epsilon {moved.spent():.2f}")

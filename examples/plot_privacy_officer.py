@@ -17,6 +17,7 @@ taken *before* anybody looks at the data, the fit, and the statement to be signe
 import tempfile
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
@@ -159,7 +160,14 @@ received
 #
 # Every point of this exact curve is a guarantee. The marked point is the one above.
 
-statement.plot_curve()
+from skfdp.privacy import compose
+
+curve = compose(statement.events)
+epsilons = np.linspace(0, 2 * statement.epsilon, 101)
+plt.semilogy(epsilons, [curve.delta(epsilon) for epsilon in epsilons])
+plt.plot(statement.epsilon, statement.delta, "o")
+plt.xlabel("epsilon")
+plt.ylabel("delta")
 
 # %%
 # What is left
@@ -178,4 +186,5 @@ for epsilon in (0.8, 0.3):
 # %%
 # The ledger's own record, one row for each release:
 
-ledger.to_dataframe()[["charge", "time", "label", "release", "n_steps", "mu"]]
+record = pd.json_normalize([entry.to_dict() for entry in ledger.entries])
+record[["charge", "time", "label", "event.label", "event.n_steps"]]

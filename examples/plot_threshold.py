@@ -1,11 +1,10 @@
 """
-A threshold and probabilities from one private score
-====================================================
+A threshold from a private score
+================================
 
 One patient in twelve comes back within a month. A model that is asked "more likely than
-not?" finds nobody, and its probabilities were shrunk by a small budget. One private
-score of held-out patients tells how good the model is, where to put the threshold, and
-what its probabilities should have been: three answers for one charge.
+not?" finds nobody. One private score of held-out patients tells how good the model is,
+and where to put the threshold: two answers for one charge.
 """
 
 # %%
@@ -68,14 +67,6 @@ print(type(careful).__name__)
 print(f"report {report(careful).epsilon:.3f}, ledger {ledger.spent():.3f}")
 
 # %%
-# The same counts tell the temperature. Below 1 it says that the model is too unsure of
-# itself.
-
-temperature = score.best_temperature()
-calibrated = temperature.apply(model)
-print(f"temperature {temperature.temperature:.2f}, shift {temperature.shift:.2f}")
-
-# %%
 # On patients who came later
 # --------------------------
 #
@@ -90,17 +81,12 @@ def mean_cost(classifier):
 for name, one in (("1/2", model), ("chosen", careful)):
     print(f"threshold {name}: mean cost {mean_cost(one):.3f}")
 
+thresholds = np.linspace(0.02, 0.6, 30)
+p = model.predict_proba(patients.loc[later])[:, 1]
+truth = back[later].to_numpy()
+costs = [((p > t) & ~truth).mean() + 10 * ((p <= t) & truth).mean() for t in thresholds]
 figure, axes = plt.subplots(figsize=(5, 4), layout="constrained")
-for name, one in (("as fitted", model), ("calibrated", calibrated)):
-    p = one.predict_proba(patients.loc[later])[:, 1]
-    tenths = np.array_split(np.argsort(p), 10)
-    axes.plot(
-        [p[rows].mean() for rows in tenths],
-        [back[later].to_numpy()[rows].mean() for rows in tenths],
-        "o-",
-        label=name,
-    )
-axes.axline((0, 0), slope=1, color="grey", linewidth=0.8)
-axes.set(xlabel="probability of the model", ylabel="share that came back")
-axes.legend()
+axes.plot(thresholds, costs)
+axes.axvline(chosen.threshold, color="grey", linewidth=0.8)
+axes.set(xlabel="threshold", ylabel="mean cost")
 plt.show()

@@ -333,7 +333,7 @@ def charged(
     ledger: PrivacyLedger | None, told: FitPlan, journal: Journal
 ) -> tuple[FitPlan, Receipt | None]:
     """Charge a fit, or find what it was charged; return what to tell of it."""
-    facts = {"label": told.subject, "plan": told.schedule, "n_rows": told.n_rows}
+    facts = {"label": told.subject, "n_rows": told.n_rows}
     lease, receipt = None, None
     if ledger is not None and noise.current() is not None:
         receipt = ledger.charge(told.events, **facts)
@@ -1012,8 +1012,8 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         of_rows = records.is_null, public.units
         if checkpoint is None:
             if ledger is not None:
-                about = {"label": told.subject, "plan": told.schedule}
-                receipt = ledger.charge(told.events, n_rows=told.n_rows, **about)
+                about = {"label": told.subject, "n_rows": told.n_rows}
+                receipt = ledger.charge(told.events, **about)
             streams = Streams(self.random_state, type(self))
             run = functools.partial(run, Mechanism(plan.releases, streams, *of_rows))
             return self._train(run, public, told, receipt, plan.n_steps)

@@ -71,14 +71,12 @@ from skfdp.solvers.score_result import (
     SUBJECT,
     PrivateComparison,
     PrivateScore,
-    PrivateTemperature,
     PrivateThreshold,
 )
 
 __all__ = [
     "PrivateComparison",
     "PrivateScore",
-    "PrivateTemperature",
     "PrivateThreshold",
     "compare_private",
     "make_private_scorer",
@@ -370,14 +368,11 @@ def compare_private(
             f"models={shown(models)} must be a dictionary of two or three fitted "
             "models, by name."
         )
-    defaults = inspect.signature(private_score).parameters
-    allowed = _SETTINGS - {"n_bins"} | {"sample_weight"}
-    _check_settings(settings, allowed - {"groups"}, "a comparison")
-    usual = {name: defaults[name].default for name in {*allowed, "by", "n_bins"}}
-    given = {"metrics": metrics, "groups": groups, "ledger": ledger}
-    given |= {"model_is_public": model_is_public, "X": X, "y": y}
-    given |= {"epsilon": epsilon, "delta": delta}
-    found = _released(tuple(models.values()), **(usual | settings | given))
+    allowed = _SETTINGS - {"groups", "n_bins"} | {"sample_weight"}
+    _check_settings(settings, allowed, "a comparison")
+    given = {"metrics": metrics, "groups": groups, "ledger": ledger, "delta": delta}
+    given = _DEFAULTS | settings | given | {"model_is_public": model_is_public}
+    found = _released(tuple(models.values()), X, y, epsilon, **given)
     noisy = found.noisy(found.table[0], found.n_records, None)
     return PrivateComparison(
         **_intervals(found.layout.differences(noisy, [*models])),
@@ -530,7 +525,6 @@ def _released(
         receipt = ledger.charge(
             (event,),
             label=subject,
-            plan=schedule,
             n_rows=scored.n_rows if relation.counts_are_public else None,
         )
 
@@ -637,9 +631,14 @@ def _planned(
 # Private scorers for scikit-learn's cross-validation and searches.
 
 
-_LEFT_OUT = {"model", "X", "y", "epsilon", "delta", "metrics", "by", "ledger"}
-_LEFT_OUT |= {"model_is_public", "sample_weight"}
-_SETTINGS = frozenset(inspect.signature(private_score).parameters) - _LEFT_OUT
+_DEFAULTS = {
+    name: one.default
+    for name, one in inspect.signature(private_score).parameters.items()
+    if one.default is not one.empty
+}
+_SETTINGS = _DEFAULTS.keys() - {
+    *("delta", "metrics", "by", "ledger", "model_is_public", "sample_weight")
+}
 _SCALARS = sorted({*METRICS[TWO], *METRICS[NUMBERS]} - {"confusion_matrix"})
 
 

@@ -4,13 +4,13 @@
     python benchmarks/audits/one_run.py --runs 1 --only "label-DP"     # quicker
     python benchmarks/audits/one_run.py --output benchmarks/results/audits/one_run.txt
 
-Each estimator is audited by `skfdp.audit.audit_estimator` on made-up records that are
-all canaries, at four budgets: with its own noise, with half of it, and with none that
-matters (divided by 10,000). A lower bound above the claim refutes it. The first may be
-refuted in at most 5 % of runs. The last can be where the claim is below the reach, if
-scores find the canaries: those of a network are too weak. Half of the noise seldom is:
-that is what an audit of one run can do. A row shows the median run, and how many of
-the runs refuted the claim. Noise and coins come from fixed streams.
+Each estimator is audited by ``tests/audit/guessed_coins.py`` on made-up records that
+are all canaries, at four budgets: with its own noise, with half of it, and with none
+that matters (divided by 10,000). A lower bound above the claim refutes it. The first
+may be refuted in at most 5 % of runs. The last can be where the claim is below the
+reach, if scores find the canaries: those of a network are too weak. Half of the noise
+seldom is: that is what an audit of one run can do. A row shows the median run, and how
+many of the runs refuted the claim. Noise and coins come from fixed streams.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import argparse
 import datetime
 import itertools
 import platform
+import sys
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -26,10 +28,13 @@ import scipy
 import sklearn
 
 import skfdp
-from skfdp.audit.one_run import audit_estimator
 from skfdp.mechanisms import release as mechanism
 from skfdp.privacy import AddOrRemoveOne
 from skfdp.solvers import NoisySGD
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "audit"))
+
+from guessed_coins import audit_estimator
 
 SIZE, SMALL, LARGE = (500, 1000), (500, 200), (2000, 4000)
 EPSILONS = (1.0, 4.0, 8.0, 16.0)

@@ -9,7 +9,6 @@ from skfdp.audit.mechanism import (
     ReleaseAudit,
     audit_mechanism,
 )
-from skfdp.audit.one_run import OneRunResult, audit_estimator
 from skfdp.audit.replay import Difference, Moved, ReplayResult, audit_replay
 
 __all__ = [
@@ -17,10 +16,8 @@ __all__ = [
     "Difference",
     "MechanismResult",
     "Moved",
-    "OneRunResult",
     "ReleaseAudit",
     "ReplayResult",
-    "audit_estimator",
     "audit_mechanism",
     "audit_replay",
 ]

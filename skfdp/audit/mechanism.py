@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
-from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import stats
-from scipy.special import ndtr, ndtri
 
-from skfdp._version import __version__
 from skfdp.addresses import public
 from skfdp.data.grid import sum_unit
 from skfdp.data.validation import check_number
@@ -21,140 +17,13 @@ from skfdp.mechanisms.noise import Streams, check_random_state
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event, PrivacyPlan, Relation, gdp_epsilon
 from skfdp.privacy.accounting import (
-    PrivacyCurve,
     check_delta,
-    check_events,
     compose,
     cost,
 )
-from skfdp.privacy.checks import shown
 from skfdp.privacy.entries import FitPlan
-from skfdp.privacy.report import Finding, PrivacyReport
-
-# Trade-off curves, and the family of a claim.
-#
-# Somebody guesses from outputs whether a table held a record. The share of tables
-# without it that are taken for tables with it is the false positive rate, the share of
-# tables with it that are taken for tables without it the false negative rate. Privacy
-# bounds both from below, so that few errors refute a claim.
-
-
-#: Smallest share of wrong guesses that goes with a share of right ones: the trade-off
-#: function at 1 less that share.
-Least = Callable[[float], float]
-# Points of a privacy curve that make a trade-off curve; no epsilon beyond the largest
-# one, and no mu, is shown by as many guesses or trials as there is time for.
-_POINTS, LARGEST_EPSILON, _LARGEST_MU = 150, 60.0, 20.0
-_STEPS = 2**50
-# By which noise of sampled releases is divided: each curve takes a moment. One is a
-# little above 1, so that a claim that is refuted shows a larger epsilon.
-_FACTORS = tuple(1.001 * 2 ** (k / 32) for k in range(-192, 65))
-
-
-def gaussian_least(mu: float) -> Least:
-    """Return the trade-off of mu-Gaussian-DP, ``ndtr(ndtri(y) - mu)``."""
-    return lambda right: float(ndtr(ndtri(right) - mu))
-
-
-def curve_least(curve: PrivacyCurve) -> Least:
-    r"""Return the trade-off of a privacy curve that holds in both directions.
-
-    :math:`y \le e^\varepsilon x + \delta(\varepsilon)` and
-    :math:`1 - x \le e^\varepsilon (1 - y) + \delta(\varepsilon)` for each epsilon
-    (Dong, Roth and Su 2022, Proposition 6); those of a grid are looked at, so that the
-    claim is, if anything, weaker than its curve.
-    """
-    top = 1.0
-    while top < LARGEST_EPSILON and curve.delta(top) > 1e-9:
-        top *= 2
-    grid = np.linspace(0.0, top, _POINTS)
-    deltas = np.array([curve.delta(float(epsilon)) for epsilon in grid])
-    growth = np.exp(grid)
-
-    def least(right: float) -> float:
-        small = (right - deltas) / growth
-        large = 1 - deltas - growth * (1 - right)
-        return max(0.0, float(small.max()), float(large.max()))
-
-    return least
-
-
-@functools.lru_cache(maxsize=256)
-def least_of(events: tuple[Event, ...], n_steps: int = 1, factor: float = 1.0) -> Least:
-    """Return the trade-off of events whose noise is divided by a factor.
-
-    Notes
-    -----
-    **Guarantees.** Between two tables there are `n_steps` neighbouring steps, 1 or 2.
-    Two of "replace_special" lead from one value to null and to another value: a sum
-    with contributions of at most C moves by at most 2 C, in every batch that holds the
-    record, which is what an event of "replace_one" with sensitivity 2 C says.
-    """
-    if (mu := mu_of(events)) is not None:
-        return gaussian_least(n_steps * factor * mu)
-    events = _scaled(events, factor)
-    if n_steps == 2:
-        events = tuple(
-            dataclasses.replace(
-                event,
-                neighboring_relation="replace_one",
-                sensitivity=2 * event.clip_norm,
-            )
-            for event in events
-        )
-    return curve_least(compose(events))
-
-
-def mu_of(events: Sequence[Event]) -> float | None:
-    """Return the Gaussian-DP parameter of one step, None where it is not Gaussian."""
-    mus = [event.mu for event in events if event.mu is not None]
-    return math.hypot(*mus) if len(mus) == len(events) else None
-
-
-def _scaled(events: Sequence[Event], factor: float) -> tuple[Event, ...]:
-    return tuple(
-        dataclasses.replace(
-            event, noise_std=tuple(std / factor for std in event.noise_std)
-        )
-        for event in events
-    )
-
-
-def epsilon_of_family(
-    events: tuple[Event, ...],
-    delta: float,
-    refuted: Callable[[Least], bool],
-    n_steps: int = 1,
-) -> float:
-    """Return the largest epsilon in the family of a claim that is refuted, or 0.
-
-    Notes
-    -----
-    **Guarantees.** Others of the family have the noise of every release divided by one
-    factor. Privacy losses grow with it, so that refuting one member refutes all below
-    it. The result, the epsilon of one step (see `least_of`), is above that of the claim
-    only if the trade-off of the claim's own accounting is refuted, and errs low.
-    """
-    if mu_of(events) is not None:
-        mu = largest(lambda mu: refuted(gaussian_least(n_steps * mu)), _LARGEST_MU)
-        return gdp_epsilon(delta, mu) if mu > 0 else 0.0
-
-    def is_refuted(factor: float) -> bool:
-        try:
-            return refuted(least_of(events, n_steps, factor))
-        except ValueError:  # so little noise that no distribution holds its losses
-            return False
-
-    place = bisect_left(_FACTORS, True, key=lambda factor: not is_refuted(factor)) - 1
-    return 0.0 if place < 0 else cost(_scaled(events, _FACTORS[place]), delta).epsilon
-
-
-def largest(refuted: Callable[[float], bool], top: float) -> float:
-    """Return the largest number below `top` that is refuted, and all below it, or 0."""
-    steps = range(_STEPS)
-    found = bisect_left(steps, True, key=lambda step: not refuted(step / _STEPS * top))
-    return max(found - 1, 0) / _STEPS * top
-
+from skfdp.privacy.ledger import planned
+from skfdp.privacy.report_text import number
 
 # Bounds from counted errors and from samples: what two worlds apart show of privacy.
 
@@ -217,6 +86,24 @@ def mu_lower_bound(false_positive: Any, false_negative: Any) -> Any:
     return np.maximum(0.0, np.where(np.isfinite(found), found, 0.0))[()]
 
 
+def refutes(
+    false_positive: float, false_negative: float, events: tuple[Event, ...]
+) -> bool:
+    """Whether the privacy curve of events allows no test with so small rates.
+
+    Notes
+    -----
+    **Guarantees.** The curve claims delta(epsilon) at each epsilon; a claim is refuted
+    where the rates show a larger epsilon at its delta (`epsilon_lower_bound`).
+    """
+    curve = compose(events)
+    return any(
+        epsilon_lower_bound(false_positive, false_negative, curve.delta(claimed))
+        > claimed
+        for claimed in _EPSILONS
+    )
+
+
 class Separation(NamedTuple):
     """Distance of two samples in standard deviations: a Gaussian-DP parameter."""
 
@@ -269,6 +156,10 @@ def separation(
         middle = d
     low, high = middle - z * error, middle + z * error
     return Separation(d, float(low), float(high), float(error))
+
+
+# Where a privacy curve is compared: no larger epsilon is shown by so few trials.
+_EPSILONS = np.linspace(0.0, 15.0, 151).tolist()
 
 
 # Two tables that differ in one record, released by the mechanism, and what tells them.
@@ -448,7 +339,7 @@ class AuditResult:
         Replays, releases, or canaries, that it rests on.
     """
 
-    #: Name of the kind of audit in findings.
+    #: Name of the kind of audit.
     audit: ClassVar[str]
 
     subject: str
@@ -464,37 +355,15 @@ class AuditResult:
         """Whether the claim was not refuted."""
         return self.lower_bound <= self.claimed_epsilon
 
-    @property
-    def finding(self) -> Finding:
-        """What a report keeps of it."""
-        names = {one.name for one in dataclasses.fields(Finding)} - {"version"}
-        facts = {name: getattr(self, name) for name in names}
-        return Finding(**facts, version=__version__)
-
-    def attach_to(self, report: PrivacyReport) -> PrivacyReport:
-        """Return a report with this finding beside those that it has.
-
-        Raises
-        ------
-        ValueError
-            If the report has another subject or another relation.
-        """
-        if not isinstance(report, PrivacyReport):
-            raise TypeError(
-                f"report={shown(report)} must be a PrivacyReport: pass privacy_ of the "
-                "fitted estimator."
-            )
-        for name in ("subject", "neighboring_relation"):
-            audited, reported = getattr(self, name), getattr(report, name)
-            if audited != reported:
-                raise ValueError(
-                    f"report has {name}={reported!r}, the audit was of {audited!r}: "
-                    "attach it to a report of what was audited."
-                )
-        return dataclasses.replace(report, findings=(*report.findings, self.finding))
-
     def __str__(self) -> str:
-        return str(self.finding)
+        """Return it as a sentence."""
+        sure = "" if self.confidence == 1 else f" at confidence {self.confidence:.6g}"
+        verdict = "did not refute" if self.passed else "REFUTED"
+        return (
+            f"Audit by {self.audit} of {self.subject}: {self.n_trials} trial(s) "
+            f"{verdict} epsilon = {number(self.claimed_epsilon, 4)} at delta = "
+            f"{self.delta:g}; lower bound {number(self.lower_bound, 4)}{sure}."
+        )
 
 
 # Of a plan that names none.
@@ -562,9 +431,11 @@ class MechanismResult(AuditResult):
     whole : ReleaseAudit
         Of all events together.
     clopper_pearson : float
-        Lower bound of epsilon that assumes nothing of the trade-off curve; it holds
-        with probability `confidence` like the other one, and is smaller as a rule: n
-        trials cannot show more than about ``log(n / 8)``.
+        Lower bound of epsilon that assumes nothing of the outputs; it holds with
+        probability `confidence` like `lower_bound`, and is smaller as a rule: n trials
+        cannot show more than about ``log(n / 8)``.
+    curve_refuted : bool
+        Whether the counted errors are fewer than the claimed privacy curve allows.
     """
 
     audit: ClassVar[str] = "mechanism"
@@ -572,11 +443,13 @@ class MechanismResult(AuditResult):
     releases: tuple[ReleaseAudit, ...]
     whole: ReleaseAudit
     clopper_pearson: float
+    curve_refuted: bool
 
     @property
     def passed(self) -> bool:
         """Whether neither the claim nor that of any release was refuted."""
-        return super().passed and all(one.passed for one in self._all)
+        held = super().passed and not self.curve_refuted
+        return held and all(one.passed for one in self._all)
 
     @property
     def _all(self) -> tuple[ReleaseAudit, ...]:
@@ -631,13 +504,12 @@ def audit_mechanism(
     **What the numbers rest on.** The log-likelihood ratio of all releases is the
     statistic; no test tells more. For full batches it is a weighted sum of Gaussians,
     and *seen* is the Gaussian-DP parameter, with the interval of `separation` in
-    `skfdp.audit.mechanism`. For the bounds a threshold is chosen on the first
-    half of the trials, and its errors are counted on the second. Their Clopper-Pearson
-    bounds give `clopper_pearson` without any assumption; `lower_bound` is the epsilon
-    of the noisiest plan, a multiple of this one's noise, whose trade-off curve allows
-    so few errors (Nasr et al. 2023). It is above `claimed_epsilon` only if the claimed
-    curve itself does not allow them. If every claim is true, `passed` is False with a
-    probability of at most ``1 - confidence``.
+    `skfdp.audit.mechanism`. A threshold is chosen on the first half of the trials, and
+    its errors are counted on the second; their Clopper-Pearson bounds, which assume
+    nothing, give `clopper_pearson` and `curve_refuted`. `lower_bound` is the first of
+    these for sampled batches; for full ones it is the epsilon of the lower end of the
+    interval of *seen*, if that is larger (Nasr et al. 2023). If every claim is true,
+    `passed` is False with a probability of at most ``1 - confidence``.
 
     **What it cannot show.** The canary is moved by the sensitivity that the plan names.
     That no record of a user's table moves a sum further is what proofs and replays
@@ -676,42 +548,37 @@ def audit_mechanism(
     ratios = log_ratios(events, int(n_trials), random_state)
     # Half of what may go wrong is left to the intervals, half to the bounds.
     half = (1 + float(confidence)) / 2
-    by_epsilon = functools.partial(epsilon_lower_bound, delta=delta)
-    rates = _best_rates(ratios.sum(axis=1), mu_lower_bound, half)
+    rates = _best_rates(ratios.sum(axis=1), half)
+    assumed_nothing = float(epsilon_lower_bound(*rates, delta))
     *releases, whole = _release_audits(ratios, events, claim.mu, half)
+    lower_bound = assumed_nothing
+    if claim.mu is not None:
+        lower_bound = max(lower_bound, gdp_epsilon(delta, max(whole.low, 0.0)))
     return MechanismResult(
         subject=subject,
         neighboring_relation=events[0].neighboring_relation,
         claimed_epsilon=claim.epsilon,
         delta=delta,
-        lower_bound=epsilon_of_family(
-            events, delta, lambda least: least(1 - rates[0]) > rates[1]
-        ),
+        lower_bound=lower_bound,
         confidence=float(confidence),
         n_trials=int(n_trials),
         releases=tuple(releases),
         whole=whole,
-        clopper_pearson=float(
-            by_epsilon(*_best_rates(ratios.sum(axis=1), by_epsilon, half))
-        ),
+        clopper_pearson=assumed_nothing,
+        curve_refuted=refutes(*rates, events),
     )
 
 
 def _resolved(plan: Any) -> tuple[str, tuple[Event, ...], float]:
     """Return the subject, the events, each with a label of its own, and delta."""
-    if isinstance(plan, FitPlan):
-        subject, events, delta = plan.subject, plan.events, plan.delta
-    elif isinstance(plan, PrivacyPlan):
-        subject, events = "PrivacyPlan", (*plan.other_events, plan.event)
-        delta = plan.target_delta
-    else:
-        given = (plan,) if isinstance(plan, Event) else plan
-        events, delta = check_events(given, "plan"), _DELTA
-        subject = ", ".join(dict.fromkeys(event.label for event in events))
-    if not events:
+    events, _ = planned(plan)
+    if None in events:
         raise ValueError(
             f"plan={plan!r} has no events: without privacy there is nothing to audit."
         )
+    labels = ", ".join(dict.fromkeys(event.label for event in events))
+    subject = getattr(plan, "subject", labels)
+    delta = getattr(plan, "delta", getattr(plan, "target_delta", _DELTA))
     for event in events:
         if type(event) is not Event:
             raise ValueError(
@@ -754,9 +621,7 @@ def _release_audits(
     ]
 
 
-def _best_rates(
-    ratios: np.ndarray, bound: Callable[[Any, Any], Any], confidence: float
-) -> tuple[float, float]:
+def _best_rates(ratios: np.ndarray, confidence: float) -> tuple[float, float]:
     """Return bounds of the error rates of a threshold, counted on half of the trials.
 
     The other half chooses that of the largest bound.
@@ -764,7 +629,7 @@ def _best_rates(
     middle = ratios.shape[1] // 2
     chosen, counted = ratios[:, :middle], ratios[:, middle:]
     candidates = np.unique(chosen)
-    found = bound(*largest_rates(*chosen, candidates, confidence))
+    found = mu_lower_bound(*largest_rates(*chosen, candidates, confidence))
     # Of equals that in the middle: where nothing is told apart, any will do.
     best = np.flatnonzero(found == found.max())
     one, other = largest_rates(*counted, candidates[best[len(best) // 2]], confidence)

@@ -38,7 +38,6 @@ from skfdp.mechanisms import noise
 from skfdp.mechanisms.noise import Asked
 from skfdp.privacy.accounting import cost, gdp_epsilon
 from skfdp.privacy.assumptions import CLASSES_READ
-from skfdp.privacy.calibration import PrivacyPlan
 from skfdp.privacy.checks import shown
 from skfdp.privacy.entries import Receipt, new_entries
 from skfdp.privacy.events import Event, PrivacyBudgetError, Relation
@@ -316,6 +315,7 @@ def checked(
     Public columns must be equal, where they are known.
     """
     wanted = _keys(X, y)
+    units = np.arange(len(wanted)) if persons is None else persons
     for number, pair in enumerate(given):
         name = f"neighbours[{number}]"
         if not (isinstance(pair, tuple | list) and len(pair) == 2):
@@ -323,41 +323,25 @@ def checked(
                 f"{name} must be a pair (X, y), with y=None where there is no target."
             )
         other, target = tables(*pair)
-        if type(other) is not type(X) or other.shape[1] != X.shape[1]:
-            raise ValueError(
-                f"{name} has an X of another type or width: a neighbour differs in the "
-                "private part of one record alone."
-            )
-        found = _keys(other, target)
-        more = len(found) - len(wanted)
-        told = f"{name} has {len(found)} records, and X has {len(wanted)}"
-        if abs(more) != whole:
-            public_count = "their number is public, so leave it as it is."
-            coming = "under 'add_or_remove_one' one comes or goes."
-            raise ValueError(f"{told}: {coming if whole else public_count}")
+        alike = type(other) is type(X) and other.shape[1] == X.shape[1]
+        found = _keys(other, target) if alike else []
         both = zip(wanted, found, strict=False)
         rows = [row for row, (here, there) in enumerate(both) if here != there]
-        if whole and rows:
-            raise ValueError(
-                f"{name} differs in more than its last record: put the one that comes "
-                "or goes last."
-            )
-        units = np.arange(len(wanted)) if persons is None else persons
         own = np.unique(units[np.array(rows, dtype=np.int64)])
-        if len(own) > 1:
-            what = "{} records: neighbours differ in one."
-            if persons is not None:
-                what = "rows of {} persons: neighbours differ in those of one."
-            raise ValueError(f"{name} differs from X and y in {what.format(len(own))}")
-        last = np.array([min(len(found), len(wanted))])
-        changed = last if whole else np.flatnonzero(np.isin(units, own))
+        torn = False
         if public is not None and rows:
             here, there = (_keys(table, None, public) for table in (X, other))
-            if torn := [row for row in rows if here[row] != there[row]]:
-                raise ValueError(
-                    f"{name} differs in a public column of record {torn[0]}: "
-                    "neighbours have equal public parts."
-                )
+            torn = any(here[row] != there[row] for row in rows)
+        proper = abs(len(found) - len(wanted)) == whole and len(own) <= (not whole)
+        if not alike or not proper or torn:
+            raise ValueError(
+                f"{name} is no neighbour, which has X of the same type and width, and "
+                "differs in the private part of one record alone; with groups, of the "
+                "rows of one person; under 'add_or_remove_one', by the last record, "
+                "which is there or not."
+            )
+        last = np.array([min(len(found), len(wanted))])
+        changed = last if whole else np.flatnonzero(np.isin(units, own))
         yield Neighbour(name, other, target, changed)
 
 
@@ -731,14 +715,13 @@ class Charges(PrivacyLedger):
         events: Iterable[Event],
         *,
         label: str | None = None,
-        plan: PrivacyPlan | None = None,
         n_rows: int | None = None,
     ) -> Receipt:
         """Keep a charge, and return a receipt of it, as every ledger does."""
         if noise.current() is None:
             raise ValueError(_ELSEWHERE)
-        self.given.append((tuple(events), label, repr((plan, n_rows))))
-        entries = new_entries(self.given[-1][0], label, plan=plan)
+        self.given.append((tuple(events), label, repr(n_rows)))
+        entries = new_entries(self.given[-1][0], label)
         return self._store.append(entries, lambda terms, recorded: None)
 
     def charge_nonprivate(self, *, label: str | None = None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 import random
 import warnings
@@ -24,21 +25,15 @@ from sklearn.utils.validation import (
 from skfdp.addresses import public
 from skfdp.base import Declared, PrivateClassifier, PrivateEstimator, delegates
 from skfdp.data.arrays import (
-    as_array,
     check_arrays,
-    is_frame,
-    raw_column,
     shaped_target,
 )
 from skfdp.data.grid import sum_unit
 from skfdp.data.sources import whole_table
 from skfdp.data.target import Labels, check_recoded, encode_any, encode_labels
 from skfdp.data.validation import (
-    UtilityWarning,
-    check_choice,
     check_number,
     unmasked,
-    warn_caller,
 )
 from skfdp.mechanisms.noise import Streams, check_random_state
 from skfdp.mechanisms.release import Mechanism
@@ -62,7 +57,10 @@ from skfdp.privacy.selection import calibrate_run, gamma_of
 from skfdp.queries import Query, chosen
 from skfdp.solvers.method import Budget, OnStep, Plan
 from skfdp.solvers.parameters import ASSUMPTIONS, public_count
+from skfdp.solvers.score import column_of, rows_of, table_with_rows
 
+# The smallest grid unit of a score, a power of two.
+_FINEST = 2.0**-10
 # Rounding between the noise that is asked for and the event that is planned.
 MARGIN = 1e-9
 # What a candidate must not change: the search sets it, or the event promises it.
@@ -143,9 +141,7 @@ class Holdout:
 
     def rows(self, positions: np.ndarray) -> Any:
         """Return some rows of X."""
-        if isinstance(self.X, list):
-            return [self.X[position] for position in positions]
-        return self.X.iloc[positions] if hasattr(self.X, "iloc") else self.X[positions]
+        return rows_of(self.X, positions)
 
 
 class RunLedger(PrivacyLedger):
@@ -230,17 +226,6 @@ def silently(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 @contextlib.contextmanager
-def utility_warnings_once():
-    """Pass on warnings about utility, which follow from public facts, once each."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    texts = [str(one.message) for one in caught if one.category is UtilityWarning]
-    for text in dict.fromkeys(texts):
-        warn_caller(text, UtilityWarning)
-
-
-@contextlib.contextmanager
 def global_generators_kept() -> Iterator[None]:
     """Leave NumPy's and Python's global generators as they were.
 
@@ -255,64 +240,40 @@ def global_generators_kept() -> Iterator[None]:
 
 
 @dataclasses.dataclass(frozen=True)
-class ScoreSum:
-    """The sum of one number in [-clip_norm, clip_norm] of one sign a record.
-
-    The private `values` are in ``[0, clip_norm]``, or with `sign` -1 in ``[-clip_norm,
-    0]``; `finest` is the smallest grid unit, a power of two.
+class AccuracySum:
+    """The number of records that were predicted right; `right` is private.
 
     Notes
     -----
-    **Guarantees.** Values are clipped to the interval, what is not finite counts as its
-    worst end, and truncated toward zero to the grid. All contributions are in one
-    interval of length `clip_norm` that contains 0, hence the sum moves by at most
-    `clip_norm` under every relation, whether a record is replaced or nulled.
+    **Guarantees.** All contributions are in one interval of length 1 that contains 0,
+    hence the sum moves by at most 1 under every relation, whether a record is replaced
+    or nulled.
     """
 
-    values: np.ndarray
-    clip_norm: float
-    sign: int
-    finest: float
+    right: np.ndarray
 
     shape = (1,)
+    clip_norm = 1.0
 
     @property
     def n_rows(self) -> int:
         """Number of records."""
-        return len(self.values)
+        return len(self.right)
 
     def sensitivity(self, relation: Relation) -> float:
         """Return how far neighbours move the sum; see the guarantees."""
         return relation.moves(self.clip_norm, self.clip_norm)
 
     def unit(self, noise_std: float) -> float:
-        """Return the grid unit of the sum."""
-        return sum_unit(noise_std, self.clip_norm, len(self.values), self.finest)
+        """Return the grid unit of the sum, which is at most 1."""
+        return sum_unit(noise_std, self.clip_norm, len(self.right), _FINEST)
 
     def exact_sum(
         self, theta: None, batch: np.ndarray | None, unit: float
     ) -> np.ndarray:
         """Return the int64 sum over the batch, in `unit`."""
-        (values,) = chosen(batch, self.values)
-        low, high = sorted((0.0, self.sign * self.clip_norm))
-        bounded = np.clip(np.where(np.isfinite(values), values, low), low, high)
-        # The unit is a power of two: the division is exact, truncation never lengthens.
-        return np.trunc(bounded / unit).astype(np.int64).sum(keepdims=True)
-
-
-def accuracy_sum(right: np.ndarray) -> ScoreSum:
-    """Return the number of records that were predicted right."""
-    return ScoreSum(right.astype(np.float64), 1.0, 1, 2.0**-10)
-
-
-def log_loss_sum(
-    probabilities: np.ndarray, codes: np.ndarray, bound: float
-) -> ScoreSum:
-    """Return the sum of ``-min(log-loss, bound)``; a code of -1 is no class."""
-    own = np.where(codes >= 0, probabilities[np.arange(len(codes)), codes], 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        values = np.log(own)
-    return ScoreSum(values, float(bound), -1, 2.0**-20)
+        (right,) = chosen(batch, self.right)
+        return np.trunc(right / unit).astype(np.int64).sum(keepdims=True)
 
 
 class Found(NamedTuple):
@@ -338,15 +299,13 @@ class Search:
     """A search: candidates are fitted on one part of the records, scored on the other.
 
     `delta` is that of the whole search, `mean_runs` and `eta` are the law of the number
-    of runs; the rest is as in `PrivateSearchCV`.
+    of runs.
     """
 
     estimator: Any
     candidates: list[dict[str, Any]]
     mean_runs: float
     eta: float
-    scoring: str
-    loss_bound: float
     delta: float
 
     def prepare(self, public: Holdout, budget: Budget) -> None:
@@ -367,7 +326,7 @@ class Search:
         )
         event = calibrate_run(blank, budget.epsilon, budget.delta)
         run = RunLedger(event, budget.delta).budget
-        with global_generators_kept(), utility_warnings_once():
+        with global_generators_kept():
             planned = [self._events(public, one, run) for one in self.candidates]
         first = planned[0][0]
         unnamed = ["columns"] * ("columns" in first.unnamed)
@@ -450,14 +409,11 @@ class Search:
 
     def _query(self, model: Any, records: Holdout) -> Query:
         """Return the scores of the records that take no part in fits."""
-        rows, labels = records.rows(records.score), records.labels
-        codes = labels.codes[records.score]
+        labels, codes = records.labels, records.labels.codes[records.score]
+        right = model.predict(records.rows(records.score)) == labels.classes[codes]
         if labels.missing is not None:
-            codes = np.where(labels.missing[records.score], -1, codes)
-        if self.scoring == "accuracy":
-            right = model.predict(rows) == labels.classes[codes]
-            return accuracy_sum(right & (codes >= 0))
-        return log_loss_sum(model.predict_proba(rows), codes, self.loss_bound)
+            right &= ~labels.missing[records.score]
+        return AccuracySum(right)
 
 
 @public("skfdp.experimental")
@@ -486,10 +442,6 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
     eta : float, default=1.0
         Shape of the law of the number of runs: 1 is geometric, 0 logarithmic. The
         larger it is, the less the number varies, and the more the search costs.
-    scoring : {"accuracy", "neg_log_loss"}, default="accuracy"
-        What is the best. The log-loss of a record is clipped to `loss_bound`.
-    loss_bound : float, default=4.0
-        Public bound of one record's log-loss.
     validation_fraction : float, default=0.1
         Share of the records that score; drawn by index, never stratified.
     ledger : str, path or PrivacyLedger, default=None
@@ -503,7 +455,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         The model of the best run, fitted on its part of the records, not refitted.
     best_params_ : dict
     best_score_ : float
-        Its noisy score.
+        Its noisy accuracy.
     privacy_ : PrivacyReport
         Of the search; that of `best_estimator_` is the same.
     classes_ : ndarray of shape (n_classes,)
@@ -519,8 +471,8 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
     * a record is either in the fit of every run or in the score of every run, by its
       index; a run costs the larger one of the two, not the sum;
     * fits take full batches; a candidate that takes Poisson batches is refused;
-    * a record's contribution to a score is in an interval of length 1 (`loss_bound` for
-      the log-loss) that contains 0; sums and noise are integers;
+    * a record's contribution to a score is in an interval of length 1 that contains 0;
+      sums and noise are integers;
     * the best of a random number of runs costs what the theorem of
       `skfdp.privacy.selection` says; a run's noise is calibrated to it, and each run's
       events are checked against what was charged before the run reads private values;
@@ -569,8 +521,6 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         delta=1e-5,
         mean_runs=10.0,
         eta=1.0,
-        scoring="accuracy",
-        loss_bound=4.0,
         validation_fraction=0.1,
         ledger=None,
         random_state=None,
@@ -581,8 +531,6 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         self.delta = delta
         self.mean_runs = mean_runs
         self.eta = eta
-        self.scoring = scoring
-        self.loss_bound = loss_bound
         self.validation_fraction = validation_fraction
         self.ledger = ledger
         self.random_state = random_state
@@ -602,8 +550,6 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         check_budget(self.epsilon, self.delta)
         check_number("mean_runs", self.mean_runs, low=1, include_low=True)
         check_number("eta", self.eta, include_low=True)
-        check_choice("scoring", self.scoring, ("accuracy", "neg_log_loss"))
-        check_number("loss_bound", self.loss_bound)
         check_number("validation_fraction", self.validation_fraction, high=1)
         check_random_state(self.random_state)
         candidates_of(self.param_grid)
@@ -625,11 +571,6 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
                 "neighboring_relation='add_or_remove_one' makes the number of records "
                 "private, but the search splits by index: use 'replace_special', which "
                 "has the same price."
-            )
-        if self.scoring == "neg_log_loss" and not hasattr(inner, "predict_proba"):
-            raise ValueError(
-                "scoring='neg_log_loss' needs predict_proba, which estimator="
-                f"{shown(inner)} has not: choose 'accuracy'."
             )
 
     def _declare(self, y: Any) -> Declared:
@@ -655,13 +596,9 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         if planning and (y is None or declared):
             y = self._placeholder(X)
         if inner.encoder is not None:  # columns of any type
-            if not hasattr(X, "columns"):
-                # An array of a list would have one type, which one cell may decide.
-                X = unmasked(X)
-                as_given = list if isinstance(X, (list, tuple)) else np.asarray
-                X = X.tocsr() if hasattr(X, "tocsr") else as_given(X)
+            X = table_with_rows(X)
             if any_target:
-                y = shaped_target(y, X.shape[0] if hasattr(X, "shape") else len(X))
+                y = shaped_target(y, X.shape[0])
             else:
                 check_consistent_length(X, y)
                 y = column_or_1d(np.asarray(unmasked(y, as_objects=True)))
@@ -678,12 +615,14 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         if labels.source == "data" and inner.public_target:
             labels = dataclasses.replace(labels, source="public target")
         n_rows = public_count(len(y), None, self.epsilon, self.delta)
-        if isinstance(self.ledger, PrivacyLedger) and not planning and is_frame(X):
-            self.ledger.check_column(
-                list(getattr(X, "column_names", X.columns)),
-                None,
-                lambda place: as_array(raw_column(X, place)).tolist(),
-            )
+        if (
+            isinstance(self.ledger, PrivacyLedger)
+            and not planning
+            and hasattr(X, "columns")
+        ):
+            names = list(getattr(X, "column_names", X.columns))
+            read = functools.partial(column_of, X)
+            self.ledger.check_column(names, None, read)
         n_score = min(max(1, math.ceil(self.validation_fraction * n_rows)), n_rows - 1)
         order = Streams(self.random_state, type(self)).public("split")
         order = order.permutation(n_rows)
@@ -712,8 +651,6 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
             candidates=candidates_of(self.param_grid),
             mean_runs=float(self.mean_runs),
             eta=float(self.eta),
-            scoring=self.scoring,
-            loss_bound=self.loss_bound,
             delta=float(self.delta),
         )
 
@@ -745,12 +682,6 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         """Return what ``best_estimator_.predict_proba(X)`` returns."""
         check_is_fitted(self)
         return self.best_estimator_.predict_proba(X)
-
-    @available_if(delegates("best_estimator_", "predict_log_proba"))
-    def predict_log_proba(self, X):
-        """Return what ``best_estimator_.predict_log_proba(X)`` returns."""
-        check_is_fitted(self)
-        return self.best_estimator_.predict_log_proba(X)
 
     @available_if(delegates("best_estimator_", "decision_function"))
     def decision_function(self, X):

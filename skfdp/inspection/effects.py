@@ -14,14 +14,12 @@ from skfdp.data._basis import MISSING, OTHER, Block
 from skfdp.data.validation import check_number
 from skfdp.linear_model import QUANTILE, names
 from skfdp.privacy.checks import shown
-from skfdp.privacy.plotting import new_grid, show_dates
 from skfdp.solvers.postprocessing import UPPER_BOUND, CoefficientNoise
 
 # The panels of effects: curves, bars and maps.
 
 
 _GREY, _ROOM = "0.45", 0.12
-_INTERVAL = "95 % interval: noise and chance of the labels"
 
 
 def _draw(display: EffectsDisplay) -> None:
@@ -42,8 +40,6 @@ def _curve(effect: Effect, ax: Any, display: EffectsDisplay) -> None:
         ax.plot(x, value, color=f"C{k}", label=display.outputs[k])
         band = value - QUANTILE * std, value + QUANTILE * std
         ax.fill_between(x, *band, color=f"C{k}", alpha=0.2, linewidth=0)
-        for bound in (effect.low[k], effect.high[k]):
-            ax.plot(x, bound, color=f"C{k}", linewidth=0.8, linestyle=":")
     ax.axhline(0, color=_GREY, linewidth=0.8)
     # Missing numbers stand apart, at the right.
     width, apart = x[-1] - x[0], effect.apart
@@ -63,7 +59,7 @@ def _curve(effect: Effect, ax: Any, display: EffectsDisplay) -> None:
     )
     ax.set_xlim(x[0], x[-1] + width * (1.6 * _ROOM))
     if x.dtype.kind == "M":
-        show_dates(ax, x[0], x[-1])
+        _show_dates(ax, x[0], x[-1])
     else:
         ax.set_xticks([tick for tick in ax.get_xticks() if x[0] <= tick <= x[-1]])
 
@@ -83,8 +79,6 @@ def _bars(effect: Effect, ax: Any, display: EffectsDisplay) -> None:
             options = {"color": f"C{k}", "alpha": alpha, "label": label}
             error = {"xerr": QUANTILE * std, "error_kw": {"capsize": 2}}
             ax.barh(where, part.values[k], size, **options, **error)
-            for end in (part.low[k], part.high[k]):
-                ax.plot(end, where, ".", color=f"C{k}", markersize=3)
         levels += map(str, part.places[0])
     ax.axvline(0, color=_GREY, linewidth=0.8)
     ax.set_yticks(range(len(levels)), levels, fontsize="small")
@@ -109,7 +103,7 @@ def _map(effect: Effect, ax: Any, display: EffectsDisplay) -> None:
         if place.dtype.kind == "O":
             axis.set_ticks(range(len(place)), map(str, place), fontsize="small")
     if sides[0].dtype.kind == "M":
-        show_dates(ax, sides[0][0], sides[0][-1])
+        _show_dates(ax, sides[0][0], sides[0][-1])
     first, last = effect.name.split(":")
     ax.set(xlabel=first, ylabel=last)
 
@@ -130,14 +124,57 @@ def _share_range(lines: list, unit: str) -> None:
 def _legend(lines: list, display: EffectsDisplay) -> None:
     """Say once what bands and colours are."""
     title = None if display.band is None else f"bands: {display.band}"
-    if title and any(np.isfinite(effect.low).any() for effect, _ in lines):
-        title += f"; dotted: {_INTERVAL}"
     if len(display.outputs) > 1 and lines:
         handles, labels = lines[0][1].get_legend_handles_labels()
         options = {"loc": "outside lower center", "ncols": len(labels)}
         display.figure_.legend(handles, labels, title=title, **options)
     elif title:
         display.figure_.supxlabel(title, fontsize="small")
+
+
+def _new_grid(n_panels: int, ax: Any) -> list[Any]:
+    """Return one axes for each panel: those given, or those of a new figure."""
+    if not n_panels:
+        raise ValueError("there is no effect to draw: choose at least one.")
+    if ax is not None:
+        given = list(np.ravel(np.asarray(ax, dtype=object)))
+        if len(given) != n_panels:
+            raise ValueError(
+                f"ax has {len(given)} axes, but there are {n_panels} effects: pass one "
+                "for each, or None for a new figure."
+            )
+        if not all(hasattr(one, "plot") and hasattr(one, "figure") for one in given):
+            raise TypeError(f"ax={shown(ax)} must be None or hold matplotlib Axes.")
+        return given
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise ImportError(
+            "EffectsDisplay needs matplotlib: pip install 'skfdp[plot]'."
+        ) from None
+    n_columns = min(3, n_panels)
+    n_rows = -(-n_panels // n_columns)
+    _, axes = plt.subplots(
+        n_rows,
+        n_columns,
+        squeeze=False,
+        figsize=(1.0 + 3.6 * n_columns, 0.6 + 2.7 * n_rows),
+        layout="constrained",
+    )
+    for unused in axes.ravel()[n_panels:]:
+        unused.remove()
+    return list(axes.ravel()[:n_panels])
+
+
+def _show_dates(ax: Any, low: Any, high: Any) -> None:
+    """Label a horizontal axis of dates between two of them."""
+    from matplotlib import dates
+
+    locator = dates.AutoDateLocator(minticks=3, maxticks=7)
+    low, high = dates.date2num([low, high])
+    ticks = locator.tick_values(dates.num2date(low), dates.num2date(high))
+    ax.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
+    ax.set_xticks([tick for tick in ticks if low <= tick <= high])
 
 
 #: Points of a curve, and along each side of a map.
@@ -158,9 +195,6 @@ class Effect:
     values : ndarray of shape (n_outputs, n_places) or (n_outputs, n_first, n_second)
     noise_std : ndarray of the shape of values
         Standard deviation of the noise of the release; NaN where it is not known.
-    low, high : ndarray of the shape of values
-        The 95 % interval from noise and the chance of the labels; NaN where it is not
-        known.
     apart : Effect or None
         Bars of the levels that are set apart: "missing", and "other" of categories.
     """
@@ -170,8 +204,6 @@ class Effect:
     places: tuple[np.ndarray, ...]
     values: np.ndarray
     noise_std: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
     apart: Effect | None = None
 
 
@@ -256,9 +288,8 @@ class EffectsDisplay:
         side: other noise would have moved the curve by so much, for these records. They
         hold no chance of the records, and no pull of a penalty or of shrinkage. Of a
         descent the curvature of the loss, which damps the noise, is estimated from the
-        released gradients. "At most" means that the noise is known without it. Where
-        the chance of the labels is known too, dotted lines show the 95 % interval of
-        the curve without a penalty: see `coefficients_table`.
+        released gradients. "At most" means that the noise is known without it.
+        `coefficients_table` has intervals that hold the chance of the labels too.
 
         Examples
         --------
@@ -294,7 +325,7 @@ class EffectsDisplay:
             raise ValueError(
                 f"target=None: a map shows one class; choose one of {self.outputs!r}."
             )
-        self.axes_ = new_grid(len(self.effects), ax, "EffectsDisplay.plot")
+        self.axes_ = _new_grid(len(self.effects), ax)
         self.figure_ = self.axes_[0].figure
         _draw(self)
         return self
@@ -396,7 +427,7 @@ class _Shown:
         shape = (len(self.rows), *map(len, places))
         parts = {
             name: getattr(effect, name).reshape(shape)
-            for name in ("values", "noise_std", "low", "high")
+            for name in ("values", "noise_std")
         }
         return dataclasses.replace(effect, **parts)
 
@@ -408,13 +439,10 @@ class _Shown:
     def _combined(self, name, kind, places, rows, apart=None) -> Effect:
         """Return an effect, given the combinations of coefficients that it is."""
         values = self.sign * (self.coef @ rows.T)[self.rows]
-        std = low = high = np.full(values.shape, np.nan)
+        std = np.full(values.shape, np.nan)
         if self.noise is not None:
             std = self.noise.std_of(rows)[self.rows]
-            estimate, error = (part[self.rows] for part in self.noise.error_of(rows))
-            estimate = self.sign * estimate
-            low, high = estimate - QUANTILE * error, estimate + QUANTILE * error
-        return Effect(name, kind, places, values, std, low, high, apart)
+        return Effect(name, kind, places, values, std, apart)
 
 
 def effects_of(estimator: Any) -> dict[str, Effect]:

@@ -26,7 +26,7 @@ from skfdp.privacy.ledger import PrivacyLedger, WhatIf
 from skfdp.privacy.pipelines import report
 from skfdp.privacy.preprocessing_steps import Lesson
 from skfdp.privacy.public_sets import Promise, promise
-from skfdp.privacy.report import Finding, PrivacyReport, read_report
+from skfdp.privacy.report import PrivacyReport, read_report
 from skfdp.privacy.search_plans import SearchCheck
 from skfdp.privacy.selection import Selection
 
@@ -34,7 +34,6 @@ __all__ = [
     "RELATIONS",
     "AddOrRemoveOne",
     "Event",
-    "Finding",
     "FitPlan",
     "LedgerEntry",
     "Lesson",

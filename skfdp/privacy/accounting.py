@@ -29,7 +29,7 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from skfdp.privacy import checks
 from skfdp.privacy.events import Event, check_delta
-from skfdp.privacy.public_sets import Part, together
+from skfdp.privacy.public_sets import Part, check_events, together
 
 # Bisection within brentq: some curves are flat, or steps, over most of the floats.
 _ITERATIONS = 5_000
@@ -308,15 +308,6 @@ def _compose(
         return PLDCurve(*composed)
 
 
-def check_events(events: Any, name: str = "events") -> tuple[Event, ...]:
-    """Return the items; ValueError unless all of them are events."""
-    expected = "a sequence of Event: [plan.event]"
-    found = checks.items(name, events, expected)
-    if not all([isinstance(event, Event) for event in found]):
-        raise ValueError(f"{name}={checks.brief(events)} must be {expected}.")
-    return found
-
-
 # The joint cost of events; `public_sets` says what they then protect.
 
 
@@ -355,7 +346,7 @@ def worst(
     **Guarantees.** Under the relations ``"replace_one"`` and ``"replace_special"``
     neighbours have the same records at the same positions with the same public parts,
     and differ in the private part of record i. Whether i is in a part is the same in
-    both, if parts are fixed by position or by a public column. A release on a part
+    both, if parts are fixed by position. A release on a part
     without i has one distribution on both tables, given all that was released before,
     and so costs nothing; the others compose as ever. Hence whatever is released is
     (epsilon, delta)-DP for record i with the cost of the events on the parts that
@@ -377,16 +368,6 @@ def worst(
     largest = max(costs, key=operator.attrgetter("epsilon"))
     mus = [one.mu for one in costs if one.mu is not None]
     return dataclasses.replace(largest, mu=max(mus) if len(mus) == len(costs) else None)
-
-
-def curves(
-    events: Sequence[Event], parts: Sequence[Part | None] = ()
-) -> tuple[PrivacyCurve, ...]:
-    """Return the curves that bound what the events have for any record.
-
-    The largest of them at each epsilon or delta holds for every record.
-    """
-    return tuple(_compose(group, "auto") for group in _groups(events, parts))
 
 
 def _groups(

@@ -13,73 +13,64 @@ from collections.abc import Iterator, Sequence
 from skfdp.privacy.events import Event
 from skfdp.privacy.public_sets import Part, name_assumptions
 
-_ENFORCED: set[str] = set()
-
-
-def _by_code(text: str) -> str:
-    """Return a sentence that the code enforces, and list it."""
-    _ENFORCED.add(text)
-    return text
-
-
-CLIPPED = _by_code("One record's contribution to a release is clipped.")
-BATCHES = _by_code("Records enter batches independently; batches are not published.")
-CLIPPED_PERSONS = _by_code(
+CLIPPED = "One record's contribution to a release is clipped."
+BATCHES = "Records enter batches independently; batches are not published."
+CLIPPED_PERSONS = (
     "Every row's contribution to a release is clipped, and what all rows of one person "
     "add together is bounded."
 )
-BATCHES_OF_PERSONS = _by_code(
+BATCHES_OF_PERSONS = (
     "Persons enter batches independently, with all of their rows; batches are not "
     "published."
 )
-VALUES_CLIPPED = _by_code(
+VALUES_CLIPPED = (
     "Every value is clipped to the declared bounds of its column, and what a row adds "
     "to a release to a clip norm."
 )
-TARGET_CLIPPED = _by_code(
+TARGET_CLIPPED = (
     "Every target is clipped to target_bounds before anything is computed from it."
 )
-ORTHANT = _by_code(
+ORTHANT = (
     "The target is public and every private column is non-negative within its declared "
     "bounds, so that a replaced record moves a sum by at most sqrt(2) clip_norm."
 )
-SIGNED_OR_CENTRED = _by_code(
+SIGNED_OR_CENTRED = (
     "The target is public, and every private column is non-negative within its bounds "
     "or, where the released mean is subtracted, contributions are cut to clip_norm / "
     "sqrt(2), so that a replaced record moves a sum by at most sqrt(2) clip_norm."
 )
-LABEL = _by_code(
+LABEL = (
     "Every column is public, so that a replaced label moves a sum by no more than the "
     "residuals of two labels differ, times the longest row."
 )
-BINNED = _by_code(
+BINNED = (
     "Every number of a private column is counted in exactly one bin of that column, "
     "whatever it is."
 )
-BOUNDS_RELEASED = _by_code(
+BOUNDS_RELEASED = (
     "Bounds of private columns were released within this budget, before anything else; "
     "those of public columns are exact, from public values alone."
 )
-VALUES_CLIPPED_RELEASED = _by_code(
+VALUES_CLIPPED_RELEASED = (
     "Every value is clipped to the bounds of its column, which are public or released, "
     "and what a row adds to a release to a clip norm."
 )
-ORTHANT_RELEASED = _by_code(
+ORTHANT_RELEASED = (
     "The target is public and every private column is non-negative within its released "
     "bounds, so that a replaced record moves a sum by at most sqrt(2) clip_norm."
 )
 INTEGER_SEED = "integer seed"
 ONE_STEP = "No step before this one learnt from the data, see `report(pipeline)`."
 EVERY_USE = "Every use of these data is counted: fits, scores, tuning."
-RUNS_CHARGED = _by_code("No run releases more than the search was charged for.")
-SCORES_BOUNDED = _by_code(
+RUNS_CHARGED = "No run releases more than the search was charged for."
+SCORES_BOUNDED = (
     "A scored record is in one cell of the released table, and each of its losses is "
     "cut to its bound."
 )
-FIT_IN_LEDGER = _by_code(
+FIT_IN_LEDGER = (
     "The ledger of this score holds the fit of the model, so that it counts both."
 )
-COLUMNS_FOLLOWED = _by_code(
+COLUMNS_FOLLOWED = (
     "What the last step treats as a public column was computed, row by row, from "
     "public columns of the table that the Pipeline was given and from released "
     "numbers; every column was followed."
@@ -101,6 +92,29 @@ NOT_COPIED = "No copy of the checkpoint of this fit was or will be resumed."
 SAME_ROWS = "After a stop the fit went on with the rows that it had begun with."
 CLASSES_READ = (
     "The set of classes is public, though it was read from the private target."
+)
+
+#: The sentences that the code enforces.
+_ENFORCED = frozenset(
+    {
+        CLIPPED,
+        BATCHES,
+        CLIPPED_PERSONS,
+        BATCHES_OF_PERSONS,
+        VALUES_CLIPPED,
+        TARGET_CLIPPED,
+        ORTHANT,
+        SIGNED_OR_CENTRED,
+        LABEL,
+        BINNED,
+        BOUNDS_RELEASED,
+        VALUES_CLIPPED_RELEASED,
+        ORTHANT_RELEASED,
+        RUNS_CHARGED,
+        SCORES_BOUNDED,
+        FIT_IN_LEDGER,
+        COLUMNS_FOLLOWED,
+    }
 )
 
 # What is taken for granted of whose data are where.

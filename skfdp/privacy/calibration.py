@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,8 +24,6 @@ from skfdp.privacy.events import (
     Event,
     Relation,
     check_budget,
-    check_decay,
-    check_rate,
     inverse_squares,
 )
 
@@ -33,8 +31,6 @@ from skfdp.privacy.events import (
 _TOLERANCE = 2e-4
 # Sampled steps have at least this noise, in units of the sensitivity.
 _LEAST = 1 / 30
-# The least weight of a step beside the largest.
-_SMALLEST_SHARE = 1e-100
 
 
 @public("skfdp.privacy")
@@ -157,13 +153,6 @@ class PrivacyPlan:
             "other_events": [event.to_dict() for event in self.other_events],
         }
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> PrivacyPlan:
-        """Rebuild a plan from `to_dict`; unknown fields are refused."""
-        found = checks.fields(cls, values)
-        others = checks.items("other_events", found["other_events"], "a list of events")
-        return cls(**found | {"other_events": tuple(map(Event.from_dict, others))})
-
 
 def calibrate(
     epsilon: float,
@@ -175,7 +164,6 @@ def calibrate(
     sensitivity: float | None = None,
     neighboring_relation: str = "replace_one",
     noise_decay: float = 0.0,
-    noise_weights: Sequence[float] | None = None,
     other_events: Sequence[Event] = (),
     accountant: str = "auto",
 ) -> PrivacyPlan:
@@ -201,9 +189,6 @@ def calibrate(
     noise_decay : float, default=0.0
         Schedule of a full-batch plan: ``1 / noise_multiplier[t]**2`` is proportional to
         ``max(1 - t / n_steps, 1 / (2 n_steps))**noise_decay``. 0 is constant noise.
-    noise_weights : array-like of shape (n_steps,), default=None
-        Any other schedule, instead: ``1 / noise_multiplier[t]**2`` is proportional to
-        ``noise_weights[t]``. Plan, event and ledger then hold a number for each step.
     other_events : sequence of Event, default=()
         Releases that share the budget (a private mean, say): one composition, not a
         split of epsilon.
@@ -227,77 +212,48 @@ def calibrate(
     >>> round(plan.noise_multiplier, 3)
     3.731
     """
-    check_budget(epsilon, delta)
-    relation = Relation.of(neighboring_relation)
-    checks.choice("accountant", accountant, ACCOUNTANTS)
-    n_steps = checks.count("n_steps", n_steps)
-    sampling_rate = check_rate(sampling_rate)
     clip_norm = checks.positive("clip_norm", clip_norm)
     if sensitivity is None:
-        sensitivity = relation.moves(clip_norm)
-    sensitivity = checks.positive("sensitivity", sensitivity)
-    noise_decay = check_decay(noise_decay, 1.0, n_steps)
-    weights = None if noise_weights is None else _weights(noise_weights, n_steps)
-    if weights is not None and (sampling_rate < 1 or noise_decay):
-        raise ValueError(
-            f"noise_weights need the full batch and noise_decay=0, got sampling_rate="
-            f"{sampling_rate!r} and noise_decay={noise_decay!r}: leave them out."
-        )
+        sensitivity = Relation.of(neighboring_relation).moves(clip_norm)
     return _calibrate(
-        weights,
-        target_epsilon=float(epsilon),
-        target_delta=float(delta),
-        n_steps=n_steps,
-        sampling_rate=sampling_rate,
-        clip_norm=clip_norm,
-        sensitivity=sensitivity,
-        neighboring_relation=neighboring_relation,
-        noise_decay=noise_decay,
-        other_events=check_events(other_events, "other_events"),
-        accountant=accountant,
+        PrivacyPlan(  # which checks every field; its noise is a placeholder
+            target_epsilon=epsilon,
+            target_delta=delta,
+            n_steps=n_steps,
+            sampling_rate=sampling_rate,
+            clip_norm=clip_norm,
+            sensitivity=sensitivity,
+            neighboring_relation=neighboring_relation,
+            noise_multipliers=(1.0,),
+            noise_decay=noise_decay,
+            other_events=other_events,
+            accountant=accountant,
+        )
     )
 
 
-def _weights(weights: Sequence[float], n_steps: int) -> tuple[float, ...]:
-    expected = f"n_steps={n_steps} finite positive numbers"
-    found = checks.items("noise_weights", weights, expected)
-    if len(found) != n_steps:
-        raise ValueError(f"noise_weights must hold {expected}, got {len(found)}.")
-    found = tuple([checks.positive("an entry of noise_weights", w) for w in found])
-    if min(found) / max(found) < _SMALLEST_SHARE:
-        raise ValueError(
-            f"noise_weights={min(found)!r} and {max(found)!r} are too far apart: the "
-            "smaller one would need infinite noise."
-        )
-    return found
-
-
 @functools.lru_cache(maxsize=512)
-def _calibrate(weights: tuple[float, ...] | None, **fields: Any) -> PrivacyPlan:
-    """Return the plan with these fields and the least noise."""
-    epsilon, delta = fields["target_epsilon"], fields["target_delta"]
-    n_steps, other_events = fields["n_steps"], fields["other_events"]
-    reach = fields["sensitivity"] / fields["clip_norm"]
-    if other_events and compose(other_events).epsilon(delta) >= epsilon:
+def _calibrate(draft: PrivacyPlan) -> PrivacyPlan:
+    """Return the plan with the least noise, whatever noise the draft has."""
+    epsilon, delta = draft.target_epsilon, draft.target_delta
+    n_steps, others = draft.n_steps, draft.other_events
+    reach = draft.sensitivity / draft.clip_norm
+    if others and compose(others).epsilon(delta) >= epsilon:
         raise ValueError(
             f"other_events already spend epsilon={epsilon!r} at delta={delta!r}: raise "
             "the budget or give them more noise."
         )
-    # Multipliers that cost what n_steps steps at multiplier 1 cost.
-    if fields["noise_decay"]:  # the first one stands for all
-        total = inverse_squares(1.0, n_steps, fields["noise_decay"])
-        relative = np.array([math.sqrt(total / n_steps)])
-    else:
-        shape = np.ones(1) if weights is None else np.array(weights)
-        shape = shape / shape.max()  # so that no sum of finite weights is infinite
-        relative = np.sqrt(shape.mean() / shape)
+    # The first multiplier of a schedule that costs what constant ones of 1 cost.
+    relative = 1.0
+    if draft.noise_decay:
+        total = inverse_squares(1.0, n_steps, draft.noise_decay)
+        relative = math.sqrt(total / n_steps)
 
     def scaled(scale: float) -> PrivacyPlan:
-        multipliers = tuple((relative * scale).tolist())
-        return PrivacyPlan(noise_multipliers=multipliers, **fields)
+        return dataclasses.replace(draft, noise_multipliers=(relative * scale,))
 
     # The noise multiplier by Gaussian-DP; exact on full batches.
-    mus, q = [event.mu for event in other_events], fields["sampling_rate"]
+    mus, q = [event.mu for event in others], draft.sampling_rate
     spent = math.fsum([mu**2 for mu in mus if mu is not None])
     mu = math.sqrt(max(gdp_mu(epsilon, delta) ** 2 - spent, 1e-12))
     if q == 1:

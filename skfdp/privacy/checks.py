@@ -213,7 +213,6 @@ def record(kind: type, values: Any) -> Any:
         "str": text,
         "bool": flag,
         "int": count,
-        "float": extended,
     }
     given = fields(kind, values)
     types = {field.name: field.type for field in dataclasses.fields(kind)}

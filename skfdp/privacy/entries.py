@@ -45,16 +45,6 @@ class Receipt:
     charge: int
     head: str
 
-    def __post_init__(self) -> None:
-        types = [type(self.ledger), type(self.charge), type(self.head)]
-        if types != [str, int, str] or self.charge < 1:
-            raise ValueError(
-                f"receipt of ledger={checks.brief(self.ledger)}, charge="
-                f"{checks.brief(self.charge)} and head={checks.brief(self.head)} must "
-                "hold a text, a number from 1 on and a text: pass what charge "
-                "returned."
-            )
-
 
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -74,8 +64,6 @@ class LedgerEntry:
         None records a fit without privacy.
     part : Part or None
         The records that it concerns; None means the whole data set.
-    plan : PrivacyPlan or None
-        The plan of the fit, if the charge came with one.
     versions : dict
         Package versions at that time.
     """
@@ -85,15 +73,20 @@ class LedgerEntry:
     label: str | None
     event: Event | None
     part: Part | None = None
-    plan: PrivacyPlan | None = None
     versions: dict[str, str]
 
     def __post_init__(self) -> None:
         checks.count("charge", self.charge, 0)
         if self.label is not None:
             checks.text("label", self.label)
-        # Here, so that it is coarse wherever it comes from.
-        object.__setattr__(self, "time", _day(checks.text("time", self.time)))
+        # No finer, wherever it comes from.
+        try:
+            datetime.date.fromisoformat(self.time)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"time={checks.brief(self.time)} must be a day in ISO 8601, such as "
+                "'2026-01-31'."
+            ) from None
 
     @property
     def seeded(self) -> bool:
@@ -108,7 +101,6 @@ class LedgerEntry:
             "label": self.label,
             "event": None if self.event is None else self.event.to_dict(),
             "part": None if self.part is None else dataclasses.asdict(self.part),
-            "plan": None if self.plan is None else self.plan.to_dict(),
             "versions": self.versions,
         }
 
@@ -120,9 +112,9 @@ class LedgerEntry:
             raise ValueError(
                 f"versions={checks.brief(values['versions'])} must be a mapping."
             )
-        for name, version in values["versions"].items():
-            checks.text(name, version)
-        kinds: dict[str, Any] = {"event": Event, "part": Part, "plan": PrivacyPlan}
+        for version in values["versions"].values():
+            checks.text("an entry of versions", version)
+        kinds: dict[str, Any] = {"event": Event, "part": Part}
         try:
             found = {
                 name: None if values[name] is None else kind.from_dict(values[name])
@@ -137,20 +129,6 @@ class LedgerEntry:
                 "LedgerEntry has a field of another type than to_dict returns: pass "
                 "what it returned."
             ) from None
-
-
-@functools.lru_cache(maxsize=4096)
-def _day(time: str) -> str:
-    """Return the UTC day of an ISO 8601 time."""
-    try:
-        moment = datetime.datetime.fromisoformat(time)
-        if moment.tzinfo is not None:
-            moment = moment.astimezone(datetime.UTC)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(
-            f"time={time!r} must be a day or a time in ISO 8601, such as '2026-01-31'."
-        ) from None
-    return moment.date().isoformat()
 
 
 @functools.cache
@@ -169,7 +147,6 @@ def new_entries(
     events: Sequence[Event | None],
     label: str | None,
     part: Part | None = None,
-    plan: PrivacyPlan | None = None,
 ) -> tuple[LedgerEntry, ...]:
     """Return entries, stamped with this day, of the events of one charge."""
     time = datetime.datetime.now(datetime.UTC).date().isoformat()
@@ -179,7 +156,6 @@ def new_entries(
             label=label,
             event=event,
             part=part,
-            plan=plan,
             versions=dict(package_versions()),
         )
         for event in events

@@ -8,12 +8,11 @@ import contextlib
 import dataclasses
 import functools
 import itertools
-import json
 import math
 import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from scipy.optimize import brentq
 
@@ -29,9 +28,9 @@ from skfdp.privacy.ledger_file import SCHEMA_VERSION, Lease, Store, Terms, resol
 from skfdp.privacy.public_sets import (
     Disclosed,
     Part,
+    check_events,
     check_part,
     check_parts,
-    checked_events,
     is_listed,
     name_text,
     promise,
@@ -39,9 +38,6 @@ from skfdp.privacy.public_sets import (
 )
 from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.search_plans import SearchCheck, planned_search
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Entries = tuple[LedgerEntry, ...]
 #: Of a charge; None is a fit without privacy.
@@ -123,77 +119,14 @@ def planned(plan: Plan) -> tuple[Events, int | None]:
         return plan.events or (None,), plan.n_rows
     if isinstance(plan, PrivacyPlan):
         plan = (*plan.other_events, plan.event)
-    return checked_events((plan,) if isinstance(plan, Event) else plan), None
+    given = (plan,) if isinstance(plan, Event) else plan
+    return check_events(given, "plan", least=1), None
 
 
-# The record of a ledger as a table, and as JSON and back.
+# The record of a ledger as JSON.
 
 
 SCHEMA = "skfdp-privacy-ledger"
-# What the table shows of events and plans under their own names; all of its columns.
-_OF_EVENTS = (
-    *("neighboring_relation", "unit"),
-    *("public_features", "public_target", "target_name"),
-    *("n_steps", "sampling_rate", "clip_norm", "sensitivity", "mu"),
-)
-_OF_PLANS = ("target_epsilon", "target_delta")
-_COLUMNS = (
-    *("charge", "time", "dataset", "label", "part", "release"),
-    *(*_OF_EVENTS, *_OF_PLANS, "seeded", "event", "plan", "versions"),
-)
-
-
-def _row(entry: LedgerEntry, dataset: str) -> tuple:
-    """Return what a row of the table holds, by `_COLUMNS`."""
-    part = None if entry.part is None else str(entry.part)
-    return (
-        *(entry.charge, entry.time, dataset, entry.label, part),
-        *(getattr(entry.event, name, None) for name in ("label", *_OF_EVENTS)),
-        *(getattr(entry.plan, name, None) for name in _OF_PLANS),
-        *(entry.seeded, entry.event, entry.plan, entry.versions),
-    )
-
-
-def from_json(text: str) -> tuple[dict[str, Any], list[Entries]]:
-    """Return the terms and the charges of a text; a ValueError says what is wrong."""
-    try:
-        values = json.loads(text, parse_int=_whole, parse_constant=_whole)
-        # Lone surrogates are JSON, and no text that a file could hold.
-        dumps(values).encode()
-    except (TypeError, ValueError, RecursionError):
-        values = None
-    if not isinstance(values, dict) or values.pop("schema", None) != SCHEMA:
-        raise ValueError(
-            f'text must be strict JSON with "schema": "{SCHEMA}": pass what to_json '
-            "wrote."
-        )
-    version = values.pop("schema_version", None)
-    if type(version) is not int or version != SCHEMA_VERSION:
-        raise ValueError(
-            f"ledger has schema_version={checks.brief(version)}, this skfdp reads "
-            f"{SCHEMA_VERSION}: read it with the version that wrote it."
-        )
-    entries = values.pop("entries", None)
-    terms = {"dataset", *(field.name for field in dataclasses.fields(Terms))}
-    if values.keys() != terms or not isinstance(entries, list):
-        raise ValueError(
-            f"ledger must have entries and {sorted(terms)}: pass what to_json wrote."
-        )
-    found = []
-    for rank, entry in enumerate(entries):
-        try:
-            found.append(LedgerEntry.from_dict(entry))
-        except ValueError as error:
-            raise ValueError(f"entry {rank} of the ledger: {error}") from None
-    charges = itertools.groupby(found, key=lambda entry: entry.charge)
-    return values, [tuple(some) for _, some in charges]
-
-
-def _whole(text: str) -> int:
-    if len(text) > 18:  # no count of ours, and too much for a file and a float
-        raise ValueError
-    return int(text)  # NaN and Infinity, which are not JSON, raise ValueError
-
 
 # The check of a report against its ledger.
 
@@ -349,7 +282,7 @@ class PrivacyLedger:
     >>> from skfdp.privacy import calibrate
     >>> ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
     >>> plan = calibrate(0.6, 1e-5, n_steps=100)
-    >>> receipt = ledger.charge([plan.event], label="first fit", plan=plan)
+    >>> receipt = ledger.charge([plan.event], label="first fit")
     >>> print(ledger)
     Privacy ledger in memory, data set 'default'
     Limit:     epsilon 1 at delta 1e-05
@@ -489,7 +422,6 @@ class PrivacyLedger:
         events: Iterable[Event],
         *,
         label: str | None = None,
-        plan: PrivacyPlan | None = None,
         n_rows: int | None = None,
     ) -> Receipt:
         """Record all events, or refuse and record none; call it before use.
@@ -500,8 +432,6 @@ class PrivacyLedger:
             Everything that the fit is going to release.
         label : str, default=None
             What is fitted, for people.
-        plan : PrivacyPlan, default=None
-            The plan of the fit, for the record.
         n_rows : int, default=None
             Public number of rows of the table, which has to be that of the part; None
             skips this check.
@@ -520,7 +450,7 @@ class PrivacyLedger:
             If the file is locked, read-only, missing, corrupt or of another schema;
             nothing is charged then.
         """
-        return self._charge(events, label, plan, n_rows)
+        return self._charge(events, label, n_rows)
 
     def lease(
         self,
@@ -528,7 +458,6 @@ class PrivacyLedger:
         events: Iterable[Event],
         *,
         label: str | None = None,
-        plan: PrivacyPlan | None = None,
         n_rows: int | None = None,
         begun: bool = False,
     ) -> tuple[Lease, Receipt]:
@@ -540,7 +469,7 @@ class PrivacyLedger:
         ----------
         fit : str
             Random name of the fit; its checkpoint has it.
-        events, label, plan, n_rows
+        events, label, n_rows
             As for `charge`, and the same each time.
         begun : bool, default=False
             Whether the fit has released something: then it was charged before, or is
@@ -552,26 +481,25 @@ class PrivacyLedger:
             As `charge`; if the fit was charged other events, or to another data set or
             part; if it has begun, and this ledger did not charge it.
         """
-        receipt = self._charge(events, label, plan, n_rows, fit, begun=begun)
+        receipt = self._charge(events, label, n_rows, fit, begun=begun)
         return Lease(self._store, fit), receipt
 
     def _charge(
         self,
         events: Iterable[Event],
         label: str | None,
-        plan: PrivacyPlan | None,
         n_rows: int | None,
         fit: str | None = None,
         *,
         begun: bool = False,
     ) -> Receipt:
-        events = checked_events(events)
+        events = check_events(events, least=1)
         check = functools.partial(self._check, events=events, n_rows=n_rows)
         # Compose outside the lock first: the check inside decides, and finds the answer
         # in the cache unless another charge came between.
         with contextlib.suppress(PrivacyBudgetError):
             check(*self._store.read())
-        entries = new_entries(events, label, self._part, plan)
+        entries = new_entries(events, label, self._part)
         return self._store.append(entries, check, fit, begun=begun)
 
     def charge_nonprivate(self, *, label: str | None = None) -> Receipt:
@@ -847,7 +775,7 @@ class PrivacyLedger:
             unnamed = any("columns" in event.unnamed for event in private)
             if unnamed and (public or _disclosed(private)):
                 raise PrivacyBudgetError(_UNNAMED)
-            promised = promise(dict.fromkeys(before + private), public)
+            promised = promise([*dict.fromkeys(before + private)], public)
             check_part(self._part, private, promised.public, n_rows)
             check_parts([*(entry.part for entry in recorded), self._part])
         except PrivacyBudgetError as error:
@@ -910,26 +838,6 @@ class PrivacyLedger:
             return math.inf
         return self._left(terms, entries, (), self._delta(terms, delta))
 
-    def to_dataframe(self) -> pd.DataFrame:
-        """Return one row for each recorded event; needs pandas.
-
-        Returns
-        -------
-        frame : DataFrame
-            Indexed by position; ``event`` and ``plan`` hold the objects themselves.
-        """
-        try:
-            import pandas as pd
-        except ImportError:
-            raise ImportError(
-                "to_dataframe() needs pandas: pip install 'skfdp[cli]', or read "
-                "`entries`."
-            ) from None
-        rows = [_row(entry, self._dataset) for entry in self.entries]
-        frame = pd.DataFrame(rows, columns=_COLUMNS)
-        frame["time"] = pd.to_datetime(frame["time"], utc=True)
-        return frame
-
     def to_json(self, *, indent: int | None = 2) -> str:
         """Return the whole record of the data set as text, losslessly."""
         terms, entries = self._store.read()
@@ -941,56 +849,6 @@ class PrivacyLedger:
             "entries": entries,
         }
         return dumps(values, indent=indent)
-
-    @classmethod
-    def from_json(
-        cls, text: str, path: str | os.PathLike[str] | None = None
-    ) -> PrivacyLedger:
-        """Rebuild the ledger that `to_json` wrote.
-
-        It is a copy: charges to one of the two are unknown to the other, so that only
-        one may go on.
-
-        Parameters
-        ----------
-        text : str
-        path : str or PathLike, default=None
-            The file to write to; a data set of this name must not have entries there.
-            None: in memory.
-
-        Raises
-        ------
-        ValueError
-            If the text is not a ledger, has another schema, or if the data set exists.
-        """
-        values, charges = from_json(text)
-        # In memory first, so that what is refused does not make a file, which would
-        # have its whole budget left.
-        try:
-            ledger = cls(**values)
-        except TypeError as error:
-            raise ValueError(f"ledger: {error}") from None
-        terms, _ = ledger._store.read()
-
-        # Even above the limit: what was spent was spent.
-        def check(terms: Terms, recorded: Entries) -> None:
-            if recorded:
-                raise ValueError(
-                    f"data set {ledger._dataset!r} has {len(recorded)} entries in "
-                    f"{os.fspath(path or '')!r} already: import into a new file."
-                )
-            entries = [*itertools.chain.from_iterable(charges)]
-            check_parts(entry.part for entry in entries)
-            events = events_of(entries)
-            _check_relation(terms, events)
-            if events:
-                promise(dict.fromkeys(events), terms.public)
-
-        ledger._store.open(terms, check, charges)
-        if path is not None:
-            ledger._store = Store(path, ledger._dataset)
-            ledger._store.open(terms, check, charges)
-        return ledger
 
     @property
     def receipt(self) -> Receipt | None:
@@ -1124,8 +982,7 @@ class PrivacyLedger:
 
     def __str__(self) -> str:
         terms, entries = self._store.read()
-        plans = [entry.plan.target_delta for entry in entries if entry.plan]
-        at = terms.delta or [1e-5, *plans][-1]
+        at = terms.delta or 1e-5
         limit = "none: this ledger counts, and refuses no fit for its cost"
         left = "unlimited"
         if terms.epsilon is not None:

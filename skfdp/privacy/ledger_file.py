@@ -275,16 +275,10 @@ class Store:
         newest = self.newest
         return None if newest is None or newest[0] < 1 else self._receipt(*newest)
 
-    def open(
-        self,
-        terms: Terms,
-        check: Check,
-        charges: Sequence[Sequence[LedgerEntry]] | None = None,
-    ) -> None:
+    def open(self, terms: Terms, check: Check) -> None:
         """Create the file where needed; keep the terms, or compare them.
 
-        New terms, and charges of elsewhere, are added in one step, all or nothing,
-        unless check(terms, recorded) raises.
+        New terms are added unless check(terms, recorded) raises.
         """
         if self.path is not None and not self.path.exists():
             try:
@@ -297,15 +291,15 @@ class Store:
                     f"{self.name} cannot be made ({error.strerror}): choose a folder "
                     "on a file system with hard links that is writable."
                 ) from None
-        if charges is None:  # most often nothing is new, which needs no lock
-            stored, _ = self.read()
-            if self._merged(terms, stored) == stored and self._dataset in self._every():
-                return
+        # Most often nothing is new, which needs no lock.
+        stored, _ = self.read()
+        if self._merged(terms, stored) == stored and self._dataset in self._every():
+            return
         with self._transaction("IMMEDIATE") as connection:
             stored, recorded = self._checked(connection)
             terms = self._merged(terms, stored)
             check(terms, recorded)
-            self._write(connection, charges or [()], terms)
+            self._write(connection, (), terms)
 
     def read(
         self, receipts: Iterable[Receipt] = ()
@@ -360,7 +354,7 @@ class Store:
             if fit is not None:
                 values = fit, 1 + self._links[-1][0]
                 connection.execute("INSERT INTO fits VALUES (?, ?, 0, x'')", values)
-            return self._receipt(*self._write(connection, [entries], terms))
+            return self._receipt(*self._write(connection, entries, terms))
 
     def _receipt(self, charge: int, head: str) -> Receipt:
         return Receipt(ledger=str(self.identity), charge=charge, head=head)
@@ -368,10 +362,10 @@ class Store:
     def _write(
         self,
         connection: sqlite3.Connection,
-        charges: Sequence[Sequence[LedgerEntry]],
+        entries: Sequence[LedgerEntry],
         terms: Terms,
     ) -> tuple[int, str]:
-        """Add checked charges and terms, commit, and return the newest link.
+        """Add a checked charge, or terms alone, commit, and return the newest link.
 
         First check all pages: the chain does not cover indices and fits.
         """
@@ -380,9 +374,8 @@ class Store:
         number, *_, head = self._links[-1]
         every = self._every() | {self._dataset: dataclasses.asdict(terms)}
         text = json.dumps(every, sort_keys=True)
-        for entries in charges:
-            number += bool(entries)
-            head = _add_link(connection, head, number, self._dataset, entries, text)
+        number += bool(entries)
+        head = _add_link(connection, head, number, self._dataset, entries, text)
         connection.execute("COMMIT")
         self.newest = number, head
         return self.newest

@@ -31,7 +31,6 @@ from skfdp.privacy.assumptions import (
     is_enforced,
 )
 from skfdp.privacy.checks import spelling
-from skfdp.privacy.entries import LedgerEntry
 from skfdp.privacy.events import PrivacyBudgetError
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.preprocessing_steps import (
@@ -100,11 +99,14 @@ _TOOLS: dict[str, str | Callable[[Any], Members]] = {
     "VotingRegressor": _voting,
     "MultiOutputClassifier": _outputs,
     "MultiOutputRegressor": _outputs,
-    "TransformedTargetRegressor": lambda obj: [("regressor_", obj.regressor_)],
     "FixedThresholdClassifier": _fixed,
     "CalibratedClassifierCV": (
-        "its calibrator is fitted to the target without noise (private_score and "
-        "best_temperature calibrate by a release)"
+        "its calibrator is fitted to the target without noise (calibrate on public "
+        "data, with FrozenEstimator around the model)"
+    ),
+    "TransformedTargetRegressor": (
+        "its transformer may learn from the target without noise (transform y by a "
+        "fixed function before the fit)"
     ),
     "StackingClassifier": _STACKED,
     "StackingRegressor": _STACKED,
@@ -351,8 +353,8 @@ def report(
         report, at the largest of their deltas, and says what it knows of the others:
         what they learnt (`PrivacyReport.learnt`), or that it cannot see them. So do
         those of OneVsRestClassifier, VotingClassifier, VotingRegressor,
-        MultiOutputClassifier, MultiOutputRegressor, TransformedTargetRegressor and
-        FixedThresholdClassifier, whose members all learn from one table.
+        MultiOutputClassifier, MultiOutputRegressor and FixedThresholdClassifier, whose
+        members all learn from one table.
     delta : float, default=None
         Report at this delta instead; needed for a ledger without a limit.
     context : dict of str to str, default=None
@@ -398,7 +400,10 @@ def _of_ledger(ledger: PrivacyLedger, delta: float | None) -> PrivacyReport:
         raise ValueError(
             "delta=None needs a ledger with a limit: pass report(ledger, delta=1e-5)."
         )
-    fits = {entry.charge: entry for entry in entries}
+    fits = {}
+    for one in entries:
+        where = "" if one.part is None else f", on {one.part} only"
+        fits[one.charge] = f"fit {one.charge}: {one.label or 'unnamed fit'}{where}"
     private = [(one.event, one.part) for one in entries if one.event is not None]
     return PrivacyReport.from_events(
         subject=f"data set {ledger.dataset!r} of a PrivacyLedger",
@@ -406,7 +411,7 @@ def _of_ledger(ledger: PrivacyLedger, delta: float | None) -> PrivacyReport:
         delta=delta,
         target_epsilon=ledger.epsilon,
         public=ledger.public,
-        released=[_fit_text(charge, entry) for charge, entry in fits.items()],
+        released=fits.values(),
         assumptions=[
             Assumption("The parameters of no fit were read from private data.", False)
         ],
@@ -415,11 +420,6 @@ def _of_ledger(ledger: PrivacyLedger, delta: float | None) -> PrivacyReport:
         n_fits=len(fits),
         receipts=[ledger.receipt],
     )
-
-
-def _fit_text(charge: int, entry: LedgerEntry) -> str:
-    where = "" if entry.part is None else f", on {entry.part} only"
-    return f"fit {charge}: {entry.label or 'unnamed fit'}{where}"
 
 
 def _report_of(obj: Any, name: str) -> PrivacyReport | None:
@@ -513,21 +513,6 @@ def _of_tool(obj: Any, inner: Members) -> PrivacyReport:
         )
     _check_positions(obj, seen)
     public_target = all(found.public_target for _, found in seen)
-    if is_class(obj, "TransformedTargetRegressor"):
-        if _report_of(obj.transformer_, "transformer_") is not None:
-            raise ValueError(
-                "report() cannot count the private fit of transformer_, whose columns "
-                "are a target: give a fixed function."
-            )
-        before = len(learnt.lessons)
-        learnt.judge("transformer_", obj.transformer_, None, False)
-        learns = "public columns" if public_target else "target"
-        learnt.lessons[before:] = [
-            Lesson(one.step, learns, f"{one.reason}, of the target")
-            if one.private
-            else one
-            for one in learnt.lessons[before:]
-        ]
     # They read the label set from the target before their members do.
     if not public_target and is_class(obj, "OneVsRestClassifier", "VotingClassifier"):
         learnt.assumes.append(CLASSES_READ)

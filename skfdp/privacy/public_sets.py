@@ -99,7 +99,7 @@ def promise(
     discloses by name, so that the two do not compose; and positions are nested in other
     positions only if they are the same.
     """
-    events = checked_events(events)
+    events = check_events(events, least=1)
     everything = None if public is None else _members(public)
     relations = {event.neighboring_relation for event in events}
     if len(relations) > 1:
@@ -121,8 +121,7 @@ def promise(
     for own in disclosed:
         _check_inside(own, everything, declared=public is not None)
     if everything:
-        _check_target_names(events)
-        _check_anonymous_targets(events, everything)
+        _check_targets(events, everything)
     return Promise(relations.pop(), units.pop(), everything)
 
 
@@ -156,13 +155,14 @@ def set_text(public: Collection[Disclosed]) -> str:
     return (f"{listed} and {more} more" if more > 0 else listed) or "empty"
 
 
-def checked_events(events: Any) -> tuple[Event, ...]:
-    """Return events as a tuple, or raise TypeError."""
-    found = tuple(events) if is_listed(events) else ()
-    if not found or not all([isinstance(event, Event) for event in found]):
-        raise TypeError(
-            f"events={shown(events)} must hold at least one Event: pass [plan.event]."
-        )
+def check_events(
+    events: Any, name: str = "events", least: int = 0
+) -> tuple[Event, ...]:
+    """Return the items, at least so many; ValueError unless all of them are events."""
+    some = "at least one Event" if least else "a sequence of Event"
+    found = checks.items(name, events, f"{some}: [plan.event]")
+    if len(found) < least or not all([isinstance(one, Event) for one in found]):
+        raise ValueError(f"{name}={checks.brief(events)} must be {some}: [plan.event].")
     return found
 
 
@@ -203,30 +203,21 @@ def _check_inside(
     )
 
 
-def _check_anonymous_targets(
-    events: Iterable[Event], public: frozenset[Disclosed]
-) -> None:
-    """Refuse to protect a target that may be a public column of another fit."""
-    names = {name for name in public if isinstance(name, str)}
+def _check_targets(events: Collection[Event], public: frozenset[Disclosed]) -> None:
+    """Refuse a target without a name that may be what another fit discloses by name."""
+    named = {event.target_name for event in events if event.target_name}
+    columns = {name for name in public if isinstance(name, str)}
     for event in events:
-        if "target" not in event.unnamed or event.public_target:
-            continue
-        if maybe := names - set(event.public_features):
+        maybe = named
+        if not event.public_target:
+            maybe = named | (columns - set(event.public_features))
+        if maybe and "target" in event.unnamed:
             raise PrivacyBudgetError(
-                f"a fit protects a target without a name, which may be one of "
-                f"{set_text(maybe)}, which are public: name it by target=, or "
-                "pass y as a Series with a name."
+                "the target of a fit has no name, and may be one of "
+                f"{set_text(maybe)}, so that nobody can tell whether one fit discloses "
+                "what another protects: name it by target=, or pass y as a Series with "
+                "a name."
             )
-
-
-def _check_target_names(events: Iterable[Event]) -> None:
-    named = sorted({event.target_name for event in events if event.target_name})
-    if named and any("target" in event.unnamed for event in events):
-        raise PrivacyBudgetError(
-            f"the target of one fit is {named[0]!r} and that of another has no name, "
-            "so that nobody can tell whether one discloses what the other protects: "
-            "name it by target=, or pass y as a Series with a name."
-        )
 
 
 # Parts of a data set, known in public, and their parallel composition.

@@ -18,7 +18,7 @@ Guarantees
 A report is not signed: whoever edits the events edits what follows from them. What
 does not follow from them is taken as it is: the number of fits, an unseen step whose
 assumption was removed too, what others learnt, the columns of a Pipeline's table, a
-declared public set that is larger than what was disclosed, the findings of audits.
+declared public set that is larger than what was disclosed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from skfdp.addresses import public
-from skfdp.privacy import checks, plotting, report_html, report_text
+from skfdp.privacy import checks, report_html, report_text
 from skfdp.privacy.accounting import worst
 from skfdp.privacy.assumptions import (
     ONE_STEP,
@@ -64,81 +64,6 @@ _FOLLOW = (
     *("public_target", "target_name", "private_features", "seeded", "n_fits", "unseen"),
     "learnt",
 )
-
-
-@public("skfdp.privacy")
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Finding:
-    """Finding of one audit: what was claimed, and what was seen.
-
-    An audit can refute a claim and never prove one: `passed` says that this one did
-    not refute it. A report takes findings as they are told; they change none of its
-    numbers.
-
-    Attributes
-    ----------
-    audit : str
-        Which audit: "replay", "mechanism" or "one run".
-    subject : str
-        What was audited.
-    claimed_epsilon : float
-        May be infinite.
-    delta : float
-        Of both epsilons.
-    lower_bound : float
-        Epsilon that the outputs showed to be spent; infinite where a replay saw two
-        neighbours told apart for sure.
-    confidence : float
-        Probability, in (0, 1], with which a lower bound of this kind holds; 1 where
-        nothing was estimated.
-    n_trials : int
-        Replays, releases, or canaries, that it rests on.
-    passed : bool
-        Whether the claim was not refuted.
-    version : str
-        Of skfdp.
-    """
-
-    audit: str
-    subject: str
-    claimed_epsilon: float
-    delta: float
-    lower_bound: float
-    confidence: float
-    n_trials: int
-    passed: bool
-    version: str
-
-    def __post_init__(self) -> None:
-        checks.number("confidence", self.confidence, "in (0, 1]", 0, 1, closed="right")
-        check_delta(self.delta)
-        if self.passed and self.lower_bound > self.claimed_epsilon:
-            raise ValueError(
-                f"passed=True of a finding whose lower_bound={self.lower_bound!r} is "
-                f"above claimed_epsilon={self.claimed_epsilon!r}: it was edited; ask "
-                "for the original."
-            )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON-able values; infinite numbers are the string "inf"."""
-        values = dataclasses.asdict(self)
-        return {k: "inf" if v == math.inf else v for k, v in values.items()}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Finding:
-        """Rebuild a finding; ValueError for fields of another type or out of range."""
-        return checks.record(cls, values)
-
-    def __str__(self) -> str:
-        """Return it as a sentence."""
-        sure = "" if self.confidence == 1 else f" at confidence {self.confidence:.6g}"
-        verdict = "did not refute" if self.passed else "REFUTED"
-        claimed = report_text.number(self.claimed_epsilon, 4)
-        return (
-            f"Audit by {self.audit} of {self.subject}: {self.n_trials} trial(s) "
-            f"{verdict} epsilon = {claimed} at delta = {self.delta:g}; lower bound "
-            f"{report_text.number(self.lower_bound, 4)}{sure}."
-        )
 
 
 @public("skfdp.privacy")
@@ -202,8 +127,6 @@ class PrivacyReport:
     receipts : tuple of Receipt
         Of the charges to a ledger, which `PrivacyLedger.check_report` looks for; empty
         without a ledger. Comparisons leave them out.
-    findings : tuple of Finding
-        What audits saw; `skfdp.audit` makes them, and they change no number here.
     context : dict
         What the owner of the data states, not checked: see `report`.
     versions : dict
@@ -234,7 +157,6 @@ class PrivacyReport:
     steps: tuple[tuple[str, PrivacyReport], ...] = ()
     # Not compared: receipts are random, so two equal fits would differ.
     receipts: tuple[Receipt, ...] = dataclasses.field(default=(), compare=False)
-    findings: tuple[Finding, ...] = ()
     context: dict[str, str] = dataclasses.field(default_factory=dict)
     versions: dict[str, str] = dataclasses.field(
         default_factory=lambda: dict(package_versions())
@@ -371,35 +293,8 @@ class PrivacyReport:
 
     @property
     def guarantee(self) -> bool:
-        """Whether epsilon is a guarantee: False with a seed, a leak or a refutation."""
+        """Whether epsilon is a guarantee: False with a seed, or a leak."""
         return report_text.void_text(self) is None and math.isfinite(self.epsilon)
-
-    @property
-    def generator(self) -> str:
-        """Where the noise came from."""
-        return report_text.GENERATORS[self.seeded]
-
-    @property
-    def not_covered(self) -> tuple[str, ...]:
-        """Accesses to the data that the numbers do not count."""
-        return report_text.not_covered(self)
-
-    @property
-    def limits(self) -> tuple[str, ...]:
-        """What differential privacy does not promise."""
-        return report_text.limits(self)
-
-    def plot_curve(self, ax: Any = None, *, epsilons: Any = None) -> Any:
-        """Draw delta against epsilon: every pair on the curve is a true guarantee.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            None makes a new figure; it is returned.
-        epsilons : array-like of shape (n_points,), default=None
-            None: from 0 to twice the report's epsilon.
-        """
-        return plotting.plot_curve(self, ax, epsilons)
 
     def statement(self, *, full: bool = False) -> str:
         """Return a page in plain language for people who approve or review the fit.
@@ -545,7 +440,6 @@ _FROM_JSON: dict[str, Callable[[str, Any], Any]] = {
     "tuple[Assumption, ...]": _each_of(Assumption),
     "tuple[Lesson, ...]": _each_of(Lesson),
     "tuple[Receipt, ...]": _each_of(Receipt),
-    "tuple[Finding, ...]": _each_of(Finding),
     "tuple[tuple[str, PrivacyReport], ...]": _each(_step),
     "dict[str, str]": texts,
 }

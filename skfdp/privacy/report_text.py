@@ -259,17 +259,10 @@ def leak_text(lesson: Lesson) -> str:
     )
 
 
-def refuted_texts(report: Report) -> list[str]:
-    """Return the findings that refute a claim, those of steps included."""
-    own = [str(finding) for finding in report.findings if not finding.passed]
-    return own + [text for _, step in report.steps for text in refuted_texts(step)]
-
-
 def void_text(report: Report) -> str | None:
     """Return in a few words why a report guarantees nothing, None if it does."""
     why = [INTEGER_SEED] * report.seeded
     why += ["a step learns without privacy"] * bool(report.leaks)
-    why += ["an audit refuted it"] * bool(refuted_texts(report))
     return " and ".join(why) or None
 
 
@@ -393,13 +386,11 @@ def page(report: Report) -> list[Section]:
         parts.append(("Open to everybody", [open_text(report)]))
     if not promises:
         return [part for part in (*parts, ("Checked by", [_CHECKED])) if part[1]]
-    n = len(report.findings)
-    audits = [f"Audits that did not refute it: {n} (see the annex)."] * bool(n)
     parts += [
         ("Trusted", [_TRUSTED]),
         ("How strong", [strength_text(report), odds_text(report)]),
         ("Holds only if", []),
-        ("Checked by", [" ".join([_CHECKED, _RECOMPUTED, *audits])]),
+        ("Checked by", [f"{_CHECKED} {_RECOMPUTED}"]),
     ]
     said = [title(report), *(" ".join([name, *texts]) for name, texts in parts)]
     left = PAGE_WORDS - _n_words(" ".join(said))
@@ -414,7 +405,7 @@ def annex(report: Report) -> list[Section]:
     defined = private and not is_void and bool(report.events)
     parts = [
         ("Numbers", numbers(report)),
-        ("Definition", [_definition_text(report)] if defined else []),
+        ("Definition", _definition(report) if defined else []),
         ("Columns", _columns(report)),
         ("Assumptions", _items(_assumptions(report)) * private),
         ("Not covered", _items(not_covered(report)) * private),
@@ -422,7 +413,6 @@ def annex(report: Report) -> list[Section]:
         ("Composed of", _items(_steps(report, is_void))),
         ("Other steps", _items(learnt_texts(report))),
         ("Computation", _mechanism(report)),
-        ("Audits", _items(_findings(report))),
         ("Limits", _items(limits(report)) * private),
     ]
     return [(name, found) for name, texts in parts if (found := [*texts])]
@@ -446,7 +436,6 @@ def _n_words(text: str) -> int:
 def _warnings(report: Report) -> Iterator[str]:
     if report.seeded:
         yield f"The noise came from {GENERATORS[True]}."
-    yield from _items(refuted_texts(report))
     if report.leaks:
         yield from _items(map(leak_text, report.leaks))
         yield (
@@ -514,9 +503,9 @@ def _conditions(report: Report, words: int) -> Iterator[str]:
         yield CHECK + text
 
 
-def _definition_text(report: Report) -> str:
+def _definition(report: Report) -> Iterator[str]:
     factor = math.exp(min(report.epsilon, 700.0))
-    return (
+    yield (
         f"{relation_text(report)} "
         f'(neighboring_relation="{report.neighboring_relation}") Any outcome is at '
         f"most e^epsilon = {factor:.4g} times as likely with one table as with its "
@@ -594,12 +583,6 @@ def event_text(event: Event) -> str:
         f"{noise}, clip norm {number(event.clip_norm)}, sensitivity "
         f"{number(event.sensitivity)}, {sampling}{mu}"
     )
-
-
-def _findings(report: Report) -> Iterator[str]:
-    yield from map(str, report.findings)
-    if report.findings:
-        yield "An audit can refute a claim and never prove one."
 
 
 # The layouts of text: page and annex in two columns, Markdown, and a repr.

@@ -60,13 +60,11 @@ class Selection(Event, kind="selection"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, limits in (("eta", "above -1"), ("gamma", "in (0, 1]")):
-            number = checks.number(name, getattr(self, name), f"a number {limits}")
-            object.__setattr__(self, name, number)
-        if not (-1 < self.eta < math.inf and 0 < self.gamma <= 1):
-            raise ValueError(
-                f"eta={self.eta!r} must be above -1 and gamma={self.gamma!r} in (0, 1]."
-            )
+        expected = "a finite number above -1"
+        eta = checks.number("eta", self.eta, expected, -1, closed="neither")
+        expected = "a number in (0, 1]"
+        gamma = checks.number("gamma", self.gamma, expected, 0, 1, closed="right")
+        vars(self).update(eta=eta, gamma=gamma)
         if not self.mean_runs <= _MOST_RUNS:
             raise ValueError(
                 f"eta={self.eta!r} and gamma={self.gamma!r} make {self.mean_runs:.3g} "

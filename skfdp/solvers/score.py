@@ -883,7 +883,7 @@ class Scored:
         Parameters are what the user gave, but for `named`, the name of the target that
         the user or the model gives, or None, and for the fitted `model`.
         """
-        X = _table(X)
+        X = table_with_rows(X)
         n_rows, n_columns = map(int, X.shape)
         y_name = target_name(named, y)
         y = shaped_target(y, n_rows)
@@ -904,7 +904,7 @@ class Scored:
         return cls(X, y, columns, facts, group, groups, by_name)
 
 
-def _table(X: Any) -> Any:
+def table_with_rows(X: Any) -> Any:
     """Return X as something whose rows can be taken."""
     check_no_path(X)
     check_names(X)

@@ -9,8 +9,7 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.special import expit, logit
+from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import FixedThresholdClassifier
 
@@ -21,7 +20,6 @@ from skfdp.privacy.pipelines import of_releases
 from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.report_text import epsilon_text
 from skfdp.solvers.score import (
-    FURTHEST,
     MODEL_IS_PUBLIC,
     OTHERS,
     TWO,
@@ -38,46 +36,28 @@ COMPARISON = "compare_private of "
 _CLEAR = 2.0
 
 
-class AdjustedClassifier(ClassifierMixin, BaseEstimator):
-    """Fitted classifier of two classes with adjusted probabilities.
+class ScoredClassifier(ClassifierMixin, BaseEstimator):
+    """Fitted classifier of two classes, with the report of its fit and of its score.
 
-    `PrivateTemperature.apply` and `PrivateThreshold.apply` make it. It is frozen:
-    `fit` and `clone` return it as it is, since what it was made from is released
-    already.
+    `PrivateThreshold.apply` makes it. It is frozen: `fit` and `clone` return it as it
+    is, since what it was made from is released already.
 
     Parameters
     ----------
     estimator : fitted classifier of two classes
         With predict_proba or decision_function.
     release : PrivacyReport
-        Of the private score that temperature, shift or a threshold followed from.
-    temperature : float, default=1.0
-        What its log odds are divided by.
-    shift : float, default=0.0
-        What is added to them then.
+        Of the private score that a threshold followed from.
 
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
         In increasing order.
-
-    Notes
-    -----
-    Log odds beyond 6 are cut to 6, as the bins of the score are, unless temperature and
-    shift are those of no change; then the probabilities are the estimator's.
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        release: PrivacyReport,
-        temperature: float = 1.0,
-        shift: float = 0.0,
-    ):
+    def __init__(self, estimator: Any, release: PrivacyReport):
         self.estimator = estimator
         self.release = release
-        self.temperature = temperature
-        self.shift = shift
         found, scored = type(estimator).__name__, release.subject
         if scored != SUBJECT + found:
             raise ValueError(
@@ -111,14 +91,14 @@ class AdjustedClassifier(ClassifierMixin, BaseEstimator):
         release = dataclasses.replace(release, assumptions=kept)
         return of_releases(self, [("estimator", fit), ("scores", release)])
 
-    def fit(self, X: Any = None, y: Any = None) -> AdjustedClassifier:
+    def fit(self, X: Any = None, y: Any = None) -> ScoredClassifier:
         """Learn nothing: what was released stays."""
         return self
 
-    def __sklearn_clone__(self) -> AdjustedClassifier:
+    def __sklearn_clone__(self) -> ScoredClassifier:
         return self
 
-    def set_params(self, **params: Any) -> AdjustedClassifier:
+    def set_params(self, **params: Any) -> ScoredClassifier:
         """Refuse: another parameter would be one that was not released.
 
         Raises
@@ -126,14 +106,14 @@ class AdjustedClassifier(ClassifierMixin, BaseEstimator):
         ValueError
         """
         raise ValueError(
-            f"{min(params, default='a parameter')} cannot be set: an "
-            "AdjustedClassifier is the result of a release; make another one by "
-            "PrivateScore.best_temperature or best_threshold."
+            f"{min(params, default='a parameter')} cannot be set: a ScoredClassifier "
+            "is the result of a release; make another one by "
+            "PrivateScore.best_threshold."
         )
 
     @without_traps()
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the adjusted probabilities of both classes.
+        """Return the probabilities of both classes.
 
         Parameters
         ----------
@@ -149,91 +129,16 @@ class AdjustedClassifier(ClassifierMixin, BaseEstimator):
         else:
             margins = np.ravel(self.estimator.decision_function(X))
             found = expit(margins[:, None] * [-1.0, 1.0])
-        if self.estimator.classes_[1] != self.classes_[1]:
-            found = found[:, ::-1]
-        if (self.temperature, self.shift) == (1, 0):
-            return found
-        with np.errstate(divide="ignore"):
-            odds = np.log(found[:, [1]]) - np.log(found[:, [0]])
-        odds = np.clip(odds, -FURTHEST, FURTHEST) / self.temperature + self.shift
-        return expit(odds * [-1.0, 1.0])
+        turned = self.estimator.classes_[1] != self.classes_[1]
+        return found[:, ::-1] if turned else found
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the label of the larger adjusted probability."""
+        """Return the label of the larger probability."""
         first, last = self.predict_proba(X).T
         return self.classes_[(last > first).astype(np.int64)]
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        return (
-            f"AdjustedClassifier({type(self.estimator).__name__}(...), "
-            f"temperature={self.temperature:.6g}, shift={self.shift:.6g})"
-        )
-
-
-# Temperatures that are fitted to a released table of labels and bins of scores.
-
-
-# By how much a log-likelihood must be better for each parameter. Noise alone does that
-# for one parameter in 1 of 200 cases; it would in 1 of 20 for 2, and in three ways.
-_BETTER = 4.0
-# Log odds of the first and the last bin that are tried; float64 has none beyond 37.
-_LARGEST, _N_BEYOND = 37.0, 63
-
-
-@public("skfdp.metrics")
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PrivateTemperature:
-    """Calibration of two classes; `PrivateScore.best_temperature` returns it.
-
-    It follows from a release and costs nothing more. Calibrated log odds are those of
-    the model, divided by `temperature`, plus `shift`.
-
-    Attributes
-    ----------
-    temperature : float
-        Above 1 for a model that is too sure of itself.
-    shift : float
-        In log odds of the last class.
-    is_default : bool
-        Whether nothing changes, because the release does not show that it should.
-    privacy_ : PrivacyReport
-        Of the score.
-    """
-
-    temperature: float
-    shift: float
-    privacy_: PrivacyReport
-
-    @property
-    def is_default(self) -> bool:
-        """Whether nothing changes: temperature 1 and shift 0."""
-        return self.temperature == 1 and self.shift == 0
-
-    def apply(self, model: Any) -> AdjustedClassifier:
-        """Return the model with calibrated probabilities, ready to predict.
-
-        Parameters
-        ----------
-        model : fitted classifier
-            The one that was scored.
-
-        Returns
-        -------
-        classifier : AdjustedClassifier
-            `skfdp.report` tells of the fit and of the score.
-
-        Raises
-        ------
-        ValueError
-            If the model is of another class than the scored one, or not fitted.
-        """
-        return AdjustedClassifier(model, self.privacy_, self.temperature, self.shift)
-
-
-def _hides_a_class(counts: np.ndarray, noise_std: float) -> bool:
-    """Whether the size of a class is not clear of noise."""
-    clear = _CLEAR * noise_std * math.sqrt(counts.shape[1])
-    return not (counts.sum(axis=1) > clear).all()
+        return f"ScoredClassifier({type(self.estimator).__name__}(...))"
 
 
 # Thresholds that are chosen by a released table of labels and bins of scores.
@@ -316,12 +221,12 @@ class PrivateThreshold:
         ValueError
             If the model is of another class than the scored one, or not fitted.
         """
-        adjusted = AdjustedClassifier(model, self.privacy_)
+        scored = ScoredClassifier(model, self.privacy_)
         # There a score on the threshold is above it, and in the table it is below.
         return FixedThresholdClassifier(
-            adjusted,
+            scored,
             threshold=math.nextafter(self.threshold, 1.0),
-            pos_label=adjusted.classes_[1],
+            pos_label=scored.classes_[1],
             response_method="predict_proba",
         )
 
@@ -425,7 +330,14 @@ class PrivateScore:
         gain less two standard errors is largest, if that is positive, and otherwise the
         one at the start.
         """
-        measure, counts = _measure(metric), self._bins("best_threshold")
+        n_bins = len(self.edges) + 1
+        if n_bins < 4:
+            raise ValueError(
+                f"best_threshold needs at least four bins of two classes, and this "
+                f"score has {n_bins}: ask private_score for metrics with 'roc_auc'."
+            )
+        measure = _measure(metric)
+        counts = self.table[: 2 * n_bins].reshape(2, n_bins)
         start, std = self.edges.index(self.threshold), self.noise_std
 
         def chosen(edge: int, gain: float, half: float) -> PrivateThreshold:
@@ -437,9 +349,9 @@ class PrivateScore:
                 privacy_=self.privacy_,
             )
 
-        if _hides_a_class(counts, std):
+        # The size of a class that is not clear of noise is hidden.
+        if not (counts.sum(axis=1) > _CLEAR * std * math.sqrt(n_bins)).all():
             return chosen(start, 0.0, math.nan)
-        n_bins = counts.shape[1]
         below = np.cumsum(counts, axis=1)[:, :-1]
         above = counts.sum(axis=1, keepdims=True) - below
         rates = np.array([above[1], below[1], above[0], below[0]])
@@ -465,111 +377,6 @@ class PrivateScore:
         level = 1 - (1 - self.confidence) / (2 * max(n_bins - 2, 1))
         half = NormalDist().inv_cdf(level) * float(error[edge])
         return chosen(edge, float(gain[edge]), half)
-
-    @without_traps()
-    def best_temperature(self) -> PrivateTemperature:
-        r"""Return the temperature and the shift that calibrate the scores, for free.
-
-        Returns
-        -------
-        temperature : PrivateTemperature
-            1 and 0 where noise and sampling may explain what is seen. ``apply`` makes a
-            model with these probabilities.
-
-        Raises
-        ------
-        ValueError
-            Without bins of scores.
-
-        Notes
-        -----
-        **Guarantees.** A function of released numbers: post-processing.
-
-        In a bin whose log odds are z, the chance of a positive is
-        :math:`p = \operatorname{expit}(a z + b)`, so that its counts :math:`(n_0, n_1)`
-        lie in the direction :math:`(1 - p, p)`, of length d, wherever the number of its
-        records is. What lies across, :math:`u = ((1 - p) n_1 - p n_0) / d`, has mean
-        zero and variance :math:`s^2 + (n_0 + n_1)_+\, p (1 - p) / d^2`: by noise, which
-        has no direction, and by sampling. Minimised is the negative logarithm of the
-        normal likelihood of u, summed over the bins. A bin of noise alone adds nothing
-        to its expectation, wherever it is, while estimating equations would weigh it by
-        :math:`z^2`.
-
-        The first and the last bin have the log odds -6 and 6, at which
-        `AdjustedClassifier` cuts. Without a change nothing is cut, and theirs are
-        whichever beyond fit best.
-
-        *Shrinkage.* With slope a and shift b at the log odds c of the released share of
-        positives, ``a (z - c) + c + b``, the sum above gets
-        :math:`(\log^2 a + b^2) / 2`, a normal prior around no change. A slope, a shift,
-        or both are taken if that is better than no change by 4 for each: as likely by
-        noise alone as what is 2.8 standard errors away.
-        """
-        counts, std = self._bins("best_temperature"), self.noise_std
-        odds = logit(np.array(self.edges))
-        middles = (odds[1:] + odds[:-1]) / 2
-        middles = np.concatenate([[-FURTHEST], middles, [FURTHEST]])
-        centre = 0.0
-        if not _hides_a_class(counts, std):
-            negatives, positives = counts.sum(axis=1)
-            centre = math.log(positives / negatives)
-
-        def unlikely(margins: np.ndarray) -> np.ndarray:
-            """Return minus the log-likelihood of each bin that has these log odds."""
-            p, rest = expit(margins), expit(-margins)
-            length = np.hypot(p, rest) * std
-            square = ((rest * counts[1] - p * counts[0]) / length) ** 2
-            records = self.spread * np.maximum(counts.sum(axis=0), 0.0)
-            sampling = records * p * rest / length**2
-            return (square / (1 + sampling) + np.log1p(sampling)) / 2
-
-        def penalised(change: np.ndarray) -> float:
-            margins = math.exp(change[0]) * (middles - centre) + centre + change[1]
-            return float(unlikely(margins).sum() + change @ change / 2)
-
-        beyond = np.tile(middles, (_N_BEYOND, 1))
-        ends = np.linspace(FURTHEST, _LARGEST, _N_BEYOND)
-        beyond[:, 0], beyond[:, -1] = -ends, ends
-        best, least = np.zeros(2), float(unlikely(beyond).min(axis=0).sum())
-        both = np.eye(2)
-        for free in (both[:1], both[1:], both):
-            found = minimize(
-                lambda values, free=free: penalised(values @ free),
-                np.zeros(len(free)),
-                method="Nelder-Mead",
-            )
-            value = float(found.fun) + _BETTER * len(free)
-            if value < least:
-                best, least = found.x @ free, value
-        slope, shift = math.exp(best[0]), float(best[1])
-        return PrivateTemperature(
-            temperature=1 / slope,
-            shift=shift + centre * (1 - slope),
-            privacy_=self.privacy_,
-        )
-
-    def _bins(self, name: str) -> np.ndarray:
-        """Return the counts of both classes in each bin, or refuse."""
-        n_bins = len(self.edges) + 1
-        if n_bins < 4:
-            raise ValueError(
-                f"{name} needs at least four bins of scores of two classes, and this "
-                f"score has {n_bins}: ask private_score for metrics with 'roc_auc'."
-            )
-        return self.table[: 2 * n_bins].reshape(2, n_bins)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON-able values; what is undetermined is None."""
-        found = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
-        found["privacy"] = found.pop("privacy_").to_dict()
-        found["groups"] = []
-        for name, one in self.groups.items():
-            score = one.to_dict()
-            for of_the_whole in ("privacy", "groups", "by"):
-                del score[of_the_whole]
-            name = name if isinstance(name, str | int | float) else str(name)
-            found["groups"].append({"group": name, "score": score})
-        return _plain(found)
 
     def __repr__(self) -> str:
         lines = [_title(self)]
@@ -635,14 +442,3 @@ def _line(label: str, score: PrivateScore | PrivateComparison, name: Any) -> str
     if math.isnan(low):
         text = "undetermined: too few records for this noise"
     return f"  {label} {text}"
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON has it, None for NaN."""
-    if isinstance(value, Mapping):
-        return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
-        return [_plain(one) for one in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and math.isnan(value) else value

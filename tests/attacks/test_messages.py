@@ -212,7 +212,7 @@ PARAMETERS += [
     *((DPSGDFRegressor, name) for name in ("target_bounds", "alpha")),
     *((FeatureDPMLPClassifier, name) for name in ("hidden_layer_sizes", "pretraining")),
     (FeatureDPMLPClassifier, "backend"),
-    *((PrivateSearchCV, name) for name in ("scoring", "param_grid", "mean_runs")),
+    *((PrivateSearchCV, name) for name in ("param_grid", "mean_runs")),
 ]
 #: Those of algorithms: the estimator, its parameter, the class of the object.
 ALGORITHMS = [

@@ -1,14 +1,13 @@
 """A fit of many steps is as short to tell as one of few."""
 
 import dataclasses
-import json
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from skfdp import FeatureDPLogisticRegression, PrivacyLedger
-from skfdp.privacy import Event, PrivacyPlan, calibrate, compose
+from skfdp.privacy import Event, calibrate, compose
 from skfdp.privacy.accounting import cost
 from skfdp.solvers import NoisyGradientDescent
 
@@ -47,19 +46,6 @@ def test_nor_has_the_ledger(fitted):
     assert path.stat().st_size < 100_000
     entry = ledger.entries[-1]
     assert entry.event.n_steps == 20_000
-    assert PrivacyPlan.from_dict(json.loads(json.dumps(entry.plan.to_dict()))) == (
-        entry.plan
-    )
-    np.testing.assert_array_equal(entry.plan.noise_std, entry.event.step_stds)
-
-
-def test_tables_and_figures_follow(fitted):
-    pytest.importorskip("pandas")
-    pytest.importorskip("matplotlib")
-    model, path = fitted
-    ledger = PrivacyLedger(path)
-    frame = ledger.to_dataframe()
-    assert frame["mu"].tolist() == [event.mu for event in model.privacy_.events]
 
 
 def test_repr_fits_a_screen(fitted):
@@ -67,10 +53,11 @@ def test_repr_fits_a_screen(fitted):
     event = model.privacy_.events[-1]
     entry = PrivacyLedger(path).entries[-1]
     assert entry.event.n_steps == event.n_steps == 20_000
-    long = calibrate(1.0, DELTA, n_steps=500, noise_weights=range(1, 501))
+    plan = calibrate(1.0, DELTA, n_steps=500)
+    long = dataclasses.replace(plan, noise_multipliers=plan.noise_multipliers * 500)
     names = tuple(f"a column with a long name, number {i}" for i in range(784))
     wide = dataclasses.replace(event, public_features=names)
-    for value in (event, entry.plan, long, long.event, wide):
+    for value in (event, long, long.event, wide):
         assert len(repr(value)) < 1_000
     assert "500 entries" in repr(long)
 

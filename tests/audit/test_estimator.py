@@ -1,6 +1,8 @@
 """The one-run audit of estimators: honest ones pass, sabotaged ones do not."""
 
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,11 +11,18 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import skfdp
-from skfdp.audit.one_run import _right_guesses, audit_estimator, make_canaries
 from skfdp.experimental import PrivateSearchCV
 from skfdp.mechanisms import release as mechanism
 from skfdp.privacy import AddOrRemoveOne, PrivacyLedger
 from skfdp.solvers import NoisySGD
+
+sys.path.append(str(Path(__file__).parent))
+
+from guessed_coins import (
+    _right_guesses,
+    audit_estimator,
+    make_canaries,
+)
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning"),
@@ -123,7 +132,7 @@ def test_what_coins_choose(name, monkeypatch):
 
     monkeypatch.setattr("skfdp.base.Mechanism", Spy)
     monkeypatch.setattr(kind, "fit", kept)
-    monkeypatch.setattr("skfdp.audit.one_run.make_canaries", made)
+    monkeypatch.setattr("guessed_coins.make_canaries", made)
     audit(name, n_canaries=100, random_state=5)
     made, (rows, labels) = seen["canaries"], seen["fitted"]
     assert (made.tails, made.n_steps) == KINDS[name][2]
@@ -179,13 +188,6 @@ def test_the_number_of_guesses_is_fixed_or_corrected_for():
     assert audit("label-DP", confidence=0.999).reach < several.reach
     whole = audit("label-DP", n_guesses=300)
     assert whole.reach > several.reach  # a smaller share of the error for each
-
-
-def test_results_attach():
-    model = make("label-DP").fit(X, Y)
-    result = audit(model)
-    assert result.attach_to(skfdp.report(model)).findings == (result.finding,)
-    assert "one run" in str(result)
 
 
 LOUD = {"epsilon": 16.0, "bounds": (0, 1)}
@@ -327,3 +329,12 @@ def test_clusters_of_unequal_size_are_told_apart():
         scores = np.where(heads, 1.0, -1.0) + offset + 0.1 * noise
         assert _right_guesses(scores, heads, None)[0] == (500, 500)
     assert _right_guesses(np.zeros(4), heads[:4], None)[0] == (4, 0)
+
+
+def test_persons_are_refused():
+    class OfPersons(LOGISTIC):
+        def fit(self, X, y=None, sample_weight=None, groups=None):
+            return super().fit(X, y, groups=np.arange(len(X)) // 2)
+
+    with pytest.raises(ValueError, match="protects persons, and canaries are rows"):
+        audit(OfPersons(bounds=(0, 1), classes=[0, 1]), n_canaries=50)

@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,19 +11,20 @@ from scipy.optimize import linprog
 from scipy.special import expit
 from scipy.stats import binom
 
-from skfdp.audit.mechanism import (
+from skfdp.privacy import Event, compose, gdp_epsilon, gdp_mu
+from skfdp.privacy.accounting import GaussianCurve, cost
+
+sys.path.append(str(Path(__file__).parent))
+
+from guessed_coins import (
     curve_least,
     epsilon_of_family,
     gaussian_least,
     least_of,
-)
-from skfdp.audit.one_run import (
     refutes,
     steinke_bound,
     steinke_p_value,
 )
-from skfdp.privacy import Event, gdp_epsilon, gdp_mu
-from skfdp.privacy.accounting import GaussianCurve, cost
 
 SIZES = ((20, 20), (60, 30), (1000, 1000), (1000, 100))
 
@@ -233,3 +236,15 @@ def test_sampled_claims_have_a_curve(n_steps):
     one = claim(sampling_rate=0.1, n_steps=20)
     assert bound(one, 500, n_steps) > cost(one, 1e-5).epsilon
     assert bound(one, 250, n_steps) == 0
+
+
+def test_a_sampled_claim_is_refuted_when_its_own_curve_is():
+    """A little fewer errors than the curve allows, and a little more."""
+    events = claim(sampling_rate=0.3, n_steps=10, noise_std=(1.0,))
+    curve = compose(events)
+    allowed = curve_least(curve)(0.8)
+    for wrong, refuted in ((0.97 * allowed, True), (1.03 * allowed, False)):
+        found = epsilon_of_family(
+            events, 1e-5, lambda least, wrong=wrong: least(0.8) > wrong
+        )
+        assert (found > curve.epsilon(1e-5)) == refuted

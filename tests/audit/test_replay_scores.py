@@ -56,8 +56,6 @@ class ScoreOnly(PrivateEstimator):
         self.matrix_, self.table_ = score.confusion_matrix, score.table
         if len(score.edges) > 2:
             self.threshold_ = score.best_threshold("accuracy").threshold
-            chosen = score.best_temperature()
-            self.temperature_, self.shift_ = chosen.temperature, chosen.shift
         self.privacy_ = score.privacy_
         return self
 

@@ -505,9 +505,9 @@ def score_at(*ends):
     """Return an edit: record 0 has the best score, or the worst."""
 
     def edit(query, side):
-        values = query.values.astype(float)
-        values[0] = ends[side]
-        return dataclasses.replace(query, values=values)
+        right = query.right.copy()
+        right[0] = ends[side]
+        return dataclasses.replace(query, right=right)
 
     return edit
 
@@ -515,7 +515,6 @@ def score_at(*ends):
 for name, params, ends in (
     ("score, accuracy", {}, (1.0, 0.0)),
     ("score, accuracy, nulled", RELATIONS["nulled"], (1.0, 0.0)),
-    ("score, log loss", {"scoring": "neg_log_loss"}, (0.0, -math.inf)),
 ):
     add(
         *(name, search, params, "score", (None, None), (None, None)),

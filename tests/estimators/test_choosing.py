@@ -1,7 +1,6 @@
-"""Thresholds and temperatures that follow from private scores."""
+"""Thresholds that follow from private scores."""
 
 import dataclasses
-import json
 import math
 import pickle
 from statistics import NormalDist
@@ -191,94 +190,25 @@ def test_a_model_with_margins_alone():
     assert not chosen.is_default
 
 
-# -- temperatures ----------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("slope", "shift"), [(0.4, 0.0), (3.0, 0.0), (1.0, 1.5), (0.5, -1.0), (2.0, 2.0)]
-)
-def test_without_noise_it_is_what_made_the_labels(slope, shift):
-    X, y = law(60_000, share=0.3, slope=slope, shift=shift)
-    found = scored(X, y, 100.0).best_temperature()
-    assert 1 / found.temperature == pytest.approx(slope, rel=0.06)
-    assert found.shift == pytest.approx(shift, abs=0.12)
-
-
-@pytest.mark.parametrize("noise_std", [2.0, 10.0, 50.0])
-def test_what_is_right_is_left_as_it_is(noise_std):
-    """What is 2.8 standard errors away, in one of three ways, is seldom chance."""
-    rng, empty = np.random.default_rng(0), table(np.zeros((2, 24)), n_bins=24)
-    changed = 0
-    for seed in range(60):
-        X, y = law(4000, share=0.3, seed=seed)
-        bins = 24 * y + np.searchsorted(empty.edges, X[:, 0])
-        counts = np.bincount(bins, minlength=48).reshape(2, 24)
-        score = with_counts(empty, counts, noise_std, rng)
-        changed += not score.best_temperature().is_default
-    assert changed <= 3
-
-
-def test_noise_alone_changes_nothing():
-    rng, empty = np.random.default_rng(0), table(np.zeros((2, 24)), n_bins=24)
-    scores = [with_counts(empty, np.zeros((2, 24)), 20.0, rng) for _ in range(40)]
-    assert sum(one.best_temperature().is_default for one in scores) >= 38
-
-
-def test_scores_beyond_the_bins_are_not_known():
-    """A rare class that is told right, and one whose model is far too sure."""
-    rng = np.random.default_rng(0)
-    p = expit(rng.normal(-9, 0.5, 50_000))[:, None]
-    rare = scored(p, (rng.random(50_000) < p[:, 0]).astype(int), 3.0)
-    assert rare.best_temperature().is_default
-    odds = np.where(rng.random(20_000) < 0.5, -25.0, 25.0)
-    y = (rng.random(20_000) < expit(odds / 12)).astype(int)
-    sure = scored(expit(odds)[:, None], y, 3.0)
-    applied = sure.best_temperature().apply(Fixed())
-    found = applied.predict_proba([[1.0 - 1e-11], [1e-11]])[:, 1]
-    assert found == pytest.approx(expit([25 / 12, -25 / 12]), abs=0.02)
-
-
-@pytest.mark.parametrize("labels", [["no", "yes"], ["yes", "no"]])
-def test_a_calibrated_model(labels):
-    X, y = law(20_000, slope=0.5)
-    model, named = Fixed(labels), np.array(["no", "yes"])[y]
-    chosen = scored(X, named, 3.0, model=model).best_temperature()
-    assert not chosen.is_default
-    applied = chosen.apply(model)
-    assert applied.classes_.tolist() == ["no", "yes"]
-    odds = np.clip(logit(X[:, 0]), -6, 6) / chosen.temperature + chosen.shift
-    np.testing.assert_allclose(applied.predict_proba(X)[:, 1], expit(odds))
-    np.testing.assert_array_equal(applied.predict(X) == "yes", odds > 0)
-    assert applied.score(X, named) == np.mean((odds > 0) == (y == 1))
-
-
-def test_no_change_gives_the_probabilities_of_the_model():
-    X = np.array([[0.0], [1e-300], [0.3], [1 - 2**-53], [1.0]])
-    chosen = scored(*law(500, share=0.4), 0.5, random_state=0).best_temperature()
-    assert chosen.is_default
-    applied = chosen.apply(Fixed())
-    np.testing.assert_array_equal(applied.predict_proba(X)[:, 1], X[:, 0])
-
-
 # -- what they tell --------------------------------------------------------------------
 def test_they_follow_from_what_is_published():
-    """The JSON of a score, and nothing else, gives the same choice."""
+    """The released fields of a score, and nothing else, give the same choice."""
     X, y = law(8000, slope=0.5)
     score = scored(X, y, 1.0, n_bins="auto")
-    told = json.loads(json.dumps(score.to_dict()))
     again = PrivateScore(
         values={},
         intervals={},
-        confidence=told["confidence"],
+        confidence=score.confidence,
         confusion_matrix=None,
         classes=None,
-        n_records=told["n_records"],
-        noise_std=told["noise_std"],
-        table=np.array(told["table"]),
-        edges=tuple(told["edges"]),
-        threshold=told["threshold"],
+        n_records=score.n_records,
+        noise_std=score.noise_std,
+        table=score.table,
+        edges=score.edges,
+        threshold=score.threshold,
         privacy_=score.privacy_,
     )
     assert again.best_threshold("f1") == score.best_threshold("f1")
-    assert again.best_temperature() == score.best_temperature()
 
 
 @pytest.fixture(scope="module")
@@ -294,8 +224,7 @@ def private_model(ledger=None, **more):
 
 
 @pytest.mark.parametrize("piped", [False, True])
-@pytest.mark.parametrize("choice", ["best_threshold", "best_temperature"])
-def test_the_report_is_of_both(people, piped, choice, tmp_path):
+def test_the_report_is_of_both(people, piped, tmp_path):
     X, y = people
     ledger = PrivacyLedger(tmp_path / "ledger.db", epsilon=5.0, delta=1e-5)
     model = private_model(ledger)
@@ -304,7 +233,7 @@ def test_the_report_is_of_both(people, piped, choice, tmp_path):
         model = make_pipeline(centre, model)
     model.fit(X[:3000], y[:3000])
     score = private_score(model, X[3000:], y[3000:], 1.0, ledger=ledger)
-    applied = getattr(score, choice)().apply(model)
+    applied = score.best_threshold().apply(model)
     found = report(applied)
     assert found.events == ledger.events and found.n_fits == 2 + piped
     assert found.epsilon == pytest.approx(report(ledger).epsilon)
@@ -329,17 +258,16 @@ def test_what_has_a_private_fit_in_it_is_counted_whatever_was_declared(people):
     X, y = people
     public = LogisticRegression().fit(X[:3000], y[:3000])
     score = private_score(public, X[3000:], y[3000:], 1.0, model_is_public=True)
-    for choice in (score.best_threshold(), score.best_temperature()):
-        found = report(choice.apply(public))
-        assert found.events == score.privacy_.events and not found.leaks
-        assert any("is public, as was declared" in a.text for a in found.assumptions)
+    found = report(score.best_threshold().apply(public))
+    assert found.events == score.privacy_.events and not found.leaks
+    assert any("is public, as was declared" in a.text for a in found.assumptions)
     private = private_model().fit(X[:3000], y[:3000])
     for declared in (True, False):
         given = {"model_is_public": declared}
         score = private_score(private, X[3000:], y[3000:], 1.0, **given)
         others = [a for a in score.privacy_.assumptions if "are others than" in a.text]
         assert bool(others) != declared
-        applied = score.best_temperature().apply(private)
+        applied = score.best_threshold().apply(private)
         found = report(applied)
         assert found.events == (*report(private).events, *score.privacy_.events)
         assert not any("are others than" in a.text for a in found.assumptions)
@@ -355,11 +283,11 @@ def test_another_model_than_was_scored_is_refused(people):
         LogisticRegression().fit(X, y), X, y, 1.0, model_is_public=True
     )
     private = private_model().fit(X[:500], y[:500])
-    for chosen in (score.best_threshold(), score.best_temperature()):
-        with pytest.raises(ValueError, match="model=DPSGDFClassifier is another one"):
-            chosen.apply(private)
-        with pytest.raises(ValueError, match="must be of two classes"):
-            chosen.apply(LogisticRegression())
+    chosen = score.best_threshold()
+    with pytest.raises(ValueError, match="model=DPSGDFClassifier is another one"):
+        chosen.apply(private)
+    with pytest.raises(ValueError, match="must be of two classes"):
+        chosen.apply(LogisticRegression())
 
 
 def test_groups_have_choices_of_their_own(people):
@@ -368,9 +296,6 @@ def test_groups_have_choices_of_their_own(people):
     p = expit(logit(X["a"].clip(0.01, 0.99)) + 2.0 * (sector == "y")).to_numpy()
     y = (np.random.default_rng(0).random(6000) < X["a"]).astype(int)
     score = scored(p[:, None], y, 5.0, by=sector)
-    chosen = {k: s.best_temperature() for k, s in score.groups.items()}
-    assert chosen["x"].shift == pytest.approx(0.0, abs=0.2)
-    assert chosen["y"].shift == pytest.approx(-2.0, abs=0.3)
     thresholds = {k: s.best_threshold("accuracy") for k, s in score.groups.items()}
     assert thresholds["x"].is_default and thresholds["y"].threshold > 0.75
     assert thresholds["y"].privacy_ == score.privacy_
@@ -383,7 +308,7 @@ def test_in_a_search_nothing_is_fitted(people):
     applied = score.best_threshold().apply(model)
     found = cross_val_predict(applied, X[:500], y[:500], cv=KFold(2))
     np.testing.assert_array_equal(found, applied.predict(X[:500]))
-    piped = make_pipeline("passthrough", score.best_temperature().apply(model))
+    piped = make_pipeline("passthrough", score.best_threshold().apply(model))
     assert report(piped.fit(X[:50], y[:50])).n_fits == 2
     search = GridSearchCV(applied, {"threshold": [0.2, 0.4]}, cv=KFold(2))
     assert search.fit(X[:500], y[:500]).best_params_["threshold"] in (0.2, 0.4)
@@ -413,22 +338,21 @@ def test_scores_without_bins_are_refused():
         {"n_bins": 1},
     ):
         score = scored(X, y, **more)
-        for name in ("best_threshold", "best_temperature"):
-            with pytest.raises(ValueError, match=f"{name} needs at least four bins"):
-                getattr(score, name)()
+        with pytest.raises(ValueError, match="best_threshold needs at least four bins"):
+            score.best_threshold()
 
 
-def test_an_adjusted_model_cannot_be_changed(people):
+def test_a_scored_model_cannot_be_changed(people):
     X, y = people
     model = private_model().fit(X, y)
-    applied = private_score(model, X, y, 1.0).best_temperature().apply(model)
-    with pytest.raises(ValueError, match="temperature cannot be set"):
-        applied.set_params(temperature=2.0)
+    applied = private_score(model, X, y, 1.0).best_threshold().apply(model).estimator
+    with pytest.raises(ValueError, match="release cannot be set"):
+        applied.set_params(release=None)
     assert clone(applied) is applied and applied.fit(X[:50], y[:50]) is applied
     assert applied.n_features_in_ == 3
     assert list(applied.feature_names_in_) == list("abc")
     assert not hasattr(applied, "coef_")
-    assert "temperature=" in repr(applied) and "PrivacyReport" not in repr(applied)
+    assert "PrivacyReport" not in repr(applied)
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -461,8 +385,3 @@ def test_persons_with_several_rows_count_less():
         for times in (1.0, 9.0)
     )
     assert nine.interval == pytest.approx(once.interval, rel=1e-3)
-    weak = np.array([[100.0] * 12, [60.0] * 12])
-    weak[:, 6:] = weak[::-1, 6:]
-    for spread, changes in ((1.0, True), (2000.0, False)):
-        score = dataclasses.replace(table(weak, noise_std=1.0), spread=spread)
-        assert score.best_temperature().is_default != changes

@@ -103,7 +103,7 @@ class TestBudget:
         spent, n_scores = 0.0, 0
         for one in releases:
             query = one["query"]
-            if type(query).__name__ == "ScoreSum":
+            if type(query).__name__ == "AccuracySum":
                 assert query.sensitivity(Relation.of("replace_one")) / one["std"] <= mu
                 assert spent == pytest.approx(mu**2, rel=1e-4) and spent <= mu**2
                 spent, n_scores = 0.0, n_scores + 1
@@ -131,10 +131,8 @@ class TestBudget:
             bounds=(0, 1), public_features="all", solver="one-shot"
         )
         grid = {"C": [0.1, 1.0]}
-        found = search(estimator, grid, scoring="neg_log_loss").fit(*small)
+        found = search(estimator, grid).fit(*small)
         assert found.privacy_.epsilon <= 1.0
-        # A mean between -4 and 0, and noise of about .5 on a mean of 30 records.
-        assert -4.0 - 3 < found.best_score_ < 3
 
 
 class TestLedger:
@@ -242,7 +240,7 @@ class TestSecrets:
     def test_warnings_do_not_tell(self, found):
         assert len({tuple(texts) for *_, texts in found}) == 1
         (texts,) = {tuple(texts) for *_, texts in found}
-        assert sum("bounds=None" in text for text in texts) == 1
+        assert any("bounds=None" in text for text in texts)
 
     def test_global_generators_do_not_tell(self, small):
         before = np.random.get_state()[1].tolist()  # noqa: NPY002
@@ -297,8 +295,6 @@ def toy(run, grid, event):
         candidates=candidates_of(grid),
         mean_runs=1.0,
         eta=1.0,
-        scoring="accuracy",
-        loss_bound=1.0,
         delta=1e-6,
     )
     plan = SimpleNamespace(events=(event,))
@@ -413,12 +409,9 @@ class TestHoldout:
             found.append(fits[0]["exact"])
         np.testing.assert_array_equal(*found)
 
-    @pytest.mark.parametrize(
-        ("scoring", "bound"), [("accuracy", 1.0), ("neg_log_loss", 4.0)]
-    )
-    def test_neighbours_move_a_score_by_one_record(self, small, scoring, bound):
+    def test_neighbours_move_a_score_by_one_record(self, small):
         X, y = small
-        model = search(scoring=scoring).fit(X, y)
+        model = search().fit(X, y)
         holdout = records(model, X, y)
         method = model._method(holdout)
         query = method._query(model.best_estimator_, holdout)
@@ -432,7 +425,7 @@ class TestHoldout:
             after = method._query(model.best_estimator_, other)
             moved = abs(after.exact_sum(None, None, unit)[0] - before)
             assert moved * unit <= query.sensitivity(Relation.of("replace_one"))
-        assert query.sensitivity(Relation.of("replace_one")) == bound
+        assert query.sensitivity(Relation.of("replace_one")) == 1.0
 
 
 class TestRuns:
@@ -532,14 +525,11 @@ class TestInterface:
         X = small[0]
         np.testing.assert_array_equal(found.classes_, [0, 1])
         assert found.predict_proba(X).shape == (300, 2)
-        logs = found.predict_log_proba(X)
-        np.testing.assert_allclose(np.exp(logs), found.predict_proba(X))
         assert found.decision_function(X).shape == (300,)
         assert found.score(*small) == (found.predict(X) == small[1]).mean()
         assert found.n_features_in_ == 4
         hinge = search(base(loss="hinge"))
         assert not hasattr(hinge, "predict_proba")
-        assert not hasattr(hinge, "predict_log_proba")
         assert hasattr(hinge, "decision_function")
 
     def test_clones_pickles_and_failed_fits(self, small):
@@ -580,12 +570,9 @@ BAD = [
     ({"delta": 1.0}, ValueError, "delta=1.0 must be a number strictly"),
     ({"mean_runs": 0.5}, ValueError, "mean_runs=0.5 must be a number >= 1"),
     ({"eta": -0.5}, ValueError, "eta=-0.5 must be a number >= 0"),
-    ({"loss_bound": 0}, ValueError, "loss_bound=0 must be"),
     ({"validation_fraction": 1}, ValueError, "validation_fraction=1 must be"),
     ({"random_state": "a"}, ValueError, "random_state='a' must be None"),
     ({"ledger": 3}, TypeError, "ledger=3 must be None"),
-    ({"scoring": "roc_auc"}, ValueError, "scoring='roc_auc' is unknown"),
-    ({"scoring": len}, ValueError, "scoring=.* is unknown"),
     ({"estimator": LogisticRegression()}, TypeError, NOT_OURS),
     ({"estimator": PrivateCenteringTransformer()}, TypeError, NOT_OURS),
     ({"estimator": DPSGDFClassifier}, TypeError, NOT_OURS),
@@ -593,11 +580,6 @@ BAD = [
     ({"estimator": make_pipeline(base())}, TypeError, NOT_OURS),
     ({"estimator": search()}, TypeError, NOT_OURS),
     ({"estimator": 3}, TypeError, NOT_OURS),
-    (
-        {"estimator": base(loss="hinge"), "scoring": "neg_log_loss"},
-        ValueError,
-        "needs predict_proba",
-    ),
     (
         {"estimator": base(ledger=PrivacyLedger())},
         ValueError,

@@ -1,7 +1,6 @@
 """Private scores: what they disclose, what they cost, and what they say."""
 
 import dataclasses
-import json
 import math
 import pickle
 import warnings
@@ -273,8 +272,8 @@ class Spy(PrivacyLedger):
 
     path, events = None, ()
 
-    def charge(self, events, *, label=None, plan=None, n_rows=None):
-        self.charged = repr((tuple(events), label, plan, n_rows))
+    def charge(self, events, *, label=None, n_rows=None):
+        self.charged = repr((tuple(events), label, n_rows))
         raise Charged
 
 
@@ -567,8 +566,6 @@ def test_an_area_without_positives_is_undetermined():
     without = [one for one in seen if math.isnan(one.values["roc_auc"])]
     assert without and all(map(math.isnan, without[0].intervals["roc_auc"]))
     assert "roc_auc undetermined" in repr(without[0])
-    assert without[0].to_dict()["values"]["roc_auc"] is None
-    assert without[0].to_dict()["intervals"]["roc_auc"] == [None, None]
 
 
 @pytest.mark.parametrize("noisy", [True, False])
@@ -633,9 +630,7 @@ def test_results_are_frozen_and_travel(scores):
     again = pickle.loads(pickle.dumps(found))
     assert type(again).__module__ == "skfdp.metrics"
     assert again.values == found.values and again.privacy_ == found.privacy_
-    values = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert values["privacy"]["subject"] == "private_score of Fixed"
-    assert [one["group"] for one in values["groups"]] == ["a", "b"]
+    assert list(found.groups) == ["a", "b"]
     text = repr(found)
     assert "95 % intervals" in text and "g = a: accuracy" in text
     assert "confusion_matrix of noisy counts" in text

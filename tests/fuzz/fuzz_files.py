@@ -115,12 +115,8 @@ def _ledger_file():
     plan = skfdp.privacy.calibrate(0.5, 1e-5, n_steps=5)
     for start in (0, 50):
         part = ledger.part(rows=range(start, start + 60))
-        part.charge([plan.event], label="fit", plan=plan)
+        part.charge([plan.event], label="fit")
     return path
-
-
-def _ledger_text():
-    return PrivacyLedger(_ledger_file()).to_json()
 
 
 def _places(values):
@@ -216,13 +212,6 @@ def _reports(call):
     )
 
 
-def _ledger_texts(call):
-    path = _edited_text(call, _ledger_text(), ".json")
-    text = path.read_bytes().decode("utf-8", "replace") if path.is_file() else ""
-    yield "from_json", lambda: PrivacyLedger.from_json(text).spent()
-    yield "from_json to a file", lambda: PrivacyLedger.from_json(text, _new(".sqlite"))
-
-
 def _ledger_files(call):
     if call.edit == "sqlite":
         statement = _SQL[int(call.value.partition(" ")[0])]
@@ -239,7 +228,6 @@ def _ledger_files(call):
 
 READERS = {
     "report files": _reports,
-    "ledger texts": _ledger_texts,
     "ledger files": _ledger_files,
 }
 
@@ -248,7 +236,7 @@ READERS = {
 def file_calls(draw, subject):
     """Draw a file and what is wrong with it."""
     edits = [*BYTES, "folder", "no file"]
-    kind = {"report files": "json", "ledger texts": "json", "ledger files": "sqlite"}
+    kind = {"report files": "json", "ledger files": "sqlite"}
     if subject in kind and draw(st.integers(0, 4)):
         place = draw(st.integers(0, 400))
         if kind[subject] == "json":

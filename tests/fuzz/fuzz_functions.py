@@ -54,12 +54,11 @@ DOMAINS = BY_NAME | domains(
     ledger_path: None | tmp / 'new.sqlite' | tmp | tmp / 'no' / 'a' | 7 | '' | '\x00'
     facts: {'label': None} | {'noise_std': []} | {'nobody': 1} | {'kind': 'x'} |
         {'n_steps': 1.5} | {'events': [{}]} | {'steps': [{'name': 1}]} |
-        {'schema_version': 10**9} | {'delta': 'inf'} | {'findings': [{}]} | {'receipts':
+        {'schema_version': 10**9} | {'delta': 'inf'} | {'receipts':
         [1]} | {'assumptions': [[]]}
     values: EVENT.to_dict() | PLAN.to_dict() | SELECTION.to_dict() | REPORT.to_dict()
     indent: 2 | None
     ax: None | AX() | 7 | [AX()] | np.array([AX()])
-    points: None | [0.1, 1.0] | [-1] | [math.nan] | [[0.1], [1.0]] | [math.inf]
     reported: MODEL | PIPELINE | LEDGER() | MODEL.privacy_ | skfdp.DPSGDFClassifier() |
         skfdp.DPSGDFClassifier | UNFITTED
     path: tmp / 'a.json' | None | tmp | tmp / 'no' / 'a' | '' | 7
@@ -73,9 +72,6 @@ DOMAINS = BY_NAME | domains(
     label: 'mean' | '' | 7 | 'a\nb'
     plan: PLAN | FITPLAN | EVENT | [EVENT] | SELECTION | PUBLIC
     rows: range(3) | range(0) | range(0, 9, 2) | range(-3, 3) | range(2**70)
-    column: None | 'a'
-    part_value: None | 'x' | 1.5
-    text: LEDGER().to_json() | '{}' | '[]' | 'null' | b'{}' | '[' * 10**5
     report: REPORT | MODEL | skfdp.report(LEDGER())
     drawn: MODEL | REGRESSOR | PIPELINE | MULTICLASS | NETWORK | UNFITTED |
         skfdp.DPSGDFClassifier() | LogisticRegression()
@@ -94,10 +90,6 @@ DOMAINS = BY_NAME | domains(
     trace: 'calls' | None | 'lines'
     fit_params: None | {} | {'sample_weight': [1]} | 3
     n_trials: 100 | 99 | 0 | 101.5 | 10**30
-    n_canaries: None | 3 | 0 | 1 | 13 | 2.5
-    tails: 'auto' | 'other' | 'null'
-    score: None | lambda *a: np.zeros(12) | lambda *a: 0.0 | lambda *a: [math.nan] * 12
-        | 3
     """
 )
 #: Texts of calls by public name; ``$slot`` is one of `DOMAINS`, or an odd value.
@@ -120,18 +112,16 @@ TEMPLATES = domains(
         by=$by).intervals | skfdp.private_score(REGRESSOR, X, $target, 1.0,
         error_bound=$clip, metrics=$metrics, ledger=LEDGER())
     PrivateScore: skfdp.private_score(MODEL, X, y, 1.0, metrics=$metrics,
-        by=$by).to_dict()
+        by=$by).intervals
     PrivateThreshold: skfdp.private_score(MODEL, X, y, 1.0, n_bins=$n_bins,
         metrics=$metrics).best_threshold($choice_metric).apply($scored_by).predict($audited_rows)
-    PrivateTemperature: skfdp.private_score(MODEL, X, y, $epsilon,
-        metrics=$metrics).best_temperature().apply($scored_by).predict_proba($audited_rows)
     make_private_scorer: skfdp.make_private_scorer($metrics, epsilon=$epsilon,
         delta=$delta_or_none, ledger=LEDGER(), threshold=$confidence)($scored_by, X, y)
         | skfdp.make_private_scorer($metrics, epsilon=1.0, ledger=$ledger_path) |
         skfdp.make_private_scorer(epsilon=1.0, ledger=LEDGER(), groups=$groups)
     PrivacyReport: PrivacyReport.from_dict(MERGED(REPORT.to_dict(), $facts)) |
         PrivacyReport.from_dict($values) | REPORT.at_delta($delta).statement() |
-        REPORT.to_json(indent=$indent) | REPORT.plot_curve($ax, epsilons=$points)
+        REPORT.to_json(indent=$indent)
     report: skfdp.report($reported, delta=$delta_or_none)
     open_table: skfdp.open_table($path) | skfdp.open_table($values)
     FitPlan: FITPLAN.to_dict() | skfdp.DPSGDFClassifier(epsilon=$epsilon, delta=$delta,
@@ -142,13 +132,12 @@ TEMPLATES = domains(
         neighboring_relation=$neighboring_relation, public=$public_set,
         dataset=$dataset) | PrivacyLedger(tmp / 'a.sqlite',
         dataset=$dataset).charge($events) | LEDGER().charge($events, label=$label,
-        plan=$plan) | LEDGER().charge($events) |
-        LEDGER().charge_nonprivate(label=$label) | LEDGER().part(rows=$rows,
-        column=$column, value=$part_value) | LEDGER().part(rows=$rows).charge($events) |
-        LEDGER().part(column=$column, value=$part_value).charge([PUBLIC]) |
+        n_rows=$n_rows) | LEDGER().charge($events) |
+        LEDGER().charge_nonprivate(label=$label) | LEDGER().part(rows=$rows) |
+        LEDGER().part(rows=$rows).charge($events) |
         LEDGER().spent($delta_or_none) | LEDGER().remaining($delta_or_none) |
-        LEDGER().to_json(indent=$indent) | LEDGER().to_dataframe() |
-        PrivacyLedger.from_json($text, $ledger_path) | LEDGER().check_report($report) |
+        LEDGER().to_json(indent=$indent) |
+        LEDGER().check_report($report) |
         PrivacyLedger(tmp / 'b.sqlite').check_report($report) |
         PrivacyLedger.resolve($ledger_path) | repr(PrivacyLedger($ledger_path,
         public=$public_set))
@@ -161,17 +150,10 @@ TEMPLATES = domains(
     audit_mechanism: audit_mechanism($plan, n_trials=$n_trials, confidence=$confidence,
         delta=$delta_or_none, random_state=$random_state) | audit_mechanism($events,
         n_trials=100, random_state=0)
-    audit_estimator: audit_estimator($audited, $audited_rows, $target,
-        n_canaries=$n_canaries, n_guesses=$n_canaries, tails=$tails,
-        confidence=$confidence, score=$score) | audit_estimator($audited, X, y,
-        random_state=$random_state)
-    AuditResult: MECHANISM.attach_to($report) |
-        REPLAY.attach_to($report) | str(REPLAY) + str(MECHANISM) + repr(RUN) |
-        RUN.attach_to($report)
     """
 )
 #: Slots whose odd texts would be paths, or arrays of gigabytes.
-_NO_ODD = ("n_trials", "n_neighbours", "n_canaries", "ledger_path", "path", "facts")
+_NO_ODD = ("n_trials", "n_neighbours", "ledger_path", "path", "facts")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -224,7 +206,6 @@ _MADE = {
     REPORT: MODEL.privacy_
     MECHANISM: audit_mechanism(FITPLAN, n_trials=100, random_state=0)
     REPLAY: audit_replay(UNFITTED, X, y, n_neighbours=2)
-    RUN: audit_estimator(UNFITTED, X, y, random_state=0)
     UNFITTED: skfdp.DPSGDFClassifier(**SMALL)
     MODEL: skfdp.DPSGDFClassifier(**SMALL).fit(X, y)
     REGRESSOR: skfdp.DPSGDFRegressor(**SMALL, target_bounds=(0, 1)).fit(X, y)

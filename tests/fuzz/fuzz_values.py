@@ -118,8 +118,6 @@ BY_NAME = domains(
         {'solver__clip_norm': [-1.0]} | {'random_state': [0]} | {'solver__clip_norm':
         'ab'} | {'solver': [NoisySGD(max_iter=2), 'auto']}
     mean_runs: 1.5 | 1 | 3 | 1e9
-    scoring: 'accuracy' | 'neg_log_loss' | 'roc_auc'
-    loss_bound: 4.0 | 1e-20
     validation_fraction: 0.1 | 0.5 | 0.999 | 1e-9
     public_target,normalize,fit_intercept,clip_features,sparse_output: True | False |
         'no'

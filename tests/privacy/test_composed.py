@@ -231,7 +231,7 @@ class TestWhatIsSaid:
         assert "cannot know whether its estimator is the best of a search" in (
             text_of(found)
         )
-        assert not any("Charge" in one for one in found.not_covered)
+        assert "Charge" not in text_of(found)
         ledger = PrivacyLedger(tmp_path / "ledger.sqlite")
         fits = [logistic(ledger=ledger).fit(X, labels) for _ in range(2)]
         told = ["Charge 2 of a ledger's file" in text_of(report(one)) for one in fits]
@@ -387,11 +387,6 @@ WRAPPERS = {
         lambda: np.c_[target(), target()],
         2,
     ),
-    "logarithm": (
-        TransformedTargetRegressor(regressor(), func=np.log1p, inverse_func=np.expm1),
-        target,
-        1,
-    ),
     "threshold": (
         FixedThresholdClassifier(logistic(), threshold=0.3),
         lambda: np.arange(N) % 2,
@@ -452,25 +447,11 @@ class TestWrappers:
         assert followed(found)
 
     @pytest.mark.parametrize(
-        ("given", "learnt", "unseen"),
-        [
-            ({"transformer": StandardScaler()}, "target", 0),
-            ({"transformer": Binarizer()}, "nothing", 0),
-            ({"func": lambda y: y, "inverse_func": lambda y: y}, None, 1),
-        ],
-        ids=["scaler", "binarizer", "function"],
-    )
-    def test_transformed_targets(self, X, given, learnt, unseen):
-        model = TransformedTargetRegressor(regressor(), check_inverse=False, **given)
-        found = report(model.fit(X, target()))
-        assert [lesson.learns for lesson in found.learnt] == [learnt] * (not unseen)
-        assert len(found.unseen) == unseen
-
-    @pytest.mark.parametrize(
         ("model", "y", "why"),
         [
             (OneVsOneClassifier(logistic(classes=None)), three, "who is in which fit"),
             (ClassifierChain(logistic()), two_targets, "give them one ledger"),
+            (TransformedTargetRegressor(regressor()), target, "may learn from the ta"),
             (
                 MultiOutputClassifier(logistic(target="dx")),
                 two_targets,
@@ -482,7 +463,7 @@ class TestWrappers:
                 "the same name of the target",
             ),
         ],
-        ids=["pairs", "chain", "one name", "labels"],
+        ids=["pairs", "chain", "transformed", "one name", "labels"],
     )
     def test_what_uses_more_is_refused(self, X, model, y, why):
         with pytest.raises(ValueError, match=why):

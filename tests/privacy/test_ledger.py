@@ -204,7 +204,7 @@ class TestWhatComposes:
         "events", [[], [1], full_batch().to_dict(), [full_batch(), 1]]
     )
     def test_needs_events(self, new_ledger, events):
-        with pytest.raises(TypeError, match="must hold at least one Event"):
+        with pytest.raises(ValueError, match="must be at least one Event"):
             new_ledger().charge(events)
 
     @given(

@@ -10,7 +10,6 @@ from skfdp import PrivacyLedger
 from skfdp.privacy import (
     Event,
     LedgerEntry,
-    Receipt,
     promise,
     read_report,
 )
@@ -35,7 +34,7 @@ def test_what_holds_no_events(events, ledger):
     calls = [lambda: promise(events), lambda: ledger.charge(events)]
     calls += [lambda: ledger.what_if(events)] * (events is not EVENT)
     for call in calls:
-        with pytest.raises(TypeError, match="must hold at least one Event") as caught:
+        with pytest.raises(ValueError, match="must be at least one Event") as caught:
             call()
         assert one_sentence(caught)
     assert len(ledger) == 1
@@ -51,14 +50,9 @@ def test_what_names_no_public_set(public):
 
 @pytest.mark.parametrize("odd", [np.array([]), np.eye(2), [1], object()])
 def test_parts(odd, ledger):
-    for given in (
-        {"rows": odd},
-        {"column": odd, "value": 1},
-        {"column": 0, "value": odd},
-    ):
-        with pytest.raises(ValueError, match="part|must be") as caught:
-            ledger.part(**given)
-        assert one_sentence(caught)
+    with pytest.raises(ValueError, match="must be a range") as caught:
+        ledger.part(rows=odd)
+    assert one_sentence(caught)
 
 
 @pytest.mark.parametrize("times", [10**30, 2.0, "2", None])
@@ -68,13 +62,11 @@ def test_times(times, ledger):
 
 
 @pytest.mark.parametrize("path", [7, b"a", "\0", ""])
-def test_paths_of_ledgers(path, ledger):
+def test_paths_of_ledgers(path):
     with pytest.raises(
         (TypeError, ValueError), match="must be the path of a file|None"
     ):
         PrivacyLedger(path)
-    with pytest.raises(ValueError, match="must be the path of a file"):
-        PrivacyLedger.from_json(ledger.to_json(), path)
 
 
 CONTENTS = {"deep": b"[" * 100_000, "long": b"1" * 100_000, "no": b"{", "8": b"\xff"}
@@ -95,11 +87,9 @@ def test_paths_of_reports(path):
         read_report(path)
 
 
-def test_entries_and_receipts_of_other_types():
-    with pytest.raises(ValueError, match="time=a list must be a str"):
+def test_entries_of_other_types():
+    with pytest.raises(ValueError, match="time=a list must be a day") as caught:
         LedgerEntry(time=[], label=None, event=None, versions={})
-    with pytest.raises(ValueError, match="charge=a ndarray and head='x'") as caught:
-        Receipt(ledger="x", charge=np.eye(2), head="x")
     assert one_sentence(caught)
 
 

@@ -79,9 +79,7 @@ def full_batch_grid():
                 "clip_norm": clip,
                 "sensitivity": reach,
                 "neighboring_relation": relation,
-                "noise_weights": [None, tuple(rng.uniform(0.1, 1, n_steps))][
-                    int(rng.integers(2))
-                ],
+                "noise_decay": [0.0, float(rng.uniform(0.1, 2))][int(rng.integers(2))],
             }
         )
     return grid
@@ -144,32 +142,29 @@ class TestBudget:
 
 class TestPlan:
     def test_the_event_is_what_the_plan_adds(self):
-        weights = (4.0, 1.0, 1.0)
         plan = calibrate(
             1.0,
             DELTA,
             n_steps=3,
             clip_norm=0.5,
             sensitivity=0.7,
-            noise_weights=weights,
+            noise_decay=1.0,
         )
-        assert plan.event.noise_std == tuple(plan.noise_std)
+        np.testing.assert_array_equal(plan.event.step_stds, plan.noise_std)
         assert plan.event.clip_norm == 0.5
         assert plan.event.sensitivity == 0.7
         assert plan.event.mu == pytest.approx(plan.mu)
-        np.testing.assert_allclose(
-            1 / np.square(plan.noise_multipliers) * plan.noise_multipliers[1] ** 2,
-            weights,
-        )
+        shares = 1 / np.square(plan.noise_std)
+        np.testing.assert_allclose(shares / shares[0], [1, 2 / 3, 1 / 3])
 
     def test_a_changing_schedule_has_no_single_multiplier(self):
-        plan = calibrate(1.0, DELTA, n_steps=2, noise_weights=(1.0, 2.0))
+        plan = calibrate(1.0, DELTA, n_steps=2, noise_decay=1.0)
         with pytest.raises(AttributeError, match="read noise_multipliers"):
             plan.noise_multiplier  # noqa: B018
 
-    def test_weights_spend_what_constant_noise_spends(self):
+    def test_a_schedule_spends_what_constant_noise_spends(self):
         plain = calibrate(1.0, DELTA, n_steps=50)
-        weighted = calibrate(1.0, DELTA, n_steps=50, noise_weights=range(1, 51))
+        weighted = calibrate(1.0, DELTA, n_steps=50, noise_decay=1.5)
         assert weighted.mu == pytest.approx(plain.mu, rel=1e-9)
 
 
@@ -220,11 +215,6 @@ class TestSharedBudget:
     ("changes", "match"),
     [
         ({"epsilon": math.inf}, "epsilon=inf must be finite here"),
-        ({"noise_weights": [1.0]}, "must hold n_steps=3 finite positive numbers"),
-        (
-            {"noise_weights": [1.0] * 3, "sampling_rate": 0.5},
-            "noise_weights need the full batch .* got sampling_rate=0.5",
-        ),
     ],
 )
 def test_refuses(changes, match):

@@ -248,7 +248,7 @@ class TestStatement:
         for made in (by_event, by_fact):
             assert made.seeded
             assert "epsilon is then no guarantee" in " ".join(made.statement().split())
-            assert "cryptographic" not in made.generator
+            assert "cryptographic" not in made.statement(full=True)
             secret = [a for a in made.assumptions if "secret" in a.text]
             assert not secret[0].enforced
         assert "no guarantee" not in make([full_batch()]).statement()

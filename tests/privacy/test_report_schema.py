@@ -105,7 +105,7 @@ def test_the_reports_of_ledgers_follow_it():
         sensitivity=1.0,
         public_features=("a",),
     )
-    ledger.part(column="a", value=3).charge([event])
+    ledger.part(rows=range(3)).charge([event])
     ledger.charge([event], label="all")
     check(report(ledger))
 

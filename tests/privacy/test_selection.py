@@ -347,8 +347,8 @@ def test_json_is_lossless_and_refused_by_code_that_does_not_know_it():
 @pytest.mark.parametrize(
     ("fields", "match"),
     [
-        ({"gamma": 0.0}, "gamma=0.0 in"),
-        ({"eta": -1.0}, "eta=-1.0 must be above -1"),
+        ({"gamma": 0.0}, "gamma=0.0 must be a number in"),
+        ({"eta": -1.0}, "eta=-1.0 must be a finite number above -1"),
         ({"sampling_rate": 0.5}, "one full-batch Gaussian release: sampling_rate=0.5"),
         ({"noise_decay": 0.5, "n_steps": 9}, "and noise_decay=0.5 must be 1, 1 and 0"),
         ({"noise_std": (2.0, 2.0), "n_steps": 2}, "2 entries of noise_std"),

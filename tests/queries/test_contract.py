@@ -15,7 +15,7 @@ import pytest
 
 from skfdp.data.grid import GridRows
 from skfdp.data.input_scaler import InputScaler, MovedRows, Rotation
-from skfdp.experimental.search import ScoreSum, accuracy_sum
+from skfdp.experimental.search import AccuracySum
 from skfdp.privacy import RELATIONS, Relation
 from skfdp.queries import Query
 from skfdp.queries.linear import LOSSES, LinearQuery, gradient_sensitivity
@@ -185,9 +185,9 @@ QUERIES = {
     ),
     "shells": Case(BinCounts.planned(1), ROOT2, shell_counts),
     "accuracy": Case(
-        accuracy_sum(np.array([])),
+        AccuracySum(np.array([])),
         1.0,
-        lambda t: accuracy_sum(t.label == t.group),
+        lambda t: AccuracySum(t.label == t.group),
     ),
     "temperature": Case(
         TemperatureSum.planned(LOSSES["log_loss"], N_GROUPS, 2), 4.0, slopes
@@ -204,11 +204,6 @@ QUERIES = {
         ScoreTable.planned(0, 1, N_GROUPS),
         math.sqrt(5 / 4),
         lambda t: score_table(t, 0, 1),
-    ),
-    "scores": Case(
-        ScoreSum(np.empty(0), 4.0, -1, 2.0**-20),
-        4.0,
-        lambda t: ScoreSum(t.X[:, 0], 4.0, -1, 2.0**-20),
     ),
 }
 every_query = pytest.mark.parametrize("case", QUERIES.values(), ids=QUERIES)

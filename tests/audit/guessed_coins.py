@@ -1,32 +1,158 @@
-"""The one-run audit: coins that a fit must not tell, guessed from its model."""
+"""The one-run audit: coins that a fit must not tell, guessed from its model.
+
+`audit_estimator` fits an estimator of the package once, to records that coins chose,
+and guesses the coins from the fitted model. docs/theory/one_run.rst has the proof.
+``benchmarks/audits/one_run.py`` uses it too.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import warnings
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, ndtr, ndtri
 from scipy.stats import binom
 from sklearn.base import clone, is_classifier, is_regressor
 
-from skfdp.addresses import public
-from skfdp.audit.mechanism import (
-    LARGEST_EPSILON,
-    AuditResult,
-    Least,
-    epsilon_of_family,
-    largest,
-)
+from skfdp.audit.mechanism import AuditResult
 from skfdp.audit.replay import mask_of, prepared, tables
 from skfdp.base import PrivateEstimator
 from skfdp.data.validation import UtilityWarning, check_choice, check_number
+from skfdp.privacy import Event, Relation, compose, gdp_epsilon
+from skfdp.privacy.accounting import PrivacyCurve, cost
 from skfdp.privacy.checks import shown
-from skfdp.privacy.events import Event, Relation
 from skfdp.privacy.report import PrivacyReport
+
+# Trade-off curves, and the family of a claim.
+#
+# Somebody guesses from outputs whether a table held a record. The share of tables
+# without it that are taken for tables with it is the false positive rate, the share of
+# tables with it that are taken for tables without it the false negative rate. Privacy
+# bounds both from below, so that few errors refute a claim.
+
+
+#: Smallest share of wrong guesses that goes with a share of right ones: the trade-off
+#: function at 1 less that share.
+Least = Callable[[float], float]
+# Points of a privacy curve that make a trade-off curve; no epsilon beyond the largest
+# one, and no mu, is shown by as many guesses or trials as there is time for.
+_POINTS, LARGEST_EPSILON, _LARGEST_MU = 150, 60.0, 20.0
+_STEPS = 2**50
+# By which noise of sampled releases is divided: each curve takes a moment. One is a
+# little above 1, so that a claim that is refuted shows a larger epsilon.
+_FACTORS = tuple(1.001 * 2 ** (k / 32) for k in range(-192, 65))
+
+
+def gaussian_least(mu: float) -> Least:
+    """Return the trade-off of mu-Gaussian-DP, ``ndtr(ndtri(y) - mu)``."""
+    return lambda right: float(ndtr(ndtri(right) - mu))
+
+
+def curve_least(curve: PrivacyCurve) -> Least:
+    r"""Return the trade-off of a privacy curve that holds in both directions.
+
+    :math:`y \le e^\varepsilon x + \delta(\varepsilon)` and
+    :math:`1 - x \le e^\varepsilon (1 - y) + \delta(\varepsilon)` for each epsilon
+    (Dong, Roth and Su 2022, Proposition 6); those of a grid are looked at, so that the
+    claim is, if anything, weaker than its curve.
+    """
+    top = 1.0
+    while top < LARGEST_EPSILON and curve.delta(top) > 1e-9:
+        top *= 2
+    grid = np.linspace(0.0, top, _POINTS)
+    deltas = np.array([curve.delta(float(epsilon)) for epsilon in grid])
+    growth = np.exp(grid)
+
+    def least(right: float) -> float:
+        small = (right - deltas) / growth
+        large = 1 - deltas - growth * (1 - right)
+        return max(0.0, float(small.max()), float(large.max()))
+
+    return least
+
+
+@functools.lru_cache(maxsize=256)
+def least_of(events: tuple[Event, ...], n_steps: int = 1, factor: float = 1.0) -> Least:
+    """Return the trade-off of events whose noise is divided by a factor.
+
+    Notes
+    -----
+    **Guarantees.** Between two tables there are `n_steps` neighbouring steps, 1 or 2.
+    Two of "replace_special" lead from one value to null and to another value: a sum
+    with contributions of at most C moves by at most 2 C, in every batch that holds the
+    record, which is what an event of "replace_one" with sensitivity 2 C says.
+    """
+    if (mu := mu_of(events)) is not None:
+        return gaussian_least(n_steps * factor * mu)
+    events = _scaled(events, factor)
+    if n_steps == 2:
+        events = tuple(
+            dataclasses.replace(
+                event,
+                neighboring_relation="replace_one",
+                sensitivity=2 * event.clip_norm,
+            )
+            for event in events
+        )
+    return curve_least(compose(events))
+
+
+def mu_of(events: Sequence[Event]) -> float | None:
+    """Return the Gaussian-DP parameter of one step, None where it is not Gaussian."""
+    mus = [event.mu for event in events if event.mu is not None]
+    return math.hypot(*mus) if len(mus) == len(events) else None
+
+
+def _scaled(events: Sequence[Event], factor: float) -> tuple[Event, ...]:
+    return tuple(
+        dataclasses.replace(
+            event, noise_std=tuple(std / factor for std in event.noise_std)
+        )
+        for event in events
+    )
+
+
+def epsilon_of_family(
+    events: tuple[Event, ...],
+    delta: float,
+    refuted: Callable[[Least], bool],
+    n_steps: int = 1,
+) -> float:
+    """Return the largest epsilon in the family of a claim that is refuted, or 0.
+
+    Notes
+    -----
+    **Guarantees.** Others of the family have the noise of every release divided by one
+    factor. Privacy losses grow with it, so that refuting one member refutes all below
+    it. The result, the epsilon of one step (see `least_of`), is above that of the claim
+    only if the trade-off of the claim's own accounting is refuted, and errs low.
+    """
+    if mu_of(events) is not None:
+        mu = largest(lambda mu: refuted(gaussian_least(n_steps * mu)), _LARGEST_MU)
+        return gdp_epsilon(delta, mu) if mu > 0 else 0.0
+
+    def is_refuted(factor: float) -> bool:
+        try:
+            return refuted(least_of(events, n_steps, factor))
+        except ValueError:  # so little noise that no distribution holds its losses
+            return False
+
+    place = bisect_left(_FACTORS, True, key=lambda factor: not is_refuted(factor)) - 1
+    return 0.0 if place < 0 else cost(_scaled(events, _FACTORS[place]), delta).epsilon
+
+
+def largest(refuted: Callable[[float], bool], top: float) -> float:
+    """Return the largest number below `top` that is refuted, and all below it, or 0."""
+    steps = range(_STEPS)
+    found = bisect_left(steps, True, key=lambda step: not refuted(step / _STEPS * top))
+    return max(found - 1, 0) / _STEPS * top
+
 
 # Fits for audits: uncharged and unseeded, of which the last iterate is kept.
 
@@ -363,7 +489,6 @@ _MOST_CANARIES = 1_000
 _ROUNDS = 30
 
 
-@public("skfdp.audit")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OneRunResult(AuditResult):
     """Result of `audit_estimator`.
@@ -398,7 +523,6 @@ class OneRunResult(AuditResult):
     tails: str
 
 
-@public("skfdp.audit")
 def audit_estimator(
     estimator: Any,
     X: Any,
@@ -493,7 +617,7 @@ def audit_estimator(
     --------
     >>> import numpy as np
     >>> from skfdp import FeatureDPLogisticRegression
-    >>> from skfdp.audit import audit_estimator
+    >>> from guessed_coins import audit_estimator
     >>> rng = np.random.default_rng(0)
     >>> X, y = rng.random((400, 400)), rng.integers(0, 2, 400)
     >>> model = FeatureDPLogisticRegression(epsilon=8.0, bounds=(0, 1))
