@@ -226,7 +226,7 @@ def calibrate(
             neighboring_relation=neighboring_relation,
             noise_multipliers=(1.0,),
             noise_decay=noise_decay,
-            other_events=other_events,
+            other_events=tuple(other_events),
             accountant=accountant,
         )
     )

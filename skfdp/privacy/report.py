@@ -218,7 +218,8 @@ class PrivacyReport:
         members = [step for _, step in steps]
         nonprivate = not events if nonprivate is None else nonprivate
         nonprivate = nonprivate or math.inf in [step.epsilon for step in members]
-        seeded = any([seeded, *[one.seeded for one in (*members, *events)]])
+        seeded = any([seeded, *[one.seeded for one in members]])
+        seeded = any([seeded, *[one.seeded for one in events]])
         n_fits = max(int(n_fits), bool(events), sum([one.n_fits for one in members]))
         promised = None if nonprivate or not events else promise(events, public)
         columns = _public_columns(events, promised)

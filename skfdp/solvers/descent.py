@@ -260,11 +260,6 @@ def public_gradient(
     return (lambda theta: sum(term(theta) for term in terms)) if terms else None
 
 
-def joins_rows(public: PublicRecords) -> bool:
-    """Whether the loop clips rows together, those of a person who has several."""
-    return public.units is not None and public.units.joint
-
-
 # The class frequencies, released: where a descent with a private target starts.
 
 
@@ -299,7 +294,8 @@ def event(public: PublicRecords, budget: Budget, mu: float) -> Event | None:
 
 def counts_labels(events: Iterable[Event]) -> bool:
     """Whether releases show that records have none of the declared labels."""
-    return any(e.label == CLASS_COUNTS and e.relation.counts_are_public for e in events)
+    counted = [e for e in events if e.label == CLASS_COUNTS]
+    return bool(counted) and counted[0].relation.counts_are_public
 
 
 def _counts(records: Records) -> LabelSum:
@@ -395,27 +391,6 @@ def check_counts(
 # The noise of a descent: a warning before it, and what it leaves in coefficients.
 
 
-def warn_of_little(s2n: float, n: int, d: int, usual: str) -> None:
-    """Warn, before anything is charged, of a budget that can teach next to nothing.
-
-    Parameters
-    ----------
-    s2n : float
-        Signal-to-noise index.
-    n, d : int
-        Numbers of records and columns.
-    usual : str
-        What the model will predict.
-    """
-    if s2n < 2:
-        warn_caller(
-            f"the budget is small for n={n} records and {d} features "
-            f"(signal-to-noise index {s2n:.2g} < 2): expect little more than "
-            f"{usual}.",
-            UtilityWarning,
-        )
-
-
 # Iterates and gradients beyond this overflow in products.
 _FURTHEST = 1e50
 
@@ -475,7 +450,7 @@ def noise_of(
         std = float(counts.noise_std[0]) / public.n_records
         variance = variance + _of_log_odds(coordinates.bias * start[:, -1], std)
     factor = factor_of(ended - start, theta - start)
-    if steps is None or max(np.abs(pair).max() for pair in steps) > _FURTHEST:
+    if steps is None or np.abs(steps).max() > _FURTHEST:
         # A factor below 1 is as noisy as the step that it is estimated from.
         left = rule.noise_left(stds, average) * np.maximum(factor, 1.0)
         return CoefficientNoise.of_independent(left, coordinates, np.sqrt(variance))
@@ -560,7 +535,8 @@ class Descent:
     # -- in public -------------------------------------------------------------------
     def prepare(self, public: PublicRecords, budget: Budget) -> DescentStart:
         """Learn what is public: moments, a model of the public part, label rows."""
-        if self.padding is not None and joins_rows(public):
+        joint = public.units is not None and public.units.joint
+        if self.padding is not None and joint:
             raise ValueError(
                 f"public_loss={self.padding.kind!r} pads record by record, and with "
                 "groups the rows of a person are clipped together: leave public_loss "
@@ -569,7 +545,7 @@ class Descent:
         found: dict[str, Any] = {"moments": self.centring.prepare(public)}
         if self.padding is not None:
             found["regressors"] = self.padding.prepare(public)
-        if self._labels_alone(public):
+        if self.scales is None and public.mask.all():  # label-DP: public rows
             coordinates = self.centring.public_coordinates(public, found["moments"])
             found["coordinates"] = coordinates
             if budget.relation.replaces:
@@ -586,10 +562,6 @@ class Descent:
                 )
             found |= {"public_model": model, "has_model": True, "offset": margins}
         return DescentStart(**found)
-
-    def _labels_alone(self, public: PublicRecords) -> bool:
-        """Whether this is label-DP of a classifier: the loop's rows are public."""
-        return self.scales is None and bool(public.mask.all())
 
     def _public_model(self, public: PublicRecords, budget: Budget) -> Any:
         """Return the public model to start from; it needs a public target."""
@@ -620,12 +592,20 @@ class Descent:
         s2n = parameters.signal_to_noise(mu, n, public.n_features, public.n_outputs)
         if not prepared.has_model:
             usual = "the majority class" if self.scales is None else "the mean target"
-            warn_of_little(s2n, n, public.n_features, usual)
+            if s2n < 2:
+                warn_caller(
+                    f"the budget is small for n={n} records and {public.n_features} "
+                    f"features (signal-to-noise index {s2n:.2g} < 2): expect little "
+                    f"more than {usual}.",
+                    UtilityWarning,
+                )
         others = self._other_events(public, prepared, budget, mu, orthant)
         rate, n_steps = self.loop.schedule(
             n, parameters.n_steps(s2n), parameters.N_EPOCHS
         )
-        clip = self._clip_norm(s2n)
+        clip = self.loop.clip_norm
+        if clip == "auto":
+            clip = parameters.clip_norm(s2n, regression=self.scales is not None)
         # A person's rows are clipped together, and move a sum as one record's row does.
         calibrate = functools.partial(
             dataclasses.replace(budget, reach=1.0).calibrate,
@@ -671,7 +651,7 @@ class Descent:
         return (
             self.centring.kind not in ("gaussian", "adaptive")
             and self.padding is None
-            and not joins_rows(public)
+            and (public.units is None or not public.units.joint)
             and has_public_signs(public, self.loss)
         )
 
@@ -693,7 +673,9 @@ class Descent:
                 )
             rate = self.scales.rate_event(public, budget, mu)
         measured = postprocessing.is_measured(self, public)
-        if measured and self._starts_at_frequencies(public, prepared):
+        # The start at class frequencies, which have to be released.
+        known = public.has_target or prepared.has_model
+        if measured and self.centring.bias is not None and not known:
             counts = event(public, budget, mu)
         centring = self.centring.events(public, budget, mu, mean=not orthant)
         if self.padding is not None:
@@ -702,23 +684,11 @@ class Descent:
             scale = postprocessing.event(public, budget, self.loss, mu)
         return existing(target, counts, *centring, cross, scale, rate)
 
-    def _starts_at_frequencies(
-        self, public: PublicRecords, prepared: DescentStart
-    ) -> bool:
-        """Whether the start is at class frequencies that have to be released."""
-        known = public.has_target or prepared.has_model
-        return self.centring.bias is not None and not known
-
     @property
     def _is_penalised(self) -> bool:
         if self.scales is not None:
             return self.scales.alpha is not None
         return self.penalty is not None
-
-    def _clip_norm(self, s2n: float) -> float:
-        if self.loop.clip_norm != "auto":
-            return self.loop.clip_norm
-        return parameters.clip_norm(s2n, regression=self.scales is not None)
 
     def _learning_rate(
         self, public: PublicRecords, mu: float, schedule: PrivacyPlan, has_model: bool
