@@ -110,7 +110,7 @@ class FirstModel:
     columns. To the descent its margins are one fixed number for each row, the same for
     neighbours: what the descent claims of its releases holds for every such offset. So
     adaptive composition adds up both, and the descent is calibrated beside the first
-    model's events (:ref:`first-model`).
+    model's events (:ref:`released-first-model`).
     """
 
     first: Method
