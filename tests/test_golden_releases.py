@@ -56,7 +56,7 @@ def test_every_case_estimator_and_label_is_in_the_file(golden):
         *("noise", "coins", "batch", "mean", "row length", "class counts"),
         *("temperature", "target histogram", "target mean", "target spread"),
         *("mean rate", "label statistic"),
-        *("second moments", "cross moments", "padding", "class sums", "network"),
+        *("row square", "cross moments", "padding", "class sums", "network"),
         *("split", "candidates", "score", "binades", "bins"),
         *("rotation", "rough binades", "rough bins 1", "rough bins 2"),
         *("distances from the rough mean", "distances from the mean"),

@@ -75,7 +75,7 @@ def precedes(descent: Descent, public: PublicRecords) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Prepared:
-    """What is learnt in public: the public part, and what each method learnt."""
+    """The public part of the table, and the public lessons of both methods."""
 
     public: PublicRecords
     first: Any

@@ -16,7 +16,7 @@ import skfdp
 from skfdp.cli import main, output
 from skfdp.cli import results as saving
 from skfdp.schema import Category, Date, Label, Number, TableSchema
-from skfdp.solvers.descent import Descent
+from skfdp.solvers.first_model import FirstModel
 
 N = 200
 COMMAND = [sys.executable, "-m", "skfdp"]
@@ -236,11 +236,11 @@ def test_ctrl_c_says_what_stays_charged(command, tmp_path, monkeypatch):
 
     written(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(Descent, "plan", interrupt)
+        patch.setattr(FirstModel, "plan", interrupt)
         status, out, err = command(*FIT, *FILES)
     assert (status, out) == (130, "")
     assert err == "skfdp: interrupted.\n"  # nothing was charged yet
-    monkeypatch.setattr(Descent, "run", interrupt)
+    monkeypatch.setattr(FirstModel, "run", interrupt)
     status, out, err = command(*FIT, *FILES)
     assert (status, out, err.count("\n")) == (130, "", 1)
     assert "interrupted. spent.sqlite: charged, and stays charged; epsilon 1 of" in err
@@ -341,7 +341,7 @@ def test_private_values_decide_nothing(command, tmp_path, task):
             few = name == "y" and task != "a regression"
             odd.loc[[3] if few else rows, name] = values[name]
         written(tmp_path, odd, types)
-        said[kind] = command(*FIT, "--epsilon", 2, "--no-evaluate")
+        said[kind] = command(*FIT, "--epsilon", 8, "--no-evaluate")
     assert said["clean"][0] == 0, said["clean"]
     assert set(said.values()) == {said["clean"]}
 

@@ -41,7 +41,11 @@ REAL = {"target_bounds": (0, 1)}
 KINDS = {
     "nothing public": (LOGISTIC, {}, ("other", 1)),
     "nothing public, null": (LOGISTIC, {**SPECIAL, "classes": [0, 1]}, ("null", 1)),
-    "columns public": (LOGISTIC, {"public_features": list(range(200))}, ("other", 1)),
+    "columns public": (
+        LOGISTIC,
+        {"public_features": list(range(200)), "public_model": None},
+        ("other", 1),
+    ),
     "target public": (LOGISTIC, {"public_target": True}, ("other", 1)),
     "label-DP": (LOGISTIC, LABELS, ("other", 1)),
     "label-DP, descent": (LOGISTIC, {"solver": "noisy-gd", **LABELS}, ("other", 1)),

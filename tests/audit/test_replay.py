@@ -339,7 +339,9 @@ def one_changed(table, record=5, value=0.5):
     return other
 
 
-PUBLIC = FeatureDPLogisticRegression(public_features=[0, 1], classes=[0, 1], **LOOP)
+PUBLIC = FeatureDPLogisticRegression(
+    50.0, public_features=[0, 1], classes=[0, 1], **LOOP
+)
 COMING = DPSGDFClassifier(
     classes=[0, 1], neighboring_relation=AddOrRemoveOne(60), **LOOP
 )

@@ -194,6 +194,12 @@ add(
     relations=ALL,
     stream="row length",
 )
+add(
+    *("row square", logistic, COLUMNS | {"public_model": None}, "row length"),
+    *((HIGH, 0), (LOW, 0)),
+    private=SOME,
+    stream="row square",
+)
 add("mean, signed", logistic, SIGNED, "mean", (FAR, 0), (-FAR, 0), relations=ALL)
 add(
     *("mean of whole rows, signed", centring, SIGNED, "mean", (FAR, None)),
@@ -289,7 +295,11 @@ add(
     csr=True,
 )
 add("descent, class weights", logistic, {"class_weight": {0: 2.0, 1: 0.5}}, *SLOPE)
-add("descent, columns public", logistic, COLUMNS, *SLOPE, private=SOME)
+add(
+    *("descent, columns public", logistic, COLUMNS | {"public_model": None}),
+    *SLOPE,
+    private=SOME,
+)
 ORTHANT = {**COLUMNS, **TARGET, "fit_intercept": False, "public_model": None}
 for name, csr in {"": False, ", CSR": True}.items():
     add(

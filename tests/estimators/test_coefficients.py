@@ -91,10 +91,12 @@ def test_the_noise_of_a_descent_is_about_that_of_fits(name, epsilon, table):
     model = DESCENTS[name].set_params(epsilon=epsilon, bounds=(0, 1))
     y = target if name == "regressor" else y
     found, stated, kind = spread(lambda: clone(model), X, y, 12)
-    assert kind == "estimated"
+    assert kind in ("estimated", "first order")  # of a small budget there is no descent
     # A standard deviation of 12 fits is known to 21 %, and of few steps the path says
     # little of the curvature. Without any, the stated noise is 4 to 20 times as large.
-    assert 0.5 < np.median(stated[:, :-1] / found[:, :-1]) < 2.2
+    moved = found[:, :-1] > 0
+    ratios = stated[:, :-1][moved] / found[:, :-1][moved]
+    assert 0.5 < np.median(ratios) < 2.2
 
 
 @pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")

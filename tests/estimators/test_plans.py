@@ -206,11 +206,13 @@ class TestZeros:
         return tables, (dense[:, 0] > 0.5).astype(int)
 
     models = [
-        FeatureDPLogisticRegression(public_features=[0, 1], bounds=(0, 1)),
+        FeatureDPLogisticRegression(20.0, public_features=[0, 1], bounds=(0, 1)),
         FeatureDPLogisticRegression(
             public_features=[0, 1], bounds=(0, 1), public_target=True
         ),
-        FeatureDPRegressor(public_features=[0, 1], bounds=(0, 1), target_bounds=(0, 1)),
+        FeatureDPRegressor(
+            20.0, public_features=[0, 1], bounds=(0, 1), target_bounds=(0, 1)
+        ),
     ]
 
     @pytest.mark.parametrize("place", range(3))

@@ -278,7 +278,7 @@ def test_the_report_adds_up_what_both_steps_released(
     X, y = predictable
     parameters = {"bounds": False, "centering": None}
     if estimator is FeatureDPLogisticRegression:
-        parameters["public_features"] = [1, 3]
+        parameters |= {"public_features": [1, 3], "public_model": None}
     pipeline = make_pipeline(
         conditional(0.5, relation),
         estimator(1.0, neighboring_relation=relation, **parameters),

@@ -200,8 +200,8 @@ def test_elsewhere_a_mean_that_can_be_learnt_is_subtracted(releases, parameters)
         ({"bounds": {0: (0, 1), 1: (0, 1), 2: (0, 1)}, "centering": None}, 2),
         ({"centering": "gaussian"}, 2),
         ({"centering": "gaussian", "epsilon": 0.2}, 2),
-        ({"public_target": False}, 2),
-        ({"public_target": False, "centering": None}, 2),
+        ({"public_target": False, "public_model": None}, 2),
+        ({"public_target": False, "public_model": None, "centering": None}, 2),
         ({"solver": FeatureDPSGD(public_loss="zero")}, 2),
         ({"solver": FeatureDPSGD(public_loss="gaussian")}, 2),
         # bounds of public columns do not matter
@@ -238,6 +238,8 @@ def test_public_columns_of_the_loop_do_not_depend_on_private_values(
     # A released length scales every column.
     solver = NoisyGradientDescent(row_norm=1.0, max_iter=1)
     given |= {"bounds": False, "centering": None, "solver": solver}
+    if not public_target:
+        given["public_model"] = None
     rows = []
     for value in (X, np.c_[X[:, :2], np.flip(X[:, 2:])]):
         feature_dp(**given).fit(value, y)

@@ -396,7 +396,7 @@ class TestOtherFits:
     @pytest.mark.parametrize("changed", ["columns", "target", "weights", "rows"])
     def test_other_public_values_are_refused(self, changed, path, monkeypatch):
         model = FeatureDPLogisticRegression(
-            5.0,
+            50.0,
             public_features=[0],
             public_target=True,
             bounds=(0, 1),
@@ -575,7 +575,7 @@ def test_the_file_holds_nothing_private(path, monkeypatch):
         rng = np.random.default_rng(seed)
         table = np.column_stack([X[:, 0], rng.random((60, 2))])
         model = FeatureDPLogisticRegression(
-            5.0,
+            50.0,
             public_features=[0],
             bounds=(0, 1),
             classes=[0, 1],

@@ -46,7 +46,7 @@ class FakeMechanism:
 
 def unit_of(records, noise=0.0, noise_std=1e-6):
     """Return the released unit of mapped rows, and the query."""
-    event = SimpleNamespace(label="row length", noise_std=(noise_std,))
+    event = SimpleNamespace(label="row length", noise_std=(noise_std,), n_steps=1)
     mechanism = FakeMechanism(noise)
     centring = Centring("auto", True, length="auto")
     return centring._unit(records, event, mechanism), mechanism.query
@@ -68,6 +68,23 @@ def test_the_unit_is_the_mean_length_of_the_private_columns(bounds, public):
     found, _ = unit_of(records)
     mean = np.linalg.norm(private, axis=1).mean()
     assert found * records.input_scaler.feature_bound == pytest.approx(mean, rel=1e-4)
+
+
+def test_beside_public_columns_the_unit_is_the_root_of_the_mean_square():
+    """A column of few ones has a tiny mean length, by which rows would be stretched."""
+    X = np.zeros((1000, 3))
+    X[:, 0], X[:20, 2] = 0.5, 1.0
+    model = FeatureDPLogisticRegression(
+        1e5, bounds=(0, 1), public_features=[0, 1], classes=[0, 1], random_state=0
+    )
+    event = model.plan(X, np.arange(1000) % 2).events[1]
+    assert (event.label, event.n_steps) == ("row length", 2)
+    public = records_of(X[:40], (0, 1), [0, 1])
+    event = SimpleNamespace(label="row length", noise_std=(1e-6,), n_steps=2)
+    centring = Centring("auto", True, length="auto")
+    unit = centring._unit(public, event, FakeMechanism())
+    unit *= public.input_scaler.feature_bound
+    assert unit == pytest.approx(np.sqrt(20 / 40), rel=1e-4)
 
 
 @every_table

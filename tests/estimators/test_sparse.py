@@ -246,7 +246,7 @@ FITS = [
     (DPSGDFClassifier, {"n_jobs": 2, "solver": NoisySGD(batch_size=100, max_iter=20)}),
     (DPSGDFClassifier, {"C": 0.1, "fit_intercept": False}),
     (FeatureDPLogisticRegression, {"bounds": (0, 1), "public_target": True}),
-    (FeatureDPLogisticRegression, {"public_features": slice(0, 9)}),
+    (FeatureDPLogisticRegression, {"public_features": slice(0, 9), "C": 10.0}),
     (FeatureDPLogisticRegression, {"public_features": "all", "solver": "noisy-gd"}),
     (FeatureDPLogisticRegression, {"solver": NoisySGD(batch_size=100)}),
 ]

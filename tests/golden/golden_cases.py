@@ -144,9 +144,14 @@ CASES = [
                 **{"persons": True, "weights": True},
                 "solver": NoisySGD(batch_size=12, max_iter=4),
             },
-            "columns public": PUBLIC,
+            # Of a small budget a model of the public columns has all.
+            "columns public": {**PUBLIC, "epsilon": 20.0},
             "columns public, replace_special": {**PUBLIC, **NULLED},
-            "columns public, by name": {"public_features": ["pub*"], "as": "frame"},
+            "columns public, by name": {
+                "public_features": ["pub*"],
+                "as": "frame",
+                "epsilon": 20.0,
+            },
             "both public": SOME,
             "both public, three classes, Poisson": {
                 **SOME,
