@@ -92,15 +92,12 @@ def load_purchase100(
             "'labels'."
         )
     X, y = found
-    if X.ndim != 2 or y.ndim not in (1, 2):
+    shaped = X.ndim == 2 and y.ndim in (1, 2)
+    if not shaped or len(X) != len(y) or not len(X):
         raise ValueError(
-            f"path={str(path)!r} has features of {X.ndim} and labels of {y.ndim} "
-            "dimensions: expected 2, and 1 or 2 (one-hot)."
-        )
-    if len(X) != len(y) or not len(X):
-        raise ValueError(
-            f"path={str(path)!r} has {len(X)} rows of features and {len(y)} labels: "
-            "expected as many of each, at least one."
+            f"path={str(path)!r} has features of shape {X.shape} and labels of shape "
+            f"{y.shape}: expected as many of each, at least one, of 2 dimensions and "
+            "of 1 or 2 (one-hot)."
         )
     if not np.isin(X[: _BLOCK * 4], (0, 1)).all() or X.min() < 0 or X.max() > 1:
         raise ValueError(

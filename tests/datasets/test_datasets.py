@@ -102,8 +102,8 @@ def test_other_files_are_refused(table, tmp_path):
     X, y = table
     for arrays, message in (
         ({"X": X, "y": y}, "expected 'features' and 'labels'"),
-        ({"features": X, "labels": y[:3]}, "20 rows of features and 3 labels"),
-        ({"features": X.ravel(), "labels": y}, "of 1 and labels of 1 dimensions"),
+        ({"features": X, "labels": y[:3]}, r"labels of shape \(3,\)"),
+        ({"features": X.ravel(), "labels": y}, "of 2 dimensions and"),
         ({"features": X * 3, "labels": y}, "other than 0 and 1"),
     ):
         np.savez(tmp_path / "a.npz", **arrays)
