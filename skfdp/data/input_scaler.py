@@ -166,26 +166,23 @@ class InputScaler:
             if np.isscalar(self.divisor) and self.divisor == 1:
                 return rows
             return times_columns(rows, np.broadcast_to(1 / self.divisor, rows.shape[1]))
-        if issparse(rows):
-            data = rows.data.copy()
-            row, chosen = row_of_entries(rows), slice(None)
-            if self.public is not None:
-                chosen = ~self.public[rows.indices]
-            width = rows.shape[1] if self.public is None else int((~self.public).sum())
-            data[chosen] = self._short(data[chosen], row[chosen], rows.shape[0], width)
-            return _with_data(rows, data)
-        if self.public is not None:
-            rows = rows.copy()
-            private = dataclasses.replace(self, public=None)
-            rows[:, ~self.public] = private.shorten(rows[:, ~self.public])
-            return rows
         # numba loads with the first fit, not with `import skfdp`.
         from skfdp.kernels.contributions import shorten
 
-        out = np.empty(rows.shape)
-        unit = unit_of_squares(rows.shape[1])
-        shorten(rows, float(self.feature_bound), self.normalize, unit, out)
-        return out
+        out = rows.data.copy() if issparse(rows) else rows.copy()
+        own = np.ones(rows.shape[1], bool) if self.public is None else ~self.public
+        lengths = np.full(rows.shape[0], own.sum())
+        chosen = (slice(None), own)
+        if issparse(rows):
+            chosen = own[rows.indices]
+            row = row_of_entries(rows)[chosen]
+            lengths = np.bincount(row, minlength=rows.shape[0])
+        entries, ends = out[chosen], np.append(0, np.cumsum(lengths))
+        found, unit = np.empty(entries.size), unit_of_squares(own.sum())
+        bound = float(self.feature_bound)
+        shorten(entries.ravel(), ends, bound, self.normalize, unit, found)
+        out[chosen] = found.reshape(entries.shape)
+        return _with_data(rows, out) if issparse(rows) else out
 
     def within(self, length: float) -> InputScaler:
         """Return the map that divides rows by `length` and cuts them to norm 1."""
@@ -198,34 +195,6 @@ class InputScaler:
         return dataclasses.replace(
             self.part(public), feature_bound=np.inf, normalize=False
         )
-
-    def _short(
-        self, values: np.ndarray, row: np.ndarray, n_rows: int, n_columns: int
-    ) -> np.ndarray:
-        """Return stored entries, each with its row, as `row_kernels.shorten` does."""
-        # Powers of two are exact and keep the squares from over- and underflow. Beside
-        # a subnormal row any bound is infinite, and beside a long one small entries
-        # vanish: a warning would tell of private values.
-        with np.errstate(all="ignore"):
-            largest = np.zeros(n_rows)
-            np.maximum.at(largest, row, np.abs(values))
-            exponent = -np.frexp(largest)[1]
-            scaled = values * np.ldexp(1.0, exponent.clip(-999, 999))[row]
-            extreme = np.abs(exponent) > 999  # beyond float64 as one factor
-            if extreme.any():
-                rest = np.ldexp(1.0, exponent - exponent.clip(-999, 999))
-                scaled *= rest[row]
-            # Squares are rounded up to a multiple of 2**(bits - 52), n_columns being
-            # below 2**bits. Their sums are exact, hence the same in any order: dense
-            # or sparse, and in whatever block a row stands.
-            unit = unit_of_squares(n_columns)
-            squares = scaled * scaled
-            squares *= unit
-            np.ceil(squares, out=squares)
-            norm = np.sqrt(np.bincount(row, squares, minlength=n_rows) / unit)
-            bound = np.ldexp(self.feature_bound, exponent)
-            longest = norm if self.normalize else np.maximum(norm, bound)
-            return scaled / np.where(longest > 0, longest, 1.0)[row]
 
     def __call__(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
         """Return the rows that `coef_` meets, in the units of X.

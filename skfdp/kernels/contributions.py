@@ -28,14 +28,16 @@ from skfdp.kernels.losses import CLASSIFICATION, REGRESSION
 
 
 @kernel()
-def shorten(rows, bound, normalize, unit, out):
+def shorten(entries, ends, bound, normalize, unit, out):
     """Divide each row by its norm, or by `bound` if it is shorter; see `InputScaler`.
 
-    rows, out float64 (n, D); unit is that of the squares, whose sums are then exact.
+    entries, out float64, those of all rows, one after the other; row i begins at
+    ends[i] and stops before ends[i + 1]. unit is that of the squares, which are rounded
+    up to it, so that their sums are exact: rows dense or sparse, in whatever block.
     """
-    squares = np.empty(rows.shape[1])
-    for i in range(rows.shape[0]):
-        row, scaled = rows[i], out[i]
+    for i in range(len(ends) - 1):
+        row, scaled = entries[ends[i] : ends[i + 1]], out[ends[i] : ends[i + 1]]
+        squares = np.empty(len(row))
         # Powers of two are exact and keep the squares from over- and underflow. Beyond
         # float64 as one factor they are two.
         exponent = -math.frexp(_largest(row))[1]

@@ -139,25 +139,11 @@ def _factor(norm, unit, clip):
     return min(unit / clip.unit, room / norm)
 
 
-@kernel(fastmath=_EXACT)
+@kernel()
 def _add_rows(X, rows, start, stop, residuals, out):
-    """Out = sum of integers times rows of one person, four rows at a time."""
-    n_outputs, n_columns = out.shape
+    """Out = sum of integers times rows of one person."""
     out[:] = 0.0
-    if n_outputs >= 5:  # which tiles take at a time
-        tiles.add_outer_products(X, rows[start:stop], residuals[:, start:stop], out)
-        return
-    last = stop - 1
-    for i in range(start, stop, 4):
-        h1, h2, h3 = min(i + 1, last), min(i + 2, last), min(i + 3, last)
-        x0, x1, x2, x3 = X[rows[i]], X[rows[h1]], X[rows[h2]], X[rows[h3]]
-        for k in range(n_outputs):
-            total, r0 = out[k], residuals[k, i]
-            r1 = residuals[k, h1] if i + 1 < stop else 0.0
-            r2 = residuals[k, h2] if i + 2 < stop else 0.0
-            r3 = residuals[k, h3] if i + 3 < stop else 0.0
-            for j in range(n_columns):
-                total[j] += r0 * x0[j] + r1 * x1[j] + r2 * x2[j] + r3 * x3[j]
+    tiles.add_outer_products(X, rows[start:stop], residuals[:, start:stop], out)
 
 
 @kernel(fastmath=_EXACT)
