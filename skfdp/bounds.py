@@ -233,9 +233,6 @@ class PrivateBoundsRelease(PrivateEstimator):
     def _subject(self) -> str:
         return "private_bounds"
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-
     def _records(self, X, y, planning: bool = False, groups=None) -> Records:
         """Validate and split; without bounds nothing is mapped or filled in."""
         X, groups = self._take_groups(X, groups)

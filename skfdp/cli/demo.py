@@ -40,7 +40,8 @@ def run(arguments: argparse.Namespace) -> None:
     arguments.file, arguments.evaluate, arguments.test_size = "digits", True, 0.25
     vars(arguments).update(dict.fromkeys(["ledger", "limit", "n_records", "model"]))
     X, y = load_digits(return_X_y=True, as_frame=True)
-    columns = {name: Number(0, 16, _is_left(name), basis="linear") for name in X}
+    # pixel_ROW_COLUMN
+    columns = {name: Number(0, 16, int(name[-1]) < 4, basis="linear") for name in X}
     columns["digit"] = Label(range(10), public=True)
     schema = TableSchema(columns, outcomes="digit")
     with contextlib.suppress(ReaderGoneError):  # the report is wanted all the same
@@ -51,7 +52,3 @@ def run(arguments: argparse.Namespace) -> None:
     if not arguments.full:
         say("\nThe annex has the details: skfdp --full prints it, too.")
     say(_NEXT)
-
-
-def _is_left(pixel: str) -> bool:
-    return int(pixel[-1]) < 4  # pixel_ROW_COLUMN

@@ -46,7 +46,7 @@ def reading(*errors: type[Exception], show: Callable = complain) -> Iterator[Non
 
 
 #: Fits that are repeated warn once.
-_once = functools.cache(complain)
+once = functools.cache(complain)
 
 
 # The records of a run: a charge in a ledger, a report, a trained model.
@@ -167,7 +167,7 @@ def load(path: str | Path):
     return joblib.load(path)
 
 
-# The comparison table, and fits whose messages can be shown.
+# The comparison table.
 
 
 #: What is said of a model, and how.
@@ -232,21 +232,3 @@ def scores(model, X, y) -> dict[str, float]:
     if len(known) == 2 and len(np.unique(y == known[1])) == 2:
         found["AUC"] = float(roc_auc_score(y == known[1], chances[:, 1]))
     return found
-
-
-def fit_private(model, X, y, **of_rows):
-    """Fit a model of skfdp, or a Pipeline that ends in one.
-
-    `of_rows` is what `fit` takes beside them.
-
-    Refusals become a `CommandError`: those of skfdp quote no data.
-    """
-    with reading(ValueError, OSError, show=_once):
-        return model.fit(X, y, **of_rows)
-
-
-def fit_baseline(model, X, y):
-    """Fit a model without privacy; its warnings tell about the data and are dropped."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return model.fit(X, y)

@@ -150,7 +150,8 @@ def report(arguments: argparse.Namespace) -> None:
                 if path.suffix in (".skops", ".joblib")
                 else read_report(path)
             )
-            say(_printed(found, arguments))
+            full = arguments.full
+            say(found.to_json() if arguments.json else found.statement(full=full))
     except OSError as error:
         raise CommandError(f"cannot read {str(path)!r}: {error.strerror}.") from None
 
@@ -160,13 +161,6 @@ def ledger(arguments: argparse.Namespace) -> None:
     with refusing(ValueError, OSError):
         found = PrivacyLedger.open_all(arguments.file)
         say("\n\n".join(map(str, found)))
-
-
-def _printed(found: Any, arguments: argparse.Namespace) -> str:
-    """Return a report in the form that was asked for."""
-    if arguments.json:
-        return found.to_json()
-    return found.statement(full=arguments.full)
 
 
 def _opened(arguments: argparse.Namespace) -> tuple[TableSchema, OpenTable]:

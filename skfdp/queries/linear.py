@@ -30,8 +30,6 @@ from skfdp.queries.weighted import (
     DensePersons,
     SparsePersons,
     person_blocks,
-    person_sums,
-    thread_shares,
 )
 
 if TYPE_CHECKING:
@@ -253,7 +251,9 @@ class LinearQuery:
         n_jobs = min(self.n_jobs, 1 + size // _ROWS_PER_THREAD)
         asked = theta, batch, people, self._clip(unit)
         if people is not None:
-            ends = thread_shares(people, n_jobs)
+            # Threads get about equally many rows, and each person's go to one.
+            shares = people[-1] * np.arange(n_jobs + 1) // n_jobs
+            ends = np.searchsorted(people, shares)
         else:
             ends = [size * job // n_jobs for job in range(n_jobs + 1)]
         some = functools.partial(self._partial_sum, *asked)
@@ -296,7 +296,9 @@ class LinearQuery:
             if not self._plain:
                 work.padded = products(self.padded, self.n_outputs)
             if self._joins_rows:
-                work.persons = person_sums(self.rows, self.n_outputs)
+                sparse = isinstance(self.rows, SparseGridRows)
+                sums = SparsePersons if sparse else DensePersons
+                work.persons = sums(self.rows, self.n_outputs)
             found.append(work)
         return found
 

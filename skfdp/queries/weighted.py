@@ -92,15 +92,6 @@ ENTRY_BITS = 36
 MOST = 2 ** (53 - ENTRY_BITS)
 
 
-def person_sums(
-    rows: GridRows | SparseGridRows, n_outputs: int
-) -> DensePersons | SparsePersons:
-    """Return the sums of the contributions of persons; one object for each thread."""
-    if isinstance(rows, SparseGridRows):
-        return SparsePersons(rows, n_outputs)
-    return DensePersons(rows, n_outputs)
-
-
 class DensePersons:
     """Sums of `GridRows`, in float64 for as many persons as stay below 2**53.
 
@@ -174,20 +165,6 @@ class SparsePersons:
 
 
 # The rows of persons, cut into blocks and threads that part nobody.
-
-
-def thread_shares(ends: np.ndarray, n_jobs: int) -> np.ndarray:
-    """Return which persons each thread begins with, and their number at the end.
-
-    Parameters
-    ----------
-    ends : int64 ndarray of shape (n_persons + 1,)
-        Where the rows of each person begin and end.
-    n_jobs : int
-        Threads; they get about equally many rows.
-    """
-    wanted = ends[-1] * np.arange(n_jobs + 1) // n_jobs
-    return np.searchsorted(ends, wanted)
 
 
 def person_blocks(

@@ -285,7 +285,7 @@ class Centring:
         )
         found = min(max(found, 2 * error, furthest / _SHORTEST), furthest)
         if event.n_steps > 1:
-            squares = functools.partial(_squares, furthest=furthest, divisor=divisor)
+            squares = functools.partial(lengths, power=2)
             square, _ = released_mean(
                 records, squares, 0.0, furthest**2, event, "row square", mechanism
             )
@@ -300,13 +300,13 @@ def _row_sum(records: Records, input_scaler: InputScaler) -> RowSum:
 
 
 def private_lengths(
-    records: Records, furthest: float, divisor: float = 1.0
+    records: Records, furthest: float, divisor: float = 1.0, power: int = 1
 ) -> np.ndarray:
     """Return the norm of the private columns of each row, at most `furthest`.
 
-    Rows are mapped, and then multiplied by `divisor`. The same numbers for dense and
-    CSR rows, to the last bit: squares are rounded up to a unit that makes their sums
-    exact.
+    Or a power of it. Rows are mapped, and then multiplied by `divisor`. The same
+    numbers for dense and CSR rows, to the last bit: squares are rounded up to a unit
+    that makes their sums exact.
     """
     furthest = furthest / divisor
     public, X = records.public, records.X
@@ -327,12 +327,7 @@ def private_lengths(
             else:
                 total = squares.sum(axis=1)
             lengths[block] = furthest * np.minimum(np.sqrt(total / unit), 1)
-    return divisor * lengths
-
-
-def _squares(records: Records, furthest: float, divisor: float) -> np.ndarray:
-    """Return the squares of `private_lengths`."""
-    return private_lengths(records, furthest, divisor) ** 2
+    return (divisor * lengths) ** power
 
 
 def released_mean(
