@@ -452,12 +452,12 @@ def _released(
     X, y, by, groups = _as_declared(models, X, y, by, groups, target)
     scored_by = [model_of(model) for model in models]
     classes, task = scored_by[0].classes, scored_by[0].task
-    for other in scored_by[1:]:
-        if other.task != task or set(other.labels) != set(scored_by[0].labels):
-            raise ValueError(
-                "models differ in their classes: compare classifiers of the same "
-                "classes, or regressors."
-            )
+    labels = [set(np.ravel(one.classes).tolist()) for one in scored_by]
+    if any(one != labels[0] for one in labels):
+        raise ValueError(
+            "models differ in their classes: compare classifiers of the same classes, "
+            "or regressors."
+        )
     y = numeric_target(y) if classes is None else y
     fits = [fit_of(model, bool(model_is_public)) for model in models]
     fit = next((one for one in fits if one is not None), None)

@@ -370,14 +370,6 @@ def worst(
     return dataclasses.replace(largest, mu=max(mus) if len(mus) == len(costs) else None)
 
 
-def _groups(
-    events: Sequence[Event], parts: Sequence[Part | None]
-) -> Iterator[tuple[Event, ...]]:
-    """Yield, merged, the events of each largest set of parts that share a record."""
-    for group in together(parts or (None,) * len(events)):
-        yield _merged(events[position] for position in group)
-
-
 def detection_rate(
     events: Sequence[Event], parts: Sequence[Part | None], false_alarms: float
 ) -> float:
@@ -398,7 +390,8 @@ def _fine_curves(
     The rate of detections depends on losses near 0.
     """
     curves = []
-    for group in _groups(events, parts):
+    for positions in together(parts or (None,) * len(events)):
+        group = _merged(events[position] for position in positions)
         found = _compose(group, "auto")
         if not isinstance(found, GaussianCurve):
             found = _compose(group, "pld")

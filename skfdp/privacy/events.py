@@ -154,12 +154,6 @@ def check_decay(noise_decay: float, noise_std: float, n_steps: int) -> float:
     return found
 
 
-def check_rate(sampling_rate: float) -> float:
-    """Return a sampling rate in (0, 1]."""
-    expected = "a number in (0, 1]; 1 means the full batch"
-    return checks.number("sampling_rate", sampling_rate, expected, 0, 1, closed="right")
-
-
 @functools.lru_cache(maxsize=256)
 def inverse_squares(noise_std: float, n_steps: int, noise_decay: float) -> float:
     """Return the sum of ``1 / stds**2``, in units of the first."""
@@ -320,7 +314,14 @@ class Event:
             "clip_norm": checks.positive("clip_norm", self.clip_norm),
             "sensitivity": checks.positive("sensitivity", self.sensitivity),
             "n_steps": checks.count("n_steps", self.n_steps),
-            "sampling_rate": check_rate(self.sampling_rate),
+            "sampling_rate": checks.number(
+                "sampling_rate",
+                self.sampling_rate,
+                "a number in (0, 1]; 1 means the full batch",
+                0,
+                1,
+                closed="right",
+            ),
             "public_features": checks.columns("public_features", self.public_features),
             "public_target": checks.flag("public_target", self.public_target),
             "seeded": checks.flag("seeded", self.seeded),

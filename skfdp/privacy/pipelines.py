@@ -262,12 +262,6 @@ class _Learnt:
     unseen: list[str] = dataclasses.field(default_factory=list)
     assumes: list[str] = dataclasses.field(default_factory=list)
 
-    @property
-    def assumptions(self) -> list[Assumption]:
-        """What was taken for granted, each once."""
-        texts = dict.fromkeys(self.assumes)
-        return [Assumption(text, is_enforced(text)) for text in texts]
-
     def judge(
         self, name: str, step: Any, public: tuple[bool, ...] | None, public_target: bool
     ) -> None:
@@ -549,7 +543,7 @@ def _joined(
         delta=max(found.delta for found in reports),
         n_records=next((r.n_records for r in reports if r.n_records is not None), None),
         released=[f"{name}: {what}" for name, found in seen for what in found.released],
-        assumptions=learnt.assumptions,
+        assumptions=[Assumption(one, is_enforced(one)) for one in learnt.assumes],
         nonprivate=False,
         unseen=learnt.unseen,
         learnt=learnt.lessons,

@@ -260,7 +260,9 @@ class Part:
             proper = proper and not isinstance(self.column, bool)
         else:
             proper = self.column is None and self.value is None
-            proper = proper and _is_interval(self.rows)
+            proper = proper and isinstance(self.rows, tuple)
+            proper = proper and [type(row) for row in self.rows] == [int, int]
+            proper = proper and 0 <= self.rows[0] < self.rows[1]
         if not proper:
             raise ValueError(
                 f"part with rows={shown(self.rows)}, column={shown(self.column)} and "
@@ -415,13 +417,6 @@ def together(parts: Sequence[Part | None]) -> tuple[tuple[int, ...], ...]:
         sets = {frozenset(range(len(parts)))}
     largest = [one for one in sets if not any([one < other for other in sets])]
     return tuple(sorted([tuple(sorted(one)) for one in largest]))
-
-
-def _is_interval(rows: Any) -> bool:
-    """Whether rows are (first position, one after the last), and not empty."""
-    if not isinstance(rows, tuple) or [type(row) for row in rows] != [int, int]:
-        return False
-    return 0 <= rows[0] < rows[1]
 
 
 def _canonical(value: str) -> str:

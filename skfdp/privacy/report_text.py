@@ -228,12 +228,6 @@ def no_private_target(report: Report) -> bool:
     return all(event.public_target or event.target_name in public for event in targets)
 
 
-def relation_text(report: Report) -> str:
-    """Return what neighbours are."""
-    text = _RELATIONS[report.neighboring_relation]
-    return text.format(part=_PARTS[report.unit])
-
-
 def limits(report: Report) -> tuple[str, ...]:
     """Return what differential privacy does not promise."""
     return (
@@ -403,11 +397,13 @@ def annex(report: Report) -> list[Section]:
     is_void = void_text(report) is not None
     private = math.isfinite(report.epsilon)  # otherwise there is nothing to assume
     defined = private and not is_void and bool(report.events)
+    marks = {True: "enforced by the code", False: "NOT checked"}
+    assumed = (f"{one.text} [{marks[one.enforced]}]" for one in report.assumptions)
     parts = [
         ("Numbers", numbers(report)),
         ("Definition", _definition(report) if defined else []),
         ("Columns", _columns(report)),
-        ("Assumptions", _items(_assumptions(report)) * private),
+        ("Assumptions", _items(assumed) * private),
         ("Not covered", _items(not_covered(report)) * private),
         ("Released", _items(report.released or ["not recorded"])),
         ("Composed of", _items(_steps(report, is_void))),
@@ -505,18 +501,13 @@ def _conditions(report: Report, words: int) -> Iterator[str]:
 
 def _definition(report: Report) -> Iterator[str]:
     factor = math.exp(min(report.epsilon, 700.0))
+    neighbours = _RELATIONS[report.neighboring_relation]
     yield (
-        f"{relation_text(report)} "
+        f"{neighbours.format(part=_PARTS[report.unit])} "
         f'(neighboring_relation="{report.neighboring_relation}") Any outcome is at '
         f"most e^epsilon = {factor:.4g} times as likely with one table as with its "
         "neighbour, except with probability delta."
     )
-
-
-def _assumptions(report: Report) -> Iterator[str]:
-    for assumption in report.assumptions:
-        state = "enforced by the code" if assumption.enforced else "NOT checked"
-        yield f"{assumption.text} [{state}]"
 
 
 def numbers(report: Report) -> Iterator[str]:

@@ -614,11 +614,6 @@ class Model:
     classes: np.ndarray | None
     by: str
 
-    @property
-    def labels(self) -> list:
-        """The classes; empty of a regressor."""
-        return [] if self.classes is None else self.classes.tolist()
-
 
 @without_traps()
 def table_of(
