@@ -22,18 +22,6 @@ from skfdp.solvers.postprocessing import UPPER_BOUND, CoefficientNoise
 _GREY, _ROOM = "0.45", 0.12
 
 
-def _draw(display: EffectsDisplay) -> None:
-    """Draw the effects of a display into its axes."""
-    panels = list(zip(display.effects.values(), display.axes_, strict=True))
-    for effect, ax in panels:
-        ax.set_title(effect.name, fontsize="medium")
-        kinds = {"curve": _curve, "bars": _bars, "map": _map}
-        kinds[effect.kind](effect, ax, display)
-    lines = [(effect, ax) for effect, ax in panels if effect.kind != "map"]
-    _share_range(lines, display.unit)
-    _legend(lines, display)
-
-
 def _curve(effect: Effect, ax: Any, display: EffectsDisplay) -> None:
     x = effect.places[0]
     for k, (value, std) in enumerate(zip(effect.values, effect.noise_std, strict=True)):
@@ -327,7 +315,14 @@ class EffectsDisplay:
             )
         self.axes_ = _new_grid(len(self.effects), ax)
         self.figure_ = self.axes_[0].figure
-        _draw(self)
+        panels = list(zip(self.effects.values(), self.axes_, strict=True))
+        draw = {"curve": _curve, "bars": _bars, "map": _map}
+        for effect, panel in panels:
+            panel.set_title(effect.name, fontsize="medium")
+            draw[effect.kind](effect, panel, self)
+        lines = [(effect, panel) for effect, panel in panels if effect.kind != "map"]
+        _share_range(lines, self.unit)
+        _legend(lines, self)
         return self
 
 

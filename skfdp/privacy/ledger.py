@@ -23,7 +23,13 @@ from skfdp.privacy.assumptions import INTEGER_SEED
 from skfdp.privacy.calibration import PrivacyPlan
 from skfdp.privacy.checks import shown
 from skfdp.privacy.entries import FitPlan, LedgerEntry, Receipt, dumps, new_entries
-from skfdp.privacy.events import Event, PrivacyBudgetError, Relation, check_budget
+from skfdp.privacy.events import (
+    Event,
+    PrivacyBudgetError,
+    Relation,
+    check_budget,
+    check_delta,
+)
 from skfdp.privacy.ledger_file import SCHEMA_VERSION, Lease, Store, Terms, resolved
 from skfdp.privacy.public_sets import (
     Disclosed,
@@ -805,8 +811,7 @@ class PrivacyLedger:
             raise ValueError(
                 "delta=None needs a ledger with a limit: pass delta=1e-5, say."
             )
-        check_budget(1.0, delta)
-        return float(delta)
+        return check_delta(delta)
 
     def spent(self, delta: float | None = None) -> float:
         """Return the epsilon spent so far at delta; infinite after a non-private fit.

@@ -21,7 +21,6 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
-import itertools
 import json
 import os
 import secrets
@@ -114,12 +113,6 @@ def _add_link(
         (*link, head),
     )
     return head
-
-
-def _entries(link: Link) -> Iterator[LedgerEntry]:
-    """Yield the entries of a link."""
-    for entry in _parsed(link.entries):
-        yield dataclasses.replace(entry, charge=link.charge)
 
 
 @functools.lru_cache(maxsize=4096)  # equal fits have equal texts
@@ -433,8 +426,13 @@ class Store:
             if not any((link[0], link[-1]) == one for link in reversed(links)):
                 raise self._lost(one[0])
         before = self._entries if known else ()
-        own = [_entries(link) for link in fresh if link.dataset == self._dataset]
-        self._entries = (*before, *itertools.chain.from_iterable(own))
+        own = (
+            dataclasses.replace(entry, charge=link.charge)
+            for link in fresh
+            if link.dataset == self._dataset
+            for entry in _parsed(link.entries)
+        )
+        self._entries = (*before, *own)
         self._links, self.newest = links, (number, head)
         values = self._every().get(self._dataset, {})
         if values.get("public") is not None:

@@ -422,7 +422,12 @@ def _report_of(obj: Any, name: str) -> PrivacyReport | None:
     if isinstance(own, PrivacyReport):
         return own
     if isinstance(getattr(obj, "steps", None), list):  # a Pipeline
-        return _of_pipeline(obj)
+        parts = [*_flat("pipeline", obj, "")]
+        seen = [(part.name, part.report) for part in parts if part.report is not None]
+        if not seen:
+            return None
+        _check_columns_stay_public(seen)
+        return _joined(obj, seen, *_learnt(parts))
     if not _hides_private_fit(obj, set()):
         return None
     for kind in type(obj).__mro__:
@@ -482,15 +487,6 @@ def _flat(name: str, pipeline: Any, prefix: str) -> Iterator[Part]:
             yield from _flat(name, step, f"{name}__")
             continue
         yield Part(name, step, _report_of(step, label))
-
-
-def _of_pipeline(pipeline: Any) -> PrivacyReport | None:
-    parts = [*_flat("pipeline", pipeline, "")]
-    seen = [(part.name, part.report) for part in parts if part.report is not None]
-    if not seen:
-        return None
-    _check_columns_stay_public(seen)
-    return _joined(pipeline, seen, *_learnt(parts))
 
 
 def _of_tool(obj: Any, inner: Members) -> PrivacyReport:

@@ -683,7 +683,16 @@ class NetworkDescent:
         if self.public_loss is not None:
             coins = mechanism.streams.public("padding")
             if self.public_loss == "impute":
-                grid = _imputed_rows(public, coordinates, means, coins)
+
+                def drawn(index: np.ndarray) -> np.ndarray:
+                    return synthetic_rows(public, means, coins, index[:, 0]) / bound
+
+                grid = GridRows.build(
+                    np.arange(len(public.target))[:, None],
+                    drawn,
+                    bias=coordinates.bias,
+                    n_features=public.n_features,
+                )
             else:
                 scale = self.padding_scale if self.public_loss == "gaussian" else 0.0
                 grid = drawn_rows(public, coordinates, scale, coins)
@@ -703,23 +712,6 @@ class NetworkDescent:
             device=self.device,
             n_jobs=self.n_jobs,
         )
-
-
-def _imputed_rows(
-    public: PublicRecords,
-    coordinates: Coordinates,
-    means: np.ndarray | None,
-    generator: np.random.Generator,
-) -> GridRows:
-    """Return the rows of the loop whose private columns are drawn given the class."""
-
-    def drawn(index: np.ndarray) -> np.ndarray:
-        rows = synthetic_rows(public, means, generator, index[:, 0])
-        return rows / public.input_scaler.feature_bound
-
-    index = np.arange(len(public.target))[:, None]
-    width = public.n_features
-    return GridRows.build(index, drawn, bias=coordinates.bias, n_features=width)
 
 
 def _last_layer(
