@@ -773,10 +773,9 @@ class FeatureDPLogisticRegression(LinearClassifier):
         (the class frequencies where no column is public); none with 20 classes or more
         and a large budget. With a private target and some public columns a first model
         that is released, as label-DP releases it, with a share of the budget that
-        public numbers tell (:ref:`released-first-model`); none beside `C`, a public loss,
-        batches, or a solver with `max_weight_norm` or averaged iterates. A classifier
-        with
-        `predict_proba` is cloned and fitted on the public columns of
+        public numbers tell (:ref:`released-first-model`); none beside `C`, a public
+        loss, batches, or a solver with `max_weight_norm` or averaged iterates. A
+        classifier with `predict_proba` is cloned and fitted on the public columns of
         ``input_scaler_(X)`` and the public target, or used as it is if it is fitted
         already, even for a private target. None: start at equal classes, or at released
         class frequencies where the target is private.
@@ -1324,11 +1323,12 @@ class FeatureDPRegressor(LinearRegressor):
         public target and an intercept, ridge regression on standardised columns, or
         `PoissonRegressor` (the mean where no column is public). With a private target
         and some public columns a first model, which a descent on the public columns
-        releases with a share of the budget (:ref:`released-first-model`); none beside `alpha`,
-        batches, or a solver with `max_weight_norm` or averaged iterates. Another
-        regressor is cloned and fitted on the public columns of ``input_scaler_(X)`` and
-        the public target, or used as it is if it is fitted already, even for a private
-        target. Predictions of counts must be rates. None: start at the mean.
+        releases with a share of the budget (:ref:`released-first-model`); none beside
+        `alpha`, batches, or a solver with `max_weight_norm` or averaged iterates.
+        Another regressor is cloned and fitted on the public columns of
+        ``input_scaler_(X)`` and the public target, or used as it is if it is fitted
+        already, even for a private target. Predictions of counts must be rates. None:
+        start at the mean.
     <neighboring_relation>
     <bounds>
     alpha : float or "auto", default="auto"
