@@ -386,9 +386,6 @@ LED_BY_VALUES = {
 }
 #: The same, where a private value decides over lines alone: calls are followed.
 LINES_LED_BY_VALUES = {
-    ("data/input_scaler.py", "InputScaler._short"): (
-        "divides numbers of extreme size by two powers of two in the place of one"
-    ),
     ("data/arrays.py", "either"): (
         "joins the null records of columns and of the target, where both have some"
     ),

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -226,7 +226,7 @@ def calibrate(
             neighboring_relation=neighboring_relation,
             noise_multipliers=(1.0,),
             noise_decay=noise_decay,
-            other_events=tuple(other_events),
+            other_events=cast("tuple[Event, ...]", other_events),
             accountant=accountant,
         )
     )
