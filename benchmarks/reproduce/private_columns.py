@@ -239,6 +239,8 @@ def run(tables: dict, sizes: list[int], seeds: range, out: Path) -> None:
 def report(path: Path) -> None:
     """Print mean differences: points of AUC, and thousandths of log loss."""
     found = pd.read_json(path, lines=True)
+    pd.set_option("display.width", 120)
+    pd.set_option("display.max_columns", 20)
     keys = ["table", "n", "n_mu", "epsilon", "private"]
     table = found.pivot_table(
         index=keys, columns="method", values=["auc", "log_loss"]
