@@ -842,11 +842,11 @@ class FeatureDPLogisticRegression(LinearClassifier):
       label statistic of the public columns, or clipped gradients on them, which move by
       what they move by if every column is public (below); its margins are one number
       for each row, the same for neighbours;
-    * before the loop, each at most once: the mean length of the private columns, from
-      lengths cut to a public interval, and their mean, from rows cut to that length
-      (sums of numbers and rows of norm 1, which move by 2 under "replace_one", by 1
-      otherwise); with a private target class counts, which a replaced label moves by
-      sqrt(2);
+    * before the loop, each at most once: the mean length of the private columns, and
+      beside public ones its mean square, from lengths cut to a public interval, and
+      their mean, from rows cut to that length (sums of numbers and rows of norm 1,
+      which move by 2 under "replace_one", by 1 otherwise); with a private target
+      class counts, which a replaced label moves by sqrt(2);
     * after it the temperature: two numbers, each a sum of a residual times a step, both
       cut, whose entries are at most the largest residual (sqrt(2), or 1 for two
       classes). They move by sqrt(2) times that, twice as far under "replace_one";
@@ -1204,13 +1204,10 @@ class LinearRegressor(RegressorMixin, LinearModel):
         return LinearFit(*fit, target_map=found)
 
     def _attributes(self, public: PublicRecords, found: LinearFit) -> dict[str, Any]:
-        units, model, noise = found.target_map, found.public_model, found.noise
-        coef, intercept = units.coefficients(found.coef, found.intercept)
-        if model is not None:
-            intercept = intercept - units.offset()
-        if noise is not None and not units.log:
-            noise = noise.scaled(units.scale)
-        found = dataclasses.replace(found, coef=coef, intercept=intercept, noise=noise)
+        units, found = found.target_map, found.in_units_of_target()
+        if found.public_model is not None:
+            intercept = found.intercept - units.offset()
+            found = dataclasses.replace(found, intercept=intercept)
         attributes = super()._attributes(public, found)
         for name in ("coef_", "intercept_"):
             attributes[name] = attributes[name][0]

@@ -560,6 +560,8 @@ class Descent:
                     f"public_model={self.public_model!r} predicts margins that are not "
                     "finite: fit it on rows like input_scaler_(X), or scale it down."
                 )
+            # Margins of rows are no part of a published model.
+            model = dataclasses.replace(model, out_of_fold=None)
             found |= {"public_model": model, "has_model": True, "offset": margins}
         return DescentStart(**found)
 

@@ -355,7 +355,7 @@ def _most_likely(public: PublicRecords, own: dict[str, Any]) -> PublicModel:
         margins = tried.training_margins(rows, labels, public.units)
         losses = LOSSES["log_loss"].value(margins, labels)
         loss = np.average(losses, weights=public.shares)
-        if loss < least:
+        if best is None or loss < least:
             best, least = dataclasses.replace(tried, out_of_fold=margins), loss
     return best
 

@@ -471,3 +471,11 @@ def test_public_moments_of_dense_and_sparse_rows_are_the_same_bits(kind, centre)
     np.testing.assert_allclose(found[0].mean, mean, rtol=1e-8)
     spread = np.sqrt(np.sum((X[:, :5] - mean) ** 2) / 5000)
     assert found[0].spread == pytest.approx(spread, rel=1e-6)
+
+
+def test_a_published_model_has_no_margins_of_rows(small):
+    """They are chosen by, and are as many as the training rows."""
+    X, y = small
+    model = feature_dp(public_features=[0, 1]).fit(X, y)
+    assert model.public_model_.out_of_fold is None
+    assert model.public_model_.estimator is not None
