@@ -608,12 +608,10 @@ class LinearClassifier(PrivateClassifier, LinearModel):
         )
         if not first_model.precedes(descent, public):
             return descent
-        first = after = dataclasses.replace(descent, public_model=None)
-        mu = gdp_mu(self.epsilon, self.delta)
-        given = self._declared.parameters, public.of_public(), mu
-        if after.loss.name == "log_loss" and refusal_of_one_shot(*given) is None:
-            first = self._label_statistic(OneShot())
-        return FirstModel(first, after)
+        own, mu = public.of_public(), gdp_mu(self.epsilon, self.delta)
+        if refusal_of_one_shot(self._declared.parameters, own, mu) is not None:
+            return descent
+        return FirstModel.before(descent, self._label_statistic(OneShot()))
 
     def _label_statistic(self, solver: OneShot) -> LabelStatistic:
         constant = bool(self.fit_intercept)
@@ -1175,7 +1173,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         )
 
     def _method(self, public: PublicRecords) -> Method:
-        descent = Descent(
+        return Descent(
             loss=self._loss(),
             loop=Loop.of(self._solver),
             centring=self._centring(),
@@ -1183,10 +1181,6 @@ class LinearRegressor(RegressorMixin, LinearModel):
             public_model=self._declared.parameters.get("public_model"),
             n_jobs=effective_n_jobs(self.n_jobs),
         )
-        if not first_model.precedes(descent, public):
-            return descent
-        after = dataclasses.replace(descent, public_model=None)
-        return FirstModel(after, after)
 
     def _without_privacy(self, records: Records) -> LinearFit:
         scales = self._scales(auto=1.0)

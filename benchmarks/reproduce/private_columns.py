@@ -3,7 +3,8 @@
 Sixteen tables, half of them put aside before any rule was chosen. Private are the label
 and 1, 2, 4 or a half of the raw columns, drawn once. Each fit is compared with a fit in
 which nothing is public and with label-DP on the public columns alone, on the same rows,
-budget and seed.
+budget and seed. ``--curves`` declares numbers as splines; "classes" and "regression"
+are further tables, put aside as a whole.
 
     python benchmarks/reproduce/private_columns.py --half dev --seeds 2 --out runs.jsonl
     python benchmarks/reproduce/private_columns.py --report runs.jsonl
@@ -18,6 +19,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import math
 import os
 import time
 import warnings
@@ -29,19 +31,21 @@ import pandas as pd
 from _common import about
 from _data import load_adult
 from _tables import GENERATED, survey_columns
+from regression import ANES, VISITS, survey
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.metrics import log_loss, r2_score, roc_auc_score
 
-from skfdp import FeatureDPLogisticRegression
+from skfdp import FeatureDPLogisticRegression, FeatureDPRegressor, TableSchema
 from skfdp.privacy import gdp_mu
+from skfdp.schema import Category, Label, Number
 
 DELTA = 1e-5
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 8.0)
 PRIVATE = (1, 2, 4, "half")
 MOST_TEST = 8000
 
-#: X in [0, 1], the raw column of each of its columns, and labels 0 and 1.
+#: X in [0, 1], the raw column of each of its columns, and labels 0, 1, ... or a target.
 Encoded = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -61,7 +65,7 @@ def encoded(frame: pd.DataFrame, spec: dict, y: np.ndarray) -> Encoded:
             columns = (frame[[name]].to_numpy() == levels).astype(float)
         X.append(columns)
         raw += [place] * columns.shape[1]
-    return np.hstack(X), np.array(raw), np.asarray(y).astype(int)
+    return np.hstack(X), np.array(raw), np.asarray(y)
 
 
 def folder() -> Path:
@@ -69,7 +73,7 @@ def folder() -> Path:
     return Path(os.environ.get("SKFDP_DATA", ".")).expanduser()
 
 
-def people(name: str, target: str, positive, numbers: dict) -> Encoded:
+def people(name: str, target: str, outcome, numbers: dict) -> Encoded:
     """Return a table of people; levels are those that its columns have."""
     path = folder() / "tables" / f"{name}.csv.gz"
     frame = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""])
@@ -78,10 +82,10 @@ def people(name: str, target: str, positive, numbers: dict) -> Encoded:
         for column in frame
         if column != target
     }
-    return encoded(frame, spec, positive(frame[target]))
+    return encoded(frame, spec, outcome(frame[target]))
 
 
-def survey_of_work(file: str, target: str, cut: int) -> Encoded:
+def survey_of_work(file: str, target: str, outcome) -> Encoded:
     """Return a table of the American Community Survey, coded in integers."""
     frame = pd.read_csv(folder() / "acs" / f"{file}.csv.gz")
     levels = json.loads((folder() / "acs" / f"{file}-domain.json").read_text())
@@ -90,7 +94,7 @@ def survey_of_work(file: str, target: str, cut: int) -> Encoded:
         for name in frame
         if name != target
     }
-    return encoded(frame, spec, frame[target] >= cut)
+    return encoded(frame, spec, outcome(frame[target]))
 
 
 def adult_table() -> Encoded:
@@ -129,12 +133,33 @@ def tumours() -> Encoded:
     return (X - X.min(axis=0)) / np.ptp(X, axis=0), np.arange(30) % 10, y
 
 
+def waves(name: str, target: str, columns: dict, bounds: tuple) -> Encoded:
+    """Return a regression of statsmodels, its target between 0 and 1."""
+    X, y, (low, high), _ = survey(name, target, columns, bounds)
+    y = (y - bounds[0]) / (bounds[1] - bounds[0])
+    return np.clip((X - low) / (high - low), 0, 1), np.arange(X.shape[1]), y
+
+
 def _is(value: str) -> Callable:
-    return lambda column: column == value
+    return lambda column: (column == value).to_numpy()
+
+
+def _from(cut: int) -> Callable:
+    return lambda column: (column >= cut).to_numpy()
+
+
+def _over(most: float) -> Callable:
+    return lambda column: column.astype(float).to_numpy() / most
+
+
+def _in_thirds(column: pd.Series) -> np.ndarray:
+    low = column.str.extract(r"(\d+)")[0].astype(float).fillna(0)
+    return np.digitize(low, [20, 40])
 
 
 def _of_income(column: pd.Series) -> np.ndarray:
-    return column.str.extract(r"(\d+)")[0].astype(float).fillna(0) >= 30
+    low = column.str.extract(r"(\d+)")[0].astype(float).fillna(0)
+    return (low >= 30).to_numpy()
 
 
 _TELCO = {
@@ -156,10 +181,11 @@ _BANK = {
     "Balance": (0, 250_000),
     "EstimatedSalary": (0, 200_000),
 }
+_INSURANCE = {"age": (18, 65), "bmi": (10, 60), "children": (0, 6)}
 _STROKE = {"age": (0, 100), "bmi": (10, 60)}
 HALVES: dict[str, dict[str, Callable[[], Encoded]]] = {
     "dev": {
-        "ACSEmployment": lambda: survey_of_work("ACSemployment", "ESR", 1),
+        "ACSEmployment": lambda: survey_of_work("ACSemployment", "ESR", _from(1)),
         "Adult": adult_table,
         "telco churn": lambda: people("telco_churn", "Churn", _is("Yes"), _TELCO),
         "fair affairs": lambda: of_statsmodels("fair affairs"),
@@ -169,7 +195,7 @@ HALVES: dict[str, dict[str, Callable[[], Encoded]]] = {
         "wide bounds": lambda: generated("wide bounds, 2000"),
     },
     "aside": {
-        "ACSIncome": lambda: survey_of_work("ACSincome-LIN", "PINCP", 10),
+        "ACSIncome": lambda: survey_of_work("ACSincome-LIN", "PINCP", _from(10)),
         "bank churn": lambda: people("bank_churn", "Exited", _is("1"), _BANK),
         "stroke": lambda: people("stroke", "stroke", _is("1"), _STROKE),
         "marketing": lambda: people("marketing", "INCOME", _of_income, {}),
@@ -178,49 +204,103 @@ HALVES: dict[str, dict[str, Callable[[], Encoded]]] = {
         "strong numbers, 3": lambda: generated("strong numbers, 3 and 8 x 5"),
         "blocks of factors": lambda: generated("blocks of factors, 7000"),
     },
+    "classes": {
+        "marketing, thirds": lambda: people("marketing", "INCOME", _in_thirds, {}),
+        "ACSIncome, fifths": lambda: survey_of_work(
+            "ACSincome-LIN", "PINCP", lambda target: (target // 4).clip(0, 4).to_numpy()
+        ),
+        "fair marriage": lambda: of_statsmodels("fair marriage"),
+    },
+    "regression": {
+        "insurance": lambda: people("insurance", "charges", _over(65_000), _INSURANCE),
+        "ACSIncome, step": lambda: survey_of_work("ACSincome-LIN", "PINCP", _over(19)),
+        "anes96 income": lambda: waves("anes96", "income", ANES, (1, 24)),
+        "randhie visits": lambda: waves("randhie", "mdvis", VISITS, (0, 100)),
+    },
 }
 
 
-def private_columns(raw: np.ndarray, number: int | str) -> np.ndarray:
-    """Return which columns are private: all columns of some raw ones, drawn once."""
+def public_columns(raw: np.ndarray, number: int | str) -> np.ndarray:
+    """Return which raw columns are public: all but some that are drawn once."""
     order = np.random.default_rng(7).permutation(raw.max() + 1)
-    return np.isin(raw, order[: len(order) // 2 if number == "half" else number])
-
-
-def fits(X, y, rows, tests, raw, epsilon: float, seed: int):
-    """Yield the number of private columns, the method, and its two scores."""
-    make = functools.partial(
-        FeatureDPLogisticRegression,
-        epsilon,
-        DELTA,
-        bounds=(0, 1),
-        classes=[0, 1],
-        random_state=seed,
+    return ~np.isin(
+        np.sort(order), order[: len(order) // 2 if number == "half" else number]
     )
 
-    def told(columns, **public):
-        model = make(**public).fit(X[rows][:, columns], y[rows])
-        share = np.clip(model.predict_proba(X[tests][:, columns])[:, 1], 1e-12, 1)
-        return roc_auc_score(y[tests], share), log_loss(y[tests], share)
 
-    everything = slice(None)
-    nothing = told(everything)
+def with_curves(X: np.ndarray, raw: np.ndarray) -> tuple[pd.DataFrame, dict]:
+    """Return raw columns, and by name the place of each and how to declare it."""
+    table, declared = {}, {}
+    for place in range(raw.max() + 1):
+        columns = X[:, raw == place]
+        if columns.shape[1] > 1 and (columns.sum(axis=1) <= 1).all():
+            # The last level is that of no column.
+            codes = np.where(
+                columns.any(axis=1), columns.argmax(axis=1), columns.shape[1]
+            )
+            levels = list(range(columns.shape[1] + 1))
+            table[f"{place}"] = codes
+            declared[f"{place}"] = place, functools.partial(Category, levels)
+            continue
+        for k, column in enumerate(columns.T):
+            table[f"{place}.{k}"] = column
+            declared[f"{place}.{k}"] = place, functools.partial(Number, 0, 1)
+    return pd.DataFrame(table), declared
+
+
+def scores(model, X, y) -> tuple[float, float]:
+    """Return AUC (the mean over the classes; R2 of a regression) and log loss."""
+    if isinstance(model, FeatureDPRegressor):
+        return r2_score(y, model.predict(X)), math.nan
+    share = np.clip(model.predict_proba(X), 1e-12, 1)
+    each = [roc_auc_score(y == k, share[:, k]) for k in range(share.shape[1])]
+    return float(np.mean(each)), log_loss(y, share)
+
+
+def fits(X, y, rows, tests, raw, epsilon: float, seed: int, given):
+    """Yield the number of private columns, the method, and its two scores."""
+    shared = {"random_state": seed, "neighboring_relation": given.relation}
+    regression, labels = y.dtype.kind == "f", list(range(round(y.max()) + 1))
+    make = FeatureDPRegressor if regression else FeatureDPLogisticRegression
+    if given.curves:
+        frame, declared = with_curves(X, raw)
+        outcome = Number(0, 1) if regression else Label(labels)
+
+    def told(used: np.ndarray, public: np.ndarray) -> tuple[float, float]:
+        """Fit on some raw columns, of which some are public."""
+        if given.curves:
+            columns = {
+                name: kind(public=bool(public[place]))
+                for name, (place, kind) in declared.items()
+                if used[place]
+            }
+            table = frame[list(columns)].iloc
+            own = {"schema": TableSchema(columns | {"y": outcome}, outcomes=["y"])}
+        else:
+            table = X[:, used[raw]]
+            own = {"bounds": (0, 1), "public_features": public[raw][used[raw]]}
+            own |= {"target_bounds": (0, 1)} if regression else {"classes": labels}
+        model = make(epsilon, DELTA, **own, **shared).fit(table[rows], y[rows])
+        return scores(model, table[tests], y[tests])
+
+    every = np.ones(raw.max() + 1, dtype=bool)
+    nothing = told(every, ~every)
     for number in PRIVATE:
         if number != "half" and number > raw.max():
             continue
-        public = ~private_columns(raw, number)
+        public = public_columns(raw, number)
         yield number, "nothing public", nothing
-        yield number, "label-DP", told(public, public_features="all")
-        columns = np.flatnonzero(public)
-        yield number, "columns public", told(everything, public_features=columns)
+        yield number, "label-DP", told(public, every)
+        yield number, "columns public", told(every, public)
 
 
-def run(tables: dict, sizes: list[int], seeds: range, out: Path) -> None:
+def run(tables: dict, given) -> None:
     """Append one JSON line for each fit."""
     for name, load in tables.items():
         X, raw, y = load()
-        for n in sizes:
-            for seed in seeds:
+        y = y.astype(int) if y.dtype.kind in "bi" else y
+        for n in given.sizes:
+            for seed in range(given.first_seed, given.first_seed + given.seeds):
                 order = np.random.default_rng([seed, n]).permutation(len(y))
                 n_test = min(MOST_TEST, len(y) // 4)
                 tests, rows = order[:n_test], order[n_test : n_test + n]
@@ -228,8 +308,8 @@ def run(tables: dict, sizes: list[int], seeds: range, out: Path) -> None:
                     known = {"table": name, "n": len(rows), "seed": seed}
                     known |= {"epsilon": epsilon}
                     known["n_mu"] = len(rows) * gdp_mu(epsilon, DELTA)
-                    found = fits(X, y, rows, tests, raw, epsilon, seed)
-                    with out.open("a") as file:
+                    found = fits(X, y, rows, tests, raw, epsilon, seed, given)
+                    with given.out.open("a") as file:
                         for number, method, (auc, loss) in found:
                             line = {"private": str(number), "method": method}
                             line |= {"auc": auc, "log_loss": loss}
@@ -243,8 +323,8 @@ def report(path: Path) -> None:
     pd.set_option("display.max_columns", 20)
     keys = ["table", "n", "n_mu", "epsilon", "private"]
     table = found.pivot_table(
-        index=keys, columns="method", values=["auc", "log_loss"]
-    ).dropna()
+        index=keys, columns="method", values=["auc", "log_loss"], dropna=False
+    ).dropna(how="all")
     rivals = ["nothing public", "label-DP"]
     auc, loss = (table[score]["columns public"] for score in ("auc", "log_loss"))
     columns = {}
@@ -273,7 +353,7 @@ def limit(names: list[str]) -> None:
             10_000.0,
             bounds=(0, 1),
             classes=[0, 1],
-            public_features=np.flatnonzero(~private_columns(raw, 2)),
+            public_features=public_columns(raw, 2)[raw],
             random_state=0,
         ).fit(X, y)
         ours, theirs = (log_loss(y, one.predict_proba(X)) for one in (model, best))
@@ -289,6 +369,8 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--out", type=Path, default=Path("private_columns.jsonl"))
+    parser.add_argument("--curves", action="store_true", help="numbers as splines")
+    parser.add_argument("--relation", default="replace_one")
     parser.add_argument("--report", type=Path)
     parser.add_argument("--limit", nargs="*", help="tables; no comparison")
     given = parser.parse_args()
@@ -299,8 +381,7 @@ def main() -> None:
         return limit(given.limit)
     start, tables = time.time(), HALVES[given.half]
     chosen = {name: tables[name] for name in given.tables or tables}
-    seeds = range(given.first_seed, given.first_seed + given.seeds)
-    run(chosen, given.sizes, seeds, given.out)
+    run(chosen, given)
     print(json.dumps(about() | {"seconds": round(time.time() - start)}))
 
 

@@ -14,7 +14,7 @@ from skfdp.data._basis import contrasts
 from skfdp.data.grid import GRID, GridRows, SparseGridRows
 from skfdp.data.input_scaler import Coordinates
 from skfdp.data.records import PublicRecords, Records
-from skfdp.data.target import RECODED, TargetMap
+from skfdp.data.target import RECODED
 from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.kernels.losses.loss import Loss
 from skfdp.mechanisms.descent import HeavyBall, Walk, descent, warn_of_noise_left
@@ -66,10 +66,6 @@ class DescentStart:
         Whether the descent starts at a model of the public columns.
     offset : ndarray of shape (n_rows, n_outputs) or None
         That model's margins for the training rows; of a released one once it is.
-    has_scale : bool
-        Whether the scale of a private target is released before the descent.
-    target_map : TargetMap or None
-        With that scale, once it is.
     coordinates : Coordinates or None
         Those of the loop, where every column is public.
     rows : GridRows, SparseGridRows or None
@@ -82,8 +78,6 @@ class DescentStart:
     public_model: Any = None
     has_model: bool = False
     offset: np.ndarray | None = None
-    has_scale: bool = False
-    target_map: TargetMap | None = None
     coordinates: Coordinates | None = None
     rows: GridRows | SparseGridRows | None = None
     regressors: Regressors | None = None
@@ -520,6 +514,8 @@ class Descent:
     public_model : "auto", classifier, regressor or None
         Where to start from.
     n_jobs : int
+    least_steps : int
+        Of a number of steps that a rule chooses.
     """
 
     loss: Loss
@@ -531,6 +527,7 @@ class Descent:
     public_loss: Callable | None = None
     public_model: Any = None
     n_jobs: int = 1
+    least_steps: int = parameters.LEAST_STEPS
 
     # -- in public -------------------------------------------------------------------
     def prepare(self, public: PublicRecords, budget: Budget) -> DescentStart:
@@ -603,7 +600,7 @@ class Descent:
                 )
         others = self._other_events(public, prepared, budget, mu, orthant)
         rate, n_steps = self.loop.schedule(
-            n, parameters.n_steps(s2n), parameters.N_EPOCHS
+            n, parameters.n_steps(s2n, self.least_steps), parameters.N_EPOCHS
         )
         clip = self.loop.clip_norm
         if clip == "auto":
@@ -668,11 +665,8 @@ class Descent:
         """Return what is released before the loop, and after it."""
         target, rate, counts, cross, scale = None, None, None, None, None
         if self.scales is not None:
-            if not prepared.has_scale:
-                has_model = prepared.has_model
-                target = self.scales.event(
-                    public, budget, mu, has_public_model=has_model
-                )
+            has_model = prepared.has_model
+            target = self.scales.event(public, budget, mu, has_public_model=has_model)
             rate = self.scales.rate_event(public, budget, mu)
         measured = postprocessing.is_measured(self, public)
         # The start at class frequencies, which have to be released.
@@ -739,9 +733,8 @@ class Descent:
         """Release the scales and means that were planned, then descend."""
         loss, target_map, offset = self.loss, None, prepared.offset
         if self.scales is not None:
-            target_map, event = prepared.target_map, plan.event("target scale")
-            if not prepared.has_scale:
-                target_map = self.scales.released(records, event, mechanism, offset)
+            event = plan.event("target scale")
+            target_map = self.scales.released(records, event, mechanism, offset)
             records, loss = self.scales.scaled(records, target_map, loss)
             prepared = dataclasses.replace(prepared, offset=target_map.margins(offset))
         public = records.public

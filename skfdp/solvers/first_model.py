@@ -1,9 +1,13 @@
 r"""A released model of the public columns, and descent from it.
 
-Where the label and some columns are private, the rest of a record is public. The label
-enters a model of the public columns linearly: one release tells it, as in label-DP.
-The descent then starts at that model's margins, as it does at those of a public model
-where the label is public too, and its noisy steps teach what the private columns add.
+Where the label and some columns are private, the rest of a record is public. With the
+log loss the label enters a model of the public columns linearly: one release tells it,
+as in label-DP. The descent then starts at that model's margins, as it does at those of
+a public model where the label is public too, and its noisy steps teach what the private
+columns add.
+
+Other losses, class weights, sparse rows and regressions have no such release. A second
+descent in its place was measured, and does not pay.
 """
 
 from __future__ import annotations
@@ -11,7 +15,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -19,11 +22,14 @@ from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.mechanisms.release import Mechanism
 from skfdp.solvers.descent import Descent, DescentPlan, DescentStart
-from skfdp.solvers.method import Budget, Method, OnStep, Plan
+from skfdp.solvers.label_statistic import LabelStatistic, PublicGeometry
+from skfdp.solvers.method import Budget, OnStep, Plan
 from skfdp.solvers.postprocessing import LinearFit
 
 #: Before the labels of the first model's releases.
 PREFIX = "first model"
+#: Fewest steps of the descent, which starts near its end.
+LEAST_STEPS = 100
 #: Least and largest share of the descent in ``mu**2``.
 LEAST, MOST = 0.1, 0.7
 #: Records over the noise of a sum of unit vectors at which the share's odds double.
@@ -61,14 +67,13 @@ def precedes(descent: Descent, public: PublicRecords) -> bool:
     """
     loop, mixed = descent.loop, 0 < public.n_private < public.n_features
     asked = (descent.padding, descent.public_loss, descent.penalty)
-    if descent.scales is not None:
-        asked = (*asked, descent.scales.alpha)
     usual = (loop.gradient_scale, loop.max_weight_norm, loop.iterate, loop.batch_size)
     return (
         mixed
         and not public.has_target
+        and descent.loss.name == "log_loss"
         and isinstance(descent.public_model, str)
-        and all(one is None for one in asked)
+        and asked == (None, None, None)
         and usual == (1.0, None, "last", None)
     )
 
@@ -78,7 +83,7 @@ class Prepared:
     """The public part of the table, and the public lessons of both methods."""
 
     public: PublicRecords
-    first: Any
+    first: PublicGeometry
     after: DescentStart | None
 
 
@@ -92,29 +97,35 @@ class FirstModelPlan(Plan):
 
 @dataclasses.dataclass(frozen=True)
 class FirstModel:
-    """A method of the public columns, and a descent that starts at its model.
+    """The label statistic of the public columns, and a descent from its model.
 
     Attributes
     ----------
-    first : Method
+    first : LabelStatistic
         Of a table whose columns are all public, with a private target.
     after : Descent
         Without a public model of its own.
 
     Notes
     -----
-    **Guarantees.** The first model's releases are those of a table that has the public
-    columns alone. Neighbours share these, so that a record moves each of the releases
-    by what its target does, and a null record, whichever private value made it one, by
-    what a missing target does. The model is a function of these releases and of public
-    columns. To the descent its margins are one fixed number for each row, the same for
-    neighbours: what the descent claims of its releases holds for every such offset. So
-    adaptive composition adds up both, and the descent is calibrated beside the first
-    model's events (:ref:`released-first-model`).
+    **Guarantees.** The first model's release is that of a table that has the public
+    columns alone. Neighbours share these, so that a record moves the release by what
+    its label does, and a null record, whichever private value made it one, by what a
+    missing label does. The model is a function of the release and of public columns. To
+    the descent its margins are one fixed number for each row, the same for neighbours:
+    what the descent claims of its releases holds for every such offset. So adaptive
+    composition adds up both, and the descent is calibrated beside the first model's
+    event (:ref:`released-first-model`).
     """
 
-    first: Method
+    first: LabelStatistic
     after: Descent
+
+    @classmethod
+    def before(cls, descent: Descent, first: LabelStatistic) -> FirstModel:
+        """Return both, the descent with fewer steps."""
+        own = {"public_model": None, "least_steps": LEAST_STEPS}
+        return cls(first, dataclasses.replace(descent, **own))
 
     def needs_whole_table(self) -> str | None:
         """Return what cannot be summed over partitions, None where all can."""
@@ -139,9 +150,7 @@ class FirstModel:
                 UtilityWarning,
             )
             return Prepared(own, first, None)
-        after = self.after.prepare(public, budget)
-        has_scale = self.after.scales is not None
-        after = dataclasses.replace(after, has_model=True, has_scale=has_scale)
+        after = dataclasses.replace(self.after.prepare(public, budget), has_model=True)
         return Prepared(own, first, after)
 
     def plan(
@@ -185,20 +194,14 @@ class FirstModel:
             mechanism.within(PREFIX, mechanism.streams),
             None,
         )
-        units, whole = first.target_map, first.embedded(records.public.mask)
+        whole, own = first.embedded(records.public.mask), prepared.public
         if plan.after is None:
             return whole
-        if units is not None:
-            first, whole = first.in_units_of_target(), whole.in_units_of_target()
-            units = dataclasses.replace(units, centre=0.0)
-        own = prepared.public
         margins = [
             own.input_scaler.restored(rows) @ first.coef.T + first.intercept
             for rows in own.blocks()
         ]
-        start = dataclasses.replace(
-            prepared.after, offset=np.concatenate(margins), target_map=units
-        )
+        start = dataclasses.replace(prepared.after, offset=np.concatenate(margins))
 
         def watched(step: int, model: Callable[[], LinearFit]) -> bool:
             return on_step(step, lambda: model().beside(whole))

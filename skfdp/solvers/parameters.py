@@ -115,13 +115,13 @@ def block_bound(n_private: int) -> float:
     return float(np.clip(math.sqrt(n_private / 2), 1.0, 2.0))
 
 
-def n_steps(s2n: float) -> int:
+def n_steps(s2n: float, least: int = LEAST_STEPS) -> int:
     """Return the steps of the full-batch loop: a large signal has more to reach.
 
     The noise of the whole loop does not depend on their number.
     """
     steps = LEAST_STEPS * (s2n / 1000) ** (1 / 3)
-    return int(np.clip(steps, LEAST_STEPS, MOST_STEPS))
+    return int(np.clip(steps, least, MOST_STEPS))
 
 
 def clip_norm(s2n: float, *, regression: bool = False) -> float:

@@ -804,20 +804,10 @@ class LinearFit:
         return dataclasses.replace(self, coef=coef, noise=noise)
 
     def beside(self, first: LinearFit) -> LinearFit:
-        """Return the sum of this model and of the one that it started at.
-
-        `first` has the same columns, in the units of the target.
-        """
-        units, scale = self.target_map, 1.0
-        intercept, noise = first.intercept, self.noise
-        if units is not None:
-            intercept = units.margins(intercept)
-            scale = 1.0 if units.log else units.scale
-        if noise is not None:
-            noise = noise.beside(first.noise.scaled(1 / scale))
+        """Return the sum of this model and of the one that it started at."""
         return dataclasses.replace(
             self,
-            coef=self.coef + first.coef / scale,
-            intercept=self.intercept + intercept,
-            noise=noise,
+            coef=self.coef + first.coef,
+            intercept=self.intercept + first.intercept,
+            noise=self.noise and self.noise.beside(first.noise),
         )
