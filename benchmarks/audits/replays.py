@@ -9,8 +9,7 @@ as it is; under each relation that its public parts allow; with rows dense, as C
 as a frame; and without bounds, with labels as objects, so that what is malformed makes
 a record void. Schemas are replayed on a raw table with columns of every type. The
 neighbours are those of `skfdp.audit.audit_replay`: random, extreme and malformed
-values in the row, in the target, or in both, of one record. Control flow is compared
-line by line.
+values in the row, in the target, or in both, of one record.
 
 What an estimator refuses by itself (CSR where it takes none, bounds where it needs
 them) is counted, and is no fit.
@@ -232,7 +231,6 @@ def replayed(number, arguments):
                 model,
                 *(X, y),
                 n_neighbours=n,
-                trace="lines",
                 fit_params=told,
                 random_state=arguments.seed + number,
             )

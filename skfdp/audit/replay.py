@@ -5,21 +5,17 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-import functools
 import hashlib
-import inspect
 import io
 import itertools
 import logging
 import math
 import random
-import sys
 import types
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from pathlib import Path
-from types import CodeType, FrameType
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import CodeType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,12 +23,11 @@ from scipy.sparse import issparse
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.pipeline import Pipeline
 
-from skfdp import _version
 from skfdp.addresses import public
 from skfdp.audit.mechanism import AuditResult
 from skfdp.base import PrivateEstimator
 from skfdp.data.units import numbered
-from skfdp.data.validation import check_choice, check_number
+from skfdp.data.validation import check_number
 from skfdp.experimental.search import PrivateSearchCV, global_generators_kept
 from skfdp.mechanisms import noise
 from skfdp.mechanisms.noise import Asked
@@ -353,125 +348,6 @@ def _keys(X: Any, y: Any, columns: Any = slice(None)) -> list[tuple[str, str]]:
     return list(zip(rows, map(repr, targets), strict=True))
 
 
-# Traces: which functions of a fit are called, in which order.
-
-
-PACKAGE = Path(_version.__file__).parent
-
-_CELLS = (
-    "reads each cell by what it holds, a number, a text or something else, and returns "
-    "one number for each"
-)
-#: Functions that a private value may lead on another way, by file and name, and why
-#: nothing leaves by it. That they are called is followed; what they call is not. The
-#: exact sums of queries are among them: void, short and sparse rows go by other ways
-#: to the same integers, which are not released and are compared by themselves.
-LED_BY_VALUES = {
-    ("data/arrays.py", "as_array"): _CELLS,
-    ("data/arrays.py", "Column.places"): _CELLS,
-    ("data/arrays.py", "Column.read"): _CELLS,
-    ("schema.py", "TableSchema._column"): _CELLS,
-    ("data/validation.py", "unmasked"): (
-        "looks for masked entries in arrays of objects and in lists, which one value "
-        "can make of an array of numbers; other entries are returned as they are"
-    ),
-    ("data/target.py", "encode_any"): (
-        "looks up each label, and once those that occur, of whatever type; what is not "
-        "declared is missing"
-    ),
-    ("data/input_scaler.py", "InputScaler.filled"): (
-        "returns the table that it was given where every number is finite, which saves "
-        "a copy, and fills it otherwise; the rows are finite either way"
-    ),
-}
-#: The same, where a private value decides over lines alone: calls are followed.
-LINES_LED_BY_VALUES = {
-    ("data/arrays.py", "either"): (
-        "joins the null records of columns and of the target, where both have some"
-    ),
-    ("linear_model.py", "LinearRegressor._target"): (
-        "fills missing targets where there are some; they are finite either way"
-    ),
-    ("experimental/search.py", "Search._query"): (
-        "scores records without a label as wrong, where there are some"
-    ),
-    ("mechanisms/release.py", "not_null"): (
-        "leaves null records out where there are some; the batch is not released"
-    ),
-}
-
-
-class Trace:
-    """The functions that are called while it is open, or every line of them.
-
-    Functions of this package are followed, and of `files`; of audits nothing is, and
-    nothing that they call. It sees this thread, and no compiled code. A tracer that was
-    there before, such as a debugger, waits.
-    """
-
-    def __init__(self, files: Collection[str] = (), lines: bool = False):
-        self._files, self._lines = frozenset(files), lines
-        self._skipped: FrameType | None = None
-        self._before: Any = None
-        #: A function and who called it, or a function and the number of its line.
-        self.steps: list[tuple[CodeType, CodeType | int]] = []
-
-    def __enter__(self) -> Trace:
-        self._before = sys.gettrace()
-        sys.settrace(self._called)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        sys.settrace(self._before)
-
-    def follows(self, code: CodeType) -> bool:
-        """Whether calls of a function are followed."""
-        return code.co_filename in self._files or _place_of_call(code)[2]
-
-    def _called(self, frame: FrameType, event: str, argument: Any) -> Any:
-        code = frame.f_code
-        if self._skipped is not None or not self.follows(code):
-            return None
-        file, name, _ = _place_of_call(code)
-        audits = file.startswith("audit/")
-        if not audits:
-            self.steps.append((code, (frame.f_back or frame).f_code))
-        frame.f_trace_lines = self._lines and (file, name) not in LINES_LED_BY_VALUES
-        if audits or (file, name) in LED_BY_VALUES:
-            self._skipped, frame.f_trace_lines = frame, False
-        return self._inside if self._skipped or frame.f_trace_lines else None
-
-    def _inside(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if event == "line" and self._skipped is None:
-            self.steps.append((frame.f_code, frame.f_lineno))
-        elif event == "return" and frame is self._skipped:
-            self._skipped = None
-        return self._inside
-
-
-@functools.cache
-def _place_of_call(code: CodeType) -> tuple[str, str, bool]:
-    """Return the file and the name of a function, and whether it is in this package.
-
-    Comprehensions and functions inside of it go by its name.
-    """
-    path = Path(code.co_filename)
-    inside = path.is_relative_to(PACKAGE)
-    file = path.relative_to(PACKAGE).as_posix() if inside else path.name
-    return file, code.co_qualname.partition(".<locals>")[0], inside
-
-
-def parting(one: Trace, other: Trace) -> str | None:
-    """Return the function in which two traces part, None if they do not."""
-    for here, there in itertools.zip_longest(one.steps, other.steps):
-        if here != there:
-            steps = [step for step in (here, there) if step is not None]
-            codes = [a if isinstance(b, int) else b for a, b in steps]
-            code = next(filter(one.follows, codes), codes[0])
-            return ": ".join(_place_of_call(code)[:2])
-    return None
-
-
 # The two replays of a replay: one records what is released, one repeats it.
 
 
@@ -742,7 +618,6 @@ class Outcome(NamedTuple):
     complete: bool  # or else it ended because its releases were others
     charges: Charges
     left: dict[str, dict[str, Any]]  # by kind of difference and place
-    trace: Trace | None
 
     def differences(self, other: Outcome) -> Iterator[tuple[str, str]]:
         """Yield kind and place of each difference to the outcome of a neighbour."""
@@ -758,9 +633,6 @@ class Outcome(NamedTuple):
             for place, found in left.items():
                 if differ(found, other.left[kind][place]):
                     yield kind, place
-        if self.trace is not None and other.trace is not None:
-            if (place := parting(self.trace, other.trace)) is not None:
-                yield "control flow", place
 
 
 def private_parts(estimator: Any) -> dict[str, PrivateEstimator]:
@@ -836,7 +708,6 @@ INSIDE = {
     "distance": "the sum of {} moves further than its sensitivity",
     "theta": "{} is asked for at another place, which no release had told",
     "batch": "{} sums other rows",
-    "control flow": "the calls part in {}",
 }
 
 
@@ -849,8 +720,8 @@ class Difference:
     ----------
     kind : str
         "attribute", "prediction", "release", "charge", "warning", "output", "log",
-        "exception" or "global generator", which leave the fit; "distance", "theta",
-        "batch" or "control flow", which do not.
+        "exception" or "global generator", which leave the fit; "distance", "theta"
+        or "batch", which do not.
     where : str
         A name or a place; never a value.
     first : str
@@ -941,13 +812,11 @@ class _Recorded:
         X: Any,
         y: Any,
         fit_params: Mapping[str, Any],
-        trace: str | None,
     ):
-        self.estimator, self._fit_params = estimator, fit_params
-        self._X, self._trace = X, trace
+        self.estimator, self._fit_params, self._X = estimator, fit_params, X
         around = Recording()
         self.releases = around.releases
-        first = self._performed(X, y, around, None)
+        first = self._performed(X, y, around)
         if first.error is not None:
             raise first.error
         charged = [one for one in first.charges.events if type(one) is Event]
@@ -967,9 +836,7 @@ class _Recorded:
                 "every part that is not of this package."
             )
 
-    def _performed(
-        self, X: Any, y: Any, around: Recording, trace: Trace | None
-    ) -> Outcome:
+    def _performed(self, X: Any, y: Any, around: Recording) -> Outcome:
         """Fit a copy inside a replay, and return all that leaves."""
         charges, predictions = Charges(), {}
         model, error, complete = prepared(self.estimator, charges), None, True
@@ -978,7 +845,7 @@ class _Recorded:
         X, y, probe = copy.deepcopy((X, y, self._X[:_PROBED]))
         with _heard(left):
             try:
-                with noise.opened(around), trace or contextlib.nullcontext():
+                with noise.opened(around):
                     model.fit(X, y, **self._fit_params)
             except Parted:
                 complete = False
@@ -989,15 +856,12 @@ class _Recorded:
                     predictions[method] = getattr(model, method)(probe)
                 except Exception as refusal:  # or there is no such method
                     predictions[method] = type(refusal), str(refusal)
-        return Outcome(model, error, complete, charges, left, trace)
+        return Outcome(model, error, complete, charges, left)
 
     def replay(self, X: Any, y: Any, changed: np.ndarray) -> tuple[Outcome, Repeating]:
         """Fit to another table, with the releases of this one."""
-        trace = None
-        if self._trace is not None:
-            trace = Trace(_files(self.estimator), lines=self._trace == "lines")
         around = Repeating(self.releases, self._X.shape[0], changed)
-        outcome = self._performed(X, y, around, trace)
+        outcome = self._performed(X, y, around)
         if outcome.complete and outcome.error is None and around.n_left:
             around.differences.append(("release", "there are fewer of them"))
         return outcome, around
@@ -1005,9 +869,7 @@ class _Recorded:
 
 #: What a first fit may do otherwise than a second one is to load code, and to warn or
 #: log of that; neither is a random choice.
-_REPEATED = frozenset(LEAVES | INSIDE) - {"warning", "log", "output", "control flow"}
-#: Whose classes are no user's.
-_KNOWN_ROOMS = {"skfdp", "sklearn", *sys.stdlib_module_names}
+_REPEATED = frozenset(LEAVES | INSIDE) - {"warning", "log", "output"}
 
 
 @public("skfdp.audit")
@@ -1018,7 +880,6 @@ def audit_replay(
     *,
     neighbours: Iterable[tuple[Any, Any]] | None = None,
     n_neighbours: int = 24,
-    trace: str | None = "calls",
     fit_params: Mapping[str, Any] | None = None,
     random_state: int = 0,
 ) -> ReplayResult:
@@ -1046,9 +907,6 @@ def audit_replay(
         of labels, other ones, and undeclared ones if `classes` are declared.
     n_neighbours : int, default=24
         How many to make.
-    trace : {"calls", "lines", None}, default="calls"
-        Compare which functions of this package, and of a subclass, are called in which
-        order; or every line of them, which is slower; or neither.
     fit_params : dict, default=None
         Further arguments of `fit`. With `groups` (of a step of a Pipeline:
         ``step__groups``) neighbours differ in all rows of one person, or in some of
@@ -1077,7 +935,7 @@ def audit_replay(
     make this equal); the rows of each batch; the distance of the exact sums, in
     integers; the attributes of the fitted model with everything below them, its report
     and predictions; charges, warnings, text, log records, exceptions, and the global
-    generators; the sequence of calls.
+    generators.
 
     Under "replace_special" the neighbour's record is null: the distance is what the
     record adds, in either table. For Poisson batches the sum over every row is compared
@@ -1085,12 +943,12 @@ def audit_replay(
     compared, and no later ones: the room for a batch, and by it the order in which
     words are drawn, depends on the number of rows.
 
-    **Not seen.** Time and memory. The law of noise and coins, and whether their keys
-    are secret: `audit_mechanism` looks at the first, and nothing from outside at the
-    second. Values that were not tried, and paths that were not taken: frozen numbers
-    follow one. What is written to files, to a network, or by compiled code. The inside
-    of compiled code, where a trace is concerned. What `fit` is given by other means
-    than the rows (parameters that were chosen by looking at them).
+    **Not seen.** Time, memory, and which lines run, where nothing leaves the fit by it.
+    The law of noise and coins, and whether their keys are secret: `audit_mechanism`
+    looks at the first, and nothing from outside at the second. Values that were not
+    tried, and paths that were not taken: frozen numbers follow one. What is written to
+    files, to a network, or by compiled code. What `fit` is given by other means than
+    the rows (parameters that were chosen by looking at them).
 
     **Frozen fits are not private**: anybody can compute their coins. Their models are
     thrown away; events inside say that they are seeded. Other threads draw real noise
@@ -1115,7 +973,6 @@ def audit_replay(
     >>> result.passed, result.differences
     (True, ())
     """
-    check_choice("trace", trace, ("calls", "lines", None))
     check_number("n_neighbours", n_neighbours, integral=True)
     check_number(
         "random_state", random_state, include_low=True, integral=True, also=(None,)
@@ -1162,7 +1019,7 @@ def audit_replay(
     persons, columns = None, [one for one in groups if isinstance(one, str)]
     if groups:
         persons = numbered(base[0][columns[0]] if columns else groups[0])
-    recorded = _Recorded(estimator, *base, fit_params, trace)
+    recorded = _Recorded(estimator, *base, fit_params)
     try:
         told = report(recorded.baseline.model)
         public = _public_columns(told, estimator, base[0], columns)
@@ -1291,18 +1148,3 @@ def _result(
         ),
         neighbours=tuple(names),
     )
-
-
-def _files(estimator: Any) -> set[str]:
-    """Return the files of users' classes in an estimator, as their code names them."""
-    parts = [estimator, *estimator.get_params(deep=True).values()]
-    kinds = {
-        kind for part in parts if hasattr(part, "fit") for kind in type(part).__mro__
-    }
-    found = set()
-    for kind in kinds:
-        if kind.__module__.partition(".")[0] in _KNOWN_ROOMS:
-            continue
-        functions = [inspect.unwrap(v) for v in vars(kind).values() if callable(v)]
-        found |= {f.__code__.co_filename for f in functions if hasattr(f, "__code__")}
-    return found

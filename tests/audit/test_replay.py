@@ -4,7 +4,6 @@ The counts are those of CI; ``benchmarks/audits/replays.py`` makes many more.
 """
 
 import dataclasses
-import importlib
 import logging
 import math
 import random
@@ -16,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
@@ -34,15 +33,7 @@ from skfdp import (
     PrivateCenteringTransformer,
     TableSchema,
 )
-from skfdp.audit.replay import (
-    INSIDE,
-    LEAVES,
-    LED_BY_VALUES,
-    LINES_LED_BY_VALUES,
-    PACKAGE,
-    Trace,
-    audit_replay,
-)
+from skfdp.audit.replay import INSIDE, LEAVES, audit_replay
 from skfdp.experimental import PrivateSearchCV
 
 sys.path.append(str(Path(__file__).parents[1] / "golden"))
@@ -83,7 +74,6 @@ def test_no_recorded_case_tells_more_than_its_releases(name):
         rows(case),
         target(case),
         n_neighbours=2,
-        trace="lines",
         fit_params=of_rows(case),
     )
     assert found.n_trials == 2
@@ -117,7 +107,7 @@ def test_malformed_records_tell_no_more(name, kind):
     if (name, kind) == ("search", csr_array):
         pytest.skip("it takes no CSR")
     model, y = WITHOUT_BOUNDS[name], Y.astype(object)
-    check(audit_replay(model, kind(X), y, n_neighbours=16, trace="lines"))
+    check(audit_replay(model, kind(X), y, n_neighbours=16))
 
 
 FRAME = pd.DataFrame(
@@ -162,7 +152,7 @@ RAW = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RAW)
 def test_raw_tables_tell_no_more(name):
-    check(audit_replay(RAW[name], FRAME, Y, trace="lines"))
+    check(audit_replay(RAW[name], FRAME, Y))
 
 
 def test_lists_are_tables_too():
@@ -209,7 +199,6 @@ def state():
     return (
         repr(np.random.get_state()),  # noqa: NPY002
         random.getstate(),
-        sys.gettrace(),
         [
             *logging.getLogger().handlers,
             logging.getLogger().level,
@@ -268,9 +257,8 @@ def test_the_same_seed_makes_the_same_neighbours():
         ({"random_state": "x"}, "random_state='x' must be an int"),
         ({"neighbours": 3}, "neighbours=3 must be None or a list"),
         ({"fit_params": {0}}, "fit_params=.* must be None or"),
-        ({"trace": "every"}, "trace='every'"),
     ],
-    ids=range(10),
+    ids=range(9),
 )
 def test_odd_arguments_are_refused_in_one_sentence(given, match):
     with pytest.raises((TypeError, ValueError), match=match) as caught:
@@ -409,41 +397,6 @@ def leaking(before=None, after=None):
     return Leaking
 
 
-class Looking(DPSGDFClassifier):
-    """Calls another function, without an effect."""
-
-    def fit(self, X, y=None):
-        if large(X):
-            self.look()
-        return super().fit(X, y)
-
-    def look(self):
-        pass
-
-
-class Branching(DPSGDFClassifier):
-    """Runs another line."""
-
-    def fit(self, X, y=None):
-        seen = 0
-        if large(X):
-            seen = 1
-        del seen
-        return super().fit(X, y)
-
-
-class Peeking(BaseEstimator, TransformerMixin):
-    """A step that runs another line."""
-
-    def fit(self, X, y=None):
-        return self
-
-    def transform(self, X):
-        if large(X):
-            return X + 0.0
-        return X
-
-
 class NoiseFromData(DPSGDFClassifier):
     def _records(self, X, y, planning=False, **of_rows):
         self._large = large(X)
@@ -501,8 +454,6 @@ LEAKS = [
     ("global generator", FIT, leaking(lambda X: large(X) and random.random())),
     ("global generator", FIT, leaking(lambda X: large(X) and np.random.seed(1))),  # noqa: NPY002
     ("charge", "the ledger", leaking(after=charges_twice)),
-    ("control flow", "test_replay.py: Looking", Looking),
-    ("control flow", "test_replay.py: Branching.fit", Branching),
     ("release", "'class counts', its noise_std", NoiseFromData),
     ("prediction", "predict", Remembering),
 ]
@@ -515,8 +466,7 @@ class TestSabotage:
     def test_a_subclass_that_leaks(self, finds, where, kind):
         model = kind(classes=[0, 1], **LOOP)
         y = Y.astype(float) if where == "classes_" else Y  # NaN among others
-        trace = "lines" if kind is Branching else "calls"
-        result = audit_replay(model, X, y, n_neighbours=12, trace=trace)
+        result = audit_replay(model, X, y, n_neighbours=12)
         places = [d.where for d in result.differences if d.kind == finds]
         assert any(place.startswith(where) for place in places), result
         assert not result.passed
@@ -537,14 +487,6 @@ class TestSabotage:
             assert f"steps[0][1].{place}" in {one.where for one in result.differences}
             assert result.lower_bound == math.inf
             assert "distance" in kinds
-
-    def test_a_step_of_the_user_that_looks(self):
-        result = audit_replay(make_pipeline(Peeking(), MODEL), X, Y, trace="lines")
-        (found,) = result.differences
-        assert (found.kind, found.where) == (
-            "control flow",
-            "test_replay.py: Peeking.transform",
-        )
 
     def test_a_learnt_scale_that_a_clip_hides_moves_the_others(self):
         """Attributes of the step aside, all records move where one of them scales."""
@@ -662,37 +604,3 @@ def test_every_kind_of_difference_has_a_sabotage():
     text = Path(__file__).read_text(encoding="utf-8")
     for kind in LEAVES | INSIDE:
         assert f'"{kind}"' in text, kind
-
-
-@pytest.mark.parametrize("file, name", [*LED_BY_VALUES, *LINES_LED_BY_VALUES])
-def test_what_values_may_lead_is_there(file, name):
-    module = importlib.import_module(
-        f"skfdp.{file.removesuffix('.py')}".replace("/", ".")
-    )
-    found = module
-    for part in name.split("."):
-        found = getattr(found, part)
-    assert callable(found)
-
-
-def test_without_the_list_of_what_values_lead_the_control_flow_differs(monkeypatch):
-    monkeypatch.setattr("skfdp.audit.replay.LED_BY_VALUES", {})
-    model = WITHOUT_BOUNDS["labels"]
-    assert found(model, Y.astype(object), trace="lines")[0] == {"control flow"}
-
-
-@pytest.mark.parametrize("lines", [True, False])
-def test_a_trace_follows_the_package_and_no_audit(lines):
-    with warnings.catch_warnings(), Trace(lines=lines) as trace:
-        warnings.simplefilter("ignore")
-        clone(MODEL).fit(X, Y)
-        audit_replay(MODEL, X, Y, n_neighbours=1, trace=None)
-    files = {Path(code.co_filename).relative_to(PACKAGE) for code, _ in trace.steps}
-    folders = {file.parts[0] for file in files}
-    assert {"solvers", "data", "queries", "mechanisms", "privacy"} <= folders
-    assert "audit" not in folders
-
-
-def test_a_replay_without_a_trace():
-    looking = Looking(classes=[0, 1], **LOOP)
-    assert audit_replay(looking, X, Y, trace=None, n_neighbours=12).passed

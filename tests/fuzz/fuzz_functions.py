@@ -87,7 +87,6 @@ DOMAINS = BY_NAME | domains(
     neighbours: None | [] | [(X, y)] | [(X + (np.arange(12) == 3)[:, None] / 9, y)] |
         [(X + 1, y)] | [X] | X | 3 | [(X[:3], y[:3])] | iter([])
     n_neighbours: 3 | 0 | -1 | 1.5 | None
-    trace: 'calls' | None | 'lines'
     fit_params: None | {} | {'sample_weight': [1]} | 3
     n_trials: 100 | 99 | 0 | 101.5 | 10**30
     """
@@ -145,7 +144,7 @@ TEMPLATES = domains(
         target=$label_target, ax=$ax) | EffectsDisplay.from_estimator($drawn,
         encoder=$encoder)
     audit_replay: audit_replay($audited, $audited_rows, $target, neighbours=$neighbours,
-        n_neighbours=$n_neighbours, trace=$trace, fit_params=$fit_params,
+        n_neighbours=$n_neighbours, fit_params=$fit_params,
         random_state=$random_state)
     audit_mechanism: audit_mechanism($plan, n_trials=$n_trials, confidence=$confidence,
         delta=$delta_or_none, random_state=$random_state) | audit_mechanism($events,
