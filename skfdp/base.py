@@ -502,6 +502,8 @@ class TableEstimator(BaseEstimator):
     _smooths = False
     #: Whether the method reads all rows at once, and not in blocks.
     _needs_whole_table = False
+    #: Whether something stands in for what is not finite.
+    _fills_in = True
     #: The object of `skfdp.solvers` that the estimator trains with.
     _solver: Choice | None = None
 
@@ -766,7 +768,7 @@ class TableEstimator(BaseEstimator):
         if self._declared.releases_bounds:
             # Then no row has to be filled: see `Records.bounded_by`.
             input_scaler = with_public_bounds(input_scaler, X, mask)
-        else:
+        elif self._fills_in:
             X, is_null = input_scaler.filled(X)
         self._public_mask = mask
         public = PublicRecords(

@@ -3,41 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 
 from skfdp._callbacks import with_callbacks
 from skfdp.addresses import public
-from skfdp.base import PrivateEstimator, values_of
-from skfdp.data.arrays import (
-    Column,
-    blanked,
-    check_columns_of_frame,
-    check_finite,
-    check_names,
-    check_no_path,
-    check_table,
-    column_labels,
-    is_frame,
-    raw_column,
-)
-from skfdp.data.columns import column_names, public_mask
+from skfdp.base import PrivateEstimator
+from skfdp.data.arrays import column_labels, declared_numbers
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
-from skfdp.data.units import RowsOfUnits, noise_of_sums
-from skfdp.data.validation import check_flag, guarded_fit, unmasked
+from skfdp.data.validation import check_flag, guarded_fit
 from skfdp.privacy import FitPlan, PrivacyReport
 from skfdp.privacy.assumptions import BINNED, Assumption, enforced
 from skfdp.privacy.checks import shown
-from skfdp.privacy.events import Relation
-from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.solvers.bounds import BoundsRelease, FoundBounds, exactly
 from skfdp.solvers.method import Plan
-from skfdp.solvers.parameters import public_count
 
 __all__ = ["PrivateBounds", "private_bounds"]
 
@@ -75,7 +57,6 @@ class PrivateBounds:
 @public("skfdp")
 def private_bounds(
     X: Any,
-    columns: Any = None,
     *,
     epsilon: float = 1.0,
     delta: float = 1e-5,
@@ -94,17 +75,15 @@ def private_bounds(
     Parameters
     ----------
     X : array-like, csr_array or frame of shape (n_rows, n_features)
-        Each record once, unless `groups` are given. Of a raw table, name the `columns`
-        that hold numbers; what cannot be read as a number there counts as missing.
-    columns : list of str or int, default=None
-        The columns that need bounds, by name or by position; None: all. The noise grows
-        with the square root of their number.
+        Each record once, unless `groups` are given. Pass the columns that need bounds
+        alone, as ``X[["age", "income"]]``: the noise grows with the square root of
+        their number. What cannot be read as a number counts as missing.
     epsilon, delta : float, default=1.0, 1e-5
         The budget, which adds to that of the fits that follow.
         ``epsilon=float("inf")``: the exact minimum and maximum, no privacy.
     public_features : None, names, indices, mask, slice or callable, default=None
-        Those of `columns` that are public, as in `FeatureDPLogisticRegression`, but
-        counted within them. They get their minimum and maximum exactly, for free.
+        As in `FeatureDPLogisticRegression`. Public columns get their minimum and
+        maximum exactly, for free.
     neighboring_relation : {"replace_one", "replace_special"} or AddOrRemoveOne
         What changes between neighbouring data sets; see :ref:`protected`. That of the
         fits that follow.
@@ -173,7 +152,6 @@ def private_bounds(
     release = PrivateBoundsRelease(
         epsilon,
         delta,
-        columns=columns,
         public_features=public_features,
         neighboring_relation=neighboring_relation,
         ledger=ledger,
@@ -182,7 +160,7 @@ def private_bounds(
     if plan_only:
         return release.plan(X, groups=groups)
     release.fit(X, groups=groups)
-    found = dict(zip(release.keys_, release.columns_, strict=True))
+    found = release.columns_
     return PrivateBounds(
         bounds={key: column.bounds for key, column in found.items()},
         unseen=tuple(key for key, column in found.items() if not column.seen),
@@ -199,7 +177,6 @@ class PrivateBoundsRelease(PrivateEstimator):
         epsilon=1.0,
         delta=1e-5,
         *,
-        columns=None,
         public_features=None,
         neighboring_relation="replace_one",
         ledger=None,
@@ -207,7 +184,6 @@ class PrivateBoundsRelease(PrivateEstimator):
     ):
         self.epsilon = epsilon
         self.delta = delta
-        self.columns = columns
         self.public_features = public_features
         self.neighboring_relation = neighboring_relation
         self.ledger = ledger
@@ -216,8 +192,11 @@ class PrivateBoundsRelease(PrivateEstimator):
     _released = ("columns_",)
     _has_target = False
     _may_be_a_step = False
+    _fixed = {"bounds": False}
     _assumptions = (_CHOSEN, enforced(BINNED))
     _accepts_sparse = True
+    _needs_whole_table = True
+    _fills_in = False
 
     @with_callbacks
     @guarded_fit
@@ -233,51 +212,21 @@ class PrivateBoundsRelease(PrivateEstimator):
     def _subject(self) -> str:
         return "private_bounds"
 
-    def _records(self, X, y, planning: bool = False, groups=None) -> Records:
-        """Validate and split; without bounds nothing is mapped or filled in."""
-        X, groups = self._take_groups(X, groups)
-        self._has_weights = False
-        X, keys = chosen_numbers(X, self.columns)
-        frame = X
-        X, _ = self._checked(X, None, planning)
-        self.keys_ = list(range(X.shape[1])) if keys is None else keys
-        own = getattr(self, "feature_names_in_", None)
-        mask = public_mask(self._declared.public_features, X.shape[1], own, frame)
+    def _checked(self, X, y, planning: bool, **how: bool) -> tuple[Any, Any]:
+        """Read all columns of a frame as numbers, those of a type of text too."""
+        every = dict.fromkeys(range(len(column_labels(X))))
+        return super()._checked(declared_numbers(X, every), y, planning, **how)
+
+    def _check_split(self, mask: np.ndarray) -> None:
+        super()._check_split(mask)
         if mask.all():
             raise ValueError(
                 f"public_features={shown(self.public_features)} names every column: "
                 "there is nothing to protect; take the minimum and the maximum of each."
             )
-        names = column_names(own, X.shape[1])
-        if own is None:
-            names = tuple(self.keys_)
-        if isinstance(self.ledger, PrivacyLedger) and not planning:
-            read = functools.partial(values_of, X, None, False)
-            self.ledger.check_column(names, mask.tolist(), read)
-        self._check_split(mask)
-        check_finite(X, mask)
-        if planning:
-            X = blanked(X, mask)
-        relation = Relation.of(self.neighboring_relation)
-        units = RowsOfUnits.checked(None, groups, X.shape[0], relation)
-        if units is not None:
-            noise = noise_of_sums(self.epsilon, self.delta, relation, X.shape[1])
-            units = units.units(noise)
-        n_records = X.shape[0] if units is None else units.n_units
-        n_records = public_count(
-            n_records, self._declared.n_records, self.epsilon, self.delta
-        )
-        public = PublicRecords(
-            mask=mask,
-            input_scaler=InputScaler(feature_bound=np.inf),
-            n_records=n_records,
-            columns=names,
-            sparse=issparse(X),
-            units=units,
-            n_given=X.shape[0],
-            _table=X,
-        )
-        return Records(X, None, public)
+
+    def _input_scaler(self, *table: Any) -> InputScaler:
+        return InputScaler(feature_bound=np.inf)
 
     def _fit_plan(self, public: PublicRecords, plan: Plan | None) -> FitPlan:
         self.plan_ = super()._fit_plan(public, plan)
@@ -293,51 +242,4 @@ class PrivateBoundsRelease(PrivateEstimator):
     def _attributes(
         self, public: PublicRecords, found: list[FoundBounds]
     ) -> dict[str, Any]:
-        return {"columns_": tuple(found)}
-
-
-def chosen_numbers(X: Any, columns: Any) -> tuple[Any, list[str | int] | None]:
-    """Return some columns of a table as numbers, and the name or position of each.
-
-    Of a frame every value is read by itself: whatever a cell holds, others are read
-    alike. What is no table is returned as it is, and refused by whoever checks it. No
-    keys: all positions.
-    """
-    check_no_path(X)
-    if not (is_frame(X) or hasattr(type(X), "collect")):
-        try:
-            X = unmasked(X)
-            table = X.tocsr() if issparse(X) else np.asarray(X)
-        except ValueError:  # rows of several lengths
-            return X, None
-        if columns is None or table.ndim != 2:
-            return X, None
-        places = _places(columns, list(range(table.shape[1])))
-        return table[:, places], places
-    X = check_table(X)
-    check_names(X)
-    labels = column_labels(X)
-    places = range(len(labels)) if columns is None else _places(columns, labels)
-    check_columns_of_frame(X, places, ("date", "period", "other"))
-    numbers = {labels[j]: Column(raw_column(X, j)).read("number") for j in places}
-    make = getattr(type(X), "from_pydict", type(X))  # pyarrow, or the others
-    keys = [labels[j] if isinstance(labels[j], str) else j for j in places]
-    return make(numbers), keys
-
-
-def _places(columns: Any, labels: list) -> list[int]:
-    """Return the positions of columns that are named, or given by position."""
-    one = isinstance(columns, (str, int, np.integer))
-    asked = [columns] if one else list(columns) if np.iterable(columns) else []
-    places, n = [], len(labels)
-    for key in asked:
-        if isinstance(key, str) and key in labels:
-            places.append(labels.index(key))
-        elif isinstance(key, (int, np.integer)) and not isinstance(key, bool):
-            places += [int(key) % n] if -n <= key < n else []
-    if not places or len(places) < len(asked) or len(set(places)) < len(places):
-        raise ValueError(
-            f"columns={shown(columns)} must list columns of X, each once, by name or "
-            "by position."
-        )
-    return places
+        return {"columns_": dict(zip(public.columns, found, strict=True))}

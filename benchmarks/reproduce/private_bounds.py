@@ -81,8 +81,7 @@ def fit(table, raw: Raw, model: str, bounds, epsilon, seed) -> np.ndarray:
             for share in (SHARE, 1 - SHARE)
         )
         released = private_bounds(
-            raw.X,
-            numbers,
+            raw.X[list(numbers)],
             epsilon=first,
             delta=table.delta,
             neighboring_relation=RELATION,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -460,20 +460,12 @@ def check_arrays(
     return X, found
 
 
-def check_columns_of_frame(
-    X: Any,
-    places: Sequence[int] | None = None,
-    kinds: Sequence[str] = ("text", "date", "period", "other"),
-) -> None:
-    """Refuse two columns of one name, and types that hold no numbers; no value is read.
-
-    `places` are the columns that have to be numbers, None: all.
-    """
+def check_columns_of_frame(X: Any) -> None:
+    """Refuse equal names, and types that hold no numbers; no value is read."""
     if is_frame(X) and len(X.shape) == 2:
         check_names(X)
-        for kind in kinds:
-            holds, remedy = _NOT_NUMBERS[kind]
-            if found := _columns_of_kind(X, kind, places):
+        for kind, (holds, remedy) in _NOT_NUMBERS.items():
+            if found := _columns_of_kind(X, kind):
                 raise ValueError(
                     f"X holds {holds} in column(s) {_listed(found)}, and numbers are "
                     f"needed: {remedy.format(found[0])}."
@@ -486,14 +478,10 @@ def check_columns_of_frame(
         )
 
 
-def _columns_of_kind(
-    X: Any, kind: str, places: Sequence[int] | None = None
-) -> list[str]:
+def _columns_of_kind(X: Any, kind: str) -> list[str]:
     """Return the quoted names of the columns of a frame that are of a kind."""
-    labels = column_labels(X)
-    places = range(len(labels)) if places is None else places
-    found = [j for j in places if type_kind(raw_column(X, j)) == kind]
-    return [repr(str(labels[j])) for j in found]
+    labels = list(enumerate(column_labels(X)))
+    return [repr(str(n)) for j, n in labels if type_kind(raw_column(X, j)) == kind]
 
 
 def _listed(names: list[str]) -> str:

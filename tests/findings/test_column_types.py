@@ -324,4 +324,4 @@ def test_newcomer_a6_private_bounds_names_columns_without_numbers():
     dates = pd.DataFrame({"born": pd.to_datetime(DAYS, unit="D"), "stay": DAYS})
     with pytest.raises(ValueError, match=r"dates in column\(s\) 'born'"):
         private_bounds(dates)
-    assert list(private_bounds(dates, ["stay"]).bounds) == ["stay"]
+    assert list(private_bounds(dates[["stay"]]).bounds) == ["stay"]

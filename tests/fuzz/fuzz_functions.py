@@ -27,7 +27,6 @@ DOMAINS = BY_NAME | domains(
         X.astype('float32') | csr_array(X) | pd.DataFrame(X, columns=['a', 'b']) |
         pd.DataFrame({'a': ['1', 'x', None], 'b': [True, False, True]}) | X[:, 0] |
         X[:0] | [[1, 2], [3]]
-    of_bounds_columns: None | [0] | [1, 0] | ['a'] | 'a' | [0, 0] | [9]
     of_bounds_public: None | [0] | [1] | ['a'] | 'all' | [True, False]
     of_bounds_n: None | 10 | 1.5
     flag: False | True | 'no'
@@ -94,7 +93,7 @@ DOMAINS = BY_NAME | domains(
 #: Texts of calls by public name; ``$slot`` is one of `DOMAINS`, or an odd value.
 TEMPLATES = domains(
     r"""
-    private_bounds: skfdp.private_bounds($of_bounds_rows, $of_bounds_columns,
+    private_bounds: skfdp.private_bounds($of_bounds_rows,
         epsilon=$epsilon, delta=$delta).plan |
         skfdp.private_bounds($of_bounds_rows, public_features=$of_bounds_public,
         delta=1e-3, neighboring_relation=$neighboring_relation).plan |
