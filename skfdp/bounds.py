@@ -81,7 +81,7 @@ def private_bounds(
     epsilon, delta : float, default=1.0, 1e-5
         The budget, which adds to that of the fits that follow.
         ``epsilon=float("inf")``: the exact minimum and maximum, no privacy.
-    public_features : None, names, indices, mask, slice or callable, default=None
+    public_features : None, names, indices, mask or slice, default=None
         As in `FeatureDPLogisticRegression`. Public columns get their minimum and
         maximum exactly, for free.
     neighboring_relation : {"replace_one", "replace_special"} or AddOrRemoveOne

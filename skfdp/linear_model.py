@@ -752,7 +752,7 @@ class FeatureDPLogisticRegression(LinearClassifier):
         scikit-learn's `LogisticRegression`.
     <schema>
     <target>
-    public_features : None, "all", names, indices, mask, slice or callable, default=None
+    public_features : None, "all", names, indices, mask or slice, default=None
         The public columns: names or fnmatch patterns (``"public__*"``) where X has
         column names, indices, a boolean mask, a slice, or a callable of X such as
         ``make_column_selector(pattern=...)``. "all" is label-DP.
@@ -1305,7 +1305,7 @@ class FeatureDPRegressor(LinearRegressor):
     <target>
     <target_bounds>
     <loss>
-    public_features : None, "all", names, indices, mask, slice or callable, default=None
+    public_features : None, "all", names, indices, mask or slice, default=None
         The public columns, as for `FeatureDPLogisticRegression`. "all" is label-DP.
     <public_target>
     <solver>

@@ -79,7 +79,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     target : str, default=None
         The outcome of the schema that y is; without a schema the name of the column
         that y is, or is computed from, for reports and ledgers. None: the name of y.
-    public_features : None, "all", names, indices, mask, slice or callable, default=None
+    public_features : None, "all", names, indices, mask or slice, default=None
         The public columns, as in `FeatureDPLogisticRegression`.
     public_target : bool, default=False
         Whether the target is public.

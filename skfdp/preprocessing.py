@@ -197,7 +197,7 @@ class PrivateCenteringTransformer(
         The budget of one `fit`; it adds to that of the steps that follow
         (:func:`skfdp.report` of the Pipeline composes them exactly).
         ``epsilon=float("inf")``: the exact mean or least squares, no privacy.
-    public_features : None, names, indices, mask, slice or callable, default=None
+    public_features : None, names, indices, mask or slice, default=None
         The public columns, as in `FeatureDPLogisticRegression`. The steps that follow
         must have the same ones, or none.
     neighboring_relation : {"replace_one", "replace_special"} or AddOrRemoveOne

@@ -1,4 +1,4 @@
-"""Public columns: names, indices, masks, slices or callables, resolved.
+"""Public columns: names, patterns, indices, masks or slices, resolved.
 
 A wrong reading would disclose private columns, and nobody would see it. So whatever can
 be read in two ways is refused, with what to write instead.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import numbers
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -17,19 +17,14 @@ from skfdp.data.arrays import is_dask, is_dask_frame
 from skfdp.privacy.checks import shown, spelling
 
 _EXPECTED = (
-    "expected None, 'all', column names, patterns, positions, a boolean mask, a slice "
-    "of positions, or a callable that returns one of them."
+    "expected None, 'all', column names, patterns, positions, a boolean mask or a "
+    "slice of positions."
 )
 _ODD_LABELS = (
     "public_features={shown} could mean labels or positions, because the labels of X's "
     "columns are neither all strings nor 0, 1, 2, … in order: rename the columns to "
     "strings (X.columns = X.columns.astype(str)) and name the public ones, or give a "
     "boolean mask with one entry per column."
-)
-# A callable that gives the same answer for all of these looks at names alone.
-_DTYPES = (
-    *("object", "float64", "float32", "int64", "uint8", "bool", "str", "category"),
-    *("datetime64[ns]", "timedelta64[ns]"),
 )
 
 
@@ -40,15 +35,13 @@ def public_mask(
 
     Parameters
     ----------
-    public_features : None, "all", str, int, sequence, slice, mask or callable
-        Column names, fnmatch patterns, indices, a boolean mask, a slice, or a
-        callable of X that returns one of them (`make_column_selector`). A boolean
+    public_features : None, "all", str, int, sequence, slice or mask
+        Column names, fnmatch patterns, indices, a boolean mask or a slice. A boolean
         Series is aligned by its index to the labels of the columns.
     n_features : int
     names : sequence of str or None
     X : DataFrame or array, default=None
-        Only its column labels are read. A callable gets the columns with zero rows and
-        dtypes that tell nothing: the dtype of a column may depend on one value.
+        Only its column labels are read.
 
     Notes
     -----
@@ -61,8 +54,6 @@ def public_mask(
     own = getattr(X, "columns", None)
     if own is not None and not callable(own):
         labels = list(own)  # of whatever type
-    if callable(spec):
-        return _selected(spec, n_features, names, labels, X)
     mask = np.zeros(n_features, dtype=bool)
     if spec is None:
         return mask
@@ -235,58 +226,6 @@ def _position(item: int, n_features: int, labels: list | None) -> int:
             f"called '{item}': give the name as a string."
         )
     return position
-
-
-def _selected(
-    select: Callable,
-    n_features: int,
-    names: Sequence[str] | None,
-    labels: list | None,
-    X: Any,
-) -> np.ndarray:
-    """Return what a callable selects by the names of the columns."""
-    if any(getattr(select, f"dtype_{side}", None) for side in ("include", "exclude")):
-        raise ValueError(
-            "public_features selects columns by dtype, which may depend on one private "
-            "value (a missing one turns integers into floats): select by name, "
-            "make_column_selector(pattern=...), or list the columns."
-        )
-    masks = []
-    for nothing in _empty(X, n_features):
-        chosen = select(nothing)
-        if callable(chosen):
-            raise ValueError("public_features returns a callable: return names.")
-        masks.append(public_mask(chosen, n_features, names, X))
-    if any((mask != masks[0]).any() for mask in masks):
-        raise ValueError(
-            "public_features is a callable whose answer depends on the dtypes of the "
-            "columns, or changes from call to call: let it select by name, because a "
-            "dtype may depend on one private value."
-        )
-    if not masks[0].any():
-        raise ValueError(
-            "public_features is a callable that selects no column; it is given zero "
-            "rows and no dtypes, and can select by name only: pass None if nothing is "
-            "public."
-        )
-    return masks[0]
-
-
-def _empty(X: Any, n_features: int) -> Iterator[Any]:
-    """Yield the columns of X without rows, in one dtype after the other."""
-    if hasattr(X, "iloc"):
-        for dtype in _DTYPES:
-            yield X.iloc[:0].astype("object").astype(dtype)
-    elif hasattr(X, "columns") and hasattr(X, "clear"):  # polars
-        for empty in (None, 0.0, 0, "", False):
-            row = {name: [empty] for name in X.columns}
-            yield type(X)(row).clear()
-    else:
-        for dtype in _DTYPES[:6]:
-            yield np.empty((0, n_features), dtype=dtype)
-
-
-# The names of columns and target in the table they come from.
 
 
 def column_names(own: Sequence[str] | None, n_features: int) -> tuple[str | int, ...]:

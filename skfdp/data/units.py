@@ -222,7 +222,7 @@ def check_named(public_features: Any, bounds: Any, groups: str) -> None:
     private one would be disclosed.
     """
     listed = public_features
-    if listed is None or isinstance(listed, str) or callable(listed):
+    if listed is None or isinstance(listed, str):
         listed = []
     elif not isinstance(listed, Iterable):
         listed = [listed]
