@@ -896,7 +896,7 @@ def warn_of_many_levels(
         n_levels = len(block.levels)
         if block.reads == "category" and n_levels > max(32, n_records / 20):
             warn_caller(
-                f"{names[block.parents[0]]!r} has {n_levels} declared levels for "
+                f"{names[block.parent]!r} has {n_levels} declared levels for "
                 f"{n_records} records: few records share a level, so that it costs "
                 "accuracy and time. Declare groups of levels, such as the first digits "
                 "of a code, or leave it out.",

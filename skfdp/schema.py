@@ -40,7 +40,6 @@ from skfdp.data._basis import (
     CategoriesBlock,
     HatsBlock,
     LinearBlock,
-    PairBlock,
     spread_knots,
 )
 from skfdp.data.arrays import (
@@ -237,7 +236,7 @@ class Date(_Column):
         parts = [("month", _MONTHS), ("weekday", _WEEKDAYS)]
         for part, levels in parts + [("hour", _HOURS)] * bool(self.hour):
             own, every = f"{name}.{part}", (*levels, MISSING)
-            found.append(CategoriesBlock(own, (place,), every, reads=part, cyclic=True))
+            found.append(CategoriesBlock(own, place, every, reads=part, cyclic=True))
         return found
 
 
@@ -341,7 +340,7 @@ def _categories(name: str, place: int, values: Sequence) -> Block:
     more = tuple(one for one in (OTHER, MISSING) if one not in spelling.names)
     levels, meant = (*spelling.names, *more), (*spelling.levels, *more)
     return CategoriesBlock(
-        name, (place,), levels, reads="category", spelling=Spelling(meant)
+        name, place, levels, reads="category", spelling=Spelling(meant)
     )
 
 
@@ -365,13 +364,13 @@ def _curve(column: Any, name: str, place: int, reads: str, smooth: bool) -> Bloc
                 "close, use basis='hats'."
             )
         levels = "linear", MISSING
-        return LinearBlock(name, (place,), levels, reads=reads, knots=bounds)
+        return LinearBlock(name, place, levels, reads=reads, knots=bounds)
     knots, end = _knots(column, name, bounds, reads, cyclic, smooth), None
     if cyclic:
         knots, end = knots[:-1], float(knots[-1])
     levels = (*map(str, range(len(knots))), MISSING)
     return HatsBlock(
-        name, (place,), levels, reads=reads, knots=knots, end=end, cyclic=cyclic
+        name, place, levels, reads=reads, knots=knots, end=end, cyclic=cyclic
     )
 
 
@@ -417,13 +416,6 @@ def _knots(
     return spread_knots(low, high, int(given) + cyclic, spacing)
 
 
-def _pair(first: Block, second: Block) -> Block:
-    one, two = ([x for x in s.levels if x != MISSING] for s in (first, second))
-    levels = (*(f"{a}:{b}" for a in one for b in two), MISSING)
-    name, parents = f"{first.name}:{second.name}", first.parents + second.parents
-    return PairBlock(name, parents, levels, reads="pair", sides=(first, second))
-
-
 _SHOWN = Unknown(public=True)
 _OUTCOMES = (Label, Boolean, Number, Unknown)
 _KINDS = (Number, Date, Category, Boolean, Ignore, Unknown)
@@ -457,8 +449,6 @@ class TableSchema:
         Of CSV files.
     skip_lines : int, default=0
         Lines of a CSV file before the line of names.
-    interactions : list of pairs of str, default=()
-        Pairs of features that get a block of their own.
     declared_by : str, default=None
         The file of somebody else that all bounds and categories come from.
 
@@ -500,7 +490,6 @@ class TableSchema:
     delimiter: str = ","
     encoding: str = "utf-8"
     skip_lines: int = 0
-    interactions: Sequence = ()
     declared_by: str | None = None
 
     def __post_init__(self) -> None:
@@ -516,7 +505,6 @@ class TableSchema:
             missing=Category(missing=self.missing).missing,
             decimal=self.decimal or None,
             thousands=self.thousands or None,
-            interactions=tuple(map(tuple, self.interactions)),
         )
         try:
             self._check_columns()
@@ -596,17 +584,6 @@ class TableSchema:
                     )
         for name in self.outcomes:
             self.columns[name].blocks(name, 0)
-        pairs = [frozenset(pair) for pair in self.interactions]
-        for pair, names in zip(self.interactions, pairs, strict=True):
-            if len(pair) != 2 or not len(names) == 2 or pairs.count(names) > 1:
-                raise SchemaError(
-                    f"interactions has {shown(pair)}: each must be a pair of two "
-                    "features, given once."
-                )
-            if odd := [name for name in pair if name not in self.features]:
-                raise SchemaError(
-                    f"interactions names {shown(odd[0])}, which is no feature."
-                )
         self.blocks()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -696,20 +673,12 @@ class TableSchema:
         return DeclaredEncoder(self)
 
     def blocks(self, smooth: bool = False) -> tuple[Block, ...]:
-        """Return the encoded blocks in the order of the features, then the pairs."""
-        own = {
-            name: self.columns[name].blocks(name, place, smooth)
+        """Return the encoded blocks in the order of the features."""
+        found = [
+            block
             for place, name in enumerate(self.features)
-        }
-        found = [*itertools.chain(*own.values())]
-        for pair in self.interactions:
-            if all(own[name] for name in pair):
-                # The knots of a pair multiply: as many as without smoothing are plenty.
-                sides = [
-                    self.columns[name].blocks(name, self.features.index(name))[0]
-                    for name in pair
-                ]
-                found.append(_pair(*sides))
+            for block in self.columns[name].blocks(name, place, smooth)
+        ]
         names = [name for block in found for name in block.feature_names]
         for one in [block.name for block in found], names:
             twice = [name for name, times in Counter(one).items() if times > 1]
@@ -1609,11 +1578,10 @@ _SETTINGS = {
     "decimalChar": ("decimal", ""),
     "groupChar": ("thousands", "thousands mark"),
     "encoding": ("encoding", ""),
-    "interactions": ("interactions", ""),
     "declaredBy": ("declared_by", ""),
 }
 #: Left out where they are not set.
-_RARE = ("maxRowsPerGroup", "interactions", "declaredBy")
+_RARE = ("maxRowsPerGroup", "declaredBy")
 _TYPES: dict[str, type] = {
     **{"number": Number, "integer": Number, "year": Number, "boolean": Boolean},
     **{"date": Date, "datetime": Date, "string": Category, "any": Unknown},

@@ -135,7 +135,6 @@ def test_a_schema_is_a_value():
         ({}, {"encoding": "utf-9"}, "is not known"),
         ({}, {"skip_lines": -1}, "skip_lines=-1"),
         ({}, {"missing": [-9, "-9"]}, "which are one category"),
-        ({}, {"interactions": [("a", "b")]}, "interactions names 'a'"),
     ],
 )
 def test_impossible_declarations(columns, options, reason):
@@ -402,8 +401,7 @@ def test_bases_of_curves():
             "hour": Number(0, 24, cyclic=True, knots=6),
             "listed": Number(0, 9, knots=[0, 1, 9], spacing="even"),
             "c": Category(["x"]),
-        },
-        interactions=[("line", "c")],
+        }
     )
     names = (
         schema.encoder()
@@ -416,7 +414,6 @@ def test_bases_of_curves():
     ]
     assert len([name for name in names if name.startswith("hour__")]) == 7
     assert len([name for name in names if name.startswith("listed__")]) == 4
-    assert "line:c__linear:x" in names
 
 
 # -- drafts ---------------------------------------------------------------------------
@@ -741,7 +738,6 @@ def test_a_file_holds_all_of_a_schema(tmp_path):
         delimiter="\t",
         encoding="cp1252",
         skip_lines=2,
-        interactions=[('a "b"', "g.h")],
     )
     assert TableSchema.load(saved(schema, tmp_path)) == schema
     assert TableSchema.load(saved(SCHEMA, tmp_path)) == SCHEMA

@@ -76,7 +76,6 @@ class Task:
             self.schema,
             columns={name: columns[name] for name in (*kept, self.target)},
             outcomes=[self.target],
-            interactions=[p for p in self.schema.interactions if {*p} <= {*kept}],
         )
         return dataclasses.replace(self, schema=schema, X=self.X[kept])
 

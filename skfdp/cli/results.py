@@ -134,7 +134,7 @@ TRUSTED_TYPES = tuple(
     for name in """
     DeclaredEncoder FeatureDPLogisticRegression FeatureDPRegressor base.Declared
     data._basis.CategoriesBlock data._basis.HatsBlock data._basis.LinearBlock
-    data._basis.PairBlock data.input_scaler.InputScaler data.target.Spelling
+    data.input_scaler.InputScaler data.target.Spelling
     data.target.TargetMap privacy.AddOrRemoveOne privacy.Event privacy.PrivacyReport
     privacy.Receipt privacy.assumptions.Assumption schema.Boolean schema.Category
     schema.Date schema.Ignore schema.Label schema.Number schema.TableSchema

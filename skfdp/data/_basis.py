@@ -22,11 +22,11 @@ from skfdp.data.arrays import Column
 from skfdp.data.grid import blocks as row_blocks
 from skfdp.data.target import Spelling
 
-# Blocks of encoded columns: one for each declared column, date part and pair.
+# Blocks of encoded columns: one for each declared column and date part.
 #
 # A row has a fixed number of entries in a block, all in [0, 1], and at most the norm 1.
-# Hats are rounded to multiples of 2**-26, so that they, and their products in pairs,
-# sum to exactly 1: a norm bound must not hinge on rounding.
+# Hats are rounded to multiples of 2**-26, so that they sum to exactly 1: a norm bound
+# must not hinge on rounding.
 
 
 MISSING, OTHER = "missing", "other"
@@ -35,20 +35,20 @@ _GRID = 2.0**26
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Block:
-    """Neighbouring encoded columns that come from one raw column, or from a pair."""
+    """Neighbouring encoded columns that come from one raw column."""
 
     kind: ClassVar[str] = ""
 
-    #: "age"; of dates also "admitted.month", "admitted.weekday"; of a pair "age:hours".
+    #: "age"; of dates also "admitted.month", "admitted.weekday".
     name: str
-    #: Positions of the raw columns, one or two.
-    parents: tuple[int, ...]
+    #: Position of the raw column.
+    parent: int
     #: Names of the encoded columns.
     levels: tuple[str, ...]
     #: Position of the first encoded column.
     start: int = 0
     #: How values are read: "number", "date" (days since 1970-01-01), "month",
-    #: "weekday", "category" or "pair".
+    #: "weekday" or "category".
     reads: str = "number"
     #: Of hats and lines, in the units that the block reads; one for each hat, and the
     #: two bounds of a line.
@@ -73,7 +73,7 @@ class Block:
         """Place of the level that missing values have, from the start."""
         return self.levels.index(MISSING)
 
-    def entries(self, *columns: Column) -> tuple[np.ndarray, np.ndarray]:
+    def entries(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
         """Return places and values of the entries of each row that may not be zero.
 
         Both have the shape (n_rows, n_entries). Places count from the start of the
@@ -87,17 +87,9 @@ class Block:
             return points
         return np.datetime64("1970-01-01", "m") + np.rint(points * 1440).astype("m8[m]")
 
-    def encode(self, *raw: Any) -> np.ndarray:
-        """Return the rows of this block alone, for figures, shape (n_rows, n_levels).
-
-        Takes a column of raw values for each parent.
-        """
-        if len(raw) != len(self.parents):
-            raise ValueError(
-                f"block {self.name!r} takes {len(self.parents)} column(s) of raw "
-                f"values, got {len(raw)}."
-            )
-        places, values = self.entries(*map(Column, raw))
+    def encode(self, raw: Any) -> np.ndarray:
+        """Return the rows of this block, for figures, shape (n_rows, n_levels)."""
+        places, values = self.entries(Column(raw))
         rows = np.zeros((len(places), len(self.levels)))
         np.put_along_axis(rows, places, values, axis=1)
         return rows
@@ -117,9 +109,9 @@ class HatsBlock(Block):
 
     kind: ClassVar[str] = "hats"
 
-    def entries(self, *columns: Column) -> tuple[np.ndarray, np.ndarray]:
+    def entries(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
         """Return two neighbouring hats, which sum to 1, or "missing" alone."""
-        x = columns[0].read(self.reads)
+        x = column.read(self.reads)
         missing = np.isnan(x)
         knots = self.knots if self.end is None else np.append(self.knots, self.end)
         x = np.clip(np.where(missing, knots[0], x), knots[0], knots[-1])
@@ -135,9 +127,9 @@ class LinearBlock(Block):
 
     kind: ClassVar[str] = "linear"
 
-    def entries(self, *columns: Column) -> tuple[np.ndarray, np.ndarray]:
+    def entries(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
         """Return the scaled number, or "missing" alone."""
-        x = columns[0].read(self.reads)
+        x = column.read(self.reads)
         missing = np.isnan(x)
         low, high = self.knots
         x = np.clip(np.where(missing, low, x), low, high)
@@ -154,40 +146,15 @@ class CategoriesBlock(Block):
     #: Which values are which category; None where parts of dates are read.
     spelling: Spelling | None = None
 
-    def entries(self, *columns: Column) -> tuple[np.ndarray, np.ndarray]:
+    def entries(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
         """Return a single 1."""
         if self.reads == "category":
             other = self.levels.index(OTHER)
-            places = columns[0].places(self.spelling, other, self.missing)
+            places = column.places(self.spelling, other, self.missing)
         else:
-            part = columns[0].read(self.reads)
+            part = column.read(self.reads)
             places = np.where(np.isnan(part), self.missing, part).astype(np.intp)
         return places[:, None], np.ones((len(places), 1))
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class PairBlock(Block):
-    """Pair: products of the entries of two blocks, but of their level "missing"."""
-
-    kind: ClassVar[str] = "pair"
-
-    sides: tuple[Block, ...] = ()
-
-    def entries(self, *columns: Column) -> tuple[np.ndarray, np.ndarray]:
-        """Return products of entries, or "missing" if either side is."""
-        (a, u), (b, v) = (
-            side.entries(column)
-            for side, column in zip(self.sides, columns, strict=True)
-        )
-        first, second = self.sides
-        missing = (a[:, 0] == first.missing) | (b[:, 0] == second.missing)
-        # Levels without "missing", row by row of the product.
-        a, b = a - (a > first.missing), b - (b > second.missing)
-        shape = len(a), a.shape[1] * b.shape[1]  # -1 is unknown without rows
-        places = a[:, :, None] * (len(second.levels) - 1) + b[:, None, :]
-        places = places.reshape(shape)
-        values = (u[:, :, None] * v[:, None, :]).reshape(shape)
-        return self._replaced(places, values, missing)
 
 
 def _share(x: np.ndarray, low: Any, high: Any) -> np.ndarray:
@@ -210,8 +177,6 @@ _LEAST_SIGNAL = 1e-3
 # Half-way between the lengths of the prior, in which rough shapes are learnt late, and
 # whitened ones, in which a straight line is learnt as slowly as everything else.
 _HALF = 0.5
-# More categories than this have no matrix of contrasts, which is square.
-_MOST_LEVELS = 256
 # Widened by more than rounding, so that no row is longer than 1.
 _WIDER = 1 + 1e-12
 
@@ -250,41 +215,6 @@ def contrasts(n_levels: int) -> np.ndarray:
     below = np.arange(1, n_levels)
     shapes[below, below - 1] = -below
     return shapes / np.linalg.norm(shapes, axis=0)
-
-
-class Contrasts:
-    """The matrix of `contrasts` without its entries, whose number is the square.
-
-    Column j has ones in the first j + 1 rows and -(j + 1) in the next, over its norm.
-    """
-
-    def __init__(self, n_levels: int):
-        self.shape = n_levels, n_levels - 1
-        self._places = np.arange(1.0, n_levels)
-        self._norms = np.sqrt(self._places * (self._places + 1))
-
-    def of_levels(self, rows: np.ndarray) -> np.ndarray:
-        """Return rows with their second axis multiplied away; the product's is last."""
-        rows = np.moveaxis(rows, 1, -1)
-        before = np.cumsum(rows[..., :-1], axis=-1)
-        return (before - self._places * rows[..., 1:]) / self._norms
-
-    def on_levels(self, grid: np.ndarray, axis: int, power: int) -> np.ndarray:
-        """Return what a matrix with entries to a power makes of shapes; levels last."""
-        part = np.moveaxis(grid, axis, -1) / self._norms**power
-        out = np.zeros((*part.shape[:-1], self.shape[0]))
-        out[..., :-1] = np.cumsum(part[..., ::-1], axis=-1)[..., ::-1]
-        out[..., 1:] += (-self._places) ** power * part
-        return out
-
-
-def _on_levels(
-    grid: np.ndarray, side: np.ndarray | Contrasts, axis: int, power: int
-) -> np.ndarray:
-    """Return a grid with an axis of shapes made one of levels, which is last."""
-    if isinstance(side, Contrasts):
-        return side.on_levels(grid, axis, power)
-    return np.tensordot(grid, side**power, axes=(axis, 1))
 
 
 def shares_of_norm(prior: np.ndarray, noise: float, chance: float) -> np.ndarray:
@@ -363,18 +293,15 @@ def squared_lengths(
     return squares / squares.max()
 
 
-def lengths(sides: Sequence[np.ndarray | Contrasts], squares: np.ndarray) -> np.ndarray:
+def lengths(shapes: np.ndarray, squares: np.ndarray) -> np.ndarray:
     """Return the lengths of directions with which no row of hats is longer than 1.
 
-    Given the orthonormal shapes of a curve, or of both sides of a pair, and the squared
-    lengths up to a factor, of a shape or of each product of shapes.
+    Given the orthonormal shapes of a curve, and their squared lengths up to a factor.
 
-    ``sides[0] * lengths`` is L, whose longest row has norm 1, up to rounding. So no
+    ``shapes * lengths`` is L, whose longest row has norm 1, up to rounding. So no
     mean of its rows is longer, and rows of hats make means.
     """
-    norms = squares.reshape([own.shape[1] for own in sides])
-    for own in sides:  # each moves its axis to the end
-        norms = _on_levels(norms, own, 0, 2)
+    norms = np.tensordot(squares, shapes**2, axes=(0, 1))
     return np.sqrt(squares) / (math.sqrt(norms.max()) * _WIDER)
 
 
@@ -383,30 +310,26 @@ class _Curve:
 
     def __init__(self, block: Block, squares_of: Callable[[np.ndarray], np.ndarray]):
         every = np.arange(block.start, block.stop)
-        # Shapes of each side, by whose products the hats are multiplied.
-        self.sides: tuple[np.ndarray | Contrasts, ...] = ()
-        # Encoded columns that become smooth, the shape of each side in a direction of
-        # theirs, and the length of each direction.
-        self.smooth, self.chosen, self.factor = every[:0], every[:0], np.empty(0)
+        # Encoded columns that become smooth, the shape of each of their directions, and
+        # its length.
+        self.smooth, self.shapes, self.factor = every[:0], np.empty((0, 0)), np.empty(0)
         # Encoded columns that stay what they are, after the smooth ones, but for their
         # lengths.
         self.plain, self.plain_factor = every, np.ones(len(every))
-        if block.kind in ("hats", "pair"):
+        if block.kind == "hats":
             self._draw(block, squares_of)
         self.n_columns = len(self.factor) + len(self.plain)
 
     def _draw(self, block: Block, squares_of: Callable) -> None:
-        sides = block.sides if isinstance(block, PairBlock) else (block,)
-        self.sides, variances = zip(*map(_side, sides), strict=True)
-        variance = functools.reduce(np.outer, variances, np.ones(1)).ravel()
+        given = len(block.levels) - 1, block.end is not None
+        shapes, variance = directions(*given), prior_variances(*given)
         # The level "missing" is one more direction, which noise may drown, too: a
         # missing value then has the mean of the curve.
         variance = np.append(variance, variance.max() * MISSING_VARIANCE)
         squares = squares_of(variance / variance.sum())
         kept = np.flatnonzero(squares[:-1])
-        self.factor = lengths(self.sides, squares[:-1])[kept]
-        shape = [own.shape[1] for own in self.sides]
-        self.chosen = np.array(np.unravel_index(kept, shape))
+        self.shapes = shapes[:, kept]
+        self.factor = lengths(shapes, squares[:-1])[kept]
         missing = self.plain == block.start + block.missing
         self.smooth = self.plain[~missing]
         self.plain = self.plain[missing & (squares[-1] > 0)]
@@ -415,51 +338,26 @@ class _Curve:
     def rows(self, encoded: np.ndarray, out: np.ndarray) -> None:
         """Write the columns of this block for some rows."""
         out[:, len(self.factor) :] = encoded[:, self.plain] * self.plain_factor
-        if not self.sides:
-            return
-        shape = [own.shape[0] for own in self.sides]
-        smooth = encoded[:, self.smooth].reshape(len(encoded), *shape)
-        for own in self.sides:  # each moves its axis to the end
-            smooth = _times(smooth, own)
-        picked = smooth[(slice(None), *self.chosen)]
-        np.multiply(picked, self.factor, out=out[:, : len(self.factor)])
+        smooth = _times(encoded[:, self.smooth], self.shapes)
+        np.multiply(smooth, self.factor, out=out[:, : len(self.factor)])
 
     def weights(self, coef: np.ndarray, out: np.ndarray, power: int) -> None:
         """Write weights on the encoded columns of this block, or their variances."""
         n_smooth = len(self.factor)
         out[:, self.plain] = coef[:, n_smooth:] * self.plain_factor**power
-        if not self.sides:
-            return
-        grid = np.zeros((len(coef), *[own.shape[1] for own in self.sides]))
-        grid[(slice(None), *self.chosen)] = coef[:, :n_smooth] * self.factor**power
-        for own in self.sides:
-            grid = _on_levels(grid, own, 1, power)
-        out[:, self.smooth] = grid.reshape(len(coef), -1)
+        smooth = coef[:, :n_smooth] * self.factor**power
+        out[:, self.smooth] = np.tensordot(smooth, self.shapes**power, axes=(1, 1))
 
 
-def _side(block: Block) -> tuple[np.ndarray | Contrasts, np.ndarray]:
-    """Return shapes of the levels but "missing", and their prior variances."""
-    n_levels = len(block.levels) - 1
-    if block.kind == "hats":
-        given = n_levels, block.end is not None
-        return directions(*given), prior_variances(*given)
-    if n_levels == 1:  # a line, or categories without any
-        return np.ones((1, 1)), np.ones(1)
-    shapes = contrasts if n_levels <= _MOST_LEVELS else Contrasts
-    return shapes(n_levels), np.full(n_levels - 1, 1 / (n_levels - 1))
-
-
-def _times(rows: np.ndarray, matrix: np.ndarray | Contrasts) -> np.ndarray:
-    """Return rows with their second axis multiplied away; the product's is last.
+def _times(rows: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """Return a product of matrices.
 
     Entry by entry, in one order: a row does not depend on those beside it, as it may in
     a product of matrices.
     """
-    if isinstance(matrix, Contrasts):
-        return matrix.of_levels(rows)
-    out = np.zeros((len(rows), *rows.shape[2:], matrix.shape[1]))
+    out = np.zeros((len(rows), matrix.shape[1]))
     for level, weights in enumerate(matrix):
-        out += rows[:, level, ..., None] * weights
+        out += rows[:, level, None] * weights
     return out
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -31,7 +32,7 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     schema : TableSchema
-        Bounds, categories, curves and pairs of the columns. It selects the features of
+        Bounds, categories and curves of the columns. It selects the features of
         a table by their names; the table may hold further columns, in any order.
     sparse_output : bool, default=False
         Return a CSR array instead of an ndarray.
@@ -39,9 +40,9 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
     Attributes
     ----------
     blocks_ : tuple of Block
-        In the order of the encoded columns. Each has a `name`, the positions of its
-        raw columns (`parents`), its encoded columns (`start`, `stop`), its `kind`
-        ("hats", "linear", "categories", "pair"), `knots` and `levels`;
+        In the order of the encoded columns. Each has a `name`, the position of its raw
+        column (`parent`), its encoded columns (`start`, `stop`), its `kind` ("hats",
+        "linear", "categories"), `knots` and `levels`;
         ``block.encode(values)`` is the block of some raw values, for figures.
     n_features_in_ : int
         Number of columns of the table of `fit`.
@@ -180,15 +181,11 @@ def _width(blocks: tuple[Block, ...]) -> int:
 
 
 def _entries(blocks: tuple[Block, ...], X: Any):
-    """Yield each block with its entries; columns are kept while they are needed."""
-    last = {place: j for j, block in enumerate(blocks) for place in block.parents}
-    columns: dict[int, Column] = {}
-    for j, block in enumerate(blocks):
-        for place in block.parents:
-            if place not in columns:
-                columns[place] = Column(raw_column(X, place))
-        yield block, *block.entries(*(columns[place] for place in block.parents))
-        columns = {place: one for place, one in columns.items() if last[place] > j}
+    """Yield each block with its entries; each column is read once."""
+    for place, own in itertools.groupby(blocks, lambda block: block.parent):
+        column = Column(raw_column(X, place))
+        for block in own:
+            yield block, *block.entries(column)
 
 
 def _dense(blocks: tuple[Block, ...], X: Any) -> np.ndarray:
@@ -242,9 +239,8 @@ class EncodedTable:
 
     @property
     def public_blocks(self) -> np.ndarray:
-        """Whether all that a block comes from is public, shape (n_blocks,)."""
-        parents = [list(block.parents) for block in self.encoder.blocks_]
-        return np.array([self.raw_mask[own].all() for own in parents], dtype=bool)
+        """Whether the raw column of a block is public, shape (n_blocks,)."""
+        return self.raw_mask[[block.parent for block in self.encoder.blocks_]]
 
     @property
     def mask(self) -> np.ndarray:
@@ -272,15 +268,8 @@ class EncodedTable:
         return (0.0, 1.0) if self.smoothing is None else False
 
     def names(self, raw: Sequence[str | int]) -> tuple[str | int, ...]:
-        """Return the name of the raw column that stands for each column of the loop.
-
-        Of a pair it is a private one, if either is.
-        """
-        owners = [
-            next((p for p in block.parents if not self.raw_mask[p]), block.parents[0])
-            for block in self.encoder.blocks_
-        ]
-        return tuple(raw[owners[j]] for j in self.block)
+        """Return the name of the raw column of each column of the loop."""
+        return tuple(raw[self.encoder.blocks_[j].parent] for j in self.block)
 
     def smooth(self, signal: float, n_records: int, n_outputs: int) -> EncodedTable:
         """Return the table in smooth coordinates; parameters as for `Smoothing`."""

@@ -380,10 +380,9 @@ def sources(step: Any, n_features: int) -> Sources | None:
         if _is_encoder(step):
             names = list(step.feature_names_in_)
             places = [names.index(name) for name in step.schema.features]
-            parents = [frozenset(places[j] for j in b.parents) for b in step.blocks_]
             found: Sources | None = tuple(
-                own
-                for own, block in zip(parents, step.blocks_, strict=True)
+                frozenset({places[block.parent]})
+                for block in step.blocks_
                 for _ in block.levels
             )
         elif is_container(step):

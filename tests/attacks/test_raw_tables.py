@@ -1,6 +1,5 @@
 """Raw tables as an attacker would write them: nothing of a private cell is told."""
 
-import dataclasses
 import traceback
 
 import numpy as np
@@ -55,9 +54,7 @@ def frames():
 
 
 def test_whether_there_is_a_record_is_not_told_where_that_is_private():
-    schema = dataclasses.replace(
-        declared(a=Number(0, 1), b=Number(0, 1)), interactions=[("a", "b")]
-    )
+    schema = declared(a=Number(0, 1), b=Number(0, 1))
     for make in frames():
         empty = make({"a": np.empty(0), "b": np.empty(0)})
         one = make({"a": np.array([0.5]), "b": np.array([0.5])})

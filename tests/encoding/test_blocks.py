@@ -5,7 +5,6 @@ from fractions import Fraction
 
 import numpy as np
 import pandas as pd
-import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from sklearn.preprocessing import SplineTransformer
@@ -31,15 +30,14 @@ def frame(X):
     return pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
 
 
-def encoder_of(*columns, pairs=()):
-    """Return an unfitted encoder of these columns, and of pairs of their positions."""
+def encoder_of(*columns):
+    """Return an unfitted encoder of these columns."""
     named = {f"x{j}": column for j, column in enumerate(columns)}
-    pairs = [(f"x{i}", f"x{j}") for i, j in pairs]
-    return DeclaredEncoder(TableSchema(named, interactions=pairs))
+    return DeclaredEncoder(TableSchema(named))
 
 
-def blocks_of(*columns, pairs=()):
-    return encoder_of(*columns, pairs=pairs).schema.blocks()
+def blocks_of(*columns):
+    return encoder_of(*columns).schema.blocks()
 
 
 @st.composite
@@ -66,7 +64,6 @@ def test_every_block_has_norm_at_most_1(first, second, rows, basis, spacing, cyc
     encoder = encoder_of(
         Number(*first, knots=k, spacing=spacing, cyclic=cyclic),
         Number(*second, knots=k, spacing=spacing, basis=basis),
-        pairs=[(0, 1)],
     )
     X = np.array([[*row] for row in rows] + [[first[0], second[1]]])
     found = encoder.fit_transform(frame(X))
@@ -75,15 +72,14 @@ def test_every_block_has_norm_at_most_1(first, second, rows, basis, spacing, cyc
         for row in found[:, block.start : block.stop]:
             exact = [Fraction(entry) for entry in row]
             assert sum(entry**2 for entry in exact) <= 1
-            if block.kind == "hats" or (block.kind == "pair" and basis == "hats"):
+            if block.kind == "hats":
                 assert sum(exact) == 1
             if row[-1]:
                 assert row[-1] == 1 and not row[:-1].any()
     missing = ~np.isfinite(X)
-    ages, hours, pair = encoder.blocks_
+    ages, hours = encoder.blocks_
     np.testing.assert_array_equal(found[:, ages.stop - 1], missing[:, 0])
     np.testing.assert_array_equal(found[:, hours.stop - 1], missing[:, 1])
-    np.testing.assert_array_equal(found[:, pair.stop - 1], missing.any(axis=1))
 
 
 @settings(max_examples=100, deadline=None)
@@ -164,44 +160,12 @@ def test_declared_missing_and_other_are_these_levels():
     assert rows.argmax(axis=1).tolist() == [0, 0, 1, 2, 2]
 
 
-@pytest.mark.parametrize("basis", ["hats", "linear"])
-def test_a_pair_is_the_product_of_its_sides(basis):
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 11, size=(50, 2)).astype(object)
-    X[:, 1] = rng.choice(["a", "missing", "b"], size=50)
-    X[0, 0] = X[1, 1] = X[2, 0] = X[2, 1] = None
-    number, text, pair = blocks_of(
-        Number(0, 10, basis=basis, knots=4),
-        Category(["missing", "a"]),  # in front, and "other" last
-        pairs=[(0, 1)],
-    )
-    assert pair.name == "x0:x1" and pair.parents == (0, 1) and pair.kind == "pair"
-    assert [side.name for side in pair.sides] == [number.name, text.name]
-    assert pair.start == text.stop
-    first, second = number.encode(X[:, 0]), text.encode(X[:, 1])
-    missing = (first[:, -1] > 0) | (second[:, 0] > 0)
-    products = first[:, :-1, None] * second[:, None, 1:]
-    expected = np.where(missing[:, None], 0, products.reshape(len(X), -1))
-    expected = np.column_stack([expected, missing])
-    np.testing.assert_array_equal(pair.encode(X[:, 0], X[:, 1]), expected)
-    level = "linear" if basis == "linear" else "0"
-    assert pair.levels[:2] == (f"{level}:a", f"{level}:other")
-    with pytest.raises(ValueError, match="takes 2 column"):
-        pair.encode(X[:, 0])
-
-
 def test_a_date_has_three_blocks():
-    blocks = blocks_of(
-        Date("2020-01-01", "2021-01-01", knots=3), Number(0, 1, knots=3), pairs=[(0, 1)]
-    )
-    trend, month, weekday, _, pair = blocks
-    assert [block.name for block in blocks] == [
-        "x0",
-        "x0.month",
-        "x0.weekday",
-        "x1",
-        "x0:x1",
-    ]
+    blocks = blocks_of(Date("2020-01-01", "2021-01-01", knots=3), Number(0, 1, knots=3))
+    trend, month, weekday, _ = blocks
+    names = ["x0", "x0.month", "x0.weekday", "x1"]
+    assert [block.name for block in blocks] == names
+    assert [block.parent for block in blocks] == [0, 0, 0, 1]
     assert month.cyclic and weekday.cyclic and not trend.cyclic
     assert trend.knots.tolist() == [18262, 18262 + 183, 18262 + 366]
     dates = ["2020-07-02", "2031-12-06", "soon", None]
@@ -210,4 +174,3 @@ def test_a_date_has_three_blocks():
     names = [np.array(b.levels)[b.encode(dates).argmax(1)] for b in (month, weekday)]
     assert names[0].tolist() == ["Jul", "Dec", "missing", "missing"]
     assert names[1].tolist() == ["Thu", "Sat", "missing", "missing"]
-    assert pair.parents == (0, 1) and len(pair.levels) == 3 * 3 + 1

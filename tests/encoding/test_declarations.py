@@ -7,19 +7,19 @@ import pandas as pd
 import pytest
 
 from skfdp import DeclaredEncoder, TableSchema
-from skfdp.schema import Category, Date, Ignore, Number
+from skfdp.schema import Category, Date, Number
 
 DAYS = ("2020-01-01", "2025-12-31")
 
 
-def schema(pairs=(), **changed):
+def schema(**changed):
     columns = {
         "age": Number(17, 90),
         "hour": Number(0, 24),
         "sex": Category(["F", "M"]),
         "admitted": Date(*DAYS),
     }
-    return TableSchema(columns | changed, interactions=pairs)
+    return TableSchema(columns | changed)
 
 
 @pytest.mark.parametrize(
@@ -53,12 +53,6 @@ def schema(pairs=(), **changed):
         ({"hour": Number(0, 24, knots=[0, 6, 12], cyclic=True)}, "from bound to bound"),
         ({"age": Number(17, 90, spacing="random")}, "spacing of 'age'='random' is unk"),
         ({"hour": Number(-1, 24, spacing="geometric")}, "'hour' needs a minimum of 0"),
-        ({"pairs": ["age"]}, "must be a pair"),
-        ({"pairs": [("age", "age")]}, "must be a pair of two"),
-        ({"pairs": [("age", "sex", "hour")]}, "must be a pair"),
-        ({"pairs": [("age", "sex"), ("sex", "age")]}, "given once"),
-        ({"pairs": [("age", "weight")]}, "'weight', which is no feature"),
-        ({"sex": Ignore(), "pairs": [("age", "sex")]}, "'sex', which is no feature"),
     ],
 )  # fmt: skip
 def test_refusals(changed, words):
@@ -81,9 +75,8 @@ def test_parameters_of_the_encoder():
 
 
 def test_names_that_collide():
-    numbers = dict.fromkeys(["a", "b", "a:b"], Number(0, 1))
-    with pytest.raises(ValueError, match="'a:b'"):
-        TableSchema(numbers, interactions=[("a", "b")])
+    with pytest.raises(ValueError, match="'a.month'"):
+        TableSchema({"a": Date(*DAYS), "a.month": Number(0, 1)})
     with pytest.raises(ValueError, match="'a__x__y'"):
         TableSchema({"a": Category(["x__y"]), "a__x": Category(["y"])})
     table = pd.DataFrame([[1, 2]], columns=["a", "a"])

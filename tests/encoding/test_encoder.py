@@ -35,18 +35,17 @@ DECLARED = {
     "code": Category([1, 2, 3]),
     "name": Ignore(),
 }
-PAIRS = [("Größe", "sex"), ("admitted", "smoker")]
 
 
 def encoder(**changed):
-    return DeclaredEncoder(TableSchema(DECLARED | changed, interactions=PAIRS))
+    return DeclaredEncoder(TableSchema(DECLARED | changed))
 
 
-def numbers(X, pairs=(), **options):
+def numbers(X, **options):
     """Return an encoder of numbers from 0 to 1, and a frame of them."""
     X = pd.DataFrame(X, columns=list("abc")[: np.shape(X)[1]])
     columns = dict.fromkeys(X, Number(0, 1, **options))
-    return DeclaredEncoder(TableSchema(columns, interactions=pairs)), X
+    return DeclaredEncoder(TableSchema(columns)), X
 
 
 def test_nothing_is_learnt_from_rows():
@@ -84,26 +83,23 @@ def test_names_and_places_of_columns():
         "admitted.weekday",
         "smoker",
         "code",
-        "Größe:sex",
-        "admitted:smoker",
     ]
     names = model.get_feature_names_out()
     assert names[:5].tolist() == [*(f"Größe__{j}" for j in range(4)), "Größe__missing"]
-    assert "Größe:sex__2:other" in names and "admitted.month__Feb" in names
+    assert "admitted.month__Feb" in names
     assert "smoker__False" in names and len(set(names)) == len(names)
     ends = [block.stop for block in model.blocks_]
     assert [block.start for block in model.blocks_] == [0, *ends[:-1]]
     assert model.transform(FRAME).shape == (4, len(names)) == (4, ends[-1])
     assert list(model.feature_names_in_) == list(FRAME)
-    parents = [block.parents for block in model.blocks_]
-    assert parents == [(0,), (1,), (2,), (2,), (2,), (3,), (4,), (0, 1), (2, 3)]
+    assert [block.parent for block in model.blocks_] == [0, 1, 2, 2, 2, 3, 4]
 
 
 def test_rows_are_the_blocks_side_by_side():
     model = encoder().fit(FRAME)
     found = model.transform(FRAME)
     columns = [FRAME[name] for name in model.schema.features]
-    blocks = [b.encode(*(columns[j] for j in b.parents)) for b in model.blocks_]
+    blocks = [block.encode(columns[block.parent]) for block in model.blocks_]
     np.testing.assert_array_equal(found, np.hstack(blocks))
 
 
@@ -113,7 +109,7 @@ def test_sparse_rows_are_the_dense_ones_to_the_last_bit(basis):
     X = rng.uniform(-1, 2, size=(300, 3))
     X[rng.random(X.shape) < 0.2] = np.nan
     X[:4] = [[0, 0, 0], [1, 1, 1], [0.5, 0, 1], [np.nan] * 3]
-    model, X = numbers(X, [("a", "b"), ("c", "a")], basis=basis)
+    model, X = numbers(X, basis=basis)
     dense = model.fit(X).transform(X)
     sparse = model.set_params(sparse_output=True).transform(X)
     assert isinstance(sparse, csr_array) and sparse.dtype == dense.dtype == np.float64
@@ -177,7 +173,7 @@ def saved_by_skops(model):
     unknown = skops.get_untrusted_types(data=content)
     assert {name.partition(".")[0] for name in unknown} == {"skfdp"}
     assert {name.rpartition(".")[2] for name in unknown} == {
-        "DeclaredEncoder", "HatsBlock", "CategoriesBlock", "PairBlock", "LinearBlock",
+        "DeclaredEncoder", "HatsBlock", "CategoriesBlock", "LinearBlock",
         "Spelling", "TableSchema", "Number", "Category", "Date", "Boolean", "Ignore",
     }  # fmt: skip
     return skops.loads(content, trusted=unknown)

@@ -44,8 +44,7 @@ def encoder(n_knots=6):
         "c": Category([0, 1, 2]),
         "d": Number(-2, 2, basis="linear"),
     }
-    pairs = [("a", "b"), ("a", "c"), ("c", "d")]
-    return DeclaredEncoder(TableSchema(columns, interactions=pairs)).fit(table())
+    return DeclaredEncoder(TableSchema(columns)).fit(table())
 
 
 def numbers(values):
@@ -116,7 +115,7 @@ def test_no_row_of_the_matrix_is_longer_than_one(
     squares = squared_lengths(variance, signal, n_records, n_blocks)
     assert squares.min() >= 0 and squares.max() == 1
     shapes = directions(n_knots, cyclic)
-    matrix = shapes * lengths([shapes], squares)
+    matrix = shapes * lengths(shapes, squares)
     norms = np.linalg.norm(matrix, axis=1)
     assert norms.max() <= 1
     assert norms.max() > 1 - 1e-9
@@ -196,24 +195,6 @@ def test_no_block_of_a_row_is_longer_than_one(signal):
     for i, _ in enumerate(enc.blocks_):
         norms = np.linalg.norm(rows[:, smoothing.block == i], axis=1)
         assert norms.max() <= 1 + 1e-9
-
-
-def test_pairs_are_products_of_their_sides():
-    enc = encoder(n_knots=4)
-    block = next(b for b in enc.blocks_ if b.kind == "pair")
-    smoothing = Smoothing(enc.blocks_, np.inf, 10**9)
-    place = enc.blocks_.index(block)
-    own = smoothing.weights(np.eye(smoothing.n_columns)).T[:, smoothing.block == place]
-    levels = [
-        i for i in range(block.start, block.stop) if i != block.start + block.missing
-    ]
-    product = np.kron(directions(4), directions(4, True))
-    found = own[levels][:, : product.shape[1]]
-    scale = np.linalg.norm(found, axis=0)
-    assert np.allclose(found, product * scale, atol=1e-9)
-    # Missing pairs have a column of their own.
-    missing = own[block.start + block.missing]
-    assert (missing[:-1] == 0).all() and 0 < missing[-1] <= 1
 
 
 def test_missing_values_have_the_mean_of_a_curve_where_noise_drowns_them():

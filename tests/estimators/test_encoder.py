@@ -52,8 +52,7 @@ def declared(public=(), outcome=ILL, features=FEATURES, **more):
         name: dataclasses.replace(column, public=name in public)
         for name, column in {**features, "y": outcome}.items()
     }
-    given = {"outcomes": ["y"], "interactions": [("age", "sex")], **more}
-    return TableSchema(columns, **given)
+    return TableSchema(columns, **{"outcomes": ["y"], **more})
 
 
 def table(seed=0, n=N):
@@ -172,22 +171,8 @@ def test_what_is_public_of_encoded_rows_knows_no_private_column(public):
         assert model.plan(other) == plan
     width = 0
     for block in known.encoding.encoder.blocks_:
-        names = {list(FEATURES)[place] for place in block.parents}
-        width += (names <= set(public)) * len(block.levels)
+        width += (list(FEATURES)[block.parent] in public) * len(block.levels)
     assert known.rows().shape[1] == width
-
-
-def test_a_pair_is_private_if_either_column_is():
-    for public in (["age"], ["sex"]):
-        report = quietly(classifier(public=public), X, Y).privacy_
-        assert report.public_features == tuple(public)
-        assert set(report.private_features) == set(FEATURES) - set(public)
-    encoding = records(classifier(public=["age"]), X).public.encoding
-    pair = encoding.encoder.blocks_[-1]
-    assert (
-        pair.kind == "pair"
-        and not encoding.public_encoded[pair.start : pair.stop].any()
-    )
 
 
 def test_rows_of_the_loop_are_as_long_as_is_said():
@@ -254,7 +239,7 @@ def test_public_models_see_encoded_columns():
     )
     rows = encoded(quietly(model, X, Y))
     blocks = {b.name: slice(b.start, b.stop) for b in model.encoder_.blocks_}
-    public = np.sort(np.r_[blocks["age"], blocks["sex"], blocks["age:sex"]])
+    public = np.r_[blocks["age"], blocks["sex"]]
     offset = model.public_model_.margins(rows[:, public])[:, 0]
     expected = rows @ model.coef_[0] + model.intercept_ + offset
     np.testing.assert_allclose(model.decision_function(X), expected)
@@ -304,6 +289,6 @@ def test_what_does_not_go_with_a_schema(kind, given, words, releases):
 
 def test_columns_that_are_not_declared_are_nothing_to_protect():
     age = {"age": FEATURES["age"]}
-    schema = declared(["age", "y"], features=age, interactions=())
+    schema = declared(["age", "y"], features=age)
     with pytest.raises(ValueError, match="nothing to protect"):
         classifier(schema=schema).fit(X, Y)

@@ -21,7 +21,7 @@ from skfdp import (
     TableSchema,
     UtilityWarning,
 )
-from skfdp.data._basis import Contrasts, Smoothing, contrasts
+from skfdp.data._basis import Smoothing
 from skfdp.data.input_scaler import InputScaler, PublicRows
 from skfdp.schema import Category, Label, Number
 from skfdp.solvers import Huber, NoisyGradientDescent, NoisySGD, whitening
@@ -100,15 +100,8 @@ def test_f10_no_matrix_of_categories_by_categories(estimator, public):
     assert np.isfinite(model.coefficients_table()["noise_std"]).all()
 
 
-def test_f10_pairs_of_many_categories_have_no_square_matrix():
-    pair = {"knots": 2, "interactions": [("zip", "age")]}
-    peak, _ = peak_of_fit(FeatureDPLogisticRegression, ZIPS, LABELS, **pair)
-    assert peak < 8 * N_LEVELS**2 / 2
-
-
 def test_f10_the_noise_of_many_categories_is_that_of_few(monkeypatch):
-    pair = {"knots": 5, "interactions": [("zip", "age")]}
-    given = {"schema": zip_schema(DPSGDFClassifier, 30, **pair), "random_state": 0}
+    given = {"schema": zip_schema(DPSGDFClassifier, 30, knots=5), "random_state": 0}
     monkeypatch.setattr(coefficient_noise, "MOST_WEIGHTS", 0)  # the upper bound
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -121,26 +114,11 @@ def test_f10_the_noise_of_many_categories_is_that_of_few(monkeypatch):
 
 
 def test_f10_variances_of_smooth_weights_are_squares_of_the_map():
-    schema = zip_schema(DPSGDFClassifier, 5, knots=6, interactions=[("zip", "age")])
+    schema = zip_schema(DPSGDFClassifier, 5, knots=6)
     smoothing = Smoothing(schema.blocks(), np.inf, 10**6)
     variances = RNG.random((2, smoothing.n_columns))
     L = smoothing.weights(np.eye(smoothing.n_columns))
     np.testing.assert_allclose(smoothing.weights(variances, power=2), variances @ L**2)
-
-
-@pytest.mark.parametrize("power", [1, 2])
-def test_f10_contrasts_without_their_matrix(power):
-    matrix, structure = contrasts(9), Contrasts(9)
-    assert matrix.shape == structure.shape
-    rows, grid = RNG.random((4, 9, 3)), RNG.random((4, 8, 3))
-    np.testing.assert_allclose(
-        structure.of_levels(rows), np.einsum("ilk,ls->iks", rows, matrix)
-    )
-    np.testing.assert_allclose(
-        structure.on_levels(grid, 1, power),
-        np.einsum("isk,ls->ikl", grid, matrix**power),
-        atol=1e-14,
-    )
 
 
 def test_f10_few_rows_of_many_columns_have_the_same_directions(monkeypatch):

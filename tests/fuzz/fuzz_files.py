@@ -293,8 +293,6 @@ _SCHEMAS = (
     "nobody = 1\n[fields]\n",
     "group = 'town'\nmaxRowsPerGroup = 'x'\n[fields]\n",
     "missingValues = [[1], {a = 1}]\n[fields]\nage = {type = 'integer'}\n",
-    "interactions = [['age', 'hours']]\n[fields]\n",
-    "interactions = 'age'\n[fields]\n",
     "[dialect]\nheaderRows = [-3]\n[fields]\n",
     '{"fields": [{"name": "age", "type": "integer"}, {"name": 3}, 4]}',
     '{"resources": [7]}',

@@ -64,7 +64,7 @@ BY_NAME = domains(
         | PrivacyLedger().part(rows=range(3)) | PrivacyLedger().part(column='c0',
         value=1) | 3 | []
     encoder: None | DeclaredEncoder(TableSchema({'c0': Number(0, 1), 'c1': Number(0,
-        1)}, interactions=[('c0', 'c1')])) | DeclaredEncoder(TableSchema({'c0':
+        1)})) | DeclaredEncoder(TableSchema({'c0':
         Number(0, 1, knots=3), 'c1': Category(['red', 'green'])}), sparse_output=True) |
         DeclaredEncoder() | DeclaredEncoder | StandardScaler()
     epsilon: 1.0 | 8 | 0.1 | 1e-8 | 1e8

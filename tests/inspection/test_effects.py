@@ -47,13 +47,13 @@ def stays():
     return X, y, margin
 
 
-def encoder_of(X, knots=("auto", "auto"), pairs=()):
+def encoder_of(X, knots=("auto", "auto")):
     columns = {
         "Alter": Number(20, 90, knots=knots[0]),
         "Station": Category(["Chirurgie", "Innere", "Überwachung"]),
         "Aufnahme": Date("2024-01-01", "2025-12-31", knots=knots[1]),
     }
-    return DeclaredEncoder(TableSchema(columns, interactions=pairs)).fit(X)
+    return DeclaredEncoder(TableSchema(columns)).fit(X)
 
 
 def label_dp(X, y, epsilon=8.0, **options):
@@ -145,31 +145,11 @@ def test_the_other_class_is_the_mirror(fitted):
     np.testing.assert_allclose(ja.noise_std, nein.noise_std)
 
 
-def test_a_pair_is_a_map(stays):
-    model, encoder = label_dp(
-        *stays[:2], pairs=[("Station", "Alter"), ("Alter", "Aufnahme")]
-    )
-    pairs = ["Station:Alter", "Alter:Aufnahme"]
-    display = EffectsDisplay.from_estimator(model, encoder=encoder, columns=pairs)
-    first, second = display.effects.values()
-    assert first.values.shape == (1, 3, 41)
-    assert second.values.shape == (1, 41, 41)
-    assert second.places[1].dtype.kind == "M"
-    assert "noise ±" in display.axes_[0].get_title()
-    block = next(b for b in encoder.blocks_ if b.name == "Station:Alter")
-    own = block.sides[1].knots
-    knots = block.encode(np.repeat(first.places[0], len(own)), np.tile(own, 3))
-    weights = model.coef_[0, block.start : block.stop]
-    at = block.encode(["Innere"], [first.places[1][10]]) - knots.mean(axis=0)
-    np.testing.assert_allclose(first.values[0, 1, 10], at @ weights)
-    display.figure_.canvas.draw()
-
-
 @pytest.fixture(scope="module")
 def three(stays):
     X, y, _ = stays
     y = np.where(np.arange(len(y)) % 3 == 0, "unklar", y)
-    return label_dp(X, y, pairs=[("Station", "Alter")])
+    return label_dp(X, y)
 
 
 def test_several_classes_have_lines_and_one_can_be_chosen(three):
@@ -180,11 +160,9 @@ def test_several_classes_have_lines_and_one_can_be_chosen(three):
     assert display.effects["Alter"].values.shape[0] == 3
     labels = [one.get_text() for one in display.figure_.legends[0].get_texts()]
     assert labels == ["ja", "nein", "unklar"]
-    display = of(target="unklar", columns=["Station:Alter"])
+    display = of(target="unklar", columns=["Alter"])
     assert display.unit == "effect on the log odds of unklar"
-    assert display.effects["Station:Alter"].values.shape[0] == 1
-    with pytest.raises(ValueError, match="a map shows one class; choose one of"):
-        of()
+    assert display.effects["Alter"].values.shape[0] == 1
 
 
 def test_a_pipeline_brings_its_encoder(stays):

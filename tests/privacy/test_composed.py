@@ -136,7 +136,7 @@ class TestWhatIsSaid:
     def test_of_the_encoder(self, table, labels):
         columns = {"age": Number(0, 99), "bmi": Number(10, 60), "hba1c": Number(3, 15)}
         columns["sex"] = Category(["f", "m"])
-        schema = TableSchema(columns, interactions=[("age", "bmi")])
+        schema = TableSchema(columns)
         encoder = DeclaredEncoder(schema).set_output(transform="pandas")
         model = make_pipeline(
             encoder, logistic(bounds=False, public_features=["age__*", "sex__*"])
