@@ -12,13 +12,13 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from skfdp.addresses import public
 from skfdp.base import PrivateEstimator
 from skfdp.data.grid import MAX_STD, blocks
-from skfdp.data.input_scaler import InputScaler, MovedRows
+from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
-from skfdp.data.validation import check_choice, check_number, check_size, without_traps
+from skfdp.data.validation import check_choice, check_size, without_traps
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy.checks import shown
 from skfdp.queries.statistics import CrossSum, RowSum
-from skfdp.solvers import adaptive_centring, parameters
+from skfdp.solvers import parameters
 from skfdp.solvers.centring import (
     LARGEST_PUBLIC_SHARE,
     Regressors,
@@ -29,10 +29,6 @@ from skfdp.solvers.parameters import resolve_input_scaler
 
 # Rounding must not lift a norm above the bound.
 _MARGIN = 1 - 1e-12
-
-
-# No row of norm at most 1 is further from a mean of such rows.
-_FURTHEST_MEAN = 2.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,25 +42,15 @@ class Centred:
 
 @dataclasses.dataclass(frozen=True)
 class PrivateMean:
-    """The centring of whole rows by their mean, released once.
-
-    `clip_quantile` is that of the distances from the mean, released after it, that
-    output rows of norm 1 have; None: by the length of the mean.
-    """
-
-    clip_quantile: float | None = None
+    """The centring of whole rows by their mean, released once."""
 
     def prepare(self, public: PublicRecords, budget: Budget) -> None:
         """Learn nothing: no column is public."""
 
     def plan(self, public: PublicRecords, prepared: None, budget: Budget) -> Plan:
-        """Calibrate the release of the mean, beside that of the distances."""
-        query, others = RowSum.planned(nonnegative=public.private_bounded), ()
-        if self.clip_quantile is not None:
-            mu = budget.mu / budget.relation.moves(1.0)
-            share = adaptive_centring.share(mu, public.n_effective, self.clip_quantile)
-            others = (adaptive_centring.event(public, budget, share),)
-        return Plan(**budget.release_once("mean", query, *others))
+        """Calibrate the release of the mean."""
+        query = RowSum.planned(nonnegative=public.private_bounded)
+        return Plan(**budget.release_once("mean", query))
 
     def run(
         self,
@@ -74,25 +60,13 @@ class PrivateMean:
         mechanism: Mechanism,
         on_step: OnStep,
     ) -> Centred:
-        """Release the sum of the rows, and how far they are from their mean."""
+        """Release the sum of the rows."""
         public = records.public
         bounded = public.private_bounded
         query = RowSum(records.X, public.input_scaler, public.capacity, bounded)
         total = mechanism.release("mean", query)
         noise_std = plan.event("mean").noise_std[0] / public.n_records
-        found = self._centred(total / public.n_records, noise_std)
-        if self.clip_quantile is None:
-            return found
-        part = adaptive_centring.released_quantile(
-            MovedRows(records.mapped, found.mean, _FURTHEST_MEAN),
-            self.clip_quantile,
-            plan.event(adaptive_centring.LABEL),
-            "distances from the mean",
-            public.n_records,
-            mechanism,
-        )
-        scale = np.full(found.mean.shape, 1 / (part * _FURTHEST_MEAN))
-        return dataclasses.replace(found, scale=scale)
+        return self._centred(total / public.n_records, noise_std)
 
     def exactly(self, records: Records) -> Centred:
         """Return the same without noise."""
@@ -100,12 +74,7 @@ class PrivateMean:
         total = sum(
             input_scaler.mapped(X[block]).sum(axis=0) for block in blocks(*X.shape)
         )
-        found = self._centred(total / records.public.n_records, 0.0)
-        if self.clip_quantile is None:
-            return found
-        lengths = MovedRows(records.mapped, found.mean).lengths()
-        longest = max(np.quantile(lengths, self.clip_quantile), 1e-150)
-        return dataclasses.replace(found, scale=np.full(found.mean.shape, 1 / longest))
+        return self._centred(total / records.public.n_records, 0.0)
 
     @staticmethod
     def _centred(mean: np.ndarray, noise_std: float) -> Centred:
@@ -215,12 +184,6 @@ class PrivateCenteringTransformer(
     normalize : bool or "auto", default="auto"
         Scale every non-zero row (or its private part) to the norm `row_norm`.
         "auto": only where nothing is public.
-    clip_quantile : float, default=None
-        Quantile, between 0 and 1, of the distances of the rows from the released mean.
-        It is released too, output rows that far from the mean have the norm
-        `output_bound`, and longer ones are cut to it. For tables without public
-        columns, whose spread is far from what normalised rows have. None: only the mean
-        is released, and output rows have about that norm.
     output_bound : float, default=1.0
         L2 bound of an output row.
     ledger : str, path or PrivacyLedger, default=None
@@ -250,11 +213,10 @@ class PrivateCenteringTransformer(
     -----
     **Guarantees.** The fitted attributes are (epsilon, delta)-differentially private
     for the private part of a record, if `random_state` is None. There is one Gaussian
-    release, or two that share the budget, in exact integers:
+    release, in exact integers:
 
     * without public columns, of the sum of rows of norm at most 1, which moves by at
-      most 1 between neighbours (2 under "replace_one"); with a `clip_quantile` also of
-      a histogram of distances, which moves by at most 1 (sqrt(2) under "replace_one");
+      most 1 between neighbours (2 under "replace_one");
     * with them, of the cross moments of public rows and private ones, both of norm at
       most 1, and of what the squared private norms lack to 1. Together they move by at
       most 1 under "replace_special", 2 under "replace_one", and sqrt(2) there if
@@ -273,8 +235,7 @@ class PrivateCenteringTransformer(
 
     References
     ----------
-    Sun, Suresh and Menon (2023), Algorithm 3, steps 1 and 2, and Algorithm 2, steps 2
-    and 4, for `clip_quantile`,
+    Sun, Suresh and Menon (2023), Algorithm 3, steps 1 and 2,
     https://arxiv.org/abs/2307.11106. Conditional centring joins it with the public
     features of Mahloujifar, Guo, Suh and Chaudhuri (2023).
 
@@ -313,7 +274,6 @@ class PrivateCenteringTransformer(
         bounds=None,
         row_norm="auto",
         normalize="auto",
-        clip_quantile=None,
         output_bound=1.0,
         ledger=None,
         random_state=None,
@@ -325,7 +285,6 @@ class PrivateCenteringTransformer(
         self.bounds = bounds
         self.row_norm = row_norm
         self.normalize = normalize
-        self.clip_quantile = clip_quantile
         self.output_bound = output_bound
         self.ledger = ledger
         self.random_state = random_state
@@ -335,7 +294,6 @@ class PrivateCenteringTransformer(
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_number("clip_quantile", self.clip_quantile, high=1, also=(None,))
         check_size("row_norm", self.row_norm, also=("auto",))
         check_size("output_bound", self.output_bound)
         check_choice("normalize", self.normalize, (True, False, "auto"))
@@ -345,11 +303,6 @@ class PrivateCenteringTransformer(
             raise ValueError(
                 f"public_features={shown(self.public_features)} names every column: "
                 "there is nothing to centre privately; use StandardScaler."
-            )
-        if mask.any() and self.clip_quantile is not None:
-            raise ValueError(
-                f"clip_quantile={self.clip_quantile!r} is for tables without public "
-                "columns: leave it out, or public_features."
             )
         super()._check_split(mask)
 
@@ -368,7 +321,7 @@ class PrivateCenteringTransformer(
 
     def _method(self, public: PublicRecords) -> PrivateMean | ConditionalCentring:
         if not public.mask.any():
-            return PrivateMean(self.clip_quantile)
+            return PrivateMean()
         return ConditionalCentring(weighted=math.isfinite(self.epsilon))
 
     def _without_privacy(self, records: Records) -> Centred:

@@ -252,18 +252,6 @@ add(
     *((FAR, 0), (-FAR, 0)),
     relations=ALL,
 )
-add(
-    *(
-        "distances of a transformer",
-        centring,
-        {"clip_quantile": 0.9},
-        "distances",
-    ),
-    *((HIGH, None), (LOW, None)),
-    y=None,
-    stream="distances from the mean",
-    **DISTANCES,
-)
 
 
 # -- gradients of linear models --------------------------------------------------------

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from skfdp import DPSGDFClassifier, DPSGDFRegressor, PrivateCenteringTransformer
+from skfdp import DPSGDFClassifier, DPSGDFRegressor
 from skfdp.audit import audit_replay
 from skfdp.privacy import RELATIONS, AddOrRemoveOne
 from skfdp.queries.linear import LinearQuery
@@ -311,26 +311,6 @@ def test_coefficients_are_linear_in_x_and_classes_those_of_cut_rows(releases):
     )
 
 
-# -- the transformer -------------------------------------------------------------------
-@pytest.mark.parametrize("level", [0.5, 0.9])
-def test_a_transformer_cuts_what_is_beyond_the_quantile(level):
-    X, _ = far_rows(offset=50.0)
-    given = {"bounds": (-100, 100), "clip_quantile": level, "output_bound": 2.0}
-    exact = PrivateCenteringTransformer(math.inf, **given).fit(X)
-    cut = np.linalg.norm(exact.transform(X), axis=1) > 2 * (1 - 1e-9)
-    assert cut.mean() == pytest.approx(1 - level, abs=0.001)
-    private = PrivateCenteringTransformer(10.0, random_state=0, **given).fit(X)
-    norms = np.linalg.norm(private.transform(X), axis=1)
-    assert norms.max() <= 2.0
-    assert 0 <= np.mean(norms > 2 * (1 - 1e-9)) <= 1 - level + 0.02
-    assert exact.scale_[0] / 1.5 < private.scale_[0] <= 1.2 * exact.scale_[0]
-    labels = [event.label for event in private.privacy_.events]
-    assert labels == ["distances", "mean"]
-    assert 9.99 < private.privacy_.epsilon <= 10.0
-    plain = PrivateCenteringTransformer(bounds=False, random_state=0).fit(X)
-    assert [event.label for event in plain.privacy_.events] == ["mean"]
-
-
 # -- what is refused -------------------------------------------------------------------
 @pytest.mark.parametrize("kind", [DPSGDFClassifier, DPSGDFRegressor])
 @pytest.mark.parametrize(
@@ -367,8 +347,3 @@ def test_sparse_tables_and_public_columns_are_refused_before_the_charge():
     ):
         with pytest.raises(ValueError, match="need a dense X"):
             classifier(**given).fit(csr_array(X), y)
-    centre = PrivateCenteringTransformer(
-        bounds=False, public_features=[0], clip_quantile=0.9
-    )
-    with pytest.raises(ValueError, match=r"clip_quantile=0\.9 is for tables without"):
-        centre.fit(X)

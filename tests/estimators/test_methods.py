@@ -60,7 +60,6 @@ METHODS = {
     "regression, public model": REGRESSOR(**COMMON, **FEW, **SOME, public_target=True),
     "regression, label-DP": REGRESSOR(**COMMON, **NUMBER, **FEW, **ALL),
     "mean": PrivateCenteringTransformer(**COMMON),
-    "mean, distances": PrivateCenteringTransformer(**COMMON, clip_quantile=0.8),
     "cross moments": PrivateCenteringTransformer(**COMMON, **SOME),
     "network": FeatureDPMLPClassifier(
         **COMMON, **TWO, **SOME, hidden_layer_sizes=(4,), solver=NoisySGD(max_iter=3)

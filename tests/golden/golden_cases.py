@@ -268,7 +268,7 @@ CASES = [
         },
         {
             "whole": {},
-            "whole, clip_quantile, replace_one": {**REPLACED, "clip_quantile": 0.8},
+            "whole, replace_one": REPLACED,
             "conditional": PUBLIC,
         },
     ),
