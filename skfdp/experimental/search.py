@@ -53,7 +53,7 @@ from skfdp.privacy.assumptions import (
 from skfdp.privacy.checks import shown
 from skfdp.privacy.events import Relation, check_budget
 from skfdp.privacy.report import PrivacyReport
-from skfdp.privacy.selection import calibrate_run, gamma_of
+from skfdp.privacy.selection import calibrate_run
 from skfdp.queries import Query, chosen
 from skfdp.solvers.method import Budget, OnStep, Plan
 from skfdp.solvers.parameters import ASSUMPTIONS, public_count
@@ -298,14 +298,12 @@ class SearchPlan(Plan):
 class Search:
     """A search: candidates are fitted on one part of the records, scored on the other.
 
-    `delta` is that of the whole search, `mean_runs` and `eta` are the law of the number
-    of runs.
+    `delta` is that of the whole search.
     """
 
     estimator: Any
     candidates: list[dict[str, Any]]
     mean_runs: float
-    eta: float
     delta: float
 
     def prepare(self, public: Holdout, budget: Budget) -> None:
@@ -313,15 +311,14 @@ class Search:
 
     def plan(self, public: Holdout, prepared: None, budget: Budget) -> SearchPlan:
         """Solve for what one run may release, and look at every candidate's plan."""
-        law = f"truncated negative binomial, eta {self.eta:g}, mean {self.mean_runs:g}"
+        law = f"geometric, mean {self.mean_runs:g}"
         blank = Selection(
             label=f"search: best of a random number of runs ({law}), each at most",
             noise_std=(1.0,),
             clip_norm=1.0,
             sensitivity=1.0,
             neighboring_relation=budget.relation.name,
-            eta=self.eta,
-            gamma=gamma_of(self.eta, self.mean_runs),
+            gamma=1 / self.mean_runs,
             **budget.facts,
         )
         event = calibrate_run(blank, budget.epsilon, budget.delta)
@@ -438,10 +435,8 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
     epsilon, delta : float, default=1.0, 1e-5
         The budget of the whole search; that of one run follows from it.
     mean_runs : float, default=10.0
-        Expected number of runs, of which there is at least one.
-    eta : float, default=1.0
-        Shape of the law of the number of runs: 1 is geometric, 0 logarithmic. The
-        larger it is, the less the number varies, and the more the search costs.
+        Expected number of runs, of which there is at least one. Their number has the
+        geometric law.
     validation_fraction : float, default=0.1
         Share of the records that score; drawn by index, never stratified.
     ledger : str, path or PrivacyLedger, default=None
@@ -520,7 +515,6 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         epsilon=1.0,
         delta=1e-5,
         mean_runs=10.0,
-        eta=1.0,
         validation_fraction=0.1,
         ledger=None,
         random_state=None,
@@ -530,7 +524,6 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         self.epsilon = epsilon
         self.delta = delta
         self.mean_runs = mean_runs
-        self.eta = eta
         self.validation_fraction = validation_fraction
         self.ledger = ledger
         self.random_state = random_state
@@ -549,7 +542,6 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
     def _check_parameters(self) -> None:
         check_budget(self.epsilon, self.delta)
         check_number("mean_runs", self.mean_runs, low=1, include_low=True)
-        check_number("eta", self.eta, include_low=True)
         check_number("validation_fraction", self.validation_fraction, high=1)
         check_random_state(self.random_state)
         candidates_of(self.param_grid)
@@ -650,7 +642,6 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
             estimator=self.estimator,
             candidates=candidates_of(self.param_grid),
             mean_runs=float(self.mean_runs),
-            eta=float(self.eta),
             delta=float(self.delta),
         )
 

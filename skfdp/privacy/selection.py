@@ -5,11 +5,11 @@ of "best" being fixed beforehand and a function of a run's output. Let
 :math:`\delta_1(\cdot)` bound the hockey-stick divergences of one run, in both
 directions.
 
-For K truncated negative binomial (eta, gamma), and any :math:`\varepsilon_1 \ge 0` for
+For K geometric with mean :math:`1/\gamma`, and any :math:`\varepsilon_1 \ge 0` for
 which :math:`\delta_1(\varepsilon_1) \le (e^{\varepsilon_1} - 1) \gamma/(1 - \gamma)`,
 
 .. math:: \delta(\varepsilon) \le
-   E[K]\, \delta_1(\varepsilon - (1 + \eta) \varepsilon_1) .
+   E[K]\, \delta_1(\varepsilon - 2 \varepsilon_1) .
 
 The proof is in the documentation (theory, "Private selection"). The theorem sharpens
 Theorem 2 of Papernot and Steinke (2022) in the manner of Koskela, Redberg and Wang
@@ -23,7 +23,6 @@ import math
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import gammaln
 
 from skfdp.addresses import public
 from skfdp.privacy import checks
@@ -33,8 +32,8 @@ from skfdp.privacy.events import Event
 # The account of a calibrated run may fall short of the budget by this share.
 _MARGIN = 1e-9
 _LARGEST_EXPONENT = 700.0  # exp of a larger number overflows
-# Mean number of runs, and of probabilities of K in memory.
-_MOST_RUNS, _MOST_PROBABILITIES = 100_000, 2**26
+_MOST_RUNS = 100_000  # on average
+_LEFT_OUT = 1e-17  # chance of more runs than have a probability of their own
 
 
 @public("skfdp.privacy")
@@ -48,27 +47,22 @@ class Selection(Event, kind="selection"):
 
     Parameters
     ----------
-    eta : float, default=1.0
-        Shape of the truncated negative binomial law of the number of runs, above -1: 1
-        is geometric, 0 logarithmic.
     gamma : float, default=1.0
-        Its parameter in (0, 1]; 1 means exactly one run.
+        Parameter in (0, 1] of the geometric law of the number of runs, one over their
+        mean; 1 means exactly one run.
     """
 
-    eta: float = 1.0
     gamma: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expected = "a finite number above -1"
-        eta = checks.number("eta", self.eta, expected, -1, closed="neither")
         expected = "a number in (0, 1]"
         gamma = checks.number("gamma", self.gamma, expected, 0, 1, closed="right")
-        vars(self).update(eta=eta, gamma=gamma)
+        vars(self)["gamma"] = gamma
         if not self.mean_runs <= _MOST_RUNS:
             raise ValueError(
-                f"eta={self.eta!r} and gamma={self.gamma!r} make {self.mean_runs:.3g} "
-                f"runs on average: more than {_MOST_RUNS} cannot be accounted for."
+                f"gamma={self.gamma!r} makes {self.mean_runs:.3g} runs on average: "
+                f"more than {_MOST_RUNS} cannot be accounted for."
             )
         if self.sampling_rate < 1 or len(self.noise_std) > 1 or self.noise_decay:
             raise ValueError(
@@ -90,7 +84,7 @@ class Selection(Event, kind="selection"):
     @property
     def mean_runs(self) -> float:
         """Expected number of runs."""
-        return mean_runs(self.eta, self.gamma)
+        return 1 / self.gamma
 
     def run_event(self, label: str, clip_norm: float) -> Event:
         """Return the full-batch release that costs what a run may.
@@ -115,56 +109,13 @@ class Selection(Event, kind="selection"):
         """Return P(K = 1), P(K = 2), ... until what is left out is below 1e-17."""
         if self.gamma == 1:
             return np.ones(1)
-        k = np.arange(1, 2 + math.ceil(50 + 60 * self.mean_runs))
-        while True:
-            log = self._log_probabilities(k)
-            # The ratio of neighbours falls: the rest is below a geometric series.
-            ratio = math.exp(log[-1] - log[-2])
-            if ratio < 1 and math.exp(log[-1]) / (1 - ratio) < 1e-17:
-                return np.exp(log)
-            if len(k) > _MOST_PROBABILITIES:
-                raise ValueError(
-                    f"eta={self.eta!r} and gamma={self.gamma!r} give the number of "
-                    "runs too long a tail: raise eta, 1 is geometric."
-                )
-            k = np.arange(1, 2 * len(k))
-
-    def _log_probabilities(self, k: np.ndarray) -> np.ndarray:
-        eta, log_gamma = self.eta, math.log(self.gamma)
-        powers = k * math.log1p(-self.gamma)
-        if eta == 0:
-            return powers - np.log(k) - math.log(-log_gamma)
-        # binom(k + eta - 1, k) / (gamma**-eta - 1); both signs agree for eta < 0.
-        log_ratio = gammaln(k + eta) - gammaln(1 + eta) - gammaln(k + 1)
-        return powers + log_ratio + math.log(eta / math.expm1(-eta * log_gamma))
+        stays = math.log1p(-self.gamma)
+        k = np.arange(math.ceil(math.log(_LEFT_OUT) / stays))
+        return self.gamma * np.exp(k * stays)
 
     def own_curve(self) -> SelectionCurve:
         """Return the privacy curve of the best run."""
         return SelectionCurve(self)
-
-
-def mean_runs(eta: float, gamma: float) -> float:
-    """Return the expectation of the truncated negative binomial law."""
-    if gamma == 1:
-        return 1.0
-    power = eta * math.log(gamma)
-    if abs(power) < 1e-12:  # up to rounding that of eta = 0
-        return (1 - gamma) / gamma / -math.log(gamma)
-    return eta * (1 - gamma) / gamma / -math.expm1(min(power, _LARGEST_EXPONENT))
-
-
-def gamma_of(eta: float, mean: float) -> float:
-    """Return gamma with `mean_runs` at most `mean`, up to rounding."""
-    if mean == 1:
-        return 1.0
-    return math.exp(
-        brentq(
-            lambda log_gamma: math.log(mean_runs(eta, math.exp(log_gamma)) / mean),
-            max(-600.0, -60.0 / (1 + eta)),
-            -1e-12,
-            xtol=1e-14,
-        )
-    )
 
 
 class SelectionCurve:
@@ -173,7 +124,7 @@ class SelectionCurve:
     Attributes
     ----------
     shift : float
-        ``(1 + eta) epsilon_1``: what the selection adds to epsilon.
+        ``2 epsilon_1``: what the selection adds to epsilon.
     """
 
     mu = None
@@ -190,11 +141,11 @@ class SelectionCurve:
         )
         self._run: PrivacyCurve = compose([run])
         self.accountant = (
-            "best of a random number of runs (negative_binomial), one run by: "
+            "best of a random number of runs (geometric), one run by: "
             f"{self._run.accountant}"
         )
         self._mean = event.mean_runs
-        self.shift = (1 + event.eta) * self._first_epsilon(event.gamma)
+        self.shift = 2 * self._first_epsilon(event.gamma)
 
     def _first_epsilon(self, gamma: float) -> float:
         """Return epsilon_1, rounded up."""

@@ -198,18 +198,9 @@ def test_calibration_at_the_edges_stays_within_its_budget(epsilon, delta, n_step
     assert plan.epsilon(delta) <= epsilon
 
 
-@pytest.mark.parametrize(
-    "law",
-    [
-        {"eta": 1e-300, "gamma": 0.01},
-        {"eta": -0.999, "gamma": 1e-3},
-        {"eta": 1e3, "gamma": 0.9},
-        {"eta": 1.0, "gamma": 1 - 1e-16},
-    ],
-    ids=repr,
-)
-def test_odd_laws_of_the_number_of_runs(law):
-    event = Selection(**EVENT | {"noise_std": (20.0,)}, **law)
+@pytest.mark.parametrize("gamma", [1e-5, 0.9, 1 - 1e-16])
+def test_odd_laws_of_the_number_of_runs(gamma):
+    event = Selection(**EVENT | {"noise_std": (20.0,)}, gamma=gamma)
     assert event.mean_runs >= 1 - 1e-9
     curve = compose([event])
     one = compose([Event(**EVENT | {"noise_std": (20.0,)})])

@@ -122,7 +122,7 @@ def test_extreme_values_of_rows_show_nowhere(name, state):
 def test_extreme_values_end_no_search():
     model = FeatureDPLogisticRegression(bounds=(0, 1), **SOME)
     grid = {"solver__clip_norm": [0.1, 1.0]}
-    search = PrivateSearchCV(model, grid, mean_runs=2, eta=0)
+    search = PrivateSearchCV(model, grid, mean_runs=2)
     rows = X.copy()
     rows[3:6, 2] = VALUES["small"]
     rows[7:10, 2] = VALUES["large"]

@@ -48,7 +48,6 @@ BAD_TOGETHER = [
     ),
 ]
 BAD_SELECTION = [
-    *({"eta": bad} for bad in ("1", True, math.nan, -1.0)),
     *({"gamma": bad} for bad in ("0.5", True, 0.0, 1e-300)),  # 1e300 runs
     {"noise_decay": 1.0},
     {"n_steps": 2.5},

@@ -37,7 +37,6 @@ from skfdp.privacy import (
     gdp_epsilon,
     read_report,
 )
-from skfdp.privacy.selection import gamma_of
 from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
@@ -89,13 +88,12 @@ def records(model, X, y):
 class TestBudget:
     """The whole search is within (epsilon, delta)."""
 
-    @pytest.mark.parametrize("eta", [0, 0.5, 1.0])
     @pytest.mark.parametrize("epsilon", [0.5, 4.0])
-    def test_spends_what_was_asked(self, small, eta, epsilon):
-        found = search(epsilon=epsilon, delta=1e-6, eta=eta).fit(*small).privacy_
+    def test_spends_what_was_asked(self, small, epsilon):
+        found = search(epsilon=epsilon, delta=1e-6).fit(*small).privacy_
         assert epsilon * 0.999 < found.epsilon <= epsilon
         (event,) = found.events
-        assert isinstance(event, Selection) and event.seeded and event.eta == eta
+        assert isinstance(event, Selection) and event.seeded
         assert compose([event]).epsilon(1e-6) == found.epsilon
 
     def test_every_release_has_the_noise_that_was_charged(self, small, releases):
@@ -294,7 +292,6 @@ def toy(run, grid, event):
         estimator=None,
         candidates=candidates_of(grid),
         mean_runs=1.0,
-        eta=1.0,
         delta=1e-6,
     )
     plan = SimpleNamespace(events=(event,))
@@ -309,9 +306,9 @@ def toy(run, grid, event):
 class TestSelection:
     """The best of a random number of runs, as the event says."""
 
-    def laws(self, p, eta=1.0, mean=3.0, n=3_000):
+    def laws(self, p, mean=3.0, n=3_000):
         """Search n times among three outcomes of probabilities p, ranked 0 < 1 < 2."""
-        event = selection(eta=eta, gamma=gamma_of(eta, mean))
+        event = selection(gamma=1 / mean)
 
         def run(params):
             outcome = int(outcomes.choice(3, p=p))
@@ -323,10 +320,10 @@ class TestSelection:
         found = [best(draws).model for _ in range(n)]
         return np.bincount(found, minlength=3) / n, event
 
-    @pytest.mark.parametrize("eta", [0.0, 1.0])
-    def test_published_law_is_the_enumerated_one(self, eta):
+    @pytest.mark.parametrize("mean", [1.5, 3.0])
+    def test_published_law_is_the_enumerated_one(self, mean):
         p = np.array([0.6, 0.3, 0.1])
-        found, event = self.laws(p, eta)
+        found, event = self.laws(p, mean)
         chances = event.run_probabilities()
         k = np.arange(1, 1 + len(chances))
         below = np.cumsum(p)
@@ -339,8 +336,8 @@ class TestSelection:
         n = 5_000
         one, event = self.laws(p, n=n)
         two, _ = self.laws(q, n=n)
-        # Pure: epsilon_1 = log 2, hence at most (2 + eta) log 2 for the search.
-        claim = (2 + event.eta) * math.log(2)
+        # Pure: epsilon_1 = log 2, hence at most 3 log 2 for the search.
+        claim = 3 * math.log(2)
         counts = beta.ppf(0.001, one * n, n - one * n + 1)
         others = beta.ppf(0.999, two * n + 1, n - two * n)
         observed = float(np.log(counts / others).max())
@@ -569,7 +566,6 @@ BAD = [
     ({"epsilon": math.inf}, ValueError, "epsilon=inf must be finite"),
     ({"delta": 1.0}, ValueError, "delta=1.0 must be a number strictly"),
     ({"mean_runs": 0.5}, ValueError, "mean_runs=0.5 must be a number >= 1"),
-    ({"eta": -0.5}, ValueError, "eta=-0.5 must be a number >= 0"),
     ({"validation_fraction": 1}, ValueError, "validation_fraction=1 must be"),
     ({"random_state": "a"}, ValueError, "random_state='a' must be None"),
     ({"ledger": 3}, TypeError, "ledger=3 must be None"),

@@ -126,7 +126,7 @@ BY_NAME = domains(
         1e20
     clip_quantile,budget_share: 'auto' | None | 0.5 | 0.999999 | 1e-20
     public_batch_size,batch_size: None | 'auto' | 5 | 30 | 10**9 | 2.5
-    learning_rate_decay,momentum,noise_decay,eta: 0.75 | 0 | 0.999999 | 9.5 | 1e20
+    learning_rate_decay,momentum,noise_decay: 0.75 | 0 | 0.999999 | 9.5 | 1e20
     max_iter,n_draws,n_jobs: 2 | None | 1 | 3 | 2.5 | '2'
     """
 )

@@ -277,7 +277,6 @@ CASES = [
         {"data": "two", "epsilon": 6.0, "mean_runs": 3.0},
         {
             "select": {},
-            "select, logarithmic": {"eta": 0.0},
         },
     ),
 ]

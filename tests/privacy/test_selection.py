@@ -16,19 +16,12 @@ from scipy.special import ndtr
 
 from skfdp.privacy import Event, PrivacyLedger, compose, gdp_delta, gdp_mu
 from skfdp.privacy import selection as selection_module
-from skfdp.privacy.selection import (
-    Selection,
-    SelectionCurve,
-    calibrate_run,
-    gamma_of,
-    mean_runs,
-)
+from skfdp.privacy.selection import Selection, SelectionCurve, calibrate_run
 
 LAWS = {
-    "geometric 10": {"eta": 1.0, "gamma": gamma_of(1.0, 10)},
-    "logarithmic 5": {"eta": 0.0, "gamma": gamma_of(0.0, 5)},
-    "eta 2, mean 3": {"eta": 2.0, "gamma": gamma_of(2.0, 3)},
-    "eta -1/2, mean 4": {"eta": -0.5, "gamma": gamma_of(-0.5, 4)},
+    "geometric 10": {"gamma": 1 / 10},
+    "geometric 3": {"gamma": 1 / 3},
+    "geometric 1.2": {"gamma": 1 / 1.2},
 }
 EVENT = {"label": "x", "noise_std": (3.0,), "clip_norm": 1.0, "sensitivity": 1.0}
 laws = pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
@@ -100,7 +93,7 @@ def test_claim_is_above_the_exact_divergence_of_gaussian_runs(law, mu):
     assert worst_ratio(claim, *pair, chances, epsilons, rng) <= 1
 
     # What one run costs says nothing of the best of several, nor does the mean number
-    # of runs without the shift (1 + eta) epsilon_1, of the geometric law.
+    # of runs without the shift 2 epsilon_1.
     def one_run(epsilon):
         return gdp_delta(epsilon, mu)
 
@@ -183,18 +176,8 @@ def test_run_probabilities_are_the_law(law):
     k = np.arange(1, len(chances) + 1)
     assert chances.sum() == pytest.approx(1, abs=1e-12)
     assert (chances * k).sum() == pytest.approx(event.mean_runs, rel=1e-9)
-    if law.get("eta") == 1:
-        gamma = law["gamma"]
-        np.testing.assert_allclose(chances[:50], gamma * (1 - gamma) ** (k[:50] - 1))
-    if law.get("eta") == 0:
-        due = -((1 - law["gamma"]) ** k[:50]) / k[:50] / math.log(law["gamma"])
-        np.testing.assert_allclose(chances[:50], due)
-
-
-@pytest.mark.parametrize("eta", [-0.5, 0.0, 0.3, 1.0, 4.0])
-@pytest.mark.parametrize("mean", [1.0, 1.01, 3.0, 50.0])
-def test_gamma_gives_the_mean(eta, mean):
-    assert mean_runs(eta, gamma_of(eta, mean)) == pytest.approx(mean, rel=1e-9)
+    gamma = law["gamma"]
+    np.testing.assert_allclose(chances[:50], gamma * (1 - gamma) ** (k[:50] - 1))
 
 
 def test_one_run_is_the_run_itself():
@@ -206,25 +189,24 @@ def test_one_run_is_the_run_itself():
     assert compose([event]).epsilon(1e-5) == compose([plain]).epsilon(1e-5)
 
 
-@pytest.mark.parametrize("eta", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("mu", [0.1, 0.4])
-def test_costs_less_than_by_the_renyi_theorem(eta, mu):
+def test_costs_less_than_by_the_renyi_theorem(mu):
     """Theorem 2 of Papernot and Steinke, by hand and by dp_accounting.
 
     By hand: converted by Proposition 12 of Canonne, Kamath and Steinke (2020).
     """
-    event = selection(mu, eta=eta, gamma=gamma_of(eta, 10))
+    event = selection(mu, gamma=1 / 10)
     ours = SelectionCurve(event).epsilon(1e-5)
     orders = np.r_[np.arange(1.1, 12.0, 0.1), np.geomspace(12.0, 512.0, 80)]
     base = orders * mu**2 / 2
     extra = (1 - 1 / orders) * base - math.log(event.gamma) / orders
-    theirs = base + (1 + eta) * extra.min() + math.log(10) / (orders - 1)
+    theirs = base + 2 * extra.min() + math.log(10) / (orders - 1)
     shrunk = np.log1p(-1 / orders) - np.log(1e-5 * orders) / (orders - 1)
     assert ours < (theirs + shrunk).min()
 
     accountant = rdp_privacy_accountant.RdpAccountant()
     runs = dp_event.GaussianDpEvent(1 / mu)
-    accountant.compose(dp_event.RepeatAndSelectDpEvent(runs, 10.0, eta))
+    accountant.compose(dp_event.RepeatAndSelectDpEvent(runs, 10.0, 1.0))
     assert ours < accountant.get_epsilon(1e-5)
 
 
@@ -245,7 +227,7 @@ def test_calibration_meets_the_budget(law, epsilon):
 def test_epsilon_1_is_the_smallest_that_the_theorem_allows(law, mu):
     event = selection(mu, **law)
     odds = event.gamma / (1 - event.gamma)
-    found = SelectionCurve(event).shift / (1 + event.eta)
+    found = SelectionCurve(event).shift / 2
     assert gdp_delta(found, mu) <= math.expm1(found) * odds
     less = found * (1 - 1e-6)
     assert gdp_delta(less, mu) > math.expm1(less) * odds
@@ -341,14 +323,13 @@ def test_json_is_lossless_and_refused_by_code_that_does_not_know_it():
     with pytest.raises(ValueError, match="unknown fields"):
         Event.from_dict(values | {"more": 1})
     known = {field.name for field in dataclasses.fields(Event)}
-    assert {"kind", "eta", "gamma"} <= set(values) - known
+    assert {"kind", "gamma"} <= set(values) - known
 
 
 @pytest.mark.parametrize(
     ("fields", "match"),
     [
         ({"gamma": 0.0}, "gamma=0.0 must be a number in"),
-        ({"eta": -1.0}, "eta=-1.0 must be a finite number above -1"),
         ({"sampling_rate": 0.5}, "one full-batch Gaussian release: sampling_rate=0.5"),
         ({"noise_decay": 0.5, "n_steps": 9}, "and noise_decay=0.5 must be 1, 1 and 0"),
         ({"noise_std": (2.0, 2.0), "n_steps": 2}, "2 entries of noise_std"),
