@@ -36,8 +36,7 @@ def public_mask(
     Parameters
     ----------
     public_features : None, "all", str, int, sequence, slice or mask
-        Column names, fnmatch patterns, indices, a boolean mask or a slice. A boolean
-        Series is aligned by its index to the labels of the columns.
+        Column names, fnmatch patterns, indices, a boolean mask or a slice.
     n_features : int
     names : sequence of str or None
     X : DataFrame or array, default=None
@@ -69,7 +68,7 @@ def public_mask(
         return _sliced(spec, mask, labels)
     items = _listed(spec)
     if any(isinstance(item, (bool, np.bool_)) for item in items):
-        return _masked(spec, items, n_features, labels)
+        return _masked(spec, items, n_features)
     _check_unambiguous(spec, items, n_features)
     for item in items:
         if isinstance(item, numbers.Integral):
@@ -107,12 +106,12 @@ def _listed(spec: Any) -> list:
     flat = getattr(spec, "ndim", 1) == 1 and (single or isinstance(spec, Iterable))
     if not flat or isinstance(spec, (bool, bytes, bytearray, Iterator)):
         raise ValueError(f"public_features={shown(spec)} is unknown: {_EXPECTED}")
+    if hasattr(spec, "iloc") and not all(isinstance(item, str) for item in spec):
+        raise ValueError(
+            "public_features is a Series, whose index may have another order than X's "
+            "columns: pass its to_numpy() if the order is theirs, or a list of names."
+        )
     return [spec] if single else list(spec)
-
-
-def _is_series(spec: Any) -> bool:
-    """Whether entries carry labels, as those of a pandas Series do."""
-    return hasattr(spec, "iloc") and hasattr(spec, "index")
 
 
 def _sliced(spec: slice, mask: np.ndarray, labels: list | None) -> np.ndarray:
@@ -128,7 +127,7 @@ def _sliced(spec: slice, mask: np.ndarray, labels: list | None) -> np.ndarray:
     return mask
 
 
-def _masked(spec: Any, items: list, n_features: int, labels: list | None) -> np.ndarray:
+def _masked(spec: Any, items: list, n_features: int) -> np.ndarray:
     """Return a mask that was given as one."""
     if isinstance(spec, Set) or not all(
         isinstance(item, (bool, np.bool_)) for item in items
@@ -142,18 +141,7 @@ def _masked(spec: Any, items: list, n_features: int, labels: list | None) -> np.
             f"public_features is a mask of length {len(items)}, but X has "
             f"{n_features} columns: give one entry per column."
         )
-    if not _is_series(spec):
-        return np.asarray(items, dtype=bool)
-    index = list(spec.index)
-    wanted = list(range(n_features)) if labels is None else labels
-    place = {label: position for position, label in enumerate(index)}
-    if len(place) != n_features or set(place) != set(wanted):
-        raise ValueError(
-            "public_features is a boolean Series whose index does not hold the labels "
-            "of X's columns, each once: pass mask.to_numpy() if it is in the order of "
-            "the columns, or a list of names."
-        )
-    return np.asarray([items[place[label]] for label in wanted], dtype=bool)
+    return np.asarray(items, dtype=bool)
 
 
 def _check_unambiguous(spec: Any, items: list, n_features: int) -> None:
@@ -161,11 +149,6 @@ def _check_unambiguous(spec: Any, items: list, n_features: int) -> None:
     integers = [item for item in items if isinstance(item, numbers.Integral)]
     if not integers:
         return
-    if _is_series(spec):
-        raise ValueError(
-            "public_features is a Series of integers, which could be a mask by its "
-            "index: pass a boolean Series, or a list of positions."
-        )
     listed = not isinstance(spec, (Set, range, numbers.Integral))
     if listed and len(items) == len(integers) == n_features and set(items) <= {0, 1}:
         raise ValueError(
