@@ -48,12 +48,14 @@ from skfdp.data.arrays import (
     check_table,
     column_labels,
     exact,
+    objects,
     raw_column,
     type_kind,
 )
 from skfdp.data.encoder import DeclaredEncoder
 from skfdp.data.target import (
     MISSING_CELL,
+    NOWHEN,
     TAKEN_FOR_MISSING,
     UNDECLARED,
     Spelling,
@@ -759,7 +761,7 @@ class TableSchema:
         if not hasattr(raw, "__len__") or getattr(raw, "ndim", 1) != 1:
             raise SchemaError("y should be a 1d array of labels or of real numbers.")
         if isinstance(raw, (list, tuple)):
-            raw = _objects(raw)
+            raw = objects(raw)
         return self._column(name, raw)[0]
 
     # Tables.
@@ -832,16 +834,16 @@ class TableSchema:
         column, cells = self._type(name), exact(raw)
         gone = self._missing(column)
         if isinstance(column, (Number, Date)):
-            found, listed = (_read(self, column, r) for r in (raw, _objects(gone)))
+            found, listed = (_read(self, column, r) for r in (raw, objects(gone)))
             lost = np.isnan(found)
             lost[lost] = _places(gone, cells[lost]) == UNDECLARED
             also = np.isin(found, listed[~np.isnan(listed)])
-            found[also] = _NOWHEN if isinstance(column, Date) else np.nan
+            found[also] = NOWHEN if isinstance(column, Date) else np.nan
             return found, lost
-        cells = _objects(cells)
+        cells = objects(cells)
         absent = _places(gone, cells)
         if isinstance(column, Ignore):  # the group: a space more is the same person
-            cells = _objects(c.strip() if isinstance(c, str) else c for c in cells)
+            cells = objects(c.strip() if isinstance(c, str) else c for c in cells)
             cells[absent != UNDECLARED] = None
             return cells, absent != UNDECLARED
         if isinstance(column, Boolean):
@@ -851,7 +853,7 @@ class TableSchema:
         places[absent >= 0] = MISSING_CELL
         lost = places == UNDECLARED
         if name in self.outcomes:
-            known = _objects([*levels, None])[np.maximum(places, UNDECLARED)]
+            known = objects([*levels, None])[np.maximum(places, UNDECLARED)]
             return _pandas().array(known, dtype=_dtype(levels)), lost
         cells[places == MISSING_CELL] = None
         return cells, lost
@@ -1046,13 +1048,7 @@ def _matching(public: Any, names: list[str], outcomes: Sequence[str]) -> list[st
 # Values, each read by itself.
 
 _THOUSANDS = (None, ".", ",", " ", "'", "’", "_", "\xa0", "\u202f")
-_NOWHEN = np.datetime64("NaT", "us")
 _HOLDS = {"other": "neither numbers nor dates nor text", "boolean": "booleans"}
-
-
-def _objects(values: Iterable) -> np.ndarray:
-    values = list(values)
-    return np.fromiter(values, dtype=object, count=len(values))
 
 
 def _places(levels: Sequence, cells: np.ndarray) -> np.ndarray:
@@ -1071,7 +1067,7 @@ def _truths(column: Boolean, cells: np.ndarray) -> np.ndarray:
     """Return cells as booleans; an undeclared cell stays as it is."""
     false, true = column.false or (False,), column.true or (True,)
     places = _places([*false, *true], cells)
-    return _objects(
+    return objects(
         cell
         if place < 0 or isinstance(cell, (bool, np.bool_))
         else bool(place >= len(false))
@@ -1113,7 +1109,7 @@ def _moments(raw: Any, form: str | None) -> np.ndarray:
         try:
             return moment(datetime.datetime.strptime(cell.strip(), form))
         except (ValueError, OverflowError, re.error):
-            return _NOWHEN
+            return NOWHEN
 
     return Column(raw, moment=read).moments.copy()
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -25,6 +25,7 @@ from skfdp.data.grid import row_blocks
 from skfdp.data.sources import LargeTable, arrow_texts, check_room, large_table
 from skfdp.data.target import (
     MISSING_CELL,
+    NOWHEN,
     Spelling,
     each,
     microseconds,
@@ -39,7 +40,6 @@ from skfdp.data.validation import (
 from skfdp.privacy.events import Relation
 
 _DAY = 86_400_000_000  # microseconds
-_NOWHEN = np.datetime64("NaT", "us")
 # What libraries find the clock of, whatever the time zone.
 _ZONED = np.datetime64("0001-01-02", "us"), np.datetime64("9999-12-31T09", "us")
 _PER_DAY = {"s": 86_400, "ms": 86_400e3, "us": 86_400e6, "ns": 86_400e9}
@@ -77,7 +77,7 @@ class Column:
             return np.array(
                 each(self.values.tolist(), self._moment), dtype="datetime64[us]"
             )
-        return np.full(len(self), _NOWHEN)
+        return np.full(len(self), NOWHEN)
 
     def read(self, what: str) -> np.ndarray:
         """Return float64 with NaN for missing and unreadable values.
@@ -134,25 +134,27 @@ def exact(raw: Any) -> np.ndarray:
     elif hasattr(type(raw), "to_pylist"):
         found = _of_pyarrow(_chunked(raw))
     else:
-        found = _of_pandas(raw) if hasattr(raw, "dtype") else _objects(list(raw))
+        found = _of_pandas(raw) if hasattr(raw, "dtype") else objects(raw)
     if found.dtype.kind in "iufbO":
         return found
     if found.dtype.kind == "M":
         return microseconds(found)
     if found.dtype.kind == "m":  # astype(object) would make integers of nanoseconds
-        return _objects(list(found))
+        return objects(found)
     return found.astype(object)
 
 
-def _objects(values: list) -> np.ndarray:
+def objects(values: Iterable) -> np.ndarray:
+    """Return values as they are, one by one, in an array of objects."""
     # np.array would make a table of lists of one length, and found[:] = values too.
+    values = list(values)
     return np.fromiter(values, dtype=object, count=len(values))
 
 
 def _of_pandas(raw: Any) -> np.ndarray:
     dtype = raw.dtype
     if hasattr(dtype, "categories"):  # one missing value makes floats of integers
-        known = _objects([*exact(dtype.categories), None])
+        known = objects([*exact(dtype.categories), None])
         return known[np.asarray(getattr(raw, "cat", raw).codes)]
     kind = getattr(dtype, "kind", "O")
     if isinstance(dtype, np.dtype):
@@ -182,7 +184,7 @@ def _of_polars(series: Any) -> np.ndarray:
     plain = dtype.is_float() or (dtype.is_integer() and not series.null_count())
     if plain or type(dtype).__name__ in ("Date", "Datetime"):
         return series.to_numpy()
-    return _objects(series.to_list())
+    return objects(series.to_list())
 
 
 def _chunked(column: Any) -> Any:
@@ -196,7 +198,7 @@ def _chunked(column: Any) -> Any:
 def _of_pyarrow(column: Any) -> np.ndarray:
     kind, text = type_kind(column), str(column.type)
     if kind == "integer" and column.null_count:
-        return _objects(column.to_pylist())
+        return objects(column.to_pylist())
     if kind == "date" and "tz=" in text:
         from pyarrow import compute
 
@@ -208,10 +210,10 @@ def _of_pyarrow(column: Any) -> np.ndarray:
         # Without nanoseconds, which Python's objects do not have.
         micro = "duration[us]" if kind == "duration" else "time64[us]"
         wide = column.cast("time64[ns]") if text.startswith("time32") else column
-        return _objects(wide.cast(micro, safe=False).to_pylist())
+        return objects(wide.cast(micro, safe=False).to_pylist())
     if text.startswith(("string", "large_string", "dictionary<values=string")):
         return arrow_texts(column)
-    return _objects(column.to_pylist())
+    return objects(column.to_pylist())
 
 
 def _hours_or_days(column: Any) -> np.ndarray:

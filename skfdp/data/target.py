@@ -54,7 +54,7 @@ TAKEN_FOR_MISSING = frozenset(
 )
 # Stands for values that have no text.
 _UNREADABLE = "?"
-_NOWHEN = np.datetime64("NaT", "us")
+NOWHEN = np.datetime64("NaT", "us")
 _FURTHEST_YEAR = 200_000  # microseconds in int64 reach 90,000 years further
 # In a microsecond.
 _FINER = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}
@@ -394,7 +394,7 @@ def moment(value: Any) -> np.datetime64:
     try:
         return _as_moment(_decoded(value))
     except Exception:  # a period beyond the years of a library, or a user's own object
-        return _NOWHEN
+        return NOWHEN
 
 
 def _as_moment(value: Any) -> np.datetime64:
@@ -405,11 +405,11 @@ def _as_moment(value: Any) -> np.datetime64:
     if isinstance(value, np.datetime64):
         return microseconds(np.array([value]))[0]
     if is_missing_cell(value):
-        return _NOWHEN
+        return NOWHEN
     if hasattr(value, "to_timestamp") and hasattr(value, "freq"):  # a Period of pandas
         return _as_moment(value.to_timestamp())
     if not isinstance(value, datetime.date):
-        return _NOWHEN
+        return NOWHEN
     if hasattr(value, "to_datetime64"):  # a Timestamp of pandas
         return _as_moment(value.tz_localize(None).to_datetime64())
     if isinstance(value, datetime.datetime):
@@ -421,7 +421,7 @@ def microseconds(values: np.ndarray) -> np.ndarray:
     """Return datetime64 of any unit in microseconds, years beyond 200,000 cut."""
     unit, _ = np.datetime_data(values.dtype)
     if unit == "generic":
-        return np.full(values.shape, _NOWHEN)
+        return np.full(values.shape, NOWHEN)
     if unit in _FINER:  # NumPy cannot convert what lies in the first microsecond
         first = np.datetime64(-(2**63) + _FINER[unit], unit)
         return np.maximum(values, first).astype("datetime64[us]")
