@@ -42,7 +42,6 @@ from skfdp.privacy.events import Relation
 _DAY = 86_400_000_000  # microseconds
 # What libraries find the clock of, whatever the time zone.
 _ZONED = np.datetime64("0001-01-02", "us"), np.datetime64("9999-12-31T09", "us")
-_PER_DAY = {"s": 86_400, "ms": 86_400e3, "us": 86_400e6, "ns": 86_400e9}
 
 
 class Column:
@@ -111,8 +110,6 @@ class Column:
 
 def as_array(raw: Any) -> np.ndarray:
     """Return a raw column as float64, bool, datetime64[us] or object."""
-    if hasattr(type(raw), "to_pylist") and type_kind(raw) in ("time", "duration"):
-        return _hours_or_days(_chunked(raw))
     found = exact(raw)
     if found.dtype.kind not in "iuf":
         return found
@@ -214,16 +211,6 @@ def _of_pyarrow(column: Any) -> np.ndarray:
     if text.startswith(("string", "large_string", "dictionary<values=string")):
         return arrow_texts(column)
     return objects(column.to_pylist())
-
-
-def _hours_or_days(column: Any) -> np.ndarray:
-    """Return times of day or durations of pyarrow as numbers, nanoseconds too."""
-    text = str(column.type)
-    ticks = column.cast("int32" if text.startswith("time32") else "int64")
-    unit = text[text.index("[") + 1 : text.index("]")]
-    days = ticks.to_numpy().astype(np.float64) / _PER_DAY[unit]
-    days[~column.is_valid().to_numpy()] = np.nan
-    return days * 24 if text.startswith("time") else days
 
 
 # Raw tables: their columns, and what the types of these say.
