@@ -70,6 +70,7 @@ def test_threads_do_not_change_the_record():
     assert record(one) == record(two)
 
 
+@pytest.mark.nightly
 def test_another_process_with_another_hash_seed_agrees():
     script = [sys.executable, str(GOLDEN / "golden_record.py"), "--check", "Centering"]
     roots = [str(Path(skfdp.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]

@@ -83,6 +83,7 @@ def test_the_oldest_versions_are_the_lower_ends_of_the_ranges():
     assert lines[1:] == sorted({f"{name}=={end}" for name, end in ranges})
 
 
+@pytest.mark.nightly
 def test_fits_without_callbacks_are_the_same():
     """As before scikit-learn 1.9: nobody is told, and nobody can ask to be."""
     script = """if True:

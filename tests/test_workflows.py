@@ -44,7 +44,7 @@ JOBS = [
     pytest.param(2, "threading", False, id="memory-2-threads"),
     pytest.param(1, "threading", True, id="file-1"),
     pytest.param(2, "threading", True, id="file-2-threads"),
-    pytest.param(2, "loky", True, id="file-2-processes"),
+    pytest.param(*(2, "loky", True), id="file-2-processes", marks=pytest.mark.nightly),
 ]
 
 
@@ -242,6 +242,7 @@ class TestLimitsInSearches:
             )
         assert ledger.spent() <= 1.0
 
+    @pytest.mark.nightly
     def test_processes_refuse_a_ledger_in_memory(self, small):
         ledger = PrivacyLedger()
         with (

@@ -110,7 +110,7 @@ FILES = ["--report", "r.json", "--model", "m.joblib", "--ledger", "spent.sqlite"
 FILES += ["--limit", "2"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("lines", [0, 1])
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_closed_pipe_loses_nothing(tmp_path, lines, unbuffered):
@@ -220,6 +220,7 @@ runpy.run_module("skfdp", run_name="__main__", alter_sys=True)
 """
 
 
+@pytest.mark.nightly
 def test_ctrl_c_ends_in_one_line():
     command = [sys.executable, "-c", LISTENING]
     job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -327,7 +328,13 @@ TASKS = {
 }
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(
+    "task",
+    [
+        pytest.param(task, marks=[pytest.mark.slow] * (task in ("flags", "integers")))
+        for task in TASKS
+    ],
+)
 def test_private_values_decide_nothing(command, tmp_path, task):
     labels, declared = TASKS[task]
     frame = pd.DataFrame([CLEAN] * N).astype(object)

@@ -65,7 +65,10 @@ def named(X):
     return pd.DataFrame(X, columns=[f"u{j}" for j in range(D)])
 
 
-@pytest.mark.parametrize("C", [1e-3, 1e-5, 1e-12, 1e-300])
+@pytest.mark.parametrize(
+    "C",
+    [1e-3, 1e-300, *(pytest.param(C, marks=pytest.mark.slow) for C in (1e-5, 1e-12))],
+)
 @pytest.mark.parametrize("case", CLASSIFIERS)
 def test_a_strong_penalty_shrinks_classifiers(case, C, data):
     estimator, parameters = CLASSIFIERS[case]
@@ -182,6 +185,7 @@ def test_the_limit_of_epsilon_is_scikit_learns_poisson_model(alpha, data):
     assert ours.intercept_ == pytest.approx(theirs.intercept_, abs=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("C", [1.0, 0.1])
 def test_a_moderate_penalty_trains_as_before(C, data, monkeypatch):
     """The gradient at the start of a step, under the same noise, is the yardstick."""
@@ -433,7 +437,13 @@ def warned(estimator, parameters, X, y, ledger):
     return told
 
 
-@pytest.mark.parametrize("case", PURE_NOISE)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=[pytest.mark.slow] * case.startswith("network"))
+        for case in PURE_NOISE
+    ],
+)
 def test_a_schedule_that_ends_in_noise_is_told_before_the_charge(case, data):
     estimator, usual, bad = PURE_NOISE[case]
     X, y, *_ = data
@@ -441,6 +451,7 @@ def test_a_schedule_that_ends_in_noise_is_told_before_the_charge(case, data):
     assert warned(estimator, usual | bad, X, y, PrivacyLedger())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "parameters",
     [

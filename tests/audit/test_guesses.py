@@ -230,7 +230,7 @@ def test_claims_scale_and_double():
     assert two == pytest.approx(one / 2, rel=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("n_steps", [1, 2])
 def test_sampled_claims_have_a_curve(n_steps):
     one = claim(sampling_rate=0.1, n_steps=20)
@@ -240,7 +240,7 @@ def test_sampled_claims_have_a_curve(n_steps):
 
 def test_a_sampled_claim_is_refuted_when_its_own_curve_is():
     """A little fewer errors than the curve allows, and a little more."""
-    events = claim(sampling_rate=0.3, n_steps=10, noise_std=(1.0,))
+    events = claim(sampling_rate=0.3, n_steps=2, noise_std=(1.0,))
     curve = compose(events)
     allowed = curve_least(curve)(0.8)
     for wrong, refuted in ((0.97 * allowed, True), (1.03 * allowed, False)):

@@ -328,7 +328,7 @@ def no_memory():
 )
 def test_sabotage_of_full_batches_is_noticed(sabotage, monkeypatch):
     sabotage(monkeypatch)
-    n_trials = 2000 if sabotage is forget_the_count else 800
+    n_trials = 1200 if sabotage is forget_the_count else 500
     result = audit_mechanism([FULL, SCHEDULE], n_trials=n_trials, random_state=0)
     assert not result.passed
     assert not result.whole.passed
@@ -357,7 +357,7 @@ def test_a_release_that_shows_too_much_is_refuted_alone(monkeypatch):
     monkeypatch.setattr(Mechanism, "_released_now", halved)
     small = dataclasses.replace(FULL, noise_std=(5.0,))
     large = dataclasses.replace(SCHEDULE, noise_std=(2.0,))
-    result = audit_mechanism([small, large], n_trials=1000, random_state=0)
+    result = audit_mechanism([small, large], n_trials=600, random_state=0)
     assert not result.passed
     assert [one.passed for one in result.releases] == [False, True]
     assert result.lower_bound <= result.claimed_epsilon

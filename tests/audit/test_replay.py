@@ -152,11 +152,11 @@ RAW = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RAW)
 def test_raw_tables_tell_no_more(name):
-    check(audit_replay(RAW[name], FRAME, Y))
+    check(audit_replay(RAW[name], FRAME, Y, n_neighbours=12))
 
 
 def test_lists_are_tables_too():
-    check(audit_replay(MODEL, X.tolist(), Y.tolist()))
+    check(audit_replay(MODEL, X.tolist(), Y.tolist(), n_neighbours=8))
 
 
 THREE = np.arange(60) % 3
@@ -466,7 +466,7 @@ class TestSabotage:
     def test_a_subclass_that_leaks(self, finds, where, kind):
         model = kind(classes=[0, 1], **LOOP)
         y = Y.astype(float) if where == "classes_" else Y  # NaN among others
-        result = audit_replay(model, X, y, n_neighbours=12)
+        result = audit_replay(model, X, y, n_neighbours=6)
         places = [d.where for d in result.differences if d.kind == finds]
         assert any(place.startswith(where) for place in places), result
         assert not result.passed
@@ -490,13 +490,14 @@ class TestSabotage:
 
     def test_a_learnt_scale_that_a_clip_hides_moves_the_others(self):
         """Attributes of the step aside, all records move where one of them scales."""
-        result = audit_replay(make_pipeline(MinMaxScaler(), MODEL), X, Y)
+        model = make_pipeline(MinMaxScaler(), MODEL)
+        result = audit_replay(model, X, Y, n_neighbours=8)
         assert "distance" in {one.kind for one in result.differences}
 
 
 def found(model, y=Y, **more):
     """Return the differences of a replay by kind."""
-    result = audit_replay(model, X, y, **more)
+    result = audit_replay(model, X, y, **{"n_neighbours": 8} | more)
     assert not result.passed
     return {one.kind for one in result.differences}, result
 

@@ -60,9 +60,11 @@ CASES = {
 }
 
 
-def replayed(case):
+def replayed(case, n_neighbours=8):
     model, table, fit_params = CASES[case]
-    return audit_replay(model, table, y, fit_params=fit_params, n_neighbours=12)
+    return audit_replay(
+        model, table, y, fit_params=fit_params, n_neighbours=n_neighbours
+    )
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -78,7 +80,7 @@ def test_nothing_but_sums_differs(case):
 def test_a_reach_that_is_left_out_is_seen(monkeypatch):
     """The noise of one row where all rows of somebody move the sum."""
     monkeypatch.setattr(Units, "reach", 1.0)
-    result = replayed(NULLS)
+    result = replayed(NULLS, 12)
     assert "distance" in {one.kind for one in result.differences}
 
 

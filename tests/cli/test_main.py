@@ -81,6 +81,7 @@ def labels_of(out):
     return [re.split("  +", line)[0] for line in table[: table.index("")]]
 
 
+@pytest.mark.nightly
 def test_bundled_job_needs_no_extra(tmp_path):
     report = tmp_path / "report.json"
     code = """if True:
@@ -118,6 +119,7 @@ def test_bundled_job_needs_no_extra(tmp_path):
     assert not any("not published" in item.text for item in facts.assumptions)
 
 
+@pytest.mark.nightly
 def test_bundled_statement_fits_a_screen_unless_asked(capsys):
     """The annex is named, not hidden."""
     for options in ([], ["--full"]):
@@ -216,6 +218,7 @@ def test_no_evaluation_trains_on_all_rows(run):
     assert not any("not published" in item.text for item in facts.assumptions)
 
 
+@pytest.mark.nightly
 def test_seed_repeats_the_output(run):
     first, second = (run("--repeats", 2, "--seed", 1) for _ in range(2))
     assert first[1] == second[1] and "integer seed" in first[1]

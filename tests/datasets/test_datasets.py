@@ -16,6 +16,7 @@ from skfdp.datasets import (
 )
 
 
+@pytest.mark.nightly
 def test_import_is_light():
     # scikit-learn imports pandas where it is there; we must do without it.
     code = (
@@ -112,8 +113,8 @@ def test_other_files_are_refused(table, tmp_path):
 
 
 def test_generated_baskets():
-    X, y = make_purchase100(4000, random_state=0)
-    assert X.shape == (4000, 600)
+    X, y = make_purchase100(2000, random_state=0)
+    assert X.shape == (2000, 600)
     assert X.dtype == np.uint8
     assert set(np.unique(X)) == {0, 1}
     baskets = X.sum(axis=1)
@@ -124,10 +125,10 @@ def test_generated_baskets():
     assert sizes.max() > 5 * sizes.min()  # unbalanced
     popularity = np.sort(X.mean(axis=0))
     assert popularity[-1] > 20 * popularity[0]
-    again = make_purchase100(4000, random_state=0, return_X_y=False)
+    again = make_purchase100(2000, random_state=0, return_X_y=False)
     np.testing.assert_array_equal(again.data, X)
     np.testing.assert_array_equal(again.target, y)
-    assert (make_purchase100(4000, random_state=1)[0] != X).any()
+    assert (make_purchase100(2000, random_state=1)[0] != X).any()
 
 
 @pytest.mark.parametrize("name", ["a.npz", "a.csv", "a.npy"])

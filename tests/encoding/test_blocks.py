@@ -49,7 +49,7 @@ def bounds(draw):
     return low, high
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     bounds(),
     bounds(),
@@ -82,7 +82,7 @@ def test_every_block_has_norm_at_most_1(first, second, rows, basis, spacing, cyc
     np.testing.assert_array_equal(found[:, hours.stop - 1], missing[:, 1])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(bounds(), st.integers(2, 40), st.sampled_from(["even", "geometric"]))
 @example((1.7976931348621712e308, 1.7976931348621714e308), 23, "geometric")
 @example((0.0, 1.7976931348623157e308), 40, "geometric")

@@ -55,7 +55,7 @@ def read(texts):
     return pd.read_csv(io.StringIO(buffer.getvalue()))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.sampled_from(CELLS), min_size=1, max_size=6))
 @example(["1", ""])
 @example(["1", "x y"])
@@ -98,7 +98,7 @@ def is_huge(value):
     return type(value) is int and abs(value) > 2**100
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.sampled_from(range(len(VALUES))), min_size=1, max_size=5))
 def test_a_row_is_encoded_as_if_it_stood_alone(chosen):
     def table(rows):

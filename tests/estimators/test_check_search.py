@@ -67,7 +67,9 @@ SEARCHES = {
 }
 
 
-@pytest.mark.parametrize("limit", [1.2, 2.5, 9.0])
+@pytest.mark.parametrize(
+    "limit", [2.5, *(pytest.param(e, marks=pytest.mark.slow) for e in (1.2, 9.0))]
+)
 @pytest.mark.parametrize("name", SEARCHES)
 def test_it_says_what_the_search_charges(name, limit):
     ledger = a_ledger(limit)

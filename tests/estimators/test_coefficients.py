@@ -83,6 +83,7 @@ def test_the_stated_noise_is_that_of_fits(name, table):
     assert 0.8 < math.sqrt(np.mean((found / stated) ** 2)) < 1.25
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 5.0])
 @pytest.mark.parametrize("name", DESCENTS)
 @pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")

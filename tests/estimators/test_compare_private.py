@@ -173,6 +173,7 @@ def truth(metric, n=400_000):
     return found[1] - found[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metrics", [["accuracy"], ["roc_auc"], ALL[2:]])
 def test_intervals_of_differences_cover(metrics):
     rng = np.random.default_rng(3)

@@ -42,6 +42,7 @@ def fitted(split, n_classes, epsilon, seed):
     return model.fit(X[:N], y[:N])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 @both
 @each
@@ -65,6 +66,7 @@ def test_a_hopeless_budget_is_no_worse_than_what_is_free(split, n_classes):
     assert found < free + (0.05 if one_shot else 0.02)
 
 
+@pytest.mark.slow
 @both
 @each
 def test_a_large_budget_gives_scikit_learns_model(split, n_classes):

@@ -333,7 +333,7 @@ class TestSelection:
     def test_audit_on_a_discrete_toy(self):
         """Randomised response: what is observed is below the claim, and near it."""
         p, q = np.array([0.5, 0.3, 0.2]), np.array([0.55, 0.35, 0.1])
-        n = 5_000
+        n = 2_000
         one, event = self.laws(p, n=n)
         two, _ = self.laws(q, n=n)
         # Pure: epsilon_1 = log 2, hence at most 3 log 2 for the search.

@@ -171,6 +171,7 @@ def test_private_values_cannot_reach_what_is_public(small, monkeypatch):
 
 
 # -- backends -------------------------------------------------------------------------
+@pytest.mark.nightly
 def test_importing_and_fitting_without_torch_does_not_import_it():
     code = (
         "import sys, numpy as np; from skfdp import FeatureDPMLPClassifier as M; "
@@ -399,7 +400,7 @@ def test_where_networks_start_by_default():
     def labels(**more):
         given = {"hidden_layer_sizes": (40,), "bounds": (0, 1)}
         model = FeatureDPMLPClassifier(**given | PUBLIC | more)
-        return [event.label for event in model.fit(X, y).privacy_.events]
+        return [event.label for event in model.plan(X, y).events]
 
     linear = [f"linear model: {part}" for part in ("mean", "temperature", "descent")]
     assert labels() == linear
@@ -500,6 +501,7 @@ def test_bad_parameters(parameters, message, small):
     assert not hasattr(model, "coefs_")
 
 
+@pytest.mark.slow
 @needs_torch
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(

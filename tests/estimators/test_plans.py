@@ -77,6 +77,13 @@ SORTS = [
     f"{CENTRING}: conditional",
     f"{SEARCH}: select",
 ]
+some_sorts = pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (number % 3 > 0))
+        for number, name in enumerate(SORTS)
+    ],
+)
 
 
 def text(model, X, y=None, **told_of_rows):
@@ -282,7 +289,7 @@ class TestTarget:
 class TestState:
     """A plan leaves the model as it was."""
 
-    @pytest.mark.parametrize("name", SORTS)
+    @some_sorts
     def test_unfitted(self, name, nothing_private):
         case, ledger = BY_NAME[name], PrivacyLedger()
         model = estimator(case).set_params(ledger=ledger)
@@ -292,7 +299,7 @@ class TestState:
         assert not hasattr(model, "n_features_in_")
         assert not ledger.entries
 
-    @pytest.mark.parametrize("name", SORTS)
+    @some_sorts
     def test_fitted(self, name):
         case = BY_NAME[name]
         model = estimator(case).fit(rows(case), target(case))
@@ -324,7 +331,7 @@ class TestLedger:
 
     @pytest.mark.parametrize("name", SORTS)
     @pytest.mark.parametrize(
-        "factor", [0.9, 1.0, pytest.param(1.2, marks=pytest.mark.slow)]
+        "factor", [1.0, *(pytest.param(f, marks=pytest.mark.slow) for f in (0.9, 1.2))]
     )
     def test_what_if_agrees_with_the_fit(self, name, factor):
         case = {**BY_NAME[name], "as": "frame"}

@@ -568,6 +568,7 @@ def test_an_area_without_positives_is_undetermined():
     assert "roc_auc undetermined" in repr(without[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noisy", [True, False])
 def test_intervals_cover_noise_and_sampling(scores, noisy, monkeypatch):
     """Of the accuracy of the population; and not where they leave the noise out."""

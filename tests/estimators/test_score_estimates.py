@@ -78,6 +78,7 @@ def test_no_interval_is_empty(estimate, std, confidence, sampling):
     assert high > low
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mean", [0.02, 0.5, 0.9])
 @pytest.mark.parametrize("std", [0.01, 0.2, 3.0])
 def test_their_coverage_is_that_of_the_normal_law(mean, std):
@@ -101,6 +102,7 @@ for one in ("share", "ratio", "difference", "mean_loss"):
     SIMULATED += [(one, 6.0, True), (one, 6.0, False)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric, std, public", SIMULATED)
 def test_the_variance_of_a_metric_is_that_of_simulations(
     metric, std, public, monkeypatch

@@ -271,7 +271,7 @@ def coverage(correlated, n_persons, epsilon, weight=None, repeats=400):
 @pytest.mark.slow
 @pytest.mark.parametrize("weight", [None, 1])
 @pytest.mark.parametrize(
-    "n_persons, epsilon, repeats", [(400, 0.5, 150), (400, 3.0, 400), (3000, 1.0, 400)]
+    "n_persons, epsilon, repeats", [(400, 0.5, 80), (400, 3.0, 400), (3000, 1.0, 400)]
 )
 def test_intervals_cover_persons_whose_rows_are_alike(
     n_persons, epsilon, repeats, weight

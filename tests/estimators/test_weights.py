@@ -146,6 +146,7 @@ def test_without_privacy_it_is_scikit_learns(ours, theirs, y, weights, groups):
     assert weights_of(model) == pytest.approx(weights_of(theirs), abs=1e-4)
 
 
+@pytest.mark.slow
 @solvers
 def test_with_a_huge_budget_a_weight_is_a_number_of_rows(name):
     model, y = SOLVERS[name]

@@ -92,7 +92,7 @@ def calls_of(name):
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_estimators(name):
-    check(calls_of(name), 12)
+    check(calls_of(name), 6)
 
 
 @pytest.mark.parametrize("name", OTHERS)

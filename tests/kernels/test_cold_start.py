@@ -60,6 +60,7 @@ def copied_to(folder):
     return shutil.copytree(package, folder / "skfdp", ignore=ignored)
 
 
+@pytest.mark.nightly
 def test_a_second_process_compiles_nothing(tmp_path):
     run_in(tmp_path, SCRIPT)
     hits, misses = map(int, run_in(tmp_path, SCRIPT)[0])
@@ -137,6 +138,7 @@ print(*leaves, *(len(tile.overloads) for tile in tiles))
 """
 
 
+@pytest.mark.nightly
 def test_a_fit_compiles_its_loss_and_its_tiles_alone(tmp_path):
     found, _ = run_in(tmp_path, NEEDED)
     assert found == ["skfdp.kernels.losses.log_loss", "1", "0"]

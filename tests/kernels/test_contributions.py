@@ -126,7 +126,7 @@ def test_truncation_of_a_hundred_outputs_is_in_the_room():
     assert 0 < square(full - public) <= 21**2
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=80)
 @given(
     n_outputs=st.integers(1, 4),
     unit=st.sampled_from([2.0**-10, 2.0**-3, 1.0]),

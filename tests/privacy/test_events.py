@@ -45,7 +45,7 @@ def events(draw):
 
 
 @given(event=events())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_json_is_lossless(event):
     text = json.dumps(event.to_dict(), allow_nan=False)
     assert Event.from_dict(json.loads(text)) == event

@@ -124,7 +124,13 @@ class TestBudget:
             spent = independent_epsilon(math.sqrt(np.sum(ratios**2)), delta)
             assert spent == pytest.approx(asked, rel=1e-8, abs=1e-10)
 
-    @pytest.mark.parametrize("arguments", POISSON_GRID)
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            pytest.param(one, marks=[pytest.mark.slow] * (number % 3 > 0))
+            for number, one in enumerate(POISSON_GRID)
+        ],
+    )
     def test_poisson(self, arguments):
         plan = calibrate(**arguments)
         spent = plan.epsilon(arguments["delta"])

@@ -201,7 +201,7 @@ def test_a_record_cannot_touch_the_contribution_of_another(backend, kind, dtype)
         )
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=25)
 @given(
     hidden=st.sampled_from(HIDDEN),
     n_classes=st.sampled_from([2, 3, 7]),

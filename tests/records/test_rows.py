@@ -19,7 +19,7 @@ TABLES = hnp.arrays(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(TABLES, st.booleans(), st.floats(1e-3, 1e3))
 def test_rows_have_norm_at_most_one(X, normalize, feature_bound):
     rows = InputScaler(feature_bound=feature_bound, normalize=normalize).mapped(X)
@@ -37,7 +37,7 @@ def check_rows_are_mapped_alone(input_scaler, X, random):
         np.testing.assert_array_equal(input_scaler.mapped(X[i : i + 1])[0], together[i])
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 @given(TABLES, st.randoms(use_true_random=False))
 def test_a_row_is_mapped_by_itself(X, random):
     """Bit-identical wherever it stands, and whatever stands beside it."""
@@ -118,7 +118,7 @@ def test_input_scaler_does_not_touch_the_input():
     np.testing.assert_array_equal(X, before)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 @given(
     hnp.arrays(
         np.float64,

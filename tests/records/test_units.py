@@ -61,7 +61,7 @@ def test_truncation_keeps_the_first_rows_of_each_person(names, most):
         assert kept[row] == (seen[person] <= most)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(groups, st.floats(0, 1e4))
 def test_balanced_weights_have_a_cap_for_each_person(names, noise):
     persons, ones = numbered(names), np.ones(len(names))
