@@ -328,13 +328,7 @@ TASKS = {
 }
 
 
-@pytest.mark.parametrize(
-    "task",
-    [
-        pytest.param(task, marks=[pytest.mark.slow] * (task in ("flags", "integers")))
-        for task in TASKS
-    ],
-)
+@pytest.mark.parametrize("task", TASKS)
 def test_private_values_decide_nothing(command, tmp_path, task):
     labels, declared = TASKS[task]
     frame = pd.DataFrame([CLEAN] * N).astype(object)
