@@ -782,6 +782,7 @@ class TableEstimator(BaseEstimator):
             target_name=named,
             private_reach=None if table is None else table.longest_private,
             encoding=None if table is None else table.public_part(),
+            levels=None if table is None else table.levels,
             units=units,
             n_given=n_given,
             _table=X,

@@ -238,6 +238,12 @@ class EncodedTable:
         return np.repeat(np.arange(len(sizes)), sizes)
 
     @property
+    def levels(self) -> np.ndarray:
+        """The block of each column of the loop that is a category, else -1."""
+        kinds = np.array([block.kind == "categories" for block in self.encoder.blocks_])
+        return np.where(kinds[self.block], self.block, -1)
+
+    @property
     def public_blocks(self) -> np.ndarray:
         """Whether the raw column of a block is public, shape (n_blocks,)."""
         return self.raw_mask[[block.parent for block in self.encoder.blocks_]]

@@ -58,6 +58,8 @@ class PublicRecords:
         than bounds of columns tells it: their blocks, each at most 1 long.
     encoding : EncodedTable or None
         Where an encoder makes the columns of raw ones; its public part.
+    levels : int64 ndarray of shape (n_features,) or None
+        Of an encoded table: the column whose categories these are, -1 for others.
     units : Units or None
         Weights of the rows, and the persons they belong to; None: each row is a record
         and counts as one.
@@ -81,6 +83,7 @@ class PublicRecords:
     target_map: TargetMap | None = None
     private_reach: float | None = None
     encoding: Any = None
+    levels: np.ndarray | None = None
     units: Units | None = None
     n_given: int | None = None
     in_partitions: bool = False
@@ -201,6 +204,7 @@ class PublicRecords:
             columns=tuple(name for name, is_public in named if is_public),
             private_reach=None,
             encoding=None,
+            levels=None if self.levels is None else self.levels[self.mask],
             _table=self.X,
         )
 

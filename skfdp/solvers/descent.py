@@ -38,6 +38,7 @@ from skfdp.solvers.postprocessing import (
     ESTIMATED,
     CoefficientNoise,
     LinearFit,
+    matrix_of,
     path_noise,
 )
 from skfdp.solvers.public_model import (
@@ -415,6 +416,8 @@ def noise_of(
     public: PublicRecords,
     counts: Event | None,
     along: np.ndarray,
+    measured: float,
+    follows: bool,
 ) -> CoefficientNoise:
     """Return the noise of the coefficients: estimated, or as large as it can be.
 
@@ -436,6 +439,10 @@ def noise_of(
         Of the log odds in the last column of the start.
     along : ndarray of theta's shape
         Standard deviation along the step by the noise in its measured factor.
+    measured : float
+        Share of the factor that follows from its measurement, not from a prior.
+    follows : bool
+        Whether the steps start at the margins of a released model.
     """
     start, ended, theta = path
     weights = (theta[:, : public.mask.size] * coordinates.scale)[:, ~public.mask]
@@ -449,17 +456,36 @@ def noise_of(
         left = rule.noise_left(stds, average) * np.maximum(factor, 1.0)
         return CoefficientNoise.of_independent(left, coordinates, np.sqrt(variance))
     n_outputs, n_columns = theta.shape
-    axes = np.kron(np.eye(n_outputs), _axes(public, n_columns))
-    covariance = path_noise(steps, rule, stds, average, axes)
-    covariance = covariance.reshape(n_outputs, n_columns, n_outputs, n_columns)
+    each = np.eye(n_outputs)
+    axes = np.kron(each, _axes(public, n_columns))
+    mask = np.ones(theta.shape, dtype=bool)
+    mask[:, : public.mask.size] = public.mask
+    known = average, axes, mask.ravel()
+    covariance, remaining, curvature = path_noise(steps, rule, stds, *known)
+    # What is published of the step, as a linear map of it.
+    taken = np.diag(factor.ravel())
     if theta is not ended and n_outputs > 1:  # the mean over the classes is left out
-        covariance = covariance - covariance.mean(axis=0)
-        covariance = covariance - covariance.mean(axis=2, keepdims=True)
-    own = np.einsum("kakb->kab", covariance) * factor[:, :, None] * factor[:, None]
+        taken = np.kron(each - 1 / n_outputs, np.eye(n_columns)) @ taken
+    step = (theta - start).ravel()
+    pull = step @ curvature
+    if measured and pull @ step > 0:
+        # The factor is measured where the loss is least along the noisy step.
+        taken = taken - measured * np.outer(step, pull @ taken) / (pull @ step)
+    shape = n_outputs, n_columns, n_outputs, n_columns
+
+    def of_outputs(matrix: np.ndarray) -> np.ndarray:
+        return np.einsum("kakb->kab", matrix.reshape(shape))
+
+    own = of_outputs(taken @ covariance @ taken.T)
     own = own + along[:, :, None] * along[:, None]
     noise = CoefficientNoise.of_weights(own, coordinates.fold, ESTIMATED)
     noise.covariance[(slice(None), *(-1,) * (noise.covariance.ndim - 1))] += variance
-    return noise
+    if not follows or noise.covariance.ndim == 2:
+        return noise
+    gone = of_outputs(taken @ (np.eye(step.size) - remaining))
+    J = matrix_of(coordinates.fold, n_columns)
+    remaining = np.eye(len(J)) - J @ gone @ np.linalg.pinv(J)
+    return dataclasses.replace(noise, remaining=remaining)
 
 
 def _axes(public: PublicRecords, n_columns: int) -> np.ndarray:
@@ -468,13 +494,11 @@ def _axes(public: PublicRecords, n_columns: int) -> np.ndarray:
     Indicators sum to 1, so that nothing curves the loss along the sum of their weights.
     """
     axes = np.eye(n_columns)
-    if public.encoding is None:
-        return axes
-    for k, block in enumerate(public.encoding.encoder.blocks_):
-        at = np.flatnonzero(public.encoding.block == k)
-        if block.kind == "categories":
-            ones = np.full((len(at), 1), len(at) ** -0.5)
-            axes[np.ix_(at, at)] = np.hstack([ones, contrasts(len(at))])
+    levels = np.array([-1]) if public.levels is None else public.levels
+    for k in np.unique(levels[levels >= 0]):
+        at = np.flatnonzero(levels == k)
+        ones = np.full((len(at), 1), len(at) ** -0.5)
+        axes[np.ix_(at, at)] = np.hstack([ones, contrasts(len(at))])
     return axes
 
 
@@ -782,12 +806,13 @@ class Descent:
         (start, theta), public = path, records.public
         rule, query, coordinates, n_iter, steps = made
         event, along = plan.event(postprocessing.LABEL), np.zeros_like(theta)
+        measured = 0.0
         has_model = prepared.has_model
         if event is not None:
             bias = self.centring.bias
             blocks = postprocessing.logit_blocks(public, plan.norms, has_model, bias)
             walk = self._walk(public, plan)
-            theta, along = postprocessing.scaled(
+            theta, along, measured = postprocessing.scaled(
                 theta,
                 start,
                 query,
@@ -810,7 +835,8 @@ class Descent:
             )
         stds = self._noise_in_gradients(plan.schedule, public)[:n_iter]
         counts, path = plan.event(CLASS_COUNTS), (*path, theta)
-        known = path, coordinates, public, counts, along
+        follows = has_model and prepared.public_model is None
+        known = path, coordinates, public, counts, along, measured, follows
         return theta, noise_of(rule, stds, self.loop.iterate, steps, *known)
 
     def _norms(

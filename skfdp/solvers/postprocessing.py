@@ -188,8 +188,10 @@ def temperature(
     n_records: int,
     reach: float,
     variance: float,
-) -> tuple[float, float]:
+) -> tuple[float, float, float]:
     """Return the mean of the posterior of the factor of a step, and its noise.
+
+    And the share of it that the slopes decide, not the prior.
 
     The slope of the loss along the step is taken to be linear in the factor a, ``H (a -
     a_0)``. The factor a_0 has a half-normal prior around 0, where the start is, the
@@ -212,7 +214,8 @@ def temperature(
         moments.append((mean, float(np.average(square, weights=weight))))
     (mean, variance), (_, of_prior) = moments
     # What the prior decides is no noise.
-    return mean, math.sqrt(max(0.0, variance - variance**2 / max(of_prior, 1e-12)))
+    share = max(0.0, 1 - variance / max(of_prior, 1e-12))
+    return mean, math.sqrt(variance * share), share
 
 
 def scaled(
@@ -226,10 +229,11 @@ def scaled(
     bias: float | None,
     event: Event,
     mechanism: Mechanism,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, float]:
     """Return the start plus as much of the descent's step as is worth taking.
 
-    And by how much that is uncertain, along the step: one standard deviation.
+    And by how much that is uncertain, along the step: one standard deviation; and the
+    share of the factor that was measured.
 
     Of the descent are its end `theta`, `query`, `blocks`, `walk`, `bias` (the value of
     the constant column; None: no intercept) and `offset`, the margins of a public model
@@ -252,8 +256,9 @@ def scaled(
     )
     slopes = mechanism.release(LABEL, derived(query, recipe))
     noise_std = float(event.noise_std[0])
-    factor, std = temperature(slopes, noise_std, public.n_records, reach, variance)
-    return start + factor * step, std * step
+    n = public.n_records
+    factor, std, share = temperature(slopes, noise_std, n, reach, variance)
+    return start + factor * step, std * step, share
 
 
 # The shrinkage of released weights by the noise that is known to be in them.
@@ -428,6 +433,9 @@ class CoefficientNoise:
     free : ndarray of shape (n_features, n_directions) or None
         Directions of norm 1 in which the coefficients of `estimate` could move without
         a change of any margin: X does not determine what a combination has of them.
+    remaining : ndarray of shape (n_outputs, n_features + 1, n_features + 1) or None
+        Of steps from another model's margins: the matrix that takes an error of that
+        model's coefficients to what is left of it in the sum. None: all of it.
     """
 
     covariance: np.ndarray
@@ -436,6 +444,7 @@ class CoefficientNoise:
     estimate: np.ndarray | None = None
     error: np.ndarray | None = None
     free: np.ndarray | None = None
+    remaining: np.ndarray | None = None
 
     @property
     def std(self) -> np.ndarray:
@@ -508,12 +517,16 @@ class CoefficientNoise:
     def beside(self, other: CoefficientNoise) -> CoefficientNoise:
         """Return the noise of the sum of two models, from independent releases.
 
-        Steps that start at one model's margins make up for a part of its noise, which
-        is left out here: an estimate that is rather too large.
+        Steps that start at the margins of `other` make up for a part of its noise,
+        which `remaining` says. Where only variances are kept, all of it is added: an
+        estimate that is rather too large.
         """
         kind = UPPER_BOUND if UPPER_BOUND in (self.kind, other.kind) else ESTIMATED
         if self.covariance.ndim == other.covariance.ndim == 3:
-            return CoefficientNoise(self.covariance + other.covariance, kind)
+            left, R = other.covariance, self.remaining
+            if R is not None:
+                left = R @ left @ R.transpose(0, 2, 1)
+            return CoefficientNoise(self.covariance + left, kind)
         return CoefficientNoise(self.std**2 + other.std**2, kind)
 
     def mapped(
@@ -607,8 +620,9 @@ def path_noise(
     stds: np.ndarray,
     average: str,
     axes: np.ndarray,
-) -> np.ndarray:
-    r"""Return the covariance of the noise that a descent leaves in its weights.
+    public: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    r"""Return the noise that a descent leaves in its weights, and what it depends on.
 
     Parameters
     ----------
@@ -618,10 +632,14 @@ def path_noise(
         As for `HeavyBall.noise_left`.
     axes : ndarray of shape (theta.size, theta.size)
         Orthonormal directions of weights whose noises are expected to be apart.
+    public : bool ndarray of shape (theta.size,)
+        Weights of public columns, which may have another scale than private ones.
 
     Returns
     -------
-    covariance : ndarray of shape (theta.size, theta.size)
+    covariance, remaining, curvature : ndarrays of shape (theta.size, theta.size)
+        Of the noise; the matrix that takes an error of the start to what is left of it
+        in the end; and the mean of H.
 
     Notes
     -----
@@ -632,9 +650,10 @@ def path_noise(
     this is an ordinary regression, whose likelihood is exact.
 
     *Along the axes.* The pairs (h, size of c) have a prior on a grid, which is fitted
-    to all axes (empirical Bayes). With a free c, short paths would look curved: the
-    bias of autoregressions. The variance along an axis is the posterior mean of what
-    each h would leave.
+    to all axes, public and private weights apart (empirical Bayes). With a free c,
+    short paths would look curved: the bias of autoregressions. The variance along an
+    axis is the posterior mean of what each h would leave. What remains of an error of
+    the start is the root mean square of what each h would leave.
 
     *Between the axes.* Entry (i, j) of H has a normal prior of standard deviation
     :math:`\tau \sqrt{h_i h_j}`, where :math:`\tau` has the largest likelihood. The axes
@@ -659,13 +678,18 @@ def path_noise(
     least = 1 / float(np.linalg.norm(weight))
     most = max(float(np.abs(gradients / weight[:, None]).max()), 2 * least)
     signals = np.geomspace(least, most, _N_SIGNALS)
-    _, left = walk.moments(curvatures[:, None], flat, published)
+    gone, left = walk.moments(curvatures[:, None], flat, published)
+    groups = np.column_stack([public, ~public])[:, [public.any(), not public.all()]]
     while True:
-        posterior = _posterior(moved, gradients, weight, curvatures, signals)
+        shares = (axes**2).T @ groups
+        posterior = _posterior(moved, gradients, weight, curvatures, signals, shares)
         of_curvature, of_signal = posterior.sum(axis=0), posterior.sum(axis=1)
         n_turns -= 1
         if n_turns == 0:
-            return (axes * (of_curvature * left).sum(axis=0)) @ axes.T
+            noise = (of_curvature * left).sum(axis=0)
+            kept = np.sqrt((of_curvature * (1 - gone) ** 2).sum(axis=0))
+            found = noise, kept, curvatures @ of_curvature
+            return tuple((axes * one) @ axes.T for one in found)
         mean, signal = curvatures @ of_curvature, np.sqrt(signals**2 @ of_signal)
         residuals = gradients - mean * moved
         between = _between(moved, residuals, weight, mean, signal)
@@ -679,8 +703,12 @@ def _posterior(
     weight: np.ndarray,
     curvatures: np.ndarray,
     signals: np.ndarray,
+    shares: np.ndarray,
 ) -> np.ndarray:
-    """Return the posterior of each weight, shape (signals, curvatures, weights)."""
+    """Return the posterior of each weight, shape (signals, curvatures, weights).
+
+    `shares` say how much of each weight is in each group of weights with one prior.
+    """
     # Sums of squares of the residuals, and their products with the constant.
     h = curvatures[:, None]
     square = (gradients**2).sum(axis=0) + h**2 * (moved**2).sum(axis=0)
@@ -695,7 +723,7 @@ def _posterior(
     for _ in range(_N_ROUNDS):
         posterior = likelihood * prior
         posterior /= posterior.sum(axis=(0, 1))
-        mean = posterior.mean(axis=2, keepdims=True)
+        mean = posterior @ (shares / shares.sum(axis=0)) @ shares.T
         prior = (1 - _ALIKE) * mean + _ALIKE / log[..., 0].size
     return posterior
 

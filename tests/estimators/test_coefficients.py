@@ -1,5 +1,6 @@
 """The noise in coefficients: what is stated is what fits with fresh noise show."""
 
+import dataclasses
 import math
 import sys
 
@@ -15,8 +16,10 @@ from skfdp import (
     DPSGDFRegressor,
     FeatureDPLogisticRegression,
     FeatureDPRegressor,
+    TableSchema,
 )
 from skfdp.mechanisms.descent import HeavyBall
+from skfdp.schema import Category, Label, Number
 from skfdp.solvers import NoisyGradientDescent, postprocessing
 from skfdp.solvers import label_statistic as label_noise
 
@@ -333,3 +336,51 @@ def test_without_the_chance_of_the_labels_intervals_do_not_cover(monkeypatch):
         lambda self, theta: (own(self, theta)[0], 0 * own(self, theta)[1]),
     )
     assert coverage(1000, 2, 8.0, 60) < 0.8
+
+
+def test_what_remains_of_a_start_is_what_its_steps_leave():
+    curvature, start = np.array([[0.5, 0.02]]), np.array([[1.0, 1.0]])
+    rule, stds = HeavyBall(0.3, 0.9, 100), np.full(100, 0.01)
+
+    def path(noise):
+        theta, velocity, found = np.zeros((1, 2)), np.zeros((1, 2)), []
+        for step in range(100):
+            gradient = curvature * (theta - start) + noise[step]
+            found.append((theta.copy(), gradient.copy()))
+            theta = rule.update(theta, velocity, gradient, step)
+        return found, theta
+
+    _, ended = path(np.zeros((100, 1, 2)))
+    noise = 0.01 * np.random.default_rng(0).normal(size=(100, 1, 2))
+    mask = np.array([True, False])
+    known = path(noise)[0], rule, stds, "last", np.eye(2), mask
+    _, remaining, found = postprocessing.path_noise(*known)
+    np.testing.assert_allclose(np.diag(found), curvature[0], rtol=0.1)
+    np.testing.assert_allclose(np.diag(remaining), abs(start - ended)[0], atol=0.05)
+    # The sum of two models: none of the first one's noise where nothing remains.
+    own, first = (
+        postprocessing.CoefficientNoise(scale * np.eye(2)[None], "estimated")
+        for scale in (1.0, 4.0)
+    )
+    halved = dataclasses.replace(own, remaining=np.diag([0.5, 0.0])[None])
+    assert own.beside(first).covariance[0].tolist() == [[5, 0], [0, 5]]
+    assert halved.beside(first).covariance[0].tolist() == [[2, 0], [0, 1]]
+
+
+def test_a_first_model_keeps_the_axes_of_its_categories():
+    table = pd.DataFrame({"a": [0.5] * 400, "b": [*"uvwv"] * 100, "c": [*"uv"] * 200})
+    columns = {
+        "a": Number(0, 1),
+        "b": Category(["u", "v", "w"], public=True),
+        "c": Category(["u", "v"]),
+        "y": Label([0, 1]),
+    }
+    schema, y = TableSchema(columns, outcomes=["y"]), np.arange(400) % 2
+    model = FeatureDPLogisticRegression(1.0, schema=schema)
+    model._declared = model._declare(y)
+    public = model._records(table, model._declared.read_target(y)).public
+    assert (public.levels >= 0).sum() == np.isin(public.columns, ["b", "c"]).sum()
+    own = public.of_public()
+    assert set(own.columns) == {"b"}
+    assert len(np.unique(own.levels)) == 1
+    assert own.levels[0] >= 0
