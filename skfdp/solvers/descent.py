@@ -458,9 +458,13 @@ def noise_of(
     n_outputs, n_columns = theta.shape
     each = np.eye(n_outputs)
     axes = np.kron(each, _axes(public, n_columns))
-    mask = np.ones(theta.shape, dtype=bool)
-    mask[:, : public.mask.size] = public.mask
-    known = average, axes, mask.ravel()
+    # Private numbers, public ones, the categories of each column, and the intercept.
+    own = np.where(public.mask, -2, -1)
+    if public.levels is not None:
+        own = np.where(public.levels < 0, own, public.levels)
+    kinds = np.full(theta.shape, -3)
+    kinds[:, : own.size] = own
+    known = average, axes, kinds.ravel()
     covariance, remaining, curvature = path_noise(steps, rule, stds, *known)
     # What is published of the step, as a linear map of it.
     taken = np.diag(factor.ravel())

@@ -620,7 +620,7 @@ def path_noise(
     stds: np.ndarray,
     average: str,
     axes: np.ndarray,
-    public: np.ndarray,
+    kinds: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     r"""Return the noise that a descent leaves in its weights, and what it depends on.
 
@@ -632,8 +632,8 @@ def path_noise(
         As for `HeavyBall.noise_left`.
     axes : ndarray of shape (theta.size, theta.size)
         Orthonormal directions of weights whose noises are expected to be apart.
-    public : bool ndarray of shape (theta.size,)
-        Weights of public columns, which may have another scale than private ones.
+    kinds : int ndarray of shape (theta.size,)
+        Weights of one number are expected to be alike.
 
     Returns
     -------
@@ -650,10 +650,10 @@ def path_noise(
     this is an ordinary regression, whose likelihood is exact.
 
     *Along the axes.* The pairs (h, size of c) have a prior on a grid, which is fitted
-    to all axes, public and private weights apart (empirical Bayes). With a free c,
-    short paths would look curved: the bias of autoregressions. The variance along an
-    axis is the posterior mean of what each h would leave. What remains of an error of
-    the start is the root mean square of what each h would leave.
+    to all axes of one kind (empirical Bayes). With a free c, short paths would look
+    curved: the bias of autoregressions. The variance along an axis is the posterior
+    mean of what each h would leave. What remains of an error of the start is the root
+    mean square of what each h would leave.
 
     *Between the axes.* Entry (i, j) of H has a normal prior of standard deviation
     :math:`\tau \sqrt{h_i h_j}`, where :math:`\tau` has the largest likelihood. The axes
@@ -679,7 +679,7 @@ def path_noise(
     most = max(float(np.abs(gradients / weight[:, None]).max()), 2 * least)
     signals = np.geomspace(least, most, _N_SIGNALS)
     gone, left = walk.moments(curvatures[:, None], flat, published)
-    groups = np.column_stack([public, ~public])[:, [public.any(), not public.all()]]
+    groups = (kinds[:, None] == np.unique(kinds)).astype(np.float64)
     while True:
         shares = (axes**2).T @ groups
         posterior = _posterior(moved, gradients, weight, curvatures, signals, shares)

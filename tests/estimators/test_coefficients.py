@@ -352,8 +352,7 @@ def test_what_remains_of_a_start_is_what_its_steps_leave():
 
     _, ended = path(np.zeros((100, 1, 2)))
     noise = 0.01 * np.random.default_rng(0).normal(size=(100, 1, 2))
-    mask = np.array([True, False])
-    known = path(noise)[0], rule, stds, "last", np.eye(2), mask
+    known = path(noise)[0], rule, stds, "last", np.eye(2), np.arange(2)
     _, remaining, found = postprocessing.path_noise(*known)
     np.testing.assert_allclose(np.diag(found), curvature[0], rtol=0.1)
     np.testing.assert_allclose(np.diag(remaining), abs(start - ended)[0], atol=0.05)
