@@ -59,6 +59,7 @@ from skfdp.solvers.score import (
     check_methods,
     check_metrics,
     column_of,
+    declared_range,
     fit_of,
     holds,
     loss_bounds,
@@ -142,9 +143,12 @@ def private_score(
         Of two classes: "accuracy", "confusion_matrix", "roc_auc", "recall",
         "false_positive_rate", "selection_rate", "log_loss", "brier_score"; the first
         three by default. Of several: "accuracy", "confusion_matrix", "log_loss",
-        "brier_score"; the first two. Of a regressor: "mean_absolute_error" and
-        "mean_squared_error". All of them are in one release: what is counted is free
-        once one of the others is, but each loss or error makes the noise larger.
+        "brier_score"; the first two. Of a regressor: "r2" (what its ``score`` returns,
+        of targets cut to their declared bounds), "mean_absolute_error" and
+        "mean_squared_error"; all by default, but "r2" needs `target_bounds`. All of
+        them are in one release: what is counted is free once one of the others is, but
+        each loss or error makes the noise larger. "r2" counts as the squared error and
+        one more.
     by : str, int or Series, default=None
         A **public** column of X, or a Series with a name and the rows of X in their
         order: scores for each of its values too. They are disjoint parts, and cost what
@@ -493,6 +497,8 @@ def _released(
     budget = Budget(float(epsilon), float(delta), relation, facts, reach=reach)
     n_records = _count(scored, nominal, budget)
     usual, known = DEFAULTS[task], METRICS[task]
+    if task == NUMBERS and math.isnan(declared_range(models[0])[0]):
+        usual = usual[1:]  # r2 needs the range of the target
     if len(models) > 1:  # counts alone have no difference
         usual, known = ([m for m in one if m in COMPARED] for one in (usual, known))
     metrics = usual if metrics is None else metrics

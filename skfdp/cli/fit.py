@@ -37,7 +37,8 @@ from skfdp.privacy.assumptions import Assumption
 from skfdp.schema import Number, OpenTable, TableSchema
 
 _NOTE = """\
-The scores are exact values on the held-out rows, which no model was trained on. Counts
+The scores are exact values on the held-out rows, which no model was trained on; +- is a
+standard deviation over fits (--repeats) and over the drawing of those rows. Counts
 of what cannot be read are exact, too, and models at epsilon inf have no privacy: to
 publish this table ends the protection of the file, and the statement does not cover it
 (--no-evaluate prints no table and trains on all rows). Statement, report and saved

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import joblib
 import numpy as np
+from scipy.stats import rankdata
 from sklearn.base import is_regressor
-from sklearn.metrics import r2_score, roc_auc_score
 
 from skfdp.cli.output import (
     CommandError,
@@ -180,7 +180,10 @@ _FORMATS = {
 }
 
 
-def print_table(rows: Sequence[tuple[str, str, list[dict[str, float]]]]) -> None:
+Scores = dict[str, tuple[float, float]]
+
+
+def print_table(rows: Sequence[tuple[str, str, list[Scores]]]) -> None:
     """Print models, what they cost, and their scores, in aligned columns."""
     known = {name for _, _, found in rows for one in found for name in one}
     names = [name for name in _FORMATS if name in known]
@@ -199,36 +202,52 @@ def print_table(rows: Sequence[tuple[str, str, list[dict[str, float]]]]) -> None
         say("  ".join(aligned).rstrip())
 
 
-def _cell(form: tuple[str, int], values: list[float]) -> str:
-    if not values:
+def _cell(form: tuple[str, int], found: list[tuple[float, float]]) -> str:
+    """Return the mean over fits; its spread is that of fits and of the scored rows."""
+    if not found:
         return "-"
-    text, unit = form
-    found = text.format(unit * np.mean(values))
-    if len(values) > 1:
-        spread = text.removesuffix(" %").format(unit * np.std(values, ddof=1))
-        found += f" +- {spread.strip()}"
-    return found
+    (text, unit), (values, errors) = form, np.transpose(found)
+    of_fits = np.var(values, ddof=1) if len(values) > 1 else 0.0
+    spread = unit * np.sqrt(of_fits + np.mean(errors**2))
+    shown = text.removesuffix(" %").format(spread).strip()
+    return f"{text.format(unit * np.mean(values))} +- {shown}"
 
 
-def scores(model, X, y) -> dict[str, float]:
+def scores(model, X, y) -> Scores:
     """Return accuracy, log loss, and for two classes the area under the ROC curve.
 
     Accuracy alone says nothing where one class is rare. For a regressor: the share of
-    the variance that is explained, and the root of the mean squared error.
+    the variance that is explained, and the root of the mean squared error. Each has its
+    standard error by the drawing of the rows.
     """
+
+    def mean(values: np.ndarray) -> tuple[float, float]:
+        return float(values.mean()), float(values.std() / np.sqrt(len(values)))
+
     if is_regressor(model):
-        predicted = model.predict(X)
-        found = {"RMSE": float(np.sqrt(np.mean((predicted - y) ** 2)))}
-        if len(y) > 1:
-            found["R2"] = float(r2_score(y, predicted))
+        squares, apart = (y - model.predict(X)) ** 2, (y - np.mean(y)) ** 2
+        (error, std), variance = mean(squares), max(float(apart.mean()), 1e-300)
+        root = max(np.sqrt(error), 1e-150)
+        found = {"RMSE": (float(root), float(std / (2 * root)))}
+        if apart.any():
+            _, std = mean(squares - error / variance * apart)
+            found["R2"] = 1 - error / variance, std / variance
         return found
     y, known = np.asarray(y), np.asarray(model.classes_)
     chances = model.predict_proba(X)
     # A label that the model does not know has no chance.
     right = (y[:, None] == known) * chances
     losses = -np.log(np.maximum(right.sum(axis=1), 1e-15))
-    right_ones = np.mean(model.predict(X) == y)
-    found = {"accuracy": float(right_ones), "log loss": float(losses.mean())}
+    found = {"accuracy": mean(model.predict(X) == y), "log loss": mean(losses)}
     if len(known) == 2 and len(np.unique(y == known[1])) == 2:
-        found["AUC"] = float(roc_auc_score(y == known[1], chances[:, 1]))
+        found["AUC"] = _area(chances[y != known[1], 1], chances[y == known[1], 1])
     return found
+
+
+def _area(negatives: np.ndarray, positives: np.ndarray) -> tuple[float, float]:
+    """Return the area under the ROC curve, with the error of DeLong et al. 1988."""
+    ranks = rankdata(np.concatenate([negatives, positives]))
+    below = (ranks[len(negatives) :] - rankdata(positives)) / len(negatives)
+    above = 1 - (ranks[: len(negatives)] - rankdata(negatives)) / len(positives)
+    square = below.var() / len(positives) + above.var() / len(negatives)
+    return float(below.mean()), float(np.sqrt(square))

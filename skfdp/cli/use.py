@@ -27,8 +27,9 @@ from skfdp.privacy.report_text import epsilon_text
 from skfdp.schema import OpenTable, SchemaError, TableSchema
 
 _SCORE_NOTE = """\
-Scores and counts are exact values on these rows: to publish them discloses something
-about each of them, and no statement covers it.
+Scores and counts are exact values on these rows, +- is a standard deviation over the
+drawing of rows: to publish them discloses something about each row, and no statement
+covers it.
 """
 _SQLITE = b"SQLite format 3"
 _DRAFTED = (

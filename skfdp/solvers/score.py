@@ -7,6 +7,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -219,6 +220,45 @@ class NoisyTable:
 
         return self.estimate(float(found), variance, bound)
 
+    def r2(self, j: int, bound: float, k: int, width: float) -> Estimate:
+        """Return the coefficient of determination: 1 less the error over the variance.
+
+        Parameters
+        ----------
+        j, k : int
+            The losses that are the squared error, over its bound, and the target's
+            place in its range of this width.
+
+        Notes
+        -----
+        With M the error and V the variance of the target, ``M - a V = 0`` is tested for
+        each a, as in `mean`. The drawing of V has at most the variance of a variance of
+        numbers in [0, 1], and the drawings of both may add up: the interval is rather
+        too wide.
+        """
+        n = self.n_records
+        total = float(self.cells.sum()) if n is None else n
+        if not total > 0:
+            return _UNDETERMINED
+        (error, square), (mean, moment) = self.losses[[j, k]] / [total, SQUARES * total]
+        noise, noisy_cells = self.noise / total**2, len(self.cells) if n is None else 0
+        error, variance = max(error, 0.0), moment - mean**2 + noise
+        furthest = max(mean, 1 - mean) ** 2
+        drawn = square - error**2 + noise, variance * (furthest - variance)
+        of_error, of_variance = np.sqrt(self.spread * np.maximum(drawn, 0.0) / total)
+        z = NormalDist().inv_cdf((1 + self.confidence) / 2)
+        # A quadratic inequality in a = M / V, in units of their bounds.
+        own = noise * (SQUARES**-2 + 4 * mean**2 + noisy_cells * mean**4)
+        a2 = variance**2 - z**2 * (of_variance**2 + own)
+        if not (variance > 0 and a2 > 0):
+            return _UNDETERMINED
+        a1 = variance * error + z**2 * of_error * of_variance
+        a0 = error**2 - z**2 * (of_error**2 + noise)
+        root = math.sqrt(max(a1**2 - a2 * a0, 0.0))
+        worst, best = (max((a1 + one) / a2, 0.0) for one in (root, -root))
+        factor = bound / width**2
+        return Estimate(*(1 - factor * a for a in (error / variance, worst, best)))
+
     def auc(
         self,
         negatives: np.ndarray,
@@ -345,16 +385,22 @@ TWO, SEVERAL, NUMBERS = "two classes", "several classes", "numbers"
 _RATES = ("recall", "false_positive_rate", "selection_rate")
 _LOSSES = ("log_loss", "brier_score")
 _ERRORS = ("mean_absolute_error", "mean_squared_error")
+#: R2 follows from the squared error and the mean and variance of the target.
+_R2 = "r2"
 METRICS = {
     TWO: ("accuracy", "confusion_matrix", "roc_auc", *_RATES, *_LOSSES),
     SEVERAL: ("accuracy", "confusion_matrix", *_LOSSES),
-    NUMBERS: _ERRORS,
+    NUMBERS: (_R2, *_ERRORS),
 }
 #: Those whose difference between models is estimated, and the bins of each of two or of
 #: three models: all are in one table, whose noise grows with the number of its cells.
 COMPARED = ("accuracy", "roc_auc", *_LOSSES, *_ERRORS)
 N_JOINT_BINS = {2: 8, 3: 4}
-DEFAULTS = {TWO: METRICS[TWO][:3], SEVERAL: METRICS[SEVERAL][:2], NUMBERS: _ERRORS}
+DEFAULTS = {
+    TWO: METRICS[TWO][:3],
+    SEVERAL: METRICS[SEVERAL][:2],
+    NUMBERS: METRICS[NUMBERS],
+}
 #: Those that are the better, the smaller.
 SMALLER = (*_LOSSES, *_ERRORS, "false_positive_rate")
 #: Bins are even in log odds, out to these: rare classes have scores near 0.
@@ -396,7 +442,7 @@ class Layout:
     @property
     def counts(self) -> str:
         """What is counted: "bins", "pairs", "right", "records" or "nothing"."""
-        tabled = set(self.metrics) - {"accuracy", *_LOSSES, *_ERRORS}
+        tabled = set(self.metrics) - {"accuracy", _R2, *_LOSSES, *_ERRORS}
         if tabled:
             return "bins" if self.task == TWO else "pairs"
         if "accuracy" in self.metrics:
@@ -417,8 +463,8 @@ class Layout:
 
     @property
     def losses(self) -> tuple[str, ...]:
-        """Metrics that are means of losses, in the order of the table."""
-        return tuple(name for name in self.metrics if name in self.bounds)
+        """What has a sum in the table: losses, and the target where R2 needs it."""
+        return tuple(self.bounds)
 
     def planned(self, n_groups: int, capacity: int) -> ScoreTable:
         """Return the table of no records, with room for as many as `capacity`."""
@@ -489,6 +535,10 @@ class Layout:
             if name in self.bounds:
                 j = self.losses.index(name)
                 found[name] = table.mean_loss(j, self.bounds[name])
+            elif name == _R2:
+                parts = "mean_squared_error", "target"
+                of = [(self.losses.index(one), self.bounds[one]) for one in parts]
+                found[name] = table.r2(*of[0], *of[1])
             elif name == "roc_auc":
                 found[name] = table.auc(*np.arange(2 * self.n_guesses).reshape(2, -1))
             elif name != "confusion_matrix":
@@ -656,6 +706,8 @@ def table_of(
     if model.task == NUMBERS:
         error = np.abs(_numbers(outputs["predict"], (len(y),)) - _real(y))
         found = {"mean_absolute_error": error, "mean_squared_error": error**2}
+        if "target" in layout.bounds:
+            found["target"] = _real(y) - declared_range(model.estimator)[0]
         none = np.zeros(len(y), dtype=np.int64)
         return none, layout.in_units(found, np.isfinite(error))
     codes, shape = _codes(y, model.classes), (len(y), len(model.classes))
@@ -1073,16 +1125,30 @@ def loss_bounds(
 ) -> dict[str, float]:
     """Return the bounds of the losses that are asked for, in their own units."""
     if model.task == NUMBERS:
-        bound = _width(model.estimator) if error_bound is None else error_bound
+        low, high = declared_range(model.estimator)
+        bound = high - low if error_bound is None else error_bound
+        if math.isnan(bound):
+            raise ValueError(
+                "error_bound=None: the model declares no target_bounds; give the "
+                "largest absolute error of one record, in the units of the target."
+            )
         found = {"mean_absolute_error": bound, "mean_squared_error": bound**2}
+        if _R2 in metrics:
+            if math.isnan(low):
+                raise ValueError(
+                    "metrics='r2' needs the range of the target, and the model "
+                    "declares no target_bounds: choose mean_squared_error."
+                )
+            found["target"] = high - low
+            metrics = tuple(dict.fromkeys((*metrics, "mean_squared_error", "target")))
     else:
         brier = 1.0 if model.task == TWO else 2.0
         found = {"log_loss": loss_bound, "brier_score": brier}
     return {name: float(found[name]) for name in metrics if name in found}
 
 
-def _width(estimator: Any) -> float:
-    """Return the width of the declared bounds of a regressor's target."""
+def declared_range(estimator: Any) -> tuple[float, float]:
+    """Return the declared bounds of a regressor's target; NaN where there are none."""
     while hasattr(estimator, "steps"):
         estimator = estimator.steps[-1][1]
     bounds, schema = (
@@ -1090,10 +1156,5 @@ def _width(estimator: Any) -> float:
     )
     if schema is not None:
         bounds = schema.columns[estimator.privacy_.target_name].bounds
-    if bounds is None:
-        raise ValueError(
-            "error_bound=None: the model declares no target_bounds; give the largest "
-            "absolute error of one record, in the units of the target."
-        )
-    low, high = map(float, bounds)
-    return high - low
+    low, high = (math.nan, math.nan) if bounds is None else map(float, bounds)
+    return low, high

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 
 import skfdp
@@ -285,14 +285,31 @@ def test_limits_that_mean_nothing(command, refusal, tmp_path):
 def test_scores_are_those_of_scikit_learn(small):
     X, y = small
     model = LogisticRegression().fit(X[:100], y[:100])
-    found = saving.scores(model, X, y)
+    found = {name: value for name, (value, _) in saving.scores(model, X, y).items()}
     chances = model.predict_proba(X)
     assert found["log loss"] == pytest.approx(log_loss(y, chances))
     assert found["AUC"] == pytest.approx(roc_auc_score(y, chances[:, 1]))
     assert found["accuracy"] == pytest.approx(model.score(X, y))
     # One class only: no ranking to speak of. An unknown label: no chance.
     assert "AUC" not in saving.scores(model, X[y == 1], y[y == 1])
-    assert saving.scores(model, X, y + 2)["log loss"] == pytest.approx(-np.log(1e-15))
+    log_loss_of = saving.scores(model, X, y + 2)["log loss"]
+    assert log_loss_of == pytest.approx((-np.log(1e-15), 0))
+
+
+@pytest.mark.parametrize("kind", [LogisticRegression, LinearRegression])
+def test_errors_of_scores_are_those_of_drawing_rows(kind):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 1))
+    y = X[:, 0] + rng.normal(size=4000)
+    y = y if kind is LinearRegression else (y > 0).astype(int)
+    model = kind().fit(X, y)
+    found = saving.scores(model, X[:300], y[:300])
+    drawn = [rng.integers(0, 4000, 300) for _ in range(200)]
+    again = [saving.scores(model, X[rows], y[rows]) for rows in drawn]
+    assert set(found) in ({"RMSE", "R2"}, {"accuracy", "log loss", "AUC"})
+    for name, (_, error) in found.items():
+        spread = np.std([one[name][0] for one in again])
+        assert error == pytest.approx(spread, rel=0.3), name
 
 
 def test_the_table_tells_more_than_accuracy(command, tmp_path):

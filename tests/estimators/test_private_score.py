@@ -17,6 +17,7 @@ from sklearn.metrics import (
     brier_score_loss,
     confusion_matrix,
     log_loss,
+    r2_score,
     roc_auc_score,
 )
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
@@ -39,7 +40,16 @@ from skfdp import (
 )
 from skfdp import metrics as module
 from skfdp.privacy import RELATIONS, AddOrRemoveOne, gdp_mu, read_report
-from skfdp.solvers.score import NoisyTable, predicted
+from skfdp.solvers.score import (
+    METRICS,
+    Layout,
+    NoisyTable,
+    check_metrics,
+    loss_bounds,
+    model_of,
+    predicted,
+    table_of,
+)
 
 #: So much that the noise of a count is below a thousandth.
 HUGE = 2e9
@@ -304,7 +314,7 @@ def test_a_look_before_the_charge_is_noticed(monkeypatch):
 
     def early(layout, scored, *more):
         found = planned(layout, scored, *more)
-        module.table_of(module.model_of(Closed()), found[0], scored.X, scored.y)
+        table_of(module.model_of(Closed()), found[0], scored.X, scored.y)
         return found
 
     monkeypatch.setattr(module, "_planned", early)
@@ -735,7 +745,7 @@ def test_refusals_are_a_sentence_and_cost_nothing(scores, more, match):
     "metrics, more, match",
     [
         ("confusion_matrix", {}, "metrics='confusion_matrix' must be some of"),
-        (("accuracy", "r2"), {}, "must be some of"),
+        (("accuracy", "r3"), {}, "must be some of"),
         (None, {}, "metrics=None must be some of"),
         ("accuracy", {"bins": 3}, "bins=3 is no parameter of a private scorer"),
         ("accuracy", {"model_is_public": True}, "model_is_public=True is no parameter"),
@@ -821,3 +831,90 @@ def test_the_name_of_a_target_is_a_name():
     for name in ("", 7, NotImplemented):
         with pytest.raises(ValueError, match="target=.* must be the name"):
             private_score(model, X, y, 1.0, target=name)
+
+
+# -- R2: the score of regressors ------------------------------------------------------
+class Declared(Mean):
+    """A public regressor whose target has declared bounds."""
+
+    def get_params(self, deep=True):
+        return {"target_bounds": (-2.0, 6.0)}
+
+
+def numbers(n, rng):
+    X = rng.uniform(-1, 5, (n, 1))
+    return X, np.clip(X[:, 0] + rng.normal(size=n), -2, 6)
+
+
+def test_r2_is_the_score_that_regressors_have():
+    X, y = numbers(3000, np.random.default_rng(0))
+    found = public(Declared(), X, y)
+    assert list(found.values) == ["r2", "mean_absolute_error", "mean_squared_error"]
+    assert found.values["r2"] == pytest.approx(r2_score(y, X[:, 0]), abs=1e-3)
+    weight = np.random.default_rng(1).uniform(0.5, 1, 3000)
+    found = public(Declared(), X, y, metrics="r2", sample_weight=weight)
+    expected = r2_score(y, X[:, 0], sample_weight=weight)
+    assert found.values["r2"] == pytest.approx(expected, abs=1e-3)
+
+
+def test_r2_costs_the_squared_error_and_one_sum_more():
+    X, y = numbers(300, np.random.default_rng(0))
+    stds = {
+        names: public(Declared(), X, y, 1.0, metrics=names).noise_std
+        for names in ("r2", "mean_squared_error", ("r2", "mean_squared_error"))
+    }
+    one, two = stds["mean_squared_error"], stds["r2"]
+    assert two == pytest.approx(one * math.sqrt(2), rel=1e-6)
+    assert stds["r2", "mean_squared_error"] == two
+
+
+@pytest.mark.parametrize("relation", ["replace_one", AddOrRemoveOne(n_records=2500)])
+@pytest.mark.parametrize("epsilon", [1.0, 8.0])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_intervals_of_r2_cover(epsilon, relation):
+    rng = np.random.default_rng(0)
+    truth = r2_score(*reversed([a.ravel() for a in numbers(10**6, rng)]))
+    hits = []
+    for _ in range(60):
+        X, y = numbers(2500, rng)
+        known = {"metrics": "r2", "neighboring_relation": relation}
+        found = public(Declared(), X, y, epsilon, **known)
+        low, high = found.intervals["r2"]
+        assert low <= found.values["r2"] <= high <= 1
+        hits.append(low <= truth <= high)
+    assert np.mean(hits) > 0.88
+
+
+def test_r2_of_a_target_that_does_not_vary_is_undetermined():
+    X = np.zeros((300, 1))
+    found = public(Declared(), X, np.zeros(300), 1.0)
+    assert math.isnan(found.values["r2"]) and math.isnan(found.intervals["r2"][0])
+
+
+def test_r2_needs_the_range_of_the_target():
+    X, y = numbers(300, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="r2' needs the range of the target"):
+        public(Mean(), X, y, metrics="r2", error_bound=2.0)
+    assert "r2" not in public(Mean(), X, y, error_bound=2.0).values
+
+
+def test_no_target_moves_the_sums_of_r2_further_than_one():
+    """Brute force over what one record can be: each sum stays in [0, 1]."""
+    values = [-2.0, 6.0, 1e300, -1e300, math.inf, math.nan, None, "text", 2.0]
+    y = np.array(values, dtype=object)
+    X = np.zeros((len(values), 1))
+    known = check_metrics("r2", METRICS["numbers"])
+    model = model_of(Declared())
+    bounds = loss_bounds(model, known, 4.0, None)
+    layout = Layout("numbers", known, 0, (0.5,), 0.5, bounds, True)
+    cells, losses = table_of(model, layout, X, y)
+    assert layout.losses == ("mean_squared_error", "target")
+    assert losses.shape == (len(values), 2) and not cells.any()
+    assert ((losses >= 0) & (losses <= 1)).all()
+    query = layout.planned(1, len(values))
+    for relation in RELATIONS:
+        reach = query.sensitivity(skfdp.privacy.Relation.of(relation))
+        assert reach >= math.sqrt(2.5) * (1 - 1e-12)
+    rows = np.column_stack([losses, losses**2 / 2])
+    furthest = np.linalg.norm(rows[:, None] - rows[None], axis=2).max()
+    assert furthest <= math.sqrt(2.5)
