@@ -78,6 +78,7 @@ from skfdp.privacy.assumptions import (
     SAME_ROWS,
     WEIGHTS_ARE_PUBLIC,
     Assumption,
+    of_limit,
 )
 from skfdp.privacy.checks import shown
 from skfdp.privacy.entries import FitPlan, Receipt
@@ -1043,6 +1044,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
     ):
         """Release what was charged, publish the model, and tell the callbacks."""
         has_loop = self._has_loop if math.isinf(self.epsilon) else n_steps is not None
+        ledger = None if receipt is None else PrivacyLedger.resolve(self.ledger)
         report = PrivacyReport.from_events(
             subject=told.subject,
             events=told.events,
@@ -1054,7 +1056,11 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             released=self._released
             + ("input_scaler_",) * self._declared.releases_bounds
             + ("every iterate of the loop",) * has_loop,
-            assumptions=(*told.assumptions, *(_ONE_STEP,) * self._may_be_a_step),
+            assumptions=(
+                *told.assumptions,
+                *(_ONE_STEP,) * self._may_be_a_step,
+                *of_limit(ledger),
+            ),
             seeded=self._seeded,
             receipts=[receipt],
         )

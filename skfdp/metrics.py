@@ -27,6 +27,7 @@ from skfdp.privacy.assumptions import (
     WEIGHTS_ARE_PUBLIC,
     Assumption,
     enforced,
+    of_limit,
 )
 from skfdp.privacy.calibration import PrivacyPlan
 from skfdp.privacy.checks import shown
@@ -558,6 +559,7 @@ def _released(
         assumptions=(
             *_ASSUMPTIONS,
             *of_model,
+            *of_limit(ledger),
             *(Assumption(text, enforced=False) for text in assumed),
         ),
         seeded=seeded,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from skfdp.privacy.events import Event
 from skfdp.privacy.public_sets import Part, name_assumptions
@@ -137,6 +138,17 @@ class Assumption:
 
     text: str
     enforced: bool
+
+
+_NO_LIMIT = (
+    "The ledger has no limit and refuses no fit for its cost: its owner must watch it."
+)
+
+
+def of_limit(ledger: Any) -> tuple[Assumption, ...]:
+    """Return the assumption about a ledger without a limit, if it is one."""
+    bare = ledger is not None and ledger.epsilon is None
+    return (Assumption(_NO_LIMIT, enforced=False),) * bare
 
 
 _UNSEEN = (

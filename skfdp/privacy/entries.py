@@ -162,10 +162,12 @@ def new_entries(
     )
 
 
-def dumps(values: Any, **kwargs: Any) -> str:
+def dumps(values: Any, indent: int | None = None) -> str:
     """Return strict JSON of what JSON knows, of our facts, and of NumPy's scalars."""
+    if indent is not None:
+        indent = min(checks.count("indent", indent, 0), 40)
     return json.dumps(
-        values, allow_nan=False, ensure_ascii=False, default=_plain, **kwargs
+        values, allow_nan=False, ensure_ascii=False, default=_plain, indent=indent
     )
 
 

@@ -317,7 +317,9 @@ class PrivacyLedger:
             )
         if epsilon is not None and delta is not None:
             check_budget(epsilon, delta)
-            epsilon, delta = float(epsilon), float(delta)
+            expected = "at most 1e12 as a limit: 1.0 is a usual one"
+            epsilon = checks.number("epsilon", epsilon, expected, 0, 1e12)
+            delta = float(delta)
         if neighboring_relation is not None:
             Relation(neighboring_relation)  # or ValueError
         if not isinstance(dataset, str) or not dataset:
@@ -987,11 +989,15 @@ class PrivacyLedger:
 
     def __str__(self) -> str:
         terms, entries = self._store.read()
-        at = terms.delta or 1e-5
         limit = "none: this ledger counts, and refuses no fit for its cost"
-        left = "unlimited"
+        spent, left = (
+            f"{_counted(entries)}; spent(delta=...) returns epsilon",
+            "unlimited",
+        )
         if terms.epsilon is not None:
-            limit = f"epsilon {terms.epsilon:g} at delta {at:g}"
+            at = f" at delta {terms.delta:g}"
+            spent = f"epsilon {self.spent():.4g}{at}, {_counted(entries)}"
+            limit = f"epsilon {terms.epsilon:g}{at}"
             left = f"epsilon {floored(self.remaining())} for one more fit"
             if entries:
                 last = f" ({label})" if (label := entries[-1].label) else ""
@@ -1001,8 +1007,7 @@ class PrivacyLedger:
             f"Privacy ledger {self.path or 'in memory'}, data set {self._dataset!r}"
             f"{part}"
             f"\nLimit:     {limit}"
-            f"\nSpent:     epsilon {self.spent(at):.4g} at delta {at:g}, "
-            f"{_counted(entries)}"
+            f"\nSpent:     {spent}"
             f"\nRemaining: {left}"
             + f"\nVoid:      {INTEGER_SEED}"
             * any(entry.seeded for entry in entries)

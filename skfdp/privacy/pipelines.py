@@ -29,6 +29,7 @@ from skfdp.privacy.assumptions import (
     COLUMNS_FOLLOWED,
     Assumption,
     is_enforced,
+    of_limit,
 )
 from skfdp.privacy.checks import spelling
 from skfdp.privacy.events import PrivacyBudgetError
@@ -407,7 +408,8 @@ def _of_ledger(ledger: PrivacyLedger, delta: float | None) -> PrivacyReport:
         public=ledger.public,
         released=fits.values(),
         assumptions=[
-            Assumption("The parameters of no fit were read from private data.", False)
+            Assumption("The parameters of no fit were read from private data.", False),
+            *of_limit(ledger),
         ],
         nonprivate=len(private) < len(entries),
         parts=[part for _, part in private],

@@ -206,11 +206,12 @@ def calibrate_run(event: Selection, epsilon: float, delta: float) -> Selection:
         return SelectionCurve(with_mu(log_mu)).epsilon(delta) - epsilon
 
     low, high = math.log(1e-6), math.log(100.0)
-    if excess(low) > 0:
-        raise ValueError(
-            f"epsilon={epsilon!r} and delta={delta!r} are too small for a search of "
-            f"{event.mean_runs:.3g} runs: raise them, or ask for fewer runs."
-        )
+    for end, wrong, change in ((low, "small", "raise"), (high, "large", "lower")):
+        if (excess(end) > 0) == (end == low):
+            raise ValueError(
+                f"epsilon={epsilon!r} and delta={delta!r} are too {wrong} for a search "
+                f"of {event.mean_runs:.3g} runs: {change} them."
+            )
     found = brentq(excess, low, high, xtol=1e-12) - _MARGIN
     while excess(found) > 0:  # err to the safe side
         found -= _MARGIN

@@ -201,7 +201,9 @@ def hidden_layers(hidden_layer_sizes) -> tuple[int, ...]:
     sizes = hidden_layer_sizes
     if isinstance(sizes, numbers.Integral) and not isinstance(sizes, bool):
         sizes = (sizes,)
-    valid = isinstance(sizes, (tuple, list, np.ndarray)) and all(
+    elif isinstance(sizes, np.ndarray):
+        sizes = tuple(np.atleast_1d(sizes))
+    valid = isinstance(sizes, (tuple, list)) and all(
         isinstance(size, numbers.Integral) and 1 <= size <= WIDEST for size in sizes
     )
     if not valid:

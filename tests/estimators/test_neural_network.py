@@ -448,6 +448,7 @@ def test_unseen_classes_are_improbable():
 PARAMETERS = [
     ({"hidden_layer_sizes": (0,)}, r"hidden_layer_sizes=\(0,\) must be an int or a"),
     ({"hidden_layer_sizes": "big"}, "hidden_layer_sizes='big' must be an int"),
+    ({"hidden_layer_sizes": np.array(1.0)}, "hidden_layer_sizes=.* must be an int"),
     ({"pretraining": "imagenet"}, "pretraining='imagenet' must be 'linear', 'class"),
     ({"pretraining": "class_sums"}, "it needs public_target=True and bounds"),
     ({"pretraining": "public"}, "it needs public_target=True and public_features"),

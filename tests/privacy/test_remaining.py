@@ -108,6 +108,30 @@ def test_a_fit_of_another_delta_may_cost_less_at_it():
     assert ledger.what_if(release(gdp_mu(left, 1e-3))).allowed
 
 
+def test_a_limit_that_limits_nothing_is_refused():
+    with pytest.raises(ValueError, match="epsilon=1e\\+308 must be at most 1e12 as"):
+        PrivacyLedger(epsilon=1e308, delta=DELTA)
+    assert "epsilon 1e+12" in str(PrivacyLedger(epsilon=1e12, delta=DELTA))
+
+
+@pytest.mark.parametrize("indent", [1.5, "a", -1, [1]])
+def test_an_indent_is_a_number_of_spaces(indent):
+    with pytest.raises(ValueError, match="indent=.* must be an int"):
+        PrivacyLedger().to_json(indent=indent)
+
+
+@pytest.mark.parametrize("limit", [{}, {"epsilon": 9.0, "delta": DELTA}])
+def test_reports_say_where_a_ledger_has_no_limit(limit, small):
+    ledger = PrivacyLedger(**limit)
+    model = skfdp.FeatureDPLogisticRegression(
+        bounds=(0, 1), classes=[0, 1], ledger=ledger
+    ).fit(*small)
+    score = skfdp.private_score(model, *small, 1.0, ledger=ledger)
+    for found in (model.privacy_, score.privacy_, skfdp.report(ledger, delta=DELTA)):
+        said = "The ledger has no limit and" in " ".join(found.statement().split())
+        assert said == (not limit)
+
+
 class TestPrint:
     def test_it_shows_limit_spent_and_remaining(self):
         ledger = PrivacyLedger(epsilon=2.0, delta=DELTA)
@@ -122,13 +146,11 @@ class TestPrint:
 
     def test_without_a_limit(self):
         ledger, plan = PrivacyLedger(), calibrate(0.5, 1e-6, n_steps=2)
-        assert "Spent:     epsilon 0 at" in str(ledger)
+        assert "Spent:     0 charges; spent(delta=...)" in str(ledger)
         ledger.charge([plan.event])
         assert "this ledger counts, and refuses no fit for its cost" in str(ledger)
-        assert (
-            f"Spent:     epsilon {plan.epsilon(1e-5):.4g} at delta 1e-05, 1 charge"
-            in str(ledger)
-        )
+        assert "Spent:     1 charge; spent(delta=...) returns epsilon" in str(ledger)
+        assert "delta 1e-05" not in str(ledger)
         assert ledger.remaining() == ledger.remaining_fits() == math.inf
         assert ledger.remaining_fits(release(0.1, "replace_special")) == 0
 

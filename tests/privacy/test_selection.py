@@ -220,6 +220,8 @@ def test_calibration_meets_the_budget(law, epsilon):
     assert compose([louder]).epsilon(1e-5) > epsilon
     with pytest.raises(ValueError, match="too small for a search of 1e\\+03 runs"):
         calibrate_run(selection(gamma=1e-3), 1e-9, 1e-12)
+    with pytest.raises(ValueError, match="too large for a search of 10 runs: lower"):
+        calibrate_run(selection(gamma=0.1), 1e8, 1e-5)
 
 
 @laws
