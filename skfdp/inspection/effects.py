@@ -16,7 +16,7 @@ from skfdp.linear_model import QUANTILE, names
 from skfdp.privacy.checks import shown
 from skfdp.solvers.postprocessing import UPPER_BOUND, CoefficientNoise
 
-# The panels of effects: curves, bars and maps.
+# The panels of effects: curves and bars.
 
 
 _GREY, _ROOM = "0.45", 0.12
@@ -71,29 +71,6 @@ def _bars(effect: Effect, ax: Any, display: EffectsDisplay) -> None:
     ax.axvline(0, color=_GREY, linewidth=0.8)
     ax.set_yticks(range(len(levels)), levels, fontsize="small")
     ax.invert_yaxis()
-
-
-def _map(effect: Effect, ax: Any, display: EffectsDisplay) -> None:
-    sides = [
-        np.arange(float(len(place))) if place.dtype.kind == "O" else place
-        for place in effect.places
-    ]
-    values = effect.values[0].T
-    maps = [one.values for one in display.effects.values() if one.kind == "map"]
-    most = max(float(np.nanmax(np.abs(each))) for each in maps) or 1.0
-    drawn = ax.pcolormesh(*sides, values, cmap="RdBu_r", vmin=-most, vmax=most)
-    ax.figure.colorbar(drawn, ax=ax)
-    std = effect.noise_std[0]
-    if np.isfinite(std).all():
-        noise = QUANTILE * np.median(std)
-        ax.set_title(f"{effect.name} (noise ±{noise:.2g})", fontsize="medium")
-    for axis, place in zip((ax.xaxis, ax.yaxis), effect.places, strict=True):
-        if place.dtype.kind == "O":
-            axis.set_ticks(range(len(place)), map(str, place), fontsize="small")
-    if sides[0].dtype.kind == "M":
-        _show_dates(ax, sides[0][0], sides[0][-1])
-    first, last = effect.name.split(":")
-    ax.set(xlabel=first, ylabel=last)
 
 
 def _share_range(lines: list, unit: str) -> None:
@@ -165,8 +142,8 @@ def _show_dates(ax: Any, low: Any, high: Any) -> None:
     ax.set_xticks([tick for tick in ticks if low <= tick <= high])
 
 
-#: Points of a curve, and along each side of a map.
-POINTS, SIDE = 201, 41
+#: Points of a curve.
+POINTS = 201
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -176,11 +153,11 @@ class Effect:
     Attributes
     ----------
     name : str
-        "age"; of a pair "age:hours".
-    kind : {"curve", "bars", "map"}
+        That of the column, or of its part.
+    kind : {"curve", "bars"}
     places : tuple of ndarray
-        Where it is told: points of a curve, levels of bars, both sides of a map.
-    values : ndarray of shape (n_outputs, n_places) or (n_outputs, n_first, n_second)
+        Where it is told: the points of a curve, or the levels of bars.
+    values : ndarray of shape (n_outputs, n_places)
     noise_std : ndarray of the shape of values
         Standard deviation of the noise of the release; NaN where it is not known.
     apart : Effect or None
@@ -203,7 +180,7 @@ class EffectsDisplay:
     Parameters
     ----------
     effects : dict of str to Effect
-        By the names of blocks: raw columns, parts of dates, and pairs.
+        By the names of blocks: raw columns, and parts of dates.
     unit : str
         What the values are of.
     outputs : list
@@ -237,9 +214,8 @@ class EffectsDisplay:
     ):
         """Draw the effects of a fitted model.
 
-        A curve for each column with knots, bars for categories, with "other" and
-        "missing" set apart, and a map for a pair. A model without an encoder has bars
-        of its coefficients.
+        A curve for each column with knots, and bars for categories, with "other" and
+        "missing" set apart. A model without an encoder has bars of its coefficients.
 
         Parameters
         ----------
@@ -308,21 +284,14 @@ class EffectsDisplay:
         -------
         display : EffectsDisplay
         """
-        kinds = [effect.kind for effect in self.effects.values()]
-        if len(self.outputs) > 1 and "map" in kinds:
-            raise ValueError(
-                f"target=None: a map shows one class; choose one of {self.outputs!r}."
-            )
         self.axes_ = _new_grid(len(self.effects), ax)
         self.figure_ = self.axes_[0].figure
         panels = list(zip(self.effects.values(), self.axes_, strict=True))
-        draw = {"curve": _curve, "bars": _bars, "map": _map}
         for effect, panel in panels:
             panel.set_title(effect.name, fontsize="medium")
-            draw[effect.kind](effect, panel, self)
-        lines = [(effect, panel) for effect, panel in panels if effect.kind != "map"]
-        _share_range(lines, self.unit)
-        _legend(lines, self)
+            (_bars if effect.kind == "bars" else _curve)(effect, panel, self)
+        _share_range(panels, self.unit)
+        _legend(panels, self)
         return self
 
 
@@ -376,8 +345,6 @@ class _Shown:
 
     def effect(self, block: Block) -> Effect:
         """Return the effect of a block."""
-        if block.kind == "pair":
-            return self._map(block)
         return self._bars(block) if block.kind == "categories" else self._curve(block)
 
     def bars_of_coefficients(self, model: Any) -> Effect:
@@ -413,18 +380,6 @@ class _Shown:
         known = [block.levels.index(one) for one in levels]
         rows = np.eye(len(block.levels))[known] - centre
         return self._at(block, "bars", (places,), rows, apart)
-
-    def _map(self, block: Block) -> Effect:
-        sides = [_side(one) for one in block.sides]
-        at_knots = _product(block, *(knots for _, knots in sides)).mean(axis=0)
-        places = tuple(points for points, _ in sides)
-        effect = self._at(block, "map", places, _product(block, *places) - at_knots)
-        shape = (len(self.rows), *map(len, places))
-        parts = {
-            name: getattr(effect, name).reshape(shape)
-            for name in ("values", "noise_std")
-        }
-        return dataclasses.replace(effect, **parts)
 
     def _at(self, block: Block, kind, places, rows, apart=None) -> Effect:
         wide = np.zeros((len(rows), self.coef.shape[1]))
@@ -515,16 +470,3 @@ def _points(block: Block, n_points: int) -> np.ndarray:
     """Return places between the ends of a block of knots."""
     end = block.knots[-1] if block.end is None else block.end
     return block.raw(np.linspace(block.knots[0], end, n_points))
-
-
-def _side(block: Block) -> tuple[np.ndarray, np.ndarray]:
-    """Return the points of a map along one side, and its knots."""
-    if block.kind == "categories":
-        levels = np.array(_known(block) or [OTHER], dtype=object)
-        return levels, levels
-    return _points(block, SIDE), block.raw(block.knots)
-
-
-def _product(block: Block, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return the block's rows at every pair of values."""
-    return block.encode(np.repeat(first, len(second)), np.tile(second, len(first)))
