@@ -31,7 +31,7 @@ PREFIX = "first model"
 #: Fewest steps of the descent, which starts near its end.
 LEAST_STEPS = 100
 #: Least and largest share of the descent in ``mu**2``.
-LEAST, MOST = 0.1, 0.7
+LEAST, MOST = 0.1, 0.9
 #: Records over the noise of a sum of unit vectors at which the share's odds double.
 SIGNAL = 1000.0
 #: Below this signal the first model has the whole budget.
