@@ -831,11 +831,13 @@ class Descent:
         blocks = postprocessing.target_blocks(public.mask, has_model)
         if self._is_shrunk:
             walk, clip = self._walk(public, plan), plan.schedule.clip_norm
-            theta = postprocessing.shrunk(theta, blocks, walk, clip)
+            log = self.loss.name == "poisson"
+            curvature = postprocessing.OF_RATES if log else 1.0
+            theta = postprocessing.shrunk(theta, blocks, walk, clip, curvature)
         event = plan.event("mean rate")
         if self.scales is not None and event is not None:
             theta = self.scales.calibrated(
-                theta, records, coordinates, prepared.offset, blocks, event, mechanism
+                theta, records, coordinates, prepared.offset, event, mechanism
             )
         stds = self._noise_in_gradients(plan.schedule, public)[:n_iter]
         counts, path = plan.event(CLASS_COUNTS), (*path, theta)

@@ -273,6 +273,8 @@ def scaled(
 #: them beyond the mean; private ones beyond a model of public ones; and public ones
 #: beside them, which that model has seen.
 SHARE, PRIVATE_SHARE, PUBLIC_SHARE = 0.5, 0.1, 0.02
+#: Curvature of the Poisson loss along the steps: clips lower the rates, which it is.
+OF_RATES = 0.2
 # Margins of rates beyond this are as good as infinite.
 _LARGEST = 99.0
 
@@ -305,35 +307,27 @@ def pull(mu: float, n: float, blocks: list[Block]) -> float:
 
 
 def shrunk(
-    theta: np.ndarray, blocks: list[Block], walk: Walk, clip_norm: float
+    theta: np.ndarray,
+    blocks: list[Block],
+    walk: Walk,
+    clip_norm: float,
+    curvature: float = 1.0,
 ) -> np.ndarray:
     """Return weights, shape (1, n_columns), each block times the share to keep.
 
     The block's part of a prediction is a signal of variance `prior`, in squared units
     of the residuals, and noise. The share of the sum with the least expected error is
     signal over signal and noise. Columns of a block count as independent and equal:
-    correlated ones have less noise in predictions.
+    correlated ones have less noise in predictions. `curvature` is that of the loss.
     """
     theta = theta.copy()
     # Residuals that the clip cuts do not pull harder as the weight grows.
-    slope = math.erf(clip_norm / math.sqrt(2)) / clip_norm
+    slope = curvature * math.erf(clip_norm / math.sqrt(2)) / clip_norm
     for block in blocks:
         entry = block.square / len(block.columns)
         noise = block.square * walk.outcome(slope * entry)[1] ** 2
         theta[:, block.columns] *= block.prior / (block.prior + noise)
     return theta
-
-
-def variance(theta: np.ndarray, blocks: list[Block]) -> float:
-    """Return the variance of the margins that weights give to rows of typical size.
-
-    Columns of a block count as independent and equal.
-    """
-    total = 0.0
-    for block in blocks:
-        own = theta[0, block.columns]
-        total += block.square * float(own @ own) / max(1, len(own))
-    return total
 
 
 def rate_level(

@@ -26,7 +26,7 @@ from skfdp.kernels.losses.loss import Loss
 from skfdp.mechanisms.release import Mechanism, uniform_batch
 from skfdp.privacy import Event
 from skfdp.privacy.checks import shown
-from skfdp.queries.linear import LOSSES
+from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES
 from skfdp.queries.statistics import CrossSum
 from skfdp.solvers import centring, parameters
 from skfdp.solvers.centring import Regressors
@@ -36,15 +36,13 @@ from skfdp.solvers.method import Budget
 #: and wrong.
 FLOOR = -12.0
 N_FOLDS = 5
-# Inverse penalties of the default models of labels: on standardised columns, and on
-# columns as they are, where a rare one is held back more.
+# Inverse penalties of the default models of labels and of counts: on standardised
+# columns, and on columns as they are, where a rare one is held back more.
 _STANDARDISED, _PLAIN = (0.01, 0.1), (1.0,)
 # Weights up to which Newton's method is the faster one.
 _MOST_NEWTON = 300
 # Penalties of that of numbers, compared by leaving one out.
 _ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10_000.0)
-# That of the default model of counts, a share of one record.
-_ALPHA_OF_COUNTS = 10.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -268,9 +266,9 @@ def resolve_public_model(
     """Return the fitted public model, of labels or of numbers.
 
     An estimator that is not fitted yet is cloned and fitted on the public columns and
-    the public target, within its bounds. "auto" stands for one on standardised columns:
-    logistic regression; ridge regression, its penalty chosen by leaving one out; or
-    `PoissonRegressor` for a log link. Where no column is public, or a class is absent,
+    the public target, within its bounds. "auto" stands for logistic regression, or
+    `PoissonRegressor` for a log link, chosen out of fold, or for ridge regression, its
+    penalty chosen by leaving one out. Where no column is public, or a class is absent,
     it is the class frequencies, or the mean.
     """
     classes, units, y = public.classes, public.target_map, public.target
@@ -285,7 +283,7 @@ def resolve_public_model(
         if intercept is not None:
             linear = np.zeros((len(intercept), width)), intercept
             return kind(estimator=None, linear=linear, prefitted=True, **own)
-        if units is None:
+        if units is None or units.log:
             return _most_likely(public, own)
         spec = _default(public)
     prefitted = _is_fitted(spec)
@@ -329,49 +327,56 @@ def _constant(public: PublicRecords, y: np.ndarray) -> np.ndarray | None:
     return logs[1:] - logs[:1] if len(counts) == 2 else logs - logs.mean()
 
 
-def _most_likely(public: PublicRecords, own: dict[str, Any]) -> PublicModel:
-    """Return the logistic regression that public labels out of fold speak for.
+def _most_likely(
+    public: PublicRecords, own: dict[str, Any]
+) -> PublicModel | PublicRegression:
+    """Return the model of labels or counts that these out of fold speak for.
 
     Public data alone: neither the choice nor the folds cost privacy.
     """
-    from sklearn.linear_model import LogisticRegression
+    from sklearn.linear_model import LogisticRegression, PoissonRegressor
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    rows, labels = public.rows(), public.target
+    rows, target, classes = public.rows(), public.target, public.classes
     small = not public.sparse and rows.shape[1] * public.n_outputs <= _MOST_NEWTON
-    solver = "newton-cholesky" if small else "lbfgs"
+    newton = "newton-cholesky" if small else "lbfgs"
+    units, log = public.target_map, classes is None
+    kind, loss = PublicModel, LOSSES["log_loss"]
+    y = target if log else classes[target]
+    if log:
+        kind, loss = PublicRegression, REGRESSION_LOSSES["poisson"]
+        target = y = np.clip(target, units.low, units.high)
     best, least = None, np.inf
     for C, scales in [(C, True) for C in _STANDARDISED] + [(C, False) for C in _PLAIN]:
         steps = [StandardScaler(with_mean=not public.sparse)] * scales
-        spec = make_pipeline(
-            *steps, LogisticRegression(C=C, solver=solver, max_iter=1000)
-        )
+        given = {"solver": newton, "max_iter": 1000}
+        if log:
+            last = PoissonRegressor(alpha=1 / (C * public.n_records), **given)
+        else:
+            last = LogisticRegression(C=C, **given)
+        spec = make_pipeline(*steps, last)
         weights = weights_of(spec, public.units)
         with passed(weights):
-            spec.fit(rows, public.classes[labels], **weights)
-        linear = _linear_weights(spec, public.classes, False)
-        tried = PublicModel(estimator=spec, linear=linear, **own)
-        margins = tried.training_margins(rows, labels, public.units)
-        losses = LOSSES["log_loss"].value(margins, labels)
-        loss = np.average(losses, weights=public.shares)
-        if best is None or loss < least:
-            best, least = dataclasses.replace(tried, out_of_fold=margins), loss
+            spec.fit(rows, y, **weights)
+        linear = _linear_weights(spec, classes, log)
+        tried = kind(estimator=spec, linear=linear, **own)
+        margins = tried.training_margins(rows, target, public.units)
+        value = np.average(loss.value(margins, target), weights=public.shares)
+        if best is None or value < least:
+            best, least = dataclasses.replace(tried, out_of_fold=margins), value
     return best
 
 
 def _default(public: PublicRecords) -> Any:
     """Return what "auto" fits to numbers."""
-    from sklearn.linear_model import PoissonRegressor, RidgeCV
+    from sklearn.linear_model import RidgeCV
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    if public.target_map.log:
-        strength = _ALPHA_OF_COUNTS / public.n_records
-        model = PoissonRegressor(alpha=strength, max_iter=1000)
-    else:
-        model = RidgeCV(alphas=_ALPHAS)
-    return make_pipeline(StandardScaler(with_mean=not public.sparse), model)
+    return make_pipeline(
+        StandardScaler(with_mean=not public.sparse), RidgeCV(alphas=_ALPHAS)
+    )
 
 
 def _linear_weights(

@@ -31,7 +31,8 @@ from skfdp.solvers.postprocessing import STRONGEST
 # more on either side. As the budget grows, nothing is cut.
 
 
-N_BINS = 16
+# Counts have fewer bins: doubling ones below a few counts are empty and add noise.
+N_BINS, N_DOUBLINGS = 16, 8
 # A histogram of more noise than that, as a share of the records, tells nothing.
 _MOST_NOISE = 0.16
 # Standard deviations of the noise that may be no records. One even bin too many costs
@@ -40,12 +41,12 @@ _DOUBT, _DOUBT_OF_DOUBLING = 2.0, 3.0
 
 
 def edges(bounds: TargetMap) -> np.ndarray:
-    """Return N_BINS + 1 public edges: even, or doubling from the lower bound."""
+    """Return the public edges of bins: even, or doubling from the lower bound."""
     width = bounds.high - bounds.low
     if not bounds.log:
         return bounds.low + width * np.arange(N_BINS + 1) / N_BINS
-    doubling = width * 2.0 ** (np.arange(N_BINS + 1) - N_BINS)
-    return bounds.low + np.r_[0.0, doubling[1:]]
+    doubling = width * 2.0 ** -np.arange(N_DOUBLINGS)[::-1]
+    return bounds.low + np.r_[0.0, doubling]
 
 
 def released_window(
@@ -65,15 +66,17 @@ def released_window(
     # Counts have no gap between the lower bound and the mean.
     first, last = filled(counts / public.n_records, noise_std, upward=bounds.log)
     found = edges(bounds)
-    return float(found[max(0, first - 1)]), float(found[min(N_BINS, last + 1)])
+    return float(found[max(0, first - 1)]), float(found[min(len(counts), last + 1)])
 
 
 def _in_bins(records: Records) -> RowSum:
     """Return the histogram of the targets within their bounds; a recipe."""
     bounds = records.public.target_map
     target = np.clip(records.target, bounds.low, bounds.high)
-    bins = np.searchsorted(edges(bounds)[1:-1], target, side="right")
-    return RowSum(np.eye(N_BINS)[bins], InputScaler(), records.public.capacity)
+    inner = edges(bounds)[1:-1]
+    bins = np.searchsorted(inner, target, side="right")
+    unit = np.eye(len(inner) + 1)
+    return RowSum(unit[bins], InputScaler(), records.public.capacity)
 
 
 def filled(shares: np.ndarray, noise_std: float, *, upward: bool) -> tuple[int, int]:
@@ -96,7 +99,7 @@ def filled(shares: np.ndarray, noise_std: float, *, upward: bool) -> tuple[int, 
 
 
 #: Wanted error of means of targets, and of counts and rates, over half their interval.
-TARGET_ERROR, RATE_ERROR = 0.1, 0.05
+TARGET_ERROR, COUNT_ERROR, RATE_ERROR = 0.1, 0.005, 0.05
 #: Huber's threshold over the spread of the target, as in `HuberRegressor`.
 HUBER_THRESHOLD = 1.35
 # Where means and mean absolute deviations lie within the width of an interval: any mean
@@ -106,6 +109,11 @@ _SPREAD_OF_MEANS = 12**-0.5
 _DEVIATION, _SPREAD_OF_DEVIATIONS = 0.15, 0.1
 # About how far clips and noise move the logarithm of a mean rate.
 _DISPLACED = 0.5
+# Releases of that mean. The second one is at rates of about the right mean, of which
+# the noise is a smaller part.
+_N_RATES = 2
+# About the variance of what a fit adds to the logarithms of rates.
+_ADDED = 0.2
 # Parts of the declared width, and of the spread, below which a threshold of Huber's
 # loss leaves hardly a target in its squared part.
 _TINY_WIDTH, _TINY_SPREAD = 1000, 100
@@ -157,7 +165,7 @@ class TargetScales:
         # Where the columns can teach next to nothing, the target has the budget.
         room = (0.4 if log else 0.6) * (1 - pull)
         most = max(0.15, room / (n_means + 1))
-        error = RATE_ERROR if log else TARGET_ERROR
+        error = COUNT_ERROR if log else TARGET_ERROR
         share = _share(mu, n_effective, error, most=most)
         target = budget.event(
             "target scale",
@@ -180,6 +188,7 @@ class TargetScales:
             "mean rate",
             1 / (math.sqrt(share) * mu),
             sensitivity=budget.relation.moves(1.0),
+            n_steps=_N_RATES,
         )
 
     def calibrated(
@@ -188,7 +197,6 @@ class TargetScales:
         records: Records,
         coordinates: Coordinates,
         offset: np.ndarray | None,
-        blocks: list[postprocessing.Block],
         event: Event,
         mechanism: Mechanism,
     ) -> np.ndarray:
@@ -203,28 +211,34 @@ class TargetScales:
         root of the budget, so that the error of the mean falls with it. What it cuts is
         taken to be what it cuts of lognormal rates around those of the public model.
 
-        `theta` has the shape (1, n_columns), `offset` are the margins of a public model
-        in the loop's units or None, and `blocks` those of the columns.
+        **Guarantees.** Each of `_N_RATES` releases is a mean of numbers in the public
+        interval [0, most], whatever the weights, which are released, and the row: the
+        bound of `released_mean` holds. `rate_event` charges for all of them. The rest
+        is a function of released numbers and of the public model.
+
+        `theta` has the shape (1, n_columns), and `offset` are the margins of a public
+        model in the loop's units or None.
         """
-        public = records.public
+        public, theta = records.public, theta.copy()
         noise_std = 0.5 * event.noise_std[0] / public.n_records
         most = max(2.0, 0.5 / math.sqrt(noise_std))
-        (coef,), (intercept,) = coordinates.fold(theta)
-        rates = functools.partial(_rates, coef=coef, intercept=intercept, most=most)
-        found, error = released_mean(
-            records, rates, 0.0, most, event, "mean rate", mechanism, offset=offset
-        )
         start = np.zeros(records.n_rows) if offset is None else offset[:, 0]
-        found = min(max(found, 2 * error), max(1.0, most - 2 * error))
-        variance = postprocessing.variance(theta, blocks)
-        level, slope = postprocessing.rate_level(
-            start, variance, most, found, public.shares
-        )
-        # The less the noise tells, the more the weights are taken at their word.
-        told = (_DISPLACED * slope) ** 2
-        kept = told / (told + error**2)
-        theta = theta.copy()
-        theta[:, -1] -= kept * (level + variance / 2) / coordinates.bias
+        displaced = _DISPLACED
+        for _ in range(_N_RATES):
+            (coef,), (intercept,) = coordinates.fold(theta)
+            rates = functools.partial(_rates, coef=coef, intercept=intercept, most=most)
+            found, error = released_mean(
+                records, rates, 0.0, most, event, "mean rate", mechanism, offset=offset
+            )
+            found = min(max(found, 2 * error), max(1.0, most - 2 * error))
+            level, slope = postprocessing.rate_level(
+                start, _ADDED, most, found, public.shares
+            )
+            # The less the noise tells, the more the weights are taken at their word.
+            told = (displaced * slope) ** 2
+            kept = told / (told + error**2)
+            displaced *= math.sqrt(1 - kept)  # that of the posterior
+            theta[:, -1] -= kept * (level + _ADDED / 2) / coordinates.bias
         return theta
 
     def exactly(self, records: Records, margins: np.ndarray | None = None) -> TargetMap:
