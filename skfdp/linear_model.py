@@ -1312,10 +1312,11 @@ class FeatureDPRegressor(LinearRegressor):
     public_model : "auto", regressor or None, default="auto"
         Model of the public columns, at whose predictions descent starts. "auto": with a
         public target and an intercept, ridge regression on standardised columns, or
-        `PoissonRegressor` (the mean where no column is public). With a private target
-        and some public columns a first model, which a descent on the public columns
-        releases with a share of the budget (:ref:`released-first-model`); none beside
-        `alpha`, batches, or a solver with `max_weight_norm` or averaged iterates.
+        `PoissonRegressor`, chosen out of fold (the mean where no column is public).
+        With a private target and some public columns a first model, which a descent on
+        the public columns releases with a share of the budget
+        (:ref:`released-first-model`); none beside `alpha`, batches, or a solver with
+        `max_weight_norm` or averaged iterates.
         Another regressor is cloned and fitted on the public columns of
         ``input_scaler_(X)`` and the public target, or used as it is if it is fitted
         already, even for a private target. Predictions of counts must be rates. None:

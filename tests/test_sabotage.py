@@ -77,6 +77,14 @@ NIGHTLY = [
         "privacy/test_curves.py::TestComposition::test_law",
     ),
     Mutant(
+        "one charge pays for both means of rates",
+        "solvers/target_scales.py",
+        "n_steps=_N_RATES,",
+        "n_steps=1,",
+        "estimators/test_public_regression.py"
+        "::test_the_mean_of_the_rates_is_released_within_a_public_interval",
+    ),
+    Mutant(
         "charges beyond the budget limit",
         "privacy/ledger_file.py",
         "check(terms, recorded)\n            if",
