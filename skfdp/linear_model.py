@@ -771,8 +771,9 @@ class FeatureDPLogisticRegression(LinearClassifier):
         (the class frequencies where no column is public); none with 20 classes or more
         and a large budget. With a private target and some public columns a first model
         that is released, as label-DP releases it, with a share of the budget that
-        public numbers tell (:ref:`released-first-model`); none beside `C`, a public
-        loss, batches, or a solver with `max_weight_norm` or averaged iterates. A
+        public numbers tell (:ref:`released-first-model`); none beside `C`,
+        `class_weight`, a public loss, batches, sparse rows, or a solver with
+        `max_weight_norm` or averaged iterates. A
         classifier with `predict_proba` is cloned and fitted on the public columns of
         ``input_scaler_(X)`` and the public target, or used as it is if it is fitted
         already, even for a private target. None: start at equal classes, or at released
@@ -837,9 +838,9 @@ class FeatureDPLogisticRegression(LinearClassifier):
     * with ``bounds="private"`` counts of the columns in bins come first, which move by
       ``sqrt(p)``, or ``sqrt(2 p)`` under "replace_one", for p private columns;
     * with a private target and some public columns a first model comes before: the
-      label statistic of the public columns, or clipped gradients on them, which move by
-      what they move by if every column is public (below); its margins are one number
-      for each row, the same for neighbours;
+      label statistic of the public columns, which moves by what it moves by if every
+      column is public (below); its margins are one number for each row, the same for
+      neighbours;
     * before the loop, each at most once: the mean length of the private columns, and
       beside public ones its mean square, from lengths cut to a public interval, and
       their mean, from rows cut to that length (sums of numbers and rows of norm 1,
@@ -1313,10 +1314,6 @@ class FeatureDPRegressor(LinearRegressor):
         Model of the public columns, at whose predictions descent starts. "auto": with a
         public target and an intercept, ridge regression on standardised columns, or
         `PoissonRegressor`, chosen out of fold (the mean where no column is public).
-        With a private target and some public columns a first model, which a descent on
-        the public columns releases with a share of the budget
-        (:ref:`released-first-model`); none beside `alpha`, batches, or a solver with
-        `max_weight_norm` or averaged iterates.
         Another regressor is cloned and fitted on the public columns of
         ``input_scaler_(X)`` and the public target, or used as it is if it is fitted
         already, even for a private target. Predictions of counts must be rates. None:
