@@ -66,7 +66,7 @@ from skfdp.solvers.label_statistic import LabelStatistic, refusal_of_one_shot
 from skfdp.solvers.method import Method
 from skfdp.solvers.parameters import ASSUMPTIONS, Loop
 from skfdp.solvers.postprocessing import STRONGEST, CoefficientNoise, LinearFit
-from skfdp.solvers.public_model import Padding, check_public_model
+from skfdp.solvers.public_model import check_public_model
 from skfdp.solvers.target_scales import TargetScales, warn_of_huber_threshold
 
 # The table of a linear model's coefficients.
@@ -571,6 +571,10 @@ class LinearClassifier(PrivateClassifier, LinearModel):
         super()._check_parameters()
         check_number("C", self.C, also=("auto",))
         check_choice("loss", self._declared.parameters["loss"], CLASSIFICATION)
+        if self._declared.parameters["public_loss"] == "impute":
+            raise ValueError(
+                "public_loss='impute' is for networks: choose 'gaussian' or 'zero'."
+            )
 
     def _penalty(self, total: float, auto: float | None = None) -> float | None:
         """Return s of the penalty ``s / 2 |w|**2`` of a mean loss; None: none.
@@ -591,17 +595,17 @@ class LinearClassifier(PrivateClassifier, LinearModel):
             return self._label_statistic(solver)
         public_loss = self._declared.parameters["public_loss"]
         pads = isinstance(public_loss, str)
-        if pads and public_loss != "zero" and public.sparse:
+        if public_loss == "gaussian" and public.sparse:
             raise ValueError(
-                f"public_loss={public_loss!r} pads private columns with numbers "
-                "and would fill a sparse X in: choose 'zero', or pass a dense X."
+                "public_loss='gaussian' pads private columns with numbers and would "
+                "fill a sparse X in: choose 'zero', or pass a dense X."
             )
         descent = Descent(
             loss=LOSSES[self._declared.parameters["loss"]],
             loop=Loop.of(solver),
             centring=self._centring(),
             penalty=self._penalty(public.total_weight),
-            padding=Padding(public_loss, solver.padding_scale) if pads else None,
+            padding=public_loss if pads else None,
             public_loss=public_loss if callable(public_loss) else None,
             public_model=self._declared.parameters.get("public_model"),
             n_jobs=effective_n_jobs(self.n_jobs),

@@ -65,13 +65,6 @@ ESTIMATORS = {
     "feature-dp, public target": lambda **kw: FeatureDPLogisticRegression(
         bounds=(0, 1), public_features=[0, 1], public_target=True, **kw
     ),
-    "feature-dp, public target, impute": lambda **kw: FeatureDPLogisticRegression(
-        bounds=(0, 1),
-        public_features=[0, 1],
-        public_target=True,
-        solver=FeatureDPSGD(public_loss="impute"),
-        **kw,
-    ),
     "feature-dp, label": lambda **kw: FeatureDPLogisticRegression(
         bounds=(0, 1),
         public_features="all",

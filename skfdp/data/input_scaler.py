@@ -542,35 +542,6 @@ class Coordinates:
             facts = {"n_features": len(self.mean) + len(constant)}
         return GridRows.build(X, transform, **facts, target=target)
 
-    def padded_grid(
-        self,
-        known: np.ndarray | csr_array,
-        public: np.ndarray,
-        fill: Callable[[np.ndarray], np.ndarray],
-    ) -> GridRows | SparseGridRows:
-        """Quantise what is public of each row, padded to a full row.
-
-        `known` has the public columns, and perhaps more that is public after them; CSR
-        rows hold nothing more, and are padded with zeros. `fill` returns the private
-        entries of scaled rows, given scaled known columns.
-        """
-        if issparse(known):
-            columns = np.flatnonzero(public)[known.indices]
-            shape = known.shape[0], len(public)
-            wide = csr_array((known.data, columns, known.indptr), shape=shape)
-            return self.grid(wide)
-        width = int(public.sum())
-        scaled = self.input_scaler.of_public(public)
-
-        def padded(block: np.ndarray) -> np.ndarray:
-            head = scaled.scale(block[:, :width])
-            rows = np.zeros((len(block), len(public)))
-            rows[:, public] = head
-            rows[:, ~public] = fill(np.hstack([head, block[:, width:]]))
-            return self.input_scaler.shorten(rows)
-
-        return self.grid(known, mapped=padded, n_features=len(public))
-
     def fold(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (coef, intercept) on ``input_scaler(X)``."""
         weights = theta[:, : len(self.mean)] * self.scale

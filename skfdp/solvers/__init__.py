@@ -187,10 +187,10 @@ class FeatureDPSGD(NoisyGradientDescent):
     ----------
     public_loss : {"gaussian", "zero", "impute"} or callable, default="gaussian"
         The loss of the public part, padded to a whole record with normals that are
-        drawn once a fit, with zeros, or with a prediction of the private columns from
-        the public part, for which moments are released first. Without a public target
-        it is the loss averaged over all labels. A callable, for a linear classifier
-        alone, adds the exact gradient of any public term:
+        drawn once a fit, or with zeros. "impute" is for networks alone: with private
+        columns drawn given the class. Without a public target it is the loss averaged
+        over all labels. A callable, for a linear classifier alone, adds the exact
+        gradient of any public term:
         ``(coef, intercept, X_public, y) -> (coef_gradient, intercept_gradient)``,
         y being None unless the target is public.
     padding_scale : float, default=1.0

@@ -31,7 +31,7 @@ from skfdp.queries.linear import (
 )
 from skfdp.queries.statistics import LabelSum
 from skfdp.solvers import parameters, postprocessing, public_model
-from skfdp.solvers.centring import Centring, Moments, Regressors
+from skfdp.solvers.centring import Centring, Moments
 from skfdp.solvers.method import Budget, OnStep, Plan, existing, of_weights
 from skfdp.solvers.parameters import Loop
 from skfdp.solvers.postprocessing import (
@@ -41,10 +41,7 @@ from skfdp.solvers.postprocessing import (
     matrix_of,
     path_noise,
 )
-from skfdp.solvers.public_model import (
-    Padding,
-    resolve_public_model,
-)
+from skfdp.solvers.public_model import resolve_public_model
 from skfdp.solvers.target_scales import TargetScales
 
 # The public start and the plan of a descent.
@@ -71,8 +68,6 @@ class DescentStart:
         Those of the loop, where every column is public.
     rows : GridRows, SparseGridRows or None
         The rows of the loop in them.
-    regressors : Regressors or None
-        Of a padding that predicts private columns.
     """
 
     moments: Moments | None = None
@@ -81,7 +76,6 @@ class DescentStart:
     offset: np.ndarray | None = None
     coordinates: Coordinates | None = None
     rows: GridRows | SparseGridRows | None = None
-    regressors: Regressors | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -535,8 +529,8 @@ class Descent:
         s of ``s / 2 |w|**2`` per record; None: none. A regression asks `scales`.
     scales : TargetScales or None
         Of a regression.
-    padding : Padding or None
-        Of a public loss that pads private columns.
+    padding : {"zero", "gaussian"} or None
+        What a public loss pads private columns with.
     public_loss : callable or None
         A public loss of the user's own: its gradients in coef and intercept.
     public_model : "auto", classifier, regressor or None
@@ -551,7 +545,7 @@ class Descent:
     centring: Centring
     penalty: float | None = None
     scales: TargetScales | None = None
-    padding: Padding | None = None
+    padding: str | None = None
     public_loss: Callable | None = None
     public_model: Any = None
     n_jobs: int = 1
@@ -563,13 +557,11 @@ class Descent:
         joint = public.units is not None and public.units.joint
         if self.padding is not None and joint:
             raise ValueError(
-                f"public_loss={self.padding.kind!r} pads record by record, and with "
+                f"public_loss={self.padding!r} pads record by record, and with "
                 "groups the rows of a person are clipped together: leave public_loss "
                 "out, or keep one row of each person by max_rows_per_group=1."
             )
         found: dict[str, Any] = {"moments": self.centring.prepare(public)}
-        if self.padding is not None:
-            found["regressors"] = self.padding.prepare(public)
         if self.scales is None and public.mask.all():  # label-DP: public rows
             coordinates = self.centring.public_coordinates(public, found["moments"])
             found["coordinates"] = coordinates
@@ -691,7 +683,7 @@ class Descent:
         orthant: bool,
     ) -> tuple[Event, ...]:
         """Return what is released before the loop, and after it."""
-        target, rate, counts, cross, scale = None, None, None, None, None
+        target, rate, counts, scale = None, None, None, None
         if self.scales is not None:
             has_model = prepared.has_model
             target = self.scales.event(public, budget, mu, has_public_model=has_model)
@@ -702,11 +694,9 @@ class Descent:
         if measured and self.centring.bias is not None and not known:
             counts = event(public, budget, mu)
         centring = self.centring.events(public, budget, mu, mean=not orthant)
-        if self.padding is not None:
-            cross = self.padding.event(public, prepared.regressors, budget)
         if measured:
             scale = postprocessing.event(public, budget, self.loss, mu)
-        return existing(target, counts, *centring, cross, scale, rate)
+        return existing(target, counts, *centring, scale, rate)
 
     @property
     def _is_penalised(self) -> bool:
@@ -746,7 +736,7 @@ class Descent:
     def needs_whole_table(self) -> str | None:
         """Return what cannot be summed over partitions, None where all can."""
         if self.padding is not None:
-            return f"public_loss={self.padding.kind!r}"
+            return f"public_loss={self.padding!r}"
         return self.centring.needs_whole_table()
 
     # -- releases -----------------------------------------------------------------
@@ -869,9 +859,9 @@ class Descent:
         public = records.public
         padded, pads = None, self.padding is not None
         if pads and not public.mask.all():
-            event = plan.event("cross moments")
-            known = prepared.regressors, event, coordinates
-            padded = self.padding.rows(records, *known, mechanism)
+            scale = self.loop.padding_scale if self.padding == "gaussian" else 0.0
+            coins = mechanism.streams.public("padding")
+            padded = public_model.drawn_rows(public, coordinates, scale, coins)
         recipe = functools.partial(
             gradients,
             coordinates=coordinates,

@@ -363,8 +363,8 @@ class Loop:
     """The parameters of a loop of noisy steps, from an object of `skfdp.solvers`.
 
     `batch_size` is the expected private batch; None: every row. "auto" is for the
-    estimator to resolve. `gradient_scale`, `public_batch_size` and
-    `learning_rate_decay` are those of `FeatureDPSGD`.
+    estimator to resolve. `padding_scale`, `gradient_scale`,
+    `public_batch_size` and `learning_rate_decay` are those of `FeatureDPSGD`.
     """
 
     clip_norm: float | str = "auto"
@@ -376,6 +376,7 @@ class Loop:
     iterate: str = "last"
     noise_decay: float = 0.75
     max_weight_norm: float | None = None
+    padding_scale: float = 1.0
     gradient_scale: float = 1.0
     public_batch_size: int | None = None
 

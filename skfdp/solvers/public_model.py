@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 from sklearn import config_context
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -18,19 +18,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfdp.data.grid import GridRows, SparseGridRows, squared_norms
 from skfdp.data.input_scaler import Coordinates
-from skfdp.data.records import PublicRecords, Records
+from skfdp.data.records import PublicRecords
 from skfdp.data.target import TargetMap
 from skfdp.data.units import Units
 from skfdp.data.validation import users_state
 from skfdp.kernels.losses.loss import Loss
-from skfdp.mechanisms.release import Mechanism, uniform_batch
-from skfdp.privacy import Event
+from skfdp.mechanisms.release import uniform_batch
 from skfdp.privacy.checks import shown
 from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES
-from skfdp.queries.statistics import CrossSum
-from skfdp.solvers import centring, parameters
-from skfdp.solvers.centring import Regressors
-from skfdp.solvers.method import Budget
 
 #: Log-probabilities below this one are raised to it: a public model may be certain,
 #: and wrong.
@@ -506,98 +501,31 @@ def clipped_away(
 # Paddings of private columns for the public loss of Algorithm 1.
 
 
-#: Share of mu**2 for the cross moments of "impute".
-IMPUTE_SHARE = 0.1
-
-
-@dataclasses.dataclass(frozen=True)
-class Padding:
-    """Rows with something public in place of private columns.
-
-    What the `kind` "impute" puts there is what a released regression predicts from all
-    that is public; `scale` is the standard deviation of "gaussian".
-    """
-
-    kind: str
-    scale: float
-
-    def prepare(self, public: PublicRecords) -> Regressors | None:
-        """Return the regressors of "impute": public columns, and labels if public."""
-        if self.kind != "impute" or public.mask.all():
-            return None
-        U = public.input_scaler.of_public(public.mask).scale(public.X)
-        return Regressors(_with_labels(U, public), weighted=True)
-
-    def event(
-        self, public: PublicRecords, regressors: Regressors | None, budget: Budget
-    ) -> Event | None:
-        """Return the event of the release that "impute" needs."""
-        if regressors is None:
-            return None
-        query = CrossSum.planned(nonnegative=public.private_bounded)
-        sensitivity = query.sensitivity(budget.relation)
-        std = sensitivity / (math.sqrt(IMPUTE_SHARE) * budget.mu)
-        return budget.event("cross moments", std, sensitivity=sensitivity)
-
-    def rows(
-        self,
-        records: Records,
-        regressors: Regressors | None,
-        event: Event | None,
-        coordinates: Coordinates,
-        mechanism: Mechanism,
-    ) -> GridRows | SparseGridRows:
-        """Return the rows of the loop with the padding in place of private columns.
-
-        "zero" and "gaussian" draw in public; "impute" releases the cross moments once.
-        """
-        public = records.public
-        if event is None:
-            scale = self.scale if self.kind == "gaussian" else 0.0
-            return drawn_rows(
-                public, coordinates, scale, mechanism.streams.public("padding")
-            )
-        private = ~public.mask
-        # For the cross moments alone: rows of the loop are not cut.
-        most = (
-            parameters.block_bound(public.n_private) * public.input_scaler.feature_bound
-        )
-        bound = min(most, public.longest_private)
-        query = CrossSum(
-            records.X[:, private],
-            public.input_scaler.part(private).within(bound),
-            regressors.grid,
-            nonnegative=public.private_bounded,
-        )
-        found = mechanism.release("cross moments", query)
-        centre = centring.centre(regressors, found, event.noise_std[0])
-
-        def fill(rows: np.ndarray) -> np.ndarray:
-            predicted = centre.intercept + (rows - regressors.mean) @ centre.coef
-            return predicted * bound  # not yet divided out
-
-        known = _with_labels(public.X, public)
-        return coordinates.padded_grid(known, public.mask, fill)
-
-
-def _with_labels(columns: np.ndarray, public: PublicRecords) -> np.ndarray:
-    """Return columns beside those of the labels, if these are public."""
-    if not public.has_target:
-        return columns
-    labels = public.target[:, None] == np.arange(public.n_classes)
-    return np.hstack([columns, labels.astype(columns.dtype)])
-
-
 def drawn_rows(
     public: PublicRecords,
     coordinates: Coordinates,
     scale: float,
     generator: np.random.Generator,
 ) -> GridRows | SparseGridRows:
-    """Return the rows of the loop whose private columns hold N(0, scale**2)."""
+    """Return the rows of the loop whose private columns hold N(0, scale**2).
 
-    def fill(rows: np.ndarray) -> np.ndarray:
+    CSR rows are padded with zeros, whatever the scale.
+    """
+    mask, known = public.mask, public.X
+    if public.sparse:
+        columns = np.flatnonzero(mask)[known.indices]
+        shape = known.shape[0], mask.size
+        return coordinates.grid(
+            csr_array((known.data, columns, known.indptr), shape=shape)
+        )
+    input_scaler = coordinates.input_scaler
+    scaled = input_scaler.of_public(mask)
+
+    def padded(block: np.ndarray) -> np.ndarray:
         # drawn even at scale 0, so that both paddings share later public draws
-        return scale * generator.standard_normal((len(rows), public.n_private))
+        drawn = scale * generator.standard_normal((len(block), public.n_private))
+        rows = np.zeros((len(block), mask.size))
+        rows[:, mask], rows[:, ~mask] = scaled.scale(block), drawn
+        return input_scaler.shorten(rows)
 
-    return coordinates.padded_grid(public.X, public.mask, fill)
+    return coordinates.grid(known, mapped=padded, n_features=mask.size)

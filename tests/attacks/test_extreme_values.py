@@ -41,9 +41,6 @@ CLASSIFIERS = {
     ),
     "some columns public": lambda: FeatureDPLogisticRegression(**SOME),
     "public target": lambda: FeatureDPLogisticRegression(public_target=True, **SOME),
-    "imputed loss": lambda: FeatureDPLogisticRegression(
-        public_features=[0], solver=FeatureDPSGD(public_loss="impute", max_iter=2)
-    ),
     "padded loss": lambda: FeatureDPLogisticRegression(
         public_features=[0], solver=FeatureDPSGD(public_loss="zero", max_iter=2)
     ),

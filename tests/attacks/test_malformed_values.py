@@ -82,7 +82,7 @@ CASES = {
             FeatureDPLogisticRegression,
             public_features=PUBLIC,
             classes=[0, 1, 2],
-            solver=FeatureDPSGD(public_loss="impute", max_iter=2),
+            solver=FeatureDPSGD(max_iter=2),
         ),
         *(PUBLIC, False, LABELS, False),
     ),

@@ -313,15 +313,11 @@ for y in ("two", "three"):
             **BY_LABEL,
         )
 SAMPLED = HALF
-PADDED, IMPUTED = (
-    COLUMNS | {"solver": FeatureDPSGD(public_loss="zero")},
-    COLUMNS | {"solver": FeatureDPSGD(public_loss="impute")},
-)
+PADDED = COLUMNS | {"solver": FeatureDPSGD(public_loss="zero")}
 add("descent, zero padding", logistic, PADDED, *SLOPE, private=SOME)
 add("descent, zero padding, CSR", logistic, PADDED, *SLOPE, private=SOME, csr=True)
-add("descent, imputed", logistic, IMPUTED, *SLOPE, private=SOME)
 add(
-    *("descent, imputed, Poisson batches", logistic, IMPUTED | SAMPLED, *SLOPE),
+    *("descent, zero padding, Poisson batches", logistic, PADDED | SAMPLED, *SLOPE),
     private=SOME,
     alone=True,
 )
@@ -429,13 +425,6 @@ for name, more, parts, table in (
         y=None,
         X=table,
         private=SOME,
-    )
-for name, width in {"": 4, ", six columns": 6}.items():
-    add(
-        *(f"cross moments, imputed{name}", logistic, IMPUTED, "cross moments"),
-        *((HIGH, 0), (LOW, 0)),
-        X=BRIGHT[:, :width],
-        private=SOME[:width],
     )
 
 # -- networks --------------------------------------------------------------------------

@@ -64,6 +64,7 @@ PARAMETERS = [
     (DPSGDF, {"solver": FeatureDPSGD()}, "must be 'auto', .* or an object of skfdp.so"),
     (DPSGDF, {"solver": NoisyGradientDescent}, "must be 'auto', .* or an object of"),
     (FEATURE, {"solver": "lbfgs"}, "solver='lbfgs' must be 'auto', 'noisy-gd', 'nois"),
+    (FEATURE, {"solver": FeatureDPSGD(public_loss="impute")}, "is for networks: choo"),
     (FEATURE, {"public_target": "yes"}, "public_target='yes' is unknown"),
     (FEATURE, {"public_features": ["a"]}, "set_output"),
     (FEATURE, {"public_features": [7]}, "index 7"),

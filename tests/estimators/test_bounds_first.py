@@ -51,10 +51,9 @@ ESTIMATORS = {
         FeatureDPLogisticRegression,
         {"public_target": True, "public_features": [3], "centering": None},
     ),
-    "feature-dp, impute": (
+    "feature-dp, padded": (
         FeatureDPLogisticRegression,
-        CLASSES
-        | {"public_features": [1], "solver": FeatureDPSGD(public_loss="impute")},
+        CLASSES | {"public_features": [1], "solver": FeatureDPSGD()},
     ),
     "regressor": (FeatureDPRegressor, TARGET),
     "regressor, columns public": (

@@ -262,9 +262,6 @@ WHOLE = {
             public_loss=lambda coef, intercept, X, y: (0 * coef, 0 * intercept)
         ),
     ),
-    "imputed": FeatureDPLogisticRegression(
-        **PUBLIC, solver=FeatureDPSGD(public_loss="impute")
-    ),
     "search": PrivateSearchCV(
         DPSGDFClassifier(**SEEDED, classes=[0, 1], solver=STEPS),
         {"solver__max_iter": [1, 2]},

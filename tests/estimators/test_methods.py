@@ -50,8 +50,8 @@ METHODS = {
         **COMMON, **NUMBER, solver=NoisySGD(batch_size=20, max_iter=3)
     ),
     "descent, some public": LOGISTIC(**COMMON, **TWO, **FEW, **SOME),
-    "descent, imputed": LOGISTIC(
-        **COMMON, **TWO, **SOME, solver=FeatureDPSGD(public_loss="impute", max_iter=3)
+    "descent, padded": LOGISTIC(
+        **COMMON, **TWO, **SOME, solver=FeatureDPSGD(max_iter=3)
     ),
     "public model": LOGISTIC(**COMMON, **TWO, **FEW, **SOME, public_target=True),
     "label statistic": LOGISTIC(**COMMON, **TWO, **ALL, C=1.0),

@@ -64,7 +64,7 @@ SORTS = [
     f"{LOGISTIC}: both public",
     f"{LOGISTIC}: label-DP",
     f"{LOGISTIC}: label-DP, descent",
-    f"{LOGISTIC}: imputed",
+    f"{LOGISTIC}: zero padding, public batches",
     f"{SGD}: Poisson",
     f"{REGRESSOR}: both public",
     f"{REGRESSOR}: nothing public",

@@ -23,9 +23,11 @@ from skfdp import (
 from skfdp.data.arrays import blanked
 from skfdp.data.grid import GRID, SparseGridRows
 from skfdp.data.input_scaler import Coordinates, InputScaler
+from skfdp.data.records import PublicRecords
 from skfdp.queries.linear import LOSSES, LinearQuery
 from skfdp.queries.statistics import RowSum
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
+from skfdp.solvers.public_model import drawn_rows
 
 BOTH = pytest.mark.parametrize(
     "estimator", [DPSGDFClassifier, FeatureDPLogisticRegression]
@@ -74,10 +76,15 @@ def make_queries(kind="plain", loss="log_loss", n_classes=3, seed=0, n=203, **mo
         if kind == "same rows":
             padded = rows
         elif kind.startswith("padded"):
-            public = np.arange(d) < 8
-            padded = coordinates.padded_grid(
-                data[:, public], public, lambda rows: np.zeros((len(rows), d - 8))
+            public = PublicRecords(
+                mask=np.arange(d) < 8,
+                input_scaler=coordinates.input_scaler,
+                n_records=n,
+                columns=tuple(range(d)),
+                sparse=data is X,
+                _table=data,
             )
+            padded = drawn_rows(public, coordinates, 0.0, np.random.default_rng(0))
         queries.append(LinearQuery(rows=rows, padded=padded, **common))
     return queries
 

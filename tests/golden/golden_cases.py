@@ -176,10 +176,6 @@ CASES = [
                     max_iter=4,
                 ),
             },
-            "imputed": {
-                **PUBLIC,
-                "solver": FeatureDPSGD(public_loss="impute", max_iter=4),
-            },
         },
     ),
     *_cases(

@@ -347,10 +347,9 @@ FITS = {
         skfdp.FeatureDPLogisticRegression,
         BOUNDED | {"public_features": [0, 1]},
     ),
-    "imputed": (
+    "padded": (
         skfdp.FeatureDPLogisticRegression,
-        BOUNDED
-        | {"public_features": [0, 1], "solver": FeatureDPSGD(public_loss="impute")},
+        BOUNDED | {"public_features": [0, 1], "solver": FeatureDPSGD()},
     ),
     "public target": (
         skfdp.FeatureDPLogisticRegression,
