@@ -464,6 +464,8 @@ class TargetMap:
         Log link: rates are ``scale * exp(margin)``.
     low, high : float
         Declared bounds of the target; infinite where there are none.
+    error : float
+        Standard deviation of the noise in a released centre.
     """
 
     centre: float = 0.0
@@ -471,6 +473,7 @@ class TargetMap:
     log: bool = False
     low: float = -math.inf
     high: float = math.inf
+    error: float = 0.0
 
     def __call__(self, y: np.ndarray) -> np.ndarray:
         """Return the target in the loop's units, float64."""

@@ -155,6 +155,10 @@ class Centring:
             # Few columns may be zero in most rows: then the root of the mean square is
             # what noise in weights is multiplied by, and not the mean length.
             n_steps = 1 + (public.n_private < public.n_features)
+            if n_steps == 2 and public.target_map is not None:
+                # A regression shrinks its steps by a prior: a rough length will do.
+                share = parameters.length_fraction(mu, n)
+                n_steps = 1 + (share < parameters.LEAST_FOR_MEAN)
             wanted.append(("row length", share, RowSum.planned(), n_steps))
         if mean and self._centres:
             share = self.mean_fraction
@@ -173,11 +177,15 @@ class Centring:
         return tuple(found)
 
     def public_coordinates(
-        self, public: PublicRecords, moments: Moments
+        self, public: PublicRecords, moments: Moments, bias: float | None = None
     ) -> Coordinates:
-        """Return the coordinates where every column is public."""
+        """Return the coordinates where every column is public.
+
+        `bias` is the value of the constant column; None: the attribute.
+        """
         scale = 1 / moments.spread if moments.spread > 0 else 1.0
-        return Coordinates.centred(public.input_scaler, moments.mean, scale, self.bias)
+        bias = self.bias if bias is None else bias
+        return Coordinates.centred(public.input_scaler, moments.mean, scale, bias)
 
     def coordinates(
         self,

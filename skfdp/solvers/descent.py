@@ -64,6 +64,8 @@ class DescentStart:
         Whether the descent starts at a model of the public columns.
     offset : ndarray of shape (n_rows, n_outputs) or None
         That model's margins for the training rows; of a released one once it is.
+    fitted : ndarray of shape (n_rows, n_outputs) or None
+        Margins at which it is judged what a clip takes off a public target.
     coordinates : Coordinates or None
         Those of the loop, where every column is public.
     rows : GridRows, SparseGridRows or None
@@ -74,6 +76,7 @@ class DescentStart:
     public_model: Any = None
     has_model: bool = False
     offset: np.ndarray | None = None
+    fitted: np.ndarray | None = None
     coordinates: Coordinates | None = None
     rows: GridRows | SparseGridRows | None = None
 
@@ -212,7 +215,7 @@ def public_gradient(
     method: Any,
     records: Records,
     loss: Loss,
-    offset: np.ndarray | None,
+    fitted: np.ndarray | None,
     query: LinearQuery,
     coordinates: Coordinates,
     mechanism: Mechanism,
@@ -225,8 +228,8 @@ def public_gradient(
     records : Records
     loss : Loss
         In the loop's units.
-    offset : float64 ndarray of shape (n_rows, n_outputs) or None
-        Margins of a public model.
+    fitted : float64 ndarray of shape (n_rows, n_outputs) or None
+        As for `clipped_away`.
     query : LinearQuery
     coordinates : Coordinates
     mechanism : Mechanism
@@ -244,7 +247,7 @@ def public_gradient(
     # The mean of rates is released instead: they grow faster than their margins.
     is_cut = method.scales is not None and loss.name != "poisson"
     if is_cut and public.has_target:
-        known = records.target, loss, offset
+        known = records.target, loss, fitted
         terms.append(public_model.clipped_away(query, *known, public, coordinates))
     return (lambda theta: sum(term(theta) for term in terms)) if terms else None
 
@@ -580,6 +583,16 @@ class Descent:
             # Margins of rows are no part of a published model.
             model = dataclasses.replace(model, out_of_fold=None)
             found |= {"public_model": model, "has_model": True, "offset": margins}
+            found["fitted"] = margins
+        cuts = self.scales is not None and not public.target_map.log
+        partly = public.mask.any() and not public.mask.all()
+        automatic = model is not None and isinstance(self.public_model, str)
+        if public.has_target and cuts and partly and not automatic:
+            # The clip takes off less where the descent ends than where it starts, be
+            # that nothing or a weak model.
+            fit = resolve_public_model("auto", public)
+            rows, units = public.rows(), public.units
+            found["fitted"] = fit.training_margins(rows, public.target, units)
         return DescentStart(**found)
 
     def _public_model(self, public: PublicRecords, budget: Budget) -> Any:
@@ -754,7 +767,11 @@ class Descent:
             event = plan.event("target scale")
             target_map = self.scales.released(records, event, mechanism, offset)
             records, loss = self.scales.scaled(records, target_map, loss)
-            prepared = dataclasses.replace(prepared, offset=target_map.margins(offset))
+            prepared = dataclasses.replace(
+                prepared,
+                offset=target_map.margins(offset),
+                fitted=target_map.margins(prepared.fitted),
+            )
         public = records.public
         counts = plan.event(CLASS_COUNTS)
         if counts is not None:
@@ -783,13 +800,14 @@ class Descent:
             average=self.loop.iterate,
             private_weight=self.loop.gradient_scale,
             public_gradient=public_gradient(
-                self, records, loss, prepared.offset, query, coordinates, mechanism
+                self, records, loss, prepared.fitted, query, coordinates, mechanism
             ),
             on_step=of_weights(on_step, found),
             start=start,
             path=steps,
         )
-        path, made = (start, theta), (rule, query, coordinates, n_iter, steps)
+        path = start, theta
+        made = rule, query, coordinates, n_iter, steps, target_map
         theta, noise = self._told(path, made, records, prepared, plan, mechanism)
         return dataclasses.replace(found(theta, n_iter), noise=noise)
 
@@ -798,7 +816,7 @@ class Descent:
     ) -> tuple[np.ndarray, CoefficientNoise]:
         """Return the start plus what is worth taking of the path, and its noise."""
         (start, theta), public = path, records.public
-        rule, query, coordinates, n_iter, steps = made
+        rule, query, coordinates, n_iter, steps, target_map = made
         event, along = plan.event(postprocessing.LABEL), np.zeros_like(theta)
         measured = 0.0
         has_model = prepared.has_model
@@ -821,9 +839,14 @@ class Descent:
         blocks = postprocessing.target_blocks(public.mask, has_model)
         if self._is_shrunk:
             walk, clip = self._walk(public, plan), plan.schedule.clip_norm
-            log = self.loss.name == "poisson"
+            log, own = self.loss.name == "poisson", blocks
+            if public.mask.all() and target_map.error > 0 and coordinates.bias:
+                # Rows are centred exactly: the intercept corrects the mean alone.
+                places, square = np.array([public.n_features]), coordinates.bias**2
+                doubt = (target_map.error / target_map.scale) ** 2
+                own = [*blocks, postprocessing.Block(places, square, doubt)]
             curvature = postprocessing.OF_RATES if log else 1.0
-            theta = postprocessing.shrunk(theta, blocks, walk, clip, curvature)
+            theta = postprocessing.shrunk(theta, own, walk, clip, curvature)
         event = plan.event("mean rate")
         if self.scales is not None and event is not None:
             theta = self.scales.calibrated(
@@ -848,6 +871,12 @@ class Descent:
     def _coordinates(self, records, prepared, plan, mechanism) -> Coordinates:
         if prepared.coordinates is not None:
             return prepared.coordinates
+        public, bias = records.public, self.centring.bias
+        if public.mask.all() and self._is_shrunk and not public.target_map.log:
+            # The noisy mean of the target is worth as many steps as one column is.
+            if bias is not None:
+                bias = max(bias, public.n_features**-0.5)
+            return self.centring.public_coordinates(public, prepared.moments, bias)
         least = 0.0 if plan.centred is None else parameters.LEAST_SQUARED_MEAN
         return self.centring.coordinates(
             records, prepared.moments, plan, plan.norms, mechanism, least

@@ -43,6 +43,8 @@ BATCH_SIZE, N_EPOCHS = 4096, 20
 MANY_CLASSES = 20
 #: Largest share of ``mu**2`` for a mean.
 MOST_FOR_MEAN = 0.15
+#: Least share of ``mu**2`` for the private mean.
+LEAST_FOR_MEAN = 0.02
 #: Least norm of the public columns beside a public model that has seen them already.
 LEAST_PUBLIC_NORM = 0.25
 # What no gradient exceeds, the residuals of a classifier being bounded.
@@ -61,9 +63,14 @@ def signal_to_noise(mu: float, n: float, d: int, m: int) -> float:
     return mu * n / math.sqrt(d * m)
 
 
-def mean_fraction(mu: float, n: float, d: int, least: float = 0.02) -> float:
+def mean_fraction(mu: float, n: float, d: int, least: float = LEAST_FOR_MEAN) -> float:
     """Share of ``mu**2`` for the private mean: an error of about 1/4, where it pays."""
     return float(np.clip(16 * d / (mu * n) ** 2, least, MOST_FOR_MEAN))
+
+
+def length_fraction(mu: float, n: float) -> float:
+    """Share of ``mu**2`` for a mean length: an error of half of a usual one."""
+    return float(np.clip(4 / (mu * n) ** 2, 0.005, 0.1))
 
 
 #: A mean of rows of norm 1 that is shorter than the root of this is not subtracted

@@ -299,11 +299,13 @@ def pull(mu: float, n: float, blocks: list[Block]) -> float:
     Without curvature, a step of size rate leaves noise of about ``rate / (mu n)`` in a
     weight and takes it ``rate / d`` of the way. If the d columns explain a share, the
     best rate, in units of that for a large budget, is about ``share mu n / d``. The
-    last block decides, the private one; mu is that of the whole budget, for releases of
-    sensitivity `clip_norm`.
+    private columns decide beside a public model, and all columns without one; mu is
+    that of the whole budget, for releases of sensitivity `clip_norm`.
     """
-    block = blocks[-1]
-    return min(1.0, block.prior * mu * n / max(1, len(block.columns)))
+    # What is expected to explain as much competes for the same steps.
+    prior = blocks[-1].prior
+    width = sum(len(block.columns) for block in blocks if block.prior == prior)
+    return min(1.0, prior * mu * n / max(1, width))
 
 
 def shrunk(

@@ -462,23 +462,25 @@ def clipped_away(
     query: Any,
     target: np.ndarray,
     loss: Loss,
-    offset: np.ndarray | None,
+    fitted: np.ndarray | None,
     public: PublicRecords,
     coordinates: Coordinates,
 ) -> Gradient:
-    """Return about what the clip takes off the first gradient of a public target.
+    """Return about what the clip takes off the gradients of a public target.
 
-    The residuals at the start are public then, and so is the gradient along the public
-    columns and the intercept: only how much of it the clip cuts is not. What it cuts of
-    rows whose private part is 1 long is given back. Else clipping pulls skewed targets
-    from the mean toward the median. As the clip norm grows, nothing is cut, and nothing
-    given back.
+    The residuals of a model of the public part are public then, and so is their
+    gradient along the public columns and the intercept: only how much of it the clip
+    cuts is not. What it cuts of rows whose private part is 1 long is given back. The
+    model is fitted, wherever the descent starts: residuals of a start far from the
+    optimum would be given back at every step, also after steps have explained them.
+    Else clipping pulls skewed targets from the mean toward the median. As the clip norm
+    grows, nothing is cut, and nothing given back.
 
-    `target` and `loss` are in the loop's units, `offset` are the margins of a public
-    model or None, and `coordinates` are released, or functions of public columns.
+    `target` and `loss` are in the loop's units, `fitted` are the margins of that model
+    or None, and `coordinates` are released, or functions of public columns.
     """
     mask, bias = public.mask, coordinates.bias or 0.0
-    start = np.zeros((len(target), 1)) if offset is None else offset
+    start = np.zeros((len(target), 1)) if fitted is None else fitted
     residual = loss.residual(start, target)[:, 0] * public.row_shares
     mean = coordinates.mean[mask]
     scale = np.broadcast_to(coordinates.scale, mask.shape)[mask]

@@ -274,11 +274,12 @@ class TargetScales:
         if start.log:
             mean, error = mean_of(y, low, high, "target mean")
             return dataclasses.replace(start, scale=max(mean, 2 * error))
-        centre, furthest, span = 0.0, high - low, high - low
+        centre, doubt, furthest, span = 0.0, 0.0, high - low, high - low
         if margins is None:
             mean, error = mean_of(y, low, high, "target mean")
             mean = _expected(mean, error, (low + high) / 2, _SPREAD_OF_MEANS * span)
-            centre = mean if self.fit_intercept else 0.0
+            if self.fit_intercept:
+                centre, doubt = mean, error
             furthest = max(high - centre, centre - low)
         distances = functools.partial(
             _distances, bounds=start, centre=centre, low=low, high=high
@@ -290,7 +291,8 @@ class TargetScales:
             spread, error, _DEVIATION * span, _SPREAD_OF_DEVIATIONS * span
         )
         spread = max(spread, error)
-        return dataclasses.replace(start, centre=centre, scale=SPREAD * spread)
+        scale = SPREAD * spread
+        return dataclasses.replace(start, centre=centre, scale=scale, error=doubt)
 
     def scaled(
         self, records: Records, target_map: TargetMap, loss: Loss

@@ -9,13 +9,14 @@ from scipy.sparse import csr_array
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression, PoissonRegressor, Ridge
-from sklearn.metrics import d2_tweedie_score
+from sklearn.metrics import d2_tweedie_score, r2_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 from skfdp import FeatureDPRegressor
 from skfdp.mechanisms.descent import HeavyBall, Walk
+from skfdp.privacy import gdp_mu
 from skfdp.solvers import Huber, NoisyGradientDescent
 from skfdp.solvers import public_model as public_regression
 from skfdp.solvers.postprocessing import pull, rate_level, shrunk
@@ -411,3 +412,49 @@ def test_the_mean_of_skewed_counts_is_right_at_a_small_budget(counts):
 def test_bad_input(table, parameters, match):
     with pytest.raises(ValueError, match=match):
         regressor(**parameters).fit(*table)
+
+
+# -- small budgets, and starts that are no model of the public part -------------------
+def test_without_a_public_model_all_columns_share_the_pull():
+    public = np.arange(10) < 4
+    blocks = blocks_of(public, False)
+    assert pull(1.0, 10, blocks) == pytest.approx(0.5 * 10 / 10)
+    assert pull(1.0, 10, blocks_of(public | True, False)) == pull(1.0, 10, blocks)
+
+
+@pytest.mark.parametrize("start", [None, Ridge(alpha=1e6)], ids=["none", "weak"])
+@pytest.mark.parametrize("epsilon", [1.0, 8.0])
+def test_a_start_that_explains_nothing_does_not_explode(start, epsilon):
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=1200)
+    stands_in = 0.8 * x[:, None] * [1.0, 0.8, 0.6] + 0.6 * rng.normal(size=(1200, 3))
+    X = np.hstack([stands_in, x[:, None], rng.normal(size=(1200, 2))])
+    y = 2 * x + 0.3 * X[:, 0] + 0.8 * rng.normal(size=1200)
+    model = regressor(
+        epsilon=epsilon, bounds=(-5, 5), target_bounds=(-12, 12), public_model=start
+    )
+    train, test = slice(None, 800), slice(800, None)
+    score = model.fit(X[train], y[train]).score(X[test], y[test])
+    free = Ridge().fit(X[train, :3], y[train])
+    assert score > r2_score(y[test], free.predict(X[test, :3]))
+
+
+def test_the_intercept_takes_up_the_error_of_the_mean_where_rows_are_public(table):
+    X, y = table
+    X, y = X[:500], y[:500]
+    errors = []
+    for seed in range(20):
+        model = regressor(
+            epsilon=0.5,
+            bounds=(-1, 1),
+            public_features=list(range(6)),
+            public_target=False,
+            target_bounds=(0, 100),
+            random_state=seed,
+        ).fit(X, y)
+        errors.append(model.predict(X).mean() - y.mean())
+    # A mean within these bounds by a tenth of the budget, each of whose releases moves
+    # by 100 / n, would be wrong by this much.
+    mu = gdp_mu(0.5, model.privacy_.delta)
+    alone = 100 / len(y) / mu / 0.1**0.5
+    assert np.sqrt(np.mean(np.square(errors))) < 0.5 * alone
