@@ -720,18 +720,20 @@ class Descent:
     def _learning_rate(
         self, public: PublicRecords, mu: float, schedule: PrivacyPlan, has_model: bool
     ) -> float:
-        rate = parameters.learning_rate(
-            mu,
-            public.n_records,
-            schedule.n_steps,
+        rate_of = functools.partial(
+            parameters.learning_rate,
+            n=public.n_records,
+            n_steps=schedule.n_steps,
             clip_norm=schedule.clip_norm,
             momentum=self.loop.momentum,
             curvature=self.loss.curvature,
             regression=self.scales is not None,
         )
+        rate = rate_of(mu)
         if self._is_shrunk:
             blocks = postprocessing.target_blocks(public.mask, has_model)
             rate *= postprocessing.pull(mu, public.n_records, blocks)
+            rate = min(rate, rate_of(mu * postprocessing.quietness(blocks)))
         return rate
 
     def _decay(self, schedule: PrivacyPlan) -> np.ndarray:
@@ -847,6 +849,8 @@ class Descent:
                 own = [*blocks, postprocessing.Block(places, square, doubt)]
             curvature = postprocessing.OF_RATES if log else 1.0
             theta = postprocessing.shrunk(theta, own, walk, clip, curvature)
+            spread = math.sqrt(postprocessing.variance(theta, blocks))
+            postprocessing.warn_of_small_margins(spread)
         event = plan.event("mean rate")
         if self.scales is not None and event is not None:
             theta = self.scales.calibrated(

@@ -22,6 +22,7 @@ from scipy.special import ndtr
 from skfdp.data.input_scaler import Coordinates, InputScaler
 from skfdp.data.records import PublicRecords
 from skfdp.data.target import TargetMap
+from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.kernels.losses.loss import Loss
 from skfdp.mechanisms.descent import HeavyBall, Walk
 from skfdp.mechanisms.release import Mechanism
@@ -50,6 +51,13 @@ _SPREAD, _SPREAD_SEEN = 1.5, 0.6
 _OF_SEVERAL = 1.5
 # Prior standard deviation of the intercept's distance from the start.
 _INTERCEPT_SPREAD = 0.3
+# More columns than these count as these: a row touches few of a wide table, and most
+# of what it tells is in columns that many rows share.
+_MOST_USED = 300
+# Least share of the usual noise in the weights of a wide regression.
+_QUIET = 0.25
+# Spread of margins, in logits or in spreads of the target, that is next to nothing.
+_LEAST_SPREAD = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,6 +77,11 @@ class Block:
     columns: np.ndarray
     square: float
     prior: float
+
+    @property
+    def n_used(self) -> int:
+        """Columns that share the curvature of the loss."""
+        return max(1, min(len(self.columns), _MOST_USED))
 
 
 def label_variance(margins: np.ndarray, shares: np.ndarray | None = None) -> float:
@@ -126,8 +139,8 @@ def expected(
     for block in blocks:
         weights = found[:, block.columns]
         free = weights.size * (1 - 1 / len(step) if len(step) > 1 else 1.0)
-        entry = block.square / len(block.columns)
-        gain, noise = walk.outcome(variance * entry * cut / clip_norm)
+        curvature = variance * block.square / block.n_used
+        gain, noise = walk.outcome(curvature * cut / clip_norm)
         gain = max(gain, 1e-9)
         # A released weight is gain * weight + noise. The variance of the weights has a
         # prior guess with an error as large, and an estimate from the released ones;
@@ -258,7 +271,22 @@ def scaled(
     noise_std = float(event.noise_std[0])
     n = public.n_records
     factor, std, share = temperature(slopes, noise_std, n, reach, variance)
+    of_columns = [block for block in blocks if block.columns[0] < public.mask.size]
+    spread = expected_reach(step, of_columns) / REACH if step.any() else 0.0
+    warn_of_small_margins(factor * spread)
     return start + factor * step, std * step, share
+
+
+def warn_of_small_margins(spread: float) -> None:
+    """Warn if rows have about the margins of the start; of released numbers alone."""
+    if spread < _LEAST_SPREAD:
+        warn_caller(
+            "the weights are mostly noise and were scaled to next to nothing (rows of "
+            f"usual norm are {spread:.2g} apart, in logits or in spreads of the "
+            "target): expect little more than the majority class or the mean; raise epsilon, "
+            "or use more records or fewer columns.",
+            UtilityWarning,
+        )
 
 
 # The shrinkage of released weights by the noise that is known to be in them.
@@ -304,8 +332,19 @@ def pull(mu: float, n: float, blocks: list[Block]) -> float:
     """
     # What is expected to explain as much competes for the same steps.
     prior = blocks[-1].prior
-    width = sum(len(block.columns) for block in blocks if block.prior == prior)
-    return min(1.0, prior * mu * n / max(1, width))
+    width = sum(block.n_used for block in blocks if block.prior == prior)
+    return min(1.0, prior * mu * n / width)
+
+
+def quietness(blocks: list[Block]) -> float:
+    """Return the share of the usual noise that weights of targets may end with.
+
+    The loss is flat along columns that few rows have, so that their weights keep all of
+    the noise of the steps. A row of a wide block sees as much of it as of one weight.
+    The last block decides.
+    """
+    block = blocks[-1]
+    return max(_QUIET, block.n_used / max(1, len(block.columns)))
 
 
 def shrunk(
@@ -330,6 +369,18 @@ def shrunk(
         noise = block.square * walk.outcome(slope * entry)[1] ** 2
         theta[:, block.columns] *= block.prior / (block.prior + noise)
     return theta
+
+
+def variance(theta: np.ndarray, blocks: list[Block]) -> float:
+    """Return the variance of the margins that weights give to rows of typical size.
+
+    Columns of a block count as independent and equal.
+    """
+    total = 0.0
+    for block in blocks:
+        own = theta[0, block.columns]
+        total += block.square * float(own @ own) / max(1, len(own))
+    return total
 
 
 def rate_level(

@@ -5,8 +5,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from sklearn.metrics import log_loss
+from sklearn.preprocessing import normalize
 
-from skfdp import FeatureDPLogisticRegression
+from skfdp import FeatureDPLogisticRegression, FeatureDPRegressor, UtilityWarning
 from skfdp.mechanisms.descent import Walk
 from skfdp.privacy import Relation
 from skfdp.solvers import descent as frequencies
@@ -194,3 +197,67 @@ def test_the_reach_is_a_part_of_the_expected_size_of_the_margins():
     found = logit_scale.expected_reach(step, blocks)
     assert found == pytest.approx(logit_scale.REACH * math.sqrt(2))
     assert logit_scale.expected_reach(0 * step, blocks) == 1.0
+
+
+# -- wide tables ----------------------------------------------------------------------
+def test_further_columns_do_not_shrink_the_logits_of_a_row():
+    step = np.random.default_rng(0).normal(size=(1, 50_000))
+    factors = []
+    for width in (300, 5000, 50_000):
+        kept = logit_scale.expected(
+            step[:, :width],
+            [Block(np.arange(width), 1.0, 1.5)],
+            a_walk(0.01),
+            0.25,
+            1.0,
+        )
+        factors.append(kept[0, 0] / step[0, 0])
+    assert min(factors) > 0.9 * max(factors)
+    assert factors[0] > 0.5
+
+
+@pytest.mark.parametrize("size", [0.1, 1.0, 10.0])
+def test_the_steps_of_a_wide_regression_leave_less_noise(size):
+    def of(width):
+        blocks = [Block(np.arange(width), 1.0, 0.5)]
+        return logit_scale.pull(1.0, 300 * size, blocks), logit_scale.quietness(blocks)
+
+    assert of(30)[1] == of(300)[1] == 1.0
+    assert {of(width)[0] for width in (300, 1000, 50_000)} == {min(1.0, 0.5 * size)}
+    assert 1 > of(600)[1] > of(50_000)[1] > 0.2
+
+
+def sparse_table(width, n_rows=4000):
+    """Return rows of 15 entries, of which the first ten columns tell the label."""
+    rng = np.random.default_rng(0)
+    y = rng.random(n_rows) < 0.3
+    telling = rng.random((n_rows, 10)) < np.where(y, 0.5, 0.05)[:, None]
+    rest = sp.random(n_rows, width - 10, 15 / width, "csr", random_state=rng)
+    rest.data[:] = 1
+    X = sp.hstack([sp.csr_matrix(telling.astype(float)), rest]).tocsr()
+    return normalize(X), y
+
+
+@pytest.mark.parametrize("public", [None, "all"])
+def test_wide_sparse_rows_keep_their_scale(public):
+    X, y = sparse_table(30_000)
+    given = {"epsilon": 4.0, "bounds": (0, 1), "public_features": public}
+    train, test = slice(0, 2000), slice(2000, None)
+    model = FeatureDPLogisticRegression(**given, classes=[False, True])
+    p = model.fit(X[train], y[train]).predict_proba(X[test])[:, 1]
+    assert log_loss(y[test], p) < 0.4  # of the base rate: 0.61
+    model = FeatureDPRegressor(**given, target_bounds=(0, 1))
+    model.fit(X[train], y[train].astype(float))
+    assert model.score(X[test], y[test].astype(float)) > 0.3
+
+
+@pytest.mark.parametrize("name", ["FeatureDPLogisticRegression", "FeatureDPRegressor"])
+def test_weights_that_are_scaled_to_nothing_are_warned_of(name):
+    X, y = sparse_table(5000, 300)
+    given = {"epsilon": 0.01, "bounds": (0, 1)}
+    if name == "FeatureDPRegressor":
+        model = FeatureDPRegressor(**given, target_bounds=(0, 1))
+    else:
+        model = FeatureDPLogisticRegression(**given, classes=[0, 1])
+    with pytest.warns(UtilityWarning, match="scaled to next to nothing"):
+        model.fit(X, y.astype(int))
