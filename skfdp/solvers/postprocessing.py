@@ -283,8 +283,8 @@ def warn_of_small_margins(spread: float) -> None:
         warn_caller(
             "the weights are mostly noise and were scaled to next to nothing (rows of "
             f"usual norm are {spread:.2g} apart, in logits or in spreads of the "
-            "target): expect little more than the majority class or the mean; raise epsilon, "
-            "or use more records or fewer columns.",
+            "target): expect little more than the majority class or the mean; raise "
+            "epsilon, or use more records or fewer columns.",
             UtilityWarning,
         )
 
