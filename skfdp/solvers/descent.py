@@ -839,23 +839,29 @@ class Descent:
                 mechanism,
             )
         blocks = postprocessing.target_blocks(public.mask, has_model)
-        if self._is_shrunk:
+
+        def shrink(theta: np.ndarray, curvature: float = 1.0) -> np.ndarray:
+            if not self._is_shrunk:
+                return theta
             walk, clip = self._walk(public, plan), plan.schedule.clip_norm
-            log, own = self.loss.name == "poisson", blocks
+            own = blocks
             if public.mask.all() and target_map.error > 0 and coordinates.bias:
                 # Rows are centred exactly: the intercept corrects the mean alone.
                 places, square = np.array([public.n_features]), coordinates.bias**2
                 doubt = (target_map.error / target_map.scale) ** 2
                 own = [*blocks, postprocessing.Block(places, square, doubt)]
-            curvature = postprocessing.OF_RATES if log else 1.0
-            theta = postprocessing.shrunk(theta, own, walk, clip, curvature)
-            spread = math.sqrt(postprocessing.variance(theta, blocks))
-            postprocessing.warn_of_small_margins(spread)
+            return postprocessing.shrunk(theta, own, walk, clip, curvature)
+
         event = plan.event("mean rate")
         if self.scales is not None and event is not None:
             theta = self.scales.calibrated(
-                theta, records, coordinates, prepared.offset, event, mechanism
+                theta, records, coordinates, prepared.offset, shrink, event, mechanism
             )
+        else:
+            theta = shrink(theta)
+        if self._is_shrunk:
+            spread = math.sqrt(postprocessing.variance(theta, blocks))
+            postprocessing.warn_of_small_margins(spread)
         stds = self._noise_in_gradients(plan.schedule, public)[:n_iter]
         counts, path = plan.event(CLASS_COUNTS), (*path, theta)
         follows = has_model and prepared.public_model is None

@@ -301,8 +301,6 @@ def warn_of_small_margins(spread: float) -> None:
 #: them beyond the mean; private ones beyond a model of public ones; and public ones
 #: beside them, which that model has seen.
 SHARE, PRIVATE_SHARE, PUBLIC_SHARE = 0.5, 0.1, 0.02
-#: Curvature of the Poisson loss along the steps: clips lower the rates, which it is.
-OF_RATES = 0.2
 # Margins of rates beyond this are as good as infinite.
 _LARGEST = 99.0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -197,6 +198,7 @@ class TargetScales:
         records: Records,
         coordinates: Coordinates,
         offset: np.ndarray | None,
+        shrink: Callable[..., np.ndarray],
         event: Event,
         mechanism: Mechanism,
     ) -> np.ndarray:
@@ -216,7 +218,8 @@ class TargetScales:
         bound of `released_mean` holds. `rate_event` charges for all of them. The rest
         is a function of released numbers and of the public model.
 
-        `theta` has the shape (1, n_columns), and `offset` are the margins of a public
+        `theta` has the shape (1, n_columns), ``shrink(theta, curvature=...)`` takes off
+        what is noise, between the releases, and `offset` are the margins of a public
         model in the loop's units or None.
         """
         public, theta = records.public, theta.copy()
@@ -224,7 +227,7 @@ class TargetScales:
         most = max(2.0, 0.5 / math.sqrt(noise_std))
         start = np.zeros(records.n_rows) if offset is None else offset[:, 0]
         displaced = _DISPLACED
-        for _ in range(_N_RATES):
+        for k in range(_N_RATES):
             (coef,), (intercept,) = coordinates.fold(theta)
             rates = functools.partial(_rates, coef=coef, intercept=intercept, most=most)
             found, error = released_mean(
@@ -239,6 +242,10 @@ class TargetScales:
             kept = told / (told + error**2)
             displaced *= math.sqrt(1 - kept)  # that of the posterior
             theta[:, -1] -= kept * (level + _ADDED / 2) / coordinates.bias
+            if k == 0:
+                # Rates are the curvature. Where clips lowered them, they also cut many
+                # residuals, which do not bend the loss.
+                theta = shrink(theta, curvature=min(found, 1.0) ** 2)
         return theta
 
     def exactly(self, records: Records, margins: np.ndarray | None = None) -> TargetMap:
