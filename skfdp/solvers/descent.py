@@ -859,7 +859,8 @@ class Descent:
             )
         else:
             theta = shrink(theta)
-        if self._is_shrunk:
+        wide = public.n_features > postprocessing.MOST_USED
+        if self._is_shrunk and wide and not has_model:
             spread = math.sqrt(postprocessing.variance(theta, blocks))
             postprocessing.warn_of_small_margins(spread)
         stds = self._noise_in_gradients(plan.schedule, public)[:n_iter]

@@ -53,7 +53,7 @@ _OF_SEVERAL = 1.5
 _INTERCEPT_SPREAD = 0.3
 # More columns than these count as these: a row touches few of a wide table, and most
 # of what it tells is in columns that many rows share.
-_MOST_USED = 300
+MOST_USED = 300
 # Least share of the usual noise in the weights of a wide regression.
 _QUIET = 0.25
 # Spread of margins, in logits or in spreads of the target, that is next to nothing.
@@ -81,7 +81,7 @@ class Block:
     @property
     def n_used(self) -> int:
         """Columns that share the curvature of the loss."""
-        return max(1, min(len(self.columns), _MOST_USED))
+        return max(1, min(len(self.columns), MOST_USED))
 
 
 def label_variance(margins: np.ndarray, shares: np.ndarray | None = None) -> float:
@@ -271,14 +271,18 @@ def scaled(
     noise_std = float(event.noise_std[0])
     n = public.n_records
     factor, std, share = temperature(slopes, noise_std, n, reach, variance)
-    of_columns = [block for block in blocks if block.columns[0] < public.mask.size]
-    spread = expected_reach(step, of_columns) / REACH if step.any() else 0.0
-    warn_of_small_margins(factor * spread)
+    if offset is None and public.n_features > MOST_USED:
+        of_columns = [block for block in blocks if block.columns[0] < public.mask.size]
+        spread = expected_reach(step, of_columns) / REACH if step.any() else 0.0
+        warn_of_small_margins(factor * spread)
     return start + factor * step, std * step, share
 
 
 def warn_of_small_margins(spread: float) -> None:
-    """Warn if rows have about the margins of the start; of released numbers alone."""
+    """Warn if rows have about the margins of the start; of released numbers alone.
+
+    Of wide tables without a public model: of narrow ones the plan warns before.
+    """
     if spread < _LEAST_SPREAD:
         warn_caller(
             "the weights are mostly noise and were scaled to next to nothing (rows of "

@@ -250,7 +250,7 @@ class TestReview:
         assert ledger.public == ("é",)
 
     def test_cut_assumptions_come_back(self):
-        ledger = PrivacyLedger(public=["age"])
+        ledger = PrivacyLedger(epsilon=9.0, delta=DELTA, public=["age"])
         for rows in (range(5), range(5, 9)):
             ledger.part(rows=rows).charge([public("age", sampling_rate=0.1)])
         found = report(ledger, delta=DELTA)
