@@ -169,7 +169,7 @@ class InputScaler:
         # numba loads with the first fit, not with `import skfdp`.
         from skfdp.kernels.contributions import shorten
 
-        out = rows.data.copy() if issparse(rows) else rows.copy()
+        out = rows.data if issparse(rows) else rows
         own = np.ones(rows.shape[1], bool) if self.public is None else ~self.public
         lengths = np.full(rows.shape[0], own.sum())
         chosen = (slice(None), own)
@@ -177,11 +177,17 @@ class InputScaler:
             chosen = own[rows.indices]
             row = row_of_entries(rows)[chosen]
             lengths = np.bincount(row, minlength=rows.shape[0])
-        entries, ends = out[chosen], np.append(0, np.cumsum(lengths))
+        whole = own.all()
+        entries = out if whole else out[chosen]
+        ends = np.append(0, np.cumsum(lengths))
         found, unit = np.empty(entries.size), unit_of_squares(own.sum())
         bound = float(self.feature_bound)
         shorten(entries.ravel(), ends, bound, self.normalize, unit, found)
-        out[chosen] = found.reshape(entries.shape)
+        if whole:
+            out = found.reshape(out.shape)
+        else:
+            out = out.copy()
+            out[chosen] = found.reshape(entries.shape)
         return _with_data(rows, out) if issparse(rows) else out
 
     def within(self, length: float) -> InputScaler:
