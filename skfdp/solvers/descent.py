@@ -473,17 +473,15 @@ def noise_of(
         # The factor is measured where the loss is least along the noisy step.
         taken = taken - measured * np.outer(step, pull @ taken) / (pull @ step)
     shape = n_outputs, n_columns, n_outputs, n_columns
-
-    def of_outputs(matrix: np.ndarray) -> np.ndarray:
-        return np.einsum("kakb->kab", matrix.reshape(shape))
-
-    own = of_outputs(taken @ covariance @ taken.T)
+    each = taken @ covariance @ taken.T
+    own = np.einsum("kakb->kab", each.reshape(shape))
     own = own + along[:, :, None] * along[:, None]
     noise = CoefficientNoise.of_weights(own, coordinates.fold, ESTIMATED)
     noise.covariance[(slice(None), *(-1,) * (noise.covariance.ndim - 1))] += variance
     if not follows or noise.covariance.ndim == 2:
         return noise
-    gone = of_outputs(taken @ (np.eye(step.size) - remaining))
+    each = taken @ (np.eye(step.size) - remaining)
+    gone = np.einsum("kakb->kab", each.reshape(shape))
     J = matrix_of(coordinates.fold, n_columns)
     remaining = np.eye(len(J)) - J @ gone @ np.linalg.pinv(J)
     return dataclasses.replace(noise, remaining=remaining)
@@ -838,29 +836,29 @@ class Descent:
                 event,
                 mechanism,
             )
-        blocks = postprocessing.target_blocks(public.mask, has_model)
 
         def shrink(theta: np.ndarray, curvature: float = 1.0) -> np.ndarray:
             if not self._is_shrunk:
                 return theta
             walk, clip = self._walk(public, plan), plan.schedule.clip_norm
-            own = blocks
+            blocks = postprocessing.target_blocks(public.mask, has_model)
             if public.mask.all() and target_map.error > 0 and coordinates.bias:
                 # Rows are centred exactly: the intercept corrects the mean alone.
                 places, square = np.array([public.n_features]), coordinates.bias**2
                 doubt = (target_map.error / target_map.scale) ** 2
-                own = [*blocks, postprocessing.Block(places, square, doubt)]
-            return postprocessing.shrunk(theta, own, walk, clip, curvature)
+                blocks = [*blocks, postprocessing.Block(places, square, doubt)]
+            return postprocessing.shrunk(theta, blocks, walk, clip, curvature)
 
         event = plan.event("mean rate")
         if self.scales is not None and event is not None:
             theta = self.scales.calibrated(
                 theta, records, coordinates, prepared.offset, shrink, event, mechanism
             )
-        else:
+        elif self.scales is not None:
             theta = shrink(theta)
         wide = public.n_features > postprocessing.MOST_USED
-        if self._is_shrunk and wide and not has_model:
+        if wide and not has_model and self._is_shrunk:
+            blocks = postprocessing.target_blocks(public.mask, has_model)
             spread = math.sqrt(postprocessing.variance(theta, blocks))
             postprocessing.warn_of_small_margins(spread)
         stds = self._noise_in_gradients(plan.schedule, public)[:n_iter]

@@ -737,8 +737,8 @@ def path_noise(
         if n_turns == 0:
             noise = (of_curvature * left).sum(axis=0)
             kept = np.sqrt((of_curvature * (1 - gone) ** 2).sum(axis=0))
-            found = noise, kept, curvatures @ of_curvature
-            return tuple((axes * one) @ axes.T for one in found)
+            h = curvatures @ of_curvature
+            return (axes * noise) @ axes.T, (axes * kept) @ axes.T, (axes * h) @ axes.T
         mean, signal = curvatures @ of_curvature, np.sqrt(signals**2 @ of_signal)
         residuals = gradients - mean * moved
         between = _between(moved, residuals, weight, mean, signal)
