@@ -342,6 +342,8 @@ def report(path: Path) -> None:
     for low, name in ((0, "all cells"), (300, "n mu of 300 and more")):
         kept = cells[cells["n_mu"] >= low]
         print(f"{name}, {len(kept)}:\n{kept[list(columns)].mean().round(2)}\n")
+    one = table.xs(1.0, level="epsilon").droplevel(["n", "n_mu"]).round(3)
+    print(f"epsilon 1:\n{one.to_string()}\n")
 
 
 def limit(names: list[str]) -> None:
