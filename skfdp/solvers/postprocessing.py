@@ -766,15 +766,17 @@ def _posterior(
     growth = 1 + signals**2 * float(weight @ weight)
     taken = (signals**2 / growth)[:, None, None] * constant**2
     log = (taken - square - np.log(growth)[:, None, None]) / 2
-    log -= log.max(axis=(0, 1))
-    likelihood = np.exp(log)
-    prior = np.full((*log.shape[:2], 1), 1 / log[..., 0].size)
+    shape, log = log.shape, log.reshape(-1, log.shape[-1])  # a row for each pair
+    likelihood = np.exp(log - log.max(axis=0))
+    # The priors of the groups, of which the shares of each weight sum to 1.
+    of_groups = (1 - _ALIKE) * shares / shares.sum(axis=0)
+    prior = np.full((len(log), 1), 1 / len(log))
     for _ in range(_N_ROUNDS):
         posterior = likelihood * prior
-        posterior /= posterior.sum(axis=(0, 1))
-        mean = posterior @ (shares / shares.sum(axis=0)) @ shares.T
-        prior = (1 - _ALIKE) * mean + _ALIKE / log[..., 0].size
-    return posterior
+        total = posterior.sum(axis=0)
+        mean = posterior @ (of_groups / total[:, None]) + _ALIKE / len(log)
+        prior = mean @ shares.T
+    return (posterior / total).reshape(shape)
 
 
 def _between(
@@ -785,22 +787,24 @@ def _between(
     signal: np.ndarray,
 ) -> np.ndarray:
     """Return the posterior mean of the curvature between the axes."""
-    values, vectors = np.linalg.eigh((moved * sizes) @ moved.T)
-    values = np.maximum(values, 0.0)[:, None]
-    moved, residuals = vectors.T @ moved, vectors.T @ residuals
-    constant = (vectors.T @ weight)[:, None]
-    best, found = -math.inf, np.zeros(0)
-    for correlation in _CORRELATIONS:
-        # In these axes the covariance of a column is diagonal but for the constant.
-        variance = 1 + correlation**2 * values * sizes
-        growth = 1 + signal**2 * (constant**2 / variance).sum(axis=0)
-        shared = signal**2 / growth * (constant * residuals / variance).sum(axis=0)
-        solved = (residuals - constant * shared) / variance
-        log = -(residuals * solved).sum() - np.log(variance).sum()
-        log -= np.log(growth).sum()
-        if log > best:
-            best = log
-            found = correlation**2 * sizes[:, None] * (moved.T @ solved) * sizes
+    moved = moved * np.sqrt(sizes)
+    values, vectors = np.linalg.eigh(moved.T @ moved)
+    basis = moved @ vectors  # orthogonal, each as long as the root of its value
+    moved, constant = basis.T @ residuals, basis.T @ weight
+    # In these axes the covariance of a column is diagonal but for the constant. The
+    # inverse is what it takes off the identity.
+    tau = _CORRELATIONS[:, None, None] ** 2 * sizes
+    variance = 1 + tau * np.maximum(values, 0.0)[:, None]
+    off = tau / variance
+    squares = (residuals**2).sum(axis=0) - (off * moved**2).sum(axis=1)
+    of_constant = weight @ weight - (off * constant[:, None] ** 2).sum(axis=1)
+    both = weight @ residuals - (off * constant[:, None] * moved).sum(axis=1)
+    growth = 1 + signal**2 * of_constant
+    shared = signal**2 / growth * both
+    log = (shared * both - squares - np.log(growth)).sum(axis=1)
+    best = int(np.argmax(log - np.log(variance).sum(axis=(1, 2))))
+    solved = (moved - constant[:, None] * shared[best]) / variance[best]
+    found = np.sqrt(sizes)[:, None] * (vectors @ solved) * tau[best]
     return (found + found.T) / 2
 
 
