@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import hashlib
 import math
+import numbers
 import os
 import re
 import tempfile
@@ -60,7 +61,6 @@ from skfdp.data.units import (
 from skfdp.data.validation import (
     UtilityWarning,
     check_choice,
-    check_n_jobs,
     guarded_fit,
     users_state,
     warn_caller,
@@ -451,18 +451,6 @@ _SHORT = {
 _DECLARES = {*_SHORT, "schema", "target", "class_weight", "loss", "solver"}
 
 
-def check_schema(schema: Any, given: Mapping[str, Any]) -> None:
-    """Refuse what is no schema, and what declares the same beside it."""
-    if not isinstance(schema, TableSchema):
-        raise ValueError(f"schema={shown(schema)} must be a TableSchema or None.")
-    for name, usual in _SHORT.items():
-        if name in given and not (given[name] is None or given[name] is usual):
-            raise ValueError(
-                f"{name}={shown(given[name])} and a schema are given: declare it in "
-                "the schema, which says what is known of the table and what is public."
-            )
-
-
 #: An object for each parameter that also takes a name.
 _EXAMPLES = {
     "solver": "NoisyGradientDescent()",
@@ -581,7 +569,17 @@ class TableEstimator(BaseEstimator):
             found["target_name"] = target_name(given.get("target"), y)
         schema = given.get("schema")
         if schema is not None:
-            check_schema(schema, given)
+            if not isinstance(schema, TableSchema):
+                raise ValueError(
+                    f"schema={shown(schema)} must be a TableSchema or None."
+                )
+            for name, usual in _SHORT.items():
+                if name in given and not (given[name] is None or given[name] is usual):
+                    raise ValueError(
+                        f"{name}={shown(given[name])} and a schema are given: declare "
+                        "it in the schema, which says what is known of the table and "
+                        "what is public."
+                    )
             found |= schema.parameters(given.get("target"), y) | {"schema": schema}
             if schema.group is not None and not self._protects_groups:
                 raise ValueError(
@@ -767,7 +765,7 @@ class TableEstimator(BaseEstimator):
         input_scaler = self._input_scaler(X.shape[1], names, mask, issparse(X), table)
         is_null = None
         if self._declared.releases_bounds:
-            # Then no row has to be filled: see `Records.bounded_by`.
+            # Then no row has to be filled: see `BoundsFirst.run`.
             input_scaler = with_public_bounds(input_scaler, X, mask)
         elif self._fills_in:
             X, is_null = input_scaler.filled(X)
@@ -1115,8 +1113,13 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         """Raise ValueError for bad parameters; looks at no data."""
         check_budget(self.epsilon, self.delta, allow_infinite=True)
         check_random_state(self.random_state)
-        if "n_jobs" in self._declared.parameters:
-            check_n_jobs(self.n_jobs)
+        n_jobs = self._declared.parameters.get("n_jobs")
+        integral = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool)
+        if n_jobs is not None and not (integral and n_jobs != 0):
+            raise ValueError(
+                f"n_jobs={shown(n_jobs)} must be None or an int other than 0: the "
+                "number of threads, or -1 for all cores."
+            )
 
     def _check_checkpoint(self, place: Mapping[str, Any]) -> None:
         """Raise ValueError where a fit cannot have the `skfdp.checkpoint` it is in."""

@@ -57,7 +57,6 @@ from skfdp.solvers.score import (
     Scored,
     assumptions_of,
     bin_edges,
-    check_methods,
     check_metrics,
     column_of,
     declared_range,
@@ -504,8 +503,18 @@ def _released(
         usual, known = ([m for m in one if m in COMPARED] for one in (usual, known))
     metrics = usual if metrics is None else metrics
     metrics = check_metrics(metrics, known, f" for a model of {task}")
+    losses = sorted({"log_loss", "brier_score"} & set(metrics))
     for one in scored_by:
-        check_methods(one, metrics)
+        if losses and not hasattr(one.estimator, "predict_proba"):
+            raise ValueError(
+                f"metrics={losses[0]!r} needs predict_proba, which the model has "
+                "not: choose accuracy or roc_auc."
+            )
+        if "roc_auc" in metrics and one.by == "predict":
+            raise ValueError(
+                "metrics='roc_auc' needs predict_proba or decision_function, which the "
+                "model has not: choose accuracy, confusion_matrix or recall."
+            )
     layout = Layout(
         task=task,
         metrics=metrics,

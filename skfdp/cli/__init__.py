@@ -8,7 +8,7 @@ message quotes a value of a private column.
 from __future__ import annotations
 
 import contextlib
-import importlib
+import importlib.util
 import sys
 from collections.abc import Sequence
 
@@ -40,7 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     try:
-        _require_pandas()
+        if importlib.util.find_spec("pandas") is None:
+            raise CommandError("a table needs pandas: pip install 'skfdp[cli]'.")
         module, name = _HOMES[arguments.command]
         getattr(importlib.import_module(f"skfdp.cli.{module}"), name)(arguments)
     except CommandError as error:
@@ -64,13 +65,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         return 1
     return 0
-
-
-def _require_pandas() -> None:
-    try:
-        import pandas  # noqa: F401
-    except ImportError:
-        raise CommandError("a table needs pandas: pip install 'skfdp[cli]'.") from None
 
 
 def _done(arguments) -> str:

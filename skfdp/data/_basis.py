@@ -338,7 +338,11 @@ class _Curve:
     def rows(self, encoded: np.ndarray, out: np.ndarray) -> None:
         """Write the columns of this block for some rows."""
         out[:, len(self.factor) :] = encoded[:, self.plain] * self.plain_factor
-        smooth = _times(encoded[:, self.smooth], self.shapes)
+        # Entry by entry, in one order: a row does not depend on those beside it, as it
+        # may in a product of matrices.
+        smooth = np.zeros((len(encoded), self.shapes.shape[1]))
+        for level, weights in zip(self.smooth, self.shapes, strict=True):
+            smooth += encoded[:, level, None] * weights
         np.multiply(smooth, self.factor, out=out[:, : len(self.factor)])
 
     def weights(self, coef: np.ndarray, out: np.ndarray, power: int) -> None:
@@ -347,18 +351,6 @@ class _Curve:
         out[:, self.plain] = coef[:, n_smooth:] * self.plain_factor**power
         smooth = coef[:, :n_smooth] * self.factor**power
         out[:, self.smooth] = np.tensordot(smooth, self.shapes**power, axes=(1, 1))
-
-
-def _times(rows: np.ndarray, matrix: np.ndarray) -> np.ndarray:
-    """Return a product of matrices.
-
-    Entry by entry, in one order: a row does not depend on those beside it, as it may in
-    a product of matrices.
-    """
-    out = np.zeros((len(rows), matrix.shape[1]))
-    for level, weights in enumerate(matrix):
-        out += rows[:, level, None] * weights
-    return out
 
 
 class Smoothing:

@@ -232,11 +232,6 @@ def is_dask(X: Any) -> bool:
     return package in ("dask", "dask_expr") and hasattr(X, "to_delayed")
 
 
-def is_dask_frame(X: Any) -> bool:
-    """Whether X is a frame of Dask; imports nothing."""
-    return hasattr(type(X), "map_partitions") and hasattr(type(X), "divisions")
-
-
 def check_no_path(X: Any) -> None:
     """Refuse the path of a table, which looks like text."""
     if isinstance(X, (str, os.PathLike)):

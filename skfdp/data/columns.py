@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from skfdp.data.arrays import is_dask, is_dask_frame
+from skfdp.data.arrays import is_dask
 from skfdp.privacy.checks import shown, spelling
 
 _EXPECTED = (
@@ -65,10 +65,30 @@ def public_mask(
             )
         return ~mask
     if isinstance(spec, slice):
-        return _sliced(spec, mask, labels)
+        ends = [end for end in (spec.start, spec.stop, spec.step) if end is not None]
+        if not all(isinstance(end, numbers.Integral) for end in ends) or spec.step == 0:
+            raise ValueError(
+                f"public_features={spec!r} must be a slice of positions, with a step "
+                "other than 0: list the public columns instead."
+            )
+        if ends and not _counted(labels):
+            raise ValueError(_ODD_LABELS.format(shown=shown(spec)))
+        mask[spec] = True
+        return mask
     items = _listed(spec)
-    if any(isinstance(item, (bool, np.bool_)) for item in items):
-        return _masked(spec, items, n_features)
+    flags = [isinstance(item, (bool, np.bool_)) for item in items]
+    if any(flags):
+        if isinstance(spec, Set) or not all(flags):
+            raise ValueError(
+                "public_features mixes booleans with something else: give one boolean "
+                "per column, or a list of names."
+            )
+        if len(items) != n_features:
+            raise ValueError(
+                f"public_features is a mask of length {len(items)}, but X has "
+                f"{n_features} columns: give one entry per column."
+            )
+        return np.asarray(items, dtype=bool)
     _check_unambiguous(spec, items, n_features)
     for item in items:
         if isinstance(item, numbers.Integral):
@@ -112,36 +132,6 @@ def _listed(spec: Any) -> list:
             "columns: pass its to_numpy() if the order is theirs, or a list of names."
         )
     return [spec] if single else list(spec)
-
-
-def _sliced(spec: slice, mask: np.ndarray, labels: list | None) -> np.ndarray:
-    ends = [end for end in (spec.start, spec.stop, spec.step) if end is not None]
-    if not all(isinstance(end, numbers.Integral) for end in ends) or spec.step == 0:
-        raise ValueError(
-            f"public_features={spec!r} must be a slice of positions, with a step other "
-            "than 0: list the public columns instead."
-        )
-    if ends and not _counted(labels):
-        raise ValueError(_ODD_LABELS.format(shown=shown(spec)))
-    mask[spec] = True
-    return mask
-
-
-def _masked(spec: Any, items: list, n_features: int) -> np.ndarray:
-    """Return a mask that was given as one."""
-    if isinstance(spec, Set) or not all(
-        isinstance(item, (bool, np.bool_)) for item in items
-    ):
-        raise ValueError(
-            "public_features mixes booleans with something else: give one boolean per "
-            "column, or a list of names."
-        )
-    if len(items) != n_features:
-        raise ValueError(
-            f"public_features is a mask of length {len(items)}, but X has "
-            f"{n_features} columns: give one entry per column."
-        )
-    return np.asarray(items, dtype=bool)
 
 
 def _check_unambiguous(spec: Any, items: list, n_features: int) -> None:
@@ -225,7 +215,7 @@ def target_name(declared: str | None, y: Any) -> str | None:
     it is a digest of its values.
     """
     if declared is None:
-        if is_dask(y) and not is_dask_frame(y):
+        if is_dask(y) and not hasattr(type(y), "divisions"):
             return None
         columns = getattr(y, "columns", None)
         found = getattr(y, "name", None)

@@ -153,7 +153,7 @@ class InputScaler:
         """Return float64 rows, their private part at most 1 long if they are shortened.
 
         X is finite, as `filled` returns it; CSR in canonical form, with every low of
-        the bounds 0: see `check_sparse`. Dense and CSR rows give the same numbers, to
+        the bounds 0. Dense and CSR rows give the same numbers, to
         the last bit.
         """
         return self.shorten(self.scale(X))
@@ -238,15 +238,6 @@ class InputScaler:
             return coef, np.zeros(len(coef))
         return coef, -coef @ self.offset
 
-    def check_sparse(self) -> None:
-        """Raise ValueError where the map would turn zeros into something else."""
-        if np.any(self.offset):
-            raise ValueError(
-                "bounds must have low == 0 in every column of a sparse X, so that "
-                "zeros stay zeros: declare (0, high), or bounds=False with columns "
-                "scaled before, or pass a dense X."
-            )
-
     def scale(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
         """Return float64 rows with the bounds applied, columns in [0, 1]."""
         if issparse(X):
@@ -288,7 +279,14 @@ def resolve_bounds(
         low, high = np.full(n_features, -np.inf), np.full(n_features, np.inf)
         for name, pair in bounds.items():
             index = _column(name, n_features, names)
-            low[index], high[index] = _scalars(pair, f"bounds[{name!r}]")
+            own = f"bounds[{name!r}]"
+            ends = [np.asarray(side, dtype=float) for side in _pair(pair, own)]
+            if ends[0].size != 1 or ends[1].size != 1:
+                raise ValueError(
+                    f"{own}={shown(pair)} must be a pair (low, high) of two numbers: "
+                    "it is for one column."
+                )
+            low[index], high[index] = ends[0].item(), ends[1].item()
     else:
         pair = _pair(bounds, "bounds")
         low, high = [np.asarray(side, dtype=np.float64) for side in pair]
@@ -326,17 +324,6 @@ def _pair(value: Any, name: str) -> tuple:
             "or a mapping from column names to such pairs; False declares none."
         ) from None
     return low, high
-
-
-def _scalars(value: Any, name: str) -> tuple[float, float]:
-    """Return a pair for one column."""
-    low, high = (np.asarray(side, dtype=float) for side in _pair(value, name))
-    if low.size != 1 or high.size != 1:
-        raise ValueError(
-            f"{name}={shown(value)} must be a pair (low, high) of two numbers: it is "
-            "for one column."
-        )
-    return low.item(), high.item()
 
 
 def _column(name: Any, n_features: int, names: Sequence[str] | None) -> int:

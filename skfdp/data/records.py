@@ -295,19 +295,6 @@ class Records:
         public = dataclasses.replace(self.public, input_scaler=input_scaler)
         return dataclasses.replace(self, public=public)
 
-    def bounded_by(self, input_scaler: InputScaler) -> Records:
-        """Return the same table under a input scaler, and with what stands in under it.
-
-        Parameters
-        ----------
-        input_scaler : InputScaler
-            With bounds of every column, so that the middle of bounds stands in for any
-            number that is none, and no record becomes null; see `InputScaler.filled`.
-        """
-        X, _ = input_scaler.filled(self.X)
-        public = dataclasses.replace(self.public, input_scaler=input_scaler, _table=X)
-        return dataclasses.replace(self, X=X, public=public)
-
     def without_nulls(self) -> Records:
         """Return the table without null records, for fits without privacy."""
         if self.is_null is None:

@@ -663,8 +663,13 @@ class ArrowSource:
                 options["fragment_scan_options"] = dataset.ParquetFragmentScanOptions(
                     use_buffered_stream=True, pre_buffer=False
                 )
+            # With the types that this file has.
+            schema, own = self._given.schema, piece.physical_schema
+            for place, field in enumerate(schema):
+                if own.get_field_index(field.name) >= 0:
+                    schema = schema.set(place, own.field(field.name))
             yield from piece.to_batches(
-                schema=_own_schema(piece, self._given.schema),
+                schema=schema,
                 columns=self.names,
                 batch_size=self._size,
                 batch_readahead=0,
@@ -685,15 +690,6 @@ def _pieces(dataset: Any) -> list[tuple[Any, int]]:
         if not groups:
             found.append((fragment, fragment.count_rows()))
     return found
-
-
-def _own_schema(piece: Any, schema: Any) -> Any:
-    """Return the schema of a data set with the types that a file of it has."""
-    own = piece.physical_schema
-    for place, field in enumerate(schema):
-        if own.get_field_index(field.name) >= 0:
-            schema = schema.set(place, own.field(field.name))
-    return schema
 
 
 def _types_by_column(dataset: Any, schemas: Sequence[Any]) -> dict[str, list[Any]]:

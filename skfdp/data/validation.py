@@ -10,7 +10,6 @@ import inspect
 import math
 import numbers
 import sys
-import types
 import warnings
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
@@ -40,16 +39,6 @@ def check_flag(name: str, value: Any) -> None:
 def is_auto(value: Any) -> bool:
     """Whether a parameter is "auto"; asks no array, which would answer by entry."""
     return isinstance(value, str) and value == "auto"
-
-
-def check_n_jobs(value: Any) -> None:
-    """Raise ValueError unless value is None or an int other than 0."""
-    integral = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    if value is not None and not (integral and value != 0):
-        raise ValueError(
-            f"n_jobs={shown(value)} must be None or an int other than 0: the number of "
-            "threads, or -1 for all cores."
-        )
 
 
 def check_number(
@@ -291,10 +280,9 @@ def guarded_fit(fit: Callable) -> Callable:
 def warn_caller(message: str, category: type[Warning]) -> None:
     """Warn at the line that called the fit, however many frames are between."""
     level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and _is_between(frame):
+    while (
+        frame.f_back is not None
+        and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN
+    ):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
-
-
-def _is_between(frame: types.FrameType) -> bool:
-    return str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN

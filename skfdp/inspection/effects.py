@@ -47,7 +47,13 @@ def _curve(effect: Effect, ax: Any, display: EffectsDisplay) -> None:
     )
     ax.set_xlim(x[0], x[-1] + width * (1.6 * _ROOM))
     if x.dtype.kind == "M":
-        _show_dates(ax, x[0], x[-1])
+        from matplotlib import dates
+
+        locator = dates.AutoDateLocator(minticks=3, maxticks=7)
+        low, high = dates.date2num([x[0], x[-1]])
+        ticks = locator.tick_values(dates.num2date(low), dates.num2date(high))
+        ax.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
+        ax.set_xticks([tick for tick in ticks if low <= tick <= high])
     else:
         ax.set_xticks([tick for tick in ax.get_xticks() if x[0] <= tick <= x[-1]])
 
@@ -71,30 +77,6 @@ def _bars(effect: Effect, ax: Any, display: EffectsDisplay) -> None:
     ax.axvline(0, color=_GREY, linewidth=0.8)
     ax.set_yticks(range(len(levels)), levels, fontsize="small")
     ax.invert_yaxis()
-
-
-def _share_range(lines: list, unit: str) -> None:
-    """Give curves and bars one range, and name its unit."""
-    ranges = [
-        ax.get_xlim() if effect.kind == "bars" else ax.get_ylim()
-        for effect, ax in lines
-    ]
-    for effect, ax in lines:
-        side = "x" if effect.kind == "bars" else "y"
-        limits = min(low for low, _ in ranges), max(high for _, high in ranges)
-        ax.set(**{f"{side}lim": limits, f"{side}label": unit})
-        ax.grid(True, alpha=0.3)
-
-
-def _legend(lines: list, display: EffectsDisplay) -> None:
-    """Say once what bands and colours are."""
-    title = None if display.band is None else f"bands: {display.band}"
-    if len(display.outputs) > 1 and lines:
-        handles, labels = lines[0][1].get_legend_handles_labels()
-        options = {"loc": "outside lower center", "ncols": len(labels)}
-        display.figure_.legend(handles, labels, title=title, **options)
-    elif title:
-        display.figure_.supxlabel(title, fontsize="small")
 
 
 def _new_grid(n_panels: int, ax: Any) -> list[Any]:
@@ -129,17 +111,6 @@ def _new_grid(n_panels: int, ax: Any) -> list[Any]:
     for unused in axes.ravel()[n_panels:]:
         unused.remove()
     return list(axes.ravel()[:n_panels])
-
-
-def _show_dates(ax: Any, low: Any, high: Any) -> None:
-    """Label a horizontal axis of dates between two of them."""
-    from matplotlib import dates
-
-    locator = dates.AutoDateLocator(minticks=3, maxticks=7)
-    low, high = dates.date2num([low, high])
-    ticks = locator.tick_values(dates.num2date(low), dates.num2date(high))
-    ax.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
-    ax.set_xticks([tick for tick in ticks if low <= tick <= high])
 
 
 #: Points of a curve.
@@ -290,8 +261,23 @@ class EffectsDisplay:
         for effect, panel in panels:
             panel.set_title(effect.name, fontsize="medium")
             (_bars if effect.kind == "bars" else _curve)(effect, panel, self)
-        _share_range(panels, self.unit)
-        _legend(panels, self)
+        # Curves and bars have one range.
+        ranges = [
+            panel.get_xlim() if effect.kind == "bars" else panel.get_ylim()
+            for effect, panel in panels
+        ]
+        limits = min(low for low, _ in ranges), max(high for _, high in ranges)
+        for effect, panel in panels:
+            side = "x" if effect.kind == "bars" else "y"
+            panel.set(**{f"{side}lim": limits, f"{side}label": self.unit})
+            panel.grid(True, alpha=0.3)
+        title = None if self.band is None else f"bands: {self.band}"
+        if len(self.outputs) > 1:
+            handles, labels = self.axes_[0].get_legend_handles_labels()
+            options = {"loc": "outside lower center", "ncols": len(labels)}
+            self.figure_.legend(handles, labels, title=title, **options)
+        elif title:
+            self.figure_.supxlabel(title, fontsize="small")
         return self
 
 
@@ -347,16 +333,6 @@ class _Shown:
         """Return the effect of a block."""
         return self._bars(block) if block.kind == "categories" else self._curve(block)
 
-    def bars_of_coefficients(self, model: Any) -> Effect:
-        """Return one bar for each column: over the range of its bounds, if declared."""
-        n_features = self.coef.shape[1]
-        span = model.input_scaler_.span
-        scale = np.ones(n_features)
-        if span is not None:
-            scale = np.where(np.isfinite(span), span, 1.0)
-        found = np.array(names(model, n_features), dtype=object)
-        return self._combined("coefficients", "bars", (found,), np.diag(scale))
-
     def _curve(self, block: Block) -> Effect:
         points, knots = _points(block, POINTS), block.raw(block.knots)
         centre = block.encode(knots).mean(axis=0)
@@ -365,7 +341,7 @@ class _Shown:
         return self._at(block, "curve", (points,), rows, apart)
 
     def _bars(self, block: Block) -> Effect:
-        levels = _known(block)
+        levels = [one for one in block.levels if one not in (OTHER, MISSING)]
         known = [block.levels.index(one) for one in levels]
         each = np.eye(len(block.levels))
         # A column without a category but "other" has no mean to be apart from.
@@ -409,7 +385,15 @@ def _effects(model: Any, encoder: Any, target: Any) -> tuple[_Shown, dict[str, E
         )
     found = _Shown.of(model, target)
     if encoder is None:
-        return found, {"coefficients": found.bars_of_coefficients(model)}
+        # One bar for each column, over the range of its bounds, if declared.
+        n_features = found.coef.shape[1]
+        span = model.input_scaler_.span
+        if span is None:
+            span = np.ones(n_features)
+        scale = np.diag(np.where(np.isfinite(span), span, 1.0))
+        places = (np.array(names(model, n_features), dtype=object),)
+        bars = found._combined("coefficients", "bars", places, scale)
+        return found, {"coefficients": bars}
     check_is_fitted(encoder)
     return found, {one.name: found.effect(one) for one in encoder.blocks_}
 
@@ -459,11 +443,6 @@ def _chosen(
             f"{known!r}."
         )
     return {name: effects[name] for name in columns}
-
-
-def _known(block: Block) -> list[str]:
-    """Return the declared categories of a block."""
-    return [one for one in block.levels if one not in (OTHER, MISSING)]
 
 
 def _points(block: Block, n_points: int) -> np.ndarray:

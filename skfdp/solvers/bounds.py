@@ -190,20 +190,6 @@ def fine_bounds(told: Told, edges: np.ndarray) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def public_bounds(values: np.ndarray, *, sparse: bool) -> tuple[float, float]:
-    """Return the exact bounds of a public column, as far as bounds can be declared.
-
-    A constant column gets 1, or its own size, above its value.
-    """
-    low, high = (0.0, 0.0) if not len(values) else (values.min(), values.max())
-    low, high = (float(np.clip(side, -1e100, 1e100)) for side in (low, high))
-    if sparse:
-        low, high = 0.0, max(high, 0.0)
-    if high - low < max(1e-100, 1e-12 * max(abs(low), abs(high))):
-        low, high = (low, low + max(1.0, abs(low))) if low < 1e99 else (0.0, 1e100)
-    return low, high
-
-
 def even_bins(bounds: list[tuple[float, float]]) -> EvenBins:
     """Return the rule of even bins within some bounds."""
     low, high = np.array(bounds, dtype=np.float64).reshape(-1, 2).T
@@ -348,11 +334,20 @@ def released(records: Records, plan: Plan, mechanism: Mechanism) -> list[FoundBo
 
 
 def exactly(column: np.ndarray | csr_array) -> FoundBounds:
-    """Return the bounds of a column that may be looked at, shape (n_rows, 1)."""
+    """Return the bounds of a column that may be looked at, shape (n_rows, 1).
+
+    They are exact, as far as bounds can be declared. A constant column gets 1, or its
+    own size, above its value.
+    """
     values = (column.data if issparse(column) else np.asarray(column)).ravel()
-    values = values.astype(np.float64)
-    bounds = public_bounds(values[np.isfinite(values)], sparse=issparse(column))
-    return FoundBounds(bounds, True)
+    values = values[np.isfinite(values)].astype(np.float64)
+    low, high = (0.0, 0.0) if not len(values) else (values.min(), values.max())
+    low, high = (float(np.clip(side, -1e100, 1e100)) for side in (low, high))
+    if issparse(column):
+        low, high = 0.0, max(high, 0.0)
+    if high - low < max(1e-100, 1e-12 * max(abs(low), abs(high))):
+        low, high = (low, low + max(1.0, abs(low))) if low < 1e99 else (0.0, 1e100)
+    return FoundBounds((low, high), True)
 
 
 # The method of fits that do not know their bounds: release them, then fit.
@@ -469,5 +464,12 @@ class BoundsFirst:
         def watched(step: int, model: Callable[[], Any]) -> bool:
             return on_step(step, lambda: with_map(model()))
 
-        asked = records.bounded_by(input_scaler), prepared, plan.after, mechanism
+        # Every column has bounds now: their middle stands in for any number that is
+        # none, and no record becomes null; see `InputScaler.filled`.
+        X, _ = input_scaler.filled(records.X)
+        public = dataclasses.replace(
+            records.public, input_scaler=input_scaler, _table=X
+        )
+        records = dataclasses.replace(records, X=X, public=public)
+        asked = records, prepared, plan.after, mechanism
         return with_map(self.method.run(*asked, on_step and watched))

@@ -546,8 +546,12 @@ def resolve_input_scaler(
     input_scaler = InputScaler(
         low, span, float(row_norm), bool(normalize), shortens=shortens
     )
-    if sparse:
-        input_scaler.check_sparse()
+    if sparse and np.any(input_scaler.offset):
+        raise ValueError(
+            "bounds must have low == 0 in every column of a sparse X, so that zeros "
+            "stay zeros: declare (0, high), or bounds=False with columns scaled "
+            "before, or pass a dense X."
+        )
     return input_scaler
 
 

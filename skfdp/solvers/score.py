@@ -1102,21 +1102,6 @@ def holds(ledger: PrivacyLedger | None, fit: PrivacyReport) -> bool:
 # Metrics that a model has something to say of, and the bounds of their losses.
 
 
-def check_methods(model: Model, metrics: tuple[str, ...]) -> None:
-    """Refuse metrics of what the model does not tell."""
-    losses = {"log_loss", "brier_score"} & set(metrics)
-    if losses and not hasattr(model.estimator, "predict_proba"):
-        raise ValueError(
-            f"metrics={sorted(losses)[0]!r} needs predict_proba, which the model has "
-            "not: choose accuracy or roc_auc."
-        )
-    if "roc_auc" in metrics and model.by == "predict":
-        raise ValueError(
-            "metrics='roc_auc' needs predict_proba or decision_function, which the "
-            "model has not: choose accuracy, confusion_matrix or recall."
-        )
-
-
 def loss_bounds(
     model: Model,
     metrics: tuple[str, ...],
