@@ -1203,10 +1203,13 @@ class LinearRegressor(RegressorMixin, LinearModel):
         return LinearFit(*fit, target_map=found)
 
     def _attributes(self, public: PublicRecords, found: LinearFit) -> dict[str, Any]:
-        units, found = found.target_map, found.in_units_of_target()
+        units, noise = found.target_map, found.noise
+        coef, intercept = units.coefficients(found.coef, found.intercept)
+        if noise is not None and not units.log:
+            noise = noise.scaled(units.scale)
         if found.public_model is not None:
-            intercept = found.intercept - units.offset()
-            found = dataclasses.replace(found, intercept=intercept)
+            intercept = intercept - units.offset()
+        found = dataclasses.replace(found, coef=coef, intercept=intercept, noise=noise)
         attributes = super()._attributes(public, found)
         for name in ("coef_", "intercept_"):
             attributes[name] = attributes[name][0]

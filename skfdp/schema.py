@@ -847,7 +847,14 @@ class TableSchema:
             cells[absent != UNDECLARED] = None
             return cells, absent != UNDECLARED
         if isinstance(column, Boolean):
-            cells = _truths(column, cells)
+            false, true = column.false or (False,), column.true or (True,)
+            places = _places([*false, *true], cells)
+            cells = objects(
+                cell
+                if place < 0 or isinstance(cell, (bool, np.bool_))
+                else bool(place >= len(false))
+                for cell, place in zip(cells, places, strict=True)
+            )
         levels = column.values
         places = _places(levels, cells)
         places[absent >= 0] = MISSING_CELL
@@ -1061,18 +1068,6 @@ def _dtype(levels: Sequence) -> Any:
     if len(kinds) > 1:
         return object
     return {int: "Int64", bool: "boolean"}.get(kinds.pop(), object)
-
-
-def _truths(column: Boolean, cells: np.ndarray) -> np.ndarray:
-    """Return cells as booleans; an undeclared cell stays as it is."""
-    false, true = column.false or (False,), column.true or (True,)
-    places = _places([*false, *true], cells)
-    return objects(
-        cell
-        if place < 0 or isinstance(cell, (bool, np.bool_))
-        else bool(place >= len(false))
-        for cell, place in zip(cells, places, strict=True)
-    )
 
 
 def _read(schema: TableSchema, column: Any, raw: Any) -> np.ndarray:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import importlib.util
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,9 +22,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skfdp.cli.output import CommandError, say, stage
+from skfdp.cli.output import CommandError, check_writable, say, stage
 from skfdp.cli.results import (
-    check_outputs,
     once,
     open_ledger,
     print_table,
@@ -69,16 +69,6 @@ class Task:
         """Return the features that are public, or those that are not."""
         columns = self.schema.columns
         return [n for n in self.schema.features if columns[n].public is public]
-
-    def of_public_columns(self) -> Task:
-        """Return the same of the public columns alone."""
-        columns, kept = self.schema.columns, self.features(public=True)
-        schema = dataclasses.replace(
-            self.schema,
-            columns={name: columns[name] for name in (*kept, self.target)},
-            outcomes=[self.target],
-        )
-        return dataclasses.replace(self, schema=schema, X=self.X[kept])
 
     def model(self, repeat=0, *, ledger=None, everything=False):
         """Return an unfitted model; of `everything` nothing is public."""
@@ -134,12 +124,28 @@ def job(task: Task, unread: Mapping[str, np.ndarray], note: str):
     """Train, write, print the comparison with a note, and return the report."""
     arguments = task.arguments
     train, test = split(arguments, len(task.X), task.groups)
-    check_outputs(arguments)
+    # Before anything is charged for it.
+    check_writable(arguments.report, "--report")
+    path = arguments.model
+    check_writable(path, "--model")
+    if path and path.suffix == ".skops" and not importlib.util.find_spec("skops"):
+        raise CommandError(f"--model {path} needs skops: pip install 'skfdp[cli]'.")
     stage("training the model that is released")
     model = task.fit(task.model(ledger=open_ledger(arguments)), train)
     # The file stays with whoever ran this; the model may travel.
     model.set_params(ledger=None)
-    model.privacy_ = _completed(model.privacy_, task)
+    given = [*model.privacy_.assumptions]
+    if arguments.evaluate and arguments.command == "fit":
+        text = (
+            "The table of scores printed beside this report is not published: its "
+            "scores and counts are exact."
+        )
+        given.append(Assumption(text, enforced=False))
+    model.privacy_ = dataclasses.replace(
+        model.privacy_,
+        assumptions=tuple(given),
+        context=getattr(arguments, "context", {}),
+    )
     # Before anything is printed: words may be lost, what was paid for may not.
     write(arguments, model)
     say(_title(task, len(train), len(test), model))
@@ -173,22 +179,6 @@ def split(
         )
     order = np.random.default_rng(arguments.seed or 0).permutation(n)
     return np.sort(order[n_test:]), np.sort(order[:n_test])
-
-
-def _completed(report, task: Task):
-    """Return the report with what is known of the file."""
-    given = ()
-    if task.arguments.evaluate and task.arguments.command == "fit":
-        text = (
-            "The table of scores printed beside this report is not published: its "
-            "scores and counts are exact."
-        )
-        given = (Assumption(text, enforced=False),)
-    return dataclasses.replace(
-        report,
-        assumptions=(*report.assumptions, *given),
-        context=getattr(task.arguments, "context", {}),
-    )
 
 
 def _title(task: Task, n_train: int, n_test: int, model) -> str:
@@ -252,7 +242,9 @@ def _comparison(task: Task, released, train, exact) -> Iterator[tuple]:
     """Yield the rows of the table: label, cost, columns, and fitted models."""
     epsilon, repeats = f"{task.arguments.epsilon:g}", range(task.arguments.repeats)
     public, private = (task.features(public=side) for side in (True, False))
-    shown = task.of_public_columns()
+    columns = {n: task.schema.columns[n] for n in (*public, task.target)}
+    schema = dataclasses.replace(task.schema, columns=columns, outcomes=[task.target])
+    shown = dataclasses.replace(task, schema=schema, X=task.X[public])
     y = np.array(task.y.iloc[exact].tolist())
 
     def baseline(one: Task):

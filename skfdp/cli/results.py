@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
-import importlib.util
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -18,7 +17,6 @@ from sklearn.base import is_regressor
 from skfdp.cli.output import (
     CommandError,
     OutputError,
-    check_writable,
     complain,
     refusing,
     say,
@@ -88,15 +86,6 @@ def open_ledger(arguments: argparse.Namespace) -> PrivacyLedger | None:
 
     arguments.charged = charged
     return ledger
-
-
-def check_outputs(arguments: argparse.Namespace) -> None:
-    """Refuse what cannot be written, before anything is charged for it."""
-    check_writable(arguments.report, "--report")
-    path = arguments.model
-    check_writable(path, "--model")
-    if path and path.suffix == ".skops" and not importlib.util.find_spec("skops"):
-        raise CommandError(f"--model {path} needs skops: pip install 'skfdp[cli]'.")
 
 
 def write(arguments: argparse.Namespace, model) -> None:
@@ -240,14 +229,11 @@ def scores(model, X, y) -> Scores:
     losses = -np.log(np.maximum(right.sum(axis=1), 1e-15))
     found = {"accuracy": mean(model.predict(X) == y), "log loss": mean(losses)}
     if len(known) == 2 and len(np.unique(y == known[1])) == 2:
-        found["AUC"] = _area(chances[y != known[1], 1], chances[y == known[1], 1])
+        # With the error of DeLong et al. 1988.
+        negatives, positives = (chances[y == label, 1] for label in known)
+        ranks = rankdata(np.concatenate([negatives, positives]))
+        below = (ranks[len(negatives) :] - rankdata(positives)) / len(negatives)
+        above = 1 - (ranks[: len(negatives)] - rankdata(negatives)) / len(positives)
+        square = below.var() / len(positives) + above.var() / len(negatives)
+        found["AUC"] = float(below.mean()), float(np.sqrt(square))
     return found
-
-
-def _area(negatives: np.ndarray, positives: np.ndarray) -> tuple[float, float]:
-    """Return the area under the ROC curve, with the error of DeLong et al. 1988."""
-    ranks = rankdata(np.concatenate([negatives, positives]))
-    below = (ranks[len(negatives) :] - rankdata(positives)) / len(negatives)
-    above = 1 - (ranks[: len(negatives)] - rankdata(negatives)) / len(positives)
-    square = below.var() / len(positives) + above.var() / len(negatives)
-    return float(below.mean()), float(np.sqrt(square))

@@ -171,7 +171,12 @@ def make_purchase100(
         raise ValueError(
             f"n_classes={n_classes!r} must be at most n_samples={n_samples!r}."
         )
-    profiles = _profiles(n_classes, n_features, rng)
+    # What each taste buys, rows of sum 1.
+    popularity = rng.permutation(np.arange(1, n_features + 1) ** -0.8)
+    lifted = rng.uniform(size=(n_classes, n_features)) < 0.05
+    profiles = np.where(lifted, rng.lognormal(np.log(25), 0.5, lifted.shape), 1.0)
+    profiles *= popularity
+    profiles /= profiles.sum(axis=1, keepdims=True)
     tastes = np.arange(1, n_classes + 1) ** -0.7
     tastes /= tastes.sum()
     first, second = (rng.choice(n_classes, n_samples, p=tastes) for _ in range(2))
@@ -183,26 +188,13 @@ def make_purchase100(
         mixed = (1 - share[block]) * profiles[first[block]]
         mixed += share[block] * profiles[second[block]]
         X[block] = rng.uniform(size=mixed.shape) < -np.expm1(-mixed * activity[block])
-    y = _clusters(X, n_classes, rng)
-    return _returned(X, y, return_X_y, "product", PURCHASE_DESCR)
-
-
-def _profiles(n_tastes, n_features, rng):
-    """Return what each taste buys, rows of sum 1."""
-    popularity = rng.permutation(np.arange(1, n_features + 1) ** -0.8)
-    lifted = rng.uniform(size=(n_tastes, n_features)) < 0.05
-    profiles = np.where(lifted, rng.lognormal(np.log(25), 0.5, lifted.shape), 1.0)
-    profiles *= popularity
-    return profiles / profiles.sum(axis=1, keepdims=True)
-
-
-def _clusters(X, n_classes, rng):
     seed = rng.randint(2**31 - 1)
     model = KMeans(n_classes, n_init=1, max_iter=15, random_state=seed)
     model.fit(_unit(X[: max(_CLUSTERED, n_classes)]))
     starts = range(0, len(X), _BLOCK)
     found = [model.predict(_unit(X[start : start + _BLOCK])) for start in starts]
-    return np.concatenate(found, dtype=np.int64)
+    y = np.concatenate(found, dtype=np.int64)
+    return _returned(X, y, return_X_y, "product", PURCHASE_DESCR)
 
 
 def _unit(X):

@@ -586,7 +586,14 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         declared = inner.classes is not None and not inner.public_target
         any_target = declared
         if planning and (y is None or declared):
-            y = self._placeholder(X)
+            if inner.classes is None or inner.public_target:
+                raise ValueError(
+                    "y=None: a plan needs y, or an estimator with a private target and "
+                    "declared `classes`."
+                )
+            n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+            labels = Labels.unseen(inner.classes, n_rows)
+            y = labels.classes[labels.codes]
         if inner.encoder is not None:  # columns of any type
             X = table_with_rows(X)
             if any_target:
@@ -620,17 +627,6 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         order = order.permutation(n_rows)
         parts = np.sort(order[n_score:]), np.sort(order[:n_score])
         return Holdout(X, y, labels, *parts, columns=columns, target_name=named)
-
-    def _placeholder(self, X) -> np.ndarray:
-        """Return labels for a plan that is made without y."""
-        if self._declared.classes is None or self._declared.public_target:
-            raise ValueError(
-                "y=None: a plan needs y, or an estimator with a private target and "
-                "declared `classes`."
-            )
-        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-        labels = Labels.unseen(self._declared.classes, n_rows)
-        return labels.classes[labels.codes]
 
     def _budget(self, public: Holdout) -> Budget:
         relation = Relation.of(self.estimator.neighboring_relation)

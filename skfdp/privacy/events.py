@@ -453,7 +453,20 @@ class Event:
             reader = reader.name.lower()
         replaces = Relation.of(reader).replaces
         if self.sampling_rate < 1:
-            self._check_sampled(replaces, reader)
+            if self.relation.replaces != replaces:
+                name = self.neighboring_relation
+                refuse(
+                    f"a Poisson-sampled release under {name!r}, to an accountant under "
+                    f"{reader!r},",
+                    f"pass neighboring_relation={name!r} here and to the accountant",
+                )
+            excess = abs(self.sensitivity - 2 * self.clip_norm)
+            if replaces and excess > _ROUNDING * self.clip_norm:
+                refuse(
+                    f"a Poisson-sampled release with sensitivity={self.sensitivity!r} "
+                    f"and clip_norm={self.clip_norm!r}",
+                    "its replaced records move a sum by two clip norms",
+                )
         # Vectors in a ball of this radius move the sum as far as ours, to this reader.
         radius = self.sensitivity / 2 if replaces else self.sensitivity
         events = []
@@ -465,23 +478,6 @@ class Event:
                 event = dp_event.SelfComposedDpEvent(event, count)
             events.append(event)
         return joined(events)
-
-    def _check_sampled(self, replaces: bool, reader: str) -> None:
-        """Refuse Poisson batches that the accountant would read as something else."""
-        if self.relation.replaces != replaces:
-            name = self.neighboring_relation
-            refuse(
-                f"a Poisson-sampled release under {name!r}, to an accountant under "
-                f"{reader!r},",
-                f"pass neighboring_relation={name!r} here and to the accountant",
-            )
-        excess = abs(self.sensitivity - 2 * self.clip_norm)
-        if replaces and excess > _ROUNDING * self.clip_norm:
-            refuse(
-                f"a Poisson-sampled release with sensitivity={self.sensitivity!r} and "
-                f"clip_norm={self.clip_norm!r}",
-                "its replaced records move a sum by two clip norms",
-            )
 
     @property
     def step_stds(self) -> np.ndarray:

@@ -272,17 +272,6 @@ def unseen_text(report: Report) -> str:
     return f"{steps} {names_text(report.unseen)}" if report.unseen else ""
 
 
-def not_covered(report: Report) -> tuple[str, ...]:
-    """Return the accesses to the data that the numbers do not count."""
-    charges = (
-        f"Charge {receipt.charge} of a ledger's file: charges before it are counted by "
-        "the report of that ledger."
-        for receipt in report.receipts
-        if receipt.charge > 1
-    )
-    return (*map(leak_text, report.leaks), *charges, *NOT_COVERED)
-
-
 # The meaning of epsilon for one person: what somebody could detect.
 
 
@@ -399,12 +388,19 @@ def annex(report: Report) -> list[Section]:
     defined = private and not is_void and bool(report.events)
     marks = {True: "enforced by the code", False: "NOT checked"}
     assumed = (f"{one.text} [{marks[one.enforced]}]" for one in report.assumptions)
+    leaks = map(leak_text, report.leaks)
+    charges = (
+        f"Charge {receipt.charge} of a ledger's file: charges before it are counted by "
+        "the report of that ledger."
+        for receipt in report.receipts
+        if receipt.charge > 1
+    )
     parts = [
         ("Numbers", numbers(report)),
         ("Definition", _definition(report) if defined else []),
         ("Columns", _columns(report)),
         ("Assumptions", _items(assumed) * private),
-        ("Not covered", _items(not_covered(report)) * private),
+        ("Not covered", _items([*leaks, *charges, *NOT_COVERED]) * private),
         ("Released", _items(report.released or ["not recorded"])),
         ("Composed of", _items(_steps(report, is_void))),
         ("Other steps", _items(learnt_texts(report))),

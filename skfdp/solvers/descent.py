@@ -32,7 +32,7 @@ from skfdp.queries.linear import (
 from skfdp.queries.statistics import LabelSum
 from skfdp.solvers import parameters, postprocessing, public_model
 from skfdp.solvers.centring import Centring, Moments
-from skfdp.solvers.method import Budget, OnStep, Plan, existing, of_weights
+from skfdp.solvers.method import Budget, OnStep, Plan, of_weights
 from skfdp.solvers.parameters import Loop
 from skfdp.solvers.postprocessing import (
     ESTIMATED,
@@ -387,22 +387,6 @@ def check_counts(
 _FURTHEST = 1e50
 
 
-def factor_of(step: np.ndarray, scaled: np.ndarray) -> np.ndarray:
-    """Return what each column of a released step was multiplied by.
-
-    Parameters
-    ----------
-    step : ndarray of shape (n_outputs, n_columns)
-    scaled : ndarray of shape (n_outputs, n_columns)
-        The step after every factor.
-    """
-    if len(step) > 1:  # nothing depends on a sum over the classes
-        step, scaled = step - step.mean(axis=0), scaled - scaled.mean(axis=0)
-    square = (step**2).sum(axis=0)
-    factor = (step * scaled).sum(axis=0) / np.where(square > 0, square, 1.0)
-    return np.broadcast_to(factor, step.shape)
-
-
 def noise_of(
     rule: HeavyBall,
     stds: np.ndarray,
@@ -447,7 +431,13 @@ def noise_of(
     if counts is not None:
         std = float(counts.noise_std[0]) / public.n_records
         variance = variance + _of_log_odds(coordinates.bias * start[:, -1], std)
-    factor = factor_of(ended - start, theta - start)
+    # What each column of the released step was multiplied by.
+    step, scaled = ended - start, theta - start
+    if len(step) > 1:  # nothing depends on a sum over the classes
+        step, scaled = step - step.mean(axis=0), scaled - scaled.mean(axis=0)
+    square = (step**2).sum(axis=0)
+    factor = (step * scaled).sum(axis=0) / np.where(square > 0, square, 1.0)
+    factor = np.broadcast_to(factor, step.shape)
     if steps is None or np.abs(steps).max() > _FURTHEST:
         # A factor below 1 is as noisy as the step that it is estimated from.
         left = rule.noise_left(stds, average) * np.maximum(factor, 1.0)
@@ -613,7 +603,13 @@ class Descent:
     ) -> DescentPlan:
         """Resolve every "auto" and calibrate the noise."""
         replaced = budget.mu / budget.relation.moves(1.0)
-        signed = self._has_signs(public)
+        # Gradients keep public signs, unless a mean is subtracted.
+        signed = (
+            self.centring.kind not in ("gaussian", "adaptive")
+            and self.padding is None
+            and (public.units is None or not public.units.joint)
+            and has_public_signs(public, self.loss)
+        )
         learns = self.centring.can_learn_mean(public, replaced)
         orthant = signed and not learns
         reach = gradient_sensitivity(budget.relation, 1.0, orthant=orthant)
@@ -676,15 +672,6 @@ class Descent:
             return dataclasses.replace(plan.with_signs, learning_rate=rate)
         return plan
 
-    def _has_signs(self, public: PublicRecords) -> bool:
-        """Whether gradients keep public signs, unless a mean is subtracted."""
-        return (
-            self.centring.kind not in ("gaussian", "adaptive")
-            and self.padding is None
-            and (public.units is None or not public.units.joint)
-            and has_public_signs(public, self.loss)
-        )
-
     def _other_events(
         self,
         public: PublicRecords,
@@ -707,7 +694,8 @@ class Descent:
         centring = self.centring.events(public, budget, mu, mean=not orthant)
         if measured:
             scale = postprocessing.event(public, budget, self.loss, mu)
-        return existing(target, counts, *centring, scale, rate)
+        planned = (target, counts, *centring, scale, rate)
+        return tuple([one for one in planned if one is not None])
 
     @property
     def _is_penalised(self) -> bool:

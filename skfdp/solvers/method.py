@@ -196,8 +196,3 @@ class Method(Protocol):
         on_step: OnStep,
     ) -> Any:
         """Release what was planned, by the mechanism alone, and return the model."""
-
-
-def existing(*events: Event | None) -> tuple[Event, ...]:
-    """Return the events that there are."""
-    return tuple([event for event in events if event is not None])

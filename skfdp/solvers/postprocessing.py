@@ -867,16 +867,6 @@ class LinearFit:
         coef, intercept = self.public_model.add_to(self.coef, self.intercept, public)
         return dataclasses.replace(self, coef=coef, intercept=intercept)
 
-    def in_units_of_target(self) -> LinearFit:
-        """Return a regression's fit whose margins are in the target's units."""
-        units, noise = self.target_map, self.noise
-        coef, intercept = units.coefficients(self.coef, self.intercept)
-        if noise is not None and not units.log:
-            noise = noise.scaled(units.scale)
-        return dataclasses.replace(
-            self, coef=coef, intercept=intercept, noise=noise, target_map=None
-        )
-
     def embedded(self, columns: np.ndarray) -> LinearFit:
         """Return the fit with weights of 0 for all other columns."""
         coef = np.zeros((len(self.coef), len(columns)))

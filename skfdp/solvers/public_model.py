@@ -280,7 +280,12 @@ def resolve_public_model(
             return kind(estimator=None, linear=linear, prefitted=True, **own)
         if units is None or units.log:
             return _most_likely(public, own)
-        spec = _default(public)
+        from sklearn.linear_model import RidgeCV
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
+        scaler = StandardScaler(with_mean=not public.sparse)
+        spec = make_pipeline(scaler, RidgeCV(alphas=_ALPHAS))
     prefitted = _is_fitted(spec)
     if not prefitted:
         weights = weights_of(spec, public.units)
@@ -361,17 +366,6 @@ def _most_likely(
         if best is None or value < least:
             best, least = dataclasses.replace(tried, out_of_fold=margins), value
     return best
-
-
-def _default(public: PublicRecords) -> Any:
-    """Return what "auto" fits to numbers."""
-    from sklearn.linear_model import RidgeCV
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    return make_pipeline(
-        StandardScaler(with_mean=not public.sparse), RidgeCV(alphas=_ALPHAS)
-    )
 
 
 def _linear_weights(
