@@ -12,7 +12,7 @@ import numbers
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -588,7 +588,16 @@ class TableEstimator(BaseEstimator):
                     "all rows of a person together."
                 )
             self._check_schema(schema, found)
-            warn_of_identifiers(schema)
+            # Ignored columns that are called like identifiers, without a group.
+            ignored = [n for n, c in schema.columns.items() if isinstance(c, Ignore)]
+            named = [name for name in ignored if _IDENTIFIER.search(name)]
+            if named and schema.group is None:
+                warn_caller(
+                    f"the schema ignores {named[0]!r}, by its name an identifier, and "
+                    "declares no group: each row is protected by itself. If a person "
+                    f"may have several rows, declare group={named[0]!r}.",
+                    UtilityWarning,
+                )
         declared = Declared(**{**self._fixed, **found})
         # No array is asked whether it is "private": it would answer by entry.
         bounds = declared.bounds
@@ -757,7 +766,17 @@ class TableEstimator(BaseEstimator):
         n = n_rows if units is None else units.n_units
         n = public_count(n, self._declared.n_records, self.epsilon, self.delta)
         if table is not None:
-            warn_of_many_levels(self.encoder_, n, columns)
+            for block in self.encoder_.blocks_:
+                n_levels = len(block.levels)
+                # More declared levels than a twentieth of the records.
+                if block.reads == "category" and n_levels > max(32, n / 20):
+                    warn_caller(
+                        f"{columns[block.parent]!r} has {n_levels} declared levels for "
+                        f"{n} records: few records share a level, so that it costs "
+                        "accuracy and time. Declare groups of levels, such as the "
+                        "first digits of a code, or leave it out.",
+                        UtilityWarning,
+                    )
             table = dataclasses.replace(table, encoded=X)
             if self._smooths and math.isfinite(self.epsilon):
                 table = self._in_coordinates(table, n, facts, units)
@@ -864,21 +883,6 @@ class TableEstimator(BaseEstimator):
         return self.input_scaler_.filled(X)[0]
 
 
-def warn_of_identifiers(schema: TableSchema) -> None:
-    """Warn of ignored columns that are called like identifiers, without a group."""
-    if schema.group is not None:
-        return
-    ignored = [n for n, c in schema.columns.items() if isinstance(c, Ignore)]
-    named = [name for name in ignored if _IDENTIFIER.search(name)]
-    if named:
-        warn_caller(
-            f"the schema ignores {named[0]!r}, by its name an identifier, and declares "
-            "no group: each row is protected by itself. If a person may have several "
-            f"rows, declare group={named[0]!r}.",
-            UtilityWarning,
-        )
-
-
 #: How identifiers of people are called, in English and German.
 _IDENTIFIER = re.compile(
     r"""(?:^|[^a-z])(?:id|uuid|guid|mrn|ssn|nr|no|number|nummer)$   # patient_id
@@ -886,22 +890,6 @@ _IDENTIFIER = re.compile(
     |^(?:patient|person|customer|client|user|member|subject|household|kunde)s?$""",
     re.VERBOSE,
 )
-
-
-def warn_of_many_levels(
-    encoder: DeclaredEncoder, n_records: int, names: Sequence[str | int]
-) -> None:
-    """Warn of columns with more declared levels than a twentieth of the records."""
-    for block in encoder.blocks_:
-        n_levels = len(block.levels)
-        if block.reads == "category" and n_levels > max(32, n_records / 20):
-            warn_caller(
-                f"{names[block.parent]!r} has {n_levels} declared levels for "
-                f"{n_records} records: few records share a level, so that it costs "
-                "accuracy and time. Declare groups of levels, such as the first digits "
-                "of a code, or leave it out.",
-                UtilityWarning,
-            )
 
 
 def values_of(X: Any, rows: Any, is_sample: bool, place: int) -> list:

@@ -671,7 +671,7 @@ def _check(
 
 
 def _read(
-    estimator: Any, partitions: Partitions, X: Any, y: Any, planning: bool
+    estimator: Any, partitions: Partitions, table: Any, y: Any, planning: bool
 ) -> PartitionedRecords:
     """Return the records of a collection, made where its partitions are."""
     sizes = tuple(partitions.ask(ROWS, _size))
@@ -679,35 +679,29 @@ def _read(
     if estimator._declared.public_target:
         labels = np.concatenate(partitions.ask(ROWS, _target))
         labels = estimator._declared.read_target(labels)
-    sample = _sample_of(X), None if y is None else _sample_of(y)
+    sample = _sample_of(table), None if y is None else _sample_of(y)
     whole = Whole(sum(sizes), labels)
     known = estimator._records(*sample, planning=True, whole=whole)
-    none = _without_rows(known)
+    # The table without rows, from two that no table holds.
+    encoding, X = known.public.encoding, known.X[:0]
+    if encoding is not None:
+        encoding = dataclasses.replace(encoding, encoded=encoding.encoded[:0])
+    public = dataclasses.replace(
+        known.public,
+        target=None if known.public.target is None else known.public.target[:0],
+        labels=None if known.public.labels is None else known.public.labels[:0],
+        encoding=encoding,
+        _table=X,
+    )
+    none = Records(X, None if known.target is None else known.target[:0], public)
     sent = dataclasses.replace(none, public=dataclasses.replace(none.public))
-    own = _sent(estimator, none.public)
+    own = _sent(estimator, public)
     make = functools.partial(
         _records_of_partition, estimator=own, none=sent, planning=planning
     )
     partitions.put(make, ROWS, name=ROWS)
     public = _with_rows(known.public, partitions, sum(sizes))
     return PartitionedRecords(partitions, sizes, none, public, public.target)
-
-
-def _without_rows(known: Records) -> Records:
-    """Return the table without rows, from two that no table holds."""
-    public, X = known.public, known.X[:0]
-    encoding = public.encoding
-    if encoding is not None:
-        encoding = dataclasses.replace(encoding, encoded=encoding.encoded[:0])
-    public = dataclasses.replace(
-        public,
-        target=None if public.target is None else public.target[:0],
-        labels=None if public.labels is None else public.labels[:0],
-        encoding=encoding,
-        _table=X,
-    )
-    target = None if known.target is None else known.target[:0]
-    return Records(X, target, public)
 
 
 def _with_rows(

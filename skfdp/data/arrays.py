@@ -415,7 +415,21 @@ def check_arrays(
     """
     X = unmasked(X)
     check_no_path(X)
-    check_columns_of_frame(X)
+    # Equal names, and types that hold no numbers; no value is read.
+    if is_frame(X) and len(X.shape) == 2:
+        check_names(X)
+        for kind, (holds, remedy) in _NOT_NUMBERS.items():
+            if found := _columns_of_kind(X, kind):
+                raise ValueError(
+                    f"X holds {holds} in column(s) {_listed(found)}, and numbers are "
+                    f"needed: {remedy.format(found[0])}."
+                )
+    elif kind_of(X) in ("m", "M") and type_kind(X) in ("date", "other"):
+        raise ValueError(
+            f"X is an array of {_NOT_NUMBERS[type_kind(X)][0]}, and numbers are "
+            "needed: pass a frame and a TableSchema that declares them, or convert "
+            "them."
+        )
     in_memory = type(X) is np.ndarray or hasattr(type(X), "iloc")
     if not in_memory and (table := large_table(X)) is not None:
         X = _checked_table(estimator, table, reset)
@@ -442,24 +456,6 @@ def check_arrays(
     found = shaped_target(y, X.shape[0], as_objects=False)
     _check_complete(found, y)
     return X, found
-
-
-def check_columns_of_frame(X: Any) -> None:
-    """Refuse equal names, and types that hold no numbers; no value is read."""
-    if is_frame(X) and len(X.shape) == 2:
-        check_names(X)
-        for kind, (holds, remedy) in _NOT_NUMBERS.items():
-            if found := _columns_of_kind(X, kind):
-                raise ValueError(
-                    f"X holds {holds} in column(s) {_listed(found)}, and numbers are "
-                    f"needed: {remedy.format(found[0])}."
-                )
-    elif kind_of(X) in ("m", "M") and type_kind(X) in ("date", "other"):
-        raise ValueError(
-            f"X is an array of {_NOT_NUMBERS[type_kind(X)][0]}, and numbers are "
-            "needed: pass a frame and a TableSchema that declares them, or convert "
-            "them."
-        )
 
 
 def _columns_of_kind(X: Any, kind: str) -> list[str]:
@@ -562,17 +558,6 @@ def _declared_places(bounds: Any, n_columns: int, names: list[str]) -> set[int]:
     return {positions[key] for key in bounds if key in positions}
 
 
-def _not_numbers(X: Any) -> str:
-    """Return what to say of values that are no numbers; names columns of objects."""
-    if is_frame(X) and len(X.shape) == 2 and (found := _columns_of_kind(X, "object")):
-        return (
-            "X holds values that are not numbers, and column(s) of a type that may "
-            f"hold text: {_listed(found)}; TableSchema({{{found[0]}: Category([...])}})"
-            " declares text, and bounds declare numbers."
-        )
-    return _NOT_NUMERIC
-
-
 def numeric_target(y: Any) -> Any:
     """Return a target whose type is read as numbers; refuse a type that holds none.
 
@@ -600,7 +585,14 @@ def numeric_target(y: Any) -> Any:
 def _checked_table(estimator, X: LargeTable, reset: bool) -> LargeTable:
     """Return a large table of numbers, as `check_arrays` does."""
     if X.dtype.kind not in "biuf":
-        raise ValueError(_not_numeric(X))
+        message = _NOT_NUMERIC
+        if names := getattr(X.source, "no_numbers", ()):
+            message = (
+                f"X has {len(names)} column(s) of a type that is no number: "
+                f"{_listed(list(map(repr, names)))}; drop them, X.drop(name), or "
+                "encode them over declared or public categories before."
+            )
+        raise ValueError(message)
     if X.dtype not in _DTYPES:
         X = X.after(lambda block: block.astype(np.float64), np.float64)
     if reset:
@@ -614,18 +606,6 @@ def _checked_table(estimator, X: LargeTable, reset: bool) -> LargeTable:
     else:
         _check_columns(estimator, X)
     return X
-
-
-def _not_numeric(X: LargeTable) -> str:
-    """Return what to say of columns that are no numbers, by their types."""
-    names = getattr(X.source, "no_numbers", ())
-    if not names:
-        return _NOT_NUMERIC
-    listed = _listed(list(map(repr, names)))
-    return (
-        f"X has {len(names)} column(s) of a type that is no number: {listed}; drop "
-        "them, X.drop(name), or encode them over declared or public categories before."
-    )
 
 
 def _check_columns(estimator, X: LargeTable) -> None:
@@ -707,7 +687,15 @@ def _validated(estimator, X, reset: bool, accept_sparse: bool, given: Any = None
             raise kind(ours)
     if given is None:  # a number beyond the floats may be why
         return _validated(estimator, _within_floats(X), reset, accept_sparse, given=X)
-    raise kind(_not_numbers(given))
+    text = _NOT_NUMERIC
+    if is_frame(given) and len(given.shape) == 2:
+        if found := _columns_of_kind(given, "object"):
+            text = (
+                "X holds values that are not numbers, and column(s) of a type that may "
+                f"hold text: {_listed(found)}; TableSchema({{{found[0]}: "
+                "Category([...])}) declares text, and bounds declare numbers."
+            )
+    raise kind(text)
 
 
 def _quotes_nothing(error: Exception) -> bool:

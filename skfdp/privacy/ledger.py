@@ -102,16 +102,6 @@ def _disclosed(events: Sequence[Event]) -> frozenset[Disclosed]:
     return frozenset(name for event in events for name in event.disclosed)
 
 
-def _check_relation(terms: Terms, events: tuple[Event, ...]) -> None:
-    pinned = terms.neighboring_relation
-    for own in {event.neighboring_relation for event in events}:
-        if pinned not in (None, own):
-            raise PrivacyBudgetError(
-                f"neighboring_relation={own!r} differs from {pinned!r}, the relation "
-                f"of this ledger: fit under {pinned!r}."
-            )
-
-
 _UNNAMED = (
     "the columns of X have no names, so that nobody can tell which of them are public "
     "here: pass a DataFrame (after other steps of a Pipeline: "
@@ -779,7 +769,13 @@ class PrivacyLedger:
         before = events_of(recorded)
         public = public_set(terms, before)
         try:
-            _check_relation(terms, private)
+            for own in {event.neighboring_relation for event in private}:
+                if terms.neighboring_relation not in (None, own):
+                    raise PrivacyBudgetError(
+                        f"neighboring_relation={own!r} differs from "
+                        f"{terms.neighboring_relation!r}, the relation of this ledger: "
+                        f"fit under {terms.neighboring_relation!r}."
+                    )
             unnamed = any("columns" in event.unnamed for event in private)
             if unnamed and (public or _disclosed(private)):
                 raise PrivacyBudgetError(_UNNAMED)

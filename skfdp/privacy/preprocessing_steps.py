@@ -95,6 +95,13 @@ _rows = functools.partial(Verdict, "rows")
 _target = functools.partial(Verdict, "target")
 
 
+def _rows_if(
+    learns: Callable[[Any], Any], what: str, otherwise: str
+) -> Callable[[Any], Verdict]:
+    """Return what judges a step: it learns from the rows, or nothing."""
+    return lambda step: _rows(what) if learns(step) else _nothing(otherwise)
+
+
 def _categories(step: Any) -> Verdict:
     given = step.categories
     if isinstance(given, str) or any(isinstance(one, str) for one in given):
@@ -123,27 +130,18 @@ def _imputer(step: Any) -> Verdict:
     return _nothing("the value that is filled in is given")
 
 
-def _indicator(step: Any) -> Verdict:
-    if step.features != "all":
-        return _rows(f"which columns have missing values ({step.features})")
-    return _nothing("it marks missing values in all columns")
-
-
 def _function(step: Any) -> Verdict | None:
-    functions = (step.func, step.inverse_func)
-    if step.kw_args or not all(f is None or _is_elementwise(f) for f in functions):
-        return None  # it may compare rows
+    for function in (step.func, step.inverse_func):
+        if function is not None and not (
+            isinstance(function, np.ufunc)
+            and (function.nin, function.nout, function.signature) == (1, 1, None)
+            and getattr(np, function.__name__, None) is function
+        ):
+            return None  # it is none of NumPy's of one number: it may compare rows
+    if step.kw_args:
+        return None
     what = "hands on values" if step.func is None else f"takes {step.func.__name__}"
     return _nothing(f"it {what}, each by itself")
-
-
-def _is_elementwise(function: Any) -> bool:
-    """Whether a function is one of NumPy's of one number."""
-    return (
-        isinstance(function, np.ufunc)
-        and (function.nin, function.nout, function.signature) == (1, 1, None)
-        and getattr(np, function.__name__, None) is function
-    )
 
 
 def _projection(step: Any) -> Verdict:
@@ -152,18 +150,6 @@ def _projection(step: Any) -> Verdict:
         "public."
     )
     return _nothing(_DRAWN, size if step.n_components == "auto" else None)
-
-
-def _kernel(step: Any) -> Verdict:
-    if not isinstance(step.gamma, numbers.Real):
-        return _rows('the variance of the table (gamma="scale")')
-    return _nothing(_DRAWN)
-
-
-def _weights(step: Any) -> Verdict:
-    if step.use_idf:
-        return _rows("in how many rows each column is not zero")
-    return _nothing("it scales each row by itself")
 
 
 def _frozen(step: Any) -> Verdict | None:
@@ -242,7 +228,14 @@ _TABLE: dict[str, tuple[str, _Judge]] = {
     "FrozenEstimator": ("all", _frozen),
     "FunctionTransformer": ("named", _function),
     "HashingVectorizer": ("all", _hashing),
-    "MissingIndicator": ("named", _indicator),
+    "MissingIndicator": (
+        "named",
+        _rows_if(
+            lambda step: step.features != "all",
+            "which columns have missing values (missing-only)",
+            "it marks missing values in all columns",
+        ),
+    ),
     "Normalizer": ("all", _nothing("it scales each row by itself")),
     "OneHotEncoder": ("named", _categories),
     "OrdinalEncoder": ("named", _categories),
@@ -251,9 +244,23 @@ _TABLE: dict[str, tuple[str, _Judge]] = {
     "SplineTransformer": ("named", _knots),
     "GaussianRandomProjection": ("all", _projection),
     "SparseRandomProjection": ("all", _projection),
-    "RBFSampler": ("all", _kernel),
+    "RBFSampler": (
+        "all",
+        _rows_if(
+            lambda step: not isinstance(step.gamma, numbers.Real),
+            'the variance of the table (gamma="scale")',
+            _DRAWN,
+        ),
+    ),
     "SkewedChi2Sampler": ("all", _nothing(_DRAWN)),
-    "TfidfTransformer": ("all", _weights),
+    "TfidfTransformer": (
+        "all",
+        _rows_if(
+            lambda step: step.use_idf,
+            "in how many rows each column is not zero",
+            "it scales each row by itself",
+        ),
+    ),
     # Learn from the rows.
     "KBinsDiscretizer": ("named", _rows("extremes or quantiles of its columns")),
     "MaxAbsScaler": ("named", _EXTREMES),

@@ -120,8 +120,20 @@ def promise(
     everything = disclosed[-1] if everything is None else everything
     for own in disclosed:
         _check_inside(own, everything, declared=public is not None)
-    if everything:
-        _check_targets(events, everything)
+    # A target without a name may be what another fit discloses by name.
+    named = {event.target_name for event in events if event.target_name}
+    columns = {name for name in everything if isinstance(name, str)}
+    for event in events if everything else ():
+        maybe = named
+        if not event.public_target:
+            maybe = named | (columns - set(event.public_features))
+        if maybe and "target" in event.unnamed:
+            raise PrivacyBudgetError(
+                "the target of a fit has no name, and may be one of "
+                f"{set_text(maybe)}, so that nobody can tell whether one fit discloses "
+                "what another protects: name it by target=, or pass y as a Series with "
+                "a name."
+            )
     return Promise(relations.pop(), units.pop(), everything)
 
 
@@ -201,23 +213,6 @@ def _check_inside(
         f"{remedy}. Whoever needs more than that declares it before the first fit "
         "(each step of a Pipeline is one), by PrivacyLedger(public=[...])."
     )
-
-
-def _check_targets(events: Collection[Event], public: frozenset[Disclosed]) -> None:
-    """Refuse a target without a name that may be what another fit discloses by name."""
-    named = {event.target_name for event in events if event.target_name}
-    columns = {name for name in public if isinstance(name, str)}
-    for event in events:
-        maybe = named
-        if not event.public_target:
-            maybe = named | (columns - set(event.public_features))
-        if maybe and "target" in event.unnamed:
-            raise PrivacyBudgetError(
-                "the target of a fit has no name, and may be one of "
-                f"{set_text(maybe)}, so that nobody can tell whether one fit discloses "
-                "what another protects: name it by target=, or pass y as a Series with "
-                "a name."
-            )
 
 
 # Parts of a data set, known in public, and their parallel composition.

@@ -388,6 +388,10 @@ def annex(report: Report) -> list[Section]:
     defined = private and not is_void and bool(report.events)
     marks = {True: "enforced by the code", False: "NOT checked"}
     assumed = (f"{one.text} [{marks[one.enforced]}]" for one in report.assumptions)
+    learnt = (
+        f"{one.step}: {'from ' * (one.learns != 'nothing')}{one.learns}; {one.reason}"
+        for one in report.learnt
+    )
     leaks = map(leak_text, report.leaks)
     charges = (
         f"Charge {receipt.charge} of a ledger's file: charges before it are counted by "
@@ -403,7 +407,7 @@ def annex(report: Report) -> list[Section]:
         ("Not covered", _items([*leaks, *charges, *NOT_COVERED]) * private),
         ("Released", _items(report.released or ["not recorded"])),
         ("Composed of", _items(_steps(report, is_void))),
-        ("Other steps", _items(learnt_texts(report))),
+        ("Other steps", _items(learnt)),
         ("Computation", _mechanism(report)),
         ("Limits", _items(limits(report)) * private),
     ]
@@ -533,13 +537,6 @@ def _steps(report: Report, is_void: bool) -> Iterator[str]:
         yield f"{name}: {step.subject}" + own * (not is_void)
     if report.steps and not is_void:
         yield "The composition is exact, at the largest of these deltas."
-
-
-def learnt_texts(report: Report) -> Iterator[str]:
-    """Yield what each step without a report learnt."""
-    for lesson in report.learnt:
-        origin = "nothing" if lesson.learns == "nothing" else f"from {lesson.learns}"
-        yield f"{lesson.step}: {origin}; {lesson.reason}"
 
 
 def _mechanism(report: Report) -> Iterator[str]:

@@ -25,7 +25,7 @@ from skfdp.privacy.checks import shown
 from skfdp.privacy.events import Relation
 from skfdp.queries import fits_grid
 from skfdp.queries.statistics import LabelSum
-from skfdp.solvers import descent, whitening
+from skfdp.solvers import descent
 from skfdp.solvers.method import Budget, OnStep, Plan
 from skfdp.solvers.postprocessing import (
     FIRST_ORDER,
@@ -309,7 +309,15 @@ def noise_of(
         return CoefficientNoise(variances @ (J**2).T, FIRST_ORDER)
     curvature = Curvature(objective, len(theta))
     hessian, _ = curvature(theta)
-    solver = _inverse(hessian + _penalty_of(objective, theta))
+    # The curvature of penalty and barrier, laid out as the Hessian.
+    n, p = theta.shape
+    penalty = np.zeros((n, p, n, p))
+    for k in range(n):
+        penalty[k, :, k] = objective.penalty
+    if objective.barrier is not None:
+        each = np.arange(n)
+        penalty[each, -1, each, -1] += objective.barrier.bend(theta[:, -1])
+    solver = _inverse(hessian + penalty.reshape(n * p, n * p))
     covariance = noise_std**2 * solver @ curvature.noise @ solver
     noise = CoefficientNoise.of_weights(
         _by_output(covariance, theta.shape), fold, FIRST_ORDER
@@ -410,18 +418,6 @@ class Curvature:
         return once / self._own, twice / (self._own * self._every)
 
 
-def _penalty_of(objective: Objective, theta: np.ndarray) -> np.ndarray:
-    """Return the curvature of penalty and barrier, laid out as the Hessian."""
-    n, p = theta.shape
-    out = np.zeros((n, p, n, p))
-    for k in range(n):
-        out[k, :, k] = objective.penalty
-    if objective.barrier is not None:
-        each = np.arange(n)
-        out[each, -1, each, -1] += objective.barrier.bend(theta[:, -1])
-    return out.reshape(n * p, n * p)
-
-
 def _unpenalised(
     objective: Objective,
     curvature: Curvature,
@@ -508,7 +504,10 @@ class LabelStatistic:
         mean_prior = 1 / (3 * public.n_classes + 1) if self.fit_intercept else None
         found = Whitening.learn(public.mapped, mean_prior, noise, public.shares)
         rows = found.grid(public.mapped, public.shares)
-        if rows.first_moment**2 * found.prior[0] < noise**2:
+        # ``mean w_i x_i**2`` of the strongest direction.
+        square = (rows.grid.values[:, 0] * GRID) ** 2 / rows.weight
+        strongest = float(np.average(square, weights=rows.shares))
+        if strongest**2 * found.prior[0] < noise**2:
             warn_caller(
                 f"the budget is small for n={public.n_records} {public.unit}s: the "
                 "noise is louder than what the strongest direction of X is expected to "
@@ -564,12 +563,17 @@ class LabelStatistic:
         else:
             statistic = denoised(released)
         strength = 0.0 if self.C == "auto" else 1 / (self.C * records.total_weight)
-        bound = public.input_scaler.feature_bound
+        # P of ``strength / 2 |w|**2``, w the weights of the bounded columns.
+        directions = found.basis / public.input_scaler.feature_bound
+        size = directions.shape[1]
+        # The noisy statistic may ask for an infinite intercept; this keeps it finite.
+        penalty = 1e-8 * np.eye(len(found.prior))
+        penalty[:size, :size] += strength * directions.T @ directions
         objective = Objective(
             rows.floats(),
             weight,
             self.loss,
-            whitening.user_penalty(found, strength, bound),
+            penalty,
             n,
             Barrier.of(found.bias, noise_std, weight.sum() / n, public.n_outputs),
         )

@@ -58,12 +58,6 @@ class WeightedRows:
         """The exact bound of the norms on the grid, rounded up."""
         return math.sqrt(self.grid.squared_norms.max()) * GRID * (1 + 1e-12)
 
-    @property
-    def first_moment(self) -> float:
-        """``mean w_i x_i**2`` of the strongest direction."""
-        column = self.grid.values[:, 0] * GRID
-        return float(np.average(column**2 / self.weight, weights=self.shares))
-
     def floats(self) -> np.ndarray:
         """Return ``w_i phi_i`` times the shares in float32.
 
@@ -310,13 +304,3 @@ def _shares(
         if explained > best:
             best, found = explained, (level, share)
     return found
-
-
-def user_penalty(whitening: Whitening, strength: float, feature_bound: float):
-    """Return P of ``strength / 2 |w|**2``, w the weights of the bounded columns."""
-    directions = whitening.basis / feature_bound
-    size = directions.shape[1]
-    # The noisy statistic may ask for an infinite intercept; this keeps it finite.
-    penalty = 1e-8 * np.eye(len(whitening.prior))
-    penalty[:size, :size] += strength * directions.T @ directions
-    return penalty
