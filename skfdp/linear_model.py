@@ -199,7 +199,18 @@ def optimum(
     n_records = float(weights.sum())
     if class_weight is not None:
         weights = weights * class_weight[target]
-    mean, scale = _preconditioner(X, loss.curvature, penalty)
+    # Column means, and scales that give the Hessian a diagonal near 1: L-BFGS takes ten
+    # times the steps on columns of unequal scale. Whatever they are, the optimum is the
+    # same: the rows need no weights here.
+    n_rows = X.shape[0]
+    total = sum(X[block].sum(axis=0, dtype=np.float64) for block in row_blocks(X))
+    mean = total / n_rows
+    if issparse(X):  # where differences would fill the matrix in
+        square = sum((X[b].astype(np.float64) ** 2).sum(axis=0) for b in row_blocks(X))
+        square = np.maximum(square - n_rows * mean**2, 0.0)
+    else:
+        square = sum(((X[block] - mean) ** 2).sum(axis=0) for block in row_blocks(X))
+    scale = np.sqrt(loss.curvature * square / n_rows + penalty)
     mean *= fit_intercept
 
     def split(flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -232,25 +243,6 @@ def optimum(
         options={"maxiter": max_iter, **_PRECISELY},
     )
     return *split(found.x), int(found.nit)
-
-
-def _preconditioner(
-    X: np.ndarray | csr_array, curvature: float, penalty: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return column means, and scales that give the Hessian a diagonal near 1.
-
-    L-BFGS on columns of unequal scale takes ten times the steps. Whatever they are, the
-    optimum is the same: the rows need no weights here.
-    """
-    n_rows = X.shape[0]
-    total = sum(X[block].sum(axis=0, dtype=np.float64) for block in row_blocks(X))
-    mean = total / n_rows
-    if issparse(X):  # where differences would fill the matrix in
-        square = sum((X[b].astype(np.float64) ** 2).sum(axis=0) for b in row_blocks(X))
-        square = np.maximum(square - n_rows * mean**2, 0.0)
-    else:
-        square = sum(((X[block] - mean) ** 2).sum(axis=0) for block in row_blocks(X))
-    return mean, np.sqrt(curvature * square / n_rows + penalty)
 
 
 # The common part of linear estimators: margins of mapped rows, and the optimum.

@@ -548,7 +548,16 @@ def audit_mechanism(
     ratios = log_ratios(events, int(n_trials), random_state)
     # Half of what may go wrong is left to the intervals, half to the bounds.
     half = (1 + float(confidence)) / 2
-    rates = _best_rates(ratios.sum(axis=1), half)
+    # A threshold is chosen on half of the trials: that of the largest bound. Its error
+    # rates are counted on the other half.
+    of_all, middle = ratios.sum(axis=1), int(n_trials) // 2
+    chosen, counted = of_all[:, :middle], of_all[:, middle:]
+    candidates = np.unique(chosen)
+    found = mu_lower_bound(*largest_rates(*chosen, candidates, half))
+    # Of equals that in the middle: where nothing is told apart, any will do.
+    best = np.flatnonzero(found == found.max())
+    threshold = candidates[best[len(best) // 2]]
+    rates = tuple(map(float, largest_rates(*counted, threshold, half)))
     assumed_nothing = float(epsilon_lower_bound(*rates, delta))
     *releases, whole = _release_audits(ratios, events, claim.mu, half)
     lower_bound = assumed_nothing
@@ -619,18 +628,3 @@ def _release_audits(
         )
         for *facts, mu, (apart, variance), sides in found
     ]
-
-
-def _best_rates(ratios: np.ndarray, confidence: float) -> tuple[float, float]:
-    """Return bounds of the error rates of a threshold, counted on half of the trials.
-
-    The other half chooses that of the largest bound.
-    """
-    middle = ratios.shape[1] // 2
-    chosen, counted = ratios[:, :middle], ratios[:, middle:]
-    candidates = np.unique(chosen)
-    found = mu_lower_bound(*largest_rates(*chosen, candidates, confidence))
-    # Of equals that in the middle: where nothing is told apart, any will do.
-    best = np.flatnonzero(found == found.max())
-    one, other = largest_rates(*counted, candidates[best[len(best) // 2]], confidence)
-    return float(one), float(other)

@@ -594,13 +594,28 @@ class ArrowSource:
         return ArrowSource(self._given, self.on_disk, names, self)
 
     def column(self, name: str) -> np.ndarray:
-        """Return one column, of any type."""
+        """Return one column, of any type; whole numbers are never made floats."""
 
-        def parts() -> np.ndarray:
-            scan = self.selected([name])._scan(0)
-            return _exact_column([batch.column(name) for batch in scan])
+        def read() -> np.ndarray:
+            from pyarrow import types
 
-        return read_safely(parts)
+            arrays = []
+            for batch in self.selected([name])._scan(0):
+                part = batch.column(name)
+                lossy = types.is_integer(part.type) and part.null_count
+                coded = types.is_dictionary(part.type) and _kind_of(part.type) != "text"
+                if lossy or coded or types.is_null(part.type):
+                    arrays.append(np.array(part.to_pylist(), dtype=object))
+                else:
+                    arrays.append(_as_array(part))
+            kinds = {array.dtype.kind for array in arrays}
+            whole = kinds <= {"u", "i"}
+            # Signed and unsigned 64 bits have no common type but floats.
+            if len(kinds) > 1 and not (whole and np.result_type(*arrays).kind != "f"):
+                arrays = [array.astype(object) for array in arrays]
+            return np.concatenate(arrays) if arrays else np.empty(0)
+
+        return read_safely(read)
 
     def read(self, start: int, stop: int) -> np.ndarray:
         """Return the rows from `start` to `stop`."""
@@ -778,23 +793,3 @@ def arrow_texts(column: Any) -> np.ndarray:
     cells = column.cast(wide).to_pylist()
     texts = [None if cell is None else cell.decode(errors="replace") for cell in cells]
     return np.array(texts, dtype=object)
-
-
-def _exact_column(parts: Sequence[Any]) -> np.ndarray:
-    """Return one column of any type; whole numbers are never made floats."""
-    from pyarrow import types
-
-    arrays = []
-    for part in parts:
-        lossy = types.is_integer(part.type) and part.null_count
-        coded = types.is_dictionary(part.type) and _kind_of(part.type) != "text"
-        if lossy or coded or types.is_null(part.type):
-            arrays.append(np.array(part.to_pylist(), dtype=object))
-        else:
-            arrays.append(_as_array(part))
-    kinds = {array.dtype.kind for array in arrays}
-    whole = kinds <= {"u", "i"}
-    # Signed and unsigned 64 bits have no common type but floats.
-    if len(kinds) > 1 and not (whole and np.result_type(*arrays).kind != "f"):
-        arrays = [array.astype(object) for array in arrays]
-    return np.concatenate(arrays) if arrays else np.empty(0)

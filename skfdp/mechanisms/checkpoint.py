@@ -167,7 +167,14 @@ class Journal:
                 names = {"fit": secrets.token_hex(16), "coins": secrets.token_hex(32)}
                 facts = self._begin({**names, "promise": promise})
             self.fit, self.coins = facts["fit"], bytes.fromhex(facts["coins"])
-            self._compare(json.loads(json.dumps(promise)), facts["promise"])
+            asked, kept = json.loads(json.dumps(promise)), facts["promise"]
+            others = [n for n in asked | kept if asked.get(n) != kept.get(n)]
+            if others:
+                raise ValueError(
+                    f"{self} is of a fit with another {', another '.join(others)}: "
+                    "give what that fit was given, or another path, where a new fit "
+                    "begins."
+                )
             if self.fit in _ENDED:
                 raise ValueError(
                     f"{self} is of a fit that has ended in this process, and has its "
@@ -288,15 +295,6 @@ class Journal:
                 "file began with, and has learnt nothing from rows that are new; "
                 "remove the file where a new fit is wanted.",
                 UserWarning,
-            )
-
-    def _compare(self, asked: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
-        """Raise ValueError unless the facts are those of the fit that began."""
-        others = [name for name in asked | kept if asked.get(name) != kept.get(name)]
-        if others:
-            raise ValueError(
-                f"{self} is of a fit with another {', another '.join(others)}: give "
-                "what that fit was given, or another path, where a new fit begins."
             )
 
     def _begin(self, facts: dict[str, Any]) -> dict[str, Any]:

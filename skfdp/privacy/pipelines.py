@@ -445,7 +445,23 @@ def _report_of(obj: Any, name: str) -> PrivacyReport | None:
             f"report() cannot count the private fits inside {name} "
             f"({type(obj).__name__}): give them one ledger and report that."
         )
-    return _of_tool(obj, inner)
+    # It only fits its members, all of them to one table.
+    learnt, seen = _Learnt(), []
+    for label, one in inner:
+        if (found := _report_of(one, label)) is not None:
+            seen.append((label, found))
+        else:
+            learnt.judge(label, one, None, False)
+    if not seen:
+        raise ValueError(
+            f"report() finds no report in the members of {type(obj).__name__}: fit it."
+        )
+    _check_positions(obj, seen)
+    public_target = all(found.public_target for _, found in seen)
+    # They read the label set from the target before their members do.
+    if not public_target and is_class(obj, "OneVsRestClassifier", "VotingClassifier"):
+        learnt.assumes.append(CLASSES_READ)
+    return _joined(obj, seen, learnt, None)
 
 
 def _hides_private_fit(obj: Any, visited: set[int]) -> bool:
@@ -489,26 +505,6 @@ def _flat(name: str, pipeline: Any, prefix: str) -> Iterator[Part]:
             yield from _flat(name, step, f"{name}__")
             continue
         yield Part(name, step, _report_of(step, label))
-
-
-def _of_tool(obj: Any, inner: Members) -> PrivacyReport:
-    """Return the report of what only fits its members, all of them to one table."""
-    learnt, seen = _Learnt(), []
-    for name, one in inner:
-        if (found := _report_of(one, name)) is not None:
-            seen.append((name, found))
-        else:
-            learnt.judge(name, one, None, False)
-    if not seen:
-        raise ValueError(
-            f"report() finds no report in the members of {type(obj).__name__}: fit it."
-        )
-    _check_positions(obj, seen)
-    public_target = all(found.public_target for _, found in seen)
-    # They read the label set from the target before their members do.
-    if not public_target and is_class(obj, "OneVsRestClassifier", "VotingClassifier"):
-        learnt.assumes.append(CLASSES_READ)
-    return _joined(obj, seen, learnt, None)
 
 
 def _check_positions(obj: Any, seen: list[tuple[str, PrivacyReport]]) -> None:

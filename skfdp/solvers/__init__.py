@@ -7,7 +7,8 @@ for its object with defaults. The parameters of an object can be searched, as
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -31,6 +32,10 @@ __all__ = [
 ]
 
 
+# The constructor takes the fields, by name alone.
+_parameters = dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+
+
 class Choice(BaseEstimator):
     """The parameters of one algorithm; `fit` reads them and changes none."""
 
@@ -40,6 +45,7 @@ class Choice(BaseEstimator):
 
 
 @public("skfdp.solvers")
+@_parameters
 class NoisyGradientDescent(Choice):
     """Gradient descent with noise on the clipped gradient of all records.
 
@@ -82,30 +88,16 @@ class NoisyGradientDescent(Choice):
     0.25
     """
 
-    def __init__(
-        self,
-        *,
-        clip_norm="auto",
-        max_iter="auto",
-        learning_rate="auto",
-        learning_rate_decay=1.0,
-        momentum=0.9,
-        iterate="last",
-        noise_decay=0.75,
-        max_weight_norm=None,
-        row_norm="auto",
-        normalize=False,
-    ):
-        self.clip_norm = clip_norm
-        self.max_iter = max_iter
-        self.learning_rate = learning_rate
-        self.learning_rate_decay = learning_rate_decay
-        self.momentum = momentum
-        self.iterate = iterate
-        self.noise_decay = noise_decay
-        self.max_weight_norm = max_weight_norm
-        self.row_norm = row_norm
-        self.normalize = normalize
+    clip_norm: float | str = "auto"
+    max_iter: int | str = "auto"
+    learning_rate: float | str = "auto"
+    learning_rate_decay: float = 1.0
+    momentum: float = 0.9
+    iterate: str = "last"
+    noise_decay: float = 0.75
+    max_weight_norm: float | None = None
+    row_norm: float | str = "auto"
+    normalize: bool = False
 
     def _check(self) -> None:
         auto = ("auto",)
@@ -123,6 +115,7 @@ class NoisyGradientDescent(Choice):
 
 
 @public("skfdp.solvers")
+@_parameters
 class NoisySGD(NoisyGradientDescent):
     """Noisy gradient descent on Poisson batches: every record joins by chance (DP-SGD).
 
@@ -142,34 +135,7 @@ class NoisySGD(NoisyGradientDescent):
         alone.
     """
 
-    def __init__(
-        self,
-        *,
-        batch_size="auto",
-        clip_norm="auto",
-        max_iter="auto",
-        learning_rate="auto",
-        learning_rate_decay=1.0,
-        momentum=0.9,
-        iterate="last",
-        noise_decay=0.75,
-        max_weight_norm=None,
-        row_norm="auto",
-        normalize=False,
-    ):
-        super().__init__(
-            clip_norm=clip_norm,
-            max_iter=max_iter,
-            learning_rate=learning_rate,
-            learning_rate_decay=learning_rate_decay,
-            momentum=momentum,
-            iterate=iterate,
-            noise_decay=noise_decay,
-            max_weight_norm=max_weight_norm,
-            row_norm=row_norm,
-            normalize=normalize,
-        )
-        self.batch_size = batch_size
+    batch_size: int | str = "auto"
 
     def _check(self) -> None:
         super()._check()
@@ -177,6 +143,7 @@ class NoisySGD(NoisyGradientDescent):
 
 
 @public("skfdp.solvers")
+@_parameters
 class FeatureDPSGD(NoisyGradientDescent):
     """Algorithm 1 of the first paper: a public loss, and noise on the rest.
 
@@ -213,42 +180,11 @@ class FeatureDPSGD(NoisyGradientDescent):
     Differential Privacy*, Algorithm 1.
     """
 
-    def __init__(
-        self,
-        *,
-        public_loss="gaussian",
-        padding_scale=1.0,
-        public_batch_size=None,
-        gradient_scale=1.0,
-        batch_size=None,
-        clip_norm="auto",
-        max_iter="auto",
-        learning_rate="auto",
-        learning_rate_decay=1.0,
-        momentum=0.9,
-        iterate="last",
-        noise_decay=0.75,
-        max_weight_norm=None,
-        row_norm="auto",
-        normalize=False,
-    ):
-        super().__init__(
-            clip_norm=clip_norm,
-            max_iter=max_iter,
-            learning_rate=learning_rate,
-            learning_rate_decay=learning_rate_decay,
-            momentum=momentum,
-            iterate=iterate,
-            noise_decay=noise_decay,
-            max_weight_norm=max_weight_norm,
-            row_norm=row_norm,
-            normalize=normalize,
-        )
-        self.public_loss = public_loss
-        self.padding_scale = padding_scale
-        self.public_batch_size = public_batch_size
-        self.gradient_scale = gradient_scale
-        self.batch_size = batch_size
+    public_loss: str | Callable = "gaussian"
+    padding_scale: float = 1.0
+    public_batch_size: int | None = None
+    gradient_scale: float = 1.0
+    batch_size: int | str | None = None
 
     def _check(self) -> None:
         super()._check()
@@ -262,6 +198,7 @@ class FeatureDPSGD(NoisyGradientDescent):
 
 
 @public("skfdp.solvers")
+@_parameters
 class OneShot(Choice):
     """One release of a statistic of the labels, and a solution from it that is free.
 
@@ -273,14 +210,14 @@ class OneShot(Choice):
         Most iterations of the public optimiser.
     """
 
-    def __init__(self, *, max_iter=1000):
-        self.max_iter = max_iter
+    max_iter: int = 1000
 
     def _check(self) -> None:
         check_number("max_iter", self.max_iter, integral=True)
 
 
 @public("skfdp.solvers")
+@_parameters
 class GaussianCentering(Choice):
     """Centre rows by a mean that the Gaussian mechanism releases.
 
@@ -301,12 +238,9 @@ class GaussianCentering(Choice):
         factor above 0 of a whole row changes no class.
     """
 
-    def __init__(
-        self, *, budget_share="auto", clip_quantile="auto", clip_features=False
-    ):
-        self.budget_share = budget_share
-        self.clip_quantile = clip_quantile
-        self.clip_features = clip_features
+    budget_share: float | str = "auto"
+    clip_quantile: float | str | None = "auto"
+    clip_features: bool = False
 
     def _check(self) -> None:
         level = self.clip_quantile
@@ -337,6 +271,7 @@ class AdaptiveCentering(GaussianCentering):
 
 
 @public("skfdp.solvers")
+@_parameters
 class Huber(Choice):
     """Huber's loss: squared up to a threshold, and linear beyond it.
 
@@ -348,14 +283,14 @@ class Huber(Choice):
         it an absolute error, and the fit warns.
     """
 
-    def __init__(self, *, threshold="auto"):
-        self.threshold = threshold
+    threshold: float | str = "auto"
 
     def _check(self) -> None:
         check_size("threshold", self.threshold, also=("auto",))
 
 
 @public("skfdp.solvers")
+@_parameters
 class Pretraining(Choice):
     """The start of the loop of a network.
 
@@ -377,9 +312,8 @@ class Pretraining(Choice):
         `trained_layers` asks for a loop.
     """
 
-    def __init__(self, *, start="auto", budget_share="auto"):
-        self.start = start
-        self.budget_share = budget_share
+    start: str = "auto"
+    budget_share: float | str = "auto"
 
     def _check(self) -> None:
         check_choice("start", self.start, ("auto", *STARTS))
@@ -388,6 +322,7 @@ class Pretraining(Choice):
 
 
 @public("skfdp.solvers")
+@_parameters
 class NumpyBackend(Choice):
     """NumPy multiplies in the loop of a network.
 
@@ -398,14 +333,14 @@ class NumpyBackend(Choice):
         9 bits in each activation, with "float64" 15. The guarantee is the same.
     """
 
-    def __init__(self, *, dtype="float32"):
-        self.dtype = dtype
+    dtype: str = "float32"
 
     def _check(self) -> None:
         check_choice("dtype", self.dtype, ("float32", "float64"))
 
 
 @public("skfdp.solvers")
+@_parameters
 class TorchBackend(NumpyBackend):
     """PyTorch multiplies in the loop of a network; the result is NumPy's, to a bit.
 
@@ -417,9 +352,7 @@ class TorchBackend(NumpyBackend):
         As for `NumpyBackend`.
     """
 
-    def __init__(self, *, device=None, dtype="float32"):
-        super().__init__(dtype=dtype)
-        self.device = device
+    device: str | None = None
 
 
 #: Where a network starts, by name; `pretraining` also takes an object.

@@ -381,7 +381,13 @@ def public_moments(public: PublicRecords, centre: bool) -> Moments:
     total = public.n_rows if weights is None else int(weights.sum())
     unit = unit_of_squares(total)
     with np.errstate(all="ignore"):
-        low, high = _extremes(public)
+        ends: tuple[list, list] = [], []
+        for rows in public.blocks():
+            for found, end in zip(
+                ends, (rows.min(axis=0), rows.max(axis=0)), strict=True
+            ):
+                found.append(end.toarray().ravel() if issparse(end) else end)
+        low, high = np.min(ends[0], axis=0), np.max(ends[1], axis=0)
         mean = np.zeros(len(low))
         if centre:
             reach = np.maximum(np.abs(low), np.abs(high))
@@ -400,16 +406,6 @@ def public_moments(public: PublicRecords, centre: bool) -> Moments:
     if not (np.isfinite(mean).all() and math.isfinite(spread)):
         return Moments(np.zeros(len(mean)), 0.0)  # leave the columns as they are
     return Moments(mean, spread)
-
-
-def _extremes(public: PublicRecords) -> tuple[np.ndarray, np.ndarray]:
-    """Return the smallest and the largest entry of each public column."""
-    low, high = [], []
-    for rows in public.blocks():
-        ends = rows.min(axis=0), rows.max(axis=0)
-        for found, end in zip((low, high), ends, strict=True):
-            found.append(end.toarray().ravel() if issparse(end) else end)
-    return np.min(low, axis=0), np.max(high, axis=0)
 
 
 def _sums(
