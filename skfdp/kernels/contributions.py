@@ -35,9 +35,10 @@ def shorten(entries, ends, bound, normalize, unit, out):
     ends[i] and stops before ends[i + 1]. unit is that of the squares, which are rounded
     up to it, so that their sums are exact: rows dense or sparse, in whatever block.
     """
+    memory = np.empty(np.max(np.diff(ends)) if len(ends) > 1 else 0)
     for i in range(len(ends) - 1):
         row, scaled = entries[ends[i] : ends[i + 1]], out[ends[i] : ends[i + 1]]
-        squares = np.empty(len(row))
+        squares = memory[: len(row)]
         # Powers of two are exact and keep the squares from over- and underflow. Beyond
         # float64 as one factor they are two.
         exponent = -math.frexp(_largest(row))[1]

@@ -333,7 +333,7 @@ def private_lengths(
                 row = row_of_entries(rows)
                 total = np.bincount(row, squares, minlength=rows.shape[0])
             else:
-                total = squares.sum(axis=1)
+                total = squares @ np.ones(squares.shape[1])  # exact in any order
             lengths[block] = furthest * np.minimum(np.sqrt(total / unit), 1)
     return (divisor * lengths) ** power
 
@@ -421,7 +421,7 @@ def _sums(
         first = own.stop
         weight = np.ones(rows.shape[0]) if weights is None else weights[own]
         if not issparse(rows):
-            total += (term(rows, slice(None)) * weight[:, None]).sum(axis=0)
+            total += weight @ term(rows, slice(None))
             continue
         of_entries = weight[row_of_entries(rows)]
         terms = term(rows.data, rows.indices) * of_entries
@@ -467,12 +467,14 @@ class Regressors:
         # Divided by the largest entry, so that squares neither over- nor underflow.
         size = np.abs(U).max(axis=0)
         size = np.where(size > 0, size, 1.0)
-        mean = (U / size).mean(axis=0)
-        centred = U / size - mean
+        centred = U / size
+        mean = centred.mean(axis=0)
+        centred -= mean
         deviation = centred.std(axis=0)
         varies = deviation > 1e-12
         deviation = np.where(varies, deviation, 1.0)
-        centred = np.where(varies, centred, 0.0) / deviation
+        centred[:, ~varies] = 0.0
+        centred /= deviation
         variance, directions = eigh(centred.T @ centred / len(U))
         kept = variance > _SMALLEST_VARIANCE * max(1, len(variance))
         basis = directions[:, kept] / np.sqrt(variance[kept])
