@@ -47,8 +47,10 @@ from skfdp.data.target import (
     Labels,
     are_codes,
     check_recoded,
+    class_shares,
     encode_any,
     encode_labels,
+    is_balanced,
     resolve_class_weight,
 )
 from skfdp.data.units import (
@@ -71,6 +73,7 @@ from skfdp.mechanisms.checkpoint import OPEN, Journal, ResumingMechanism
 from skfdp.mechanisms.noise import Streams, check_random_state
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy.assumptions import (
+    BALANCED,
     NOT_COPIED,
     ONE_STEP,
     ORDER_IS_PUBLIC,
@@ -78,6 +81,7 @@ from skfdp.privacy.assumptions import (
     SAME_ROWS,
     WEIGHTS_ARE_PUBLIC,
     Assumption,
+    enforced,
     of_limit,
 )
 from skfdp.privacy.checks import shown
@@ -144,6 +148,10 @@ def weights_of_kept(kept: np.ndarray, what: str, sample_weight: Any) -> Any:
     return None if sample_weight is None else np.asarray(sample_weight)[kept]
 
 
+#: Ends of the labels of releases that tell class frequencies.
+TELL_CLASSES = "class counts", "label statistic"
+
+
 class PrivateClassifier(ClassifierMixin):
     """The classifiers' part of an estimator."""
 
@@ -182,6 +190,36 @@ class PrivateClassifier(ClassifierMixin):
             "class_weight": resolve_class_weight(weight, labels.classes),
         }
         return labels.codes, labels.missing, facts
+
+    @property
+    def _balances(self) -> bool:
+        """Whether class frequencies are taken off the intercept of a private model."""
+        weight = self._declared.parameters["class_weight"]
+        return is_balanced(weight) and math.isfinite(self.epsilon)
+
+    def _weights_without_privacy(self, records: Records) -> np.ndarray | None:
+        """Return one weight per class, None where there is no class weight."""
+        weight, public = self._declared.parameters["class_weight"], records.public
+        if not is_balanced(weight):
+            return None if weight is None else public.class_weight
+        known = records.target, public.n_classes, public.shares
+        return 1 / (public.n_classes * class_shares(*known))
+
+    def _planned(self, public: PublicRecords) -> tuple[Method, Any, Plan]:
+        found, given = super()._planned(public), self._declared.parameters
+        labels = [event.label for event in found[-1].events]
+        known = any(label.endswith(TELL_CLASSES) for label in labels)
+        odds = given["loss"] == "log_loss" and given.get("fit_intercept", True)
+        if self._balances and not (odds and (known or public.has_target)):
+            raise ValueError(
+                "class_weight='balanced' needs loss='log_loss', an intercept and class "
+                "counts, which a network with a private target does not release, nor a "
+                "linear model with C, public_loss, max_weight_norm, gradient_scale, "
+                "averaged iterates, a public_model of yours or next to no budget: give "
+                "a dict of weights that derive from nothing private, such as "
+                "{0: 1.0, 1: 5.0}."
+            )
+        return found
 
     @without_traps()
     def score(self, X, y, sample_weight=None):
@@ -1211,10 +1249,12 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         texts += [WEIGHTS_ARE_PUBLIC] * getattr(self, "_has_weights", False)
         if declared.max_rows_per_group is not None and public.has_persons:
             texts.append(ORDER_IS_PUBLIC)
+        balanced = getattr(self, "_balances", False)
         texts += [SAME_PARTITIONS] * getattr(public, "in_partitions", False)
         assumptions = (
             *self._assumptions,
             *[Assumption(text, enforced=False) for text in texts],
+            *(enforced(BALANCED),) * balanced,
             *(() if plan is None else plan.assumptions),
         )
         if plan is not None and declared.releases_bounds and public.n_private:

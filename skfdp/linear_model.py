@@ -440,6 +440,8 @@ class LinearModel(PrivateEstimator):
         They become those of the columns of X, or of encoded ones, with the public model
         within them if it is linear.
         """
+        if getattr(self, "_balances", False):
+            found = found.balanced()
         coef, intercept, noise = found.coef, found.intercept, found.noise
         mask, scaler, encoding = public.mask, public.input_scaler, public.encoding
         if encoding is not None:
@@ -623,7 +625,7 @@ class LinearClassifier(PrivateClassifier, LinearModel):
                 public.n_outputs,
                 penalty=self._penalty(records.total_weight, auto=1.0),
                 shares=public.shares,
-                class_weight=public.class_weight,
+                class_weight=self._weights_without_privacy(records),
                 fit_intercept=self.fit_intercept,
             )
         )
@@ -661,8 +663,12 @@ bounds : pair, mapping, "private", False or None, default=None
     of the budget; public columns have theirs exactly (:ref:`unknown-bounds`).
 fit_intercept : bool, default=True
     False also turns the centring off.
-class_weight : dict, default=None
-    Public weights of the classes; the contribution is clipped after weighting.
+class_weight : dict, "balanced" or None, default=None
+    A dict: public weights of the classes; the contribution is clipped after weighting.
+    "balanced": the model for classes of one size. The log odds of the class frequencies
+    are taken off the intercept, which costs nothing: they are released by every fit
+    with the log loss and an intercept, or public with the target. Refused where they
+    are not (:ref:`balanced`). At ``epsilon=inf`` scikit-learn's weights.
 ledger : str, path or PrivacyLedger, default=None
     Charged before anything private is read.
 random_state : int, default=None
@@ -768,7 +774,7 @@ class FeatureDPLogisticRegression(LinearClassifier):
         and a large budget. With a private target and some public columns a first model
         that is released, as label-DP releases it, with a share of the budget that
         public numbers tell (:ref:`released-first-model`); none beside `C`,
-        `class_weight`, a public loss, batches, sparse rows, or a solver with
+        a dict as `class_weight`, a public loss, batches, sparse rows, or a solver with
         `max_weight_norm` or averaged iterates. A
         classifier with `predict_proba` is cloned and fitted on the public columns of
         ``input_scaler_(X)`` and the public target, or used as it is if it is fitted
@@ -842,6 +848,8 @@ class FeatureDPLogisticRegression(LinearClassifier):
       their mean, from rows cut to that length (sums of numbers and rows of norm 1,
       which move by 2 under "replace_one", by 1 otherwise); with a private target
       class counts, which a replaced label moves by sqrt(2);
+    * ``class_weight="balanced"`` takes log odds off the intercept, which follow from
+      these counts, from the label statistic or from a public target: no release;
     * after it the temperature: two numbers, each a sum of a residual times a step, both
       cut, whose entries are at most the largest residual (sqrt(2), or 1 for two
       classes). They move by sqrt(2) times that, twice as far under "replace_one";

@@ -16,6 +16,7 @@ from skfdp.data.encoder import EncodedTable
 from skfdp.data.grid import blocks
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
+from skfdp.data.target import class_shares, log_odds
 from skfdp.data.validation import check_choice, is_auto, without_traps
 from skfdp.privacy.assumptions import Assumption
 from skfdp.solvers import (
@@ -101,9 +102,11 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     bounds : pair, mapping, False or None, default=None
         Declared public bounds of the columns, clipped and scaled to [0, 1]. False: as
         they are. None: the same, with a warning.
-    class_weight : dict, default=None
-        Public weights of the classes; the contribution is clipped after weighting. At
-        ``epsilon=inf`` they need scikit-learn 1.7.
+    class_weight : dict, "balanced" or None, default=None
+        A dict: public weights of the classes; the contribution is clipped after
+        weighting. "balanced": with a public target the log odds of its classes are
+        taken off the last intercept (:ref:`balanced`); a private one is refused. At
+        ``epsilon=inf`` weights need scikit-learn 1.7.
     classes : array-like, default=None
         The public label set. None: read from y, an assumption of the report if the
         target is private.
@@ -300,9 +303,9 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         public = records.public
         hidden = hidden_layers(self.hidden_layer_sizes)
         model = MLPClassifier(hidden, random_state=self.random_state)
-        weights = {}
-        if self.class_weight is not None:  # which scikit-learn knows from 1.7 on
-            weights["sample_weight"] = public.class_weight[records.target]
+        weights, of_classes = {}, self._weights_without_privacy(records)
+        if of_classes is not None:  # which scikit-learn knows from 1.7 on
+            weights["sample_weight"] = of_classes[records.target]
         model.fit(records.X, records.target, **weights)
         network = Network(model.coefs_, model.intercepts_)
         network = network.spread(model.classes_, public.n_classes)
@@ -310,6 +313,10 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
 
     def _attributes(self, public: PublicRecords, found: NetworkFit) -> dict[str, Any]:
         network = found.network
+        if self._balances:  # only with a public target
+            odds = log_odds(class_shares(public.target, public.n_classes))
+            *others, last = network.intercepts
+            network = network._replace(intercepts=[*others, last - odds])
         return {
             "classes_": public.classes,
             "coefs_": network.coefs,

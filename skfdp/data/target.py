@@ -806,15 +806,39 @@ def declared_labels(classes: Any) -> np.ndarray:
     return labels
 
 
+def is_balanced(class_weight: Any) -> bool:
+    """Whether the classes are to count as if they were of one size."""
+    return isinstance(class_weight, str) and class_weight == "balanced"
+
+
+def class_shares(
+    codes: np.ndarray, n_classes: int, shares: np.ndarray | None = None
+) -> np.ndarray:
+    """Return how large the classes are, each at least as one row of the table.
+
+    `shares` say how often each row counts; None: once. Only for labels that are public,
+    or where nothing is private.
+    """
+    counts = np.bincount(codes, shares, minlength=n_classes)
+    counts = np.maximum(counts, 1.0)
+    return counts / counts.sum()
+
+
+def log_odds(shares: np.ndarray) -> np.ndarray:
+    """Return the margins, shape (n_outputs,), at which classes have these shares."""
+    logs = np.log(shares)
+    return logs[1:] - logs[:1] if len(shares) == 2 else logs - logs.mean()
+
+
 def resolve_class_weight(class_weight: Any, classes: np.ndarray) -> np.ndarray:
-    """Return one public weight per class."""
+    """Return one public weight per class; "balanced" has none, see `log_odds`."""
     weights = np.ones(len(classes))
-    if class_weight is None:
+    if class_weight is None or is_balanced(class_weight):
         return weights
     if not isinstance(class_weight, Mapping):
         raise ValueError(
-            f"class_weight={shown(class_weight)} must be None or a dict from labels to "
-            "weights: 'balanced' would read the label counts, which may be private."
+            f"class_weight={shown(class_weight)} must be None, 'balanced' or a dict "
+            "from labels to weights."
         )
     spelling = _spelling(classes)
     for label, weight in class_weight.items():

@@ -44,6 +44,10 @@ LABEL = (
     "Every column is public, so that a replaced label moves a sum by no more than the "
     "residuals of two labels differ, times the longest row."
 )
+BALANCED = (
+    "class_weight='balanced' takes released or public class frequencies off the "
+    "intercept, and is no release of its own."
+)
 BINNED = (
     "Every number of a private column is counted in exactly one bin of that column, "
     "whatever it is."
@@ -107,6 +111,7 @@ _ENFORCED = frozenset(
         ORTHANT,
         SIGNED_OR_CENTRED,
         LABEL,
+        BALANCED,
         BINNED,
         BOUNDS_RELEASED,
         VALUES_CLIPPED_RELEASED,

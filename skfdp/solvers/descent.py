@@ -14,7 +14,7 @@ from skfdp.data._basis import contrasts
 from skfdp.data.grid import GRID, GridRows, SparseGridRows
 from skfdp.data.input_scaler import Coordinates
 from skfdp.data.records import PublicRecords, Records
-from skfdp.data.target import RECODED
+from skfdp.data.target import RECODED, class_shares, log_odds
 from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.kernels.losses.loss import Loss
 from skfdp.mechanisms.descent import HeavyBall, Walk, descent, warn_of_noise_left
@@ -324,8 +324,7 @@ def released_log_odds(
     # No share is known to be below the noise, which may be as large as all of them.
     least = min(1 / n_classes, max(1.0, noise_std) / n)
     most = 1 - (n_classes - 1) * least
-    logs = np.log(np.clip(1 / n_classes + kept * apart / n, least, most))
-    return logs[1:] - logs[:1] if n_classes == 2 else logs - logs.mean()
+    return log_odds(np.clip(1 / n_classes + kept * apart / n, least, most))
 
 
 def check_counts(
@@ -761,9 +760,12 @@ class Descent:
                 fitted=target_map.margins(prepared.fitted),
             )
         public = records.public
-        counts = plan.event(CLASS_COUNTS)
+        counts, odds = plan.event(CLASS_COUNTS), None
         if counts is not None:
-            log_odds = released_log_odds(records, counts, mechanism)
+            odds = released_log_odds(records, counts, mechanism)
+        elif public.has_target and self.scales is None:
+            known = class_shares(public.target, public.n_classes, public.shares)
+            odds = log_odds(known)
         coordinates = self._coordinates(records, prepared, plan, mechanism)
         if plan.centred is not None and coordinates.mean[~public.mask].any():
             plan = plan.centred
@@ -773,11 +775,12 @@ class Descent:
         few = few and plan.schedule.n_steps <= postprocessing.MOST_PATH
         steps = [] if few and plan.schedule.sampling_rate == 1 else None
         if counts is not None:
-            start[:, -1] = log_odds / coordinates.bias
+            start[:, -1] = odds / coordinates.bias
 
         def found(theta: np.ndarray, n_iter: int) -> LinearFit:
             coef, intercept = coordinates.fold(theta)
-            return LinearFit(coef, intercept, n_iter, prepared.public_model, target_map)
+            fit = LinearFit(coef, intercept, n_iter, prepared.public_model, target_map)
+            return dataclasses.replace(fit, log_odds=odds)
 
         rule = self._rule(public, plan, query, coordinates, target_map)
         theta, n_iter = descent(

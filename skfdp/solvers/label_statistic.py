@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.special import softmax
 
 from skfdp.data.grid import GRID, GridRows, blocks
 from skfdp.data.records import PublicRecords, Records
+from skfdp.data.target import is_balanced, log_odds
 from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.kernels.losses.loss import Loss
 from skfdp.mechanisms.descent import warn_of_divergence
@@ -139,6 +141,19 @@ class Objective:
     def gradient(self, theta: np.ndarray) -> np.ndarray:
         """Return the gradient of ``mean w a``: the statistic that theta expects."""
         return self._mean(theta)[1]
+
+    def class_shares(self, theta: np.ndarray, shares: np.ndarray) -> np.ndarray:
+        """Return the class frequencies that theta tells of the public rows.
+
+        Each row counts as its share says. With a free constant term they are about
+        those that the statistic tells, and no class has none.
+        """
+        total = 0.0
+        for block, margins in self._margins(theta):
+            if margins.shape[1] == 1:
+                margins = np.hstack([-margins / 2, margins / 2])
+            total = total + shares[block] @ softmax(margins, axis=1)
+        return np.maximum(total / shares.sum(), 1 / self.n)
 
     def curvature(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return diagonals of the Hessian without penalty, and of S / n by chance."""
@@ -596,7 +611,8 @@ class LabelStatistic:
             # The labels of one person's rows need not be independent.
             lambda: not public.has_persons and found.spans(public.mapped),
         )
-        return LinearFit(coef, intercept, n_iter, noise=noise)
+        odds = log_odds(objective.class_shares(theta, shares))
+        return LinearFit(coef, intercept, n_iter, noise=noise, log_odds=odds)
 
 
 def _statistic(
@@ -626,7 +642,8 @@ def refusal_of_one_shot(
         )
     for name, wanted in {"class_weight": None, "public_model": "auto"}.items():
         value = given[name]
-        if not (value is None or isinstance(value, str) and value == wanted):
+        usual = is_balanced(value) if wanted is None else value == wanted
+        if not (value is None or isinstance(value, str) and usual):
             return (
                 f"{name}={shown(value)} is not for solver='one-shot', which releases "
                 "one statistic of the labels: choose 'noisy-gd'."

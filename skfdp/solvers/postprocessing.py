@@ -844,6 +844,8 @@ class LinearFit:
         Of `coef` and `intercept`; None: nothing is known, or the fit is on its way.
     input_scaler : InputScaler or None
         The map of the rows, where its bounds were released; None: it was known before.
+    log_odds : ndarray of shape (n_outputs,) or None
+        Margins of the class frequencies, released or public; None: nobody knows them.
     """
 
     coef: np.ndarray
@@ -853,6 +855,22 @@ class LinearFit:
     target_map: TargetMap | None = None
     noise: CoefficientNoise | None = None
     input_scaler: InputScaler | None = None
+    log_odds: np.ndarray | None = None
+
+    def balanced(self) -> LinearFit:
+        """Return the classifier for classes of one size; post-processing.
+
+        If log odds are linear, classes drawn as often as one another change them by a
+        constant alone, the log odds of the class frequencies. The noise is that of the
+        model before.
+        """
+        noise, odds = self.noise, self.log_odds
+        if noise is not None and noise.estimate is not None:
+            estimate = noise.estimate.copy()
+            estimate[:, -1] -= odds
+            noise = dataclasses.replace(noise, estimate=estimate)
+        intercept = self.intercept - odds
+        return dataclasses.replace(self, intercept=intercept, noise=noise)
 
     def whole(self, public: np.ndarray) -> LinearFit:
         """Return the fit with the public model within the weights, if it is linear.
@@ -881,4 +899,5 @@ class LinearFit:
             coef=self.coef + first.coef,
             intercept=self.intercept + first.intercept,
             noise=self.noise and self.noise.beside(first.noise),
+            log_odds=first.log_odds,
         )

@@ -50,7 +50,7 @@ PARAMETERS = [
     (CENTRING, {"row_norm": DAYS}, "row_norm=.* must be a number > 0"),
     (CENTRING, {"normalize": pd.NA}, "normalize=.* is unknown"),
     (DPSGDF, {"C": 0}, "C=0 must be a number > 0 or 'auto'"),
-    (DPSGDF, {"class_weight": "balanced"}, "'balanced' would read the label counts"),
+    (DPSGDF, {"class_weight": "even"}, "must be None, 'balanced' or a dict"),
     (DPSGDF, {"class_weight": {5: 1.0}}, "class_weight names the label 5"),
     (DPSGDF, {"class_weight": {0: -1.0}}, r"class_weight\[0\]=-1.0 must be a number"),
     (DPSGDF, {"classes": [0]}, "must hold at least two labels"),

@@ -1,0 +1,200 @@
+"""Classes that count as if of one size: what it costs, what it tells, what it is."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import balanced_accuracy_score
+
+from skfdp import (
+    DPSGDFClassifier,
+    FeatureDPLogisticRegression,
+    FeatureDPMLPClassifier,
+    PrivacyLedger,
+)
+from skfdp.audit import audit_replay
+from skfdp.data.target import class_shares, log_odds
+from skfdp.privacy.assumptions import BALANCED
+from skfdp.solvers import NoisyGradientDescent, descent, label_statistic
+
+RNG = np.random.default_rng(0)
+X = RNG.random((400, 3))
+Y = (X[:, 0] + 0.2 * RNG.normal(size=400) > 0.85).astype(int)
+SEVERAL = Y + (X[:, 1] > 0.9)
+GIVEN = {"bounds": (0, 1), "classes": [0, 1], "class_weight": "balanced"}
+SOME = {"public_features": [0]}
+SHORT = {"solver": NoisyGradientDescent(max_iter=3)}
+MODELS = {
+    "everything private": FeatureDPLogisticRegression(**GIVEN),
+    "nulled": FeatureDPLogisticRegression(
+        neighboring_relation="replace_special", **GIVEN
+    ),
+    "Poisson": FeatureDPLogisticRegression(solver="noisy-sgd", **GIVEN),
+    "private bounds": FeatureDPLogisticRegression(**GIVEN | {"bounds": "private"}),
+    "first model": FeatureDPLogisticRegression(4.0, **SOME, **GIVEN),
+    "first model alone": FeatureDPLogisticRegression(0.1, **SOME, **GIVEN),
+    "labels": FeatureDPLogisticRegression(public_features="all", **GIVEN),
+    "labels, nulled": FeatureDPLogisticRegression(
+        public_features="all", neighboring_relation="replace_special", **GIVEN
+    ),
+    "labels, descent": FeatureDPLogisticRegression(
+        public_features="all", **SHORT, **GIVEN
+    ),
+    "public target": FeatureDPLogisticRegression(public_target=True, **SOME, **GIVEN),
+    "public target, penalty": FeatureDPLogisticRegression(
+        public_target=True, C=1.0, **GIVEN
+    ),
+    "DPSGD-F": DPSGDFClassifier(**GIVEN),
+    "network": FeatureDPMLPClassifier(
+        hidden_layer_sizes=6, public_target=True, **GIVEN
+    ),
+}
+quiet = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
+every = pytest.mark.parametrize("name", MODELS)
+
+
+def constants(model):
+    """Return the constant terms of the margins."""
+    last = model.intercepts_[-1] if hasattr(model, "intercepts_") else model.intercept_
+    return np.asarray(last)
+
+
+@quiet
+@every
+@pytest.mark.parametrize("y", [Y, SEVERAL])
+@pytest.mark.filterwarnings("ignore::skfdp.privacy.PrivacyWarning")
+def test_it_costs_nothing_and_moves_the_constant_by_the_log_odds(name, y):
+    classes = np.unique(y)
+    given = {"classes": classes, "random_state": 0}
+    model = MODELS[name].__class__(**MODELS[name].get_params(deep=False) | given)
+    balanced = model.fit(X, y)
+    plain = model.__class__(
+        **model.get_params(deep=False) | {"class_weight": None}
+    ).fit(X, y)
+    assert balanced.privacy_.events == plain.privacy_.events
+    told = {one.text: one.enforced for one in balanced.privacy_.assumptions}
+    assert told[BALANCED]
+    assert BALANCED not in [one.text for one in plain.privacy_.assumptions]
+    moved = constants(plain) - constants(balanced)
+    if name == "network":
+        np.testing.assert_array_equal(balanced.coefs_[0], plain.coefs_[0])
+    else:
+        np.testing.assert_array_equal(balanced.coef_, plain.coef_)
+    exact = log_odds(class_shares(y, len(classes)))
+    if "public target" in name or name == "network":
+        np.testing.assert_allclose(moved, exact)
+    else:  # as far as they are known
+        assert np.abs(moved - exact).max() > 1e-6
+        assert np.abs(moved).max() < np.log(len(y)) + 1e-9
+        if model.epsilon >= 1 and len(classes) == 2:
+            assert np.abs(moved - exact).max() < 1
+
+
+@quiet
+@every
+def test_neighbours_get_the_same_model_of_the_same_releases(name):
+    result = audit_replay(MODELS[name], X[:60], Y[:60], n_neighbours=8)
+    assert result.passed, result
+
+
+def exact_counts(monkeypatch):
+    """Take the frequencies of a descent from the private labels."""
+    released = descent.released_log_odds
+
+    def broken(records, *others):
+        released(records, *others)
+        return log_odds(class_shares(records.target, records.public.n_classes))
+
+    monkeypatch.setattr(descent, "released_log_odds", broken)
+
+
+def exact_labels(monkeypatch):
+    """Take the frequencies of label-DP from the private labels."""
+    run = label_statistic.LabelStatistic.run
+
+    def broken(self, records, *others):
+        found = run(self, records, *others)
+        shares = class_shares(records.target, records.public.n_classes)
+        return found.__class__(**vars(found) | {"log_odds": log_odds(shares)})
+
+    monkeypatch.setattr(label_statistic.LabelStatistic, "run", broken)
+
+
+@quiet
+@pytest.mark.parametrize(
+    ("name", "sabotage"),
+    [
+        ("everything private", exact_counts),
+        ("labels", exact_labels),
+        ("first model", exact_labels),
+    ],
+)
+def test_frequencies_of_the_private_labels_are_noticed(name, sabotage, monkeypatch):
+    sabotage(monkeypatch)
+    result = audit_replay(MODELS[name], X[:60], Y[:60], n_neighbours=8)
+    assert not result.passed
+
+
+@quiet
+@pytest.mark.parametrize(
+    "model",
+    [
+        FeatureDPLogisticRegression(C=1.0, **GIVEN),
+        FeatureDPLogisticRegression(fit_intercept=False, **GIVEN),
+        FeatureDPLogisticRegression(public_target=True, fit_intercept=False, **GIVEN),
+        FeatureDPLogisticRegression(
+            solver=NoisyGradientDescent(max_weight_norm=1.0), **GIVEN
+        ),
+        FeatureDPLogisticRegression(
+            public_model=LogisticRegression().fit(X[:50, :1], Y[:50]), **SOME, **GIVEN
+        ),
+        FeatureDPLogisticRegression(solver="feature-dp-sgd", **SOME, **GIVEN),
+        FeatureDPLogisticRegression(1e-9, delta=1e-12, **GIVEN),
+        DPSGDFClassifier(loss="hinge", **GIVEN),
+        FeatureDPMLPClassifier(hidden_layer_sizes=6, **GIVEN),
+    ],
+)
+def test_without_released_frequencies_it_is_refused(model):
+    ledger = PrivacyLedger()
+    with pytest.raises(ValueError, match="'balanced' needs .*: give a dict of weights"):
+        model.set_params(ledger=ledger).fit(X, Y)
+    assert len(ledger) == 0
+
+
+def test_without_privacy_it_is_that_of_scikit_learn():
+    weight = np.ones(400)
+    weight[:50] = 2.0
+    model = FeatureDPLogisticRegression(float("inf"), **GIVEN)
+    model.fit(X, Y, sample_weight=weight)
+    counts = np.bincount(Y, weight)
+    wanted = LogisticRegression(
+        class_weight=dict(enumerate(weight.sum() / (2 * counts))), tol=1e-10
+    ).fit(X, Y, sample_weight=weight)
+    np.testing.assert_allclose(model.coef_, wanted.coef_, rtol=1e-4)
+    network = FeatureDPMLPClassifier(float("inf"), **GIVEN).fit(X, Y)
+    assert network.predict(X).mean() > Y.mean()
+
+
+def test_the_table_of_coefficients_moves_with_the_constant():
+    big = np.repeat(np.arange(400), 10)
+    model = FeatureDPLogisticRegression(8.0, public_features="all", **GIVEN)
+    table = model.fit(X[big], Y[big]).coefficients_table()
+    last = table.iloc[-1]
+    assert abs(last["estimate"] - last["coef"]) < 4 * last["std_error"]
+    assert last["low"] < last["estimate"] < last["high"]
+
+
+@pytest.mark.filterwarnings("ignore::skfdp.privacy.PrivacyWarning")
+def test_it_finds_the_rare_class():
+    table, y = load_breast_cancer(return_X_y=True)
+    rng = np.random.default_rng(0)
+    rare = rng.choice(np.flatnonzero(y == 0), 60, replace=False)
+    rows = np.concatenate([np.flatnonzero(y == 1), rare])
+    table, y = table[rows] / (1.2 * table.max(axis=0)), 1 - y[rows]
+    scores = {}
+    for weight in (None, "balanced"):
+        model = FeatureDPLogisticRegression(
+            2.0, **GIVEN | {"class_weight": weight}, random_state=0
+        ).fit(table, y)
+        scores[weight] = balanced_accuracy_score(y, model.predict(table))
+    assert scores["balanced"] > scores[None] + 0.02
