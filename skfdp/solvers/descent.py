@@ -386,11 +386,36 @@ def check_counts(
 _FURTHEST = 1e50
 
 
-def noise_of(
+def answer_of(
     rule: HeavyBall,
     stds: np.ndarray,
     average: str,
     steps: list[tuple[np.ndarray, np.ndarray]] | None,
+    public: PublicRecords,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Return what `path_noise` tells of steps, None where there are none to tell from.
+
+    `rule`, `stds` and `average` are as for `HeavyBall.noise_left`, and `steps` as for
+    `path_noise`, or None.
+    """
+    if steps is None or np.abs(steps).max() > _FURTHEST:
+        return None
+    n_outputs, n_columns = steps[0][0].shape
+    axes = np.kron(np.eye(n_outputs), _axes(public, n_columns))
+    # Private numbers, public ones, the categories of each column, and the intercept.
+    own = np.where(public.mask, -2, -1)
+    if public.levels is not None:
+        own = np.where(public.levels < 0, own, public.levels)
+    kinds = np.full((n_outputs, n_columns), -3)
+    kinds[:, : own.size] = own
+    return path_noise(steps, rule, stds, average, axes, kinds.ravel())
+
+
+def noise_of(
+    rule: HeavyBall,
+    stds: np.ndarray,
+    average: str,
+    answer: tuple[np.ndarray, np.ndarray, np.ndarray] | None,
     path: tuple[np.ndarray, np.ndarray, np.ndarray],
     coordinates: Coordinates,
     public: PublicRecords,
@@ -409,8 +434,8 @@ def noise_of(
     ----------
     rule, stds, average
         As for `HeavyBall.noise_left`.
-    steps : list of (theta, gradient) or None
-        As for `path_noise`; None: the bound is returned.
+    answer : tuple of three ndarrays or None
+        What `path_noise` returns; None: the bound is returned.
     path : tuple of three ndarrays of shape (n_outputs, n_columns)
         The weights at the start, at the end of the steps, and as they are published.
     coordinates : Coordinates
@@ -437,21 +462,13 @@ def noise_of(
     square = (step**2).sum(axis=0)
     factor = (step * scaled).sum(axis=0) / np.where(square > 0, square, 1.0)
     factor = np.broadcast_to(factor, step.shape)
-    if steps is None or np.abs(steps).max() > _FURTHEST:
+    if answer is None:
         # A factor below 1 is as noisy as the step that it is estimated from.
         left = rule.noise_left(stds, average) * np.maximum(factor, 1.0)
         return CoefficientNoise.of_independent(left, coordinates, np.sqrt(variance))
+    covariance, remaining, curvature = answer
     n_outputs, n_columns = theta.shape
     each = np.eye(n_outputs)
-    axes = np.kron(each, _axes(public, n_columns))
-    # Private numbers, public ones, the categories of each column, and the intercept.
-    own = np.where(public.mask, -2, -1)
-    if public.levels is not None:
-        own = np.where(public.levels < 0, own, public.levels)
-    kinds = np.full(theta.shape, -3)
-    kinds[:, : own.size] = own
-    known = average, axes, kinds.ravel()
-    covariance, remaining, curvature = path_noise(steps, rule, stds, *known)
     # What is published of the step, as a linear map of it.
     taken = np.diag(factor.ravel())
     if theta is not ended and n_outputs > 1:  # the mean over the classes is left out
@@ -811,6 +828,8 @@ class Descent:
         event, along = plan.event(postprocessing.LABEL), np.zeros_like(theta)
         measured = 0.0
         has_model = prepared.has_model
+        stds = self._noise_in_gradients(plan.schedule, public)[:n_iter]
+        answer = answer_of(rule, stds, self.loop.iterate, steps, public)
         if event is not None:
             bias = self.centring.bias
             blocks = postprocessing.logit_blocks(public, plan.norms, has_model, bias)
@@ -826,6 +845,7 @@ class Descent:
                 bias,
                 event,
                 mechanism,
+                answer and (1 - np.diag(answer[1])).reshape(theta.shape),
             )
 
         def shrink(theta: np.ndarray, curvature: float = 1.0) -> np.ndarray:
@@ -838,7 +858,8 @@ class Descent:
                 places, square = np.array([public.n_features]), coordinates.bias**2
                 doubt = (target_map.error / target_map.scale) ** 2
                 blocks = [*blocks, postprocessing.Block(places, square, doubt)]
-            return postprocessing.shrunk(theta, blocks, walk, clip, curvature)
+            asked = blocks, walk, clip, curvature, has_model
+            return postprocessing.shrunk(theta, *asked)
 
         event = plan.event("mean rate")
         if self.scales is not None and event is not None:
@@ -852,18 +873,18 @@ class Descent:
             blocks = postprocessing.target_blocks(public.mask, has_model)
             spread = math.sqrt(postprocessing.variance(theta, blocks))
             postprocessing.warn_of_small_margins(spread)
-        stds = self._noise_in_gradients(plan.schedule, public)[:n_iter]
         counts, path = plan.event(CLASS_COUNTS), (*path, theta)
         follows = has_model and prepared.public_model is None
         known = path, coordinates, public, counts, along, measured, follows
-        return theta, noise_of(rule, stds, self.loop.iterate, steps, *known)
+        return theta, noise_of(rule, stds, self.loop.iterate, answer, *known)
 
     def _norms(
         self, public: PublicRecords, prepared: DescentStart, s2n: float
     ) -> tuple[float, float]:
         """Return the typical norms of the two blocks of a row."""
         has_model, n_private = prepared.has_model, public.n_private
-        if self.scales is not None or not 0 < n_private < public.n_features:
+        alike = self.scales is not None and not has_model
+        if alike or not 0 < n_private < public.n_features:
             return parameters.block_norms(has_model)
         columns = public.n_features - n_private, n_private
         return parameters.block_norms(has_model, s2n, columns)

@@ -5,7 +5,9 @@ on the data, and a scale that is too large makes probabilities worse than those 
 start. So the weights are first multiplied by what a prior and the known noise tell
 (empirical Bayes, free), and then by a number that one cheap release measures: the slope
 of the loss along the step at two points. A number needs d times less budget than d
-weights, so what is measured is known where the weights are mostly noise still.
+weights, so what is measured is known where the weights are mostly noise still. The
+records that it is measured on are those of the descent: what weights fitted to chance
+is taken off.
 """
 
 from __future__ import annotations
@@ -121,43 +123,60 @@ def logit_blocks(
     return found
 
 
+def learnt_variance(
+    estimate: float, prior: float, error: float, n_free: float
+) -> float:
+    """Return the variance of weights, from a prior guess and from released weights.
+
+    The guess has an error as large as itself. The estimate is what `n_free` released
+    weights have of it beyond the variance of their error. Both are averaged by their
+    variances.
+    """
+    of_prior, of_estimate = prior**2, 2 / n_free * (prior + error) ** 2
+    learnt = (estimate / of_estimate + prior / of_prior) / (
+        1 / of_estimate + 1 / of_prior
+    )
+    return max(0.0, learnt)  # 0 where steps explode, too
+
+
 def expected(
     step: np.ndarray,
     blocks: list[Block],
     walk: Walk,
     variance: float,
     clip_norm: float,
-) -> np.ndarray:
+    fitted: np.ndarray | None = None,
+) -> tuple[np.ndarray, float]:
     """Return the released step, each block times the part that is not noise.
+
+    And how many weights it fits to the chance of the labels, each counted by the part
+    that is taken. By so much the slope of the summed loss along the step is steeper on
+    its own records than on others (Efron 2004, doi:10.1198/016214504000000692).
 
     The step, of shape (n_outputs, n_columns), is what the descent added to its start;
     `variance` is that of a label there, over the records: the curvature of the loss.
-    What the gradients of `walk` are divided by is `clip_norm`.
+    What the gradients of `walk` are divided by is `clip_norm`. `fitted`, of the shape
+    of the step, says which part of an error of the start the steps took off each
+    weight; None: unknown, and nothing is counted.
     """
     found = step - step.mean(axis=0) if len(step) > 1 else step.copy()
-    cut = min(1.0, clip_norm / math.sqrt(variance))
+    free = 1 - 1 / len(step) if len(step) > 1 else 1.0
+    cut, n_fitted = min(1.0, clip_norm / math.sqrt(variance)), 0.0
     for block in blocks:
         weights = found[:, block.columns]
-        free = weights.size * (1 - 1 / len(step) if len(step) > 1 else 1.0)
         curvature = variance * block.square / block.n_used
         gain, noise = walk.outcome(curvature * cut / clip_norm)
-        gain = max(gain, 1e-9)
-        # A released weight is gain * weight + noise. The variance of the weights has a
-        # prior guess with an error as large, and an estimate from the released ones;
-        # they are averaged by their variances.
-        prior, error = block.prior**2, (noise / gain) ** 2
-        square = float(np.vdot(weights, weights)) / free
-        estimate = square / gain**2 - error
-        of_estimate = 2 / free * (prior + error) ** 2
-        of_prior = prior**2
-        learnt = (estimate / of_estimate + prior / of_prior) / (
-            1 / of_estimate + 1 / of_prior
-        )
-        kept, learnt = 0.0, max(learnt, 0.0)
+        gain, n_free = max(gain, 1e-9), weights.size * free
+        # A released weight is gain * weight + noise.
+        error, kept = (noise / gain) ** 2, 0.0
+        estimate = float(np.vdot(weights, weights)) / n_free / gain**2 - error
+        learnt = learnt_variance(estimate, block.prior**2, error, n_free)
         if learnt != 0:  # E[weight] over the released one
-            kept = min(1.0, gain * learnt / (gain**2 * learnt + noise**2))
+            kept = min(1.0, learnt / (gain * (learnt + error)))
         found[:, block.columns] = weights * kept
-    return found
+        if fitted is not None:
+            n_fitted += kept * free * float(fitted[:, block.columns].sum())
+    return found, n_fitted
 
 
 def is_measured(method: Any, public: PublicRecords) -> bool:
@@ -242,6 +261,7 @@ def scaled(
     bias: float | None,
     event: Event,
     mechanism: Mechanism,
+    fitted: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Return the start plus as much of the descent's step as is worth taking.
 
@@ -250,14 +270,15 @@ def scaled(
 
     Of the descent are its end `theta`, `query`, `blocks`, `walk`, `bias` (the value of
     the constant column; None: no intercept) and `offset`, the margins of a public model
-    or None. `event` is that of the measurement.
+    or None. `event` is that of the measurement. `fitted` is as for `expected`.
     """
     margins = offset
     if margins is None:  # an intercept or zero, the same for every record
         margins = start[None, :, -1] * (bias or 0.0)
     of_rows = offset is not None
     variance = label_variance(margins, public.shares if of_rows else None)
-    step = expected(theta - start, blocks, walk, variance, query.clip_norm)
+    asked = blocks, walk, variance, query.clip_norm, fitted
+    step, n_fitted = expected(theta - start, *asked)
     reach = expected_reach(step, blocks)
     recipe = functools.partial(
         TemperatureSum,
@@ -268,8 +289,8 @@ def scaled(
         reach=reach,
     )
     slopes = mechanism.release(LABEL, derived(query, recipe))
-    noise_std = float(event.noise_std[0])
-    n = public.n_records
+    slopes = slopes + n_fitted * REACH / reach  # those of other records
+    noise_std, n = float(event.noise_std[0]), public.n_records
     factor, std, share = temperature(slopes, noise_std, n, reach, variance)
     if offset is None and public.n_features > MOST_USED:
         of_columns = [block for block in blocks if block.columns[0] < public.mask.size]
@@ -355,6 +376,7 @@ def shrunk(
     walk: Walk,
     clip_norm: float,
     curvature: float = 1.0,
+    has_public_model: bool = False,
 ) -> np.ndarray:
     """Return weights, shape (1, n_columns), each block times the share to keep.
 
@@ -362,14 +384,22 @@ def shrunk(
     of the residuals, and noise. The share of the sum with the least expected error is
     signal over signal and noise. Columns of a block count as independent and equal:
     correlated ones have less noise in predictions. `curvature` is that of the loss.
+
+    Beside a public model the released weights tell the signal, too: public columns may
+    stand in for a private one, and have to give way to it.
     """
     theta = theta.copy()
     # Residuals that the clip cuts do not pull harder as the weight grows.
     slope = curvature * math.erf(clip_norm / math.sqrt(2)) / clip_norm
     for block in blocks:
+        weights = theta[:, block.columns]
         entry = block.square / len(block.columns)
         noise = block.square * walk.outcome(slope * entry)[1] ** 2
-        theta[:, block.columns] *= block.prior / (block.prior + noise)
+        signal = block.prior
+        if has_public_model:
+            estimate = entry * float(np.vdot(weights, weights)) - noise
+            signal = learnt_variance(estimate, signal, noise, weights.size)
+        theta[:, block.columns] *= signal / (signal + noise)
     return theta
 
 
