@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from skfdp.data.arrays import Column
 from skfdp.data.grid import blocks as row_blocks
@@ -338,11 +339,9 @@ class _Curve:
     def rows(self, encoded: np.ndarray, out: np.ndarray) -> None:
         """Write the columns of this block for some rows."""
         out[:, len(self.factor) :] = encoded[:, self.plain] * self.plain_factor
-        # Entry by entry, in one order: a row does not depend on those beside it, as it
-        # may in a product of matrices.
-        smooth = np.zeros((len(encoded), self.shapes.shape[1]))
-        for level, weights in zip(self.smooth, self.shapes, strict=True):
-            smooth += encoded[:, level, None] * weights
+        # Two entries of a row are not 0, at most. Products are added in one order: a
+        # row does not depend on those beside it, as in a product of dense matrices.
+        smooth = csr_array(encoded[:, self.smooth]) @ self.shapes
         np.multiply(smooth, self.factor, out=out[:, : len(self.factor)])
 
     def weights(self, coef: np.ndarray, out: np.ndarray, power: int) -> None:
