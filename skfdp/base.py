@@ -148,10 +148,6 @@ def weights_of_kept(kept: np.ndarray, what: str, sample_weight: Any) -> Any:
     return None if sample_weight is None else np.asarray(sample_weight)[kept]
 
 
-#: Ends of the labels of releases that tell class frequencies.
-TELL_CLASSES = "class counts", "label statistic"
-
-
 class PrivateClassifier(ClassifierMixin):
     """The classifiers' part of an estimator."""
 
@@ -207,10 +203,12 @@ class PrivateClassifier(ClassifierMixin):
 
     def _planned(self, public: PublicRecords) -> tuple[Method, Any, Plan]:
         found, given = super()._planned(public), self._declared.parameters
-        labels = [event.label for event in found[-1].events]
-        known = any(label.endswith(TELL_CLASSES) for label in labels)
+        tell = "class counts", "label statistic"
+        known = public.has_target or any(
+            e.label.endswith(tell) for e in found[-1].events
+        )
         odds = given["loss"] == "log_loss" and given.get("fit_intercept", True)
-        if self._balances and not (odds and (known or public.has_target)):
+        if self._balances and not (odds and known):
             raise ValueError(
                 "class_weight='balanced' needs loss='log_loss', an intercept and class "
                 "counts, which a network with a private target does not release, nor a "

@@ -665,10 +665,9 @@ fit_intercept : bool, default=True
     False also turns the centring off.
 class_weight : dict, "balanced" or None, default=None
     A dict: public weights of the classes; the contribution is clipped after weighting.
-    "balanced": the model for classes of one size. The log odds of the class frequencies
-    are taken off the intercept, which costs nothing: they are released by every fit
-    with the log loss and an intercept, or public with the target. Refused where they
-    are not (:ref:`balanced`). At ``epsilon=inf`` scikit-learn's weights.
+    "balanced": the log odds of released or public class frequencies are taken off the
+    intercept, which costs nothing; refused where there are none (:ref:`balanced`). At
+    ``epsilon=inf`` scikit-learn's weights.
 ledger : str, path or PrivacyLedger, default=None
     Charged before anything private is read.
 random_state : int, default=None

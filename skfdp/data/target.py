@@ -814,13 +814,8 @@ def is_balanced(class_weight: Any) -> bool:
 def class_shares(
     codes: np.ndarray, n_classes: int, shares: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return how large the classes are, each at least as one row of the table.
-
-    `shares` say how often each row counts; None: once. Only for labels that are public,
-    or where nothing is private.
-    """
-    counts = np.bincount(codes, shares, minlength=n_classes)
-    counts = np.maximum(counts, 1.0)
+    """Return the frequencies of classes, none of them 0; only for public labels."""
+    counts = np.maximum(np.bincount(codes, shares, minlength=n_classes), 1.0)
     return counts / counts.sum()
 
 

@@ -122,12 +122,14 @@ class NoisySGD(NoisyGradientDescent):
     Parameters
     ----------
     batch_size : int or "auto", default="auto"
-        Expected number of records in a batch. "auto": 4096; for a network a 16th of the
-        rows, at least 1024, and every row where the last layer alone is trained.
+        Expected number of records in a batch. "auto": 4096; for a network every row of
+        up to 4096, or where the last layer alone is trained, else a 16th, at least
+        1024.
     clip_norm : float or "auto", default="auto"
         As for `NoisyGradientDescent`.
     max_iter : int or "auto", default="auto"
-        Number of noisy steps. "auto": 20 passes over the records.
+        Number of noisy steps. "auto": 20 passes over the records; for a network 10, and
+        at least 100 steps, or up to 300 where the budget has use for them.
     learning_rate, learning_rate_decay, momentum, iterate, noise_decay
         As for `NoisyGradientDescent`.
     max_weight_norm, row_norm, normalize

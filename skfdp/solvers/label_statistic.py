@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import softmax
 
 from skfdp.data.grid import GRID, GridRows, blocks
 from skfdp.data.records import PublicRecords, Records
@@ -143,17 +142,12 @@ class Objective:
         return self._mean(theta)[1]
 
     def class_shares(self, theta: np.ndarray, shares: np.ndarray) -> np.ndarray:
-        """Return the class frequencies that theta tells of the public rows.
-
-        Each row counts as its share says. With a free constant term they are about
-        those that the statistic tells, and no class has none.
-        """
-        total = 0.0
+        """Return the class frequencies that theta tells of rows with these shares."""
+        mean = np.zeros(len(theta))
         for block, margins in self._margins(theta):
-            if margins.shape[1] == 1:
-                margins = np.hstack([-margins / 2, margins / 2])
-            total = total + shares[block] @ softmax(margins, axis=1)
-        return np.maximum(total / shares.sum(), 1 / self.n)
+            mean += shares[block] @ self.loss.target_free_residual(margins) / self.n
+        mean = np.r_[-mean, mean] if len(mean) == 1 else mean
+        return np.maximum(mean + 1 / len(mean), 1 / self.n)  # residuals are centred
 
     def curvature(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return diagonals of the Hessian without penalty, and of S / n by chance."""

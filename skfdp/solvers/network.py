@@ -416,10 +416,10 @@ class NetworkDescent:
                 input_scaler = own.input_scaler
         if share != 1:
             layers = prepared.trained_layers
-            schedule = self._plan_of_loop(public, layers, events, budget)
-            rate = self._learning_rate(public, layers, schedule)
-            informed = public.has_target or prepared.pretraining is not None
-            self._warn(public, schedule, rate, informed)
+            learnt = prepared.pretraining is not None
+            schedule = self._plan_of_loop(public, prepared, events, budget)
+            rate = self._learning_rate(public, layers, schedule, learnt)
+            self._warn(public, schedule, rate, learnt or public.has_target)
             events = (*events, budget.named(schedule, "descent"))
         return NetworkPlan(
             events=events,
@@ -463,9 +463,10 @@ class NetworkDescent:
         )
 
     def _plan_of_loop(
-        self, public: PublicRecords, layers: str, others: tuple, budget: Budget
+        self, public: PublicRecords, prepared: NetworkStart, others: tuple, budget
     ) -> PrivacyPlan:
-        n, clip, last = public.n_records, self.loop.clip_norm, layers == "last"
+        n, clip = public.n_records, self.loop.clip_norm
+        last = prepared.trained_layers == "last"
         if clip == "auto":
             clip = parameters.LAST_LAYER_CLIP if last else parameters.NETWORK_CLIP
         # Of the last layer alone: activations are not negative, and a public target
@@ -478,6 +479,13 @@ class NetworkDescent:
             parameters.NETWORK_EPOCHS,
             None if last else parameters.network_batch(n),
         )
+        if self.loop.max_iter == "auto" and prepared.pretraining is None:
+            left, momentum = (
+                parameters.network_noise(self.widths, False),
+                self.loop.momentum,
+            )
+            mu_n = budget.mu / reach * n
+            n_steps = max(n_steps, parameters.network_steps(mu_n, left, momentum))
         return budget.calibrate(
             n_steps=n_steps,
             sampling_rate=rate,
@@ -488,7 +496,7 @@ class NetworkDescent:
         )
 
     def _learning_rate(
-        self, public: PublicRecords, layers: str, schedule: PrivacyPlan
+        self, public: PublicRecords, layers: str, schedule: PrivacyPlan, learnt: bool
     ) -> float:
         if self.loop.learning_rate != "auto":
             return self.loop.learning_rate
@@ -500,9 +508,10 @@ class NetworkDescent:
             return parameters.last_layer_learning_rate(
                 mu, n, n_inputs, public.n_classes, n_steps, momentum
             )
+        left = parameters.network_noise(self.widths, learnt)
         first = float(schedule.noise_std[0]) / schedule.clip_norm
         return parameters.network_learning_rate(
-            first, schedule.sampling_rate * n, n_steps, momentum
+            first, schedule.sampling_rate * n, n_steps, momentum, left
         )
 
     def _warn(
@@ -516,9 +525,9 @@ class NetworkDescent:
             warn_caller(
                 f"the budget is small for a network of hidden layers {self.hidden} "
                 f"with a private target, {n} records and {self.widths[0]} features "
-                f"(signal-to-noise index {index:.2g} < 2): unless the classes lie far "
-                "apart, expect little more than chance, which its random start "
-                "decides. FeatureDPLogisticRegression needs far less.",
+                f"(signal-to-noise index {index:.2g} < 2): noise and the random start "
+                "have a large say; expect no more than the majority class, or than "
+                "FeatureDPLogisticRegression learns with the same budget.",
                 UtilityWarning,
             )
         if self.loop.max_weight_norm is not None:  # a ball bounds what the noise can do

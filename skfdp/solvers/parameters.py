@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -243,8 +244,8 @@ def starts_at_public_model(mu: float, n: float, n_classes: int, n_private: int) 
 
 
 # -- networks ------------------------------------------------------------------------
-#: Passes over the rows of a network's Poisson loop, and steps on full batches.
-NETWORK_EPOCHS, NETWORK_STEPS = 10, 100
+#: Passes over the rows of a network's Poisson loop, and fewest steps of any loop.
+NETWORK_EPOCHS, NETWORK_STEPS, MOST_NETWORK_STEPS = 10, 100, 300
 #: Class sums that keep less than this of their differences are noise: not used.
 LEAST_KEPT = 0.03
 #: Clip norm of all layers together, and of the last layer alone.
@@ -281,24 +282,40 @@ def sums_bound(n_private: int, mean_square: float | None) -> float:
 
 
 def network_batch(n: int) -> int:
-    """Return a network's expected Poisson batch: 1/16 of the rows, at least 1024."""
-    return min(n, max(math.ceil(n / 16), 1024))
+    """Return a network's expected batch: all of few rows, else 1/16, at least 1024."""
+    return n if n <= BATCH_SIZE else max(math.ceil(n / 16), 1024)
 
 
 #: Shares of ``mu**2`` that are released before a network's loop.
 PRETRAINING_SHARES = {"class_sums": 0.5, "linear": 1.0}
 
 
+def network_noise(widths: tuple[int, ...], learnt: bool) -> float:
+    """Return the standard deviation of the noise that a loop may leave in a weight.
+
+    A loop has to outgrow the weights of a random network: twice that of a fresh weight
+    of the widest layer. What a network has learnt before must not be spoilt.
+    """
+    fresh = math.sqrt(2 / max(map(sum, itertools.pairwise(widths))))
+    return 0.03 if learnt else 2 * fresh
+
+
+def network_steps(mu_n: float, left: float, momentum: float) -> int:
+    """Return how many steps of at most 1 leave the noise `left`: 100 to 300."""
+    enough = math.ceil(left * math.sqrt(3) * (1 - momentum) * mu_n)
+    return min(max(enough, NETWORK_STEPS), MOST_NETWORK_STEPS)
+
+
 def network_learning_rate(
-    noise_multiplier: float, expected: float, n_steps: int, momentum: float
+    noise_multiplier: float, expected: float, n_steps: int, momentum: float, left: float
 ) -> float:
     """First step of a network's loop, on the clipped sum over ``q n clip_norm``.
 
-    The noise that accumulates in a weight has a standard deviation of 0.03, about as
-    large as a weight of a fresh layer of a few hundred inputs, and no step is above 1.
+    The noise that accumulates in a weight has the standard deviation `left`, and no
+    step is above 1.
     """
     noise = noise_multiplier / expected * math.sqrt(n_steps / 3) / (1 - momentum)
-    return min(1.0, 0.03 / noise)
+    return min(1.0, left / noise)
 
 
 def network_index(reach: float, widths: tuple[int, ...]) -> float:

@@ -890,16 +890,13 @@ class LinearFit:
     def balanced(self) -> LinearFit:
         """Return the classifier for classes of one size; post-processing.
 
-        If log odds are linear, classes drawn as often as one another change them by a
-        constant alone, the log odds of the class frequencies. The noise is that of the
-        model before.
+        Classes drawn alike change log odds by a constant alone. The noise is as before.
         """
-        noise, odds = self.noise, self.log_odds
+        noise, intercept = self.noise, self.intercept - self.log_odds
         if noise is not None and noise.estimate is not None:
-            estimate = noise.estimate.copy()
-            estimate[:, -1] -= odds
+            last = noise.estimate[:, -1:] - self.log_odds[:, None]
+            estimate = np.hstack([noise.estimate[:, :-1], last])
             noise = dataclasses.replace(noise, estimate=estimate)
-        intercept = self.intercept - odds
         return dataclasses.replace(self, intercept=intercept, noise=noise)
 
     def whole(self, public: np.ndarray) -> LinearFit:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_digits
 
 import skfdp
 from skfdp.privacy import Event, compose
@@ -51,28 +52,71 @@ def chance_warnings(n, d, epsilon, **options):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         skfdp.FeatureDPMLPClassifier(epsilon, **options).plan(X, y)
-    return [str(w.message) for w in caught if "more than chance" in str(w.message)]
+    return [str(w.message) for w in caught if "small for a network" in str(w.message)]
 
 
 def test_a_network_without_a_chance_is_told_beforehand():
     # The hospital of the report: 3,750 stays, 12 columns, some of them texts.
-    (text,) = chance_warnings(3750, 30, 1.0)
+    (text,) = chance_warnings(3750, 30, 0.1)
     assert "hidden layers (300,)" in text and "3750 records and 30 features" in text
-    assert "FeatureDPLogisticRegression needs far less" in text
-    assert not chance_warnings(3750, 30, 4.0)
-    assert not chance_warnings(40_000, 30, 1.0)
-    assert chance_warnings(3750, 30, 4.0, hidden_layer_sizes=(5,))
+    assert "than FeatureDPLogisticRegression learns with the same budget" in text
+    assert not chance_warnings(3750, 30, 1.0)
+    assert not chance_warnings(40_000, 30, 0.1)
+    assert chance_warnings(300, 30, 1.0, hidden_layer_sizes=(5,))
     # Nothing to tell where the label is public: a linear model comes first.
-    assert not chance_warnings(3750, 30, 1.0, public_target=True)
+    assert not chance_warnings(3750, 30, 0.1, public_target=True)
+
+
+@pytest.mark.parametrize(
+    ("n", "hidden", "epsilon", "rate", "n_steps"),
+    [
+        (1000, 32, 1.0, 1.0, 100),
+        (4096, 8, 8.0, 1.0, 272),  # where the budget has use for more
+        (5000, 32, 0.1, 1024 / 5000, 100),
+        (32_768, 300, 0.1, 1 / 16, 160),
+    ],
+)
+def test_a_random_network_takes_enough_steps(n, hidden, epsilon, rate, n_steps):
+    rng = np.random.default_rng(0)
+    X, y = rng.random((n, 30)), np.arange(n) % 2
+    model = skfdp.FeatureDPMLPClassifier(
+        epsilon, hidden_layer_sizes=hidden, bounds=(0, 1), classes=[0, 1]
+    )
+    schedule = model.plan(X, y).schedule
+    assert (schedule.sampling_rate, schedule.n_steps) == (rate, n_steps)
+
+
+def test_a_step_is_as_long_as_the_noise_in_a_fresh_weight_allows():
+    found = [defaults.network_noise(widths, False) for widths in ((64, 32, 10), (7, 9))]
+    assert found == pytest.approx([2 * (2 / 96) ** 0.5, 2 * (2 / 16) ** 0.5])
+    assert defaults.network_noise((64, 32, 10), True) == 0.03
+    rates = [defaults.network_learning_rate(9.0, 900.0, 75, 0.9, x) for x in (0.1, 9.0)]
+    assert rates == pytest.approx([0.1 / (0.01 * 5 * 10), 1.0])
+
+
+@pytest.mark.filterwarnings("ignore::skfdp.privacy.PrivacyWarning")
+@pytest.mark.parametrize("hidden", [32, 64])
+def test_a_narrow_network_learns_digits(hidden):
+    X, y = load_digits(return_X_y=True)
+    model = skfdp.FeatureDPMLPClassifier(
+        4.0,
+        hidden_layer_sizes=hidden,
+        bounds=(0, 16),
+        classes=range(10),
+        random_state=0,
+    )
+    assert model.fit(X[:1347], y[:1347]).score(X[1347:], y[1347:]) > 0.75
 
 
 def test_the_warning_points_at_the_line_of_the_user(small):
     model = skfdp.FeatureDPMLPClassifier(
         0.1, bounds=(0, 1), solver=NoisySGD(max_iter=1)
     )
-    with pytest.warns(skfdp.UtilityWarning, match="more than chance") as caught:
+    with pytest.warns(
+        skfdp.UtilityWarning, match="no more than the majority"
+    ) as caught:
         model.fit(*small)
-    assert {w.filename for w in caught if "chance" in str(w.message)} == {__file__}
+    assert {w.filename for w in caught if "majority" in str(w.message)} == {__file__}
 
 
 @pytest.mark.parametrize("widths", [(12, 300, 1), (40, 20, 1), (20, 60, 40, 1)])
