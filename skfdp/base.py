@@ -210,12 +210,11 @@ class PrivateClassifier(ClassifierMixin):
         odds = given["loss"] == "log_loss" and given.get("fit_intercept", True)
         if self._balances and not (odds and known):
             raise ValueError(
-                "class_weight='balanced' needs loss='log_loss', an intercept and class "
-                "counts, which a network with a private target does not release, nor a "
-                "linear model with C, public_loss, max_weight_norm, gradient_scale, "
-                "averaged iterates, a public_model of yours or next to no budget: give "
-                "a dict of weights that derive from nothing private, such as "
-                "{0: 1.0, 1: 5.0}."
+                "class_weight='balanced' needs the log loss, an intercept and class "
+                "counts, which no network with a private target releases, and no fit "
+                "with C, public_loss, max_weight_norm, gradient_scale, averaged "
+                "iterates, a public_model of yours or next to no budget: give a dict "
+                "of weights from nothing private, such as {0: 1.0, 1: 5.0}."
             )
         return found
 

@@ -103,10 +103,9 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         Declared public bounds of the columns, clipped and scaled to [0, 1]. False: as
         they are. None: the same, with a warning.
     class_weight : dict, "balanced" or None, default=None
-        A dict: public weights of the classes; the contribution is clipped after
-        weighting. "balanced": with a public target the log odds of its classes are
-        taken off the last intercept (:ref:`balanced`); a private one is refused. At
-        ``epsilon=inf`` weights need scikit-learn 1.7.
+        A dict: public weights; the contribution is clipped after weighting. "balanced",
+        with a public target alone: the log odds of its classes are taken off the last
+        intercept (:ref:`balanced`). At ``epsilon=inf`` both need scikit-learn 1.7.
     classes : array-like, default=None
         The public label set. None: read from y, an assumption of the report if the
         target is private.

@@ -463,10 +463,10 @@ class NetworkDescent:
         )
 
     def _plan_of_loop(
-        self, public: PublicRecords, prepared: NetworkStart, others: tuple, budget
+        self, public: PublicRecords, start: NetworkStart, others: tuple, budget: Budget
     ) -> PrivacyPlan:
         n, clip = public.n_records, self.loop.clip_norm
-        last = prepared.trained_layers == "last"
+        last = start.trained_layers == "last"
         if clip == "auto":
             clip = parameters.LAST_LAYER_CLIP if last else parameters.NETWORK_CLIP
         # Of the last layer alone: activations are not negative, and a public target
@@ -479,13 +479,10 @@ class NetworkDescent:
             parameters.NETWORK_EPOCHS,
             None if last else parameters.network_batch(n),
         )
-        if self.loop.max_iter == "auto" and prepared.pretraining is None:
-            left, momentum = (
-                parameters.network_noise(self.widths, False),
-                self.loop.momentum,
-            )
-            mu_n = budget.mu / reach * n
-            n_steps = max(n_steps, parameters.network_steps(mu_n, left, momentum))
+        if self.loop.max_iter == "auto" and start.pretraining is None:
+            signal = budget.mu / reach * n * (1 - self.loop.momentum)
+            left = parameters.network_noise(self.widths, learnt=False)
+            n_steps = max(n_steps, parameters.network_steps(signal, left))
         return budget.calibrate(
             n_steps=n_steps,
             sampling_rate=rate,

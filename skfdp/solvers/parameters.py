@@ -291,18 +291,14 @@ PRETRAINING_SHARES = {"class_sums": 0.5, "linear": 1.0}
 
 
 def network_noise(widths: tuple[int, ...], learnt: bool) -> float:
-    """Return the standard deviation of the noise that a loop may leave in a weight.
-
-    A loop has to outgrow the weights of a random network: twice that of a fresh weight
-    of the widest layer. What a network has learnt before must not be spoilt.
-    """
+    """Return the noise that a loop may leave in a weight; it outgrows random ones."""
     fresh = math.sqrt(2 / max(map(sum, itertools.pairwise(widths))))
     return 0.03 if learnt else 2 * fresh
 
 
-def network_steps(mu_n: float, left: float, momentum: float) -> int:
+def network_steps(signal: float, left: float) -> int:
     """Return how many steps of at most 1 leave the noise `left`: 100 to 300."""
-    enough = math.ceil(left * math.sqrt(3) * (1 - momentum) * mu_n)
+    enough = math.ceil(left * math.sqrt(3) * signal)
     return min(max(enough, NETWORK_STEPS), MOST_NETWORK_STEPS)
 
 
