@@ -20,7 +20,22 @@ from skfdp.queries.network import DTYPES, Layer, MLPQuery, Rows, precision
 needs_torch = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="torch is not installed"
 )
-BACKENDS = ["numpy", pytest.param("torch", marks=needs_torch)]
+
+
+def has_cuda():
+    if importlib.util.find_spec("torch") is None:
+        return False
+    import torch
+
+    return torch.cuda.is_available()
+
+
+needs_cuda = pytest.mark.skipif(not has_cuda(), reason="torch has no CUDA device")
+TORCH = [
+    pytest.param({"backend": "torch"}, marks=needs_torch, id="torch"),
+    pytest.param({"backend": "torch", "device": "cuda"}, marks=needs_cuda, id="cuda"),
+]
+BACKENDS = [pytest.param({"backend": "numpy"}, id="numpy"), *TORCH]
 KINDS = ["plain", "padded", "padded, public target", "same rows"]
 HIDDEN = [(), (5,), (6, 4)]
 
@@ -112,7 +127,7 @@ def oracle(query, theta):
 def test_contributions_match_materialised_gradients(
     backend, kind, hidden, n_classes, dtype, tolerance
 ):
-    query = make_query(hidden, n_classes, kind=kind, dtype=dtype, backend=backend)
+    query = make_query(hidden, n_classes, kind=kind, dtype=dtype, **backend)
     theta, unit = make_theta(query), query.unit(0.0)
     alone = contributions(query, theta, unit) * unit
     expected = oracle(query, theta)
@@ -140,14 +155,17 @@ def factors(query, theta, part):
 def test_closed_form_norms_match_materialised_ones_to_ten_digits(
     backend, kind, dtype, hidden
 ):
-    query = make_query(hidden, 4, n=50, kind=kind, dtype=dtype, backend=backend)
+    query = make_query(hidden, 4, n=50, kind=kind, dtype=dtype, **backend)
     theta, part = make_theta(query), np.arange(50)
     sides = factors(query, theta, part)
     materialised = []
     for layers in sides:
         one = []
         for x in layers:
-            parts = (np.asarray(f, float) for f in (x.scale, x.errors, x.inputs))
+            parts = [
+                np.asarray(f.cpu() if hasattr(f, "cpu") else f, float)
+                for f in (x.scale, x.errors, x.inputs)
+            ]
             one.append(np.einsum("i,ik,ij->ikj", *parts).reshape(50, -1))
         materialised.append(np.hstack(one))
     norms = np.linalg.norm(materialised[0] - sum(materialised[1:]), axis=1)
@@ -189,7 +207,7 @@ def test_permutation_threads_and_blocks_change_nothing(
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_record_cannot_touch_the_contribution_of_another(backend, kind, dtype):
-    query = make_query((40, 30), kind=kind, dtype=dtype, backend=backend)
+    query = make_query((40, 30), kind=kind, dtype=dtype, **backend)
     theta, unit = make_theta(query), query.unit(3.0)
     alone = contributions(query, theta, unit)
     np.testing.assert_array_equal(query.exact_sum(theta, None, unit), alone.sum(axis=0))
@@ -236,7 +254,7 @@ def test_clipped_contributions_come_close_to_the_bound():
 @pytest.mark.parametrize("huge", [1e99, 1e308])
 @pytest.mark.parametrize("kind", KINDS)
 def test_huge_weights_give_bounded_contributions_and_no_warning(huge, kind, backend):
-    query = make_query((6, 4), kind=kind, n=30, backend=backend)
+    query = make_query((6, 4), kind=kind, n=30, **backend)
     for place in (0, -1):
         theta = make_theta(query)
         theta[place] = huge
@@ -326,7 +344,7 @@ def test_products_stay_within_the_mantissa(dtype, scale):
 @pytest.mark.parametrize("kind", KINDS[1:])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_public_gradient_matches_the_loss(kind, backend):
-    query = make_query((6, 4), 4, kind=kind, backend=backend)
+    query = make_query((6, 4), 4, kind=kind, **backend)
     theta, batch = make_theta(query), np.arange(0, query.n_rows, 3)
     expected = gradients(query, theta, query.padded, query.public_target)[batch]
     np.testing.assert_allclose(
@@ -362,13 +380,13 @@ def test_wide_layers_fall_back_to_float64():
     assert precision("float32", 4097).dtype == "float64"
 
 
-@needs_torch
+@pytest.mark.parametrize("backend", TORCH)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("hidden", [(), (30, 20)])
-def test_backends_agree_to_the_last_bit(kind, dtype, hidden):
+def test_backends_agree_to_the_last_bit(backend, kind, dtype, hidden):
     query = make_query(hidden, 7, n=700, kind=kind, dtype=dtype)
-    other = dataclasses.replace(query, backend="torch")
+    other = dataclasses.replace(query, **backend)
     for scale in (0.1, 1.0, 10.0):
         theta, unit = make_theta(query, scale=scale), query.unit(3.0)
         np.testing.assert_array_equal(
