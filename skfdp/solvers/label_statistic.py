@@ -26,7 +26,7 @@ from skfdp.privacy.checks import shown
 from skfdp.privacy.events import Relation
 from skfdp.queries import fits_grid
 from skfdp.queries.statistics import LabelSum
-from skfdp.solvers import descent
+from skfdp.solvers import descent, parameters
 from skfdp.solvers.method import Budget, OnStep, Plan
 from skfdp.solvers.postprocessing import (
     FIRST_ORDER,
@@ -213,15 +213,18 @@ class Prior:
     Near the null model, the one of the constant column alone, what the statistic has
     beyond it is linear in the weights, ``A theta`` per record, up to the noise of the
     release and the chance of the labels: both of known variance, N together. So each
-    entry is normal of variance ``A**2 t T + N``, and the scale t is the mode of its
-    posterior. Its logarithm has a wide prior, which only matters where the noise drowns
-    everything.
+    entry is normal of variance ``A**2 t T + N``, which tells the scale t. Its logarithm
+    has a wide prior, which only matters where the noise drowns everything.
 
-    The penalty ``N / (A t T)`` makes the best linear estimate of the weights. A and N
-    are then taken at the model that was found: labels that are nearly certain tell
-    little more about the weights, but the noise stays what it is. The scale is never
-    fitted to the weights that were found: they are the larger the noisier they are, and
-    such rounds do not end.
+    Given t the best linear estimate keeps the part ``A**2 t T / (A**2 t T + N)`` of an
+    entry; the mean of these over the posterior of t is that of one t for each entry,
+    and the penalty ``N / (A t T)`` keeps it. A and N are then taken at the model that
+    was found: labels that are nearly certain tell little more about the weights, but
+    the noise stays what it is. The scale is never fitted to the weights that were
+    found: they are the larger the noisier they are, and such rounds do not end.
+
+    With more than two classes the weights of the constant column have a penalty, too,
+    by their prior variance: frequencies of small classes are soon lost in noise.
     """
 
     variance: np.ndarray
@@ -236,10 +239,11 @@ class Prior:
         found = objective.curvature(theta)
         beyond = statistic - objective.gradient(theta)
         variance = self.variance * self._scale(beyond, *found)
+        shrunk = self.varying | (len(statistic) > 1)
         for last in (False,) * ROUNDS + (True,):
             first, chance = found
             penalty = (self.noise_std**2 + chance) / (first * variance)
-            penalty = np.where(self.varying, penalty, 0.0)
+            penalty = np.where(shrunk, penalty, 0.0)
             tried = dataclasses.replace(objective, penalty=np.diag(penalty))
             theta, n_iter = tried.minimise(statistic, theta, max_iter if last else 100)
             found, steps = objective.curvature(theta), steps + n_iter
@@ -249,25 +253,34 @@ class Prior:
         """Return the model of the constant column alone."""
         theta, constant = np.zeros(statistic.shape), ~self.varying
         if constant.any():
-            rows, none = objective.rows[:, constant], np.zeros((1, 1))
-            alone = dataclasses.replace(objective, rows=rows, penalty=none)
+            rows, penalty = objective.rows[:, constant], np.zeros((1, 1))
+            if len(statistic) > 1:
+                first, chance = objective.curvature(theta)
+                penalty += ((self.noise_std**2 + chance) / (first * self.variance))[-1]
+            alone = dataclasses.replace(objective, rows=rows, penalty=penalty)
             theta[:, constant], _ = alone.minimise(statistic[:, constant], None, 100)
         return theta
 
     def _scale(
         self, statistic: np.ndarray, first: np.ndarray, chance: np.ndarray
-    ) -> float:
-        """Return t, given what the statistic has beyond the null model."""
+    ) -> np.ndarray:
+        """Return t of each column, given what S / n has beyond the null model."""
         free = self.varying
         scales = np.geomspace(1e-3, 1e3, 61)
         signal = (first**2 * self.variance)[free]
-        expected = self.noise_std**2 + chance[free] + scales[:, None] * signal
+        noise = self.noise_std**2 + chance[free]
+        expected = noise + scales[:, None] * signal
         # The entries of many classes sum to zero.
         n_outputs = max(1, len(statistic) - 1)
         squares = (statistic[:, free] ** 2).sum(axis=0)
         loss = (n_outputs * np.log(expected) + squares / expected).sum(axis=1)
         loss += (np.log(scales / USUAL) / SPREAD) ** 2
-        return float(scales[np.argmin(loss)])
+        posterior = np.exp((loss.min() - loss) / 2)
+        lost = posterior @ (noise / expected) / posterior.sum()
+        own = noise * (1 - lost) / np.maximum(lost * signal, 1e-300)
+        found = np.ones(len(free))
+        found[free] = np.clip(own, scales[0], scales[-1])
+        return found
 
 
 #: Weights of all outputs together beyond which only the diagonal of the curvature is
@@ -531,8 +544,10 @@ class LabelStatistic:
         """Calibrate the one release."""
         query = LabelSum.planned(prepared.n_labels, prepared.rows.bound)
         counts = prepared.whitening.bias is not None and prepared.n_labels > 1
+        signal = budget.mu * public.n_effective / budget.relation.moves(1.0)
         return Plan(
             **budget.release_once("label statistic", query),
+            expected_gap=parameters.expected_gap(signal, "label-DP"),
             counts_labels=counts and budget.relation.counts_are_public,
         )
 
