@@ -32,6 +32,8 @@ class Claim:
         Of the file, from the root of the checkout.
     name : str
         Of the object, with its class if it is a method.
+    summary : str
+        The first line of the docstring.
     text : str
         The guarantee, as reStructuredText.
     proofs : tuple of str
@@ -40,6 +42,7 @@ class Claim:
 
     path: str
     name: str
+    summary: str
     text: str
     proofs: tuple[str, ...]
 
@@ -74,6 +77,7 @@ def _of(node, path, above):
                 yield Claim(
                     path,
                     ".".join(names),
+                    text.splitlines()[0].rstrip("."),
                     _guarantee(text),
                     tuple(dict.fromkeys(proofs)),
                 )
@@ -102,11 +106,12 @@ def _users():
 def _lines(claim):
     """Return the entry of a claim."""
     module = ".".join(Path(claim.path).with_suffix("").parts)
-    yield f".. dropdown:: ``{module}.{claim.name}``"
+    yield f".. dropdown:: {claim.summary}"
     yield ""
     for line in claim.text.splitlines():
         yield "   " + line if line else ""
     yield ""
+    yield f"   :Object: ``{module}.{claim.name}``"
     links = ", ".join(f":ref:`{label}`" for label in claim.proofs)
     yield f"   :Proof: {links or 'above'}"
     tests = [f"``{path}``" for path in claim.tests]
