@@ -106,7 +106,8 @@ def _users():
 def _lines(claim):
     """Return the entry of a claim."""
     module = ".".join(Path(claim.path).with_suffix("").parts)
-    yield f".. dropdown:: {claim.summary}"
+    of = f" ({claim.name})" if "." in claim.name else ""  # several have one summary
+    yield f".. dropdown:: {claim.summary}{of}"
     yield ""
     for line in claim.text.splitlines():
         yield "   " + line if line else ""
