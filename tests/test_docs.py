@@ -170,7 +170,15 @@ def test_titles_of_modules_and_classes_are_nouns(room):
     assert [title for title in found if re.match(clauses, title)] == []
 
 
-FOLDERS = ("tutorials", "howto", "maps", "guide", "benchmarks", "trust", "theory")
+FOLDERS = (
+    "tutorials",
+    "howto",
+    "explanation",
+    "maps",
+    "benchmarks",
+    "trust",
+    "theory",
+)
 PAGES = [DOCS / "index.rst"]
 PAGES += [page for folder in FOLDERS for page in sorted(DOCS.glob(f"{folder}/*.rst"))]
 
@@ -179,7 +187,7 @@ PAGES += [page for folder in FOLDERS for page in sorted(DOCS.glob(f"{folder}/*.r
 class TestWords:
     """The page of words, and the links to it."""
 
-    page = DOCS / "guide" / "words.rst"
+    page = DOCS / "explanation" / "glossary.rst"
 
     def terms(self):
         text = self.page.read_text(encoding="utf-8")
@@ -195,9 +203,9 @@ class TestWords:
 
     def test_a_reader_finds_the_page(self):
         index = (DOCS / "index.rst").read_text(encoding="utf-8")
-        guide = (DOCS / "guide" / "index.rst").read_text(encoding="utf-8")
-        assert "\n   guide/index\n" in index
-        assert "\n   words\n" in guide
+        listed = (DOCS / "explanation" / "index.rst").read_text(encoding="utf-8")
+        assert "\n   explanation/index\n" in index
+        assert "\n   glossary\n" in listed
 
     def test_every_word_is_linked_and_every_link_is_a_word(self):
         assert len(self.terms()) > 20

@@ -12,7 +12,15 @@ import skfdp
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-FOLDERS = ("tutorials", "howto", "maps", "guide", "trust", "theory")
+FOLDERS = (
+    "tutorials",
+    "howto",
+    "explanation",
+    "maps",
+    "benchmarks",
+    "trust",
+    "theory",
+)
 
 pytestmark = [
     pytest.mark.nightly,
