@@ -858,8 +858,7 @@ class Descent:
                 places, square = np.array([public.n_features]), coordinates.bias**2
                 doubt = (target_map.error / target_map.scale) ** 2
                 blocks = [*blocks, postprocessing.Block(places, square, doubt)]
-            asked = blocks, walk, clip, curvature, has_model
-            return postprocessing.shrunk(theta, *asked)
+            return postprocessing.shrunk(theta, blocks, walk, clip, curvature)
 
         event = plan.event("mean rate")
         if self.scales is not None and event is not None:
@@ -883,8 +882,7 @@ class Descent:
     ) -> tuple[float, float]:
         """Return the typical norms of the two blocks of a row."""
         has_model, n_private = prepared.has_model, public.n_private
-        alike = self.scales is not None and not has_model
-        if alike or not 0 < n_private < public.n_features:
+        if self.scales is not None or not 0 < n_private < public.n_features:
             return parameters.block_norms(has_model)
         columns = public.n_features - n_private, n_private
         return parameters.block_norms(has_model, s2n, columns)

@@ -123,22 +123,6 @@ def logit_blocks(
     return found
 
 
-def learnt_variance(
-    estimate: float, prior: float, error: float, n_free: float
-) -> float:
-    """Return the variance of weights, from a prior guess and from released weights.
-
-    The guess has an error as large as itself. The estimate is what `n_free` released
-    weights have of it beyond the variance of their error. Both are averaged by their
-    variances.
-    """
-    of_prior, of_estimate = prior**2, 2 / n_free * (prior + error) ** 2
-    learnt = (estimate / of_estimate + prior / of_prior) / (
-        1 / of_estimate + 1 / of_prior
-    )
-    return max(0.0, learnt)  # 0 where steps explode, too
-
-
 def expected(
     step: np.ndarray,
     blocks: list[Block],
@@ -167,12 +151,20 @@ def expected(
         curvature = variance * block.square / block.n_used
         gain, noise = walk.outcome(curvature * cut / clip_norm)
         gain, n_free = max(gain, 1e-9), weights.size * free
-        # A released weight is gain * weight + noise.
-        error, kept = (noise / gain) ** 2, 0.0
-        estimate = float(np.vdot(weights, weights)) / n_free / gain**2 - error
-        learnt = learnt_variance(estimate, block.prior**2, error, n_free)
+        # A released weight is gain * weight + noise. The variance of the weights has a
+        # prior guess with an error as large, and an estimate from the released ones;
+        # they are averaged by their variances.
+        prior, error = block.prior**2, (noise / gain) ** 2
+        square = float(np.vdot(weights, weights)) / n_free
+        estimate = square / gain**2 - error
+        of_estimate = 2 / n_free * (prior + error) ** 2
+        of_prior = prior**2
+        learnt = (estimate / of_estimate + prior / of_prior) / (
+            1 / of_estimate + 1 / of_prior
+        )
+        kept, learnt = 0.0, max(learnt, 0.0)
         if learnt != 0:  # E[weight] over the released one
-            kept = min(1.0, learnt / (gain * (learnt + error)))
+            kept = min(1.0, gain * learnt / (gain**2 * learnt + noise**2))
         found[:, block.columns] = weights * kept
         if fitted is not None:
             n_fitted += kept * free * float(fitted[:, block.columns].sum())
@@ -376,7 +368,6 @@ def shrunk(
     walk: Walk,
     clip_norm: float,
     curvature: float = 1.0,
-    has_public_model: bool = False,
 ) -> np.ndarray:
     """Return weights, shape (1, n_columns), each block times the share to keep.
 
@@ -384,22 +375,14 @@ def shrunk(
     of the residuals, and noise. The share of the sum with the least expected error is
     signal over signal and noise. Columns of a block count as independent and equal:
     correlated ones have less noise in predictions. `curvature` is that of the loss.
-
-    Beside a public model the released weights tell the signal, too: public columns may
-    stand in for a private one, and have to give way to it.
     """
     theta = theta.copy()
     # Residuals that the clip cuts do not pull harder as the weight grows.
     slope = curvature * math.erf(clip_norm / math.sqrt(2)) / clip_norm
     for block in blocks:
-        weights = theta[:, block.columns]
         entry = block.square / len(block.columns)
         noise = block.square * walk.outcome(slope * entry)[1] ** 2
-        signal = block.prior
-        if has_public_model:
-            estimate = entry * float(np.vdot(weights, weights)) - noise
-            signal = learnt_variance(estimate, signal, noise, weights.size)
-        theta[:, block.columns] *= signal / (signal + noise)
+        theta[:, block.columns] *= block.prior / (block.prior + noise)
     return theta
 
 
