@@ -1265,6 +1265,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             n_rows=public.n_given if declared.n_records is None else None,
             assumptions=assumptions,
             schedule=None if plan is None else plan.schedule,
+            expected_gap=None if plan is None else plan.expected_gap,
         )
 
     def _on_step(self, context, public: PublicRecords, report: PrivacyReport) -> OnStep:

@@ -209,6 +209,9 @@ class FitPlan:
         The plan of the last releases (of the loop, where there is one), with those
         before it among its `other_events`. Of a search, that of one run. None for
         ``epsilon=inf``.
+    expected_gap : float or None
+        Share of what the columns tell that fits like this one lost to the noise; see
+        `skfdp.metrics.expected_gap`. None where no such fit was measured.
 
     Examples
     --------
@@ -237,6 +240,7 @@ class FitPlan:
     n_rows: int | None = None
     assumptions: tuple[Assumption, ...] = ()
     schedule: PrivacyPlan | None = None
+    expected_gap: float | None = None
 
     @property
     def epsilon(self) -> float:
@@ -261,6 +265,7 @@ class FitPlan:
             "events": [event.to_dict() for event in self.events],
             "assumptions": [dataclasses.asdict(one) for one in self.assumptions],
             "schedule": None if self.schedule is None else self.schedule.to_dict(),
+            "expected_gap": self.expected_gap,
         }
         infinite = {name for name, value in values.items() if value == math.inf}
         return json.loads(dumps(values | dict.fromkeys(infinite, "inf")))
@@ -283,5 +288,10 @@ class FitPlan:
                 f"sensitivity {event.sensitivity:.4g}"
                 + f", batch rate {event.sampling_rate:.3g}"
                 * (event.sampling_rate < 1)
+            )
+        if self.expected_gap is not None:
+            lines.append(
+                "  such fits lost to the noise, of what the columns tell: about "
+                f"{100 * self.expected_gap:.0f} %"
             )
         return "\n".join(lines)

@@ -632,15 +632,12 @@ class Descent:
         # The rules of `defaults` are for sensitivity clip_norm.
         mu, n = budget.mu / reach, public.n_records
         s2n = parameters.signal_to_noise(mu, n, public.n_features, public.n_outputs)
+        gap = None
+        if not public.mask.any() and not public.has_target:
+            gap = parameters.expected_gap(replaced * public.n_effective, "private")
         if not prepared.has_model:
             usual = "the majority class" if self.scales is None else "the mean target"
-            if s2n < 2:
-                warn_caller(
-                    f"the budget is small for n={n} records and {public.n_features} "
-                    f"features (signal-to-noise index {s2n:.2g} < 2): expect little "
-                    f"more than {usual}.",
-                    UtilityWarning,
-                )
+            parameters.warn_of_little(n, public.n_features, s2n, gap, usual)
         others = self._other_events(public, prepared, budget, mu, orthant)
         rate, n_steps = self.loop.schedule(
             n, parameters.n_steps(s2n, self.least_steps), parameters.N_EPOCHS
@@ -675,6 +672,7 @@ class Descent:
             schedule=schedule,
             assumptions=(ORTHANT,) * orthant + (LABEL,) * (bound is not None),
             n_steps=schedule.n_steps,
+            expected_gap=gap,
             counts_labels=counts_labels(others),
             learning_rate=learning_rate,
             norms=self._norms(public, prepared, s2n),

@@ -159,6 +159,8 @@ class Plan:
         Steps that callbacks are told of; None where there is no loop.
     counts_labels : bool
         Whether a release shows that records have none of the declared labels.
+    expected_gap : float or None
+        See `FitPlan`.
     """
 
     events: tuple[Event, ...]
@@ -166,6 +168,7 @@ class Plan:
     assumptions: tuple[Assumption, ...] = ()
     n_steps: int | None = None
     counts_labels: bool = False
+    expected_gap: float | None = None
 
     @property
     def releases(self) -> tuple[Event, ...]:

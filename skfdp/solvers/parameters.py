@@ -64,6 +64,53 @@ def signal_to_noise(mu: float, n: float, d: int, m: int) -> float:
     return mu * n / math.sqrt(d * m)
 
 
+#: Signals, and the share of what columns tell that fits with these lost to the noise:
+#: medians over the tables of ``benchmarks/reproduce/gaps.py``, cut at 1.
+SIGNALS = (3.0, 10.0, 32.0, 100.0, 316.0, 1000.0, 3162.0, 10_000.0, 100_000.0)
+GAPS = {
+    "private": (1.0, 1.0, 0.88, 0.47, 0.19, 0.08, 0.04, 0.01, 0.0),
+    "label-DP": (1.0, 0.96, 0.53, 0.19, 0.04, 0.02, 0.01, 0.0, 0.0),
+}
+#: From here on a fit warns of little more than the start.
+LARGE_GAP = 0.75
+
+
+def expected_gap(signal: float, kind: str) -> float:
+    """Return which share of what columns tell is lost to the noise, about.
+
+    Parameters
+    ----------
+    signal : float
+        Records over the noise of a sum of unit vectors: ``mu n`` for a record that
+        moves it by 1.
+    kind : {"private", "label-DP"}
+    """
+    return float(np.interp(math.log(signal), np.log(SIGNALS), GAPS[kind]))
+
+
+def warn_of_little(n: int, d: int, s2n: float, gap: float | None, usual: str) -> None:
+    """Warn where public numbers say that a fit tells little more than `usual`.
+
+    `s2n` is that of `signal_to_noise`, and `gap` an `expected_gap`, None where no table
+    was measured.
+    """
+    about = f"the budget is small for n={n} records and {d} features"
+    if gap is not None and gap >= LARGE_GAP:
+        warn_caller(
+            f"{about}: expect little more than {usual}. Fits like this one lost about "
+            f"{100 * gap:.0f} % of what the columns tell "
+            "(skfdp.metrics.expected_gap). Raise epsilon, use more records, or declare "
+            "columns public.",
+            UtilityWarning,
+        )
+    elif s2n < 2:
+        warn_caller(
+            f"{about} (signal-to-noise index {s2n:.2g} < 2): expect little more than "
+            f"{usual}.",
+            UtilityWarning,
+        )
+
+
 def mean_fraction(mu: float, n: float, d: int, least: float = LEAST_FOR_MEAN) -> float:
     """Share of ``mu**2`` for the private mean: an error of about 1/4, where it pays."""
     return float(np.clip(16 * d / (mu * n) ** 2, least, MOST_FOR_MEAN))

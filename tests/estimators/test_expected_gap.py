@@ -1,0 +1,86 @@
+"""How much of what columns tell is expected to be lost: function, plan and warning."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+from skfdp import FeatureDPLogisticRegression, FeatureDPRegressor, UtilityWarning
+from skfdp.metrics import expected_gap
+
+
+def test_the_gap_falls_with_epsilon_records_and_what_is_public():
+    sizes = np.geomspace(10, 1e7, 60).astype(int)
+    for given in ({}, {"label_dp": True}, {"neighboring_relation": "replace_special"}):
+        found = [expected_gap(1.0, n, **given) for n in sizes]
+        assert found == sorted(found, reverse=True)
+        assert found[0] > 0.9
+        assert found[-1] < 0.02
+    assert expected_gap(0.3, 1000) > expected_gap(1.0, 1000) > expected_gap(3.0, 1000)
+    assert expected_gap(1.0, 1000) >= expected_gap(1.0, 1000, label_dp=True)
+    # Half of the noise is worth twice the records.
+    halved = expected_gap(1.0, 1000, neighboring_relation="replace_special")
+    assert halved == pytest.approx(expected_gap(1.0, 2000))
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"n_records": 0}, "n_records"),
+        ({"n_records": 1.5}, "n_records"),
+        ({"delta": 2.0}, "delta"),
+        ({"neighboring_relation": "replace"}, "neighboring_relation"),
+    ],
+)
+def test_what_is_out_of_range_is_refused(given, name):
+    with pytest.raises(ValueError, match=name):
+        expected_gap(**{"epsilon": 1.0, "n_records": 1000} | given)
+
+
+def table(n):
+    rng = np.random.default_rng(0)
+    X = rng.random((n, 6))
+    return X, (X[:, 0] + 0.3 * rng.random(n) > 0.7).astype(int)
+
+
+@pytest.mark.parametrize("public", [None, "all"])
+def test_a_plan_says_what_the_function_says(public):
+    X, y = table(2000)
+    model = FeatureDPLogisticRegression(
+        0.5, bounds=(0, 1), classes=[0, 1], public_features=public
+    )
+    plan = model.plan(X)
+    gap = expected_gap(0.5, 2000, label_dp=public == "all")
+    assert plan.expected_gap == plan.to_dict()["expected_gap"] == gap
+    assert f"about {100 * gap:.0f} %" in repr(plan)
+
+
+def test_fits_that_were_not_measured_say_nothing():
+    X, y = table(2000)
+    given = {"bounds": (0, 1), "public_features": [0, 1]}
+    for model in (
+        FeatureDPLogisticRegression(1.0, classes=[0, 1], **given),
+        FeatureDPLogisticRegression(1.0, public_target=True, bounds=(0, 1)),
+        FeatureDPRegressor(1.0, target_bounds=(0, 1), **given),
+        FeatureDPLogisticRegression(float("inf"), bounds=(0, 1), classes=[0, 1]),
+    ):
+        plan = model.plan(X, y)
+        assert plan.expected_gap is None
+        assert "such fits" not in repr(plan)
+
+
+@pytest.mark.parametrize("make", [FeatureDPLogisticRegression, FeatureDPRegressor])
+def test_a_fit_that_would_learn_nothing_says_so_before_it_is_charged(make):
+    of_target = {"classes": [0, 1]}
+    if make is FeatureDPRegressor:
+        of_target = {"target_bounds": (0, 1)}
+    X, y = table(300)
+    gap = 100 * expected_gap(0.1, 300)
+    with pytest.warns(UtilityWarning, match=re.escape(f"about {gap:.0f} % of what")):
+        make(0.1, bounds=(0, 1), **of_target).plan(X)
+    X, y = table(20_000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UtilityWarning)
+        make(1.0, bounds=(0, 1), **of_target).plan(X)
