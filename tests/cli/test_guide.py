@@ -11,7 +11,7 @@ import pytest
 
 import skfdp
 
-PAGE = Path(__file__).parents[2] / "docs" / "guide" / "command_line.rst"
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "command_line.rst"
 N = 2400
 PRIVATE = ("Größe (cm)", "CRP (mg/l)", "Raucher")
 

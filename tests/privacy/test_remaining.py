@@ -210,7 +210,9 @@ class TestRefusalOfAFit:
         persons = repr(model.plan(self.X, groups=np.arange(60) // 3))
         assert "for all rows of each of 20 persons" in persons
         plan = model.plan(self.X)
-        for event, line in zip(plan.events, text.splitlines()[1:], strict=True):
+        lines = text.splitlines()[1:]
+        assert lines.pop().startswith("  such fits lost to the noise")
+        for event, line in zip(plan.events, lines, strict=True):
             assert f"{event.label} x {event.n_steps}: noise " in line
             assert f"{event.step_stds.min():.4g}" in line
             assert f"{event.step_stds.max():.4g}" in line
