@@ -21,7 +21,6 @@ from skfdp.data.validation import check_flag, check_number, without_traps
 from skfdp.mechanisms import noise
 from skfdp.mechanisms.noise import Streams, check_random_state
 from skfdp.mechanisms.release import Mechanism
-from skfdp.privacy.accounting import gdp_mu
 from skfdp.privacy.assumptions import (
     SAME_PARTITIONS,
     SCORES_BOUNDED,
@@ -40,11 +39,11 @@ from skfdp.queries.statistics import ScoreTable
 from skfdp.solvers.method import Budget
 from skfdp.solvers.parameters import (
     declared_by,
+    expected_gap,
     nominal_count,
     public_count,
     warn_of_weakness,
 )
-from skfdp.solvers.parameters import expected_gap as gap_of
 from skfdp.solvers.score import (
     COMPARED,
     DEFAULTS,
@@ -292,60 +291,6 @@ def _intervals(estimates: Mapping[str, Estimate]) -> dict[str, dict]:
         "values": {name: one.value for name, one in estimates.items()},
         "intervals": {name: (one.low, one.high) for name, one in estimates.items()},
     }
-
-
-@public("skfdp.metrics")
-def expected_gap(
-    epsilon: float,
-    n_records: int,
-    *,
-    delta: float = 1e-5,
-    neighboring_relation: str = "replace_one",
-    label_dp: bool = False,
-) -> float:
-    """Return how much accuracy privacy is expected to cost, before any data is seen.
-
-    The share of what the columns of a table tell of the target that a default fit loses
-    to the noise: 0 is a model without privacy, 1 a constant. It is a median over 19
-    tables of 8 to 44 columns and 2 to 5 classes, numbers as curves. Where it is .47 and
-    .19, a quarter of the tables lost more than .77 and .45. Regressions of four further
-    tables were near it, and below epsilon times n of 300 worse than the mean.
-
-    Parameters
-    ----------
-    epsilon : float
-    n_records : int
-        Of the training table; persons, where all rows of a person are protected.
-    delta : float, default=1e-5
-    neighboring_relation : str, default="replace_one"
-    label_dp : bool, default=False
-        Whether every column is public, and only the target is private. Otherwise
-        nothing is public.
-
-    Returns
-    -------
-    gap : float
-        Between 0 and 1.
-
-    Raises
-    ------
-    ValueError
-        If a number or a name is out of its range.
-
-    Notes
-    -----
-    **Guarantees.** A function of its arguments: it reads no data and costs nothing.
-    What it interpolates is printed by ``benchmarks/reproduce/gaps.py``.
-
-    Examples
-    --------
-    >>> from skfdp.metrics import expected_gap
-    >>> [round(expected_gap(1.0, n), 2) for n in (300, 1000, 3000, 10_000, 30_000)]
-    [0.8, 0.4, 0.17, 0.07, 0.03]
-    """
-    check_number("n_records", n_records, low=0, integral=True)
-    mu = gdp_mu(epsilon, delta) / Relation.of(neighboring_relation).moves(1.0)
-    return gap_of(mu * n_records, "label-DP" if label_dp else "private")
 
 
 @public("skfdp")

@@ -634,7 +634,7 @@ class Descent:
         s2n = parameters.signal_to_noise(mu, n, public.n_features, public.n_outputs)
         gap = None
         if not public.mask.any() and not public.has_target:
-            gap = parameters.expected_gap(replaced * public.n_effective, "private")
+            gap = parameters.gap_of(replaced * public.n_effective, "private")
         if not prepared.has_model:
             usual = "the majority class" if self.scales is None else "the mean target"
             parameters.warn_of_little(n, public.n_features, s2n, gap, usual)

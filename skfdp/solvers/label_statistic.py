@@ -547,7 +547,7 @@ class LabelStatistic:
         signal = budget.mu * public.n_effective / budget.relation.moves(1.0)
         return Plan(
             **budget.release_once("label statistic", query),
-            expected_gap=parameters.expected_gap(signal, "label-DP"),
+            expected_gap=parameters.gap_of(signal, "label-DP"),
             counts_labels=counts and budget.relation.counts_are_public,
         )
 

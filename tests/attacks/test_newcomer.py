@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,8 +17,6 @@ from skfdp.solvers import NoisyGradientDescent, NoisySGD
 from skfdp.solvers import parameters as defaults
 from skfdp.solvers.network import Network, glorot
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "howto" / "command_line.rst"
 ESTIMATORS = [
     "DPSGDFClassifier",
     "DPSGDFRegressor",
