@@ -81,12 +81,6 @@ def expected_failures(estimator):
         if estimator.epsilon > 1000:
             why = "scikit-learn's network takes weights from 1.7 on"
             return {"check_class_weight_classifiers": why}
-    if isinstance(estimator, FeatureDPMLPClassifier) and estimator.epsilon < 1000:
-        few = "a network learns little from 25 to 300 private records at epsilon 1"
-        return {
-            "check_classifiers_train": few,
-            "check_class_weight_classifiers": few,
-        }
     if isinstance(estimator, CLASSIFIERS) and estimator.epsilon < 1000:
         why = (
             "a class weight of 1000 must make 25 records outweigh everything, but "
