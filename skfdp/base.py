@@ -50,7 +50,6 @@ from skfdp.data.target import (
     class_shares,
     encode_any,
     encode_labels,
-    is_balanced,
     resolve_class_weight,
 )
 from skfdp.data.units import (
@@ -191,24 +190,26 @@ class PrivateClassifier(ClassifierMixin):
     def _balances(self) -> bool:
         """Whether class frequencies are taken off the intercept of a private model."""
         weight = self._declared.parameters["class_weight"]
-        return is_balanced(weight) and math.isfinite(self.epsilon)
+        return isinstance(weight, str) and math.isfinite(self.epsilon)
 
     def _weights_without_privacy(self, records: Records) -> np.ndarray | None:
         """Return one weight per class, None where there is no class weight."""
         weight, public = self._declared.parameters["class_weight"], records.public
-        if not is_balanced(weight):
+        if not isinstance(weight, str):
             return None if weight is None else public.class_weight
         known = records.target, public.n_classes, public.shares
         return 1 / (public.n_classes * class_shares(*known))
 
     def _planned(self, public: PublicRecords) -> tuple[Method, Any, Plan]:
         found, given = super()._planned(public), self._declared.parameters
+        if not self._balances:
+            return found
         tell = "class counts", "label statistic"
         known = public.has_target or any(
             e.label.endswith(tell) for e in found[-1].events
         )
         odds = given["loss"] == "log_loss" and given.get("fit_intercept", True)
-        if self._balances and not (odds and known):
+        if not (odds and known):
             raise ValueError(
                 "class_weight='balanced' needs the log loss, an intercept and class "
                 "counts, which no network with a private target releases, and no fit "

@@ -312,7 +312,11 @@ class PrivateCenteringTransformer(
         bound, normalize = self.row_norm, self.normalize
         if bound == "auto":
             n_private = int((~mask).sum())
-            bound = parameters.block_bound(n_private) if mask.any() else 1.0
+            # Beside public columns about the norm of a typical row of a few dense
+            # columns, so that it is not cut: its length is one direction of few. Of
+            # many columns the cut takes little, and one-hot ones are seldom longer.
+            typical = float(np.clip(math.sqrt(n_private / 2), 1.0, 2.0))
+            bound = typical if mask.any() else 1.0
         if normalize == "auto":
             normalize = not mask.any()
         return resolve_input_scaler(

@@ -806,11 +806,6 @@ def declared_labels(classes: Any) -> np.ndarray:
     return labels
 
 
-def is_balanced(class_weight: Any) -> bool:
-    """Whether the classes are to count as if they were of one size."""
-    return isinstance(class_weight, str) and class_weight == "balanced"
-
-
 def class_shares(
     codes: np.ndarray, n_classes: int, shares: np.ndarray | None = None
 ) -> np.ndarray:
@@ -828,7 +823,7 @@ def log_odds(shares: np.ndarray) -> np.ndarray:
 def resolve_class_weight(class_weight: Any, classes: np.ndarray) -> np.ndarray:
     """Return one public weight per class; "balanced" has none, see `log_odds`."""
     weights = np.ones(len(classes))
-    if class_weight is None or is_balanced(class_weight):
+    if isinstance(class_weight, str | None) and class_weight in (None, "balanced"):
         return weights
     if not isinstance(class_weight, Mapping):
         raise ValueError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from skfdp.privacy.public_sets import name_text
 from skfdp.privacy.report_text import (
@@ -70,18 +70,15 @@ def _escaped(text: str) -> str:
 
 
 def _table(sections: Sequence[Section]) -> str:
-    rows = (
-        f"<tr><th scope='row'>{_escaped(name)}</th>"
-        f"<td>{''.join(_paragraphs(texts))}</td></tr>"
-        for name, texts in sections
-    )
+    bullets, rows = {CHECK: "&#9744; ", ITEM: "&bull; ", "": ""}, []
+    for name, texts in sections:
+        cell = [
+            f"<p>{bullets[m]}{html.escape(text)}</p>" for m, text in map(marked, texts)
+        ]
+        rows.append(
+            f"<tr><th scope='row'>{_escaped(name)}</th><td>{''.join(cell)}</td></tr>"
+        )
     return f"<table><tbody>{''.join(rows)}</tbody></table>"
-
-
-def _paragraphs(texts: Sequence[str]) -> Iterator[str]:
-    bullets = {CHECK: "&#9744; ", ITEM: "&bull; ", "": ""}
-    for mark, text in map(marked, texts):
-        yield f"<p>{bullets[mark]}{html.escape(text)}</p>"
 
 
 def _columns(report: Report) -> str:

@@ -157,7 +157,8 @@ class Centring:
             n_steps = 1 + (public.n_private < public.n_features)
             if n_steps == 2 and public.target_map is not None:
                 # A regression shrinks its steps by a prior: a rough length will do.
-                share = parameters.length_fraction(mu, n)
+                # An error of half of a usual one.
+                share = float(np.clip(4 / (mu * n) ** 2, 0.005, 0.1))
                 n_steps = 1 + (share < parameters.LEAST_FOR_MEAN)
             wanted.append(("row length", share, RowSum.planned(), n_steps))
         if mean and self._centres:

@@ -401,7 +401,15 @@ def answer_of(
     if steps is None or np.abs(steps).max() > _FURTHEST:
         return None
     n_outputs, n_columns = steps[0][0].shape
-    axes = np.kron(np.eye(n_outputs), _axes(public, n_columns))
+    axes = np.eye(n_columns)
+    levels = np.array([-1]) if public.levels is None else public.levels
+    # Indicators sum to 1, so that nothing curves the loss along the sum of their
+    # weights: the axes of categories are their sum and differences.
+    for k in np.unique(levels[levels >= 0]):
+        at = np.flatnonzero(levels == k)
+        ones = np.full((len(at), 1), len(at) ** -0.5)
+        axes[np.ix_(at, at)] = np.hstack([ones, contrasts(len(at))])
+    axes = np.kron(np.eye(n_outputs), axes)
     # Private numbers, public ones, the categories of each column, and the intercept.
     own = np.where(public.mask, -2, -1)
     if public.levels is not None:
@@ -491,20 +499,6 @@ def noise_of(
     J = matrix_of(coordinates.fold, n_columns)
     remaining = np.eye(len(J)) - J @ gone @ np.linalg.pinv(J)
     return dataclasses.replace(noise, remaining=remaining)
-
-
-def _axes(public: PublicRecords, n_columns: int) -> np.ndarray:
-    """Return the weights' axes; those of categories are their sum and differences.
-
-    Indicators sum to 1, so that nothing curves the loss along the sum of their weights.
-    """
-    axes = np.eye(n_columns)
-    levels = np.array([-1]) if public.levels is None else public.levels
-    for k in np.unique(levels[levels >= 0]):
-        at = np.flatnonzero(levels == k)
-        ones = np.full((len(at), 1), len(at) ** -0.5)
-        axes[np.ix_(at, at)] = np.hstack([ones, contrasts(len(at))])
-    return axes
 
 
 def _of_log_odds(margins: np.ndarray, std: float) -> np.ndarray:
@@ -635,9 +629,21 @@ class Descent:
         gap = None
         if not public.mask.any() and not public.has_target:
             gap = parameters.gap_of(replaced * public.n_effective, "private")
-        if not prepared.has_model:
+        little = s2n < 2 or (gap is not None and gap >= parameters.LARGE_GAP)
+        if little and not prepared.has_model:
             usual = "the majority class" if self.scales is None else "the mean target"
-            parameters.warn_of_little(n, public.n_features, s2n, gap, usual)
+            told = f"the index of signal to noise is {s2n:.2g}, and should be 2 or more"
+            if gap is not None and gap >= parameters.LARGE_GAP:
+                told = (
+                    f"fits like this one lost about {100 * gap:.0f} % of what the "
+                    "columns tell (skfdp.metrics.expected_gap)"
+                )
+            warn_caller(
+                f"the budget is small for n={n} records and {public.n_features} "
+                f"features: expect little more than {usual}, because {told}. Raise "
+                "epsilon, use more records or fewer columns, or make columns public.",
+                UtilityWarning,
+            )
         others = self._other_events(public, prepared, budget, mu, orthant)
         rate, n_steps = self.loop.schedule(
             n, parameters.n_steps(s2n, self.least_steps), parameters.N_EPOCHS

@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 
 from skfdp.data.grid import GRID, GridRows, blocks
 from skfdp.data.records import PublicRecords, Records
-from skfdp.data.target import is_balanced, log_odds
+from skfdp.data.target import log_odds
 from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.kernels.losses.loss import Loss
 from skfdp.mechanisms.descent import warn_of_divergence
@@ -649,10 +649,9 @@ def refusal_of_one_shot(
             "sparse X is not supported by solver='one-shot', which needs a dense X to "
             "learn from: choose 'noisy-gd', or reduce the columns first (TruncatedSVD)."
         )
-    for name, wanted in {"class_weight": None, "public_model": "auto"}.items():
+    for name, usual in {"class_weight": "balanced", "public_model": "auto"}.items():
         value = given[name]
-        usual = is_balanced(value) if wanted is None else value == wanted
-        if not (value is None or isinstance(value, str) and usual):
+        if not (value is None or isinstance(value, str) and value == usual):
             return (
                 f"{name}={shown(value)} is not for solver='one-shot', which releases "
                 "one statistic of the labels: choose 'noisy-gd'."

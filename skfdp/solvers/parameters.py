@@ -141,37 +141,9 @@ def expected_gap(
     return gap_of(mu * n_records, "label-DP" if label_dp else "private")
 
 
-def warn_of_little(n: int, d: int, s2n: float, gap: float | None, usual: str) -> None:
-    """Warn where public numbers say that a fit tells little more than `usual`.
-
-    `s2n` is that of `signal_to_noise`, and `gap` one of `gap_of`, None where no table
-    was measured.
-    """
-    about = f"the budget is small for n={n} records and {d} features"
-    if gap is not None and gap >= LARGE_GAP:
-        warn_caller(
-            f"{about}: expect little more than {usual}. Fits like this one lost about "
-            f"{100 * gap:.0f} % of what the columns tell "
-            "(skfdp.metrics.expected_gap). Raise epsilon, use more records, or declare "
-            "columns public.",
-            UtilityWarning,
-        )
-    elif s2n < 2:
-        warn_caller(
-            f"{about} (signal-to-noise index {s2n:.2g} < 2): expect little more than "
-            f"{usual}.",
-            UtilityWarning,
-        )
-
-
 def mean_fraction(mu: float, n: float, d: int, least: float = LEAST_FOR_MEAN) -> float:
     """Share of ``mu**2`` for the private mean: an error of about 1/4, where it pays."""
     return float(np.clip(16 * d / (mu * n) ** 2, least, MOST_FOR_MEAN))
-
-
-def length_fraction(mu: float, n: float) -> float:
-    """Share of ``mu**2`` for a mean length: an error of half of a usual one."""
-    return float(np.clip(4 / (mu * n) ** 2, 0.005, 0.1))
 
 
 #: A mean of rows of norm 1 that is shorter than the root of this is not subtracted
@@ -211,16 +183,6 @@ def centred_scale(mean: np.ndarray, noise_std: float = 0.0) -> float:
     """
     error = max(mean.size * noise_std**2, 1e-6)
     return 1 / math.sqrt(max(1 - float(mean @ mean), min(0.05, error)))
-
-
-def block_bound(n_private: int) -> float:
-    """Bound of the norm of private columns in [0, 1] beside public ones.
-
-    About the norm of a typical row of a few dense columns, so that it is not cut: its
-    length is one direction of few. Of many columns the cut takes little, and one-hot
-    columns are seldom longer than 2.
-    """
-    return float(np.clip(math.sqrt(n_private / 2), 1.0, 2.0))
 
 
 def n_steps(s2n: float, least: int = LEAST_STEPS) -> int:
