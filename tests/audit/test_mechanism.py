@@ -9,7 +9,7 @@ from scipy import stats
 
 from skfdp import DPSGDFClassifier
 from skfdp.audit import mechanism as bounds
-from skfdp.audit.mechanism import audit_mechanism
+from skfdp.audit.mechanism import audit_mechanism, largest_rates
 from skfdp.mechanisms import release as mechanism
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import RELATIONS, Event, Selection, calibrate, compose, gdp_epsilon
@@ -361,3 +361,21 @@ def test_a_release_that_shows_too_much_is_refuted_alone(monkeypatch):
     assert not result.passed
     assert [one.passed for one in result.releases] == [False, True]
     assert result.lower_bound <= result.claimed_epsilon
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.99])
+def test_error_rates_pass_their_bounds_no_more_often_than_claimed(confidence):
+    """Exactly, for every count of 25 trials: statistics above and below 0."""
+    n, counts = 25, np.arange(26)
+    found = []
+    for count in counts:
+        false_positives = np.where(np.arange(n) < count, 1.0, -1.0)
+        positive, negative = largest_rates(
+            false_positives, -false_positives, 0.0, confidence
+        )
+        assert positive == negative
+        found.append(positive)
+    assert found == sorted(found)
+    for rate in np.linspace(0.001, 0.999, 333):
+        passed = stats.binom.pmf(counts, n, rate)[np.array(found) < rate].sum()
+        assert passed <= (1 - confidence) / 2 + 1e-12

@@ -154,8 +154,9 @@ def test_with_a_huge_budget_a_weight_is_a_number_of_rows(name):
     plain = weights_of(clone(model).fit(X, y))
     wanted = weights_of(clone(model).fit(X[REPEATED], y[REPEATED]))
     found = weights_of(model.fit(X, y, sample_weight=WEIGHTS))
-    # Loops are stopped before they arrive.
-    limit = 0.02 if "statistic" in name else 0.2
+    # Loops are stopped before they arrive, and few records fit chance: the scale of
+    # their logits is lowered by that, less for repeated rows, which look like more.
+    limit = 0.02 if "statistic" in name else 0.3
     assert np.linalg.norm(found - wanted) < limit * np.linalg.norm(plain - wanted)
 
 

@@ -70,6 +70,7 @@ DOMAINS = BY_NAME | domains(
         np.array([EVENT], dtype=object)
     label: 'mean' | '' | 7 | 'a\nb'
     plan: PLAN | FITPLAN | EVENT | [EVENT] | SELECTION | PUBLIC
+    n_rows: None | 30 | 0 | 1.5 | 10**30
     rows: range(3) | range(0) | range(0, 9, 2) | range(-3, 3) | range(2**70)
     report: REPORT | MODEL | skfdp.report(LEDGER())
     drawn: MODEL | REGRESSOR | PIPELINE | MULTICLASS | NETWORK | UNFITTED |
