@@ -29,6 +29,7 @@ import pandas as pd
 from _common import about
 from private_columns import DELTA, HALVES, MOST_TEST, with_curves
 from sklearn.base import is_classifier
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import LogisticRegressionCV, RidgeCV
 from sklearn.metrics import log_loss
 
@@ -52,34 +53,23 @@ SETTINGS = {
 }
 
 
-def losses(truth: np.ndarray, found: np.ndarray) -> float:
+def loss_of(model, X, truth: np.ndarray) -> float:
     """Return the log loss of probabilities, or the squared error of predictions."""
-    if found.ndim == 1:
-        return float(np.mean((truth - found) ** 2))
-    labels = np.arange(found.shape[1])
-    return log_loss(truth, np.clip(found, 1e-12, 1), labels=labels)
-
-
-def answer(model, X) -> np.ndarray:
-    """Return probabilities, or predictions."""
-    return model.predict_proba(X) if is_classifier(model) else model.predict(X)
+    if not is_classifier(model):
+        return float(np.mean((truth - model.predict(X)) ** 2))
+    share = np.clip(model.predict_proba(X), 1e-12, 1)
+    return log_loss(truth, share, labels=np.arange(share.shape[1]))
 
 
 def ends(schema: TableSchema, train, y, test, truth) -> tuple[float, float]:
     """Return the loss of a constant, and that of a fit without privacy."""
-    encoder, n = DeclaredEncoder(schema=schema).fit(train), len(truth)
-    if y.dtype.kind == "f":
-        constant, model = np.full(n, y.mean()), RidgeCV(np.geomspace(0.01, 1000, 11))
-    else:
-        share = np.bincount(y, minlength=y.max() + 1) / len(y)
-        constant = np.tile(share, (n, 1))
-        model = LogisticRegressionCV(
-            Cs=[0.01, 0.1, 1.0, 10.0], cv=5, scoring="neg_log_loss"
-        )
-    model.fit(encoder.transform(train), y)
-    return losses(truth, constant), losses(
-        truth, answer(model, encoder.transform(test))
-    )
+    models = DummyRegressor(), RidgeCV(np.geomspace(0.01, 1000, 11))
+    if y.dtype.kind != "f":
+        given = {"Cs": [0.01, 0.1, 1.0, 10.0], "scoring": "neg_log_loss"}
+        models = DummyClassifier(), LogisticRegressionCV(cv=5, **given)
+    encoder = DeclaredEncoder(schema=schema).fit(train)
+    train, test = encoder.transform(train), encoder.transform(test)
+    return tuple(loss_of(model.fit(train, y), test, truth) for model in models)
 
 
 def run(tables: dict, given) -> None:
@@ -120,7 +110,7 @@ def run(tables: dict, given) -> None:
                     neighboring_relation=relation,
                     random_state=seed,
                 ).fit(train, y[rows])
-                loss = losses(truth, answer(model, frame.iloc[test]))
+                loss = loss_of(model, frame.iloc[test], truth)
                 line = {
                     "table": name,
                     "n": n,
