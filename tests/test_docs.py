@@ -170,15 +170,7 @@ def test_titles_of_modules_and_classes_are_nouns(room):
     assert [title for title in found if re.match(clauses, title)] == []
 
 
-FOLDERS = (
-    "tutorials",
-    "howto",
-    "explanation",
-    "maps",
-    "benchmarks",
-    "trust",
-    "theory",
-)
+FOLDERS = ("tutorials", "howto", "explanation", "maps", "benchmarks", "trust", "theory")
 PAGES = [DOCS / "index.rst"]
 PAGES += [page for folder in FOLDERS for page in sorted(DOCS.glob(f"{folder}/*.rst"))]
 

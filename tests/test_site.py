@@ -12,15 +12,7 @@ import skfdp
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-FOLDERS = (
-    "tutorials",
-    "howto",
-    "explanation",
-    "maps",
-    "benchmarks",
-    "trust",
-    "theory",
-)
+FOLDERS = ("tutorials", "howto", "explanation", "maps", "benchmarks", "trust", "theory")
 
 pytestmark = [
     pytest.mark.nightly,
