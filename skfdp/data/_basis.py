@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from skfdp.data.arrays import Column
 from skfdp.data.grid import blocks as row_blocks
@@ -339,10 +338,20 @@ class _Curve:
     def rows(self, encoded: np.ndarray, out: np.ndarray) -> None:
         """Write the columns of this block for some rows."""
         out[:, len(self.factor) :] = encoded[:, self.plain] * self.plain_factor
-        # Two entries of a row are not 0, at most. Products are added in one order: a
-        # row does not depend on those beside it, as in a product of dense matrices.
-        smooth = csr_array(encoded[:, self.smooth]) @ self.shapes
-        np.multiply(smooth, self.factor, out=out[:, : len(self.factor)])
+        # At most two entries of a row are not 0. Products are added in one order: a row
+        # does not depend on those beside it, as in a product of dense matrices.
+        smooth = out[:, : len(self.factor)]
+        if not smooth.size:
+            return
+        hats = encoded[:, self.smooth[0] : self.smooth[-1] + 1]
+        own, found = np.arange(len(hats)), hats != 0
+        first = found.argmax(axis=1)
+        last = hats.shape[1] - 1 - found[:, ::-1].argmax(axis=1)
+        second = np.where(first == last, 0.0, hats[own, last])
+        np.take(self.shapes, first, axis=0, out=smooth)
+        smooth *= hats[own, first][:, None]
+        smooth += np.take(self.shapes, last, axis=0) * second[:, None]
+        smooth *= self.factor
 
     def weights(self, coef: np.ndarray, out: np.ndarray, power: int) -> None:
         """Write weights on the encoded columns of this block, or their variances."""

@@ -433,17 +433,14 @@ def microseconds(values: np.ndarray) -> np.ndarray:
 
 
 def each(values: Iterable, read: Callable[[Any], Any]) -> list:
-    """Return read(value) of each value, of equal texts once."""
-    known: dict[str, Any] = {}
-    found = []
-    for value in values:
-        if type(value) is not str:  # 1, 1.0 and True would be one key
-            found.append(read(value))
-            continue
-        if value not in known:
-            known[value] = read(value)
-        found.append(known[value])
-    return found
+    """Return read(value) of each value, of equal ones once where that is safe."""
+    values = list(values)
+    others = set(map(type, values)) - {str, type(None)}
+    # 1, 1.0 and True would be one key.
+    if len(others) > 1 or not others <= {bool, int, float}:
+        return list(map(read, values))
+    known = {value: read(value) for value in dict.fromkeys(values)}
+    return [known[value] for value in values]
 
 
 # A target that is a straight line away from zero needs no logarithm of zero.
