@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -280,10 +281,12 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         solver, layers = self._solver, self.trained_layers
         start, backend = self._pretraining, self._backend
         public_loss = self._declared.parameters["public_loss"]
-        hidden = hidden_layers(self.hidden_layer_sizes)
+        hidden, loop = hidden_layers(self.hidden_layer_sizes), Loop.of(solver)
+        if is_auto(loop.momentum):
+            loop = dataclasses.replace(loop, momentum=parameters.MOMENTUM)
         return NetworkDescent(
             widths=(public.n_features, *hidden, public.n_outputs),
-            loop=Loop.of(solver),
+            loop=loop,
             asks_for_loop=not (is_auto(self.solver) and is_auto(layers)),
             maps_rows=solver.normalize or not is_auto(solver.row_norm),
             pretraining=None if start is None else start.start,

@@ -157,6 +157,20 @@ def entry(column, row):
     return column.memory[column.step * row + column.first]
 
 
+@part
+def entries(column, rows, out):
+    """Write the numbers of some rows; of neighbours as one piece of memory."""
+    n_rows, apart = len(out), 0
+    for i in range(n_rows):
+        apart |= rows[i] - rows[0] - i
+    if apart == 0 and column.step == 1 and n_rows > 0:
+        start = column.first + rows[0]
+        out[:] = column.memory[start : start + n_rows]
+    else:
+        for i in range(n_rows):
+            out[i] = entry(column, rows[i])
+
+
 def leaf_of(task: Task) -> int:
     """Return the address of the leaf of a task."""
     return leaf_address(task.kind, task.target.memory.dtype)
@@ -172,8 +186,7 @@ def weigh(margins, rows, leaf, task):
                 margins[k, i] += task.offset[rows[i], k]
     target = np.empty(n_rows, task.target.memory.dtype)
     if task.target.memory.size > 0:
-        for i in range(n_rows):
-            target[i] = entry(task.target, rows[i])
+        entries(task.target, rows, target)
     call_leaf(leaf, (margins, target, task.parameter))
     if task.class_weight.size > 0:
         for i in range(n_rows):
@@ -206,16 +219,21 @@ def clip_residuals(residuals, rows, clip):
     n_outputs, n_rows = residuals.shape
     half = 0.5 * clip.unit * math.sqrt(n_outputs)
     length, factor = np.empty(n_rows), np.zeros(n_rows)
-    for i in range(n_rows):
-        length[i] = entry(clip.squared_norms, rows[i])
-    for k in range(n_outputs):
+    entries(clip.squared_norms, rows, length)
+    if n_outputs == 1:  # the root of the square
         for i in range(n_rows):
-            factor[i] += residuals[k, i] * residuals[k, i]
+            factor[i] = abs(residuals[0, i])
+    else:
+        for k in range(n_outputs):
+            for i in range(n_rows):
+                factor[i] += residuals[k, i] * residuals[k, i]
+        for i in range(n_rows):
+            factor[i] = math.sqrt(factor[i])
     for i in range(n_rows):
         # 1e-9 outweighs every rounding error of this norm and of the factor.
         size = math.sqrt(length[i]) * (1 + 1e-9)
         room = clip.clip_norm - half * size
-        scale = _clip_factor(math.sqrt(factor[i]) * size, room) / clip.unit
+        scale = _clip_factor(factor[i] * size, room) / clip.unit
         factor[i] = scale if room > 0.0 else 0.0
     for k in range(n_outputs):
         for i in range(n_rows):

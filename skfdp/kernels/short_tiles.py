@@ -131,12 +131,11 @@ def _margins_by_one(x, rows, w, factor, early, out):
             p0, p1 = rows[i] * n_columns, rows[min(i + 1, n_rows - 1)] * n_columns
             p2 = rows[min(i + 2, n_rows - 1)] * n_columns
             p3 = rows[min(i + 3, n_rows - 1)] * n_columns
-            for soon in range(i + _AHEAD, i + _AHEAD + 4):
+            for soon in range(i + _AHEAD, i + _AHEAD + 4) if early else range(0):
                 place = rows[min(soon, len(rows) - 1)] * n_columns
                 prefetch(x, place), prefetch(x, place + last)
-                if early:
-                    far = rows[min(soon + _EARLY, len(rows) - 1)]
-                    prefetch_early(x, far * n_columns)
+                far = rows[min(soon + _EARLY, len(rows) - 1)]
+                prefetch_early(x, far * n_columns)
             a0, a1, a2, a3 = zeros(), zeros(), zeros(), zeros()
             for t in range(0, width, WIDTH):
                 v, shift = load(w, k * width + t), min(t, last)
@@ -170,11 +169,16 @@ def add_outer_products(X, rows, residuals, links, out):
         h = min(2 * i + 1, n_rows - 1)
         first[i], second[i] = rows[2 * i] * X.shape[1], rows[h] * X.shape[1]
     for k in range(n_outputs):
-        at = 2 * k
-        for i in range(n_rows // 2):
-            r[at], r[at + 1] = residuals[k, 2 * i], residuals[k, 2 * i + 1]
-            at += 2 * n_outputs
+        if n_outputs == 1:
+            for i in range(n_rows):
+                r[i] = residuals[0, i]
+        else:
+            at = 2 * k
+            for i in range(n_rows // 2):
+                r[at], r[at + 1] = residuals[k, 2 * i], residuals[k, 2 * i + 1]
+                at += 2 * n_outputs
         if n_rows % 2:
+            at = 2 * (n_pairs - 1) * n_outputs + 2 * k
             r[at], r[at + 1] = residuals[k, n_rows - 1], 0
     if n_outputs >= 5:
         call_add(links.add_by_five, (X, first, second, r, out))

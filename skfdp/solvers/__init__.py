@@ -56,13 +56,14 @@ class NoisyGradientDescent(Choice):
         norm 1 (regression: and targets of spread 1). It alone bounds what a long row
         adds.
     max_iter : int or "auto", default="auto"
-        Number of noisy steps. "auto": 200 to 1000, by the signal.
+        Number of noisy steps. "auto": 80 to 1000, by the signal.
     learning_rate : float or "auto", default="auto"
         First step size on the clipped sum over ``n clip_norm``.
     learning_rate_decay : float, default=1.0
         Share of the step size that is gone at the end, linearly; 0: constant steps.
-    momentum : float, default=0.9
-        Factor of the velocity, in [0, 1).
+    momentum : float or "auto", default="auto"
+        Factor of the velocity, in [0, 1). "auto": 0.9, and less on fewer than 200
+        steps, ``1 - 20 / max_iter``, but at least 0.5; of networks 0.9.
     iterate : {"last", "tail", "uniform"}, default="last"
         The published weights: the last, or a mean of the second half or of all.
     noise_decay : float, default=0.75
@@ -92,7 +93,7 @@ class NoisyGradientDescent(Choice):
     max_iter: int | str = "auto"
     learning_rate: float | str = "auto"
     learning_rate_decay: float = 1.0
-    momentum: float = 0.9
+    momentum: float | str = "auto"
     iterate: str = "last"
     noise_decay: float = 0.75
     max_weight_norm: float | None = None
@@ -106,7 +107,7 @@ class NoisyGradientDescent(Choice):
         check_size("learning_rate", self.learning_rate, also=auto)
         decay = self.learning_rate_decay
         check_number("learning_rate_decay", decay, high=1 + 1e-9, include_low=True)
-        check_number("momentum", self.momentum, high=1, include_low=True)
+        check_number("momentum", self.momentum, high=1, include_low=True, also=auto)
         check_choice("iterate", self.iterate, AVERAGES)
         check_number("noise_decay", self.noise_decay, high=10, include_low=True)
         check_size("max_weight_norm", self.max_weight_norm, also=(None,))

@@ -537,8 +537,6 @@ class Descent:
     public_model : "auto", classifier, regressor or None
         Where to start from.
     n_jobs : int
-    least_steps : int
-        Of a number of steps that a rule chooses.
     """
 
     loss: Loss
@@ -550,7 +548,6 @@ class Descent:
     public_loss: Callable | None = None
     public_model: Any = None
     n_jobs: int = 1
-    least_steps: int = parameters.LEAST_STEPS
 
     # -- in public -------------------------------------------------------------------
     def prepare(self, public: PublicRecords, budget: Budget) -> DescentStart:
@@ -646,7 +643,7 @@ class Descent:
             )
         others = self._other_events(public, prepared, budget, mu, orthant)
         rate, n_steps = self.loop.schedule(
-            n, parameters.n_steps(s2n, self.least_steps), parameters.N_EPOCHS
+            n, parameters.n_steps(mu * n, s2n), parameters.N_EPOCHS
         )
         clip = self.loop.clip_norm
         if clip == "auto":
@@ -669,7 +666,8 @@ class Descent:
             # Longer steps make larger weights, no worse ones: the loss bends them.
             steps = min(learning_rate, automatic) * self._decay(schedule)
             noise = self._noise_in_gradients(schedule, public)
-            warn_of_noise_left(Walk(steps, self.loop.momentum, noise).outcome()[1])
+            momentum = self.loop.momentum_of(n_steps)
+            warn_of_noise_left(Walk(steps, momentum, noise).outcome()[1])
         schedule, bound = bounded_by_labels(
             public, self.loss, prepared.rows, schedule, calibrate
         )
@@ -731,7 +729,7 @@ class Descent:
             n=public.n_records,
             n_steps=schedule.n_steps,
             clip_norm=schedule.clip_norm,
-            momentum=self.loop.momentum,
+            momentum=self.loop.momentum_of(schedule.n_steps),
             curvature=self.loss.curvature,
             regression=self.scales is not None,
         )
@@ -933,6 +931,7 @@ class Descent:
     ) -> HeavyBall:
         """Return how to step along a released gradient, and on the penalty."""
         loop, rate, n_steps = self.loop, plan.learning_rate, plan.schedule.n_steps
+        momentum = loop.momentum_of(n_steps)
         strength, curvature = self.penalty, None
         if self.scales is not None:
             strength = self.scales.penalty(target_map, public.total_weight)
@@ -941,11 +940,11 @@ class Descent:
             curvature = np.ascontiguousarray(np.broadcast_to(curvature, query.shape))
             if loop.iterate == "last":
                 rate = parameters.learning_rate_of_penalised(
-                    rate, n_steps, momentum=loop.momentum, curvature=curvature
+                    rate, n_steps, momentum=momentum, curvature=curvature
                 )
         return HeavyBall(
             rate,
-            loop.momentum,
+            momentum,
             n_steps,
             loop.max_weight_norm,
             loop.learning_rate_decay,
@@ -962,4 +961,4 @@ class Descent:
         """Return the step sizes, the momentum, and the noise in each gradient."""
         rates = plan.learning_rate * self._decay(plan.schedule)
         noise = self._noise_in_gradients(plan.schedule, public)
-        return Walk(rates, self.loop.momentum, noise)
+        return Walk(rates, self.loop.momentum_of(len(rates)), noise)

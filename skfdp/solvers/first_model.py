@@ -28,8 +28,6 @@ from skfdp.solvers.postprocessing import LinearFit
 
 #: Before the labels of the first model's releases.
 PREFIX = "first model"
-#: Fewest steps of the descent, which starts near its end.
-LEAST_STEPS = 100
 #: Least and largest share of the descent in ``mu**2``.
 LEAST, MOST = 0.1, 0.9
 #: Records over the noise of a sum of unit vectors at which the share's odds double.
@@ -123,9 +121,8 @@ class FirstModel:
 
     @classmethod
     def before(cls, descent: Descent, first: LabelStatistic) -> FirstModel:
-        """Return both, the descent with fewer steps."""
-        own = {"public_model": None, "least_steps": LEAST_STEPS}
-        return cls(first, dataclasses.replace(descent, **own))
+        """Return both; the descent has no public model of its own."""
+        return cls(first, dataclasses.replace(descent, public_model=None))
 
     def needs_whole_table(self) -> str | None:
         """Return what cannot be summed over partitions, None where all can."""

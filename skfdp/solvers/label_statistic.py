@@ -115,9 +115,13 @@ class Objective:
     ) -> tuple[np.ndarray, int]:
         """Return theta and the iterations; statistic is S / n, shaped like theta."""
         shape = statistic.shape
+        start = np.zeros(shape) if start is None else start
+        # In these units the curvature is about 1 in every direction.
+        curvature = self.curvature(start)[0] + np.diagonal(self.penalty)
+        unit = 1 / np.sqrt(np.maximum(curvature, 1e-9 * curvature.max()))
 
         def value_and_gradient(flat: np.ndarray) -> tuple[float, np.ndarray]:
-            theta = flat.reshape(shape)
+            theta = flat.reshape(shape) * unit
             pulled = theta @ self.penalty
             value, gradient = self._mean(theta)
             value += np.vdot(theta, pulled) / 2 - np.vdot(theta, statistic)
@@ -126,16 +130,16 @@ class Objective:
                 more, slope = self.barrier(theta[:, -1])
                 value += more
                 gradient[:, -1] += slope
-            return value, gradient.ravel()
+            return value, (gradient * unit).ravel()
 
         found = minimize(
             value_and_gradient,
-            np.zeros(shape).ravel() if start is None else start.ravel(),
+            (start / unit).ravel(),
             jac=True,
             method="L-BFGS-B",
-            options={"maxiter": max_iter, "maxfun": 10**7, "ftol": 1e-10, "gtol": 1e-7},
+            options={"maxiter": max_iter, "maxfun": 10**7, "ftol": 1e-10, "gtol": 1e-5},
         )
-        return found.x.reshape(shape), int(found.nit)
+        return found.x.reshape(shape) * unit, int(found.nit)
 
     def gradient(self, theta: np.ndarray) -> np.ndarray:
         """Return the gradient of ``mean w a``: the statistic that theta expects."""

@@ -35,8 +35,10 @@ from skfdp.solvers import Choice
 
 #: Value of the constant feature that carries the intercept.
 BIAS_FEATURE = 0.1
-#: Fewest and most steps of the full-batch loop.
-LEAST_STEPS, MOST_STEPS = 200, 1000
+#: Fewest, usual and most steps of the full-batch loop.
+LEAST_STEPS, USUAL_STEPS, MOST_STEPS = 80, 200, 1000
+#: Momentum of many steps, and of the fewest.
+MOMENTUM, LEAST_MOMENTUM = 0.9, 0.5
 #: Expected batch and passes over the data of the Poisson loop.
 BATCH_SIZE, N_EPOCHS = 4096, 20
 #: From here on classes are many: class sums pay in networks.
@@ -185,13 +187,29 @@ def centred_scale(mean: np.ndarray, noise_std: float = 0.0) -> float:
     return 1 / math.sqrt(max(1 - float(mean @ mean), min(0.05, error)))
 
 
-def n_steps(s2n: float, least: int = LEAST_STEPS) -> int:
+def n_steps(signal: float, s2n: float) -> int:
     """Return the steps of the full-batch loop: a large signal has more to reach.
 
-    The noise of the whole loop does not depend on their number.
+    The noise of the whole loop does not depend on their number, and their sum does not
+    as long as none of them is as long as `learning_rate` allows.
+
+    Parameters
+    ----------
+    signal : float
+        ``mu n``.
+    s2n : float
+        See `signal_to_noise`.
     """
-    steps = LEAST_STEPS * (s2n / 1000) ** (1 / 3)
-    return int(np.clip(steps, least, MOST_STEPS))
+    steps = min(math.sqrt(5 * signal), USUAL_STEPS * (s2n / 1000) ** (1 / 3))
+    return int(np.clip(steps, LEAST_STEPS, MOST_STEPS))
+
+
+def momentum(n_steps: int) -> float:
+    """Return the momentum: gradients last a twentieth of the steps, at most 10 steps.
+
+    With a longer memory few steps would swing about the optimum.
+    """
+    return float(np.clip(1 - 20 / n_steps, LEAST_MOMENTUM, MOMENTUM))
 
 
 def clip_norm(s2n: float, *, regression: bool = False) -> float:
@@ -237,6 +255,7 @@ def learning_rate(
     """
     pace = 2 * (1 - momentum) / n_steps
     cap = float(np.clip(2.5 * n * pace, 10, 40)) * min(1.0, 0.5 / curvature)
+    cap *= (1 + momentum) / (1 + MOMENTUM)
     noise = _WEIGHT_NOISE_OF_TARGETS if regression else _WEIGHT_NOISE
     return min(noise * mu * n * pace, cap * max(clip_norm, _CAP_CLIP))
 
@@ -445,8 +464,9 @@ class Loop:
     """The parameters of a loop of noisy steps, from an object of `skfdp.solvers`.
 
     `batch_size` is the expected private batch; None: every row. "auto" is for the
-    estimator to resolve. `padding_scale`, `gradient_scale`,
-    `public_batch_size` and `learning_rate_decay` are those of `FeatureDPSGD`.
+    estimator to resolve, and the momentum for `momentum_of`. `padding_scale`,
+    `gradient_scale`, `public_batch_size` and `learning_rate_decay` are those of
+    `FeatureDPSGD`.
     """
 
     clip_norm: float | str = "auto"
@@ -454,7 +474,7 @@ class Loop:
     batch_size: int | str | None = None
     learning_rate: float | str = "auto"
     learning_rate_decay: float = 1.0
-    momentum: float = 0.9
+    momentum: float | str = "auto"
     iterate: str = "last"
     noise_decay: float = 0.75
     max_weight_norm: float | None = None
@@ -468,6 +488,10 @@ class Loop:
         given = solver.get_params(deep=False)
         names = [field.name for field in dataclasses.fields(cls)]
         return cls(**{name: given[name] for name in names if name in given})
+
+    def momentum_of(self, n_steps: int) -> float:
+        """Return the momentum of so many steps."""
+        return momentum(n_steps) if self.momentum == "auto" else self.momentum
 
     def schedule(
         self,

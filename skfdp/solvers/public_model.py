@@ -34,8 +34,9 @@ N_FOLDS = 5
 # Inverse penalties of the default models of labels and of counts: on standardised
 # columns, and on columns as they are, where a rare one is held back more.
 _STANDARDISED, _PLAIN = (0.01, 0.1), (1.0,)
-# Weights up to which Newton's method is the faster one.
-_MOST_NEWTON = 300
+# Weights up to which Newton's method is the faster one, and rows for each weight from
+# which on a penalty hardly matters.
+_MOST_NEWTON, _MANY_ROWS = 300, 100
 # Penalties of that of numbers, compared by leaving one out.
 _ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10_000.0)
 
@@ -335,36 +336,61 @@ def _most_likely(
     Public data alone: neither the choice nor the folds cost privacy.
     """
     from sklearn.linear_model import LogisticRegression, PoissonRegressor
+    from sklearn.model_selection import check_cv
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
     rows, target, classes = public.rows(), public.target, public.classes
-    small = not public.sparse and rows.shape[1] * public.n_outputs <= _MOST_NEWTON
-    newton = "newton-cholesky" if small else "lbfgs"
+    n_weights = rows.shape[1] * public.n_outputs
+    small = not public.sparse and n_weights <= _MOST_NEWTON
+    # A step of Newton's method forgets where it began, so that folds may share a start.
+    given: dict[str, Any] = {"max_iter": 1000, "warm_start": small}
+    given |= {"solver": "newton-cholesky", "tol": 1e-6} if small else {}
     units, log = public.target_map, classes is None
     kind, loss = PublicModel, LOSSES["log_loss"]
-    y = target if log else classes[target]
     if log:
         kind, loss = PublicRegression, REGRESSION_LOSSES["poisson"]
-        target = y = np.clip(target, units.low, units.high)
-    best, least = None, np.inf
-    for C, scales in [(C, True) for C in _STANDARDISED] + [(C, False) for C in _PLAIN]:
-        steps = [StandardScaler(with_mean=not public.sparse)] * scales
-        given = {"solver": newton, "max_iter": 1000}
+        target = np.clip(target, units.low, units.high)
+    y, splitter = kind(estimator=None, linear=None, **own)._to_fold(target)
+    folds = None if splitter is None else folds_of(public.units, N_FOLDS, splitter)
+    if folds is not None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a rare class
+            folds = list(check_cv(folds, y, classifier=not log).split(rows, y))
+    shares = public.shares
+
+    def fitted(model: Any, X: Any, chosen: Any) -> Any:
+        weights = {} if shares is None else {"sample_weight": shares[chosen]}
+        return model.fit(X[chosen], y[chosen], **weights)
+
+    every, best, least = slice(None), None, np.inf
+    scaler = StandardScaler(with_mean=not public.sparse)
+    scaled = scaler.fit_transform(rows, sample_weight=shares)
+    tries = [(C, []) for C in _PLAIN]
+    if len(y) < _MANY_ROWS * n_weights:
+        tries = [(C, [scaler]) for C in _STANDARDISED] + tries
+    for C, steps in tries:
+        X = scaled if steps else rows
         if log:
-            last = PoissonRegressor(alpha=1 / (C * public.n_records), **given)
+            model = PoissonRegressor(alpha=1 / (C * public.n_records), **given)
         else:
-            last = LogisticRegression(C=C, **given)
-        spec = make_pipeline(*steps, last)
-        weights = weights_of(spec, public.units)
-        with passed(weights):
-            spec.fit(rows, y, **weights)
-        linear = _linear_weights(spec, classes, log)
-        tried = kind(estimator=spec, linear=linear, **own)
-        margins = tried.training_margins(rows, target, public.units)
-        value = np.average(loss.value(margins, target), weights=public.shares)
+            model = LogisticRegression(C=C, **given)
+        tried = kind(estimator=model, linear=None, **own)
+        margins = np.empty((len(y), public.n_outputs))
+        for train, test in folds or ():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                fitted(model, X, train)
+            margins[test] = tried.margins(X[test])
+        fitted(model, X, every)
+        if folds is None:
+            margins = tried.margins(X)
+        value = np.average(loss.value(margins, target), weights=shares)
         if best is None or value < least:
-            best, least = dataclasses.replace(tried, out_of_fold=margins), value
+            whole = make_pipeline(*steps, model)
+            linear = _linear_weights(whole, classes, log)
+            best = kind(estimator=whole, linear=linear, out_of_fold=margins, **own)
+            least = value
     return best
 
 

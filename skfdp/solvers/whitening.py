@@ -26,6 +26,8 @@ from skfdp.data.input_scaler import InputScaler, PublicRows
 MOST_DIRECTIONS = 1024
 #: More columns than this: a randomised PCA, not the covariance of all of them.
 MOST_COLUMNS = 4096
+#: Entries of rows that are held in float64.
+MOST_DOUBLES = 2**22
 #: Share of the target's variance that `water_filling` expects a model to explain.
 EXPLAINED = 0.5
 #: How many times its own variance the chance of the labels counts there, and the rows
@@ -59,15 +61,18 @@ class WeightedRows:
         return math.sqrt(self.grid.squared_norms.max()) * GRID * (1 + 1e-12)
 
     def floats(self) -> np.ndarray:
-        """Return ``w_i phi_i`` times the shares in float32.
+        """Return ``w_i phi_i`` times the shares, of large tables in float32.
 
-        Exact without shares, because the grid has 15 bits.
+        That is exact without shares, because the grid has 15 bits; sums over few rows
+        need more.
         """
-        rows = np.empty(self.grid.values.shape, dtype=np.float32)
+        values = self.grid.values
+        kind = np.float32 if values.size > MOST_DOUBLES else np.float64
+        rows = np.empty(values.shape, kind)
         for block in blocks(*rows.shape):
-            rows[block] = self.grid.values[block] * np.float32(GRID)
+            rows[block] = values[block] * kind(GRID)
             if self.shares is not None:
-                rows[block] *= self.shares[block, None].astype(np.float32)
+                rows[block] *= self.shares[block, None].astype(kind)
         return rows
 
 
