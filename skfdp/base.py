@@ -37,7 +37,7 @@ from skfdp.data.arrays import (
     shaped_target,
 )
 from skfdp.data.columns import column_names, name_facts, public_mask, target_name
-from skfdp.data.encoder import DeclaredEncoder, EncodedTable
+from skfdp.data.encoder import MOST_DENSE, DeclaredEncoder, EncodedTable
 from skfdp.data.grid import row_blocks
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
@@ -514,6 +514,8 @@ class TableEstimator(BaseEstimator):
     #: What the fit that runs, or ran last, was told of its table.
     _declared: Declared
     _accepts_sparse = False
+    #: Whether wide encoded rows may be held without their zeros.
+    _omits_zeros = False
     _has_target = True
     #: Whether the model is one of rows that are cut to `row_norm`.
     _shortens_rows = True
@@ -754,6 +756,8 @@ class TableEstimator(BaseEstimator):
             encoder = clone(self._declared.encoder)
             smooths = self._smooths and math.isfinite(self.epsilon)
             self.encoder_ = encoder.fit_to_smooth(X, smooths)
+            wide = self.encoder_.n_encoded > MOST_DENSE
+            self.encoder_.sparse_output = wide and self._omits_zeros and whole is None
             X = self.encoder_.encoded(X, least=0)  # `_checked` counts the rows
         checked = self._checked(X, y, planning) if whole is None else whole.of(self, X)
         X, y = checked

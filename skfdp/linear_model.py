@@ -295,6 +295,11 @@ class LinearModel(PrivateEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    @property
+    def _omits_zeros(self) -> bool:
+        pads = self._declared.parameters["public_loss"] == "gaussian"
+        return self._centring().takes_sparse and not pads
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         solver = self.solver

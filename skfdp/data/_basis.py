@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.sparse import csr_array, hstack, issparse
 
 from skfdp.data.arrays import Column
 from skfdp.data.grid import blocks as row_blocks
@@ -306,10 +307,13 @@ def lengths(shapes: np.ndarray, squares: np.ndarray) -> np.ndarray:
 
 
 class _Curve:
-    """The smooth coordinates of one block, by a function of `squared_lengths`."""
+    """The smooth coordinates of one block, by a function of `squared_lengths`.
+
+    Columns count from the start of the block.
+    """
 
     def __init__(self, block: Block, squares_of: Callable[[np.ndarray], np.ndarray]):
-        every = np.arange(block.start, block.stop)
+        every = np.arange(len(block.levels))
         # Encoded columns that become smooth, the shape of each of their directions, and
         # its length.
         self.smooth, self.shapes, self.factor = every[:0], np.empty((0, 0)), np.empty(0)
@@ -330,7 +334,7 @@ class _Curve:
         kept = np.flatnonzero(squares[:-1])
         self.shapes = shapes[:, kept]
         self.factor = lengths(shapes, squares[:-1])[kept]
-        missing = self.plain == block.start + block.missing
+        missing = self.plain == block.missing
         self.smooth = self.plain[~missing]
         self.plain = self.plain[missing & (squares[-1] > 0)]
         self.plain_factor = np.full(len(self.plain), math.sqrt(squares[-1]))
@@ -379,23 +383,37 @@ class Smoothing:
         self.n_encoded = max((block.stop for block in blocks), default=0)
         given = {"signal": signal, "n_records": n_records, "n_outputs": n_outputs}
         squares = functools.partial(squared_lengths, n_blocks=len(blocks), **given)
-        self._curves: list[tuple[slice, _Curve]] = []
+        # The columns of each block among the encoded and the smooth ones.
+        self._curves: list[tuple[slice, slice, _Curve]] = []
         self.n_columns = 0
         for block in blocks:
             curve = _Curve(block, squares)
             own = slice(self.n_columns, self.n_columns + curve.n_columns)
-            self._curves.append((own, curve))
+            self._curves.append((slice(block.start, block.stop), own, curve))
             self.n_columns = own.stop
-        sizes = [curve.n_columns for _, curve in self._curves]
+        sizes = [curve.n_columns for *_, curve in self._curves]
         # The block of each smooth column.
         self.block = np.repeat(np.arange(len(sizes)), sizes)
 
-    def rows(self, encoded: np.ndarray) -> np.ndarray:
-        """Return encoded rows in smooth coordinates, shape (n_rows, n_columns)."""
+    def rows(self, encoded: np.ndarray | csr_array) -> np.ndarray | csr_array:
+        """Return encoded rows in smooth coordinates, shape (n_rows, n_columns).
+
+        CSR rows remain CSR, with the same numbers.
+        """
+        if issparse(encoded):
+            parts = []
+            for given, _, curve in self._curves:
+                part = encoded[:, given]
+                if curve.smooth.size:
+                    rows = np.empty((part.shape[0], curve.n_columns))
+                    curve.rows(part.toarray(), rows)
+                    part = csr_array(rows)
+                parts.append(part)
+            return hstack(parts, format="csr")
         out = np.empty((len(encoded), self.n_columns))
         for part in row_blocks(len(encoded), max(1, self.n_encoded)):
-            for own, curve in self._curves:
-                curve.rows(encoded[part], out[part, own])
+            for given, own, curve in self._curves:
+                curve.rows(encoded[part, given], out[part, own])
         return out
 
     def weights(self, coef: np.ndarray, power: int = 1) -> np.ndarray:
@@ -406,8 +424,8 @@ class Smoothing:
         the map, which has no matrix of all columns by all columns.
         """
         out = np.zeros((len(coef), self.n_encoded))
-        for own, curve in self._curves:
-            curve.weights(coef[:, own], out, power)
+        for given, own, curve in self._curves:
+            curve.weights(coef[:, own], out[:, given], power)
         return out
 
 

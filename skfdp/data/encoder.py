@@ -19,6 +19,9 @@ from skfdp.data.arrays import Column, check_no_path, raw_column
 from skfdp.data.validation import check_flag
 from skfdp.privacy.checks import shown
 
+#: Encoded columns that estimators hold with all of their zeros.
+MOST_DENSE = 4096
+
 
 @public("skfdp")
 class DeclaredEncoder(TransformerMixin, BaseEstimator):
@@ -142,6 +145,11 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
         check_no_path(X)
         return self.encoded(self.schema.select(X))
 
+    @property
+    def n_encoded(self) -> int:
+        """Number of encoded columns."""
+        return _width(self.blocks_)
+
     def encoded(self, X, least: int = 1) -> np.ndarray | csr_array:
         """Return the encoded rows of what the schema selected, at least so many."""
         if len(X) < least:
@@ -220,7 +228,7 @@ class EncodedTable:
 
     encoder: DeclaredEncoder  # fitted
     #: Of shape (n_rows, n_encoded); private but for its public columns.
-    encoded: np.ndarray
+    encoded: np.ndarray | csr_array
     #: The public raw columns, shape (n_raw,).
     raw_mask: np.ndarray
     #: Between encoded columns and those of the loop; None: they are the same.
@@ -287,7 +295,7 @@ class EncodedTable:
         shown = self.encoded[:, self.public_encoded]
         return dataclasses.replace(self, encoded=shown)
 
-    def rows(self) -> np.ndarray:
+    def rows(self) -> np.ndarray | csr_array:
         """Return the rows of the loop, shape (n_rows, n_columns)."""
         smoothing = self.smoothing
         return self.encoded if smoothing is None else smoothing.rows(self.encoded)

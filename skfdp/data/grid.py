@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Iterator
 
@@ -343,6 +344,12 @@ class SparseGridRows:
             n_columns=len(self.shift),
             unit=GRID * self.scale,
         )
+
+    @functools.cached_property
+    def stored(self) -> csr_array:
+        """The integers x, without the shift."""
+        shape = self.n_rows, self.n_columns
+        return csr_array((self.data, self.indices, self.indptr), shape=shape)
 
     @property
     def norms_in_memory(self) -> tuple[np.ndarray, int, int]:

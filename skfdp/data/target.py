@@ -11,7 +11,7 @@ import numbers
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -94,11 +94,21 @@ class Spelling:
             for key in _keys_of_level(level)
         }
 
+    @cached_property
+    def _place_of_text(self) -> dict[str, int]:
+        """The place of a cell that is the declared text of a level."""
+        texts = [level for level in self.levels if type(level) is str]
+        return {text: self._place(text) for text in texts}
+
     def place(self, value: Any) -> int:
         """Return the place of a cell; `UNDECLARED` or `MISSING_CELL`, below 0, if none.
 
         No value raises an error.
         """
+        known = self._place_of_text.get(value) if type(value) is str else None
+        return self._place(value) if known is None else known
+
+    def _place(self, value: Any) -> int:
         keys, missing = _keys_of_cell(value)
         for key in keys:
             if key in self._place_of:
@@ -133,6 +143,15 @@ def spelling_of(declared: Iterable, name: str, noun: str = "category") -> Spelli
     >>> [grades.place(cell) for cell in ("01", True, "2.50", "true")]
     [0, 0, 1, -1]
     """
+    found = tuple(declared)
+    try:  # what is equal may differ in type, such as 1 and True
+        return _spelling_of(tuple(map(type, found)), found, name, noun)
+    except TypeError:  # levels without a hash
+        return _spelling_of.__wrapped__((), found, name, noun)
+
+
+@lru_cache(maxsize=64)
+def _spelling_of(types: tuple, declared: tuple, name: str, noun: str) -> Spelling:
     levels: list[Any] = []
     declares: dict[tuple, Any] = {}
     matches: dict[tuple, Any] = {}

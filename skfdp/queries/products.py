@@ -290,7 +290,7 @@ class SparseProducts(Products):
 
     def pull(self, part: np.ndarray, residual: np.ndarray) -> np.ndarray:
         """Return float residuals times rows, for what is public."""
-        x = csr_array(self._csr, shape=(self.rows.n_rows, self.rows.n_columns))[part]
+        x = self.rows.stored[part]
         moved = np.outer(residual.sum(axis=1), self.rows.shift)
         return ((x.T @ residual.T).T - moved) * self.rows.unit
 
@@ -307,11 +307,8 @@ def inner_products(
 ) -> np.ndarray:
     """Return the inner product of each row with that of another matrix, exact."""
     if isinstance(rows, SparseGridRows):
-        shape, shift = (rows.n_rows, rows.n_columns), rows.shift
-        x, z = (
-            csr_array((one.data.astype(np.int64), one.indices, one.indptr), shape=shape)
-            for one in (rows, other)
-        )
+        x, z = (one.stored.astype(np.int64) for one in (rows, other))
+        shift = rows.shift
         stored = np.ravel(x.multiply(z).sum(axis=1)) - x @ shift - z @ shift
         return (stored + shift @ shift).astype(np.float64)
     out = np.empty(rows.n_rows)

@@ -8,7 +8,14 @@ import math
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skfdp.data.grid import GRID, GridRows, blocks, row_blocks, sum_unit
+from skfdp.data.grid import (
+    GRID,
+    GridRows,
+    SparseGridRows,
+    blocks,
+    row_blocks,
+    sum_unit,
+)
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.units import FULL_WEIGHT
 from skfdp.kernels.losses.loss import Loss
@@ -568,9 +575,12 @@ class TemperatureSum(_Sum):
         weights = [_integers(weights) for weights in (self.start, self.step)]
         query, rows = self.query, self.query.rows
         bound = math.floor(query.loss.max_residual(self.n_classes) / unit)
+        width = rows.n_columns
+        if isinstance(rows, SparseGridRows):
+            width = math.ceil(len(rows.data) / max(1, rows.n_rows))
         with np.errstate(all="ignore"):  # a warning would tell of private margins
             for first, last in rows.stretches(batch, 0, size):
-                for block in blocks(last - first, rows.n_columns):
+                for block in blocks(last - first, width):
                     index = np.arange(first + block.start, first + block.stop)
                     index = index if batch is None else batch[index]
                     start, step = [self._margins(index, *one) for one in weights]
@@ -594,9 +604,7 @@ class TemperatureSum(_Sum):
         if isinstance(rows, GridRows):
             found = rows.values[numbers].astype(np.float64) @ weights.T
         else:
-            shape = rows.n_rows, rows.n_columns
-            table = csr_array((rows.data, rows.indices, rows.indptr), shape=shape)
-            found = table[numbers].astype(np.float64) @ weights.T
+            found = rows.stored[numbers].astype(np.float64) @ weights.T
             found = found - rows.shift.astype(np.float64) @ weights.T
         return found * (unit * rows.unit)
 

@@ -90,6 +90,11 @@ class Centring:
             _level=level,
         )
 
+    @property
+    def takes_sparse(self) -> bool:
+        """Whether rows may be CSR: no row is moved before it is cut or measured."""
+        return not self._adapts and self._level is None
+
     def needs_whole_table(self) -> str | None:
         """Return what cannot be summed over partitions, None where all can."""
         if self._adapts:
@@ -98,7 +103,7 @@ class Centring:
 
     def prepare(self, public: PublicRecords) -> Moments | None:
         """Return the moments of the public columns, None where there are none."""
-        if public.sparse and (self._adapts or self._level is not None):
+        if public.sparse and not self.takes_sparse:
             raise ValueError(
                 "centering='adaptive', clip_quantile and clip_features need a dense X: "
                 "centred rows have no zeros to leave out. Pass X.toarray(), or leave "
