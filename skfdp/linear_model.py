@@ -591,7 +591,8 @@ class LinearClassifier(PrivateClassifier, LinearModel):
     def _method(self, public: PublicRecords) -> Method:
         solver = self._solver_for(public)
         if isinstance(solver, OneShot):
-            return self._label_statistic(solver)
+            statistic = self._label_statistic(solver)
+            return FirstModel(statistic, None) if public.is_narrowed else statistic
         public_loss = self._declared.parameters["public_loss"]
         pads = isinstance(public_loss, str)
         if public_loss == "gaussian" and public.sparse:

@@ -22,6 +22,8 @@ from skfdp.privacy.checks import computed
 #: bound. Where n is private there may be more: sums then wrap around, which is
 #: post-processing of the exact release (docs/theory/exact_release.rst).
 MOST_ROWS = 16
+#: Columns that a first model takes of wide encoded rows.
+MOST_NARROWED = 512
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,18 +196,47 @@ class PublicRecords:
         for block in row_blocks(mapped) if sparse else blocks(*self._table.shape):
             yield mapped[block]
 
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether `of_public` leaves columns out, and has the rest with all zeros."""
+        return self.sparse and self.encoding is not None
+
+    @functools.cached_property
+    def kept(self) -> np.ndarray:
+        """The columns of `of_public`: the public ones; of wide ones what varies most.
+
+        These are the frequent categories. What is left out is rare.
+        """
+        if not self.is_narrowed:
+            return self.mask
+        X = self.X
+        variance = np.ravel(X.multiply(X).mean(axis=0) - np.square(X.mean(axis=0)))
+        order = np.argsort(-variance, kind="stable")[:MOST_NARROWED]
+        kept = np.zeros(self.n_features, dtype=bool)
+        kept[np.flatnonzero(self.mask)[order]] = True
+        return kept
+
     def of_public(self) -> PublicRecords:
         """Return the table of the public columns alone, in the loop's columns."""
-        named = zip(self.columns, self.mask, strict=True)
+        return self._narrowed if self.is_narrowed else self._with_kept(self.X)
+
+    @functools.cached_property
+    def _narrowed(self) -> PublicRecords:
+        return self._with_kept(self.X[:, self.kept[self.mask]].toarray())
+
+    def _with_kept(self, table: np.ndarray | csr_array | LargeTable) -> PublicRecords:
+        kept = self.kept
+        named = zip(self.columns, kept, strict=True)
         return dataclasses.replace(
             self,
-            mask=np.ones(self.n_features - self.n_private, dtype=bool),
-            input_scaler=self.input_scaler.of_public(self.mask),
-            columns=tuple(name for name, is_public in named if is_public),
+            mask=np.ones(int(kept.sum()), dtype=bool),
+            input_scaler=self.input_scaler.of_public(kept),
+            columns=tuple(name for name, is_kept in named if is_kept),
+            sparse=issparse(table),
             private_reach=None,
             encoding=None,
-            levels=None if self.levels is None else self.levels[self.mask],
-            _table=self.X,
+            levels=None if self.levels is None else self.levels[kept],
+            _table=table,
         )
 
     def rows(self) -> np.ndarray | csr_array:

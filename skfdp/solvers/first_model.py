@@ -101,8 +101,8 @@ class FirstModel:
     ----------
     first : LabelStatistic
         Of a table whose columns are all public, with a private target.
-    after : Descent
-        Without a public model of its own.
+    after : Descent or None
+        Without a public model of its own. None: the first model is the model.
 
     Notes
     -----
@@ -117,7 +117,7 @@ class FirstModel:
     """
 
     first: LabelStatistic
-    after: Descent
+    after: Descent | None
 
     @classmethod
     def before(cls, descent: Descent, first: LabelStatistic) -> FirstModel:
@@ -126,10 +126,12 @@ class FirstModel:
 
     def needs_whole_table(self) -> str | None:
         """Return what cannot be summed over partitions, None where all can."""
-        return self.after.needs_whole_table() or self.first.needs_whole_table()
+        after = None if self.after is None else self.after.needs_whole_table()
+        return after or self.first.needs_whole_table()
 
-    @staticmethod
-    def _share(public: PublicRecords, budget: Budget) -> float:
+    def _share(self, public: PublicRecords, budget: Budget) -> float:
+        if self.after is None:
+            return 0.0
         n_public = public.n_features - public.n_private
         # `replace_one` moves a sum of unit vectors by 2.
         signal = 2 * budget.mu * public.n_effective / budget.relation.moves(1.0)
@@ -139,6 +141,8 @@ class FirstModel:
         """Let both methods learn what is public."""
         own, share = public.of_public(), self._share(public, budget)
         first = self.first.prepare(own, budget.share(1 - share))
+        if self.after is None:
+            return Prepared(own, first, None)
         if share == 0:
             warn_caller(
                 f"the budget is small for n={public.n_records} {public.unit}s (n mu < "
@@ -191,7 +195,7 @@ class FirstModel:
             mechanism.within(PREFIX, mechanism.streams),
             None,
         )
-        whole, own = first.embedded(records.public.mask), prepared.public
+        whole, own = first.embedded(records.public.kept), prepared.public
         if plan.after is None:
             return whole
         margins = [

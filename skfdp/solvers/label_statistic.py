@@ -648,7 +648,7 @@ def refusal_of_one_shot(
             "solver='one-shot' is label-DP: it needs public_features='all' and "
             "public_target=False; choose 'noisy-gd' otherwise."
         )
-    if public.sparse:
+    if public.sparse and not public.is_narrowed:
         return (
             "sparse X is not supported by solver='one-shot', which needs a dense X to "
             "learn from: choose 'noisy-gd', or reduce the columns first (TruncatedSVD)."
