@@ -30,12 +30,17 @@ pytestmark = [
 
 
 def blocks(title):
-    """Return the (file, text) of every block of code in a section that names a file."""
+    """Return the (file, text) of every example in a section: files, then blocks."""
     text = PAGE.read_text(encoding="utf-8")
     section = text.split(f"\n{title}\n{'-' * len(title)}\n")[1]
     section = re.split(r"\n[^\n]+\n-+\n", section)[0]
     found = re.findall(r"``(\S+\.py)``::\n\n((?:    .*\n|\n)+)", section)
-    return [(name, re.sub("^    ", "", text, flags=re.M)) for name, text in found]
+    lines = [(name, re.sub("^    ", "", text, flags=re.M)) for name, text in found]
+    copied = re.findall(r"``tests/contributing/(\w+\.py)``\s+in\s+``(\S+/)``", section)
+    return [
+        (folder + name, (TESTS / "contributing" / name).read_text(encoding="utf-8"))
+        for name, folder in copied
+    ] + lines
 
 
 def changed(text, lines):

@@ -1,0 +1,57 @@
+"""The method of class means: the nearest one, from one release."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from skfdp.data.grid import GridRows
+from skfdp.data.records import PublicRecords, Records
+from skfdp.mechanisms.release import Mechanism
+from skfdp.queries.statistics import ClassSum
+from skfdp.solvers.method import Budget, OnStep, Plan
+from skfdp.solvers.postprocessing import LinearFit
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassMeans:
+    """Release the sum of the rows of each public class, and compare distances."""
+
+    def prepare(self, public: PublicRecords, budget: Budget) -> None:
+        """Learn nothing: refuse what the method cannot do."""
+        if not public.has_target or public.mask.any() or public.sparse:
+            raise ValueError(
+                "solver='class-means' needs public_target=True, private columns "
+                "only, and a dense X: choose 'noisy-gd' otherwise."
+            )
+
+    def plan(self, public: PublicRecords, prepared: None, budget: Budget) -> Plan:
+        """Calibrate the one release."""
+        query = ClassSum.planned(nonnegative=False)
+        schedule = budget.calibrate(
+            n_steps=1,
+            clip_norm=query.clip_norm,
+            sensitivity=query.sensitivity(budget.relation),
+        )
+        return Plan(events=(budget.named(schedule, "class sums"),), schedule=schedule)
+
+    def run(
+        self,
+        records: Records,
+        prepared: None,
+        plan: Plan,
+        mechanism: Mechanism,
+        on_step: OnStep,
+    ) -> LinearFit:
+        """Release the sums; the counts are public."""
+        public = records.public
+        rows = GridRows.build(records.X, public.input_scaler.mapped)
+        query = ClassSum(rows, public.target, public.n_classes, nonnegative=False)
+        counts = np.bincount(public.target, minlength=public.n_classes)
+        means = mechanism.release("class sums", query) / np.maximum(counts, 1)[:, None]
+        intercept = -(means**2).sum(axis=1) / 2
+        if public.n_outputs == 1:
+            means, intercept = means[1:] - means[:1], intercept[1:] - intercept[:1]
+        coef, offset = public.input_scaler.coefficients(means)
+        return LinearFit(coef, intercept + offset, n_iter=1)

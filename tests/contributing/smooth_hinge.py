@@ -1,0 +1,31 @@
+"""The smooth hinge loss, one-vs-rest: quadratic below the margin, then linear."""
+
+import numpy as np
+
+from skfdp.kernels.compiling import kernel
+from skfdp.kernels.losses.loss import Loss
+from skfdp.kernels.losses.one_vs_rest import shortfalls, sign, unit_slopes
+
+
+@kernel()
+def residual(margins, target, parameter):
+    """Shortfall of each output, at most 1, toward its own side."""
+    for k in range(margins.shape[0]):
+        for i in range(margins.shape[1]):
+            side = sign(target[i], k, margins.shape[0])
+            margins[k, i] = -side * min(1.0, max(0.0, 1.0 - side * margins[k, i]))
+
+
+def _value(margins: np.ndarray, target: np.ndarray) -> np.ndarray:
+    short = shortfalls(margins, target)
+    return np.where(short < 1, short**2 / 2, short - 0.5).sum(axis=1)
+
+
+LOSS = Loss(
+    "smooth_hinge",
+    residual,
+    _value,
+    curvature=1.0,
+    max_residual=unit_slopes,
+    sign_fixed=True,
+)
