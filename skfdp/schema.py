@@ -841,7 +841,9 @@ class TableSchema:
             found[also] = NOWHEN if isinstance(column, Date) else np.nan
             return found, lost
         cells = objects(cells)
-        absent = _places(gone, cells)
+        absent = np.full(len(cells), UNDECLARED)
+        if gone or isinstance(column, Ignore):
+            absent = _places(gone, cells)
         if isinstance(column, Ignore):  # the group: a space more is the same person
             cells = objects(c.strip() if isinstance(c, str) else c for c in cells)
             cells[absent != UNDECLARED] = None

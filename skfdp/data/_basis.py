@@ -332,30 +332,27 @@ class _Curve:
         variance = np.append(variance, variance.max() * MISSING_VARIANCE)
         squares = squares_of(variance / variance.sum())
         kept = np.flatnonzero(squares[:-1])
-        self.shapes = shapes[:, kept]
+        self.shapes = np.ascontiguousarray(shapes[:, kept])
         self.factor = lengths(shapes, squares[:-1])[kept]
         missing = self.plain == block.missing
         self.smooth = self.plain[~missing]
         self.plain = self.plain[missing & (squares[-1] > 0)]
         self.plain_factor = np.full(len(self.plain), math.sqrt(squares[-1]))
 
-    def rows(self, encoded: np.ndarray, out: np.ndarray) -> None:
-        """Write the columns of this block for some rows."""
-        out[:, len(self.factor) :] = encoded[:, self.plain] * self.plain_factor
-        # At most two entries of a row are not 0. Products are added in one order: a row
-        # does not depend on those beside it, as in a product of dense matrices.
-        smooth = out[:, : len(self.factor)]
-        if not smooth.size:
-            return
-        hats = encoded[:, self.smooth[0] : self.smooth[-1] + 1]
-        own, found = np.arange(len(hats)), hats != 0
-        first = found.argmax(axis=1)
-        last = hats.shape[1] - 1 - found[:, ::-1].argmax(axis=1)
-        second = np.where(first == last, 0.0, hats[own, last])
-        np.take(self.shapes, first, axis=0, out=smooth)
-        smooth *= hats[own, first][:, None]
-        smooth += np.take(self.shapes, last, axis=0) * second[:, None]
-        smooth *= self.factor
+    def rows(self, encoded: np.ndarray, first: int, out: np.ndarray, own: int) -> None:
+        """Write the columns of this block for some rows.
+
+        It begins at the columns `first` of encoded and `own` of out.
+        """
+        width = len(self.factor)
+        plain = slice(own + width, own + self.n_columns)
+        out[:, plain] = encoded[:, first + self.plain] * self.plain_factor
+        if width:
+            # numba loads with the first fit, not with `import skfdp`.
+            from skfdp.kernels.smoothing import smooth
+
+            first += int(self.smooth[0])
+            smooth(encoded, first, self.shapes, self.factor, own, out)
 
     def weights(self, coef: np.ndarray, out: np.ndarray, power: int) -> None:
         """Write weights on the encoded columns of this block, or their variances."""
@@ -406,14 +403,14 @@ class Smoothing:
                 part = encoded[:, given]
                 if curve.smooth.size:
                     rows = np.empty((part.shape[0], curve.n_columns))
-                    curve.rows(part.toarray(), rows)
+                    curve.rows(part.toarray(), 0, rows, 0)
                     part = csr_array(rows)
                 parts.append(part)
             return hstack(parts, format="csr")
         out = np.empty((len(encoded), self.n_columns))
         for part in row_blocks(len(encoded), max(1, self.n_encoded)):
             for given, own, curve in self._curves:
-                curve.rows(encoded[part, given], out[part, own])
+                curve.rows(encoded[part], given.start, out[part], own.start)
         return out
 
     def weights(self, coef: np.ndarray, power: int = 1) -> np.ndarray:
