@@ -35,7 +35,10 @@ def shorten(entries, ends, bound, normalize, unit, out):
     ends[i] and stops before ends[i + 1]. unit is that of the squares, which are rounded
     up to it, so that their sums are exact: rows dense or sparse, in whatever block.
     """
-    memory = np.empty(np.max(np.diff(ends)) if len(ends) > 1 else 0)
+    most = 0
+    for i in range(len(ends) - 1):
+        most = max(most, ends[i + 1] - ends[i])
+    memory = np.empty(most)
     for i in range(len(ends) - 1):
         row, scaled = entries[ends[i] : ends[i + 1]], out[ends[i] : ends[i + 1]]
         squares = memory[: len(row)]
@@ -164,8 +167,9 @@ def entries(column, rows, out):
     for i in range(n_rows):
         apart |= rows[i] - rows[0] - i
     if apart == 0 and column.step == 1 and n_rows > 0:
-        start = column.first + rows[0]
-        out[:] = column.memory[start : start + n_rows]
+        start = np.uint64(column.first + rows[0])  # no index counts from the end
+        for i in range(np.uint64(n_rows)):
+            out[i] = column.memory[start + i]
     else:
         for i in range(n_rows):
             out[i] = entry(column, rows[i])
