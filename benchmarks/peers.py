@@ -201,6 +201,106 @@ def fits(args) -> dict:
     return {"50,000 x 100": found}
 
 
+def raw_table(n: int, n_levels: int = 12, n_categories: int = 8, n_numbers: int = 6):
+    """Return a frame of numbers in [0, 1] and of categories, and labels."""
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    numbers = {f"x{j}": rng.random(n) for j in range(n_numbers)}
+    codes = {f"c{j}": rng.integers(0, n_levels, n) for j in range(n_categories)}
+    score = sum(np.sin(3 * x) for x in numbers.values()) + rng.normal(size=n)
+    score = score + sum(code % 3 - 1 for code in codes.values())
+    named = {
+        name: np.char.add("level ", code.astype(str)) for name, code in codes.items()
+    }
+    return pd.DataFrame(numbers | named), (score > np.median(score)).astype(int)
+
+
+def tables(args) -> dict:
+    """Default fits, and the same work without privacy, or by DP-EBM.
+
+    Lines: 20,000 x 30 and 1,000 x 20 numbers. Curves: 14 raw columns, beside which
+    scikit-learn and glum get the same encoded matrix. Many levels: a column of 20,000
+    categories and 6 numbers.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    from skfdp import FeatureDPLogisticRegression, TableSchema
+    from skfdp.schema import Category, Label, Number
+
+    def fit(model, X, y, names: dict):
+        return lambda: model(**names).fit(X, y)
+
+    def others(X, y) -> dict:
+        found = {"scikit-learn lbfgs": lambda: LogisticRegression().fit(X, y)}
+        try:
+            import glum
+        except ImportError as error:
+            print(f"left out: glum ({error})")
+            return found
+        given = {"family": "binomial", "alpha": 1 / len(y), "l1_ratio": 0}
+        found["glum"] = lambda: glum.GeneralizedLinearRegressor(**given).fit(X, y)
+        return found
+
+    found, rng = {}, np.random.default_rng(0)
+    for n, d in ((20_000, 30), (1000, 20)):
+        X, half = rng.random((n, d)), list(range(d // 2))
+        score = X[:, half].sum(axis=1) + 0.5 * rng.normal(size=n)
+        y = (score > np.median(score)).astype(int)
+        splits = {
+            "skfdp, nothing public": {},
+            "skfdp, half public": {"public_features": half},
+            "skfdp, half and label public": {
+                "public_features": half,
+                "public_target": True,
+            },
+            "skfdp, label-DP": {"public_features": "all"},
+        }
+        contestants = {
+            name: fit(FeatureDPLogisticRegression, X, y, {"bounds": (0, 1)} | split)
+            for name, split in splits.items()
+        }
+        contestants |= others(X, y)
+        found[f"lines {n}"] = compare(contestants, args.rounds, args.clock, seconds=0)
+    for name, given in {
+        "curves": (30_000,),
+        "many levels": (20_000, 20_000, 1),
+    }.items():
+        X, y = raw_table(*given)
+        levels = [f"level {k}" for k in range(given[1] if len(given) > 1 else 12)]
+        contestants = {}
+        for kind, public in (("nothing", ""), ("categories", "c")):
+            columns = {
+                column: Number(0, 1, public=column[0] in public)
+                if column[0] == "x"
+                else Category(levels, public=column[0] in public)
+                for column in X
+            }
+            labels = {"y": Label([0, 1])}
+            schema = TableSchema(columns | labels, outcomes=["y"])
+            own = {"schema": schema}
+            model = FeatureDPLogisticRegression
+            contestants[f"skfdp, {kind} public"] = fit(model, X, y, own)
+        if name == "curves":
+            encoder = schema.encoder().fit_to_smooth(X)
+            contestants |= others(encoder.transform(X), y)
+            try:
+                from interpret import privacy as theirs
+            except ImportError as error:
+                print(f"left out: DP-EBM ({error})")
+            else:
+                bounds = {column: (0.0, 1.0) for column in X if column[0] == "x"}
+                own = {"epsilon": 1.0, "delta": 1e-5, "n_jobs": 1}
+                contestants["DP-EBM"] = fit(
+                    theirs.DPExplainableBoostingClassifier,
+                    X,
+                    y,
+                    own | {"privacy_bounds": bounds},
+                )
+        found[name] = compare(contestants, args.rounds, args.clock, seconds=0)
+    return found
+
+
 def growth(args) -> dict:
     """Step time at batch 4096 as n grows: short rows, and rows of MNIST's length."""
     found = {}
@@ -305,6 +405,7 @@ SECTIONS = {
     "small": small,
     "sparse": sparse,
     "fits": fits,
+    "tables": tables,
     "growth": growth,
     "calibration": calibration,
     "memory": memory,
@@ -324,7 +425,7 @@ def show(section: str, found: dict) -> None:
             low, middle, high = row["ratio"]
             more = f"  {row['accuracy']:.2f} %" if "accuracy" in row else ""
             print(
-                f"  {case:12s} {name:26s} {row['ms'][1]:10.3f} ms"
+                f"  {case:12s} {name:28s} {row['ms'][1]:10.3f} ms"
                 f"  x {middle:7.2f}  ({low:.2f} .. {high:.2f}){more}"
             )
 
