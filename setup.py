@@ -29,6 +29,7 @@ EXTRAS["test"] = [
     "hypothesis>=6.100",
     "jsonschema>=4.23",
     "polars>=1.9",
+    "z3-solver>=4.13",
     *EXTRAS["cli"],
     *EXTRAS["plot"],
     *EXTRAS["progress"],
