@@ -1,18 +1,23 @@
-"""Look at every page in a browser: ``python docs/check_pages.py build/html shots``.
+"""Look at every page in a browser: ``python docs/check_pages.py build/html``.
 
-Each page is opened in headless Chromium at 1280 and at 390 pixels, light, and at 1280
-pixels dark. Nothing may be wider than the window, and text needs a contrast of 4.5 : 1
-(3 : 1 where it is large: WCAG 2.1, 1.4.3). Pictures of the pages go to the second
-folder, to be looked at. It needs ``pip install playwright`` and a Chromium, which
-``--browser`` names if it is not playwright's own; so CI does not run it.
+Each page is opened in headless Chromium at 1280, 1440 and 390 pixels, light, and at
+1280 pixels dark. Nothing may be wider than the window. Code and tables have to fit
+without scrolling, and names must not break inside a word. Text needs a contrast of
+4.5 : 1 (3 : 1 where it is large: WCAG 2.1, 1.4.3). Pictures of the pages go to the
+folder ``--shots``, to be looked at. It needs ``pip install playwright`` and a Chromium,
+which ``--browser`` names if it is not playwright's own; so CI does not run it.
 """
 
 import argparse
 import sys
 from pathlib import Path
 
-VIEWS = {"1280": (1280, 900, "light"), "390": (390, 844, "light")}
-VIEWS["dark"] = (1280, 900, "dark")
+VIEWS = {
+    "1280": (1280, 900, "light"),
+    "1440": (1440, 900, "light"),
+    "390": (390, 844, "light"),
+    "dark": (1280, 900, "dark"),
+}
 #: Taller pages are cut in the pictures; they are checked whole.
 MOST_SHOWN = 12_000
 
@@ -35,6 +40,43 @@ OVERFLOW = """() => {
   }).map(one => one.tagName.toLowerCase() + '.' + one.className);
   if (whole <= wide && !found.length) return [];
   return [`${whole} pixels: ${[...new Set(found)].slice(0, 4).join(', ')}`];
+}"""
+
+# Code and tables that the reader would have to scroll to the side.
+SCROLLS = """() => {
+  const box = 'pre, .pst-scrollable-table-container, div.output_subarea';
+  return [...document.querySelectorAll(box)].filter(one =>
+    one.checkVisibility({visibilityProperty: true})
+    && one.scrollWidth > one.clientWidth + 1
+  ).map(one => {
+    const kind = one.matches('pre, .output_subarea') ? 'code' : 'table';
+    const lines = one.innerText.split('\\n');
+    const text = lines.reduce((a, b) => b.length > a.length ? b : a, '').trim();
+    const more = one.scrollWidth - one.clientWidth;
+    return `${kind}, ${more} pixels too wide: ${text.slice(0, 60)}`;
+  });
+}"""
+
+# Names that the browser breaks where no word ends.
+BROKEN = """() => {
+  const found = new Set();
+  const whole = 'h1, h2, h3, h4, a, code, dt, td, th, p, li';
+  const main = document.querySelector('.bd-container') || document.body;
+  const walk = document.createTreeWalker(main, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    const node = walk.currentNode, up = node.parentElement;
+    if (!up.closest(whole) || up.closest('pre, math, svg')) continue;
+    if (!up.checkVisibility({visibilityProperty: true})) continue;
+    for (const word of node.textContent.matchAll(/[A-Za-z0-9]{2,}/g)) {
+      const range = document.createRange();
+      range.setStart(node, word.index);
+      range.setEnd(node, word.index + word[0].length);
+      const tops = new Set([...range.getClientRects()]
+        .filter(box => box.width > 0).map(box => Math.round(box.top)));
+      if (tops.size > 1) found.add(`${word[0]} in ${up.tagName.toLowerCase()}`);
+    }
+  }
+  return [...found];
 }"""
 
 CONTRAST = """() => {
@@ -89,17 +131,23 @@ CONTRAST = """() => {
 }"""
 
 
-def problems(page, path: Path, view: str, shots: Path) -> list[str]:
-    """Open a page, keep a picture of it, and return what is wrong."""
+def problems(page, path: Path) -> list[str]:
+    """Open a page, and return what is wrong."""
     page.goto(path.as_uri(), wait_until="load")
     found = [f"overflow: {text}" for text in page.evaluate(OVERFLOW)]
+    found += [f"scrolls: {text}" for text in page.evaluate(SCROLLS)]
+    found += [f"broken word: {text}" for text in page.evaluate(BROKEN)]
     found += [f"contrast: {text}" for text in page.evaluate(CONTRAST)]
+    return found
+
+
+def picture(page, path: Path, view: str, shots: Path) -> None:
+    """Keep a picture of the open page."""
     width = page.viewport_size["width"]
     height = min(MOST_SHOWN, page.evaluate("document.documentElement.scrollHeight"))
     clip = {"x": 0, "y": 0, "width": width, "height": height}
     name = "-".join(path.with_suffix("").parts[-2:])
     page.screenshot(path=shots / f"{name}-{view}.png", clip=clip, full_page=True)
-    return found
 
 
 def main(argv=None) -> int:
@@ -108,14 +156,15 @@ def main(argv=None) -> int:
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("root", type=Path, help="the folder of the built site")
-    parser.add_argument("shots", type=Path, help="where the pictures go")
+    parser.add_argument("--shots", type=Path, help="where pictures go")
     parser.add_argument("--browser", help="path of a Chromium")
     parser.add_argument("--code", action="store_true", help="pages of code, too")
     parser.add_argument("--views", nargs="+", choices=VIEWS, default=[*VIEWS])
     parser.add_argument("--only", default="", help="pages with this in their path")
     arguments = parser.parse_args(argv)
     root = arguments.root.resolve()
-    arguments.shots.mkdir(parents=True, exist_ok=True)
+    if arguments.shots:
+        arguments.shots.mkdir(parents=True, exist_ok=True)
     left_out = {"_static"} | ({"_modules"} if not arguments.code else set())
     pages = [
         path
@@ -131,9 +180,11 @@ def main(argv=None) -> int:
             size = {"width": width, "height": height}
             page = browser.new_page(viewport=size, color_scheme=scheme)
             for path in pages:
-                for text in problems(page, path, view, arguments.shots):
+                for text in problems(page, path):
                     count += 1
                     print(f"{path.relative_to(root)} ({view}): {text}", flush=True)
+                if arguments.shots:
+                    picture(page, path, view, arguments.shots)
             page.close()
         browser.close()
     print(f"{len(pages)} pages in {len(arguments.views)} views: {count} problems")

@@ -34,6 +34,7 @@ extensions = [
     # Beside this file.
     "claims",
     "formulas",
+    "layout",
     "sources",
 ]
 if os.environ.get("SKFDP_DOCS_INTERSPHINX"):
@@ -56,6 +57,8 @@ autosummary_generate = True
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
+# Methods without the class in the right column.
+toc_object_entries_show_parents = "hide"
 # The pages' examples build on each other within a page, and not beyond it.
 doctest_test_doctest_blocks = "default"
 # Examples are copied without their prompts and without what they print.
