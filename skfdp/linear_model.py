@@ -675,7 +675,7 @@ class_weight : dict, "balanced" or None, default=None
     intercept, which costs nothing; refused where there are none (:ref:`balanced`). At
     ``epsilon=inf`` scikit-learn's weights.
 ledger : str, path or PrivacyLedger, default=None
-    Charged before anything private is read.
+    Counts all fits on the same data. Charged before anything private is read.
 random_state : int, default=None
     None: cryptographic randomness. An int: reproducible, **no guarantee**.
 n_jobs : int, default=None
@@ -741,22 +741,14 @@ class FeatureDPLogisticRegression(LinearClassifier):
     private target one release of a label statistic is enough. Algorithm 1 of paper 1,
     with a public loss, is an option.
 
-    **Five parameters matter**; the defaults of the others are rules of public and
-    released numbers (:ref:`loop`).
-
-    ====================  ==========================================================
-    `epsilon`             how much the fit may disclose; 1 is a usual amount
-    `public_features`     what may be disclosed, with `public_target`: it is free
-    `bounds`              where each column lies; of raw tables a `schema` instead
-    `classes`             the labels that can occur, where the target is private
-    `ledger`              for a second fit on the same data, whenever it will be
-    ====================  ==========================================================
+    Most users set the first group of parameters alone. The defaults of the others are
+    rules of public and released numbers (:ref:`loop`).
 
     Parameters
     ----------
     epsilon, delta : float, default=1.0, 1e-5
-        The budget of one `fit`. ``epsilon=float("inf")``: no privacy; the optimum of
-        scikit-learn's `LogisticRegression`.
+        The budget of one `fit`; 1 is a usual epsilon. ``epsilon=float("inf")``: no
+        privacy; the optimum of scikit-learn's `LogisticRegression`.
     <schema>
     <target>
     public_features : None, "all", names, indices, mask or slice, default=None
@@ -764,6 +756,14 @@ class FeatureDPLogisticRegression(LinearClassifier):
         column names, indices, a boolean mask, a slice, or a callable of X such as
         ``make_column_selector(pattern=...)``. "all" is label-DP.
     <public_target>
+    <bounds>
+    classes : array-like, default=None
+        The public label set. None: read from y, an assumption of the report if the
+        target is private.
+    <ledger>
+
+    Other Parameters
+    ----------------
     solver : name or object of `skfdp.solvers`, default="auto"
         How the model is trained. "noisy-gd": noisy descent on full batches;
         "noisy-sgd": on Poisson batches; "feature-dp-sgd": Algorithm 1, with a public
@@ -786,7 +786,6 @@ class FeatureDPLogisticRegression(LinearClassifier):
         already, even for a private target. None: start at equal classes, or at released
         class frequencies where the target is private.
     <neighboring_relation>
-    <bounds>
     C : float or "auto", default="auto"
         scikit-learn's inverse penalty on the weights of the bounded columns; "auto":
         no penalty (1.0 at ``epsilon=inf``); for "one-shot" that of a prior, whose
@@ -794,11 +793,7 @@ class FeatureDPLogisticRegression(LinearClassifier):
         multiplies the weighted sum of losses, as in scikit-learn.
     <fit_intercept>
     <class_weight>
-    classes : array-like, default=None
-        The public label set. None: read from y, an assumption of the report if the
-        target is private.
     <centering>
-    <ledger>
     <random_state>
     <n_jobs>
 
@@ -957,38 +952,34 @@ class DPSGDFClassifier(LinearClassifier):
     gradients of the centred rows train the model; all releases share one exact
     account. Plain DP-SGD pays for the norm of the features, DPSGD-F for their spread.
 
-    **Five parameters matter**; the defaults of the others are rules of public and
-    released numbers (:ref:`loop`).
-
-    ====================  ==========================================================
-    `epsilon`             how much the fit may disclose; 1 is a usual amount
-    `bounds`              where each column lies; of raw tables a `schema` instead
-    `classes`             the labels that can occur
-    `solver`              an object that holds the parameters of the descent
-    `ledger`              for a second fit on the same data, whenever it will be
-    ====================  ==========================================================
+    Most users set the first group of parameters alone. The defaults of the others are
+    rules of public and released numbers (:ref:`loop`).
 
     Parameters
     ----------
     epsilon, delta : float, default=1.0, 1e-5
-        The budget of one `fit`. ``epsilon=float("inf")``: no privacy, the optimum.
+        The budget of one `fit`; 1 is a usual epsilon. ``epsilon=float("inf")``: no
+        privacy, the optimum.
     <schema>
     <target>
+    <bounds>
+    classes : array-like, default=None
+        The public label set. None: read from y, an assumption of the report.
+    <solver>
+    <ledger>
+
+    Other Parameters
+    ----------------
     loss : {"log_loss", "hinge", "squared_hinge"}, default="log_loss"
         Binary or multinomial log loss; the hinges are one-vs-rest for several classes.
     <neighboring_relation>
-    <bounds>
-    <solver>
     C : float or "auto", default="auto"
         scikit-learn's inverse penalty on the weights of the bounded columns; "auto":
         no penalty (1.0 at ``epsilon=inf``). With weights it multiplies the weighted sum
         of losses, as in scikit-learn.
     <fit_intercept>
     <class_weight>
-    classes : array-like, default=None
-        The public label set. None: read from y, an assumption of the report.
     <centering>
-    <ledger>
     <random_state>
     <n_jobs>
 
@@ -1298,29 +1289,27 @@ class FeatureDPRegressor(LinearRegressor):
     length of the rows and their mean), so that loose bounds cost little; then noisy
     descent. With a public target it starts at a model of the public columns.
 
-    **Five parameters matter**; the defaults of the others are rules of public and
-    released numbers (:ref:`regression`).
-
-    ====================  ==========================================================
-    `epsilon`             how much the fit may disclose; 1 is a usual amount
-    `target_bounds`       where the target lies, loosely, if it is private
-    `public_features`     what may be disclosed, with `public_target`: it is free
-    `bounds`              where each column lies; of raw tables a `schema` instead
-    `ledger`              for a second fit on the same data, whenever it will be
-    ====================  ==========================================================
+    Most users set the first group of parameters alone. The defaults of the others are
+    rules of public and released numbers (:ref:`regression`).
 
     Parameters
     ----------
     epsilon, delta : float, default=1.0, 1e-5
-        The budget of one `fit`. ``epsilon=float("inf")``: no privacy; the optimum of
-        scikit-learn's `Ridge` or `PoissonRegressor`, bounds unused.
+        The budget of one `fit`; 1 is a usual epsilon. ``epsilon=float("inf")``: no
+        privacy; the optimum of scikit-learn's `Ridge` or `PoissonRegressor`, bounds
+        unused.
     <schema>
     <target>
     <target_bounds>
-    <loss>
     public_features : None, "all", names, indices, mask or slice, default=None
         The public columns, as for `FeatureDPLogisticRegression`. "all" is label-DP.
     <public_target>
+    <bounds>
+    <ledger>
+
+    Other Parameters
+    ----------------
+    <loss>
     <solver>
     public_model : "auto", regressor or None, default="auto"
         Model of the public columns, at whose predictions descent starts. "auto": with a
@@ -1331,7 +1320,6 @@ class FeatureDPRegressor(LinearRegressor):
         already, even for a private target. Predictions of counts must be rates. None:
         start at the mean.
     <neighboring_relation>
-    <bounds>
     alpha : float or "auto", default="auto"
         Penalty on the weights of the bounded columns: that of `Ridge` (also for Huber:
         sum of losses plus ``alpha / 2 |w|**2``) or of `PoissonRegressor`, beside their
@@ -1339,7 +1327,6 @@ class FeatureDPRegressor(LinearRegressor):
         (1.0 at ``epsilon=inf``).
     <fit_intercept>
     <centering>
-    <ledger>
     <random_state>
     <n_jobs>
 
@@ -1443,28 +1430,25 @@ class DPSGDFRegressor(LinearRegressor):
     released once; noisy clipped gradients of centred, scaled records train the model.
     All releases share one exact account.
 
-    **Five parameters matter**; the defaults of the others are rules of public and
-    released numbers (:ref:`regression`).
-
-    ====================  ==========================================================
-    `epsilon`             how much the fit may disclose; 1 is a usual amount
-    `target_bounds`       where the target lies, loosely
-    `bounds`              where each column lies; of raw tables a `schema` instead
-    `loss`                "poisson" of counts, "huber" where there are outliers
-    `ledger`              for a second fit on the same data, whenever it will be
-    ====================  ==========================================================
+    Most users set the first group of parameters alone. The defaults of the others are
+    rules of public and released numbers (:ref:`regression`).
 
     Parameters
     ----------
     epsilon, delta : float, default=1.0, 1e-5
-        The budget of one `fit`. ``epsilon=float("inf")``: no privacy; the optimum of
-        scikit-learn's `Ridge` or `PoissonRegressor`, bounds unused.
+        The budget of one `fit`; 1 is a usual epsilon. ``epsilon=float("inf")``: no
+        privacy; the optimum of scikit-learn's `Ridge` or `PoissonRegressor`, bounds
+        unused.
     <schema>
     <target>
     <target_bounds>
-    <loss>
-    <neighboring_relation>
     <bounds>
+    <loss>
+    <ledger>
+
+    Other Parameters
+    ----------------
+    <neighboring_relation>
     <solver>
     alpha : float or "auto", default="auto"
         Penalty on the weights of the bounded columns: that of `Ridge` (also for Huber:
@@ -1473,7 +1457,6 @@ class DPSGDFRegressor(LinearRegressor):
         (1.0 at ``epsilon=inf``).
     <fit_intercept>
     <centering>
-    <ledger>
     <random_state>
     <n_jobs>
 

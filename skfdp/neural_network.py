@@ -57,21 +57,14 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     default it takes the whole budget. Else, or with a part of the budget, a loop of
     noisy gradients trains the network: DP-SGD, or Algorithm 1 of paper 1.
 
-    **Five parameters matter**; the others have defaults that were measured on tables
-    and images (:ref:`mlp`).
-
-    ====================  ==========================================================
-    `epsilon`             how much the fit may disclose; networks need a larger one
-    `public_features`     what may be disclosed, with `public_target`: it is free
-    `bounds`              where each column lies
-    `hidden_layer_sizes`  widths of the layers
-    `ledger`              for a second fit on the same data, whenever it will be
-    ====================  ==========================================================
+    Most users set the first group of parameters alone. The defaults of the others were
+    measured on tables and images (:ref:`mlp`).
 
     Parameters
     ----------
     epsilon, delta : float, default=1.0, 1e-5
-        The budget of one `fit`. ``epsilon=float("inf")``: no privacy; scikit-learn's
+        The budget of one `fit`; networks need a larger epsilon than 1.
+        ``epsilon=float("inf")``: no privacy; scikit-learn's
         `MLPClassifier` with its defaults.
     hidden_layer_sizes : int or sequence of int, default=(300,)
         Widths of the hidden layers; empty: a linear model.
@@ -85,6 +78,17 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         The public columns, as in `FeatureDPLogisticRegression`.
     public_target : bool, default=False
         Whether the target is public.
+    bounds : pair, mapping, False or None, default=None
+        Declared public bounds of the columns, clipped and scaled to [0, 1]. False: as
+        they are. None: the same, with a warning.
+    classes : array-like, default=None
+        The public label set. None: read from y, an assumption of the report if the
+        target is private.
+    ledger : str, path or PrivacyLedger, default=None
+        Counts all fits on the same data. Charged before anything private is read.
+
+    Other Parameters
+    ----------------
     pretraining : name, Pretraining or None, default="auto"
         Where the loop starts: "linear", "class_sums", "public" or "auto", as
         `skfdp.solvers.Pretraining` says, which holds its share of the budget too. None:
@@ -100,22 +104,14 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         longer rows are scaled back.
     neighboring_relation : {"replace_one", "replace_special"} or AddOrRemoveOne
         What changes between neighbouring data sets; see :ref:`protected`.
-    bounds : pair, mapping, False or None, default=None
-        Declared public bounds of the columns, clipped and scaled to [0, 1]. False: as
-        they are. None: the same, with a warning.
     class_weight : dict, "balanced" or None, default=None
         A dict: public weights; the contribution is clipped after weighting. "balanced",
         with a public target alone: the log odds of its classes are taken off the last
         intercept (:ref:`balanced`). At ``epsilon=inf`` both need scikit-learn 1.7.
-    classes : array-like, default=None
-        The public label set. None: read from y, an assumption of the report if the
-        target is private.
     backend : {"numpy", "torch"} or object, default="numpy"
         The library that multiplies in the loop; both give the same result, to the last
         bit. `NumpyBackend` and `TorchBackend` of `skfdp.solvers` hold the type of
         numbers and the device.
-    ledger : str, path or PrivacyLedger, default=None
-        Charged before anything private is read.
     random_state : int, default=None
         None: cryptographic randomness. An int: reproducible, **no guarantee**.
     n_jobs : int, default=None

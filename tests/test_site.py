@@ -109,12 +109,17 @@ class TestFormulas:
         "FeatureDPMLPClassifier",
     ],
 )
-def test_five_parameters_matter(name):
+def test_parameters_that_matter_come_first(name):
     estimator = getattr(skfdp, name)
-    told = inspect.getdoc(estimator).partition("\nParameters\n")[0]
-    five = re.findall(r"^`(\w+)`  ", told, re.MULTILINE)
-    assert len(five) == 5
-    assert set(five) <= set(inspect.signature(estimator).parameters)
+    about = inspect.getdoc(estimator).partition("\nAttributes\n")[0]
+    parts = re.split(r"\n(?:Other )?Parameters\n-+\n", about)[1:]
+    found = [re.findall(r"^(\w+(?:, \w+)*) : ", part, re.MULTILINE) for part in parts]
+    first, others = [", ".join(names).split(", ") for names in found]
+    assert first[0] == "epsilon"
+    assert len(first) <= 10
+    assert "random_state" in others
+    signature = inspect.signature(estimator).parameters
+    assert sorted(first + others) == sorted(signature)
 
 
 def test_public_names_have_their_sources():
