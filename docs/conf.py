@@ -68,12 +68,18 @@ copybutton_prompt_is_regexp = True
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
+    "subsection_order": [
+        f"../examples/{folder}"
+        for folder in ("whole_jobs", "public_parts", "choices", "models", "checks")
+    ],
+    "within_subsection_order": "layout.order_of_examples",
     # Scripts named data_* take real data and minutes: they are shown, and not run.
     "filename_pattern": r"/plot_",
     "abort_on_example_error": True,
     "backreferences_dir": "generated/examples_of",
     "doc_module": ("skfdp",),
     "default_thumb_file": str(Path(__file__).parent / "_static" / "no_picture.png"),
+    "thumbnail_size": (480, 320),
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,

@@ -13,7 +13,8 @@ from scipy.stats import norm
 from skfdp.privacy import gdp_mu
 
 pytestmark = pytest.mark.nightly
-PAGE = Path(__file__).resolve().parents[1] / "examples" / "plot_counterexample.py"
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "examples" / "checks" / "plot_counterexample.py"
 
 
 def bound(kappa):

@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 import skfdp
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+MODELS = EXAMPLES / "models"
 
 pytestmark = [
     pytest.mark.nightly,
@@ -23,7 +24,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize(
-    "path", sorted(EXAMPLES.glob("plot_*.py")), ids=lambda path: path.stem
+    "path", sorted(EXAMPLES.rglob("plot_*.py")), ids=lambda path: path.stem
 )
 def test_it_runs(path, tmp_path):
     environment = os.environ | {
@@ -45,7 +46,7 @@ def test_it_runs(path, tmp_path):
 
 
 def test_there_are_some():
-    names = {path.name for path in EXAMPLES.glob("*.py")}
+    names = {path.name for path in EXAMPLES.rglob("*.py")}
     assert {
         "plot_privacy_officer.py",
         "plot_monthly_training.py",
@@ -56,7 +57,7 @@ def test_there_are_some():
 
 def test_label_dp_on_images():
     run = subprocess.run(
-        [sys.executable, str(EXAMPLES / "data_label_dp_images.py"), "--quick"],
+        [sys.executable, str(MODELS / "data_label_dp_images.py"), "--quick"],
         capture_output=True,
         text=True,
         timeout=300,
@@ -70,7 +71,7 @@ def test_label_dp_on_images():
 @pytest.fixture
 def image_example():
     """Return the public names of the example."""
-    return runpy.run_path(str(EXAMPLES / "data_label_dp_images.py"))
+    return runpy.run_path(str(MODELS / "data_label_dp_images.py"))
 
 
 def test_image_features_see_no_label(image_example):
@@ -87,7 +88,7 @@ def test_image_features_see_no_label(image_example):
 @pytest.fixture(scope="module")
 def features():
     """Return the names of the example of fixed features."""
-    return runpy.run_path(str(EXAMPLES / "data_pixels.py"))
+    return runpy.run_path(str(MODELS / "data_pixels.py"))
 
 
 def rows_of(features, X):

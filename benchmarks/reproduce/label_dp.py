@@ -6,7 +6,7 @@ continues:
 ``--full-size``
     MNIST and Fashion-MNIST at epsilon 1 and delta 1e-5, with marks to meet: pixels in
     one shot and by the loop, Nyström features of an RBF kernel, and the convolutional
-    dictionary of ``examples/data_label_dp_images.py``. The features are made from X
+    dictionary of ``data_label_dp_images.py`` in the gallery. Features are made from X
     alone. The kernel's approximation, the straightening, the regions and the
     neighbours were chosen on the last 10,000 training images; earlier versions of both
     features had been measured on the test images.
@@ -143,7 +143,7 @@ def kernel_steps(seed: int) -> tuple:
 
 def dictionary_steps(data: str, seed: int) -> tuple:
     """Return the steps of the example with the convolutional dictionary."""
-    sys.path.append(str(Path(__file__).resolve().parents[2] / "examples"))
+    sys.path.append(str(Path(__file__).resolve().parents[2] / "examples" / "models"))
     from data_label_dp_images import public_steps
 
     return public_steps(data, random_state=seed)

@@ -3,8 +3,8 @@
     python benchmarks/reproduce/pixels.py --seeds 3
 
 DPSGD-F at epsilon 1 and delta 1e-5 on MNIST and Fashion-MNIST: 60,000 images, tested on
-10,000. The features are those of ``examples/data_pixels.py``; they learn nothing from
-the images. Each kind with the default clip norm, and with ``clip_norm=0.1``, which
+10,000. The features are those of ``data_pixels.py`` in the gallery; they learn nothing
+from the images. Each kind with the default clip norm, and with ``clip_norm=0.1``, which
 raises the accuracy and spoils the probabilities. Everything else is a default.
 
 Marks are for the clip norm of 0.1, under a relation in which a record comes or goes:
@@ -35,7 +35,7 @@ from _common import (
 
 from skfdp import DPSGDFClassifier, PrivacyWarning, UtilityWarning
 
-sys.path.append(str(Path(__file__).resolve().parents[2] / "examples"))
+sys.path.append(str(Path(__file__).resolve().parents[2] / "examples" / "models"))
 from data_pixels import blurred, convolved, scaled
 
 from skfdp.privacy import AddOrRemoveOne

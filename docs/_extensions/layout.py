@@ -1,4 +1,4 @@
-"""Names that break between words, and tables that fit on a telephone."""
+"""Names that break between words, tables for telephones, the order of examples."""
 
 import re
 
@@ -11,6 +11,15 @@ LONG = re.compile(r"[\w./=-]{16,}")
 ENDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[_./=])")
 #: Letters in a line of a telephone, and those of a cell before it takes a second line.
 LINE, CELL = 46, 22
+
+#: Examples that come first in their folder of the gallery.
+FIRST = ("plot_hospital.py", "plot_patients.py", "plot_choosing_epsilon.py")
+
+
+def order_of_examples(name):
+    """Return a key that sorts the file names of a folder of the gallery."""
+    first = FIRST.index(name) if name in FIRST else len(FIRST)
+    return first, name.startswith("data_"), name
 
 
 def breakable(text):

@@ -22,7 +22,7 @@ pytestmark = [
 
 
 def stays(seed):
-    """Return stays in a hospital, as examples/plot_hospital.py makes them."""
+    """Return stays in a hospital, as plot_hospital.py of the gallery makes them."""
     rng = np.random.default_rng(seed)
     age, crp = rng.integers(18, 100, N), rng.gamma(1.2, 40, N).round(1)
     ward = rng.choice(["Chirurgie", "Innere", "Kardiologie", "Überwachung"], N)

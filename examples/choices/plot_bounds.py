@@ -1,6 +1,6 @@
 """
-How wide may bounds be?
-=======================
+Choose bounds of private columns
+================================
 
 Every private column needs bounds that are known beforehand. Too narrow ones cut what
 matters, too wide ones press the column into a corner where the noise is. This page

@@ -1,6 +1,6 @@
 """
-Label-DP on images: everything but the labels is public
-=======================================================
+MNIST and Fashion-MNIST, only labels private
+============================================
 
 If only the labels are private, features are learnt from the images for free. The only
 release is one statistic of the labels; the fewer directions matter, the less its noise

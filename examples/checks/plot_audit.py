@@ -1,6 +1,6 @@
 """
-Trying to refute a claim
-========================
+Audit the code of a fit
+=======================
 
 A proof says what a fit may disclose, and the code may be another matter. Audits attack
 the code: here one that repeats a fit on neighbours with frozen noise, and one that

@@ -1,6 +1,6 @@
 """
-A search that pays for its tries
-================================
+Search for parameters within the budget
+=======================================
 
 A setting that was chosen by its results on private rows tells something about them.
 Three ways to get one: trust the defaults, search within the budget, or fit all and pay

@@ -1,6 +1,6 @@
 """
-A start from somebody else's data
-=================================
+Start from a public model of other data
+=======================================
 
 A model of another country, of last decade, of a public survey: it is wrong for this
 table, and better than nothing. What it says about the public columns, the private fit

@@ -1,6 +1,6 @@
 """
-Counts and rates
-================
+Predict counts and rates
+========================
 
 How many claims does a contract have in a year? Most have none, some have many, and a
 straight line would predict less than zero. The Poisson loss models the logarithm of the

@@ -1,6 +1,6 @@
 """
-Empty cells
-===========
+Handle missing values
+=====================
 
 A laboratory value that nobody asked for is missing for a reason. Here are the ways to
 go on with such cells that learn nothing from private rows, and the one that is used

@@ -1,6 +1,6 @@
 """
-Beyond a linear model of pixels, nothing learnt from the data
-=============================================================
+MNIST and Fashion-MNIST, everything private
+===========================================
 
 A fixed blur, or fixed random convolutions, in front of DPSGD-F. Neither learns
 anything: a row of the result is a function of one image alone, and costs no privacy.

@@ -1,6 +1,6 @@
 """
-Only the label is private
-=========================
+Only the label is private (label-DP)
+====================================
 
 What somebody looked at is known to the shop; what they bought afterwards is their own
 affair. Where every column is public and the label is not (*label-DP*), one noisy

@@ -1,6 +1,6 @@
 """
-A network, and when not to take one
-===================================
+Train a network, and when not to
+================================
 
 Two crescents cannot be told apart by a line. A small network could, and at a small
 epsilon noise drowns its many weights before they bend. A linear model behind a fixed

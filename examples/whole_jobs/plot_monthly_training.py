@@ -1,6 +1,6 @@
 """
-A model every month, one ledger
-===============================
+Train a model every month on one budget
+=======================================
 
 A team trains the same model again every month, as new records arrive. Each fit costs
 privacy. Two ways to keep the budget: to train on everything each time, until the

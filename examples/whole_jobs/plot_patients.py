@@ -1,6 +1,6 @@
 """
-Patients with many visits, and one statement
-============================================
+Patients with many visits
+=========================
 
 Real tables have several rows per person, columns whose bounds nobody knows, and at the
 end somebody wants to publish a number. This page does all three on one budget: a model

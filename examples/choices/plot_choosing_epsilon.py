@@ -1,6 +1,6 @@
 """
-Which epsilon can this table afford?
-====================================
+Choose epsilon from made-up rows
+================================
 
 The answer depends on the number of rows more than on anything else. It can be had
 without a look at the table: from made-up rows of the same shape. Never from the table

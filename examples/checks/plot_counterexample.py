@@ -1,6 +1,6 @@
 r"""
-Where plain DP-SGD must fail
-============================
+A problem on which DP-SGD fails without centring
+================================================
 
 Two classes lie close together and far from the origin: :math:`\mu e_1 \pm e_2`. Sun,
 Suresh and Menon (2023), section 4, show that no choice of clip norm, step size and

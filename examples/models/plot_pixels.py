@@ -1,6 +1,6 @@
 """
-Fixed features of images
-========================
+Classify images with fixed features
+===================================
 
 A linear model of pixels is the weakest model of images. What stands in front of it
 may be as good as one likes, as long as it learns nothing from private records: a
@@ -12,8 +12,8 @@ neither of which has ever seen an image.
 # The features
 # ------------
 #
-# The functions are those of :ref:`sphx_glr_auto_examples_data_pixels.py`, which takes
-# MNIST and Fashion-MNIST. The filters are smooth noise, drawn from a public seed.
+# The functions are those of :ref:`sphx_glr_auto_examples_models_data_pixels.py`, which
+# takes MNIST and Fashion-MNIST. The filters are smooth noise, drawn from a public seed.
 
 import matplotlib.pyplot as plt
 import numpy as np
