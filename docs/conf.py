@@ -79,6 +79,7 @@ sphinx_gallery_conf = {
     "backreferences_dir": "generated/examples_of",
     "doc_module": ("skfdp",),
     "default_thumb_file": str(Path(__file__).parent / "_static" / "no_picture.png"),
+    "reset_modules": ("matplotlib", "layout.letters"),
     "thumbnail_size": (480, 320),
     "download_all_examples": False,
     "show_memory": False,

@@ -22,6 +22,13 @@ def order_of_examples(name):
     return first, name.startswith("data_"), name
 
 
+def letters(gallery_conf, name):
+    """Set the size of the letters of figures, which are also thumbnails."""
+    import matplotlib
+
+    matplotlib.rcParams["font.size"] = 12
+
+
 def breakable(text):
     """Return HTML text with places where the browser may break long names."""
     return LONG.sub(lambda name: ENDS.sub("<wbr>", name[0]), text)

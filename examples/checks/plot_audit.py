@@ -50,8 +50,16 @@ print(found)
 # What an attacker saw of each release lies around what is claimed, within the chance of
 # so many trials. Noise that was too small by a tenth would lie outside:
 
-whole = found.whole
-print(f"claimed mu {whole.claimed:.3f}, seen {whole.low:.3f} to {whole.high:.3f}")
+import matplotlib.pyplot as plt
+
+audits = [*found.releases, found.whole]
+figure, ax = plt.subplots(figsize=(5.5, 3), layout="constrained")
+for place, one in enumerate(audits):
+    ax.plot([one.low, one.high], [place, place], "C0", lw=3, label="seen, 95 %")
+    ax.plot(one.claimed, place, "kx", label="claimed")
+ax.set_yticks(range(len(audits)), [one.label for one in audits])
+ax.set(xlabel="mu, the strength of the attack", ylim=(-0.6, len(audits) - 0.4))
+_ = ax.legend(*(part[:2] for part in ax.get_legend_handles_labels()))
 
 # %%
 # Both work for classes of your own and for Pipelines. Run them on made-up rows: what

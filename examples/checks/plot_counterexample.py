@@ -107,7 +107,7 @@ kappa = norm.pdf(a) / norm.cdf(a)
 bounded = np.sqrt(np.maximum((n * gdp_mu(epsilon, delta) / kappa) ** 2 - 1, 0))
 bounded /= n * epsilon
 
-_, ax = plt.subplots(figsize=(7.5, 4.2), layout="constrained")
+_, ax = plt.subplots(figsize=(6.4, 4.4), layout="constrained")
 for (name, found), style in zip(losses.items(), ("s-", "o--", "o-"), strict=True):
     ax.semilogx(ratios, np.minimum(found, 1.25), style, label=name)
 ax.fill_between(bounded, norm.cdf(a), color="0.9")

@@ -152,10 +152,11 @@ for epsilon in (1.0, 4.0):
 # The pictures
 # ------------
 #
-# Left: was this person in the table? Right: the attacker who knows everything else; the
-# bands are what a thousand attacks leave open.
+# Was this person in the table?
 
-_, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6))
+# sphinx_gallery_thumbnail_number = 2
+
+figure, left = plt.subplots(figsize=(5.5, 4.2), layout="constrained")
 many = np.geomspace(0.3, 12, 60)
 left.plot(many, [most_advantage(e) for e in many], "k-", label="bound")
 left.axhline(rows["no privacy"][0], color="C3", ls="--", label="LogisticRegression")
@@ -165,7 +166,13 @@ left.set(xscale="log", xlabel="epsilon", ylabel="hits minus false alarms, per ce
 left.set_xticks(EPSILONS, [f"{e:g}" for e in EPSILONS])
 left.minorticks_off()
 left.set_title("Was this person in the table?")
-left.legend()
+_ = left.legend()
+
+# %%
+# The attacker who knows everything else; the bands are what a thousand attacks leave
+# open.
+
+figure, right = plt.subplots(figsize=(5.5, 4.2), layout="constrained")
 every = np.linspace(0, 1, 201)
 for (epsilon, seen), colour in zip(tried.items(), ("C0", "C1"), strict=True):
     bound = 100 * most_hits(every, epsilon)
@@ -183,8 +190,7 @@ right.plot([0, 0, 100], [0, 100, 100], "C3--", label="LogisticRegression")
 right.plot([0, 100], [0, 100], color="gray", ls=":", label="by luck")
 right.set(xlabel="false alarms, per cent", ylabel="hits, per cent")
 right.set_title("Which of two values?")
-right.legend()
-plt.tight_layout()
+_ = right.legend(fontsize="small")
 
 # %%
 # What one sees

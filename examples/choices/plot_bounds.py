@@ -49,7 +49,7 @@ for column, (low, high) in found[0].bounds.items():
     print(f"column {column}: {low:.1f} to {high:.1f}")
 released = np.mean([accuracy(one.bounds, epsilon=0.8) for one in found])
 
-figure, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
+figure, ax = plt.subplots(figsize=(5.5, 3.8), layout="constrained")
 ax.semilogx(factors, np.mean(scores, axis=1), "o-", label="declared, epsilon 1")
 ax.axhline(released, color="tab:orange", linestyle="--", label="released, 0.2 of 1")
 ax.axvline(1, color="gray", linestyle=":", label="1 % of the values are cut")

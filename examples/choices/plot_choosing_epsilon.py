@@ -39,8 +39,8 @@ def made_up(n, d=12):
 # ------------------------
 #
 # Three sizes, five budgets, a fit for each of four folds, which do not depend on the
-# labels. The black lines are without privacy, and a constant. The scores are exact:
-# this is for rows that need no protection.
+# labels. Dashed lines are without privacy. The scores are exact: this is for rows that
+# need no protection.
 
 epsilons = (0.03, 0.1, 0.3, 1, 3)
 
@@ -50,23 +50,18 @@ def scores(X, y, epsilon):
     return cross_val_score(model, X, y, cv=KFold(4))
 
 
-figure, axes = plt.subplots(1, 3, figsize=(10, 3.4), sharey=True, layout="constrained")
-for ax, n in zip(axes, (1000, 4000, 16_000), strict=True):
+figure, ax = plt.subplots(figsize=(5.5, 4), layout="constrained")
+for n, colour in zip((1000, 4000, 16_000), ("C0", "C1", "C2"), strict=True):
     X, y = made_up(n)
     found = np.array([scores(X, y, epsilon) for epsilon in epsilons])
-    ax.errorbar(
-        epsilons, found.mean(axis=1), found.std(axis=1), marker="o", label="private"
-    )
-    without = scores(X, y, np.inf).mean()
-    ax.axhline(without, color="black", linestyle="--", label="without privacy")
-    constant = max(y.mean(), 1 - y.mean())
-    ax.axhline(constant, color="black", linestyle=":", label="a constant")
-    ax.set(title=f"{n:,} rows", xlabel="epsilon", xscale="log")
-axes[0].set_ylabel("accuracy")
-axes[2].legend(loc="center right")
+    mean, spread = found.mean(axis=1), found.std(axis=1)
+    ax.errorbar(epsilons, mean, spread, color=colour, marker="o", label=f"{n:,} rows")
+    ax.axhline(scores(X, y, np.inf).mean(), color=colour, linestyle="--")
+ax.set(xlabel="epsilon", ylabel="accuracy", xscale="log")
+_ = ax.legend(loc="lower right")
 
 # %%
-# The line reaches the one without privacy at an epsilon that falls with the number of
+# A line reaches the one without privacy at an epsilon that falls with the number of
 # rows: ten times the rows, a tenth of the epsilon. What the numbers promise to a person
 # is on :ref:`choosing-epsilon`; take the smallest that both sides can live with.
 #

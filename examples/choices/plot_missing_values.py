@@ -60,7 +60,7 @@ for name, model in ways.items():
     areas[name] = roc_auc_score(ill[test], chance)
     print(f"{name:22s} epsilon {report(model).epsilon:.2f}, area {areas[name]:.3f}")
 
-figure, ax = plt.subplots(figsize=(6, 2.2), layout="constrained")
+figure, ax = plt.subplots(figsize=(5.5, 2.6), layout="constrained")
 ax.barh(list(areas), list(areas.values()), color="tab:blue")
 ax.set(xlim=(0.5, 0.8), xlabel="area under the ROC curve")
 ax.invert_yaxis()

@@ -70,7 +70,7 @@ for name, make in {
     spent = models[0].privacy_.epsilon
     print(f"{name:18s} {np.mean(scores[name]):.3f}, epsilon {spent:.2f}")
 
-figure, ax = plt.subplots(figsize=(7, 2.6), layout="constrained")
+figure, ax = plt.subplots(figsize=(6, 3), layout="constrained")
 ax.boxplot(list(scores.values()), orientation="horizontal")
 ax.set_yticks([1, 2, 3], list(scores))
 ax.set_xlabel("test accuracy, eight repetitions")

@@ -33,7 +33,7 @@ ways = {
     "everything": lambda e: FeatureDPLogisticRegression(e, **given),
 }
 epsilons = (0.05, 0.1, 0.3, 1.0, 3.0)
-figure, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
+figure, ax = plt.subplots(figsize=(5.5, 3.8), layout="constrained")
 for name, make in ways.items():
     scores = [
         [

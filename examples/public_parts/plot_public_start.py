@@ -62,7 +62,7 @@ def scores(**more):
     return np.mean(fits, axis=1)
 
 
-figure, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
+figure, ax = plt.subplots(figsize=(5.5, 3.8), layout="constrained")
 ax.semilogx(epsilons, scores(public_model=start), "o-", label="from the other table")
 ax.semilogx(epsilons, scores(), "s-", label="from class frequencies")
 alone = start.score(X_test[:, public], y_test)

@@ -80,10 +80,14 @@ print(f"held-out stays: {accuracy:.3f}, always 'nein': {(again == 'nein').mean()
 # ---------------------
 #
 # The curves are released with the model, so that looking at them is free. The bands
-# are the noise of the release; :ref:`effects` says what they are about. Of the day
-# there are three effects: the trend, the month and the weekday.
+# are the noise of the release; :ref:`effects` says what they are about.
 
 from skfdp.inspection import EffectsDisplay
+
+age = EffectsDisplay.from_estimator(model, columns=["Alter"], target="ja")
+
+# %%
+# All six. Of the day there are three effects: the trend, the month and the weekday.
 
 display = EffectsDisplay.from_estimator(model, target="ja")
 

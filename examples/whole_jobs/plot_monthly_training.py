@@ -85,15 +85,14 @@ for month in range(n_months):
 
 import matplotlib.pyplot as plt
 
-_, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True)
-axes[0].step(range(1, len(spent) + 1), spent, where="post", marker="o")
-axes[0].set(title="everything, every month", xlabel="month", ylabel="epsilon spent")
-axes[1].step(range(1, len(of_window) + 1), of_window, where="post", marker="o")
-axes[1].set(title="a window of three months", xlabel="month")
-for ax in axes:
-    ax.axhline(window.epsilon, color="black", linestyle="--", label="budget limit")
-    ax.legend()
-plt.tight_layout()
+figure, ax = plt.subplots(figsize=(5.5, 3.8), layout="constrained")
+ways = {"everything, every month": spent, "a window of three months": of_window}
+for (name, epsilons), mark in zip(ways.items(), "os", strict=True):
+    months = range(1, len(epsilons) + 1)
+    ax.step(months, epsilons, where="post", marker=mark, label=name)
+ax.axhline(window.epsilon, color="black", linestyle="--", label="budget limit")
+ax.set(xlabel="month", ylabel="epsilon spent")
+_ = ax.legend()
 
 # %%
 # Planning ahead

@@ -29,7 +29,11 @@ _STYLE = """\
 .skfdp-privacy-report p, .skfdp-privacy-report ul {margin: 0 0 .4em}
 .skfdp-privacy-report ul {padding-left: 1.2em}
 .skfdp-privacy-report td {overflow-wrap: anywhere}
-.skfdp-privacy-report svg {width: 100%; max-width: 24em; display: block}"""
+.skfdp-privacy-report svg {width: 100%; max-width: 24em; display: block}
+@media (max-width: 40em) {
+  .skfdp-privacy-report th[scope=row], .skfdp-privacy-report th[scope=row] + td {
+    display: block; padding: .4em 0}
+  .skfdp-privacy-report th[scope=row] {border: 0; padding-bottom: 0}}"""
 _PAGE_STYLE = """\
 :root {color-scheme: light dark}
 body {font: 16px/1.5 system-ui, sans-serif; max-width: 50em; margin: 2em auto;
