@@ -6,9 +6,9 @@ from docutils import nodes
 from sphinx.writers.html5 import HTML5Translator
 
 #: Names that may be too long for a line.
-LONG = re.compile(r"[\w./=-]{16,}")
+LONG = re.compile(r"[\w./=“”()-]{16,}")
 #: Places within a name where a line may end.
-ENDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[_./=])")
+ENDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[_./=(])")
 #: Letters in a line of a telephone, and those of a cell before it takes a second line.
 LINE, CELL = 46, 22
 
