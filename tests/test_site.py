@@ -129,3 +129,36 @@ def test_public_names_have_their_sources():
     assert home(None, "skfdp", "report") == "skfdp.privacy.pipelines"
     assert home(None, "skfdp.privacy", "gdp_mu") == "skfdp.privacy.accounting"
     assert home(None, "numpy", "array") is None
+
+
+class TestLayout:
+    """Names break between words, and tables of plain text keep their columns."""
+
+    @pytest.mark.parametrize(
+        ("name", "parts"),
+        [
+            ("DPSGDFClassifier", ["DPSGDF", "Classifier"]),
+            ("FeatureDPLogisticRegression", ["FeatureDP", "Logistic", "Regression"]),
+            ("skfdp.private_score", ["skfdp.", "private_", "score"]),
+            ("PrivacyLedger", ["PrivacyLedger"]),  # short enough for a line
+        ],
+    )
+    def test_long_names_break_between_words(self, name, parts):
+        assert extension("layout").breakable(name).split("<wbr>") == parts
+
+    @pytest.mark.parametrize(
+        ("text", "letters"),
+        [("epsilon   1    3\nwine     90   95", 16), ("one line\nof words", None)],
+    )
+    def test_tables_of_plain_text_are_found(self, text, letters):
+        layout = extension("layout")
+        block = layout.nodes.literal_block(text, text, language="none")
+        assert layout.aligned(block) == letters
+
+    def test_the_first_examples_are_there(self):
+        layout = extension("layout")
+        names = [path.name for path in (ROOT / "examples").rglob("*_*.py")]
+        assert set(layout.FIRST) <= set(names)
+        order = sorted(names, key=layout.order_of_examples)
+        assert order[: len(layout.FIRST)] == list(layout.FIRST)
+        assert order[-1].startswith("data_")
