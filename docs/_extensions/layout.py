@@ -67,10 +67,15 @@ class Translator(HTML5Translator):
 
 def aligned(node):
     """Return the letters of the longest line of a table in plain text, else None."""
-    if node.get("language") not in ("none", "text"):
+    example = node.astext().startswith(">>> ")
+    if not example and node.get("language") not in ("none", "text"):
         return None
     lines = [line for line in node.astext().splitlines() if line.strip()]
+    if example:  # what it prints
+        lines = [line for line in lines if not line.startswith((">>> ", "... "))]
     cells = [line for line in lines if re.search(r"\S {2,}\S", line.strip())]
+    if any(line.startswith("Data and purpose ") for line in lines):
+        cells = lines  # a statement, whose second column has many lines
     many = len(cells) >= 2 and 2 * len(cells) >= len(lines)
     return max(map(len, cells)) if many else None
 
