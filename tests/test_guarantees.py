@@ -168,7 +168,7 @@ def test_full_batch_epsilon_from_first_principles(small, releases):
     mu2 = 2 / counts["std"] ** 2 + (2 / length["std"]) ** 2 + 2 / mean["std"] ** 2
     # Two slopes of at most 1, either of which may change its sign.
     mu2 += (2 * math.sqrt(2) / temperature["std"]) ** 2
-    assert len(steps) == 200
+    assert len(steps) == 80
     mu2 += sum((2 * s["query"].clip_norm / s["std"]) ** 2 for s in steps)
     assert gdp_epsilon(1e-5, math.sqrt(mu2)) == pytest.approx(2.0, rel=1e-9)
 

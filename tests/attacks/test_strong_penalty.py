@@ -455,7 +455,7 @@ def test_a_schedule_that_ends_in_noise_is_told_before_the_charge(case, data):
 @pytest.mark.parametrize(
     "parameters",
     [
-        {"solver": NoisyGradientDescent(learning_rate=1e3)},
+        {"solver": NoisyGradientDescent(learning_rate=1e3, max_iter=200)},
         {"solver": NoisyGradientDescent(momentum=0.99)},
         {"solver": NoisyGradientDescent(noise_decay=2)},
     ],
