@@ -33,7 +33,7 @@ LEAST, MOST = 0.1, 0.9
 #: Records over the noise of a sum of unit vectors at which the share's odds double.
 SIGNAL = 1000.0
 #: Below this signal the first model has the whole budget.
-LEAST_SIGNAL = 300.0
+LEAST_SIGNAL = 150.0
 
 
 def share_of_descent(n_private: int, n_public: int, signal: float) -> float:
