@@ -1051,7 +1051,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         checkpoint["used"] = True
         with journal_of(checkpoint["path"], promise) as journal:
             told, receipt = charged(ledger, told, journal)
-            streams = Streams(self.random_state, type(self), journal.coins)
+            streams = Streams(self.random_state, type(self), journal.public_key)
             mechanism = ResumingMechanism(
                 plan.releases, streams, *of_rows, journal=journal
             )

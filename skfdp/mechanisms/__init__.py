@@ -1,4 +1,4 @@
-"""The release function, noise, sampling, descent and checkpoints.
+"""The release function, noise, sampling, gradient descent and checkpoints.
 
-Private sums leave the package only here.
+Private sums are released only by this package.
 """

@@ -1,14 +1,14 @@
-"""The checkpoint of a fit that may be stopped: every release that it was given.
+"""Checkpoint of a fit that can be resumed: the file of its releases.
 
-What a fit does between two releases follows from releases and public facts. So whoever
-runs a fit again, and gets the releases of before from here, comes to where it stopped,
-whatever the method: for these, no private row is read.
+All computations between two releases depend on releases and public facts only. So
+replaying the recorded releases brings any method back to where it stopped, and no
+private row is read for them.
 
-The file has one line of public facts, to which records are only appended: a length, the
-release masked by a fresh random key, and that key. A record can be read once its key is
-there, and not before, so a release that was being written when its process was killed
-is never seen. With a ledger the key, or *seal*, is first written there, in the
-transaction that counts the release: in that instant the release is released.
+The file has one line of public facts. Records are only appended to it: a length, the
+release masked by a fresh random key, and that key. A record cannot be read before its
+key is written, so a release that was being written when its process was killed is never
+seen. With a ledger the key is first written to the ledger, in the transaction that
+counts the release. This transaction commits the release.
 """
 
 from __future__ import annotations
@@ -31,38 +31,38 @@ from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy.checks import shown
 from skfdp.privacy.events import PrivacyBudgetError
-from skfdp.privacy.ledger_file import Lease
+from skfdp.privacy.ledger_file import FencingToken
 
 try:
     import fcntl
 except ImportError:  # not POSIX
     fcntl = None  # type: ignore[assignment]
 
-#: The path of the next fit of this thread, and whether a fit has taken it.
+#: The path for the next fit of this thread, and whether a fit has used it.
 OPEN: contextvars.ContextVar[dict[str, Any] | None] = contextvars.ContextVar(
     "checkpoint", default=None
 )
 SCHEMA = "skfdp-checkpoint"
 SCHEMA_VERSION = 1
 _MAGIC = b'{"schema": "%s", ' % SCHEMA.encode()
-SEAL_BYTES = 16
+KEY_BYTES = 16
 _DIGEST_BYTES = 32
-# A length, and a digest of it: without one a damaged length would look like a record
-# that was cut off.
+# A length and its digest: without the digest a damaged length would look like a
+# truncated record.
 _LENGTH_BYTES = 16
-# Fits that came to their end in this process. In another one the same call gives the
-# model again, which may have been lost; here it would pass for one of other rows, such
-# as the next fold of a cross-validation.
+# Fits that ended in this process. In another process the same call returns the model
+# again, in case it was lost. In this process it is refused, because the model could be
+# mistaken for that of other rows, such as the next fold of a cross-validation.
 _ENDED: set[str] = set()
 
 
 @public("skfdp")
 @contextlib.contextmanager
 def checkpoint(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Keep what one fit releases, so that a fit that was stopped goes on.
+    """Record the releases of one fit, so that an interrupted fit can be resumed.
 
-    The same fit within the same `checkpoint` goes on where it stopped, for the one
-    charge. Remove the file when the model is saved. See :ref:`resuming`.
+    The same fit within the same `checkpoint` continues where it stopped, and is charged
+    once. Remove the file after you have saved the model. See :ref:`resuming`.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def checkpoint(path: str | os.PathLike[str]) -> Iterator[None]:
     Raises
     ------
     ValueError
-        In a worker process, and by a second fit within it: a file holds one fit.
+        In a worker process, or if a second fit uses it: a file holds one fit.
 
     Examples
     --------
@@ -88,8 +88,8 @@ def checkpoint(path: str | os.PathLike[str]) -> Iterator[None]:
         raise TypeError(f"checkpoint({shown(path)}) takes a path.")
     if multiprocessing.parent_process() is not None:
         raise ValueError(
-            f"checkpoint({shown(path)}) is entered in a worker process: enter it where "
-            "the fit is called, and fit in that process."
+            f"checkpoint({shown(path)}) cannot be entered in a worker process: enter "
+            "it in the main process, and call fit there."
         )
     place = {"path": path, "used": False}
     token = OPEN.set(place)
@@ -99,65 +99,65 @@ def checkpoint(path: str | os.PathLike[str]) -> Iterator[None]:
         OPEN.reset(token)
     if not place["used"]:
         warn_caller(
-            f"no fit used checkpoint({shown(path)}): fits in other threads and "
-            "processes keep nothing.",
+            f"no fit used checkpoint({shown(path)}): call fit in the same thread and "
+            "process.",
             UtilityWarning,
         )
 
 
-def masked(text: bytes, seal: bytes) -> bytes:
-    """Return a text that cannot be read without the seal; the same call undoes it.
+def masked(text: bytes, key: bytes) -> bytes:
+    """Mask a text with a key, or unmask it with the same key.
 
     Notes
     -----
-    **Guarantees.** Without the seal, 16 random bytes that are used once, the text is as
-    good as random bytes: SHAKE-128 taken as a random function.
+    **Guarantees.** Without the key, 16 random bytes that are used once, the result is
+    indistinguishable from random bytes if SHAKE-128 is a random function.
     """
-    mask = hashlib.shake_128(seal).digest(len(text))
+    mask = hashlib.shake_128(key).digest(len(text))
     return np.bitwise_xor(*(np.frombuffer(t, np.uint8) for t in (text, mask))).tobytes()
 
 
 class Journal:
-    """The releases of one fit, in a file; a context that holds it, and nobody else.
+    """File of the releases of one fit; a context manager that locks the file.
 
     Parameters
     ----------
     path : str or PathLike
-        The checkpoint; made where it does not exist.
-    promise : mapping of str to JSON values
-        Public facts that the fit has to have in common with the one that began.
+        The checkpoint file; created if it does not exist.
+    fingerprint : mapping of str to JSON values
+        Public facts about the fit, which must be equal when it is resumed.
 
     Attributes
     ----------
     fit : str
         Random name of the fit.
-    coins : bytes
-        Random key of public coins, which have to be the same again. Not a secret.
+    public_key : bytes
+        Random key of the public streams, which a resumed fit repeats. Not a secret.
     begun : bool
-        Whether the file holds a release that was released.
+        Whether the file holds a committed release.
 
     Notes
     -----
     **Guarantees.**
 
-    * The file holds what was released, and public facts: no key of a private stream, no
-      coins of a batch, no exact sum, no digest of private data.
-    * `keep` returns when its release is on disk: nobody has seen a release that a
-      resumed fit would draw again.
-    * A release is readable when all of it is there, and is then the one of its
-      position, for ever. One that was being written when its process was killed is
-      never readable, and the resumed fit draws another one.
-    * With a lease the ledger counts a release in the same instant in which it becomes
-      readable, since the ledger keeps its seal. Of several copies of a checkpoint one
-      goes on; what another one has computed is never readable.
-    * Without a lease one file is held by one fit at a time, and goes on from where it
-      is. A copy of it cannot be seen.
+    * The file holds committed releases and public facts. It holds no key of a private
+      stream, no sampled batch, no exact sum and no digest of private data.
+    * `keep` returns after its release is on disk, so that a release that a resumed fit
+      would draw again was never seen.
+    * A release is readable only when it is complete, and then never changes. A release
+      that was being written when its process was killed is never readable, and the
+      resumed fit draws a new one.
+    * With a fencing token the ledger counts a release in the same transaction in which
+      it becomes readable, because the ledger stores its key. If a checkpoint has
+      several copies, only one can continue; the releases of others are never readable.
+    * Without a fencing token one fit at a time can lock the file. Copies of the file
+      cannot be detected.
     """
 
-    def __init__(self, path: str | os.PathLike[str], promise: Mapping[str, Any]):
+    def __init__(self, path: str | os.PathLike[str], fingerprint: Mapping[str, Any]):
         self.path = Path(path).expanduser().resolve()
         self._process = os.getpid()
-        self._lease: Lease | None = None
+        self._token: FencingToken | None = None
         self._next = self._n_new = 0
         self._file = _held(self.path)
         try:
@@ -165,23 +165,22 @@ class Journal:
             self._new = facts is None
             if facts is None:
                 names = {"fit": secrets.token_hex(16), "coins": secrets.token_hex(32)}
-                facts = self._begin({**names, "promise": promise})
-            self.fit, self.coins = facts["fit"], bytes.fromhex(facts["coins"])
-            asked, kept = json.loads(json.dumps(promise)), facts["promise"]
+                facts = self._begin({**names, "promise": fingerprint})
+            # "coins" and "promise" are the names of the file format.
+            self.fit, self.public_key = facts["fit"], bytes.fromhex(facts["coins"])
+            asked, kept = json.loads(json.dumps(fingerprint)), facts["promise"]
             others = [n for n in asked | kept if asked.get(n) != kept.get(n)]
             if others:
                 raise ValueError(
                     f"{self} is of a fit with another {', another '.join(others)}: "
-                    "give what that fit was given, or another path, where a new fit "
-                    "begins."
+                    "pass the same as in that fit, or use another path for a new fit."
                 )
             if self.fit in _ENDED:
                 raise ValueError(
-                    f"{self} is of a fit that has ended in this process, and has its "
-                    "model: give each fit a path of its own, or remove the file, so "
-                    "that a new fit begins."
+                    f"{self} is of a fit that has ended in this process: give each fit "
+                    "its own path, or remove the file to start a new fit."
                 )
-            #: Where the masked text of each record begins and ends.
+            #: Start and end of the masked text of each record.
             self._places = self._scan()
         except BaseException:
             self.close()
@@ -198,107 +197,108 @@ class Journal:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close and unlock the file."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
 
-    def settle(self, lease: Lease | None) -> None:
-        """Find out which release was the last one, before any is asked for.
+    def settle(self, token: FencingToken | None) -> None:
+        """Find the last committed release; call it before the first release.
 
-        Without a lease the file alone decides. If the ledger has counted others, the
-        file, or the ledger, is an older copy: PrivacyBudgetError, and nothing changes.
+        Without a token the file decides. If the ledger has counted other releases, the
+        file or the ledger is an older copy. Then PrivacyBudgetError is raised, and
+        nothing changes.
         """
-        self._lease, counted = lease, self._n_readable
-        if lease is not None:
-            counted, seal = lease.newest()
+        self._token, counted = token, self._n_readable
+        if token is not None:
+            counted, key = token.newest()
             older = "ledger" if counted < self._n_readable else "checkpoint"
             held = self._n_readable <= counted <= len(self._places)
-            if not held or (counted and self._opened(counted - 1, seal) is None):
+            if not held or (counted and self._opened(counted - 1, key) is None):
                 raise PrivacyBudgetError(
-                    f"{self} holds {self._n_readable} releases of its fit and the "
-                    f"ledger has counted {counted}: the {older} is an older copy; "
-                    "restore the newest one, or begin a new fit at another path, which "
-                    "is charged."
+                    f"{self} holds {self._n_readable} releases of its fit, but the "
+                    f"ledger has counted {counted}, so the {older} is an older copy: "
+                    "restore the newest one, or start a new fit, which is charged, at "
+                    "another path."
                 )
         del self._places[counted:]
         os.ftruncate(self._file, self._end)
-        if lease is not None and counted:
-            self._write(seal, self._places[-1][1])
+        if token is not None and counted:
+            self._write(key, self._places[-1][1])
         self.begun = counted > 0
 
     def given(
         self, label: str, stream: str, shape: tuple[int, ...]
     ) -> np.ndarray | None:
-        """Return the next release of before, None if there are no more.
+        """Return the next recorded release, None if there are no more.
 
-        Raises ValueError if that was another one.
+        Raise ValueError if the recorded release has another label, stream or shape.
         """
         if self._next == len(self._places):
             return None
-        record = self._opened(self._next, self._seal(self._next))
+        record = self._opened(self._next, self._key(self._next))
         if record is None:
             raise self._damaged()
         about = _about(label, stream, shape)
         if not record.startswith(about):
             raise ValueError(
-                f"{self} is of a fit with another release {self._next + 1}: give what "
-                "that fit was given, versions of packages included, or another path, "
-                "where a new fit begins."
+                f"{self} is of a fit with another release {self._next + 1}: pass the "
+                "same data and parameters, with the same versions of packages, or use "
+                "another path for a new fit."
             )
         self._next += 1
         values = np.frombuffer(record[len(about) :], dtype="<f8")
         return values.reshape(shape).astype(np.float64)
 
     def keep(self, label: str, stream: str, values: np.ndarray) -> None:
-        """Write the next release; when this returns it may be seen.
+        """Write and commit the next release; only then may it be used.
 
-        Raises PrivacyBudgetError if another copy of the checkpoint went on meanwhile.
+        Raise PrivacyBudgetError if another copy of the checkpoint has continued.
         """
         if os.getpid() != self._process:
             raise RuntimeError(
-                "checkpoint is held by the process that opened it, and this is a fork "
-                "of it: go on in that one."
+                "checkpoint is locked by the process that opened it, and this is a "
+                "fork of that process: continue the fit there."
             )
         released = np.ascontiguousarray(values, dtype="<f8").tobytes()
         record = _about(label, stream, values.shape) + released
-        seal = secrets.token_bytes(SEAL_BYTES)
-        text = masked(hashlib.sha256(record).digest() + record, seal)
+        key = secrets.token_bytes(KEY_BYTES)
+        text = masked(hashlib.sha256(record).digest() + record, key)
         start = self._end + _LENGTH_BYTES
         place = start, start + len(text)
         try:
             self._write(_length(len(text)) + text, self._end)
             os.fsync(self._file)
-            if self._lease is not None:
-                self._lease.advance(len(self._places), seal)
-            self._write(seal, place[1])
-            if self._lease is None:  # else it is on disk, where the ledger is
+            if self._token is not None:
+                self._token.advance(len(self._places), key)
+            self._write(key, place[1])
+            if self._token is None:  # otherwise the ledger has the key on disk
                 os.fsync(self._file)
         except BaseException:
-            self.close()  # what is behind the last record must stay the last
+            self.close()  # nothing may be written after an incomplete record
             raise
         self._places.append(place)
         self._next += 1
         self._n_new += 1
 
     def forget(self) -> None:
-        """Remove the file if it was made just now, for a fit that was not charged."""
+        """Remove the file if this object created it, for a fit that was refused."""
         if self._new:
             self.path.unlink(missing_ok=True)
 
     def finish(self) -> None:
-        """Warn if the model is one of before; the file stays, and gives it again."""
+        """Warn if all releases came from the file; the file is not removed."""
         _ENDED.add(self.fit)
         if not self._n_new:
             warn_caller(
-                f"{self} held every release of this fit: the model is the one that the "
-                "file began with, and has learnt nothing from rows that are new; "
-                "remove the file where a new fit is wanted.",
+                f"{self} held every release of this fit, so the model is the earlier "
+                "one and has learnt nothing from new rows: remove the file if you want "
+                "a new fit.",
                 UserWarning,
             )
 
     def _begin(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """Write what the file says first; it is on disk afterwards."""
+        """Write the first line of the file, with the public facts, to disk."""
         about = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, **facts}
         head = json.dumps({**about, "digest": _digest(about)}).encode() + b"\n"
         os.ftruncate(self._file, 0)
@@ -306,23 +306,23 @@ class Journal:
         os.fsync(self._file)
         folder = os.open(self.path.parent, os.O_RDONLY)
         try:
-            os.fsync(folder)  # a name that is not on disk is no file after a power cut
+            os.fsync(folder)  # the name of the file must survive a power failure, too
         finally:
             os.close(folder)
         self._first = len(head)
         return json.loads(head)
 
     def _head(self) -> tuple[dict[str, Any] | None, int]:
-        """Return what the file says first, and where records begin."""
+        """Return the public facts of the first line, and the start of the records."""
         with open(os.dup(self._file), "rb") as file:
             line = file.readline()
         whole = line.endswith(b"\n")
         if not (line.startswith(_MAGIC) or (not whole and _MAGIC.startswith(line))):
             raise ValueError(
-                f"{self} is another file: give the path of a checkpoint, or one where "
-                "there is no file."
+                f"{self} is not a checkpoint: give the path of a checkpoint, or of a "
+                "file that does not exist."
             )
-        if not whole:  # killed while it began: nothing was charged, nothing released
+        if not whole:  # killed at the start: nothing was charged or released
             return None, 0
         try:
             facts = json.loads(line)
@@ -333,14 +333,14 @@ class Journal:
         if facts.get("schema_version") != SCHEMA_VERSION:
             raise ValueError(
                 f"{self} was written by another version of skfdp: finish the fit with "
-                "that one."
+                "that version."
             )
         if facts.pop("digest", None) != _digest(facts):
             raise self._damaged()
         return facts, len(line)
 
     def _scan(self) -> list[tuple[int, int]]:
-        """Return the places of all records that are there, the last seal aside."""
+        """Return start and end of all complete records; the last key may be missing."""
         size, places = os.fstat(self._file).st_size, []
         start = self._first
         while size - start >= _LENGTH_BYTES:
@@ -352,26 +352,26 @@ class Journal:
             if start + length > size:
                 break
             places.append((start, start + length))
-            start += length + SEAL_BYTES
+            start += length + KEY_BYTES
         return places
 
     @property
     def _n_readable(self) -> int:
-        """Number of records that have their seal: all, or all but the last."""
+        """Number of records that have their key: all, or all but the last."""
         n = len(self._places)
-        return n - bool(n and len(self._seal(n - 1)) < SEAL_BYTES)
+        return n - bool(n and len(self._key(n - 1)) < KEY_BYTES)
 
     @property
     def _end(self) -> int:
-        return self._places[-1][1] + SEAL_BYTES if self._places else self._first
+        return self._places[-1][1] + KEY_BYTES if self._places else self._first
 
-    def _seal(self, number: int) -> bytes:
-        return os.pread(self._file, SEAL_BYTES, self._places[number][1])
+    def _key(self, number: int) -> bytes:
+        return os.pread(self._file, KEY_BYTES, self._places[number][1])
 
-    def _opened(self, number: int, seal: bytes) -> bytes | None:
-        """Return a record, None if it is damaged or this is not its seal."""
+    def _opened(self, number: int, key: bytes) -> bytes | None:
+        """Return a record, None if the record is damaged or the key is wrong."""
         start, stop = self._places[number]
-        found = masked(os.pread(self._file, stop - start, start), seal)
+        found = masked(os.pread(self._file, stop - start, start), key)
         digest, record = found[:_DIGEST_BYTES], found[_DIGEST_BYTES:]
         return record if hashlib.sha256(record).digest() == digest else None
 
@@ -383,8 +383,8 @@ class Journal:
 
     def _damaged(self) -> ValueError:
         return ValueError(
-            f"{self} is damaged: restore it, or begin a new fit at another path, which "
-            "is charged anew."
+            f"{self} is damaged: restore it, or start a new fit, which is charged "
+            "again, at another path."
         )
 
 
@@ -398,9 +398,12 @@ def _length(length: int) -> bytes:
 
 
 def _held(path: Path) -> int:
-    """Return the open file of a path, locked until it is closed."""
+    """Open and lock the file of a path, and return its descriptor."""
     if fcntl is None:
-        raise OSError("checkpoint needs the file locks of POSIX: leave it out here.")
+        raise OSError(
+            "checkpoint needs POSIX file locks, which this system does not have: leave "
+            "it out."
+        )
     while True:
         try:
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -411,14 +414,14 @@ def _held(path: Path) -> int:
             ) from None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # A fit that was refused just now has removed the file that was opened.
+            # Another fit may have removed the file since it was opened: try again.
             if path.exists() and os.path.samestat(os.fstat(file), path.stat()):
                 return file
         except BlockingIOError:
             os.close(file)
             raise BlockingIOError(
-                f"checkpoint={str(path)!r} is in use by another fit: give each fit a "
-                "path of its own."
+                f"checkpoint={str(path)!r} is in use by another fit: give each fit its "
+                "own path."
             ) from None
         except BaseException:
             os.close(file)
@@ -427,7 +430,7 @@ def _held(path: Path) -> int:
 
 
 def _about(label: str, stream: str, shape: tuple[int, ...]) -> bytes:
-    """Return the line that tells a release from others: public facts."""
+    """Return the line of public facts that identifies a release."""
     return json.dumps([label, stream, shape]).encode() + b"\n"
 
 
@@ -437,15 +440,15 @@ class ResumingMechanism(Mechanism):
     Parameters
     ----------
     events, streams, is_null, units
-        As those of `Mechanism`.
+        As for `Mechanism`.
     journal : Journal
-        Of the fit.
+        The journal of the fit.
 
     Notes
     -----
-    **Guarantees.** Those of `Mechanism`, and: a release that the journal holds is
-    counted, and no private row is read for it. One that it does not hold yet is in the
-    journal, on disk, before this object returns it.
+    **Guarantees.** In addition to those of `Mechanism`: a release from the journal is
+    counted, and no private row is read for it. A new release is written to the journal,
+    on disk, before this object returns it.
     """
 
     def __init__(self, *args: Any, journal: Journal):

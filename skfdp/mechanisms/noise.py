@@ -1,8 +1,8 @@
-"""Generators and integer Gaussian noise; the only source of private normals.
+"""Random generators and integer Gaussian noise, the only source of private noise.
 
-Without a seed every stream is AES-128 in counter mode, keyed from the operating
-system inside ``fit`` and never stored. With a seed each stream is keyed by a hash of
-(seed, class, release, shape): two seeded fits may share noise.
+Without a seed every stream is AES-128 in counter mode, with a key from the operating
+system that is drawn inside ``fit`` and never stored. With a seed the key of a stream is
+a hash of (seed, class, release, shape), so that two seeded fits may share noise.
 """
 
 from __future__ import annotations
@@ -29,25 +29,24 @@ from skfdp.privacy.checks import shown
 from skfdp.privacy.events import Event
 from skfdp.queries import Query
 
-# Normals and gaps that float64 cannot round with certainty, in longer integers.
+# Normals and gaps that float64 cannot round with certainty, computed in long integers.
 #
-# About one normal in two million comes here where the noise is 2**27 grid units, and
-# one in 17,000 at 2**34. Everything is fixed point: an integer n stands for ``n /
-# 2**places``.
+# This concerns about one normal in two million if the noise is 2**27 grid units, and
+# one in 17,000 at 2**34. Numbers are fixed point: an integer n means ``n / 2**places``.
 
 
-# Two words each; a pair that 32 of them leave open has a probability below 2**-1900.
+# Rounds of two further words. 32 rounds are not enough with probability below 2**-1900.
 _ROUNDS = 32
-# More than the errors of the functions below, in units of the last place. A series has
-# fewer than 700 terms, each off by two units at most; a logarithm has the error of
-# log(2) up to 2,200 times. That is below 2**23.
+# Bound of the errors of the functions below, in units of the last place. A series has
+# fewer than 700 terms, each with an error of at most two units. A logarithm has the
+# error of log(2) up to 2,200 times. The total is below 2**23.
 _SLACK = 2**24
 
 
 def rounded_pair(
     std: float, first: int, second: int, more_words: Callable[[int], list[int]]
 ) -> tuple[int, int]:
-    """Return ``floor(std * x + 1/2)`` of both normals x that begin with two words.
+    """Return ``floor(std * x + 1/2)`` for both normals x of a pair of random words.
 
     Parameters
     ----------
@@ -61,8 +60,8 @@ def rounded_pair(
     Returns
     -------
     pair : tuple of int
-        Those of the two real numbers whose digits are the given words and then the
-        further ones: as many are asked for as it takes to tell the integers.
+        The rounded normals. The given words are the first digits of radius and angle.
+        Further words are drawn until both integers are determined.
     """
     radius, angle = first << 11 | second & (2**11 - 1), second >> 11 & (2**50 - 1)
     std_ratio, std_denominator = std.as_integer_ratio()
@@ -70,7 +69,7 @@ def rounded_pair(
         further = more_words(2)
         radius, angle = radius << 64 | further[0], angle << 64 | further[1]
         if radius == 0:
-            continue  # it has no bound yet
+            continue  # the logarithm has no bound yet
         places = extra + 64
         bounds = _bounds(radius, 75 + extra, angle, 50 + extra, places)
         # floor(v + 1/2); the denominator is a power of two, like that of the bounds
@@ -80,19 +79,21 @@ def rounded_pair(
             break
     else:
         raise RuntimeError(
-            "no normal came of 4,096 random bits: the generator returns constants."
+            "4,096 random bits did not determine a normal: the generator returns "
+            "constants."
         )
-    # Only a tie, which has probability 0, is rounded otherwise below 0.
+    # Below 0 only a tie is rounded differently, which has probability 0.
     one, other = (ends[2], ends[0]) if second >> 63 else (ends[0], ends[2])
     return -one if second >> 62 & 1 else one, -other if second >> 61 & 1 else other
 
 
 def exact_gap(word: int, pace: float, more_words: Callable[[int], list[int]]) -> int:
-    """Return ``floor(-log(u) / pace)`` for a u whose digits begin with a word.
+    """Return ``floor(-log(u) / pace)`` for a uniform u that starts with a word.
 
     Parameters
     ----------
     word : int
+        The first 64 binary digits of u.
     pace : float
         Above 0 and finite.
     more_words : callable
@@ -107,13 +108,13 @@ def exact_gap(word: int, pace: float, more_words: Callable[[int], list[int]]) ->
             if ends[0] == ends[1]:
                 return ends[0]
     raise RuntimeError(
-        "no gap came of 2,048 random bits: the generator returns constants."
+        "2,048 random bits did not determine a gap: the generator returns constants."
     )
 
 
 def _logarithm_bounds(numerator: int, bits: int, places: int) -> tuple[int, int]:
     """Return bounds of -log(u) for every u whose first bits are the numerator."""
-    # It falls by log(1 + 1 / numerator), at most 1 / numerator, over the interval.
+    # -log(u) decreases by log(1 + 1 / numerator) <= 1 / numerator over the interval.
     highest = _minus_logarithm(numerator, bits, places) + _SLACK
     return max(0, highest - (1 << places) // numerator - 2 * _SLACK), highest
 
@@ -121,16 +122,16 @@ def _logarithm_bounds(numerator: int, bits: int, places: int) -> tuple[int, int]
 def _bounds(
     radius: int, radius_bits: int, angle: int, angle_bits: int, places: int
 ) -> tuple[int, int, int, int]:
-    """Return two bounds of radius times cosine and two of radius times sine.
+    """Return lower and upper bounds of radius times cosine and radius times sine.
 
-    They have 2 * `places` and hold for every u and every angle (in eighths of the
-    circle) whose digits begin with the integers `radius` and `angle`.
+    The bounds have ``2 * places`` binary places. They hold for every u and every angle
+    (in eighths of the circle) whose digits start with `radius` and `angle`.
     """
     lowest, highest = _logarithm_bounds(radius, radius_bits, places)
     long = math.isqrt(highest << places + 1) + 1
     short = math.isqrt(lowest << places + 1)
     start = angle * _eighth(places) >> angle_bits
-    # Neither cosine nor sine moves further than the angle does in its interval.
+    # Cosine and sine change by at most the width of the angle's interval.
     width = (1 << places >> angle_bits) + _SLACK
     cosine, sine = _cosine_and_sine(start, places)
     return (
@@ -144,7 +145,7 @@ def _bounds(
 def _minus_logarithm(numerator: int, bits: int, places: int) -> int:
     """Return ``-log(numerator / 2**bits)``."""
     length = numerator.bit_length()
-    # numerator is 2**length * near / 1024, up to one part in 512
+    # The numerator is 2**length * near / 1024, up to one part in 512.
     near = 2 * (numerator << 9 >> length) + 1
     wide, close = numerator << 10, near << length
     rest = _logarithm_of_ratio(wide - close, wide + close, places)
@@ -166,7 +167,7 @@ def _logarithm_of_ratio(numerator: int, denominator: int, places: int) -> int:
     power = (numerator << places) // denominator
     square = power * power >> places
     total, k = 0, 1
-    while power not in (0, -1):  # -1 is where rounding down ends
+    while power not in (0, -1):  # rounding down ends at -1
         total += power // k
         power = power * square >> places
         k += 2
@@ -189,44 +190,43 @@ def _eighth(places: int) -> int:
 
 
 def _cosine_and_sine(angle: int, places: int) -> tuple[int, int]:
-    """Return both, for an angle between 0 and pi / 4."""
+    """Return cosine and sine of an angle between 0 and pi / 4."""
     square = angle * angle >> places
     sine, term, k = 0, angle, 1
     while term:
         sine += term if k % 4 == 1 else -term
         term = (term * square >> places) // ((k + 1) * (k + 2))
         k += 2
-    # The error of the root is that of the sine times the tangent, at most 1.
+    # The error of the root is that of the sine times the tangent, which is at most 1.
     return math.isqrt((1 << 2 * places) - sine * sine), sine
 
 
-# Replays: fits whose coins are fixed and whose releases an audit answers.
+# Replays: fits of an audit, whose sampling is fixed and whose releases it controls.
 #
-# There is none but inside of an audit (`skfdp.audit.replay`). What comes out of one is
-# not private: coins and noise have keys that anybody can compute, and an answer may be
-# that of another table. The events and reports of fits inside say so: they are
-# *seeded*.
+# Replays exist only inside an audit (`skfdp.audit.replay`), and their results are not
+# private: the keys of sampling and noise can be computed by anybody, and a release may
+# be that of another table. The events and reports of these fits are marked as seeded.
 
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """One release that was asked for.
+    """One requested release.
 
     Attributes
     ----------
     event : Event
-        What was charged for it.
+        The charged event.
     stream : str
-        Name of the noise.
+        Name of the noise stream.
     query : Query
     theta : ndarray or None
     noise_std : float
-        Of this release.
+        Standard deviation of the noise of this release.
     batch : int64 ndarray or None
-        The rows that are summed, null ones left out; None: every row. Private, and
+        The rows that are summed, without null ones; None means every row. Private, and
         valid until the next release.
     is_null : bool ndarray of shape (n_rows,) or None
-        Records that are null: private.
+        Whether each record is null; private.
     """
 
     event: Event
@@ -239,37 +239,37 @@ class Asked:
 
 
 class ReplayContext(Protocol):
-    """The part of an audit that stands for the operating system and the noise."""
+    """Interface of an audit that provides the keys of streams and the releases."""
 
     def key(self, stream: str) -> int:
         """Return the key of the next stream of this name, 128 bits."""
 
     def release(self, asked: Asked, noisy_sum: Callable[[], np.ndarray]) -> np.ndarray:
-        """Return a release; `noisy_sum` is the one without an audit."""
+        """Return a release; `noisy_sum` computes the release without an audit."""
 
 
 @dataclasses.dataclass
-class _Stage:
-    """A replay, None as soon as it is closed, and where it was opened."""
+class _ActiveReplay:
+    """A replay (None once it is closed), and the process and thread that opened it."""
 
     replay: ReplayContext | None
     place: tuple[int, int]
 
 
-_STAGE: ContextVar[_Stage | None] = ContextVar("skfdp_replay", default=None)
+_ACTIVE: ContextVar[_ActiveReplay | None] = ContextVar("skfdp_replay", default=None)
 
 
 def current() -> ReplayContext | None:
-    """Return the replay of the audit around this call; None: this is no audit.
+    """Return the replay of the audit around this call, None outside an audit.
 
     Notes
     -----
-    **Guarantees.** None outside of `opened`, in every other thread and process, and
-    after it was closed, even where a copy of its context lives on: threads, forks, and
-    tasks that outlive it draw real noise.
+    **Guarantees.** The result is None outside `opened`, in every other thread and
+    process, and after the replay was closed, even if a copy of its context still
+    exists. So threads, forks, and tasks that outlive the audit draw real noise.
     """
-    stage = _STAGE.get()
-    return stage.replay if stage is not None and stage.place == _here() else None
+    active = _ACTIVE.get()
+    return active.replay if active is not None and active.place == _here() else None
 
 
 def _here() -> tuple[int, int]:
@@ -279,26 +279,26 @@ def _here() -> tuple[int, int]:
 
 @contextlib.contextmanager
 def opened(replay: ReplayContext) -> Iterator[None]:
-    """Let a replay answer the mechanisms of this thread; for `skfdp.audit` alone.
+    """Let a replay provide the releases of this thread; for `skfdp.audit` only.
 
     Raises
     ------
     RuntimeError
-        If one is open already: an audit inside of an audit would see the answers of
-        the outer one.
+        If a replay is open already: an audit inside another one would get the releases
+        of the outer one.
     """
     if current() is not None:
-        raise RuntimeError("an audit is running around this one: run one at a time.")
-    stage = _Stage(replay, _here())
-    token = _STAGE.set(stage)
+        raise RuntimeError("an audit runs inside another one: run one at a time.")
+    active = _ActiveReplay(replay, _here())
+    token = _ACTIVE.set(active)
     try:
         yield
     finally:
-        stage.replay = None
-        _STAGE.reset(token)
+        active.replay = None
+        _ACTIVE.reset(token)
 
 
-# Noise is drawn in blocks that stay in the cache; the stream is that of one draw.
+# Noise is drawn in blocks that fit into the cache; blocks do not change the stream.
 _BLOCK_ENTRIES = 2**13  # even: words come in pairs
 
 
@@ -308,8 +308,8 @@ def check_random_state(random_state: int | None) -> None:
     if random_state is not None and (not integral or isinstance(random_state, bool)):
         raise ValueError(
             f"random_state={shown(random_state)} must be None (cryptographic noise) or "
-            "an int (reproducible, without guarantee): a generator object would repeat "
-            "or share noise between fits."
+            "an int (reproducible, without guarantee), because a generator object "
+            "would repeat or share noise between fits: pass None."
         )
 
 
@@ -319,31 +319,31 @@ class Streams:
     Parameters
     ----------
     random_state : int or None
-        None keys every stream from the operating system. An int is for reproducible
-        experiments and voids the guarantee.
+        None takes the key of every stream from the operating system. An int is for
+        reproducible experiments and voids the guarantee.
     owner : type or str
         Class of the estimator; its name enters the keys of seeded streams.
-    coins : bytes, default=None
-        Key of the public streams of a fit with a checkpoint: they are the same when it
-        is resumed, and private ones never are. Anybody may know it. None: public
-        streams are keyed like private ones.
+    public_key : bytes, default=None
+        Key of the public streams of a fit with a checkpoint; not a secret. A resumed
+        fit repeats its public streams, but never its private ones. None means that
+        public streams get their keys like private ones.
     """
 
     def __init__(
         self,
         random_state: int | None,
         owner: type | str,
-        coins: bytes | None = None,
+        public_key: bytes | None = None,
     ):
         check_random_state(random_state)
-        self._coins = coins
+        self._public_key = public_key
         self.seeded = random_state is not None
         name = owner if isinstance(owner, str) else owner.__qualname__
         seed = int(random_state) if random_state is not None else None
         self._path = f"{seed}/{name}"
 
     def under(self, name: str) -> Streams:
-        """Return other streams, for a method that is a part of this fit."""
+        """Return separate streams, for a method that is a part of this fit."""
         found = copy.copy(self)
         found._path = f"{self._path}/{name}"
         return found
@@ -351,22 +351,22 @@ class Streams:
     def public(self, label: str) -> np.random.Generator:
         """Return a stream for draws that may be disclosed; a function of the seed."""
         name = f"public/{label}"
-        if self._coins is None or current() is not None:
+        if self._public_key is None or current() is not None:
             return self._generator(name)
         path = self._path.encode() + name.encode()
-        return generator_of(_key_of(self._coins + path))
+        return generator_of(_key_of(self._public_key + path))
 
     def private(self, label: str, *details: int | str | tuple) -> np.random.Generator:
         """Return a stream for sampling or noise.
 
-        With a seed it is a function of the seed, the class, the label and the details,
-        such as the shape of what is drawn.
+        With a seed the stream is a function of the seed, the class, the label and the
+        details, such as the shape of the noise.
         """
         return self._generator(f"private/{label}/", details)
 
     def _generator(self, name: str, details: tuple = ()) -> np.random.Generator:
         if (audit := current()) is not None:
-            key = audit.key(name)  # of the name alone, whatever the data are
+            key = audit.key(name)  # depends on the name only, not on the data
         elif self.seeded:
             key = _key_of(f"{self._path}/{name}{details}".encode())
         else:
@@ -380,19 +380,19 @@ def _key_of(text: bytes) -> int:
 
 
 def generator_of(key: int) -> np.random.Generator:
-    """Return the stream of a key of 128 bits: AES in counter mode."""
+    """Return an AES stream in counter mode with a key of 128 bits."""
     return np.random.Generator(randomgen.AESCounter(key=key))
 
 
 def random_words(generator: np.random.Generator, size: int) -> np.ndarray:
     """Return `size` words of 64 random bits, uint64.
 
-    They are a new array: neither NumPy nor randomgen writes integers into an old one.
+    The array is new: NumPy and randomgen cannot write integers into an existing one.
     """
     bits = generator.bit_generator
     if isinstance(bits, randomgen.AESCounter):
         return bits.random_raw(size)
-    # The raw words of other generators may be half empty.
+    # Raw words of other generators may have fewer random bits.
     return generator.integers(2**64 - 1, size=size, dtype=np.uint64, endpoint=True)
 
 
@@ -403,17 +403,17 @@ def add_integer_gaussian(
 
     Notes
     -----
-    **Guarantees.** For an integer z, ``z + floor(N + 1/2) = floor(z + N + 1/2)``: the
-    result is a function of ``z + N`` alone, so the accounting of the continuous
-    Gaussian holds by post-processing, and no floating-point sum can leak. If the words
-    are uniform and independent, what is added has exactly the law of the rounded
-    Gaussian: where two words and float64 do not decide an integer, further words and
-    longer integers do (docs/theory/exact_release.rst, The theorem). `std` is in grid
-    units; above 2**40 it is refused.
+    **Guarantees.** For an integer z, ``z + floor(N + 1/2) = floor(z + N + 1/2)``. So
+    the result is a function of ``z + N`` only, and the accounting of the continuous
+    Gaussian holds by post-processing. No floating-point sum can leak. If the random
+    words are uniform and independent, the noise has exactly the distribution of the
+    rounded Gaussian: if two words and float64 do not determine an integer, further
+    words and longer integers do (docs/theory/exact_release.rst, The theorem). `std` is
+    in grid units; above 2**40 it is refused.
 
-    Normals come in pairs, one random word each. Of the last pair of an array of odd
-    size the second is dropped. The time depends on the size and on the number of
-    second looks, which what the noise is added to does not change.
+    Normals are drawn in pairs, with one random word each. For an array of odd size the
+    last normal is dropped. The time depends on the size and on the number of pairs that
+    need further words, but not on `total`.
     """
     # Imported here: `import skfdp` does not load numba.
     from skfdp.kernels.sampling import add_rounded_normals
@@ -436,7 +436,7 @@ def add_integer_gaussian(
         for pair in unsure[:n_unsure].tolist():
             first, second = words[2 * pair : 2 * pair + 2].tolist()
             left_open.append((start + 2 * pair, first, second))
-    # After all blocks, so that their words do not depend on what is left open.
+    # After all blocks, so that the words of the blocks do not depend on these pairs.
     for entry, first, second in left_open:
         noise = rounded_pair(
             std, first, second, lambda n: random_words(generator, n).tolist()

@@ -1,4 +1,4 @@
-"""The one place where private sums meet noise."""
+"""The release function: the only code that adds noise to private sums."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from skfdp.privacy.events import Event, PrivacyBudgetError
 from skfdp.queries import Query
 from skfdp.queries.weighted import weighted
 
-# Batches: private coins, and the public batch.
+# Batches: Poisson sampling with secret randomness, and public batches.
 #
-# The members and the size of a private batch are secrets: they are not logged or
-# returned to users, and averages divide by the expected size.
+# Members and size of a private batch are secret: they are not logged or returned to
+# users, and averages divide by the expected size.
 
 
-# Words are drawn in blocks that stay in the cache.
+# Random words are drawn in blocks that fit into the cache.
 _BLOCK_WORDS = 2**13
 
 
@@ -39,28 +39,28 @@ class PoissonBatches:
     """Batches that each row enters independently with probability `rate`.
 
     The gaps between members are geometric, ``floor(E / -log(1 - rate))`` with E
-    exponential: the cost of a batch is that of its members, not of all rows.
+    exponential. So the time depends on the size of the batch and not on `n_rows`.
 
     Parameters
     ----------
     generator : Generator
-        A private stream, which nothing public shares.
+        A private stream, which is not used for public draws.
     n_rows : int
-        Rows to draw from.
+        Number of rows to sample from.
     rate : float
         Probability of each row, in (0, 1].
 
     Notes
     -----
-    **Guarantees.** The gap before the next member exceeds g with probability
-    ``(1 - rate)**(g + 1)``, whatever came before, so that the coins of all rows are
-    independent. This is exact if the words are uniform and independent (where one word
-    and float64 do not decide a gap, further words and longer integers do), but for the
-    rate, which is lowered by less than one part in 2**48: never above the stated one.
+    **Guarantees.** Independently of earlier gaps, the gap before the next member
+    exceeds g with probability ``(1 - rate)**(g + 1)``, so that rows are sampled
+    independently. This is exact if the random words are uniform and independent: if one
+    word and float64 do not determine a gap, further words and longer integers do. Only
+    the rate is rounded, downwards, by less than one part in 2**48.
 
-    The memory of the members is allocated once. It is that of a batch eight standard
-    deviations above the expected size; a larger one is drawn in several pieces, which
-    are copied. The random words of a block are a new array, of 64 KiB at most.
+    The memory for the members is allocated once, for a batch eight standard deviations
+    above the expected size. A larger batch is drawn in several pieces, which are
+    copied. The random words of a block are a new array of at most 64 KiB.
     """
 
     def __init__(self, generator: np.random.Generator, n_rows: int, rate: float):
@@ -70,11 +70,11 @@ class PoissonBatches:
         self._write_members = poisson_members
         self._generator = generator
         self._n_rows = n_rows
-        # A little less, so that rounding does not make it the pace of a higher rate.
+        # Slightly reduced, so that rounding cannot increase the rate.
         self._pace = -math.log1p(-rate) * (1 - 2.0**-49) if rate < 1 else math.inf
         spread = math.sqrt(n_rows * rate * (1 - rate))
-        room = min(n_rows, math.ceil(n_rows * rate + 8 * spread)) + 1
-        self._members = np.empty(room, dtype=np.int64)
+        capacity = min(n_rows, math.ceil(n_rows * rate + 8 * spread)) + 1
+        self._members = np.empty(capacity, dtype=np.int64)
 
     def draw(self) -> np.ndarray:
         """Return the next batch.
@@ -82,8 +82,8 @@ class PoissonBatches:
         Returns
         -------
         batch : int64 ndarray, increasing
-            May be empty; an empty batch makes a noise-only step. Valid until the next
-            `draw`.
+            Row numbers. An empty batch gives a release of noise only. Valid until the
+            next `draw`.
         """
         batch = self._piece(-1)
         if len(batch) < len(self._members):
@@ -95,10 +95,10 @@ class PoissonBatches:
         return np.concatenate(pieces)
 
     def _piece(self, last: int) -> np.ndarray:
-        """Return the members after `last`, as many as there is room for."""
-        room, count = len(self._members), 0
-        while count < room:
-            words = random_words(self._generator, min(room - count, _BLOCK_WORDS))
+        """Return the next members after `last`, as many as fit into the memory."""
+        capacity, count = len(self._members), 0
+        while count < capacity:
+            words = random_words(self._generator, min(capacity - count, _BLOCK_WORDS))
             while len(words):
                 found, unsure = self._write_members(
                     words, self._pace, last, self._n_rows, self._members[count:]
@@ -123,22 +123,23 @@ class PoissonBatches:
 def not_null(
     batch: np.ndarray | None, is_null: np.ndarray | None, n_rows: int
 ) -> np.ndarray | None:
-    """Return what is left of a batch without null records.
+    """Return a batch without its null records.
 
     Parameters
     ----------
     batch : int64 ndarray or None
-        Row numbers; None: every row.
+        Row numbers; None means every row.
     is_null : bool ndarray of shape (n_rows,) or None
-        Records that add nothing to any release; None: there are none.
+        Records that contribute nothing to any release; None means no record.
     n_rows : int
-        Of the query.
+        Number of rows of the query.
     """
     if is_null is None:
         return batch
     if len(is_null) != n_rows:
         raise ValueError(
-            "a query at this mechanism is over other records than its own."
+            f"a query has {n_rows} rows, but the mechanism has {len(is_null)} records: "
+            "pass a query over the records of the mechanism."
         )
     if batch is None:
         return np.flatnonzero(~is_null)
@@ -155,21 +156,22 @@ def uniform_batch(
 
 
 # Bounds are products of float64 factors; a relative excess of this size is rounding, as
-# an event has it.
+# in `skfdp.privacy.events`.
 _ROUNDING = 1e-9
-_COINS = "coins"
+# Name of the sampling streams. It must not change: it enters the keys of seeded fits.
+_SAMPLING = "coins"
 
 
 @dataclasses.dataclass(frozen=True)
 class _Asked:
-    """A query that may be summed under an event: its bounds are those of the charge.
+    """A query whose bounds were compared with those of a charged event.
 
     Attributes
     ----------
     event : Event
     stream : str
     given, query : Query
-        As it was given, and with the weights of the rows.
+        The query as passed, and the same query with the weights of the rows.
     stds, units : ndarray of shape (n_steps,)
         Standard deviation of the noise of each release, and grid unit of its sum.
     """
@@ -183,51 +185,50 @@ class _Asked:
 
 
 class Mechanism:
-    """The release function of a fit: it releases what was charged, and nothing else.
+    """The release function of a fit: a sum is released only if its event was charged.
 
     Parameters
     ----------
     events : iterable of Event
-        What was charged, each with a label of its own. A `Selection` is no release: a
-        search opens a mechanism for each run, with its `Selection.run_event`.
+        The charged events, with distinct labels. A `Selection` cannot be released
+        directly: a search makes a mechanism for each run, with `Selection.run_event`.
     streams : Streams
-        The source of noise and of sampling. Two mechanisms over the same events and
-        seeded streams would repeat each other's noise: a fit has one.
+        The source of noise and sampling. A fit must have a single mechanism: two
+        mechanisms with the same events and seeded streams would repeat the noise.
     is_null : bool ndarray of shape (n_rows,), default=None
-        Records that are null: private. None: no record is.
+        Whether each record is null; private. None means that no record is null.
     units : Units, default=None
-        Weights of the rows, and the persons to whom they belong: public. None: each row
-        is a record, and counts as one.
+        Public weights of the rows, and the persons to whom they belong. None means
+        that each row is a record of weight 1.
 
     Raises
     ------
     PrivacyBudgetError
-        If two events have one label, or one is not a plain Event.
+        If two events have one label, or if an event is a `Selection`.
 
     Notes
     -----
-    **Guarantees.** Whatever leaves the mechanism was charged:
+    **Guarantees.** Every release was charged:
 
-    * the k-th release of a label is ``sum of contributions + N(0, std**2 I)``, rounded
-      to a public grid, with ``std = event.step_stds[k]``: the Gaussian mechanism on
-      integers, by post-processing (see `noise.add_integer_gaussian`);
-    * its sum is over every row, or over a Poisson batch of rate `sampling_rate` that
-      the mechanism draws itself, from a stream of its own;
-    * with `units` the sum is that of `queries.weighted`, and a Poisson batch has all
-      rows of each person who was drawn, and none of the others;
-    * a record that is null adds nothing to any sum: it is the null of
-      "replace_special", and what a query says of nulled records holds for it;
-    * its query contributes no more than ``event.clip_norm`` a record, and moves no
-      further between neighbours than ``event.sensitivity``, up to a relative 1e-9; NaN
-      is refused;
-    * there are at most ``event.n_steps`` of them; fewer are fine. One is counted before
-      the private rows are read, and stays counted if it fails.
+    * The k-th release of a label is ``sum of contributions + N(0, std**2 I)``, rounded
+      to a public grid, with ``std = event.step_stds[k]``. It is post-processing of the
+      Gaussian mechanism (see `noise.add_integer_gaussian`).
+    * The sum is over every row, or over a Poisson batch of rate `sampling_rate`, which
+      the mechanism draws itself from its own stream.
+    * With `units` the sum is that of `queries.weighted`, and a Poisson batch has all
+      rows of each sampled person, and no other rows.
+    * A null record contributes nothing to any sum. It is the null of "replace_special",
+      and the bounds of a query for nulled records hold for it.
+    * A record contributes at most ``event.clip_norm``, and the sensitivity of the sum
+      is at most ``event.sensitivity``, up to a relative 1e-9. NaN is refused.
+    * There are at most ``event.n_steps`` releases. A release is counted before private
+      rows are read, and stays counted if it fails.
 
-    Inside of an audit, and nowhere else, recorded or replayed numbers take the place
-    of the noise, and the report of the fit has no guarantee (`noise.ReplayContext`).
+    Only inside an audit, recorded or replayed numbers replace the noise; the report of
+    that fit has no guarantee (`noise.ReplayContext`).
 
-    That the query tells the truth about its bounds is the contract of `queries`. What
-    the mechanism refuses depends on public facts alone.
+    The bounds of a query are true by the contract of `queries`. Refusals of the
+    mechanism depend on public facts only.
     """
 
     def __init__(
@@ -240,27 +241,26 @@ class Mechanism:
         self._is_null, self._units = is_null, units
         self._events: dict[str, Event] = {}
         for event in events:
-            if type(event) is not Event:  # other kinds promise other things
+            if type(event) is not Event:  # subclasses have another meaning
                 raise PrivacyBudgetError(
-                    f"a {type(event).__name__} is no release: use the run_event of one "
-                    "run."
+                    f"{type(event).__name__} events cannot be released directly: use "
+                    "the run_event of one run."
                 )
             if event.label in self._events:
                 raise PrivacyBudgetError(
-                    f"label={event.label!r} was charged twice: give each event a label "
-                    "of its own."
+                    f"label={event.label!r} was charged twice: give each event its own "
+                    "label."
                 )
             self._events[event.label] = event
         self.streams = streams
-        # By the whole label of the event, hence common to this mechanism and those
-        # within.
+        # Keyed by the full label, and shared with the mechanisms of `within`.
         self._released: Counter[str] = Counter()
         self._generators: dict[tuple[str, str], np.random.Generator] = {}
         self._batches: dict[tuple[str, int], Any] = {}
         self._asked: dict[tuple[str, str], _Asked] = {}
 
     def event(self, label: str) -> Event:
-        """Return what was charged under a label, or raise PrivacyBudgetError."""
+        """Return the charged event of a label, or raise PrivacyBudgetError."""
         if label not in self._events:
             raise PrivacyBudgetError(
                 f"label={label!r} was not charged, only "
@@ -270,15 +270,15 @@ class Mechanism:
         return self._events[label]
 
     def within(self, prefix: str, streams: Streams) -> Mechanism:
-        """Return a mechanism for the releases labelled ``f"{prefix}: {label}"``.
+        """Return a mechanism for the events labelled ``f"{prefix}: {label}"``.
 
-        It knows them by `label`. What it releases counts here as well.
+        There they have the short `label`. Releases are counted in both mechanisms.
 
         Parameters
         ----------
         prefix : str
         streams : Streams
-            Of these releases alone.
+            Streams of these releases only.
         """
         start = f"{prefix}: "
         found = copy.copy(self)
@@ -298,24 +298,24 @@ class Mechanism:
         *,
         stream: str | None = None,
     ) -> np.ndarray:
-        """Return the next release of a label: the query's sum with noise, float64.
+        """Return the next release of a label: the noisy sum of the query, float64.
 
         Parameters
         ----------
         label : str
-            Of a charged event.
+            Label of a charged event.
         query : Query
         theta : ndarray, default=None
-            Where to take the gradients; a function of earlier releases and public
-            facts.
+            Weights at which gradients are computed; a function of earlier releases and
+            public facts.
         stream : str, default=None
-            Name of the noise, where one event covers releases of different things;
-            they are counted together. None: the label.
+            Name of the noise stream, if one event covers releases of different queries;
+            they are counted together. None means the label.
 
         Raises
         ------
         PrivacyBudgetError
-            If this was not charged; nothing is released, read or counted.
+            If this release was not charged; nothing is released, read or counted.
         """
         event, stream = self.event(label), label if stream is None else stream
         asked = self._asked.get((event.label, stream))
@@ -326,16 +326,16 @@ class Mechanism:
         if count >= event.n_steps:
             raise PrivacyBudgetError(
                 f"label={label!r} was charged for {event.n_steps} release(s), which "
-                "were all released: charge one more."
+                "were all made: charge one more."
             )
         self._released[event.label] = count + 1
         return self._released_now(asked, theta, count)
 
     def _checked(self, label: str, query: Query, stream: str) -> _Asked:
-        """Return a query whose bounds were compared with what was charged."""
-        if stream == _COINS:
+        """Compare the bounds of a query with those of the charged event."""
+        if stream == _SAMPLING:
             raise PrivacyBudgetError(
-                f"stream={stream!r} is the one of the batches: give the noise of "
+                f"stream={stream!r} is reserved for sampling: give the noise of "
                 f"{label!r} another name."
             )
         event, given = self.event(label), query
@@ -350,8 +350,8 @@ class Mechanism:
             if not 0 < asked <= charged * (1 + _ROUNDING):
                 raise PrivacyBudgetError(
                     f"{name}={asked!r} of a query for label={label!r} must be positive "
-                    f"and at most {charged!r}, which was charged: charge what the "
-                    "query says."
+                    f"and at most {charged!r}, which was charged: charge the bounds of "
+                    "the query."
                 )
         stds = event.step_stds
         units = np.broadcast_to(query.unit(stds), stds.shape)
@@ -360,7 +360,7 @@ class Mechanism:
     def _released_now(
         self, asked: _Asked, theta: np.ndarray | None, count: int
     ) -> np.ndarray:
-        """Return release number `count`: integers with integer noise, times a unit."""
+        """Return release number `count`: an integer sum with noise, times the unit."""
         query, std = asked.query, float(asked.stds[count])
         batch = self._batch(asked.event, query)
         noisy_sum = functools.partial(
@@ -381,28 +381,28 @@ class Mechanism:
         """Return the rows of a release, None for all of them."""
         batch, units = None, self._units
         if event.sampling_rate < 1:
-            batch = self._coins(event, query).draw()
+            batch = self._sampler(event, query).draw()
             batch = batch if units is None else units.rows_of(batch)
         return not_null(batch, self._is_null, query.n_rows)
 
-    def _coins(self, event: Event, query: Query) -> Any:
-        """Return what draws the batches of an event."""
+    def _sampler(self, event: Event, query: Query) -> Any:
+        """Return the sampler of the batches of an event."""
         n_rows = query.n_rows if self._units is None else self._units.n_units
         key = event.label, n_rows
         if key not in self._batches:
-            coins = self._generator(event, _COINS, query)
-            # Where the rows are elsewhere, so are the batches.
+            generator = self._generator(event, _SAMPLING, query)
+            # A query over remote rows (Dask) has its own sampler.
             sampler = getattr(query, "sampler", PoissonBatches)
-            self._batches[key] = sampler(coins, n_rows, event.sampling_rate)
+            self._batches[key] = sampler(generator, n_rows, event.sampling_rate)
         return self._batches[key]
 
     def _generator(
         self, event: Event, stream: str, query: Query
     ) -> np.random.Generator:
-        """Return a private stream, which goes on where it was left."""
+        """Return a private stream; later calls continue the same stream."""
         key = event.label, stream
         if key not in self._generators:
-            shape = query.shape if stream != _COINS else (query.n_rows,)
+            shape = query.shape if stream != _SAMPLING else (query.n_rows,)
             self._generators[key] = self.streams.private(stream, event.label, shape)
         return self._generators[key]
 
@@ -416,6 +416,6 @@ def _noisy_sum(
     generator: np.random.Generator,
     batch: np.ndarray | None,
 ) -> np.ndarray:
-    """Return the sum over a batch with noise: integers both, in a public unit."""
+    """Return the noisy sum over a batch; sum and noise are integers in `unit`."""
     total = query.exact_sum(theta, batch, unit)
     return add_integer_gaussian(total, noise_std / unit, generator) * unit

@@ -1,8 +1,7 @@
 """Events, privacy curves, calibrated plans, reports and ledgers.
 
-This package imports nothing else of skfdp but the decorator that names a class by the
-module that users import it from, and is the only importer of dp_accounting: whoever
-reviews the accounting reads these files alone.
+Of the rest of skfdp this package imports only `skfdp.addresses`, and it is the only
+importer of dp_accounting. To review the accounting, read these files alone.
 """
 
 from skfdp.privacy.accounting import (

@@ -1,4 +1,4 @@
-"""Privacy curves of composed events: closed form where it is exact, PLD elsewhere.
+"""Privacy curves of composed events: in closed form if that is exact, otherwise by PLD.
 
 Guarantees
 ----------
@@ -6,8 +6,8 @@ Guarantees
   ``mu**2 = sum (sensitivity / noise_std)**2`` (Dong, Roth and Su 2022), whose
   (epsilon, delta) curve is closed form (Balle and Wang 2018).
 * Poisson-sampled releases are composed as pessimistic privacy loss distributions.
-* A `Selection` by itself has the curve of its theorem; in a composition it is the
-  pessimistic privacy loss distribution through points of that curve.
+* A single `Selection` has the curve of its theorem. In a composition it is replaced by
+  the pessimistic privacy loss distribution through points of that curve.
 * ``compose([event] * k)`` equals k compositions of ``event``.
 """
 
@@ -31,11 +31,11 @@ from skfdp.privacy import checks
 from skfdp.privacy.events import Event, check_delta
 from skfdp.privacy.public_sets import Part, check_events, together
 
-# Bisection within brentq: some curves are flat, or steps, over most of the floats.
+# Many iterations of brentq: some curves are flat or step functions over most floats.
 _ITERATIONS = 5_000
-# What the parameter of Gaussian DP must be.
+# Expected value of mu, for messages.
 _OF_MU = "a finite number of at least 0"
-# Where the minimum of a convex bound is looked for first.
+# Points of the grid that brackets the minimum of a convex bound.
 _GRID_POINTS = 25
 #: How curves of compositions are computed; see `compose`.
 ACCOUNTANTS = ("auto", "pld")
@@ -43,18 +43,18 @@ ACCOUNTANTS = ("auto", "pld")
 
 @contextlib.contextmanager
 def tails() -> Iterator[None]:
-    """Let tails vanish, whatever np.seterr and scipy.special.seterr have set."""
+    """Ignore underflow and overflow of tails, also if np.seterr would raise."""
     with np.errstate(under="ignore", over="ignore"), special.errstate(all="ignore"):
         yield
 
 
 def check_epsilon(epsilon: float) -> float:
-    """Return epsilon as a float; ValueError unless it is at least 0."""
+    """Return epsilon as a float of at least 0, or raise ValueError."""
     return checks.number("epsilon", epsilon, "a number of at least 0", 0)
 
 
 def gdp_delta(epsilon: float, mu: float) -> float:
-    """Smallest delta of a mu-Gaussian-DP mechanism at epsilon.
+    """Return the smallest delta of a mu-Gaussian-DP mechanism at epsilon.
 
     Parameters
     ----------
@@ -74,19 +74,19 @@ def gdp_delta(epsilon: float, mu: float) -> float:
 
 @tails()
 def _delta(epsilon: float, mu: float, less: float = 0.0) -> float:
-    """Return delta less another number, for searches of where they are equal."""
+    """Return delta minus `less`, whose root is searched for."""
     if mu == 0 or epsilon == math.inf:
         return 0.0 - less
     upper = ndtr(mu / 2 - epsilon / mu)
-    # exp(epsilon) alone overflows; the product with the tail does not, being at most
-    # the other term up to rounding.
+    # exp(epsilon) may overflow. Its product with the tail cannot, because it is at most
+    # `upper` up to rounding.
     log_lower = epsilon + log_ndtr(-mu / 2 - epsilon / mu)
     lower = math.exp(min(0.0, float(log_lower)))
     return max(0.0, float(upper) - lower) - less
 
 
 def gdp_epsilon(delta: float, mu: float) -> float:
-    """Smallest epsilon of a mu-Gaussian-DP mechanism at delta, rounded up.
+    """Return the smallest epsilon of a mu-Gaussian-DP mechanism at delta, rounded up.
 
     Examples
     --------
@@ -98,15 +98,15 @@ def gdp_epsilon(delta: float, mu: float) -> float:
     mu = checks.number("mu", mu, _OF_MU, 0, closed="left")
     if _delta(0.0, mu) <= delta:
         return 0.0
-    # The last factor keeps it above the root where mu squared is rounded.
+    # The last factor keeps the bound above the root in spite of rounding.
     high = (mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta)) + 1e-3) * (1 + 1e-6)
     if high == math.inf:
-        return math.inf  # beyond the floats
+        return math.inf  # above the largest float
     return _safe_root(functools.partial(_delta, mu=mu, less=delta), high, up=True)
 
 
 def gdp_mu(epsilon: float, delta: float) -> float:
-    """Largest mu whose Gaussian-DP curve passes through (epsilon, delta), rounded down.
+    """Return the largest mu whose curve allows (epsilon, delta), rounded down.
 
     Examples
     --------
@@ -116,11 +116,11 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     """
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
     if epsilon == math.inf:
-        raise ValueError("epsilon=inf must be finite here: no mu is too large for it.")
+        raise ValueError("epsilon=inf must be finite here: it does not bound mu.")
     if _delta(epsilon, 1e-12) > delta:
         raise ValueError(
-            f"epsilon={epsilon!r} and delta={delta!r} are too small to calibrate any "
-            "noise for: raise one of them."
+            f"epsilon={epsilon!r} and delta={delta!r} are too small for a calibration: "
+            "raise one of them."
         )
     return _mu(epsilon, delta)
 
@@ -134,7 +134,7 @@ def _mu(epsilon: float, delta: float) -> float:
 
 
 def _safe_root(excess: Callable[[float], float], high: float, *, up: bool) -> float:
-    """Return the root of a monotone function in [0, high], moved until it is <= 0."""
+    """Return a root of a monotone function in [0, high], at which it is <= 0."""
     root = brentq(excess, 0.0, high, xtol=1e-15, rtol=1e-14, maxiter=_ITERATIONS)
     step = 1e-13
     while excess(root) > 0:
@@ -144,7 +144,7 @@ def _safe_root(excess: Callable[[float], float], high: float, *, up: bool) -> fl
 
 
 class PrivacyCurve(Protocol):
-    """The trade-off between epsilon and delta of a composition; an upper bound.
+    """An upper bound of delta as a function of epsilon, for a composition.
 
     See :term:`privacy curve`.
     """
@@ -153,7 +153,7 @@ class PrivacyCurve(Protocol):
 
     @property
     def mu(self) -> float | None:
-        """Exact Gaussian-DP parameter, None where the composition is not Gaussian."""
+        """Exact Gaussian-DP parameter, None if the composition is not Gaussian."""
 
     def epsilon(self, delta: float) -> float:
         """Return the smallest epsilon known to hold at delta."""
@@ -179,7 +179,7 @@ class GaussianCurve:
 
     @tails()
     def detection_rate(self, false_alarms: float) -> float:
-        """Return the largest rate of detections at a rate of false alarms."""
+        """Return the largest detection rate at a false-alarm rate."""
         # The trade-off curve in closed form (Dong, Roth and Su 2022).
         return float(ndtr(ndtri(false_alarms) + self.mu))
 
@@ -219,11 +219,10 @@ class PLDCurve:
 
     @tails()
     def detection_rate(self, false_alarms: float) -> float:
-        r"""Return the largest rate of detections at a rate of false alarms.
+        r"""Return the largest detection rate at a false-alarm rate.
 
-        A test between two neighbours that raises a false alarm at rate :math:`\alpha`
-        detects at a rate of at most :math:`\delta(e) + \alpha \exp(e)`, for every
-        real e.
+        A test between two neighbours with false-alarm rate :math:`\alpha` has a
+        detection rate of at most :math:`\delta(e) + \alpha \exp(e)`, for every real e.
         """
         return max(self._rate(one, false_alarms) for one in self._directions)
 
@@ -231,9 +230,8 @@ class PLDCurve:
         def bound(epsilon: float) -> float:  # convex in exp(epsilon)
             return self._delta(direction, epsilon) + false_alarms * math.exp(epsilon)
 
-        # At the lower end the bound is 1 up to 1e-4, at the upper end at least 1. The
-        # grid comes first because the bound is flat, up to rounding, far from the
-        # minimum.
+        # At the lower end the bound is 1 up to 1e-4, at the upper end at least 1. Far
+        # from the minimum it is flat up to rounding, so a grid brackets the minimum.
         grid = np.linspace(-10.0, -math.log(false_alarms), _GRID_POINTS)
         best = int(np.argmin([bound(float(epsilon)) for epsilon in grid]))
         around = grid[max(best - 1, 0)], grid[min(best + 1, _GRID_POINTS - 1)]
@@ -244,27 +242,27 @@ class PLDCurve:
 
     def _delta(self, direction: Any, epsilon: float) -> float:
         """Return delta of one direction, at any real epsilon."""
-        # At an epsilon beyond 700 the factor of what is left is 0, not an overflow.
+        # Beyond 700 exp(epsilon) would overflow; delta at 700 is an upper bound.
         found = float(direction.get_delta_for_epsilon(min(epsilon, 700.0)))
         return min(1.0, max(0.0, found) + self.rounding)
 
 
 def compose(events: Iterable[Event], *, accountant: str = "auto") -> PrivacyCurve:
-    """Compose events that protect the same private parts.
+    """Return the privacy curve of a composition of events.
 
     Parameters
     ----------
     events : iterable of Event
         In any order; adaptive composition.
     accountant : {"auto", "pld"}, default="auto"
-        "auto" takes the closed form where every release is a full-batch Gaussian;
-        "pld" composes privacy loss distributions even there.
+        "auto" uses the closed form if every release is a full-batch Gaussian; "pld"
+        always composes privacy loss distributions.
 
     Raises
     ------
     ValueError
-        If the events disagree in relation or public set: together they would
-        protect nothing that either of them promises.
+        If the events differ in relation, privacy unit or public set, so that no
+        common guarantee holds.
     """
     checks.choice("accountant", accountant, ACCOUNTANTS)
     return _compose(check_events(events), accountant)
@@ -285,13 +283,13 @@ def _compose(
     if not sampled and (accountant == "auto" or full_batch == 0):
         return GaussianCurve(math.sqrt(full_batch))
 
-    # Events of other kinds have a curve of their own.
+    # Events of subclasses have their own curves.
     others = collections.Counter(event for event in sampled if type(event) is not Event)
     curves = [(event.own_curve(), count) for event, count in others.items()]
     if len(curves) == len(events) == 1 and accountant == "auto":
         return curves[0][0]
 
-    from skfdp.privacy import pld  # dp_accounting loads when first needed
+    from skfdp.privacy import pld  # loads dp_accounting only if it is needed
 
     steps = [
         (
@@ -313,7 +311,7 @@ def _compose(
         return PLDCurve(*composed)
 
 
-# The joint cost of events; `public_sets` says what they then protect.
+# The joint cost of events; `public_sets` defines what they protect.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -327,7 +325,7 @@ class Cost:
 
 @functools.lru_cache(maxsize=256)
 def cost(events: tuple[Event, ...], delta: float, accountant: str = "auto") -> Cost:
-    """Return what the exact composition of all events costs at delta."""
+    """Return the cost of the exact composition of all events at delta."""
     curve = compose(_merged(events), accountant=accountant)
     return Cost(curve.epsilon(delta), curve.mu, curve.accountant)
 
@@ -340,24 +338,25 @@ def worst(
     within: Part | None = None,
     accountant: str = "auto",
 ) -> Cost:
-    r"""Return the largest cost that the events have for one record.
+    r"""Return the cost of the events for the most exposed record.
 
-    An event None is a fit without privacy, which costs infinity. A part is the records
-    that an event concerns, and None all. `within` is a part that the record is in. The
-    ``mu`` of the result is the largest one, None unless it is exact for every record.
+    An event None is a fit without privacy, whose cost is infinite. A part holds the
+    records that its event concerns; None means all records. Only records in `within`
+    are considered. The ``mu`` of the result is the largest one, or None unless it is
+    exact for every record.
 
     Notes
     -----
     **Guarantees.** Under the relations ``"replace_one"`` and ``"replace_special"``
     neighbours have the same records at the same positions with the same public parts,
     and differ in the private part of record i. Whether i is in a part is the same in
-    both, if parts are fixed by position. A release on a part
-    without i has one distribution on both tables, given all that was released before,
-    and so costs nothing; the others compose as ever. Hence whatever is released is
-    (epsilon, delta)-DP for record i with the cost of the events on the parts that
-    hold i, and for every record with the largest of these numbers. The same is so for
-    persons, if every part holds all rows of a person or none: then whether person i is
-    in a part is the same in both tables.
+    both, because parts are fixed by position or public values. Given all earlier
+    releases, a release on a part without i has the same distribution on both tables, so
+    that it costs nothing; the other releases compose as usual. Hence all releases
+    together are (epsilon, delta)-DP for record i with the cost of the events on the
+    parts that hold i, and for every record with the largest of these costs. The same
+    holds for persons if every part holds all rows of a person or none: then whether
+    person i is in a part is the same in both tables.
     """
     places = (*parts, within)
     costs = []
@@ -378,9 +377,9 @@ def worst(
 def detection_rate(
     events: Sequence[Event], parts: Sequence[Part | None], false_alarms: float
 ) -> float:
-    """Return the largest rate of detections that the events allow for any record.
+    """Return the largest detection rate that the events allow, over all records.
 
-    Empty parts are all records.
+    If `parts` is empty, every event concerns all records.
     """
     curves = _fine_curves(tuple(events), tuple(parts)) if events else ()
     return max([false_alarms, *(one.detection_rate(false_alarms) for one in curves)])
@@ -390,9 +389,10 @@ def detection_rate(
 def _fine_curves(
     events: tuple[Event, ...], parts: tuple[Part | None, ...]
 ) -> list[GaussianCurve | PLDCurve]:
-    """Return curves in closed form, or with a finer gap than those that give epsilon.
+    """Return curves that are accurate enough for detection rates.
 
-    The rate of detections depends on losses near 0.
+    They have a closed form, or a finer gap than the curves that give epsilon, because
+    detection rates depend on losses near 0.
     """
     curves = []
     for positions in together(parts or (None,) * len(events)):
@@ -400,14 +400,14 @@ def _fine_curves(
         found = _compose(group, "auto")
         if not isinstance(found, GaussianCurve):
             found = _compose(group, "pld")
-            # Nearly all losses lie within twice this epsilon, in each direction.
+            # Nearly all losses are below twice this epsilon, in each direction.
             spread = 4 * found.epsilon(max(1e-6, 4 * found.rounding))
             found = _compose(group, "pld", spread)
         curves.append(found)
     return curves
 
 
-# An event with these fields costs the same, and says nothing of what is public.
+# These fields do not affect the cost of an event.
 _UNLABELLED: dict[str, Any] = {
     "label": "",
     "public_features": (),
@@ -420,18 +420,18 @@ _UNLABELLED: dict[str, Any] = {
 
 
 def _merged(events: Iterable[Event]) -> tuple[Event, ...]:
-    """Return fewer events of equal cost: a grid search repeats a few of them often."""
+    """Merge equal events into fewer ones of the same cost, for grid searches."""
     merged: list[Event] = []
     unlabelled = [dataclasses.replace(event, **_UNLABELLED) for event in events]
     for event, count in collections.Counter(unlabelled).items():
-        # The fields of other kinds mean other things; a schedule that is twice as long
-        # is not the schedule twice.
+        # Subclasses have other fields. With a decay, a schedule of twice the length is
+        # not two schedules.
         if type(event) is not Event or event.noise_decay:
             merged += [event] * count
             continue
         several = 1 if len(event.noise_std) == 1 else count
         merged.append(
-            dataclasses.replace(  # by the composition law
+            dataclasses.replace(  # k times n steps are k * n steps
                 event,
                 n_steps=event.n_steps * count,
                 noise_std=event.noise_std * several,

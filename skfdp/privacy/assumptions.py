@@ -1,7 +1,7 @@
 """The assumptions of guarantees, and the one list of those that the code enforces.
 
-`enforced` marks these sentences and no others, and a report that is read may mark no
-others either.
+Only the sentences listed here may be marked as enforced, also in a report that is read
+from a file.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from skfdp.privacy.public_sets import Part, name_assumptions
 CLIPPED = "One record's contribution to a release is clipped."
 BATCHES = "Records enter batches independently; batches are not published."
 CLIPPED_PERSONS = (
-    "Every row's contribution to a release is clipped, and what all rows of one person "
-    "add together is bounded."
+    "Every row's contribution to a release is clipped, and the sum over one person's "
+    "rows is bounded."
 )
 BATCHES_OF_PERSONS = (
     "Persons enter batches independently, with all of their rows; batches are not "
     "published."
 )
 VALUES_CLIPPED = (
-    "Every value is clipped to the declared bounds of its column, and what a row adds "
-    "to a release to a clip norm."
+    "Every value is clipped to the declared bounds of its column, and each row's "
+    "contribution to a release to a clip norm."
 )
 TARGET_CLIPPED = (
     "Every target is clipped to target_bounds before anything is computed from it."
@@ -41,16 +41,15 @@ SIGNED_OR_CENTRED = (
     "sqrt(2), so that a replaced record moves a sum by at most sqrt(2) clip_norm."
 )
 LABEL = (
-    "Every column is public, so that a replaced label moves a sum by no more than the "
-    "residuals of two labels differ, times the longest row."
+    "Every column is public, so that a replaced label moves a sum by at most the "
+    "difference of the residuals of two labels, times the longest row."
 )
 BALANCED = (
-    "class_weight='balanced' takes released or public class frequencies off the "
-    "intercept, and is no release of its own."
+    "class_weight='balanced' corrects the intercept by released or public class "
+    "frequencies, and releases nothing itself."
 )
 BINNED = (
-    "Every number of a private column is counted in exactly one bin of that column, "
-    "whatever it is."
+    "Every number of a private column is counted in exactly one bin of that column."
 )
 BOUNDS_RELEASED = (
     "Bounds of private columns were released within this budget, before anything else; "
@@ -58,14 +57,14 @@ BOUNDS_RELEASED = (
 )
 VALUES_CLIPPED_RELEASED = (
     "Every value is clipped to the bounds of its column, which are public or released, "
-    "and what a row adds to a release to a clip norm."
+    "and each row's contribution to a release to a clip norm."
 )
 ORTHANT_RELEASED = (
     "The target is public and every private column is non-negative within its released "
     "bounds, so that a replaced record moves a sum by at most sqrt(2) clip_norm."
 )
 INTEGER_SEED = "integer seed"
-ONE_STEP = "No step before this one learnt from the data, see `report(pipeline)`."
+ONE_STEP = "No step before this one learnt from the data; see `report(pipeline)`."
 EVERY_USE = "Every use of these data is counted: fits, scores, tuning."
 RUNS_CHARGED = "No run releases more than the search was charged for."
 SCORES_BOUNDED = (
@@ -123,7 +122,7 @@ _ENFORCED = frozenset(
     }
 )
 
-# What is taken for granted of whose data are where.
+# Assumptions on which rows belong to whom.
 _ONE_RECORD = "Each person has one row, which appears once."
 _PERSONS = "Each person has one entry in groups, which derives from nothing private."
 _WHOLE_PERSONS = (
@@ -133,7 +132,7 @@ _WHOLE_PERSONS = (
 
 
 def is_enforced(text: str) -> bool:
-    """Whether the code of this version enforces what a sentence says."""
+    """Whether the code of this version enforces an assumption."""
     return text in _ENFORCED
 
 
@@ -146,12 +145,13 @@ class Assumption:
 
 
 _NO_LIMIT = (
-    "The ledger has no limit and refuses no fit for its cost: its owner must watch it."
+    "The ledger has no limit, so that no fit is refused for its cost: its owner must "
+    "watch the sum."
 )
 
 
 def of_limit(ledger: Any) -> tuple[Assumption, ...]:
-    """Return the assumption about a ledger without a limit, if it is one."""
+    """Return the assumption about a ledger without a limit; empty for other ledgers."""
     bare = ledger is not None and ledger.epsilon is None
     return (Assumption(_NO_LIMIT, enforced=False),) * bare
 
@@ -176,7 +176,7 @@ def unseen_step(text: str) -> str | None:
 def enforced(text: str) -> Assumption:
     """Return a sentence of this file as an enforced assumption."""
     if text not in _ENFORCED:
-        raise ValueError(f"no code enforces that {text!r}: list it where others are.")
+        raise ValueError(f"no code enforces {text!r}: add it to _ENFORCED.")
     return Assumption(text, True)
 
 
@@ -186,7 +186,7 @@ def implied_assumptions(
     n_fits: int = 1,
     parts: Sequence[Part | None] = (),
 ) -> Iterator[Assumption]:
-    """Yield what the guarantee of these events rests on."""
+    """Yield the assumptions that follow from these events."""
     if not events:
         return
     persons = events[0].unit == "person"
@@ -218,7 +218,7 @@ def implied_assumptions(
         if persons:
             yield Assumption(_WHOLE_PERSONS, False)
     if n_fits > 1 and any(event.mu is None for event in events):
-        # Composing curves is no filter in general, as it is for Gaussian releases.
+        # Only Gaussian releases have a privacy filter: budgets chosen adaptively.
         yield Assumption(
             "With Poisson batches or searches: the budget of no fit was chosen by "
             "looking at the results of earlier ones.",

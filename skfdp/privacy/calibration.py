@@ -1,4 +1,4 @@
-"""Calibration: the least noise that stays within (epsilon, delta)."""
+"""Calibration: find the least noise that stays within (epsilon, delta)."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from skfdp.privacy.events import (
     inverse_squares,
 )
 
-# A plan may leave this share of epsilon unspent; another evaluation costs more.
+# Share of epsilon that a plan may leave unspent: a finer search is not worth its time.
 _TOLERANCE = 2e-4
-# Sampled steps have at least this noise, in units of the sensitivity.
+# Least noise of Poisson-sampled steps, relative to the sensitivity.
 _LEAST = 1 / 30
 
 
@@ -38,13 +38,13 @@ _LEAST = 1 / 30
 class PrivacyPlan:
     """Everything public about a schedule of noisy sums; the result of `calibrate`.
 
-    The event is derived from the fields, so that the noise that is added and the
-    noise that is accounted for cannot disagree.
+    The event is derived from the fields, so the noise that is added is always the noise
+    that is accounted for.
 
     Attributes
     ----------
     target_epsilon, target_delta : float
-        The budget asked for, `other_events` included.
+        The budget, which `other_events` share.
     n_steps : int
         Number of releases.
     sampling_rate : float
@@ -52,18 +52,19 @@ class PrivacyPlan:
     clip_norm : float
         L2 bound of one record's contribution to one private sum.
     sensitivity : float
-        How far one full-batch private sum moves between neighbours.
+        L2 sensitivity of one full-batch private sum.
     neighboring_relation : str
         See :ref:`protected`.
     noise_multipliers : tuple of float
-        Standard deviation of the noise over `clip_norm`, the :term:`noise multiplier`;
-        one number, or one per step. With `noise_decay` the one of the first step.
+        Standard deviation of the noise divided by `clip_norm`, the :term:`noise
+        multiplier`; one number, or one per step. With `noise_decay`, that of the first
+        step.
     other_events : tuple of Event
         Releases that share the budget.
     accountant : str
         "auto" or "pld".
     noise_decay : float
-        As in `Event`: the noise grows from the first step on; 0 is constant noise.
+        As in `Event`: how fast the noise grows from step to step; 0 is constant noise.
     """
 
     target_epsilon: float
@@ -91,7 +92,7 @@ class PrivacyPlan:
             noise_multipliers=tuple(noise),
             other_events=check_events(self.other_events, "other_events"),
         )
-        event = self.event  # refuses whatever is wrong with the other fields
+        event = self.event  # raises if another field is invalid
         for name in ("n_steps", "sampling_rate", "sensitivity", "noise_decay"):
             vars(self)[name] = getattr(event, name)
 
@@ -138,7 +139,7 @@ class PrivacyPlan:
 
     @property
     def mu(self) -> float | None:
-        """Exact Gaussian-DP parameter of the whole, None where it is not Gaussian."""
+        """Exact Gaussian-DP parameter of the composition, None if not Gaussian."""
         return self.curve.mu
 
     def epsilon(self, delta: float) -> float:
@@ -172,7 +173,7 @@ def calibrate(
     Parameters
     ----------
     epsilon, delta : float
-        The budget of everything together; finite.
+        The total budget, which `other_events` share; finite.
     n_steps : int
         Number of releases.
     sampling_rate : float, default=1.0
@@ -181,19 +182,19 @@ def calibrate(
     clip_norm : float, default=1.0
         L2 bound of one record's contribution to one sum.
     sensitivity : float, default=None
-        The :term:`sensitivity`: how far one sum over the full batch moves between
-        neighbours. None means ``2 * clip_norm`` under "replace_one" and ``clip_norm``
-        otherwise. A smaller number is a claim that the caller must prove.
+        The L2 :term:`sensitivity` of one sum over the full batch. None means
+        ``2 * clip_norm`` under "replace_one" and ``clip_norm`` otherwise. The caller
+        must prove a smaller number.
     neighboring_relation : {"replace_one", "replace_special", "add_or_remove_one"}
         See :ref:`protected`.
     noise_decay : float, default=0.0
         Schedule of a full-batch plan: ``1 / noise_multiplier[t]**2`` is proportional to
         ``max(1 - t / n_steps, 1 / (2 n_steps))**noise_decay``. 0 is constant noise.
     other_events : sequence of Event, default=()
-        Releases that share the budget (a private mean, say): one composition, not a
-        split of epsilon.
+        Other releases that share the budget, such as a private mean. They are composed
+        exactly; epsilon is not split.
     accountant : {"auto", "pld"}, default="auto"
-        "auto" takes the closed form where every release is a full-batch Gaussian.
+        "auto" uses the closed form if every release is a full-batch Gaussian.
 
     Raises
     ------
@@ -202,8 +203,8 @@ def calibrate(
 
     Notes
     -----
-    **Guarantees.** ``plan.epsilon(delta) <= epsilon``, always: the search errs to the
-    safe side and checks the result. Results are memoised on the arguments.
+    **Guarantees.** ``plan.epsilon(delta) <= epsilon``, always: the search adds rather
+    too much noise than too little, and checks the result. Results are cached.
 
     Examples
     --------
@@ -216,7 +217,7 @@ def calibrate(
     if sensitivity is None:
         sensitivity = Relation.of(neighboring_relation).moves(clip_norm)
     return _calibrate(
-        PrivacyPlan(  # which checks every field; its noise is a placeholder
+        PrivacyPlan(  # checks every field; its noise is a placeholder
             target_epsilon=epsilon,
             target_delta=delta,
             n_steps=n_steps,
@@ -234,16 +235,16 @@ def calibrate(
 
 @functools.lru_cache(maxsize=512)
 def _calibrate(draft: PrivacyPlan) -> PrivacyPlan:
-    """Return the plan with the least noise, whatever noise the draft has."""
+    """Return the draft with its noise replaced by the least that is enough."""
     epsilon, delta = draft.target_epsilon, draft.target_delta
     n_steps, others = draft.n_steps, draft.other_events
-    reach = draft.sensitivity / draft.clip_norm
+    factor = draft.sensitivity / draft.clip_norm
     if others and compose(others).epsilon(delta) >= epsilon:
         raise ValueError(
             f"other_events already spend epsilon={epsilon!r} at delta={delta!r}: raise "
             "the budget or give them more noise."
         )
-    # The first multiplier of a schedule that costs what constant ones of 1 cost.
+    # First multiplier of the schedule that costs as much as constant multipliers of 1.
     relative = 1.0
     if draft.noise_decay:
         total = inverse_squares(1.0, n_steps, draft.noise_decay)
@@ -257,15 +258,15 @@ def _calibrate(draft: PrivacyPlan) -> PrivacyPlan:
     spent = math.fsum([mu**2 for mu in mus if mu is not None])
     mu = math.sqrt(max(gdp_mu(epsilon, delta) ** 2 - spent, 1e-12))
     if q == 1:
-        scale = reach * math.sqrt(n_steps) / mu
+        scale = factor * math.sqrt(n_steps) / mu
     else:
-        # mu = q sqrt(T (exp((reach / noise)**2) - 1)): Bu, Dong, Long and Su 2020. In
-        # logarithms: the square of mu / q may be beyond the floats.
+        # mu = q sqrt(T (exp((factor / noise)**2) - 1)): Bu, Dong, Long and Su 2020. In
+        # logarithms, because the square of mu / q may overflow.
         log_growth = 2 * (math.log(mu) - math.log(q)) - math.log(n_steps)
         with tails():
-            scale = reach / math.sqrt(float(np.logaddexp(0.0, log_growth)))
-    if scaled(scale).curve.mu is None:  # no closed form, where the start is the answer
-        scale = _search(scaled, scale, epsilon, delta, reach * _LEAST)
+            scale = factor / math.sqrt(float(np.logaddexp(0.0, log_growth)))
+    if scaled(scale).curve.mu is None:  # with a closed form the start is the answer
+        scale = _search(scaled, scale, epsilon, delta, factor * _LEAST)
     step = 1e-13
     while (plan := scaled(scale)).curve.epsilon(delta) > epsilon:
         scale, step = scale * (1 + step), step * 2
@@ -279,29 +280,29 @@ def _search(
     delta: float,
     least: float,
 ) -> float:
-    """Solve epsilon(scale) = epsilon by the secant method on log against log.
+    """Solve epsilon(scale) = epsilon by the secant method in log-log coordinates.
 
-    Where delta alone covers that a record is ever in a batch, no noise would do: the
-    search ends at `least`.
+    If delta exceeds the probability that a record is ever in a batch, no noise would be
+    needed: the search then ends at `least`.
     """
 
     def excess(log_scale: float) -> float:
         spent = scaled(math.exp(log_scale)).epsilon(delta)
         return math.log(min(max(spent, 1e-12), 1e12) / epsilon)
 
-    low, high = -math.inf, math.inf  # log scales known to be too small / enough
-    floor = math.log(least)
-    x0 = max(math.log(start), floor)
-    f0, slope = excess(x0), -1.0  # epsilon falls at least about as the scale grows
+    low, high = -math.inf, math.inf  # log scales known to be too small / large enough
+    lowest = math.log(least)
+    x0 = max(math.log(start), lowest)
+    f0, slope = excess(x0), -1.0  # epsilon falls at least in proportion to the scale
     for _ in range(40):
         low, high = (max(low, x0), high) if f0 > 0 else (low, min(high, x0))
-        if -_TOLERANCE < f0 <= 0 or (f0 <= 0 and x0 == floor):
+        if -_TOLERANCE < f0 <= 0 or (f0 <= 0 and x0 == lowest):
             break
-        # Aim just inside the budget, so that the last point is the answer.
+        # Aim just below the budget, so that the last point can be the answer.
         x1 = x0 - min(max((f0 + _TOLERANCE / 2) / slope, -0.7), 0.7)
         if not low < x1 < high and math.isfinite(low + high):
             x1 = (low + high) / 2
-        x1 = max(x1, floor)
+        x1 = max(x1, lowest)
         f1 = excess(x1)
         slope = min((f1 - f0) / (x1 - x0), -0.1)
         x0, f0 = x1, f1

@@ -1,8 +1,8 @@
-"""Checks of numbers, flags, names and fields, and refused values in a message.
+"""Check the types and ranges of fields, and format refused values for messages.
 
-``int(2.9)`` is 2, ``float("12")`` is 12 and ``bool("no")`` is true. A fact that an
-epsilon follows from must not be made out of something else, so each is refused with
-one sentence (ValueError) unless it is of its type. NumPy's scalars count as Python's.
+``int(2.9)`` is 2, ``float("12")`` is 12 and ``bool("no")`` is true. Epsilon is computed
+from these fields, so nothing is converted: a value of another type raises ValueError
+with one sentence. NumPy's scalars count as Python's.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ import numpy as np
 
 #: More steps or runs than this are refused; below, squares and sums stay finite.
 MOST = 2**53
-# repr() shows so many entries of a tuple.
+# Most entries of a tuple in a repr.
 _SHOWN = 6
 
 
 def shown(value: Any) -> str:
-    """Return what an error says of a parameter: one short line without an address.
+    """Format a parameter for an error message: one short line without an address.
 
-    The text of a Series, an array or a frame goes on for lines and holds values, that
-    of a function holds an address: of such values only the type is told.
+    The repr of a Series, an array or a frame is long and contains data, and that of a
+    function contains an address. Such values are replaced by their type.
     """
     if hasattr(value, "get_params") and not isinstance(value, type):
         text = repr(value)
@@ -50,7 +50,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def brief(value: Any) -> str:
-    """Return a value for a message: its type, unless it is one short scalar."""
+    """Format a value for a message: a short scalar as it is, others by their type."""
     value = plain(value)
     scalar = value is None or isinstance(value, str | int | float | complex)
     printable = not isinstance(value, int) or abs(value) <= 10**60  # Python refuses
@@ -60,7 +60,7 @@ def brief(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return a scalar of NumPy as one of Python, anything else as it is."""
+    """Convert a NumPy scalar to a Python scalar; return other values unchanged."""
     scalar = getattr(value, "shape", None) == () and hasattr(value, "item")
     return value.item() if scalar else value
 
@@ -74,24 +74,24 @@ def number(
     *,
     closed: str = "both",
 ) -> float:
-    """Return a real number between low and high as a Python float; NaN is none.
+    """Return a number between low and high as a Python float, or raise ValueError.
 
     Parameters
     ----------
     name, expected : str
-        For the message: of what, and what it must be instead.
+        For the message: the name of the parameter, and what it must be.
     value : object
-        Anything; bools, strings and None are not numbers.
+        Anything; bools, strings, None and NaN are refused.
     low, high : float
         Ends of the interval; either may be infinite.
     closed : {"both", "left", "right", "neither"}, default="both"
-        Which of the ends belong to it.
+        Which ends belong to the interval.
     """
     found = math.nan
     real = isinstance(value, numbers.Real)
-    # A timedelta64 calls itself an integer.
+    # A timedelta64 is registered as an integer.
     if real and not isinstance(value, bool | np.timedelta64):
-        with contextlib.suppress(OverflowError):  # an int beyond the floats
+        with contextlib.suppress(OverflowError):  # an int above the largest float
             found = float(value)
     inside = low < found < high
     inside |= found == low and closed in ("both", "left")
@@ -102,18 +102,18 @@ def number(
 
 
 def positive(name: str, value: Any) -> float:
-    """Return a finite positive number."""
+    """Return the value as a finite positive float, or raise ValueError."""
     return number(name, value, "a finite positive number", 0, closed="neither")
 
 
 def extended(name: str, value: Any) -> float:
-    """Return a number of at least 0; infinity is the string "inf" in JSON."""
+    """Return a number of at least 0; "inf" stands for infinity in JSON."""
     found = math.inf if value == "inf" else value
     return number(name, found, 'a number of at least 0, or "inf"', 0)
 
 
 def count(name: str, value: Any, least: int = 1) -> int:
-    """Return an int of at least `least`."""
+    """Return the value as an int of at least `least`, or raise ValueError."""
     whole = isinstance(value, numbers.Integral)
     whole = whole and not isinstance(value, bool | np.timedelta64)
     if not whole or not least <= int(value) <= MOST:
@@ -125,21 +125,21 @@ def count(name: str, value: Any, least: int = 1) -> int:
 
 
 def flag(name: str, value: Any) -> bool:
-    """Return a bool."""
+    """Return the value as a bool, or raise ValueError."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name}={brief(value)} must be True or False.")
     return bool(value)
 
 
 def text(name: str, value: Any) -> str:
-    """Return a str."""
+    """Return the value as a str, or raise ValueError."""
     if not isinstance(value, str):
         raise ValueError(f"{name}={brief(value)} must be a str.")
     return "".join(value)
 
 
 def choice(name: str, value: Any, known: tuple[str | None, ...]) -> Any:
-    """Return a value that is one of a few."""
+    """Return the value if it is one of the known ones, or raise ValueError."""
     if not (value is None or isinstance(value, str)) or value not in known:
         raise ValueError(
             f"{name}={brief(value)} is unknown; choose one of "
@@ -149,15 +149,16 @@ def choice(name: str, value: Any, known: tuple[str | None, ...]) -> Any:
 
 
 def spelling(name: str) -> str:
-    """Return the one spelling of a name: composed characters, no outer white space.
+    """Normalise a name: composed characters (NFC), no outer white space.
 
-    Names are all that a ledger compares. An enumeration of strings counts by its value.
+    A ledger compares columns by these names. An enumeration of strings is replaced by
+    its value.
     """
     return unicodedata.normalize("NFC", "".join(name)).strip()
 
 
 def items(name: str, values: Any, expected: str) -> tuple[Any, ...]:
-    """Return the items of a tuple, list or array; text, sets and mappings are none."""
+    """Return the items of a tuple, list or array; refuse text, sets and mappings."""
     unordered = str | bytes | bytearray | Mapping | Set
     if isinstance(values, Iterable) and not isinstance(values, unordered):
         try:
@@ -168,7 +169,7 @@ def items(name: str, values: Any, expected: str) -> tuple[Any, ...]:
 
 
 def columns(name: str, values: Any) -> tuple[str | int, ...]:
-    """Return column names, or positions from 0."""
+    """Return column names or positions as a tuple, or raise ValueError."""
     expected = "a tuple of column names or positions"
     found: list[str | int] = []
     for value in items(name, values, expected):
@@ -186,7 +187,7 @@ def columns(name: str, values: Any) -> tuple[str | int, ...]:
 
 
 def fields(kind: type, values: Any) -> dict[str, Any]:
-    """Return a mapping that has a dataclass's fields, and no others, as a dict."""
+    """Return a mapping as a dict if its keys are exactly the fields of a dataclass."""
     name = kind.__name__
     if not isinstance(values, Mapping):
         raise ValueError(
@@ -208,7 +209,7 @@ def fields(kind: type, values: Any) -> dict[str, Any]:
 
 
 def record(kind: type, values: Any) -> Any:
-    """Return a dataclass of scalars from its fields, each checked by its annotation."""
+    """Build a dataclass of scalars from a mapping; check each by its annotation."""
     read: dict[Any, Callable[[str, Any], Any]] = {
         "str": text,
         "bool": flag,
@@ -220,12 +221,12 @@ def record(kind: type, values: Any) -> Any:
 
 
 def computed() -> Any:
-    """Return a field of a dataclass that `__post_init__` works out of the others."""
+    """Return a dataclass field that `__post_init__` computes from the others."""
     return dataclasses.field(init=False, repr=False, compare=False)
 
 
 def short_repr(value: Any) -> str:
-    """Return the repr of a dataclass, with long tuples cut: for people, no key."""
+    """Return the repr of a dataclass, with long tuples shortened."""
     shown = []
     for field in dataclasses.fields(value):
         entry = getattr(value, field.name)

@@ -1,4 +1,4 @@
-"""Entries of a ledger, and the plan of a fit that is charged."""
+"""Entries and receipts of a ledger, and the plan of a fit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from skfdp.privacy.public_sets import Part
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Receipt:
-    """Receipt of a charge, random even if the fit has an integer seed.
+    """Receipt of a charge; it is random even if the fit has an integer seed.
 
     Attributes
     ----------
@@ -37,8 +37,8 @@ class Receipt:
         sets together.
     head : str
         Head of the ledger's hash chain at this charge, which depends on everything
-        recorded until then. It reveals nothing of the record, because every charge adds
-        a random nonce.
+        recorded until then. It reveals nothing about the entries, because every charge
+        adds a random nonce.
     """
 
     ledger: str
@@ -54,16 +54,16 @@ class LedgerEntry:
     Attributes
     ----------
     charge : int
-        Number of the call that recorded it; the events of one fit share it.
+        Number of the call that recorded the event; the events of one fit share it.
     time : str
-        The day, in UTC, ISO 8601 ("2026-01-31"). No finer: between the charge of a
-        search and the next one lies the time that its secret number of runs took.
+        The day, in UTC, ISO 8601 ("2026-01-31"). A finer time would reveal how long a
+        search ran, and so its secret number of runs.
     label : str or None
         What was fitted, for people.
     event : Event or None
         None records a fit without privacy.
     part : Part or None
-        The records that it concerns; None means the whole data set.
+        The records that the event concerns; None means the whole data set.
     versions : dict
         Package versions at that time.
     """
@@ -79,7 +79,7 @@ class LedgerEntry:
         checks.count("charge", self.charge, 0)
         if self.label is not None:
             checks.text("label", self.label)
-        # No finer, wherever it comes from.
+        # Refuse a finer time, also from a file.
         try:
             datetime.date.fromisoformat(self.time)
         except (TypeError, ValueError):
@@ -90,11 +90,11 @@ class LedgerEntry:
 
     @property
     def seeded(self) -> bool:
-        """Whether the noise came from a user's seed: no guarantee."""
+        """Whether the noise came from a user's seed, which voids the guarantee."""
         return self.event is not None and self.event.seeded
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-able values."""
+        """Return the entry as JSON-able values."""
         return {
             "charge": self.charge,
             "time": self.time,
@@ -106,7 +106,7 @@ class LedgerEntry:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> LedgerEntry:
-        """Rebuild an entry from `to_dict`; ValueError if it is not one."""
+        """Rebuild an entry from the dict of `to_dict`, or raise ValueError."""
         values = checks.fields(cls, values)
         if not isinstance(values["versions"], Mapping):
             raise ValueError(
@@ -120,24 +120,23 @@ class LedgerEntry:
                 name: None if values[name] is None else kind.from_dict(values[name])
                 for name, kind in kinds.items()
             }
-            hash(tuple(found.values()))  # fails for lists where one value is due
+            hash(tuple(found.values()))  # fails if a scalar field holds a list
             entry = cls(**{**values, **found})
-            dumps(entry)  # fails for numbers that are none
+            dumps(entry)  # fails for NaN and infinity
             return entry
         except (AttributeError, IndexError, KeyError, OverflowError, TypeError):
             raise ValueError(
-                "LedgerEntry has a field of another type than to_dict returns: pass "
-                "what it returned."
+                "LedgerEntry has a field of the wrong type: pass what to_dict returned."
             ) from None
 
 
 @functools.cache
 def package_versions() -> Mapping[str, str]:
-    """Return the versions of everything that a guarantee rests on, once."""
+    """Return the versions of the packages that a guarantee depends on."""
     names = ("dp-accounting", "numpy", "randomgen", "scikit-learn", "scipy")
     found = {"skfdp": __version__, "python": platform.python_version()}
     for name in names:
-        # A vendored or frozen package may carry no metadata: not a reason to fail.
+        # A vendored or frozen package may have no metadata.
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
     return found
@@ -148,7 +147,7 @@ def new_entries(
     label: str | None,
     part: Part | None = None,
 ) -> tuple[LedgerEntry, ...]:
-    """Return entries, stamped with this day, of the events of one charge."""
+    """Return the entries of one charge, dated today."""
     time = datetime.datetime.now(datetime.UTC).date().isoformat()
     return tuple(
         LedgerEntry(
@@ -163,7 +162,7 @@ def new_entries(
 
 
 def dumps(values: Any, indent: int | None = None) -> str:
-    """Return strict JSON of what JSON knows, of our facts, and of NumPy's scalars."""
+    """Return strict JSON; NumPy scalars, dataclasses and `to_dict` are supported."""
     if indent is not None:
         indent = min(checks.count("indent", indent, 0), 40)
     return json.dumps(
@@ -177,7 +176,7 @@ def _plain(value: Any) -> Any:
     return value.to_dict() if hasattr(value, "to_dict") else dataclasses.asdict(value)
 
 
-# The plan of a fit: all that it would release, and what that costs.
+# The plan of a fit: all of its releases, and their cost.
 
 
 @public("skfdp.privacy")
@@ -185,40 +184,39 @@ def _plain(value: Any) -> Any:
 class FitPlan:
     """Releases and cost of one fit in advance; ``estimator.plan(X, y)`` returns it.
 
-    Nothing is released or charged by making a plan. It is a function of public facts
-    alone, equal for all values of the private part. `PrivacyLedger.what_if` says what
-    it would do to a ledger.
+    Making a plan releases and charges nothing. A plan depends on public facts only, and
+    not on any private value. `PrivacyLedger.what_if` reports what charging it would do.
 
     Attributes
     ----------
     subject : str
         The estimator.
     events : tuple of Event
-        Everything that a fit would charge; empty for ``epsilon=inf``.
+        All events that the fit would charge; empty for ``epsilon=inf``.
     delta : float
     target_epsilon : float
-        The budget asked for.
+        The budget of the estimator.
     n_records : int
-        Number of records, of persons where these are protected; nominal where it is
-        private.
+        Number of records, or of persons if persons are protected. If the number is
+        private, the declared nominal one.
     n_rows : int or None
         Number of rows of the table, rows of weight 0 included; None if it is private.
     assumptions : tuple of Assumption
-        What the guarantee of this plan rests on, beyond its events.
+        Assumptions of the guarantee that do not follow from the events.
     schedule : PrivacyPlan or None
-        The plan of the last releases (of the loop, where there is one), with those
-        before it among its `other_events`. Of a search, that of one run. None for
-        ``epsilon=inf``.
+        The plan of the last releases (those of the loop, if the method has one). Its
+        `other_events` are the releases before them. For a search, the plan of one run.
+        None for ``epsilon=inf``.
     expected_gap : float or None
-        Share of what the columns tell that fits like this one lost to the noise; see
-        `skfdp.metrics.expected_gap`. None where no such fit was measured.
+        Share of the columns' predictive power that similar fits lost to the noise; see
+        `skfdp.metrics.expected_gap`. None if no similar fit was measured.
 
     Examples
     --------
     >>> import numpy as np
     >>> from skfdp import DPSGDFClassifier
     >>> model = DPSGDFClassifier(epsilon=0.5, bounds=(0, 1), classes=["no", "yes"])
-    >>> private = np.full((1000, 3), np.nan)  # only its shape is looked at
+    >>> private = np.full((1000, 3), np.nan)  # only its shape is read
     >>> plan = model.plan(private)
     >>> plan
     Plan of DPSGDFClassifier: epsilon 0.5 at delta 1e-05, for each of 1000 records
@@ -228,7 +226,7 @@ class FitPlan:
       mean x 1: noise 70.32, sensitivity 1.414
       temperature x 1: noise 140.6, sensitivity 2.828
       descent x 200: noise 70.6 to 514.8, sensitivity 0.9061
-      such fits lost to the noise, of what the columns tell: about 59 %
+      share of predictive power that such fits lost to the noise: about 59 %
     >>> round(plan.mu, 3)
     0.142
     """
@@ -245,12 +243,12 @@ class FitPlan:
 
     @property
     def epsilon(self) -> float:
-        """What the events cost at `delta`, exactly composed."""
+        """The epsilon of the exact composition of all events at `delta`."""
         return cost(self.events, self.delta).epsilon if self.events else math.inf
 
     @property
     def mu(self) -> float | None:
-        """Gaussian-DP parameter of the whole, None where it is not Gaussian."""
+        """Gaussian-DP parameter of the composition, None if it is not Gaussian."""
         return cost(self.events, self.delta).mu if self.events else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -292,7 +290,7 @@ class FitPlan:
             )
         if self.expected_gap is not None:
             lines.append(
-                "  such fits lost to the noise, of what the columns tell: about "
+                "  share of predictive power that such fits lost to the noise: about "
                 f"{100 * self.expected_gap:.0f} %"
             )
         return "\n".join(lines)

@@ -1,8 +1,7 @@
 """Events: public descriptions of one release, or of a schedule of releases.
 
-The rules: the meaning of a field never changes; a new mechanism is a new field
-or a new class, and code that does not know it refuses it. An event holds public
-facts only.
+An event holds public facts only. The meaning of a field never changes. A new mechanism
+gets a new field or a new class, which older code refuses.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ RELATIONS = ("replace_one", "replace_special", "add_or_remove_one")
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True)
 class Relation:
-    """The relation between neighbouring tables, by its name; see :ref:`protected`.
+    """A neighbouring relation, given by its name; see :ref:`protected`.
 
     Notes
     -----
-    **Guarantees.** If every record contributes to a sum a vector whose norm is at most
-    C, whatever the record, then neighbours move the sum by at most ``moves(C)``:
+    **Guarantees.** If every possible record contributes to a sum a vector of norm at
+    most C, then the sums of two neighbours differ by at most ``moves(C)``:
 
     * "replace_one": one contribution v becomes w, and ``|v - w| <= |v| + |w| <= 2 C``;
     * "replace_special": one contribution v becomes zero, and ``|v| <= C``;
-    * "add_or_remove_one": one contribution v comes or goes, and ``|v| <= C``.
+    * "add_or_remove_one": one contribution v is added or removed, and ``|v| <= C``.
 
-    Both hold at C = 0 and at infinity; NaN gives NaN.
+    The bounds also hold at C = 0 and at infinity; NaN gives NaN.
 
     Examples
     --------
@@ -46,9 +45,9 @@ class Relation:
     """
 
     name: str
-    #: Whether the neighbour's record contributes something else, not nothing.
+    #: Whether a contribution is replaced by another one, and not by zero.
     replaces: bool = checks.computed()
-    #: Whether neighbours have equally many records.
+    #: Whether neighbours have the same number of records.
     counts_are_public: bool = checks.computed()
 
     def __post_init__(self) -> None:
@@ -60,22 +59,22 @@ class Relation:
 
     @classmethod
     def of(cls, given: str | AddOrRemoveOne) -> Relation:
-        """Return the relation of a name or an object, or raise ValueError."""
+        """Return the relation for a name or an `AddOrRemoveOne`; else ValueError."""
         name = "add_or_remove_one" if isinstance(given, AddOrRemoveOne) else given
         known = isinstance(name, str) and name in _RELATIONS
         return _RELATIONS[name] if known else cls(name)
 
     def moves(self, clip_norm: float, replaced: float | None = None) -> float:
-        """Return how far neighbours move a sum of bounded contributions.
+        """Return the sensitivity of a sum of bounded contributions.
 
         Parameters
         ----------
         clip_norm : float
             L2 bound of one contribution.
         replaced : float, default=None
-            A better bound of the distance of two contributions of one record, where a
-            lemma gives one. It is used where a record is replaced, and there alone.
-            None: ``2 * clip_norm``.
+            A smaller bound of the distance between two possible contributions of one
+            record, if one is proved. Used under "replace_one" only. None means
+            ``2 * clip_norm``.
         """
         if not self.replaces:
             return clip_norm
@@ -88,15 +87,15 @@ _RELATIONS = {name: Relation(name) for name in RELATIONS}
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True)
 class AddOrRemoveOne:
-    """Neighbouring tables differ by one record that comes or goes.
+    """Neighbouring relation: one record is added or removed.
 
-    The number of records is then private, so that methods need a public number instead.
-    Nothing of a record can be public.
+    The number of records is then private, so that methods need a public nominal number.
+    No part of a record can be public.
 
     Parameters
     ----------
     n_records : int
-        A nominal number of records that is known without looking.
+        A nominal number of records that was chosen without looking at the data.
 
     Examples
     --------
@@ -111,22 +110,22 @@ class AddOrRemoveOne:
         checks.count("n_records", self.n_records)
 
 
-# A schedule is an array while it is accounted for; constant noise is not.
+# A schedule that decays is an array with one entry a step; constant noise is not.
 _MOST_SCHEDULED = 10**7
 
 
 def step_stds(noise_std: float, n_steps: int, noise_decay: float) -> np.ndarray:
     r"""Return the standard deviation of the noise of each step, shape (n_steps,).
 
-    Plan, event and loop all take it from here, so that what is drawn is what is
-    accounted for, bit for bit. The first step has `noise_std`, the least noise, and
-    ``1 / stds[t]**2`` is proportional to ``max(1 - t / n_steps, 1 / (2
+    Plan, event and loop all call this function, so that the noise that is drawn is
+    exactly the noise that is accounted for. The first step has `noise_std`, the least
+    noise, and ``1 / stds[t]**2`` is proportional to ``max(1 - t / n_steps, 1 / (2
     n_steps))**noise_decay``.
 
-    Without curvature the noise in a weight is the sum of ``rate_t**2 * std_t**2``; at a
-    given sum of ``1 / std_t**2`` (the privacy) it is least where ``1 / std_t**2``
-    follows the step size, which decays linearly: 1. 0.75 measured best; 0 is constant
-    noise.
+    Without curvature the noise variance of a weight is the sum of ``rate_t**2 *
+    std_t**2``. At a given privacy, the sum of ``1 / std_t**2``, it is least if ``1 /
+    std_t**2`` is proportional to the step size. The step size decays linearly, which
+    gives a decay of 1; 0.75 measured best. A decay of 0 is constant noise.
     """
     if noise_decay == 0:
         return np.broadcast_to(np.float64(noise_std), (n_steps,))
@@ -135,7 +134,7 @@ def step_stds(noise_std: float, n_steps: int, noise_decay: float) -> np.ndarray:
 
 
 def check_decay(noise_decay: float, noise_std: float, n_steps: int) -> float:
-    """Return the decay; ValueError unless the schedule is finite and fits in memory."""
+    """Return the decay, or raise ValueError if the schedule is infinite or too long."""
     expected = "a finite number of at least 0"
     found = checks.number("noise_decay", noise_decay, expected, 0, closed="left")
     if found == 0:
@@ -149,53 +148,53 @@ def check_decay(noise_decay: float, noise_std: float, n_steps: int) -> float:
     if math.log(noise_std) + found / 2 * math.log(2 * n_steps) > math.log(1e300):
         raise ValueError(
             f"noise_decay={found!r} makes the noise of the last steps infinite: choose "
-            "a smaller one; 1 follows the step size."
+            "a smaller one, such as 1."
         )
     return found
 
 
 @functools.lru_cache(maxsize=256)
 def inverse_squares(noise_std: float, n_steps: int, noise_decay: float) -> float:
-    """Return the sum of ``1 / stds**2``, in units of the first."""
+    """Return the sum of ``1 / stds**2``, relative to its first summand."""
     ratios = noise_std / step_stds(noise_std, n_steps, noise_decay)
     return math.fsum(ratios**2)
 
 
-#: Whose private part changes between neighbours.
+#: The privacy unit: whose private part changes between neighbours.
 UNITS = ("record", "person")
-#: What of a fit's table had no name.
+#: The parts of a fit's table that can be without names.
 UNNAMED = ("columns", "target")
 
-# Classes of events, by the kind that is written of them; None is the plain one.
+# Classes of events by their `kind` in JSON; None is `Event` itself.
 _KINDS: dict[Any, type[Event]] = {}
 
 # Sensitivities are products of float64 factors: a relative difference of this size is
 # rounding, a larger one a contradiction.
 _ROUNDING = 1e-9
-# Where a label set can come from.
+# Possible sources of the label set.
 _CLASSES_SOURCES = (None, "declared", "data", "public target")
-# A release whose noise is smaller than its sensitivity by this factor hides nothing;
-# squares of smaller ratios and their sums stay finite.
+# Largest ratio of sensitivity to noise: beyond it there is no privacy. Squares of
+# smaller ratios, and sums of these squares, stay finite.
 _LARGEST_RATIO = 1e100
 
 
 class PrivacyBudgetError(ValueError):
-    """Refusal of a release because of what it, and those before it, would disclose."""
+    """Refusal of a release that would exceed the budget or break the guarantee."""
 
 
 class PrivacyWarning(UserWarning):
-    """Warning that a fit gives no guarantee: an experiment, not a release."""
+    """Warning that a fit has no privacy guarantee: do not publish its results."""
 
 
 class Nameless(enum.Enum):
-    """Targets that were disclosed and have no name."""
+    """Stands in a public set for a disclosed target without a name."""
 
     TARGET = "the target, which has no name"
 
 
 def check_budget(epsilon: float, delta: float, *, allow_infinite: bool = False) -> None:
     """Raise ValueError unless epsilon > 0 and 0 < delta < 1."""
-    expected = "a positive number: 1.0 is a usual one; at 0 nothing could be released"
+    expected = "a positive number: 1.0 is a usual choice"
     checks.number("epsilon", epsilon, expected, 0, closed="right")
     if math.isinf(epsilon) and not allow_infinite:
         raise ValueError(f"epsilon={epsilon!r} must be finite here: pass a number.")
@@ -203,7 +202,7 @@ def check_budget(epsilon: float, delta: float, *, allow_infinite: bool = False) 
 
 
 def check_delta(delta: float) -> float:
-    """Return delta as a float; ValueError unless it is strictly between 0 and 1."""
+    """Return delta as a float, or raise ValueError unless 0 < delta < 1."""
     expected = "a number strictly between 0 and 1: choose it below 1/n"
     return checks.number("delta", delta, expected, 0, 1, closed="neither")
 
@@ -211,25 +210,25 @@ def check_delta(delta: float) -> float:
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Event:
-    """Gaussian releases of sums whose rows have bounded contributions.
+    """Gaussian releases of sums of bounded contributions.
 
     Each of the ``n_steps`` :term:`releases <release>` is ``sum of clipped contributions
-    of a batch + N(0, noise_std[t]**2 I)``; a record is in the batch with probability
-    ``sampling_rate``, independently (Poisson sampling), 1 meaning the full batch.
+    of a batch + N(0, noise_std[t]**2 I)``. Each record is in the batch independently
+    with probability ``sampling_rate`` (Poisson sampling); 1 means the full batch.
 
     Parameters
     ----------
     label : str
-        Which release this is ("mean", "descent", ...), for people.
+        Name of the release ("mean", "descent", ...), for people.
     noise_std : tuple of float
         Standard deviation of the noise, in units of the released sum; one number, or
-        one for each step. With `noise_decay` the one of the first step.
+        one for each step. With `noise_decay`, that of the first step.
     clip_norm : float
-        L2 bound of one record's contribution, same units.
+        L2 bound of one record's contribution, in the same units.
     sensitivity : float
-        Delta: how far the sum over the full batch moves between neighbours, same
-        units; at most ``2 * clip_norm`` under ``"replace_one"`` and equal to
-        ``clip_norm`` otherwise.
+        Delta, the L2 sensitivity of the sum over the full batch, in the same units; at
+        most ``2 * clip_norm`` under ``"replace_one"`` and equal to ``clip_norm``
+        otherwise.
     n_steps : int, default=1
         Number of releases, adaptively composed.
     sampling_rate : float, default=1.0
@@ -237,31 +236,31 @@ class Event:
     neighboring_relation : {"replace_one", "replace_special", "add_or_remove_one"}
         The relation between neighbours; see :ref:`protected`.
     public_features : tuple of str or int, default=()
-        The columns that the fit disclosed, by their names in the table that they come
-        from, or by position where they have none.
+        The columns that the fit disclosed, by their names in the original table, or by
+        position if they have no names.
     public_target : bool, default=False
         Whether the target was disclosed.
     classes_source : {None, "declared", "data", "public target"}, default=None
         Where the label set came from; "data" is an assumption of the report.
     seeded : bool, default=False
-        True if the noise came from a user's seed: no guarantee.
+        Whether the noise came from a user's seed, which voids the guarantee.
     noise_decay : float, default=0.0
-        The noise grows from ``noise_std[0]`` as `skfdp.privacy.events` says; full
-        batches only. 0 is constant noise.
+        How fast the noise grows from ``noise_std[0]``, by the formula of `calibrate`;
+        full batches only. 0 is constant noise.
     target_name : str or None, default=None
-        Name of the target in the table that it comes from, public or not; None where
-        there is no target, or where it has no name.
+        Name of the target in the original table, public or not; None if there is no
+        target, or if it has no name.
     unnamed : tuple of {"columns", "target"}, default=()
-        What of the fit had no name, public or not.
+        The parts of the fit's table that had no names, public or not.
     unit : {"record", "person"}, default="record"
-        Whose private part changes between neighbours: that of one record, or those of
-        all records of one person.
+        The privacy unit. Neighbours differ in the private part of one record, or in
+        the private parts of all records of one person.
 
     Raises
     ------
     ValueError
-        If a field is not of its type or out of range; nothing is converted but NumPy's
-        scalars.
+        If a field has a wrong type or is out of range. Only NumPy scalars are
+        converted.
     """
 
     label: str
@@ -280,7 +279,7 @@ class Event:
     unnamed: tuple[str, ...] = ()
     unit: str = "record"
 
-    #: What is written of the class, None of a plain event.
+    #: Name of the class in JSON, None for `Event` itself.
     _kind: ClassVar[str | None] = None
 
     def __init_subclass__(cls, *, kind: str | None = None, **others: Any) -> None:
@@ -292,7 +291,7 @@ class Event:
     def __post_init__(self) -> None:
         relation = self.relation
         # Python floats only: dp_accounting treats other number types differently, and
-        # NumPy's integers are not JSON.
+        # JSON has no NumPy integers.
         expected = "a tuple of finite positive numbers"
         stds = checks.items("noise_std", self.noise_std, expected)
         known = f"a tuple of {', '.join(map(repr, UNNAMED))}"
@@ -334,60 +333,60 @@ class Event:
                 f"noise_std has {len(values['noise_std'])} entries, expected 1 or "
                 f"n_steps={values['n_steps']} (at least 1)."
             )
-        # What follows from the other fields.
+        # Complete `unnamed` from the other fields.
         if any([not isinstance(name, str) for name in values["public_features"]]):
             unnamed.add("columns")
         if values["public_target"] and target is None:
             unnamed.add("target")
         values["unnamed"] = tuple([part for part in UNNAMED if part in unnamed])
         vars(self).update(values)
-        # Each field is of its type; whether they agree:
-        least, clip, reach = min(self.noise_std), self.clip_norm, self.sensitivity
-        if relation.replaces and reach > 2 * clip * (1 + _ROUNDING):
+        # Each field has its type; now compare them with each other.
+        least, clip, moved = min(self.noise_std), self.clip_norm, self.sensitivity
+        if relation.replaces and moved > 2 * clip * (1 + _ROUNDING):
             raise ValueError(
-                f"sensitivity={reach!r} exceeds 2 * clip_norm={2 * clip!r}, the "
+                f"sensitivity={moved!r} exceeds 2 * clip_norm={2 * clip!r}, the "
                 "largest possible under 'replace_one'."
             )
-        if not relation.replaces and abs(reach - clip) > _ROUNDING * clip:
+        if not relation.replaces and abs(moved - clip) > _ROUNDING * clip:
             raise ValueError(
-                f"sensitivity={reach!r} must equal clip_norm={clip!r} under "
+                f"sensitivity={moved!r} must equal clip_norm={clip!r} under "
                 f"{self.neighboring_relation!r}: the neighbour contributes zero."
             )
-        if reach / _LARGEST_RATIO > least:
+        if moved / _LARGEST_RATIO > least:
             raise ValueError(
-                f"noise_std={least!r} is nothing beside sensitivity={reach!r}: such a "
-                "release has no privacy guarantee."
+                f"noise_std={least!r} is negligible compared with sensitivity="
+                f"{moved!r}: such a release has no privacy guarantee."
             )
         decay = check_decay(self.noise_decay, least, self.n_steps)
         vars(self)["noise_decay"] = decay
         if decay and (self.sampling_rate < 1 or len(self.noise_std) > 1):
             raise ValueError(
                 f"noise_decay={decay!r} needs the full batch and one noise_std, got "
-                f"sampling_rate={self.sampling_rate!r} and {len(self.noise_std)} of "
-                "them: noise_decay=0 is constant noise."
+                f"sampling_rate={self.sampling_rate!r} and {len(self.noise_std)} "
+                "entries of noise_std: noise_decay=0 is constant noise."
             )
         if relation.counts_are_public:
             return
         if self.public_features or self.public_target:
             raise ValueError(
                 "an Event under 'add_or_remove_one' cannot have public_features or a "
-                "public_target: whole records come and go."
+                "public_target: whole records are added or removed."
             )
         if self.unit != "record":
             raise ValueError(
-                f"unit={self.unit!r} needs rows that stay, and under "
-                "'add_or_remove_one' they come and go: use 'replace_special', which "
-                "has the same price."
+                f"unit={self.unit!r} cannot be combined with 'add_or_remove_one', "
+                "which adds or removes rows: use 'replace_special', which costs the "
+                "same."
             )
 
     @property
     def relation(self) -> Relation:
-        """The relation between neighbours, as a value."""
+        """The neighbouring relation as a `Relation`."""
         return Relation.of(self.neighboring_relation)
 
     @property
     def mu(self) -> float | None:
-        """Exact Gaussian-DP parameter of a full-batch event, None if q < 1."""
+        """Exact Gaussian-DP parameter of a full-batch event, otherwise None."""
         if self.sampling_rate < 1:
             return None
         if self.noise_decay:
@@ -399,35 +398,34 @@ class Event:
         return math.sqrt(repeats * math.fsum(squares))
 
     def own_curve(self) -> Any:
-        """Return the privacy curve of an event that is not a plain one."""
-        raise TypeError(f"no curve is known of a {type(self).__name__}.")
+        """Return the privacy curve of an event of a subclass with its own theorem."""
+        raise TypeError(f"{type(self).__name__} does not define its own privacy curve.")
 
     def to_dp_accounting(self, neighboring_relation: Any = "add_or_remove_one") -> Any:
-        """Return the event in the vocabulary of dp_accounting, for other accountants.
+        """Return the event as a dp_accounting event, for other accountants.
 
         Parameters
         ----------
         neighboring_relation : str or dp_accounting.NeighboringRelation
-            Of the accountant that will read it; the default is theirs. It changes how
-            the numbers are written and not what is protected. An accountant knows
-            records; where persons are protected, its records are these persons.
+            The relation of the accountant that will read the event; the default is
+            that of dp_accounting. It changes how the numbers are written, not what is
+            protected. If persons are protected, the accountant's records are persons.
 
         Raises
         ------
         ValueError
-            Where no equal event exists: for a `Selection`; for Poisson batches under
-            "replace_one" that an accountant under another relation would read, or the
-            other way round; for those whose sensitivity is below two clip norms; and
-            for noise from a seed.
+            If dp_accounting has no equal event: for a `Selection`; for noise from a
+            seed; for Poisson batches if only one of event and accountant is under
+            "replace_one", or if the sensitivity is below two clip norms.
 
         Notes
         -----
         **Guarantees.** An accountant of dp_accounting 0.6 under this relation refuses
-        the event, or computes a valid bound of its curve; that of its PLD accountant
-        is the curve itself, up to its discretisation. With noise of standard
-        deviation ``std`` the noise multiplier is ``std / sensitivity`` for accountants
-        under "add_or_remove_one" and "replace_special", and ``2 * std / sensitivity``
-        under "replace_one".
+        the event or computes a valid bound of its curve. Its PLD accountant computes
+        the curve itself, up to discretisation. With noise of standard deviation
+        ``std`` the noise multiplier is ``std / sensitivity`` for accountants under
+        "add_or_remove_one" and "replace_special", and ``2 * std / sensitivity`` under
+        "replace_one".
 
         Examples
         --------
@@ -443,9 +441,9 @@ class Event:
         2.75
         """
         if type(self) is not Event:
-            refuse(f"a {type(self).__name__}", "ours has a theorem of its own")
+            refuse(f"a {type(self).__name__}", "its curve has a theorem of its own")
         if self.seeded:
-            refuse("noise from a seed", "it guarantees nothing")
+            refuse("noise from a seed", "it has no guarantee")
         from dp_accounting import dp_event  # loads when first needed
 
         reader = neighboring_relation
@@ -465,9 +463,9 @@ class Event:
                 refuse(
                     f"a Poisson-sampled release with sensitivity={self.sensitivity!r} "
                     f"and clip_norm={self.clip_norm!r}",
-                    "its replaced records move a sum by two clip norms",
+                    "there the sensitivity is always two clip norms",
                 )
-        # Vectors in a ball of this radius move the sum as far as ours, to this reader.
+        # The accountant derives our sensitivity from vectors of this norm.
         radius = self.sensitivity / 2 if replaces else self.sensitivity
         events = []
         for std, count in self.grouped_stds:
@@ -488,7 +486,7 @@ class Event:
 
     @property
     def grouped_stds(self) -> list[tuple[float, int]]:
-        """Standard deviations of the noise, and how many steps have each of them."""
+        """Each standard deviation of the noise, with the number of its steps."""
         if len(self.noise_std) == 1 and not self.noise_decay:
             return [(self.noise_std[0], self.n_steps)]
         stds, counts = np.unique(self.step_stds, return_counts=True)
@@ -499,7 +497,7 @@ class Event:
 
     @property
     def disclosed(self) -> frozenset[str | int | Nameless]:
-        """What of a record the fit left unprotected, the target included."""
+        """The public columns, and the target if it is public."""
         target: set[str | Nameless] = set()
         if self.public_target and self.target_name is not None:
             target = {self.target_name}
@@ -509,12 +507,12 @@ class Event:
 
     @property
     def protects(self) -> tuple[str, str, frozenset]:
-        """Relation, unit and what is disclosed: equal in events of one fit."""
+        """Relation, privacy unit and public set, which events of one fit share."""
         return self.neighboring_relation, self.unit, self.disclosed
 
     @property
     def fit_facts(self) -> dict[str, Any]:
-        """What every event of one fit says alike of its public and private parts."""
+        """The fields on public and private parts that all events of a fit share."""
         names = ("public_features", "public_target", "target_name", "unnamed", "unit")
         return {name: getattr(self, name) for name in names}
 
@@ -527,7 +525,10 @@ class Event:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Event:
-        """Rebuild an event; unknown kinds and fields are refused: they may cost."""
+        """Rebuild an event from the dict of `to_dict`; refuse unknown kinds and fields.
+
+        A field of a newer version could make the release cost more.
+        """
         named = isinstance(values, Mapping)
         kind = values.get("kind") if named else cls._kind
         found = _KINDS.get(kind) if isinstance(kind, str | None) else None
@@ -544,22 +545,21 @@ class Event:
 _KINDS[None] = Event
 
 
-# Events in the vocabulary of dp_accounting, for accountants other than ours.
+# Conversion to dp_accounting events.
 #
-# What dp_accounting calls a Gaussian event adds vectors of norm at most C, and its
-# noise multiplier is the standard deviation over C. How far neighbours move the sum is
-# decided by the accountant's relation: by C where a record is added, removed or
-# emptied, by 2 C where it is replaced. So one release is two different events, by who
-# reads it.
+# A Gaussian event of dp_accounting adds vectors of norm at most C, and its noise
+# multiplier is the standard deviation divided by C. The accountant's relation decides
+# the sensitivity: C if a record is added, removed or emptied, 2 C if it is replaced.
+# So the event to write depends on the relation of the accountant that reads it.
 #
-# **The fence.** Its RDP accountant (0.6) ignores the factor 2 and would halve mu. Under
-# "replace_one" a full batch is therefore written as a Poisson sample of rate 1: the
-# same mechanism, which the PLD accountant reads exactly, and which the RDP accountant
+# **Safeguard.** The RDP accountant (0.6) ignores the factor 2 and would halve mu. Under
+# "replace_one" a full batch is therefore written as a Poisson sample of rate 1. This is
+# the same mechanism, which the PLD accountant computes exactly and the RDP accountant
 # refuses.
 
 
 def joined(events: Sequence[Any], *, private: bool = True) -> Any:
-    """Return the composition of dp_accounting events; one alone as it is."""
+    """Compose dp_accounting events into one event."""
     from dp_accounting import dp_event
 
     if not private:
@@ -570,5 +570,5 @@ def joined(events: Sequence[Any], *, private: bool = True) -> Any:
 
 
 def refuse(what: str, why: str) -> NoReturn:
-    """Raise ValueError: there is no equal event."""
+    """Raise ValueError, because dp_accounting has no equal event."""
     raise ValueError(f"{what} has no equal event in dp_accounting: {why}.")

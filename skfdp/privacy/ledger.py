@@ -1,4 +1,4 @@
-"""The ledger: what a data set has spent, and what may still be charged to it."""
+"""The ledger: the privacy that a data set has spent, and its remaining budget."""
 
 from __future__ import annotations
 
@@ -30,7 +30,13 @@ from skfdp.privacy.events import (
     check_budget,
     check_delta,
 )
-from skfdp.privacy.ledger_file import SCHEMA_VERSION, Lease, Store, Terms, resolved
+from skfdp.privacy.ledger_file import (
+    SCHEMA_VERSION,
+    FencingToken,
+    Store,
+    Terms,
+    resolved,
+)
 from skfdp.privacy.public_sets import (
     Disclosed,
     Part,
@@ -46,12 +52,12 @@ from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.search_plans import SearchCheck, planned_search
 
 Entries = tuple[LedgerEntry, ...]
-#: Of a charge; None is a fit without privacy.
+#: The events of a charge; None is a fit without privacy.
 Events = tuple[Event | None, ...]
-#: What a fit would charge.
+#: The events that a fit would charge.
 Plan = FitPlan | PrivacyPlan | Event | Iterable[Event]
 
-# The rules by which a ledger takes events, and the public set that they fix.
+# The rules by which a ledger accepts events, and the public set.
 
 
 def events_of(entries: Sequence[LedgerEntry]) -> tuple[Event, ...]:
@@ -62,9 +68,10 @@ def events_of(entries: Sequence[LedgerEntry]) -> tuple[Event, ...]:
 def public_set(
     terms: Terms, recorded: tuple[Event, ...]
 ) -> frozenset[Disclosed] | None:
-    """Return the public set: declared, or that of what is recorded; None if open.
+    """Return the public set: the declared one, or that of the recorded events.
 
-    Every later event lies inside that of the first charge, which so fixes the set.
+    None before the first charge if no set is declared. The first charge fixes the set:
+    later events may not disclose more.
     """
     if terms.public is not None:
         return frozenset(terms.public)
@@ -72,18 +79,18 @@ def public_set(
 
 
 def check_declaration(terms: Terms, recorded: Entries) -> None:
-    """Raise ValueError unless the declared set is what the record promised."""
+    """Raise ValueError if recorded events have another public set than declared."""
     events = events_of(recorded)
     found = _disclosed(events)
     if events and terms.public is not None and found != set(terms.public):
         raise ValueError(
-            f"public={list(terms.public)!r} is declared too late: the first charge "
-            f"promised that {set_text(found)} is public, and nothing else."
+            f"public={list(terms.public)!r} is declared too late, because the first "
+            f"charge fixed the public set as {set_text(found)}: leave public out."
         )
 
 
 def checked_names(public: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Return a declared public set as it is stored: sorted, each name once."""
+    """Return a declared public set in its stored form: sorted and unique."""
     if public is None:
         return None
     names: list[Any] = list(public) if is_listed(public) else [None]
@@ -103,14 +110,17 @@ def _disclosed(events: Sequence[Event]) -> frozenset[Disclosed]:
 
 
 _UNNAMED = (
-    "the columns of X have no names, so that nobody can tell which of them are public "
-    "here: pass a DataFrame (after other steps of a Pipeline: "
+    "the columns of X have no names, which are needed to compare them with the public "
+    "set: pass a DataFrame (after other steps of a Pipeline: "
     "set_output(transform='pandas'))."
 )
 
 
 def planned(plan: Plan) -> tuple[Events, int | None]:
-    """Return the events of a plan, None without privacy, and its number of rows."""
+    """Return the events of a plan, and its number of rows or None.
+
+    A plan without privacy has the single event None.
+    """
     if isinstance(plan, FitPlan):
         return plan.events or (None,), plan.n_rows
     if isinstance(plan, PrivacyPlan):
@@ -119,16 +129,14 @@ def planned(plan: Plan) -> tuple[Events, int | None]:
     return check_events(given, "plan", least=1), None
 
 
-# The record of a ledger as JSON.
-
-
+# JSON schema of `PrivacyLedger.to_json`.
 SCHEMA = "skfdp-privacy-ledger"
 
-# The check of a report against its ledger.
+# Checks of a report against its ledger.
 
 
 def _charged(report: PrivacyReport) -> Iterator[PrivacyReport]:
-    """Yield the innermost reports of a report, each with its own charges."""
+    """Yield the innermost reports of a composed report, which have the charges."""
     if not report.steps:
         yield report
     for _, step in report.steps:
@@ -136,9 +144,9 @@ def _charged(report: PrivacyReport) -> Iterator[PrivacyReport]:
 
 
 def _holds(entries: Sequence[LedgerEntry], report: PrivacyReport) -> bool:
-    """Whether the charges of a report hold its events.
+    """Whether the charges of a report contain its events.
 
-    The report of a ledger has the newest receipt only, which covers all before it.
+    The report of a ledger has only the newest receipt, which covers all charges before.
     """
     charges = {receipt.charge for receipt in report.receipts}
     if report.n_fits > len(charges):
@@ -150,15 +158,14 @@ def _holds(entries: Sequence[LedgerEntry], report: PrivacyReport) -> bool:
     return all(count <= 0 for count in missing.values())
 
 
-# Epsilon is the root of an equation solved in float64: a relative excess of this size
-# is rounding.
+# Epsilon is a root found in float64: a relative excess of this size is rounding.
 _ROUNDING = 1e-9
-# Fits of one question: their events are listed.
+# Most fits in one call of what_if or remaining_fits.
 _MOST_TIMES = 10_000
 
 
 def floored(epsilon: float) -> str:
-    """Return epsilon with four decimals, rounded down but for what is rounding."""
+    """Format epsilon with four decimals, rounded down (up to rounding errors)."""
     return f"{math.floor(epsilon * (1 + _ROUNDING) * 1e4) / 1e4:g}"
 
 
@@ -175,16 +182,16 @@ class WhatIf:
     Attributes
     ----------
     allowed : bool
-        Whether the ledger would take it.
+        Whether the ledger would accept the charge.
     reason : str or None
-        Why not.
+        Why the charge would be refused.
     epsilon : float or None
-        What would be spent afterwards, None if the events do not compose with those
+        The epsilon spent afterwards, None if the events do not compose with those
         recorded.
     delta : float
-        The delta that epsilon is for.
+        The delta at which epsilon is computed.
     remaining : float
-        What `PrivacyLedger.remaining` would return afterwards; 0 if it is not allowed.
+        Result of `PrivacyLedger.remaining` after the charge; 0 if it is refused.
     """
 
     allowed: bool
@@ -196,28 +203,29 @@ class WhatIf:
 
 @public("skfdp.privacy")
 class PrivacyLedger:
-    """The events spent on a data set, and a :term:`limit` that they cannot pass.
+    """Record of all privacy spent on a data set, with a budget :term:`limit`.
 
-    Give the same ledger, or the same path, to every estimator and transformer that
+    Pass the same ledger, or the same path, to every estimator and transformer that
     learns from the data set.
 
     Parameters
     ----------
     path : str or PathLike, default=None
-        SQLite file, made where it does not exist, so that a deleted file starts again
-        from nothing; "~", relative paths and symbolic links are resolved where it is
-        opened. Shared by threads, processes, clones and pickles. Not for network file
-        systems, whose locks are unreliable. None keeps the record in memory: threads of
-        one process, clones and deep copies share it, pickling is refused.
+        SQLite file, created if it does not exist. A deleted file therefore starts again
+        with the full budget. "~", relative paths and symbolic links are resolved when
+        the ledger is opened. Threads, processes, clones and pickles share the file. Do
+        not use network file systems, whose locks are unreliable. None keeps the ledger
+        in memory, shared by the threads of one process, clones and deep copies; it
+        cannot be pickled.
     epsilon, delta : float, default=None
-        The limit of everything together; both or neither. A file keeps it: later
-        openings may leave it out, and cannot change it.
+        The budget limit of all fits together; give both or neither. A file stores the
+        limit: later openings may leave it out, but cannot change it.
     neighboring_relation : str, default=None
-        The relation of all events; None takes that of the first.
+        The relation of all events; None takes that of the first charge.
     public : sequence of str, default=None
         The :term:`public set`: names of the columns and targets that fits may disclose.
-        Everything else is protected from all fits together. A file keeps it. None takes
-        what the first charge discloses: nothing, if that has no public part.
+        Everything else is protected from all fits together. A file stores it. None
+        takes the public columns and target of the first charge.
     dataset : str, default="default"
         Name of the data set; data sets in one file are independent.
 
@@ -225,45 +233,45 @@ class PrivacyLedger:
     -----
     **Guarantees**
 
-    * What is charged: every event of a fit, before its mechanism first looks at private
-      values, all of them or none. A fit that fails afterwards stays charged; charges
-      are never refunded, changed or deleted.
-    * A fit with a `checkpoint` is charged once, however often it goes on, and each of
-      its releases is released once, whoever holds copies of the checkpoint (`lease`).
+    * `fit` charges all of its events, or none, before its mechanism first reads private
+      values. A fit that fails afterwards stays charged. Charges are never refunded,
+      changed or deleted.
+    * A fit with a `checkpoint` is charged once, even if it is resumed several times.
+      Each of its releases is made once, even if the checkpoint was copied (`lease`).
     * A charge is refused with `PrivacyBudgetError`, and nothing is recorded, if the
       exact composition of everything recorded for the data set and of the new events
       exceeds the limit. Check and record are one step across threads and, with a
       path, across processes.
-    * All events are under one relation and one public set (`neighboring_relation`,
-      `public`), promised by the first charge at the latest: a fit may disclose columns
-      and a target inside the set, by name, and treat what it likes as private. The sum
-      holds for everything outside the set (`skfdp.privacy.promise`).
-    * All events protect one unit: records, or persons (`groups` of `fit`), and all of
-      `groups` have to name the same persons.
+    * All events have one relation and one public set (`neighboring_relation`,
+      `public`), which the first charge fixes if they were not declared. A fit may
+      disclose columns and a target inside the set, by name, and treat any column as
+      private. The total epsilon holds for everything outside the set
+      (`skfdp.privacy.promise`).
+    * All events protect one unit: records, or persons (`groups` of `fit`). All `groups`
+      must name the same persons.
     * Names are compared, not data. As soon as anything is public, columns without names
-      are refused, and a target without a name composes only with others that have none,
-      under the assumption that they are one column. See :ref:`sharing`.
+      are refused. A target without a name then composes only with other targets without
+      names, under the assumption that they are one column. See :ref:`sharing`.
     * k fits on folds cost k fits. Only parts that are fixed by position or by a public
       column compose in parallel (`part`).
-    * The budget of a fit may be chosen in view of the results of earlier ones where all
-      releases are full batches: Gaussian differential privacy has such a filter (Smith
-      and Thakurta 2022). With Poisson batches the composition is proved for budgets
-      that do not depend on earlier results, and nothing is claimed beyond.
+    * If all releases are full batches, the budget of a fit may be chosen after looking
+      at earlier results, because Gaussian differential privacy has such a privacy
+      filter (Smith and Thakurta 2022). With Poisson batches the composition is proved
+      only for budgets that do not depend on earlier results.
     * A file has a hash chain of all charges, limits and public sets. A handle, its
       pickles, and the reports of fits charged to the file keep the newest head that
       they saw. A handle refuses a file that was edited, replaced by another ledger, or
       restored from a copy without that head, even if new charges were made since.
       `check_report` makes the same check for a report. A new handle alone does not
-      notice a restored copy. The chain has no key: it finds accidents and not
-      attackers, who can write a new chain.
-    * A file that is empty, cut off or damaged is refused and never becomes a new one.
-      So is a new file if parts of a missing one remain beside it.
-    * Entries tell the day and no finer time, since the time until the next charge would
-      tell the secret number of runs of a `PrivateSearchCV`. Those of the file system
-      (when the file was last changed) are outside, and so is a search that runs for
-      days.
-    * It counts what is charged to it: estimators without this ledger, preprocessing
-      that learns from data and scores on training data are outside.
+      notice a restored copy. The chain has no key: it detects accidents, not attackers,
+      who can write a new chain.
+    * A file that is empty, truncated or damaged is refused and never becomes a new
+      ledger. A new file is refused if parts of a missing one remain next to it.
+    * Entries record the day and no finer time, because a finer time would reveal the
+      secret number of runs of a `PrivateSearchCV`. Not covered are the times of the
+      file system (when the file was last changed), and a search that runs for days.
+    * Only charges are counted. Estimators without this ledger, preprocessing that
+      learns from data, and scores on training data are not counted.
     * Fits with an integer `random_state` are charged and marked as seeded; their
       epsilon is not a guarantee.
 
@@ -302,12 +310,12 @@ class PrivacyLedger:
     ) -> None:
         if (epsilon is None) != (delta is None):
             raise ValueError(
-                f"epsilon={epsilon!r} and delta={delta!r} make a limit together: "
-                "give both, or neither."
+                f"epsilon={epsilon!r} and delta={delta!r} must be given together as a "
+                "limit: give both, or neither."
             )
         if epsilon is not None and delta is not None:
             check_budget(epsilon, delta)
-            expected = "at most 1e12 as a limit: 1.0 is a usual one"
+            expected = "at most 1e12 as a limit: 1.0 is a usual choice"
             epsilon = checks.number("epsilon", epsilon, expected, 0, 1e12)
             delta = float(delta)
         if neighboring_relation is not None:
@@ -329,7 +337,7 @@ class PrivacyLedger:
 
     @classmethod
     def resolve(cls, value: Any) -> PrivacyLedger | None:
-        """Return the ledger that an estimator's `ledger` parameter means.
+        """Return the ledger for the `ledger` parameter of an estimator.
 
         Parameters
         ----------
@@ -347,7 +355,7 @@ class PrivacyLedger:
 
     @classmethod
     def open_all(cls, path: str | os.PathLike[str]) -> list[PrivacyLedger]:
-        """Return a handle on each data set of an existing file; nothing is written."""
+        """Return a handle for each data set of an existing file; write nothing."""
         names = Store(path, "").datasets()
         return [cls._handle(Store(path, name), name) for name in names]
 
@@ -368,14 +376,15 @@ class PrivacyLedger:
     ) -> PrivacyLedger:
         """Return a handle on the same ledger that charges some records only.
 
-        A fit on these records, and on no others, with this handle as its `ledger` costs
-        nothing for the rest: the data set spends what its most exposed record spends.
+        Pass this handle as the `ledger` of a fit on exactly these records. The fit then
+        costs other records nothing. The data set spends as much as its most exposed
+        record.
 
         Parameters
         ----------
         rows : range, default=None
             Positions of the records in the whole data set, in an order that never
-            changes and was not chosen by looking at anything private (by arrival).
+            changes and does not depend on private values, such as that of arrival.
             Ranges may overlap.
         column, value : default=None
             Instead of rows: a public column, as the fits name it in `public_features`,
@@ -390,16 +399,17 @@ class PrivacyLedger:
         Raises
         ------
         ValueError
-            If it names no part. Folds that are shuffled or stratified cannot be named.
+            If rows, or column and value, do not define a part. Shuffled or stratified
+            folds cannot be parts.
 
         Notes
         -----
-        A charge is refused for what can be checked: a table with another number of
-        rows, a row with another value in the column, a column that the fit protects,
-        two ways of splitting one data set, and the relation "add_or_remove_one". That
-        the fit sees these records alone, that nothing private chose them, and, where
-        persons are protected, that nobody has rows in two parts, is for the caller to
-        know. `skfdp.privacy.accounting.worst` has the guarantee.
+        A charge is refused if the table has another number of rows, if a row has
+        another value in the column, if the fit protects the column, if one data set is
+        split in two ways, and under "add_or_remove_one". The caller must ensure that
+        the fit uses only these records, that their choice does not depend on private
+        values and, if persons are protected, that each person has all rows in one part
+        or none. `skfdp.privacy.accounting.worst` has the guarantee.
 
         Examples
         --------
@@ -422,27 +432,27 @@ class PrivacyLedger:
         label: str | None = None,
         n_rows: int | None = None,
     ) -> Receipt:
-        """Record all events, or refuse and record none; call it before use.
+        """Record all events, or refuse and record none; call it before any release.
 
         Parameters
         ----------
         events : sequence of Event
-            Everything that the fit is going to release.
+            All releases of the fit.
         label : str, default=None
             What is fitted, for people.
         n_rows : int, default=None
-            Public number of rows of the table, which has to be that of the part; None
+            Public number of rows of the table, which must equal that of the part; None
             skips this check.
 
         Returns
         -------
         receipt : Receipt
-            Random text that identifies the charge; for the report of the fit.
+            Random text that identifies the charge, for the report of the fit.
 
         Raises
         ------
         PrivacyBudgetError
-            If the limit would be passed, if the events do not compose with those
+            If the limit would be exceeded, if the events do not compose with those
             recorded, or if `n_rows` differs from the number of rows of the part.
         OSError, ValueError
             If the file is locked, read-only, missing, corrupt or of another schema;
@@ -458,29 +468,28 @@ class PrivacyLedger:
         label: str | None = None,
         n_rows: int | None = None,
         begun: bool = False,
-    ) -> tuple[Lease, Receipt]:
-        """Charge a fit that can be resumed, once; return the lease of its releases.
+    ) -> tuple[FencingToken, Receipt]:
+        """Charge a fit that can be resumed, once; return the right to its releases.
 
-        The lease lets one of several copies of a checkpoint go on.
+        If a checkpoint has several copies, this fencing token lets only one continue.
 
         Parameters
         ----------
         fit : str
-            Random name of the fit; its checkpoint has it.
+            Random name of the fit, which is stored in its checkpoint.
         events, label, n_rows
-            As for `charge`, and the same each time.
+            As for `charge`; equal in every call for this fit.
         begun : bool, default=False
-            Whether the fit has released something: then it was charged before, or is
-            refused.
+            Whether the fit has made a release. Then it must have been charged before.
 
         Raises
         ------
         PrivacyBudgetError
-            As `charge`; if the fit was charged other events, or to another data set or
-            part; if it has begun, and this ledger did not charge it.
+            As `charge`; also if the fit was charged other events, or to another data
+            set or part, or if it has begun and this ledger did not charge it.
         """
         receipt = self._charge(events, label, n_rows, fit, begun=begun)
-        return Lease(self._store, fit), receipt
+        return FencingToken(self._store, fit), receipt
 
     def _charge(
         self,
@@ -493,18 +502,17 @@ class PrivacyLedger:
     ) -> Receipt:
         events = check_events(events, least=1)
         check = functools.partial(self._check, events=events, n_rows=n_rows)
-        # Compose outside the lock first: the check inside decides, and finds the answer
-        # in the cache unless another charge came between.
+        # Compose before taking the lock. The check under the lock decides, and finds
+        # the result in the cache unless another process made a charge in the meantime.
         with contextlib.suppress(PrivacyBudgetError):
             check(*self._store.read())
         entries = new_entries(events, label, self._part)
         return self._store.append(entries, check, fit, begun=begun)
 
     def charge_nonprivate(self, *, label: str | None = None) -> Receipt:
-        """Record a fit without privacy (epsilon=inf); a limit refuses it.
+        """Record a fit without privacy (epsilon=inf); a ledger with a limit refuses it.
 
-        Afterwards `spent` is infinite, for all records: without privacy a part hides
-        nobody.
+        Afterwards `spent` is infinite for all records, also for those outside a part.
         """
         check = functools.partial(self._check, events=(None,))
         return self._store.append(new_entries([None], label), check)
@@ -516,22 +524,22 @@ class PrivacyLedger:
         times: int = 1,
         delta: float | None = None,
     ) -> WhatIf:
-        """Return what charging a plan would do; charges nothing.
+        """Return the effect of charging a plan, without charging it.
 
         Parameters
         ----------
         plan : FitPlan, PrivacyPlan, Event or sequence of Event
-            What ``estimator.plan(X, y)`` returns stands for that fit. A `PrivacyPlan`
-            stands for its `other_events` and its event.
+            The result of ``estimator.plan(X, y)``, or events. A `PrivacyPlan` includes
+            its `other_events`.
         times : int, default=1
-            So many fits of this plan.
+            Number of fits with this plan.
         delta : float, default=None
-            None takes the limit's; without one, that of a `FitPlan`.
+            None takes the delta of the limit or, without a limit, that of a `FitPlan`.
 
         Returns
         -------
         answer : WhatIf
-            Of this moment: another process may charge next.
+            Valid now: another process may charge the ledger next.
 
         Examples
         --------
@@ -578,12 +586,13 @@ class PrivacyLedger:
         Parameters
         ----------
         plan : FitPlan, PrivacyPlan, Event or sequence of Event, default=None
-            The plan of each of these fits. None: they are like the last charge.
+            The plan of each of these fits. None means fits like the last charge.
 
         Returns
         -------
         n_fits : int or inf
-            Of this moment: another process may charge next. At most 10,000 are counted.
+            Valid now: another process may charge the ledger next. At most 10,000 fits
+            are counted.
 
         Examples
         --------
@@ -600,7 +609,7 @@ class PrivacyLedger:
         events, n_rows = (tuple(last), None) if plan is None else planned(plan)
         if terms.epsilon is not None:
             return self._admitted(terms, recorded, events, n_rows, _MOST_TIMES)
-        # What does not compose is refused without a limit, too.
+        # Events that do not compose are refused also without a limit.
         return math.inf if self._admitted(terms, recorded, events, n_rows, 1) else 0
 
     def check_search(
@@ -608,16 +617,16 @@ class PrivacyLedger:
     ) -> SearchCheck:
         """Return how many fits a search makes, and how many of them the ledger pays.
 
-        Nothing is fitted, released or charged: the search runs with an estimator that
-        only plans.
+        Nothing is fitted, released or charged: the search runs with a stand-in
+        estimator that only plans.
 
         Parameters
         ----------
         search : GridSearchCV, RandomizedSearchCV, HalvingGridSearchCV, ...
-            Its estimator has this ledger.
+            A search whose estimator has this ledger.
         X, y, **of_rows
-            As `fit` of the search takes them. Of their values the search and the plans
-            read what the splitter and `plan` of the estimator read.
+            As for `fit` of the search. Only the splitter and the estimator's `plan`
+            read their values.
 
         Returns
         -------
@@ -630,11 +639,11 @@ class PrivacyLedger:
 
         Notes
         -----
-        The fits are counted in the order of ``n_jobs=1``, and the refit as that of the
-        candidate with the largest epsilon. The estimator may be the last step of a
+        The fits are counted in the order of ``n_jobs=1``. The refit is planned with the
+        candidate of the largest epsilon. The estimator may be the last step of a
         Pipeline in which no other step learns from X. Random candidates and random
-        folds differ between runs unless their `random_state` is fixed; their number
-        does not.
+        folds differ between runs unless their `random_state` is fixed, but their number
+        is the same.
 
         Examples
         --------
@@ -666,8 +675,8 @@ class PrivacyLedger:
         """Raise ValueError unless an estimator's `ledger` is this one."""
         if ledger is None:
             raise ValueError(
-                "the estimator of this search has no ledger, so that its fits are "
-                "charged to none: pass ledger= to it."
+                "the estimator of this search has no ledger, so that its fits are not "
+                "charged: pass ledger= to the estimator."
             )
         if isinstance(ledger, PrivacyLedger):
             given = ledger._address
@@ -676,7 +685,7 @@ class PrivacyLedger:
         if given != self._address:
             raise ValueError(
                 "the estimator of this search has another ledger, data set or part "
-                f"than {self!r}: pass this one to it."
+                f"than {self!r}: pass this ledger to the estimator."
             )
 
     def _admitted(
@@ -714,7 +723,7 @@ class PrivacyLedger:
         events: Events,
         n_rows: int | None = None,
     ) -> None:
-        """Raise unless events may follow what is recorded."""
+        """Raise PrivacyBudgetError unless these events may be charged next."""
         self._admit(terms, recorded, events, n_rows)
         if terms.epsilon is None or terms.delta is None:
             return
@@ -732,12 +741,12 @@ class PrivacyLedger:
     def _left(
         self, terms: Terms, recorded: Entries, events: Events, delta: float
     ) -> float:
-        """Return the largest epsilon of a full-batch release that may follow events."""
+        """Return the largest epsilon of one full-batch release after these events."""
         if terms.epsilon is None or terms.delta is None:
             return math.inf
         limit, at = terms.epsilon, terms.delta
         before = [one for one in (*events_of(recorded), *events) if one is not None]
-        # Events compose only if they agree in these.
+        # The new release must agree with the recorded events in these fields.
         agree = ("neighboring_relation", "unit")
         facts = {name: getattr(before[0], name) for name in agree} if before else {}
 
@@ -762,9 +771,9 @@ class PrivacyLedger:
         events: Events,
         n_rows: int | None = None,
     ) -> None:
-        """Raise unless one number can describe the record and the events together."""
+        """Raise PrivacyBudgetError unless the events compose with the recorded ones."""
         private = tuple(event for event in events if event is not None)
-        if not private:  # its cost, infinity, says all
+        if not private:  # the cost is infinite
             return
         before = events_of(recorded)
         public = public_set(terms, before)
@@ -794,7 +803,7 @@ class PrivacyLedger:
         events: Events,
         delta: float,
     ) -> float:
-        """Return what the records of this handle's part spend, events included."""
+        """Return the epsilon of this handle's part, for recorded and new events."""
         return worst(
             (*(entry.event for entry in recorded), *events),
             (*(entry.part for entry in recorded), *[self._part] * len(events)),
@@ -807,19 +816,19 @@ class PrivacyLedger:
         delta = terms.delta if delta is None else delta
         if delta is None:
             raise ValueError(
-                "delta=None needs a ledger with a limit: pass delta=1e-5, say."
+                "delta=None needs a ledger with a limit: pass delta=1e-5, for example."
             )
         return check_delta(delta)
 
     def spent(self, delta: float | None = None) -> float:
         """Return the epsilon spent so far at delta; infinite after a non-private fit.
 
-        With parts it is that of the most exposed record.
+        If fits used parts, the epsilon of the most exposed record is returned.
 
         Parameters
         ----------
         delta : float, default=None
-            None takes the limit's.
+            None takes the delta of the limit.
         """
         terms, entries = self._store.read()
         return self._total(entries, (), self._delta(terms, delta)) if entries else 0.0
@@ -827,14 +836,13 @@ class PrivacyLedger:
     def remaining(self, delta: float | None = None) -> float:
         """Return the largest epsilon of one more fit, infinite without a limit.
 
-        It is exact for a fit of full batches. Poisson batches compose in another way:
-        `what_if` says whether the limit admits the plan of such a fit, and
-        `remaining_fits` how many of them.
+        The number is exact for a fit with full batches. Poisson batches compose in
+        another way: for them use `what_if` and `remaining_fits`.
 
         Parameters
         ----------
         delta : float, default=None
-            Delta of that fit. None takes the limit's.
+            Delta of that fit. None takes the delta of the limit.
         """
         terms, entries = self._store.read()
         if terms.epsilon is None:
@@ -842,7 +850,7 @@ class PrivacyLedger:
         return self._left(terms, entries, (), self._delta(terms, delta))
 
     def to_json(self, *, indent: int | None = 2) -> str:
-        """Return the whole record of the data set as text, losslessly."""
+        """Return all entries of the data set as JSON, losslessly."""
         terms, entries = self._store.read()
         values = {
             "schema": SCHEMA,
@@ -855,7 +863,7 @@ class PrivacyLedger:
 
     @property
     def receipt(self) -> Receipt | None:
-        """Receipt of the newest charge that this handle saw, None if there is none."""
+        """Receipt of the newest charge that this handle saw, None without a charge."""
         return self._store.receipt
 
     def check_column(
@@ -866,8 +874,8 @@ class PrivacyLedger:
     ) -> None:
         """Raise PrivacyBudgetError unless all rows belong to the part of this handle.
 
-        Estimators call it before a charge. It compares the public column of the part,
-        if it has one. A table without this column is refused.
+        Estimators call this method before a charge. It checks the public column that
+        defines the part, if there is one. A table without this column is refused.
 
         Parameters
         ----------
@@ -885,25 +893,25 @@ class PrivacyLedger:
         self._part.check_column(list(zip(columns, public, strict=True)), read)
 
     def check_report(self, report: PrivacyReport) -> None:
-        """Raise ValueError unless the ledger holds what a report was charged.
+        """Raise ValueError unless the ledger holds the charges of a report.
 
         The report of a fit keeps the random receipt of its charge, also through
-        `to_json`, `read_report` and pickles. The receipt from a file has the head of
-        the hash chain at that charge. An older copy of the file does not contain that
-        head, whatever was charged to it since.
+        `to_json`, `read_report` and pickles. The receipt contains the head of the hash
+        chain at that charge. An older copy of the ledger file does not contain that
+        head, even after further charges.
 
         Parameters
         ----------
         report : PrivacyReport
-            Of a fit charged to this ledger, a Pipeline of such fits, or
+            The report of a fit charged to this ledger, of a Pipeline of such fits, or
             ``report(ledger)``.
 
         Raises
         ------
         ValueError
-            If the report has no receipt, because its fit was charged to no ledger; if
-            it was charged to another one; if a file does not hold its charge and
-            everything before; or if the data set does not hold its events.
+            If the report has no receipt, because its fit had no ledger; if it was
+            charged to another ledger; if a file lacks its charge or an earlier one; or
+            if the data set does not hold its events.
         """
         if not isinstance(report, PrivacyReport):
             raise TypeError(
@@ -913,22 +921,22 @@ class PrivacyLedger:
         parts = [*_charged(report)]
         if not report.receipts or not all(part.receipts for part in parts):
             raise ValueError(
-                f"report of {report.subject!r} and {self._store.name} cannot be "
-                "compared: a fit has a receipt only if it was charged to a ledger; "
-                "pass ledger=... to it."
+                f"report of {report.subject!r} cannot be compared with "
+                f"{self._store.name}, because a fit in it has no receipt of a charge: "
+                "pass ledger=... to the estimator."
             )
         receipts = {one for part in parts for one in part.receipts}
         _, entries = self._store.read({*report.receipts, *receipts})
         if not all(_holds(entries, part) for part in parts):
             raise ValueError(
                 f"data set {self._dataset!r} of {self._store.name} does not hold all "
-                f"events of the report of {report.subject!r}: check it against the "
-                "data set that all of it was charged to."
+                f"events of the report of {report.subject!r}: check the report against "
+                "the data set that it was charged to."
             )
 
     @property
     def entries(self) -> tuple[LedgerEntry, ...]:
-        """All records of the data set, oldest first."""
+        """All entries of the data set, oldest first."""
         return self._store.read()[1]
 
     @property
@@ -948,25 +956,25 @@ class PrivacyLedger:
 
     @property
     def epsilon(self) -> float | None:
-        """The limit, None if there is none."""
+        """Epsilon of the limit, None without a limit."""
         return self._store.read()[0].epsilon
 
     @property
     def delta(self) -> float | None:
-        """Delta of the limit, None if there is none."""
+        """Delta of the limit, None without a limit."""
         return self._store.read()[0].delta
 
     @property
     def neighboring_relation(self) -> str | None:
-        """Relation of the record, None while it is open."""
+        """Neighbouring relation of the ledger, None until it is fixed."""
         return self._store.read()[0].neighboring_relation
 
     @property
     def public(self) -> tuple[Disclosed, ...] | None:
-        """What the record does not protect, sorted; None while that is open.
+        """The public set, sorted; None until it is fixed.
 
-        Names of columns and targets, and `skfdp.privacy.events.Nameless` for targets
-        without one.
+        It holds names of columns and targets, and `skfdp.privacy.events.Nameless` for a
+        target without a name.
         """
         terms, entries = self._store.read()
         public = public_set(terms, events_of(entries))
@@ -980,12 +988,12 @@ class PrivacyLedger:
 
     @property
     def _address(self) -> tuple[Any, str, Part | None]:
-        """What all handles of the same data set or part have in common."""
+        """Key that is equal for all handles of the same data set or part."""
         return self._store.path or self._store, self._dataset, self._part
 
     def __str__(self) -> str:
         terms, entries = self._store.read()
-        limit = "none: this ledger counts, and refuses no fit for its cost"
+        limit = "none: this ledger counts all fits and refuses none for its cost"
         spent, left = (
             f"{_counted(entries)}; spent(delta=...) returns epsilon",
             "unlimited",
@@ -1026,7 +1034,7 @@ class PrivacyLedger:
             f"{state}>"
         )
 
-    # A copy would give every clone a fresh budget: all copies are the same ledger.
+    # All copies are the same ledger: a real copy would give a clone a fresh budget.
     def __sklearn_clone__(self) -> PrivacyLedger:
         return self
 
@@ -1038,7 +1046,7 @@ class PrivacyLedger:
     def __getstate__(self) -> dict[str, Any] | NoReturn:
         if self._store.path is None:
             raise pickle.PicklingError(
-                "ledger=PrivacyLedger() lives in memory and cannot be pickled, because "
+                "ledger=PrivacyLedger() is in memory and cannot be pickled, because "
                 "the copy would not see later charges: use PrivacyLedger(path)."
             )
         return {
@@ -1050,7 +1058,7 @@ class PrivacyLedger:
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # Without opening: a model must load where the ledger's file is out of reach.
+        # Do not open the file: a model must load where the file is not accessible.
         self._dataset, self._part = state["dataset"], state["part"]
         self._store = Store(
             *(state[name] for name in ("path", "dataset", "identity", "newest"))

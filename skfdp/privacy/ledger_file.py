@@ -1,18 +1,18 @@
-"""The record of a ledger: an SQLite file for several processes, or memory for one.
+"""Storage of a ledger: an SQLite file for several processes, or memory for one.
 
-The record is one table, `chain`, to which rows are only appended. A row, or link, holds
-the entries of one charge, or none where the terms of a data set are new. Its head is
-the SHA-256 of the head before it, a fresh random nonce, the terms of all data sets and
-the entries. A head that was kept shows whether a file still contains everything
-recorded up to it. Without the nonce a file restored from an older copy could be charged
-with the same entries again, and end in the same head. The first link has the nonce
-alone, and its head is the identity of the ledger.
+Charges are stored in one table, `chain`, to which rows are only appended. A row, or
+link, holds the entries of one charge, or no entries if it only records new terms of a
+data set. Its head is the SHA-256 of the previous head, a fresh random nonce, the terms
+of all data sets and the entries. A head stored elsewhere shows whether a file still
+contains everything recorded up to it. Without the nonce, a file restored from an older
+copy could be charged with the same entries again and end in the same head. The first
+link has only the nonce, and its head is the identity of the ledger.
 
-The chain has no key, so it finds accidents and not attackers: a program that can write
-the file can also write a new chain. Only a head that was kept elsewhere, in a report,
+The chain has no key. It detects accidents, not attackers: a program that can write the
+file can also write a new chain. Only a head that is stored elsewhere, as in a report,
 proves everything before it.
 
-The table `fits` counts the releases of each fit that may be stopped and go on.
+The table `fits` counts the releases of each fit that can be resumed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from skfdp.privacy.entries import LedgerEntry, Receipt, dumps
 from skfdp.privacy.events import PrivacyBudgetError
 
 SCHEMA_VERSION = 1
-# Marks a SQLite file as ours ("skfd"), so that another program's is never written to.
+# Marks an SQLite file as ours ("skfd"), so that files of other programs are refused.
 APPLICATION_ID = 0x736B6664
 
 # Triggers prevent accidents only: a program that can write the file can drop them.
@@ -77,7 +77,7 @@ CREATE TRIGGER fits_fixed BEFORE UPDATE ON fits
 class Link(NamedTuple):
     """A link of the chain, as it is stored."""
 
-    charge: int  # number of the newest charge by then
+    charge: int  # number of the newest charge at this link
     dataset: str | None
     entries: str
     terms: str
@@ -86,8 +86,8 @@ class Link(NamedTuple):
 
 
 def _head(before: str, *link: Any) -> str:
-    """Return the head of a link, from the one before and the rest of the link."""
-    # JSON in ASCII is one spelling of the values, whatever the version of Python.
+    """Return the head of a link, from the previous head and the rest of the link."""
+    # JSON in ASCII has the same text in every version of Python.
     text = json.dumps([before, *link], default=bytes.hex)
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
@@ -103,7 +103,7 @@ def _add_link(
     """Append a link, and return its head."""
     values = [one.to_dict() for one in entries]
     for value in values:
-        del value["charge"]  # the link has it
+        del value["charge"]  # stored in the link
     nonce = secrets.token_hex(32)
     link = (charge, dataset, dumps(values), terms, nonce)
     head = _head(before, *link)
@@ -121,42 +121,42 @@ def _parsed(text: str) -> tuple[LedgerEntry, ...]:
 
 
 def _lay_out(connection: sqlite3.Connection) -> None:
-    """Make the tables and the first link."""
+    """Create the tables and the first link."""
     connection.executescript(_CREATE)
     _add_link(connection, "", 0)
 
 
 def create(path: Path) -> None:
-    """Make the file of a new ledger, unless another process does so first.
+    """Create the file of a new ledger, unless another process does so first.
 
-    It is written under a temporary name and then linked to its own in one step. So a
-    file of this name is complete from the start, and an empty one was damaged later.
+    The file is written under a temporary name and then linked to its final name in one
+    step. So a file of this name is always complete; an empty one was damaged later.
     """
     for suffix in ("-wal", "-shm", "-journal"):
         left = path.with_name(path.name + suffix)
-        # They are fine if another process has made the ledger and opened it by now.
+        # These files are normal if another process has created and opened the ledger.
         if left.exists() and not path.exists():
             raise ValueError(
                 f"ledger {str(path)!r} is missing, but a part of it is in "
-                f"{str(left)!r}: restore a copy of it, or give another path."
+                f"{str(left)!r}: restore a copy of the ledger, or give another path."
             )
     new = path.with_name(f"{path.name}-{uuid.uuid4().hex}.new")
     try:
         with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as made:
             made.execute("PRAGMA synchronous = FULL")
-            made.execute("PRAGMA journal_mode = WAL")  # which the file remembers
+            made.execute("PRAGMA journal_mode = WAL")  # stored in the file
             _lay_out(made)
         with contextlib.suppress(FileExistsError):
-            os.link(new, path)  # unlike a renaming it never replaces a file
+            os.link(new, path)  # unlike os.replace, it never replaces a file
     finally:
         new.unlink(missing_ok=True)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Terms:
-    """The terms of a data set: limit, relation, and declared public set.
+    """The terms of a data set: budget limit, relation and declared public set.
 
-    Each is None while it is open; the names of the set are sorted, each once.
+    A term is None until it is fixed. The names of the public set are sorted and unique.
     """
 
     epsilon: float | None = None
@@ -167,9 +167,9 @@ class Terms:
 
 Check = Callable[[Terms, tuple[LedgerEntry, ...]], None]
 
-# How long a charge waits for other processes, each of which may be composing curves.
+# Seconds that a charge waits for other processes, which may be composing curves.
 _BUSY_SECONDS = 60.0
-# How long a new file may still have its temporary name as well.
+# Seconds that a new file may still have its temporary name, too.
 _LINK_SECONDS = 1.0
 _DAMAGED = (
     "is damaged, emptied or not a ledger of skfdp: restore a copy of it, or give "
@@ -197,9 +197,9 @@ _REMEDIES: dict[int, tuple[type[Exception], str]] = {
         "writable.",
     ),
 }
-# SQLite keeps its locks in the memory of the process: a child forked while a connection
-# of another thread is open would take that thread's locks for its own, for ever. So no
-# fork happens while a connection is open, and one is open at a time.
+# SQLite keeps its locks in process memory. A child forked while another thread has a
+# connection open would treat that thread's locks as its own. So this lock allows one
+# connection at a time, and no fork while a connection is open.
 _CONNECTED = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
@@ -212,30 +212,30 @@ if hasattr(os, "register_at_fork"):
 class Store:
     """The entries and terms of one data set.
 
-    It only ever appends, and runs the caller's check and the append as one indivisible
-    step, so that two fits cannot both pass a check that only one of them may. In a
-    file, a new connection for each operation makes it safe across threads, forks and
-    workers; ``BEGIN IMMEDIATE`` admits one writer at a time; write-ahead logging with
-    full synchronisation leaves a truthful file behind a killed process.
+    Entries are only appended. The caller's check and the append are one transaction, so
+    that two fits cannot both use the same remaining budget. For a file, each operation
+    opens its own connection, which is safe across threads, forks and workers. ``BEGIN
+    IMMEDIATE`` admits one writer at a time. Write-ahead logging with full
+    synchronisation keeps the file correct if a process is killed.
 
     Parameters
     ----------
     path : str, PathLike or None
-        None: in memory.
+        None keeps the entries in memory.
     dataset : str
     identity : str, default=None
-        The ledger that the file must be; None takes the one that is there.
+        Identity that the ledger in the file must have; None accepts any.
     newest : tuple of (int, str), default=None
         Number of the newest charge that the file must hold, and the head of the chain
-        by then.
+        at that charge.
 
     Notes
     -----
     **Guarantees.** A read or a charge is refused if an entry, a limit or a public set
     differs from what was recorded. It is also refused if the file lacks a charge up to
     the newest one that this store saw, as an older copy does, even if new charges were
-    made since. A charge that no store, pickle or report saw can be lost unnoticed. A
-    file that is empty or cut off never becomes a new one.
+    made since. A charge that no store, pickle or report saw can be lost unnoticed. An
+    empty or truncated file is refused; it does not become a new ledger.
     """
 
     def __init__(
@@ -250,7 +250,7 @@ class Store:
         self.identity = identity
         self.newest = newest
         self._dataset = dataset
-        #: What was checked before: the next check compares it and hashes the rest.
+        #: Links that were checked before: the next check hashes only newer ones.
         self._links: list[tuple] = []
         #: The entries of the data set in these links.
         self._entries: tuple[LedgerEntry, ...] = ()
@@ -264,14 +264,14 @@ class Store:
 
     @property
     def receipt(self) -> Receipt | None:
-        """The newest charge that this store saw, None before there is one."""
+        """Receipt of the newest charge that this store saw, None without a charge."""
         newest = self.newest
         return None if newest is None or newest[0] < 1 else self._receipt(*newest)
 
     def open(self, terms: Terms, check: Check) -> None:
-        """Create the file where needed; keep the terms, or compare them.
+        """Create the file if needed; store the terms, or compare them with stored ones.
 
-        New terms are added unless check(terms, recorded) raises.
+        New terms are stored if ``check(terms, recorded)`` does not raise.
         """
         if self.path is not None and not self.path.exists():
             try:
@@ -281,10 +281,10 @@ class Store:
                 raise self._explained(error) from error
             except OSError as error:
                 raise OSError(
-                    f"{self.name} cannot be made ({error.strerror}): choose a folder "
-                    "on a file system with hard links that is writable."
+                    f"{self.name} cannot be created ({error.strerror}): choose a "
+                    "writable folder on a file system with hard links."
                 ) from None
-        # Most often nothing is new, which needs no lock.
+        # Usually no term is new, and no lock is needed.
         stored, _ = self.read()
         if self._merged(terms, stored) == stored and self._dataset in self._every():
             return
@@ -299,9 +299,9 @@ class Store:
     ) -> tuple[Terms, tuple[LedgerEntry, ...]]:
         """Return the terms and all entries of the data set.
 
-        Raises ValueError unless the record holds what every receipt stands for.
+        Raise ValueError unless the ledger holds the charges of all receipts.
         """
-        with self._transaction("DEFERRED") as connection:  # all of one moment
+        with self._transaction("DEFERRED") as connection:  # one consistent snapshot
             return self._checked(connection, receipts)
 
     def datasets(self) -> list[str]:
@@ -317,9 +317,9 @@ class Store:
         *,
         begun: bool = False,
     ) -> Receipt:
-        """Append the entries of a charge, unless check(terms, recorded) raises.
+        """Append the entries of a charge if ``check(terms, recorded)`` does not raise.
 
-        Those of a fit that may be stopped are appended once.
+        The entries of a fit that can be resumed are appended only once.
         """
         with self._transaction("IMMEDIATE") as connection:
             terms, recorded = self._checked(connection)
@@ -332,16 +332,16 @@ class Store:
                 )
                 if asked != known:
                     raise PrivacyBudgetError(
-                        "the fit of this checkpoint was charged something else, or to "
-                        "another data set or part: give the ledger and the plan that "
-                        "it began with."
+                        "the fit of this checkpoint was charged other events, or to "
+                        "another data set or part: pass the ledger and the parameters "
+                        "with which it began."
                     )
                 head = next(link[-1] for link in self._links if link[0] == number)
                 return self._receipt(number, head)
             if begun:
                 raise PrivacyBudgetError(
-                    "the ledger does not know the fit of this checkpoint, which has "
-                    "begun: give the ledger that it was charged to."
+                    "the ledger has no charge of the fit of this checkpoint: pass the "
+                    "ledger that the fit was charged to."
                 )
             check(terms, recorded)
             if fit is not None:
@@ -358,9 +358,9 @@ class Store:
         entries: Sequence[LedgerEntry],
         terms: Terms,
     ) -> tuple[int, str]:
-        """Add a checked charge, or terms alone, commit, and return the newest link.
+        """Add a checked charge, or new terms, commit, and return the newest charge.
 
-        First check all pages: the chain does not cover indices and fits.
+        All pages are checked first, because the chain does not cover indices and fits.
         """
         if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
             raise self._damaged()
@@ -378,15 +378,15 @@ class Store:
         return json.loads(Link(*self._links[-1]).terms)
 
     def _merged(self, asked: Terms, stored: Terms) -> Terms:
-        """Return the stored terms, completed by those asked for; never changed."""
+        """Return the stored terms, completed by new ones; refuse different ones."""
         values: dict[str, Any] = {}
         for name, kept in dataclasses.asdict(stored).items():
             value = getattr(asked, name)
             if None not in (kept, value) and kept != value:
                 raise ValueError(
                     f"{name}={value!r} differs from {name}={kept!r}, which the "
-                    f"{self.name} keeps for data set {self._dataset!r}: leave it out: "
-                    "what was promised for these people stays promised."
+                    f"{self.name} has stored for data set {self._dataset!r} and which "
+                    f"cannot be changed: leave {name} out."
                 )
             values[name] = value if kept is None else kept
         return Terms(**values)
@@ -394,7 +394,7 @@ class Store:
     def _checked(
         self, connection: sqlite3.Connection, receipts: Iterable[Receipt] = ()
     ) -> tuple[Terms, tuple[LedgerEntry, ...]]:
-        """Return terms and entries, after checking the record against what is known."""
+        """Return terms and entries, after checking the chain and the receipts."""
         columns = ", ".join(Link._fields)
         query = f"SELECT {columns} FROM chain ORDER BY id"
         links = connection.execute(query).fetchall()
@@ -411,15 +411,15 @@ class Store:
         if self.newest is not None and number < self.newest[0]:
             raise ValueError(
                 f"{self.name} ends with charge {number}, but charge {self.newest[0]} "
-                "was recorded before: an older copy took its place; restore the newer "
-                "one."
+                "was recorded before, so it was replaced by an older copy: restore the "
+                "newer one."
             )
         seen = [] if self.newest is None else [self.newest]
         for receipt in receipts:
             if receipt.ledger != self.identity:
                 raise ValueError(
-                    f"{self.name} is not the one that the report was charged to: check "
-                    "the report against that one."
+                    f"{self.name} is not the ledger that the fit of the report was "
+                    "charged to: check the report against that ledger."
                 )
             seen.append((receipt.charge, receipt.head))
         for one in seen:
@@ -437,7 +437,7 @@ class Store:
         values = self._every().get(self._dataset, {})
         if values.get("public") is not None:
             values["public"] = tuple(values["public"])
-        if values.get("neighboring_relation") is None:  # that of the record, then
+        if values.get("neighboring_relation") is None:  # take it from the entries
             events = (one.event for one in self._entries if one.event is not None)
             found = next((event.neighboring_relation for event in events), None)
             values["neighboring_relation"] = found
@@ -448,12 +448,12 @@ class Store:
 
     def _lost(self, charge: int) -> ValueError:
         return ValueError(
-            f"{self.name} does not hold charge {charge} as it was recorded: an older "
-            "copy took its place, or it was edited; restore the newest one."
+            f"{self.name} does not hold charge {charge} as it was recorded, so it was "
+            "edited or replaced by an older copy: restore the newest copy."
         )
 
     def _check_identity(self, connection: sqlite3.Connection) -> None:
-        """Refuse what is not this ledger."""
+        """Refuse a file that is not this ledger."""
         mark, version = (
             connection.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("application_id", "user_version")
@@ -462,25 +462,25 @@ class Store:
             raise self._damaged()
         if version != SCHEMA_VERSION:
             raise ValueError(
-                f"{self.name} has schema version {version}, skfdp "
-                f"{__version__} reads {SCHEMA_VERSION}: open it with the version that "
-                "wrote it."
+                f"{self.name} has schema version {version}, but skfdp {__version__} "
+                f"reads {SCHEMA_VERSION}: open it with the version of skfdp that wrote "
+                "it."
             )
         query = "SELECT head FROM chain ORDER BY id LIMIT 1"
         (found,) = connection.execute(query).fetchone() or (None,)
         if None not in (self.identity, found) and self.identity != found:
             raise ValueError(
                 f"{self.name} was replaced by another ledger since it was opened: "
-                "restore the file, or open the new one by PrivacyLedger(path), whose "
-                "budget is another."
+                "restore the file, or open the new ledger, with its own budget, by "
+                "PrivacyLedger(path)."
             )
         self.identity = found or self.identity
 
     @contextlib.contextmanager
     def _transaction(self, kind: str) -> Iterator[sqlite3.Connection]:
-        """Yield a connection in a transaction, which is rolled back if not committed.
+        """Yield a connection in a transaction, and roll back if it is not committed.
 
-        An IMMEDIATE one holds the lock of the only writer.
+        With kind "IMMEDIATE" it holds the lock of the single writer.
         """
         try:
             with _CONNECTED, self._connection() as connection:
@@ -500,15 +500,15 @@ class Store:
     def _connection(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
         if self.path is not None:
             self._check_names(self.path)
-            # "rw" never creates: a handle whose file is gone must not start from zero.
+            # "rw" never creates a file: a handle whose file was deleted must not start
+            # from zero.
             name = f"{self.path.as_uri()}?mode=rw"
             more: dict[str, Any] = {"timeout": _BUSY_SECONDS, "isolation_level": None}
             return contextlib.closing(sqlite3.connect(name, uri=True, **more))
-        # A forked child holds a copy: what it charged would be lost, and what the
-        # parent charges is not seen.
+        # A forked child has a copy: it and its parent do not see each other's charges.
         if os.getpid() != self._process:
             raise RuntimeError(
-                f"{self.name} was made by another process, which would not see this "
+                f"{self.name} was created by another process, which would not see this "
                 "charge: use PrivacyLedger(path)."
             )
         return contextlib.nullcontext(self._memory)
@@ -516,7 +516,7 @@ class Store:
     def _check_names(self, path: Path) -> None:
         """Refuse a file with two names: each would get a write-ahead log of its own."""
         last = time.monotonic() + _LINK_SECONDS
-        # A missing file is SQLite's to report.
+        # SQLite reports a missing file.
         while path.is_file() and path.stat().st_nlink > 1:
             if time.monotonic() > last:
                 raise ValueError(
@@ -526,10 +526,10 @@ class Store:
             time.sleep(0.01)  # its creator is about to remove the temporary name
 
     def _explained(self, error: sqlite3.Error) -> Exception:
-        """Return the exception that says what to do about a SQLite error."""
-        # Extended result codes keep the primary one in the low byte.
+        """Return an exception with a remedy for an SQLite error."""
+        # The low byte of an extended result code is the primary code.
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        # That a text is not UTF-8 is told by Python, without a code.
+        # Python reports text that is not UTF-8, without a code.
         if "Could not decode" in str(error):
             code = sqlite3.SQLITE_CORRUPT
         other = OSError, f"failed ({error}): check the disk; nothing was charged."
@@ -537,37 +537,37 @@ class Store:
         return kind(f"{self.name} {text}")
 
 
-class Lease:
-    """The right to the next release of a fit, which the store has charged.
+class FencingToken:
+    """The right to make the next release of a charged fit.
 
     Notes
     -----
-    **Guarantees.** `advance` succeeds once for each position, across threads and, with
-    a ledger's file, across processes, whoever holds copies of a checkpoint.
+    **Guarantees.** `advance` succeeds once for each position, even if there are copies
+    of a checkpoint: across threads and, with a ledger file, across processes.
     """
 
     def __init__(self, store: Store, fit: str):
         self._store, self._fit = store, fit
 
     def newest(self) -> tuple[int, bytes]:
-        """Return the number of releases released, and the seal of the last one."""
+        """Return the number of counted releases, and the commit key of the last one."""
         with self._store._transaction("DEFERRED") as connection:
             return self._newest(connection)
 
-    def advance(self, position: int, seal: bytes) -> None:
-        """Give out one release more than so many, or raise PrivacyBudgetError."""
+    def advance(self, position: int, key: bytes) -> None:
+        """Count one more release after `position` ones, or raise PrivacyBudgetError."""
         with self._store._transaction("IMMEDIATE") as connection:
             found, _ = self._newest(connection)
             if found != position:
                 raise PrivacyBudgetError(
-                    f"the checkpoint is at release {position} of its fit, and the "
-                    f"ledger has counted {found}: another copy of the checkpoint went "
-                    "on, or this is an older one; nothing was released: go on from the "
-                    "newest checkpoint, or fit anew."
+                    f"the checkpoint is at release {position} of its fit, but the "
+                    f"ledger has counted {found}, so that a newer copy of the "
+                    "checkpoint exists; nothing was released: resume from the newest "
+                    "checkpoint, or start a new fit."
                 )
             connection.execute(
                 "UPDATE fits SET released = ?, seal = ? WHERE fit = ?",
-                (position + 1, seal, self._fit),
+                (position + 1, key, self._fit),
             )
             connection.execute("COMMIT")
 
@@ -576,8 +576,8 @@ class Lease:
         found = connection.execute(query, (self._fit,)).fetchone()
         if found is None:
             raise PrivacyBudgetError(
-                f"{self._store.name} does not know the fit of this checkpoint any "
-                "more: an older copy took its place; restore the newer one."
+                f"{self._store.name} has lost the fit of this checkpoint, so it was "
+                "replaced by an older copy: restore the newer one."
             )
         return found
 
@@ -594,5 +594,5 @@ def resolved(path: str | os.PathLike[str]) -> Path:
         raise ValueError(
             f"path={path!r} is a URI: give the plain path of a file instead."
         )
-    # A link that is changed later must not bring a fresh budget.
+    # A symbolic link that is changed later must not give a fresh budget.
     return Path(text).expanduser().resolve()

@@ -1,17 +1,16 @@
-"""Reports of what consists of several steps or fits: Pipelines, and tools around them.
+"""Reports of Pipelines, ensembles and ledgers, which consist of several fits.
 
 Guarantees
 ----------
-* All events of all parts are composed; one record enters every part.
-* A part without a report is listed: as what the table of steps knows of it, or as
-  unseen; so are its own parts. What it learnt from public columns alone, and from a
-  public target, is a function of what neighbours agree in, and is free. All else that
-  was learnt voids the report.
-* What the last report of a Pipeline calls public fixes what is public before each
-  step. A column is public if a public column behind the step comes from it.
-* Refused is a public column that comes from all that a private one comes from: either
-  it tells of a private column, or that one is not private.
-* A column that cannot be followed is not called public.
+* All events of all parts are composed, because every part may use every record.
+* A part without a report is listed with its data dependence, or as unseen; so are its
+  own parts. Learning from public columns and a public target is free, because these
+  are equal in neighbours. Learning from anything else voids the report.
+* The public columns of the last report of a Pipeline determine the public columns
+  before each step: those from which a public output column of the step is computed.
+* A public column is refused if it is computed from all the columns from which a private
+  one is computed: it would reveal the private one.
+* A column that cannot be traced does not count as public.
 """
 
 from __future__ import annotations
@@ -37,22 +36,22 @@ from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.preprocessing_steps import (
     Lesson,
     columns_of,
+    dependence,
     is_class,
     is_container,
     members,
     sources,
-    verdict,
 )
 from skfdp.privacy.public_sets import set_text
 from skfdp.privacy.report import PrivacyReport, texts
 
-# The table of scikit-learn's tools around estimators.
+# The table of scikit-learn's meta-estimators.
 #
-# By name, since this package does not import scikit-learn. A function returns the
-# fitted members of a tool that uses the data through its members alone, so that the
-# releases of all members are all that there is; one record enters every member. A text
-# says why no report can vouch for a tool, or for a user's class derived from it, which
-# uses private values beside the fits that it makes.
+# By name, because this package does not import scikit-learn. If a meta-estimator uses
+# the data only to fit its members, its entry is a function that returns the fitted
+# members: their releases are then all releases. If it also uses private values in other
+# ways, its entry is a text that explains why it (and a class derived from it) has no
+# report.
 
 Members = list[tuple[str, Any]]
 
@@ -67,24 +66,24 @@ def _voting(obj: Any) -> Members:
 
 
 def _outputs(obj: Any) -> Members:
-    """Return members with different targets, which must not have one name."""
+    """Return members with different targets; refuse a target name they would share."""
     found = _listed(obj)
     if any(one.privacy_.target_name is not None for one in _leaves(found)):
         raise ValueError(
-            f"report() cannot vouch for {type(obj).__name__}: its members have "
-            "different targets, but the same name of the target; leave target out."
+            f"report() cannot cover {type(obj).__name__}, because its members have "
+            "different targets of the same name: leave target out."
         )
     return found
 
 
 def _fixed(obj: Any) -> Members:
-    """Return the member that predicts: a fitted one, if it was not fitted again."""
+    """Return the member that predicts: `estimator_`, or a prefitted `estimator`."""
     name = "estimator_" if hasattr(obj, "estimator_") else "estimator"
     return [(name, getattr(obj, name))]
 
 
 def _leaves(found: Iterable[tuple[str, Any]]) -> Iterator[Any]:
-    """Yield the estimators with a report among members, those in Pipelines too."""
+    """Yield the estimators with a report among members, also inside Pipelines."""
     for _, one in found:
         if hasattr(one, "privacy_"):
             yield one
@@ -112,26 +111,26 @@ _TOOLS: dict[str, str | Callable[[Any], Members]] = {
     "StackingClassifier": _STACKED,
     "StackingRegressor": _STACKED,
     "TunedThresholdClassifierCV": (
-        "its threshold is tuned on the target without noise (private_score and "
-        "best_threshold choose one by a release)"
+        "its threshold is tuned on the target without noise (choose it by a release, "
+        "with private_score and best_threshold)"
     ),
     "BaggingClassifier": _RESAMPLED,
     "BaggingRegressor": _RESAMPLED,
     "AdaBoostClassifier": "its weights depend on which records are misclassified",
     "OneVsOneClassifier": (
         "each of its members is fitted to the records of two labels, so that the "
-        "private target decides who is in which fit"
+        "private target decides which records enter which fit"
     ),
 }
 
 
 def _members_of(obj: Any) -> Members | None:
-    """Return the fitted members of a tool that only fits them, None of others.
+    """Return the fitted members of a meta-estimator; None if it is not in the table.
 
     Raises
     ------
     ValueError
-        If the members treat the target of another one as public, or name it.
+        If members with different targets have the same name for them.
     """
     found = _TOOLS.get(type(obj).__name__)
     if not callable(found) or not is_class(obj, type(obj).__name__):
@@ -142,24 +141,24 @@ def _members_of(obj: Any) -> Members | None:
         return None  # it is not fitted
 
 
-# Public columns, from the last report backwards.
+# Public columns, traced backwards from the last report.
 
 
 @dataclasses.dataclass
 class Part:
-    """A step or a member: its report, or what is known of it without one."""
+    """A Pipeline step or ensemble member, and its privacy report if it has one."""
 
     name: str
     step: Any
     report: PrivacyReport | None
-    #: Which columns before it are public; None if that is not known.
+    #: Which of its input columns are public; None if unknown.
     public: tuple[bool, ...] | None = None
-    #: Whether it is a user's own kind of Pipeline, beside its steps.
+    #: Whether it is a Pipeline of a user's own class, which its steps follow.
     opaque: bool = False
 
 
 def _follow(parts: list[Part]) -> tuple[bool, ...] | None:
-    """Find which columns before each part are public, and return those of the table."""
+    """Find the public input columns of each part, and return those of the table."""
     last = max(j for j, part in enumerate(parts) if part.report is not None)
     mask = parts[last].public = _own_mask(parts[last].step, parts[last].report)
     for j in reversed(range(last)):
@@ -167,7 +166,7 @@ def _follow(parts: list[Part]) -> tuple[bool, ...] | None:
         if mask is None:
             return None
         if part.report is not None:
-            # What keeps its public columns apart has as many columns behind it.
+            # A step that keeps public columns separate outputs as many columns.
             own = _own_mask(part.step, part.report)
             mask = own if own == mask or not any(mask) else None
         else:
@@ -179,17 +178,17 @@ def _follow(parts: list[Part]) -> tuple[bool, ...] | None:
 def _before(
     part: Part, mask: tuple[bool, ...], reader: str, behind: Any
 ) -> tuple[bool, ...] | None:
-    """Return which columns before a step are public, or refuse a contradiction."""
+    """Return which input columns of a step are public, or refuse a contradiction."""
     n_features = getattr(part.step, "n_features_in_", 0)
     found = sources(part.step, n_features) if n_features else None
     if found is None or len(found) != len(mask):
         return None
-    shown = {one: j for j, one in enumerate(found) if mask[j] and one}
+    open_to = {one: j for j, one in enumerate(found) if mask[j] and one}
     hidden = {one: j for j, one in enumerate(found) if not mask[j] and one}
     by_first = collections.defaultdict(list)
     for other in hidden:
         by_first[min(other)].append(other)
-    for one, j in shown.items():
+    for one, j in open_to.items():
         inside = (other for i in one for other in by_first[i] if other <= one)
         other = next(inside, frozenset())
         if not other:
@@ -198,16 +197,15 @@ def _before(
         origin = [_named(part.step, n_features)[i] for i in other]
         raise PrivacyBudgetError(
             f"step {reader} treats column {open_!r} as public and {closed!r} as "
-            f"private, but step {part.name} computed the public one from all that the "
-            f"private one comes from ({set_text(origin)}): treat both as public, or "
-            "neither."
+            f"private, but step {part.name} computed both from {set_text(origin)}: "
+            "treat both as public, or both as private."
         )
-    public = frozenset().union(*shown)
+    public = frozenset().union(*open_to)
     return tuple(j in public for j in range(n_features))
 
 
 def _named(step: Any, n_features: int) -> list[Any]:
-    """Return the columns before a step by name, or by position without one each."""
+    """Return the names of the input columns of a step, or positions without names."""
     names = [spelling(str(one)) for one in getattr(step, "feature_names_in_", ())]
     distinct = names and len(set(names)) == len(names)
     return names if distinct else list(range(n_features))
@@ -232,54 +230,53 @@ def _own_mask(step: Any, found: PrivacyReport | None) -> tuple[bool, ...] | None
 
 
 def _check_columns_stay_public(seen: list[tuple[str, PrivacyReport]]) -> None:
-    """Refuse public columns that an earlier private fit made out of private ones.
+    """Refuse public columns that an earlier private step computed from private ones.
 
-    A step with public columns keeps those, and only those, apart from the private ones;
-    one without privacy promises nothing that could break.
+    A private step keeps exactly its own public columns separate from the private ones.
+    A step without privacy has no guarantee to break.
     """
     for (before, theirs), (name, found) in itertools.combinations(seen, 2):
         if not found.public_features or math.isinf(theirs.epsilon):
             continue
         if set(theirs.public_features) != set(found.public_features):
-            apart = theirs.public_features[:5] or "nothing"
+            theirs_public = theirs.public_features[:5] or "none"
             raise PrivacyBudgetError(
                 f"step {name} treats columns {found.public_features[:5]!r} as public, "
-                f"but step {before} kept {apart!r} apart from what it made of private "
-                "columns, and together they protect less than either promises: leave "
-                "that step out, or give both the same public_features; if these differ "
-                "in names and positions alone, set_output(transform='pandas') on the "
-                "Pipeline hands on the names."
+                f"but the public columns of step {before} are {theirs_public!r}, so "
+                "that a public column may hold private values: give both steps the "
+                "same public_features. If one has names and the other positions, "
+                "set_output(transform='pandas') on the Pipeline passes the names on."
             )
 
 
-# What steps without a report learnt.
+# Data dependence of steps without a report.
 
 
 @dataclasses.dataclass
 class _Learnt:
-    """Lessons of parts without a report, and parts of which nothing is known."""
+    """Data dependence of parts without a report, and the names of unknown parts."""
 
     lessons: list[Lesson] = dataclasses.field(default_factory=list)
     unseen: list[str] = dataclasses.field(default_factory=list)
     assumes: list[str] = dataclasses.field(default_factory=list)
 
-    def judge(
+    def add(
         self, name: str, step: Any, public: tuple[bool, ...] | None, public_target: bool
     ) -> None:
-        """Add what a step and its parts learnt.
+        """Add the data dependence of a step and of its parts.
 
         Parameters
         ----------
         name : str
         step : transformer or estimator
         public : tuple of bool or None
-            Of each column before it, whether all that it comes from is public.
+            Whether each input column is computed from public columns only.
         public_target : bool
         """
         if step is None or isinstance(step, str):
             return
         title = f"{name} ({type(step).__name__})"
-        found = verdict(step)
+        found = dependence(step)
         if found is None:
             self.unseen.append(title)
         else:
@@ -298,7 +295,7 @@ class _Learnt:
                     before = columns_of(step, label, before)
             except (AttributeError, IndexError, KeyError):
                 before = None
-            self.judge(f"{name}__{label}", part, before, public_target)
+            self.add(f"{name}__{label}", part, before, public_target)
             if is_class(step, "Pipeline") and public is not None:
                 came, mask = sources(part, len(public)), public
                 public = None
@@ -310,7 +307,7 @@ def _learnt(parts: list[Part]) -> tuple[_Learnt, tuple[str | int, ...] | None]:
     """Return what steps without a report learnt, and the table's public columns."""
     table = _follow(parts)
     if any(part.opaque for part in parts):
-        table = None  # it may hand any columns to its steps
+        table = None  # a user's Pipeline may pass any columns to its steps
         for part in parts:
             part.public = None
     reports = [part.report for part in parts if part.report is not None]
@@ -318,7 +315,7 @@ def _learnt(parts: list[Part]) -> tuple[_Learnt, tuple[str | int, ...] | None]:
     learnt = _Learnt()
     for part in parts:
         if part.report is None:
-            learnt.judge(part.name, part.step, part.public, public_target)
+            learnt.add(part.name, part.step, part.public, public_target)
     if len(parts) == 1 or not any(found.public_features for found in reports):
         return learnt, None
     private = any(lesson.private for lesson in learnt.lessons)
@@ -330,7 +327,7 @@ def _learnt(parts: list[Part]) -> tuple[_Learnt, tuple[str | int, ...] | None]:
     return learnt, tuple(name for name, public in names if public)
 
 
-# Reports of objects: what is in them, and the composition of it.
+# Reports of objects: find the reports inside them, and compose these.
 
 
 def report(
@@ -344,28 +341,28 @@ def report(
     Parameters
     ----------
     obj : estimator, Pipeline, tool around estimators, or PrivacyLedger
-        The report of a Pipeline composes the releases of all its steps that have a
-        report, at the largest of their deltas, and says what it knows of the others:
-        what they learnt (`PrivacyReport.learnt`), or that it cannot see them. So do
-        those of OneVsRestClassifier, VotingClassifier, VotingRegressor,
+        The report of a Pipeline composes the releases of all steps that have a report,
+        at the largest of their deltas. It lists the other steps in
+        `PrivacyReport.learnt` with what they learnt, or in `PrivacyReport.unseen`. The
+        same holds for OneVsRestClassifier, VotingClassifier, VotingRegressor,
         MultiOutputClassifier, MultiOutputRegressor and FixedThresholdClassifier, whose
         members all learn from one table.
     delta : float, default=None
         Report at this delta instead; needed for a ledger without a limit.
     context : dict of str to str, default=None
-        What the statement says of its subject: which ``"data"``, the ``"date"``, the
-        fit was made ``"by"`` whom and for which ``"purpose"``. It is printed as stated
-        by the owner of the data, is not checked, and changes nothing that is claimed.
+        Facts to print in the statement: ``"data"``, ``"date"``, ``"by"`` (who made the
+        fit) and ``"purpose"``. They are marked as stated by the owner of the data, are
+        not checked, and do not affect the numbers.
 
     Raises
     ------
     PrivacyBudgetError
-        If steps are under different relations or public sets
-        (`skfdp.privacy.promise` states which compose), or if a public column of one
-        step was computed from private columns by a step before it.
+        If steps have relations or public sets that do not compose
+        (`skfdp.privacy.promise` has the rules), or if an earlier step computed a
+        public column of a later one from private columns.
     ValueError
-        If nothing in it has a report, or if it hides private fits that cannot be
-        counted.
+        If nothing inside the object has a report, or if it contains private fits that
+        cannot be counted.
     """
     if isinstance(obj, PrivacyLedger):
         found: PrivacyReport | None = _of_ledger(obj, delta)
@@ -373,8 +370,8 @@ def report(
         found = _report_of(obj, type(obj).__name__)
     if found is None:
         raise ValueError(
-            f"report() got {type(obj).__name__}, in which nothing has privacy_: fit "
-            "it first, or pass an estimator of skfdp, a Pipeline of them or a ledger."
+            f"report() got {type(obj).__name__}, which has no privacy_ inside: fit it "
+            "first, or pass an estimator of skfdp, a Pipeline of them or a ledger."
         )
     if context is not None:
         found = dataclasses.replace(found, context=texts("context", context))
@@ -384,7 +381,7 @@ def report(
 def of_releases(
     obj: Any, reports: Iterable[tuple[str, PrivacyReport]]
 ) -> PrivacyReport:
-    """Return the report of an object made from several releases, and nothing else."""
+    """Return the report of an object that was computed from these releases only."""
     return _joined(obj, [*reports], _Learnt(), None)
 
 
@@ -408,7 +405,7 @@ def _of_ledger(ledger: PrivacyLedger, delta: float | None) -> PrivacyReport:
         public=ledger.public,
         released=fits.values(),
         assumptions=[
-            Assumption("The parameters of no fit were read from private data.", False),
+            Assumption("No parameter of a fit was read from private data.", False),
             *of_limit(ledger),
         ],
         nonprivate=len(private) < len(entries),
@@ -419,7 +416,10 @@ def _of_ledger(ledger: PrivacyLedger, delta: float | None) -> PrivacyReport:
 
 
 def _report_of(obj: Any, name: str) -> PrivacyReport | None:
-    """Return the report of a fitted object, None if it has none; refuse hidden ones."""
+    """Return the report of a fitted object, None if it has none.
+
+    Raise ValueError if it contains private fits that cannot be counted.
+    """
     own = getattr(obj, "privacy_", None)
     if isinstance(own, PrivacyReport):
         return own
@@ -435,9 +435,9 @@ def _report_of(obj: Any, name: str) -> PrivacyReport | None:
     for kind in type(obj).__mro__:
         if isinstance(why := _TOOLS.get(kind.__name__), str):
             raise ValueError(
-                f"report() cannot vouch for {name} ({type(obj).__name__}): {why}, "
-                "which no private fit inside it makes up for; see the guide on budgets "
-                "for what to do instead."
+                f"report() cannot cover {name} ({type(obj).__name__}), even though it "
+                f"contains a private fit: {why}; see the guide on budgets for "
+                "alternatives."
             )
     inner = _members_of(obj)
     if inner is None:
@@ -445,27 +445,28 @@ def _report_of(obj: Any, name: str) -> PrivacyReport | None:
             f"report() cannot count the private fits inside {name} "
             f"({type(obj).__name__}): give them one ledger and report that."
         )
-    # It only fits its members, all of them to one table.
+    # The meta-estimator only fits its members, all of them to one table.
     learnt, seen = _Learnt(), []
     for label, one in inner:
         if (found := _report_of(one, label)) is not None:
             seen.append((label, found))
         else:
-            learnt.judge(label, one, None, False)
+            learnt.add(label, one, None, False)
     if not seen:
         raise ValueError(
-            f"report() finds no report in the members of {type(obj).__name__}: fit it."
+            f"report() finds no report in the members of {type(obj).__name__}: fit it "
+            "first."
         )
     _check_positions(obj, seen)
     public_target = all(found.public_target for _, found in seen)
-    # They read the label set from the target before their members do.
+    # These two read the label set from the target before they fit their members.
     if not public_target and is_class(obj, "OneVsRestClassifier", "VotingClassifier"):
         learnt.assumes.append(CLASSES_READ)
     return _joined(obj, seen, learnt, None)
 
 
 def _hides_private_fit(obj: Any, visited: set[int]) -> bool:
-    """Whether an estimator holds another one with a report, at any depth."""
+    """Whether an object contains an estimator with a report, at any depth."""
     if id(obj) in visited:
         return False
     visited.add(id(obj))
@@ -483,9 +484,9 @@ def _hides_private_fit(obj: Any, visited: set[int]) -> bool:
 
 
 def _flat(name: str, pipeline: Any, prefix: str) -> Iterator[Part]:
-    """Yield the steps of a Pipeline, those of Pipelines inside it among them.
+    """Yield the steps of a Pipeline, including those of nested Pipelines.
 
-    A user's own kind of Pipeline comes before its steps, without a report.
+    A Pipeline of a user's own class is yielded before its steps, without a report.
     """
     inner = pipeline
     while is_class(inner, "FrozenEstimator"):
@@ -497,7 +498,7 @@ def _flat(name: str, pipeline: Any, prefix: str) -> Iterator[Part]:
             continue
         name = prefix + label
         own = isinstance(getattr(step, "privacy_", None), PrivacyReport)
-        # A FrozenEstimator was fitted before: its steps did not learn in this fit.
+        # A FrozenEstimator was fitted earlier, so its steps learnt nothing in this fit.
         frozen = is_class(step, "FrozenEstimator") and not _hides_private_fit(
             step, set()
         )
@@ -508,16 +509,16 @@ def _flat(name: str, pipeline: Any, prefix: str) -> Iterator[Part]:
 
 
 def _check_positions(obj: Any, seen: list[tuple[str, PrivacyReport]]) -> None:
-    """Refuse members that count columns each in its own way."""
+    """Refuse members whose positions of public columns may mean different columns."""
     ways = {(found.public_features, found.public_sources) for _, found in seen}
     for name, found in seen:
         counted = any(isinstance(one, int) for one in found.public_features)
         alike = len(ways) == 1 and found.public_sources is not None
         if found.steps and counted and not alike and len(seen) > 1:
             raise PrivacyBudgetError(
-                f"member {name} of {type(obj).__name__} names its public columns by "
-                "positions behind a step of its own, which other members may count "
-                "otherwise: name them, by set_output(transform='pandas') on it."
+                f"member {name} of {type(obj).__name__} gives its public columns as "
+                "positions after its own step, which may be other columns in other "
+                "members: use names, by set_output(transform='pandas') on it."
             )
 
 
@@ -527,7 +528,7 @@ def _joined(
     learnt: _Learnt,
     public_sources: tuple[str | int, ...] | None,
 ) -> PrivacyReport:
-    """Return the composition of all events, with all that is known beside them."""
+    """Return the report that composes all events of these reports."""
     _check_targets_stay_public(seen)
     reports = [found for _, found in seen]
     events = tuple(event for found in reports for event in found.events)
@@ -544,7 +545,7 @@ def _joined(
         steps=seen,
         receipts=(receipt for one in reports for receipt in one.receipts),
     )
-    # Columns have the names that the step with the largest public set knows them by.
+    # Take the column names from the step with the largest public set.
     namer = max(reports, key=lambda one: len(one.public_features) + one.public_target)
     private = None
     if namer.private_features is not None and found.neighboring_relation is not None:
@@ -556,11 +557,11 @@ def _joined(
 
 
 def _check_targets_stay_public(seen: list[tuple[str, PrivacyReport]]) -> None:
-    """Refuse a target that one step discloses and another one says to protect."""
+    """Refuse a public target that another step protects as a private column."""
     for (name, found), (other, theirs) in itertools.product(seen, seen):
         private = theirs.private_features or ()
         if found.public_target and found.target_name in private:
             raise PrivacyBudgetError(
-                f"step {name} discloses its target {found.target_name!r}, which step "
-                f"{other} has among its private columns: leave that column out of X."
+                f"step {name} discloses its target {found.target_name!r}, which is a "
+                f"private column of step {other}: leave that column out of X."
             )

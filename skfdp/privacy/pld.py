@@ -1,18 +1,18 @@
-r"""Privacy loss distributions; the only importer of dp_accounting.
+r"""Privacy loss distributions, computed with dp_accounting.
 
-Traps of dp_accounting 0.6 that this module fences:
+This module avoids three defects of dp_accounting 0.6:
 
-* its RDP accountant ignores the factor 2 of "replace one": never used here;
-* its PLD accountant drops ``count`` for some events, and an int or float32 noise
-  multiplier drops a composition: events are never passed to it, only Python floats;
-* its replace-one curve knows sensitivity 2C alone: ours is below.
+* The RDP accountant ignores the factor 2 of "replace one". It is not used here.
+* The PLD accountant drops ``count`` for some events, and loses a composition if the
+  noise multiplier is an int or float32. It gets only Python floats here, and no events.
+* Its replace-one curve supports only the sensitivity 2C. Our curve is below.
 
 **The (C, Delta) curve under "replace_one".** Two neighbours contribute v and v' to a
 Poisson-sampled sum, with :math:`\|v\|, \|v'\| \le C` and
 :math:`\|v - v'\| \le \Delta \le 2C`. For alpha >= 1 the hockey-stick divergence of the
 two outputs is at most that of :math:`A = (1-q) N(0) + q N(C)` against
-:math:`B = (1-q) N(0) + q N(C - \Delta)`. Which of the neighbours plays A may change
-from step to step, so the dominating curve is the symmetrised one: H for
+:math:`B = (1-q) N(0) + q N(C - \Delta)`. Which of the neighbours corresponds to A may
+change from step to step, so the dominating curve is the symmetrised one: H for
 epsilon >= 0, and :math:`\delta(-\epsilon) = 1 - e^{-\epsilon} + e^{-\epsilon}
 \delta(\epsilon)`. The proof is in the documentation (theory, "The (C, Delta) curve").
 """
@@ -32,27 +32,27 @@ from skfdp.privacy.events import Relation
 
 # ((noise, sensitivity, sampling rate, relation), count), in units of the clip norm.
 _Steps = Sequence[tuple[tuple[float, float, float, str], int]]
-# Gap between neighbouring values of the discretised privacy loss, while epsilon is
-# small; large losses are as well served by a wider one.
+# Gap between neighbouring values of the discretised privacy loss for small epsilon;
+# for large losses a wider gap is enough.
 _FINEST_GAP = 1e-4
 # The Fourier transforms of a composition err by about this much per step in delta.
 _ROUNDING = 2e-16
 _LEAST_RATE = 1e-15
-# Noise beyond this many standard deviations counts as infinite loss: a mass of
-# ndtr(-9) = 1e-19 a step, far below any delta.
+# Noise beyond this many standard deviations counts as infinite loss. Its probability
+# is ndtr(-9) = 1e-19 a step, far below any delta.
 _TAIL_STDS = 9.0
-# Points of a given curve; chords between them bound it.
+# Points at which a given curve is evaluated; chords between them bound it.
 _CURVE_POINTS = 2_000
-# A wider gap is always safe: so many values of the loss of one step, and of all, are
-# enough. Beyond the widest gap epsilon is in the hundreds of thousands.
+# Most values of the loss of one step, and of the composition. A wider gap is always
+# safe. Beyond the widest gap epsilon is in the hundreds of thousands.
 _STEP_POINTS, _TOTAL_POINTS, _WIDEST_GAP = 2**19, 2**21, 1.0
-# Epsilon is not known to more decimals; rounding errors would be all that is left.
+# A finer gap would resolve rounding errors only.
 _NARROWEST_GAP = 1e-9
 # exp of a larger number overflows; larger losses count as infinite.
 _LARGEST_LOSS = 700.0
 
 
-# Tails vanish; and infinity is a bound where the library's bounds of tails overflow.
+# Tails may underflow; where a bound of a tail overflows, infinity is a valid bound.
 @np.errstate(over="ignore", under="ignore")
 def compose(
     steps: _Steps,
@@ -61,39 +61,40 @@ def compose(
     curves: Sequence[tuple[Any, int]] = (),
     spread: float | None = None,
 ) -> tuple[list[Any], float, str]:
-    """Compose steps ``((noise, sensitivity, q, relation), count)`` and a mu-GDP part.
+    """Compose Poisson-sampled steps, a mu-GDP mechanism and given curves.
 
     Parameters
     ----------
     steps : sequence
+        Pairs ``((noise, sensitivity, q, relation), count)``, in units of the clip norm.
     full_batch_mu : float
     curves : sequence of (PrivacyCurve, int), default=()
-        Further parts, each bounded in both directions by a curve, and their counts.
+        Curves that bound further mechanisms in both directions, and their counts.
     spread : float, default=None
-        The width of the range of nearly all composed losses, where it is known. It
-        allows a finer gap. None: a bound computed from the steps.
+        The width of the range that holds nearly all composed losses, if it is known.
+        It allows a finer gap. None means a bound computed from the steps.
 
     Returns
     -------
     distributions : list of dp_accounting PrivacyLossDistribution
         One for each direction between neighbours, or one if both are equal.
     rounding : float
-        Bound of the rounding error of its deltas.
+        Bound of the rounding error of the deltas.
     description : str
         The accountant and its discretisation, for reports.
     """
-    # A larger rate costs more: a smaller batch is drawn from a batch. Below this one a
-    # step costs no more than the transforms err by.
+    # A larger rate costs more, because a smaller batch can be sampled from a batch.
+    # Below the least rate the cost of a step is below the error of the transforms.
     steps = [((z, s, max(q, _LEAST_RATE), r), count) for (z, s, q, r), count in steps]
     n_steps = 1 + sum(count for _, count in (*steps, *curves))
     # A Gaussian release spends about 6 mu at this delta.
     scale = max([full_batch_mu, *(curve.epsilon(1e-9) / 6 for curve, _ in curves)])
     gap = _gap(steps, scale, spread)
-    if gap > _WIDEST_GAP:  # losses are so large, or many, that none is fine enough
+    if gap > _WIDEST_GAP:  # losses are too large or too many for the grid
         raise ValueError(
-            f"{sum(count for _, count in steps)} Poisson-sampled steps and what goes "
-            "with them have too little noise, or are too many, for a privacy loss "
-            "distribution: add noise, take fewer steps, or use full batches alone, "
+            f"{sum(count for _, count in steps)} Poisson-sampled steps, composed with "
+            "the other releases, have too little noise or are too many for a privacy "
+            "loss distribution: add noise, take fewer steps, or use full batches only, "
             "which have a closed form."
         )
     total = [privacy_loss_distribution.identity(gap)]
@@ -115,7 +116,7 @@ def compose(
 
 
 def _composed(total: Sequence[Any], part: Sequence[Any]) -> list[Any]:
-    """Return a total with a part composed into it, in each direction."""
+    """Compose two mechanisms, in each direction."""
     n_directions = max(len(total), len(part))
     return [
         total[j % len(total)].compose(part[j % len(part)]) for j in range(n_directions)
@@ -123,10 +124,10 @@ def _composed(total: Sequence[Any], part: Sequence[Any]) -> list[Any]:
 
 
 def _gap(steps: _Steps, full_batch_mu: float, spread: float | None) -> float:
-    """Return the gap of the discretised loss: small beside what is composed.
+    """Return the gap of the discretised loss.
 
-    Rounding each of T steps to the grid costs about sqrt(T) gaps in all, which must
-    stay small against mu; and a large loss needs no finer gap than it.
+    Rounding T steps to the grid costs about sqrt(T) gaps in total, which must be small
+    compared with mu. Large losses allow a wider gap.
     """
     mu = _central_limit_mu(steps, full_batch_mu)
     n_steps = 1 + sum(count for _, count in steps)
@@ -134,7 +135,7 @@ def _gap(steps: _Steps, full_batch_mu: float, spread: float | None) -> float:
     if spread is not None:
         coarse = _FINEST_GAP
     gap = max(_NARROWEST_GAP, min(coarse, 0.05 * mu / math.sqrt(n_steps)))
-    # Of a composition some 20 standard deviations are kept, and no more than it has.
+    # The range is about 20 standard deviations, and at most that of all losses.
     tops = [(_top(*key[:3]), count) for key, count in steps]
     whole = 2 * math.fsum(top * count for top, count in tops) + 20 * full_batch_mu
     spread = min(20 * mu, whole, math.inf if spread is None else spread)
@@ -150,7 +151,7 @@ def _central_limit_mu(steps: _Steps, full_batch_mu: float) -> float:
 
 
 def _top(noise: float, sensitivity: float, q: float) -> float:
-    """Return the largest loss of a step that is not counted as infinite."""
+    """Return the largest finite loss of a step; larger ones count as infinite."""
     return float(_log_ratio(np.array(1 + _TAIL_STDS * noise), noise, sensitivity, q))
 
 
@@ -168,7 +169,10 @@ def _gaussian(mu: float, gap: float) -> Any:
 def _poisson_step(
     noise: float, sensitivity: float, q: float, relation: str, gap: float
 ) -> tuple[Any, ...]:
-    """Return the loss distributions of one step by direction, in clip norms."""
+    """Return the loss distribution of one step, for each direction.
+
+    Noise and sensitivity are in units of the clip norm.
+    """
     n_up = max(1, math.ceil(_top(noise, sensitivity, q) / gap))
     if Relation.of(relation).replaces:
         epsilons = np.arange(n_up + 1) * gap
@@ -176,8 +180,8 @@ def _poisson_step(
         # Rounding may lift a tail value by 1e-16; a privacy curve cannot increase.
         up = np.minimum.accumulate(np.clip(up, 0.0, 1.0))
         return (_pmf(gap, -n_up, _symmetrised(epsilons, up)),)
-    # The loss of the removed record's world never falls below log(1 - q), and seldom
-    # below that of a far tail, which is then counted with it.
+    # If the record is removed, the loss is at least log(1 - q), and rarely less than
+    # that of a far tail. Smaller losses are counted as that of the tail.
     far = -float(_log_mixture(np.array(-_TAIL_STDS * noise), 1.0, noise, q))
     n_down = max(1, math.ceil(min(-math.log1p(-q), far) / gap))
     epsilons = np.arange(-n_down, n_up + 1) * gap
@@ -204,7 +208,7 @@ def _from_curve(curve: Any, gap: float) -> Any:
         try:
             top = curve.epsilon(least)
             break
-        except ValueError:  # below the resolution of a distribution within
+        except ValueError:  # below the numerical resolution of the curve
             least *= 10
     top = min(top, _LARGEST_LOSS)
     epsilons = np.linspace(0.0, top, _CURVE_POINTS)
@@ -252,9 +256,10 @@ def _pmf(gap: float, lowest: int, deltas: np.ndarray) -> Any:
 def removal(epsilons: np.ndarray, noise: float, q: float) -> np.ndarray:
     r"""Hockey-stick divergence of A = (1-q) N(0) + q N(1) against B = N(0).
 
-    At any epsilon, in units of the clip norm: add/remove and replace_special, the
-    record being in the first world. A / B grows with x, so the divergence is the
-    difference of two tails beyond a threshold in closed form.
+    For the relations "add_or_remove_one" and "replace_special", in units of the clip
+    norm and at any real epsilon. A is the output with the record, and B that without.
+    A / B increases with x, so the divergence is the difference of two tails beyond a
+    threshold, which has a closed form.
     """
     x, alpha = _threshold(epsilons, noise, q), _exp(epsilons)
     with_record = (1 - q) * ndtr(-x / noise) + q * ndtr((1 - x) / noise)
@@ -269,17 +274,17 @@ def addition(epsilons: np.ndarray, noise: float, q: float) -> np.ndarray:
 
 
 def _threshold(epsilons: np.ndarray, noise: float, q: float) -> np.ndarray:
-    """Return x with A(x) / B(x) = exp(epsilon); -inf where A / B is always above."""
+    """Return x with A(x) / B(x) = exp(epsilon); -inf if the ratio is always larger."""
     excess = np.expm1(np.minimum(epsilons, 50.0)) + q
     with np.errstate(divide="ignore"):
         log = np.log(np.maximum(excess, 0.0))
-    # Where exp(epsilon) may overflow, what is beside it is below rounding.
+    # Where exp(epsilon) might overflow, the other summands are below its rounding.
     log = np.where(epsilons > 50.0, epsilons, log) - math.log(q)
     return noise**2 * log + 0.5
 
 
 def _exp(epsilons: np.ndarray) -> np.ndarray:
-    """Return exp(epsilon), or less: a divergence then errs on the safe side."""
+    """Return exp(epsilon), capped: a smaller value makes the divergence larger."""
     return np.exp(np.minimum(epsilons, _LARGEST_LOSS))
 
 
@@ -301,11 +306,11 @@ def hockey_stick(
 
     Notes
     -----
-    A >= exp(epsilon) B holds exactly beyond one threshold x: where
-    ``q (a(x) - exp(epsilon) b(x))`` passes ``(1 - q)(exp(epsilon) - 1)``; the left side
-    is negative below ``1 - sensitivity / 2``, where A = B, and increases beyond. The
-    divergence is therefore the difference of two tails. An inexact threshold errs low,
-    but to second order only.
+    A >= exp(epsilon) B holds exactly beyond one threshold x, at which ``q (a(x) -
+    exp(epsilon) b(x))`` equals ``(1 - q)(exp(epsilon) - 1)``. The left side is negative
+    below ``1 - sensitivity / 2``, where A = B, and increases beyond. The divergence is
+    therefore the difference of two tails. An inexact threshold makes it too small, but
+    only to second order.
     """
     low, high = 1 - sensitivity / 2, 1 + (_TAIL_STDS + 4) * noise
     grid = np.linspace(low, high, 20_001)

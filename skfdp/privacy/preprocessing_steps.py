@@ -1,17 +1,19 @@
-"""The table of steps before an estimator: what they learn, and whence columns come.
+"""Data dependence of scikit-learn's preprocessing steps.
 
-scikit-learn is not imported: a step is known by the name of its class and by where that
-class is from, so that a user's class of the same name is not believed. The verdict
-follows from parameters alone, and so it is the same for all data.
+For each step a table lists what its fit learns, and from which input columns an output
+column is computed. scikit-learn is not imported: a step is recognised by the name and
+the module of its class, so that a user's class of the same name does not match. The
+data dependence follows from parameters only, so it is the same for all data.
 
 Guarantees
 ----------
 * "nothing": the fitted state is a function of the parameters, of names, types and
   numbers of columns and, where stated, of the number of records; and every row of the
   output is a function of the same row of the input.
-* What is not in the table is unknown. So is a step whose function a user wrote.
+* Steps that are not in the table, or that call a function written by a user, are
+  unknown.
 * Every value of an output column is a function of the same row's values in the columns
-  that `sources` names, and of what the step learnt. What cannot be followed is None.
+  that `sources` lists, and of the fitted state. For unknown steps `sources` is None.
 """
 
 from __future__ import annotations
@@ -30,24 +32,24 @@ import numpy as np
 from skfdp.addresses import public
 from skfdp.privacy import checks
 
-#: What a step learns from, beside parameters, names, types and shapes.
+#: What a step can learn from, in addition to parameters, names, types and shapes.
 LEARNS = ("nothing", "public columns", "rows", "target")
 
 
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True)
 class Lesson:
-    """A step of a Pipeline without a report of its own, and what it learnt.
+    """Data dependence of a Pipeline step that has no privacy report of its own.
 
     Attributes
     ----------
     step : str
-        Its name and class.
+        Name and class of the step.
     learns : {"nothing", "public columns", "rows", "target"}
-        What its fitted state depends on. "rows" and "target" are learnt without
-        privacy.
+        What the fitted state depends on. From "rows" and "target" the step learns
+        without privacy.
     reason : str
-        What it learnt, or why it learns nothing.
+        What the step learnt, or why it learns nothing.
     """
 
     step: str
@@ -59,29 +61,30 @@ class Lesson:
 
     @property
     def private(self) -> bool:
-        """Whether it learnt something private without privacy."""
+        """Whether the step learnt from private values without privacy."""
         return self.learns in ("rows", "target")
 
 
-class Verdict(NamedTuple):
-    """Verdict on a step: what it learns, and what this takes for granted."""
+class Dependence(NamedTuple):
+    """Data dependence of a step, and the assumption behind it."""
 
     learns: str
     reason: str
     assumes: str | None = None
 
 
-# What depends on parameters.
+# Steps whose data dependence follows from their parameters.
 
-#: Taken for granted of a step that may refuse a table for one cell.
+#: Assumption about a step that may refuse a table because of one cell.
 REFUSES = (
-    "No private value was refused by a step that refuses what is not declared; whether "
-    "it does tells of one record (handle_unknown='ignore', extrapolation='constant')."
+    "No step refused a private value because it was not declared: such an error "
+    "reveals one record (avoid it by handle_unknown='ignore' or "
+    "extrapolation='constant')."
 )
-#: Taken for granted of a ColumnTransformer.
+#: Assumption about a ColumnTransformer.
 DENSE = (
-    "ColumnTransformer was given a dense table; of a sparse one it learns whether many "
-    "values differ from zero, unless sparse_threshold=0."
+    "ColumnTransformer was given a dense table; from a sparse one it learns whether "
+    "many values differ from zero, unless sparse_threshold=0."
 )
 TYPES = (
     "The types of the columns, by which make_column_selector chooses, were fixed "
@@ -90,19 +93,19 @@ TYPES = (
 _DRAWN = "its directions are drawn without looking at values"
 
 
-_nothing = functools.partial(Verdict, "nothing")
-_rows = functools.partial(Verdict, "rows")
-_target = functools.partial(Verdict, "target")
+_nothing = functools.partial(Dependence, "nothing")
+_rows = functools.partial(Dependence, "rows")
+_target = functools.partial(Dependence, "target")
 
 
 def _rows_if(
     learns: Callable[[Any], Any], what: str, otherwise: str
-) -> Callable[[Any], Verdict]:
-    """Return what judges a step: it learns from the rows, or nothing."""
+) -> Callable[[Any], Dependence]:
+    """Return a rule: a step learns from the rows if `learns(step)`, else nothing."""
     return lambda step: _rows(what) if learns(step) else _nothing(otherwise)
 
 
-def _categories(step: Any) -> Verdict:
+def _categories(step: Any) -> Dependence:
     given = step.categories
     if isinstance(given, str) or any(isinstance(one, str) for one in given):
         return _rows("which values occur")
@@ -112,7 +115,7 @@ def _categories(step: Any) -> Verdict:
     return _nothing("all categories are given", REFUSES if refuses else None)
 
 
-def _knots(step: Any) -> Verdict:
+def _knots(step: Any) -> Dependence:
     if isinstance(step.knots, str):
         what = "extremes" if step.knots == "uniform" else "quantiles"
         return _rows(f"{what} of its columns")
@@ -120,7 +123,7 @@ def _knots(step: Any) -> Verdict:
     return _nothing("all knots are given", REFUSES if refuses else None)
 
 
-def _imputer(step: Any) -> Verdict:
+def _imputer(step: Any) -> Dependence:
     if step.strategy != "constant":
         return _rows("a typical value of each column")
     if step.add_indicator:
@@ -130,21 +133,22 @@ def _imputer(step: Any) -> Verdict:
     return _nothing("the value that is filled in is given")
 
 
-def _function(step: Any) -> Verdict | None:
+def _function(step: Any) -> Dependence | None:
     for function in (step.func, step.inverse_func):
         if function is not None and not (
             isinstance(function, np.ufunc)
             and (function.nin, function.nout, function.signature) == (1, 1, None)
             and getattr(np, function.__name__, None) is function
         ):
-            return None  # it is none of NumPy's of one number: it may compare rows
+            return None  # not an elementwise NumPy function: it may combine rows
     if step.kw_args:
         return None
-    what = "hands on values" if step.func is None else f"takes {step.func.__name__}"
-    return _nothing(f"it {what}, each by itself")
+    if step.func is None:
+        return _nothing("it returns values unchanged")
+    return _nothing(f"it applies {step.func.__name__} to each value")
 
 
-def _projection(step: Any) -> Verdict:
+def _projection(step: Any) -> Dependence:
     size = (
         f"The number of records, from which {type(step).__name__} takes its size, is "
         "public."
@@ -152,21 +156,21 @@ def _projection(step: Any) -> Verdict:
     return _nothing(_DRAWN, size if step.n_components == "auto" else None)
 
 
-def _frozen(step: Any) -> Verdict | None:
-    found = verdict(step.estimator)
+def _frozen(step: Any) -> Dependence | None:
+    found = dependence(step.estimator)
     if found is None or found.learns != "nothing" or is_container(step.estimator):
         return None  # its training rows are unknown
     return found
 
 
-def _hashing(step: Any) -> Verdict | None:
+def _hashing(step: Any) -> Dependence | None:
     custom = [getattr(step, name, None) for name in ("preprocessor", "tokenizer")]
     if custom != [None, None] or callable(getattr(step, "analyzer", None)):
         return None
     return _nothing("columns are numbered by a fixed hash function")
 
 
-def _columns(step: Any) -> Verdict | None:
+def _columns(step: Any) -> Dependence | None:
     assumed = set()
     for _, _, chosen in step.transformers:
         if not callable(chosen):
@@ -184,7 +188,7 @@ def _columns(step: Any) -> Verdict | None:
         if not hasattr(step, "feature_names_in_"):
             assumed.add(DENSE)
     assumes = " ".join(sorted(assumed)) or None
-    return _nothing("which columns go where is declared", assumes)
+    return _nothing("the columns of each part are declared", assumes)
 
 
 def _is_sparse(step: Any) -> bool:
@@ -205,20 +209,21 @@ def _is_sparse(step: Any) -> bool:
     return bool(getattr(step, "sparse_output", not is_class(step, *_TABLE)))
 
 
-# The table: where the columns behind a step come from, and what it learns.
+# The table: from which columns the output of a step is computed, and what it learns.
 #
-# "named": from the columns that get_feature_names_out names; "all": from all columns;
-# "parts": a container, from where its parts, which have verdicts of their own, say.
+# "named": from the columns that get_feature_names_out lists; "all": from all columns;
+# "parts": the step is a container, whose parts have their own entries.
 
-_Judge = Verdict | Callable[[Any], Verdict | None]
+_Rule = Dependence | Callable[[Any], Dependence | None]
 _EXTREMES = _rows("extremes of its columns")
 _QUANTILES = _rows("quantiles of its columns")
 _WORDS = _rows("which words or keys occur")
-_KEPT = _rows("some of the rows, which it keeps")
-_SELECTED = _target("which columns go with the target")
+_KEPT = _rows("some of the rows, which it stores")
+_SELECTED = _target("which columns are related to the target")
 
-#: By the class of scikit-learn; a verdict is None for what a user's function decides.
-_TABLE: dict[str, tuple[str, _Judge]] = {
+#: By the name of the scikit-learn class. A rule returns None if the data dependence is
+#: decided by a user's function.
+_TABLE: dict[str, tuple[str, _Rule]] = {
     "ColumnTransformer": ("parts", _columns),
     "FeatureUnion": ("parts", _nothing("all its parts get all columns")),
     "Pipeline": ("parts", _nothing("its steps follow each other")),
@@ -277,7 +282,7 @@ _TABLE: dict[str, tuple[str, _Judge]] = {
     "KNNImputer": ("all", _KEPT),
     "Nystroem": ("all", _KEPT),
     "KernelCenterer": ("all", _rows("means and variances")),
-    "FeatureAgglomeration": ("all", _rows("which columns go together")),
+    "FeatureAgglomeration": ("all", _rows("which columns are similar")),
     "RandomTreesEmbedding": ("all", _EXTREMES),
     **dict.fromkeys(
         [
@@ -308,31 +313,31 @@ _TABLE: dict[str, tuple[str, _Judge]] = {
             *("LinearDiscriminantAnalysis", "NeighborhoodComponentsAnalysis"),
             *("PLSRegression", "PLSCanonical", "PLSSVD", "CCA"),
         ],
-        ("all", _target("directions that go with the target")),
+        ("all", _target("directions related to the target")),
     ),
 }
 
 
 def is_class(step: Any, *names: str) -> bool:
-    """Whether an object is of a class of scikit-learn of one of these names."""
+    """Whether an object's class is from scikit-learn and has one of these names."""
     kind = type(step)
     return kind.__name__ in names and kind.__module__.split(".")[0] == "sklearn"
 
 
 def is_container(step: Any) -> bool:
-    """Whether a step consists of others, which the table must know too."""
+    """Whether a step consists of other steps."""
     return is_class(step, "ColumnTransformer", "FeatureUnion", "Pipeline")
 
 
 def _is_encoder(step: Any) -> bool:
-    """Whether an object is this package's encoder."""
+    """Whether an object is a `DeclaredEncoder`."""
     kind = type(step)
     place = kind.__module__.split(".")[0]
     return kind.__name__ == "DeclaredEncoder" and place == "skfdp"
 
 
 def members(container: Any) -> Iterator[tuple[str, Any]]:
-    """Yield name and part of the parts of a container, fitted if it is."""
+    """Yield name and step of each part of a container; fitted ones if it is fitted."""
     if is_class(container, "ColumnTransformer"):
         fitted = getattr(container, "transformers_", None)
         rest = ("remainder", container.remainder, ())
@@ -344,13 +349,13 @@ def members(container: Any) -> Iterator[tuple[str, Any]]:
         yield from container.steps
 
 
-def verdict(step: Any) -> Verdict | None:
-    """Return what a step learns, its parts apart; None if nobody knows."""
+def dependence(step: Any) -> Dependence | None:
+    """Return what a step learns, without its parts; None if unknown."""
     if _is_encoder(step):
         return _nothing("bounds, categories and knots are declared")
     if is_class(step, *_TABLE):
         _, found = _TABLE[type(step).__name__]
-        return found if isinstance(found, Verdict) else found(step)
+        return found if isinstance(found, Dependence) else found(step)
     if type(step).__module__.split(".")[0] == "sklearn":
         tags = getattr(step, "__sklearn_tags__", None)
         if tags is not None and tags().estimator_type in ("classifier", "regressor"):
@@ -358,28 +363,33 @@ def verdict(step: Any) -> Verdict | None:
     return None
 
 
-# Where the columns behind a step come from.
+# The input columns from which the output columns of a step are computed.
 
-#: For every output column the positions of the input columns that it comes from.
+#: For every output column, the positions of the input columns it is computed from.
 Sources = tuple[frozenset[int], ...]
-# Tables that are wider than this are not followed.
+# The columns of wider tables are not traced.
 _WIDEST = 20_000
 
 
 def sources(step: Any, n_features: int) -> Sources | None:
-    """Return where the columns behind a fitted step come from, None if unknown.
+    """Return the input columns behind each output column of a fitted step.
 
     Parameters
     ----------
     step : transformer, "passthrough", "drop" or None
     n_features : int
-        Number of columns before it.
+        Number of input columns.
+
+    Returns
+    -------
+    found : tuple of frozenset of int, or None
+        None if unknown.
     """
     same = tuple(frozenset({j}) for j in range(n_features))
     if step is None or isinstance(step, str):
         return () if step == "drop" else same
-    followed = is_container(step) or verdict(step) is not None
-    if n_features > _WIDEST or not followed:
+    known = is_container(step) or dependence(step) is not None
+    if n_features > _WIDEST or not known:
         return None
     if getattr(step, "n_features_in_", n_features) != n_features:
         return None
@@ -399,13 +409,13 @@ def sources(step: Any, n_features: int) -> Sources | None:
         else:
             found = _by_names(step, n_features)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-        return None  # it is not fitted, or it is of a version that is otherwise
+        return None  # not fitted, or from another version of scikit-learn
     return None if found is None or len(found) > _WIDEST else found
 
 
 def _by_names(step: Any, n_features: int) -> Sources:
-    """Follow a step by the names that it gives to columns with names to be found."""
-    mark = secrets.token_hex(8)  # which no category or label holds
+    """Trace columns by their names: mark the input names, and find the marks."""
+    mark = secrets.token_hex(8)  # random, so that no category contains it
     given = np.array([f"{mark}{j}." for j in range(n_features)], dtype=object)
     step = copy.copy(step)
     vars(step).pop("feature_names_in_", None)
@@ -446,14 +456,14 @@ def _of_parts(step: Any, same: Sources) -> Sources | None:
 
 
 def columns_of(step: Any, name: str, columns: Sequence[Any]) -> tuple[Any, ...]:
-    """Return those of the columns before a container that a part of it is given."""
+    """Return the columns that a container passes to one of its parts."""
     if not is_class(step, "ColumnTransformer"):
         return tuple(columns)
     return tuple(columns[j] for j in step._transformer_to_input_indices[name])
 
 
 def _then(first: Sources, second: Sources | None) -> Sources | None:
-    """Return the sources behind two steps, in columns before the first."""
+    """Compose the sources of two consecutive steps."""
     if second is None:
         return None
     return tuple(frozenset().union(*(first[j] for j in one)) for one in second)

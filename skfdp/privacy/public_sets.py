@@ -1,4 +1,4 @@
-"""The promise of a composition of events: one relation, one unit, one public set."""
+"""The guarantee of a composition of events: relation, privacy unit and public set."""
 
 from __future__ import annotations
 
@@ -23,16 +23,15 @@ Disclosed = str | int | Nameless
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True)
 class Promise:
-    """The promise to every record after all releases of a composition.
+    """The guarantee of a composition: its relation, privacy unit and public set.
 
     Attributes
     ----------
     neighboring_relation : str
     unit : {"record", "person"}
-        Whose parts outside the public set are protected: one record's, or those of all
-        records of one person.
+        The privacy unit: one record, or all records of one person.
     public : frozenset of str, int or Nameless
-        What of a record is not protected: columns and targets by name, columns without
+        The columns and targets that are not protected: by name, or columns without
         a name by position. Everything else is protected.
     """
 
@@ -51,9 +50,8 @@ def promise(
     events : iterable of Event
         At least one.
     public : collection, default=None
-        The public set of the composition, declared beforehand. None: one event must
-        disclose all that any of them does, so that nobody is promised less by the
-        composition than by every single event.
+        The public set of the composition, declared beforehand. None takes the largest
+        one of an event, which must then contain those of all other events.
 
     Returns
     -------
@@ -68,36 +66,36 @@ def promise(
     -----
     **Guarantees.** A record is a row of one table, whose columns have names; the rows
     of X and the target of a fit are functions of it. Let event j disclose the columns
-    :math:`D_j` of every record, and let :math:`P \supseteq \bigcup_j D_j`. Then the
-    composed curve of the events bounds everything that they release, and whatever is
-    disclosed of P, for neighbours under P: tables that agree in the columns P of every
-    record, and outside P differ in one record.
+    :math:`D_j` of every record, and let :math:`P \supseteq \bigcup_j D_j`. Neighbours
+    under P are tables that agree in the columns P of every record, and differ outside
+    P in one record. For them the composed curve bounds all releases of the events
+    together with the disclosed columns of P.
 
     * ``"replace_one"``: neighbours under P agree in :math:`D_j`, and in every function
-      of :math:`D_j` alone, hence are neighbours under :math:`D_j`, or equal as event j
-      sees them. So the curve of event j bounds its release, given all earlier ones,
-      and adaptive composition bounds all of them. What is disclosed of P is equal.
-    * ``"replace_special"``: the curve of event j bounds its release on the table
-      against a release to which the record gives nothing but :math:`D_j`. The latter is
-      a function of the other records and of :math:`D_j \subseteq P`, and so does not
-      depend on the record's part outside P. The composition compares what was released
-      with a world in which no release used that part, which is what the relation
-      promises. The null is a mark, not a value: a release that treats a column of P as
-      private gets zero from a marked record, and must not impute the rest of it, which
-      could move the sum by twice the clip norm.
-    * ``"add_or_remove_one"``: whole records come and go; P is empty.
-    * Where every event is one of persons, read "all records of one person" for "one
-      record" throughout, if the fits have one partition of the records into persons,
-      which neighbours share. Events of records and of persons are refused together: a
-      record's promise says too little of a person.
+      of :math:`D_j` alone. So they are neighbours under :math:`D_j`, or equal as inputs
+      of event j. The curve of event j bounds its release given all earlier ones, and
+      adaptive composition bounds all of them. The columns of P are equal.
+    * ``"replace_special"``: the curve of event j compares its release on the table with
+      a release to which the record contributes only :math:`D_j`. The latter is a
+      function of the other records and of :math:`D_j \subseteq P`, and so does not
+      depend on the record's part outside P. The composition compares all releases with
+      releases that do not use that part, as the relation demands. The null record is a
+      mark, not a value: a release that treats a column of P as private gets zero from a
+      marked record. It must not impute the rest of the record, which could move the sum
+      by twice the clip norm.
+    * ``"add_or_remove_one"``: whole records are added or removed; P is empty.
+    * If persons are protected, read "all records of one person" for "one record"
+      throughout, provided that the fits share one partition of the records into
+      persons, which neighbours share too. Events of records and of persons do not
+      compose: a guarantee for one record is too weak for a person.
 
-    Nothing of P is protected, whichever of the events treated it as private. Columns
-    and targets are compared by name: that one name means one column in every fit, and
-    that what is computed from a column carries its name, is for the caller to know
-    (:ref:`sharing`). A name that is missing cannot be compared. Where anything is
-    public, a target without a name may be the target, or the column, that another fit
-    discloses by name, so that the two do not compose; and positions are nested in other
-    positions only if they are the same.
+    Nothing in P is protected, even if some of the events treated it as private. Columns
+    and targets are compared by name. The caller must ensure that one name means one
+    column in every fit, and that a column computed from another one carries its name
+    (:ref:`sharing`). Missing names cannot be compared. As soon as anything is public, a
+    target without a name may be a target or a column that another fit discloses by
+    name, so that the two do not compose. Public sets of positions (columns without
+    names) compose only if they are equal.
     """
     events = check_events(events, least=1)
     everything = None if public is None else _members(public)
@@ -105,16 +103,16 @@ def promise(
     if len(relations) > 1:
         first, second, *_ = sorted(relations)
         raise PrivacyBudgetError(
-            f"neighboring_relation is {first!r} for one release and {second!r} for "
-            "another, which do not compose: use one neighboring_relation for "
-            "everything that is learnt from this table."
+            f"neighboring_relation={first!r} of one release and {second!r} of another "
+            "cannot be composed: use one neighboring_relation for everything that is "
+            "learnt from this table."
         )
     units = {event.unit for event in events}
     if len(units) > 1:
         raise PrivacyBudgetError(
-            "one release protects persons and another one records (unit='person' and "
-            "unit='record'), which do not compose: pass groups to every fit that "
-            "learns from this table, or charge one kind of them to a ledger of its own."
+            "releases with unit='person' and unit='record' cannot be composed: pass "
+            "groups to every fit that learns from this table, or charge one kind of "
+            "fits to a ledger of its own."
         )
     disclosed = sorted([event.disclosed for event in events], key=len)
     everything = disclosed[-1] if everything is None else everything
@@ -129,21 +127,20 @@ def promise(
             maybe = named | (columns - set(event.public_features))
         if maybe and "target" in event.unnamed:
             raise PrivacyBudgetError(
-                "the target of a fit has no name, and may be one of "
-                f"{set_text(maybe)}, so that nobody can tell whether one fit discloses "
-                "what another protects: name it by target=, or pass y as a Series with "
-                "a name."
+                f"the target of a fit has no name and may be one of {set_text(maybe)}, "
+                "so that one fit may disclose a column that another protects: name the "
+                "target by target=, or pass y as a Series with a name."
             )
     return Promise(relations.pop(), units.pop(), everything)
 
 
 def name_assumptions(events: Collection[Event], n_fits: int) -> Iterator[str]:
-    """Yield what a composition of several fits takes for granted about names."""
+    """Yield the assumptions on column names behind a composition."""
     if n_fits < 2 or not any([event.disclosed for event in events]):
         return
     yield (
-        "One name means one column of one table in every fit, and what is computed "
-        "from a column carries its name."
+        "One name means one column of one table in every fit, and a column computed "
+        "from another one carries its name."
     )
     if any("target" in event.unnamed for event in events):
         yield (
@@ -153,14 +150,14 @@ def name_assumptions(events: Collection[Event], n_fits: int) -> Iterator[str]:
 
 
 def name_text(name: Disclosed) -> str:
-    """Return one member of a public set for people."""
+    """Format one member of a public set."""
     if isinstance(name, Nameless):
         return name.value
     return name if isinstance(name, str) else f"column {name}"
 
 
 def set_text(public: Collection[Disclosed]) -> str:
-    """Return a public set for people, shortened."""
+    """Format a public set; long ones are shortened."""
     names = sorted(map(name_text, public))
     listed = ", ".join(repr(name) for name in names[:_LISTED])
     more = len(names) - _LISTED
@@ -170,7 +167,7 @@ def set_text(public: Collection[Disclosed]) -> str:
 def check_events(
     events: Any, name: str = "events", least: int = 0
 ) -> tuple[Event, ...]:
-    """Return the items, at least so many; ValueError unless all of them are events."""
+    """Return events as a tuple, or raise ValueError if there are fewer than `least`."""
     some = "at least one Event" if least else "a sequence of Event"
     found = checks.items(name, events, f"{some}: [plan.event]")
     if len(found) < least or not all([isinstance(one, Event) for one in found]):
@@ -182,14 +179,14 @@ def _members(public: Any) -> frozenset[Disclosed]:
     names: list[Any] = list(public) if is_listed(public) else [None]
     if not all(isinstance(name, str | int | Nameless) for name in names):
         raise TypeError(
-            f"public={shown(public)} must be a collection of names, or of positions "
-            "of columns without one: write public=['age'], say."
+            f"public={shown(public)} must be a collection of column names, or of "
+            "positions: write public=['age'], for example."
         )
     return frozenset(names)
 
 
 def is_listed(values: Any) -> bool:
-    """Whether there may be several values, each for itself."""
+    """Whether values are a collection, and not a scalar or a string."""
     several = isinstance(values, Iterable) and not isinstance(values, str | bytes)
     return several and getattr(values, "shape", None) != ()  # NumPy's scalars
 
@@ -203,46 +200,45 @@ def _check_inside(
         outside |= counted & own or own
     if not outside:
         return
-    whose = "the public set" if declared else "what another release discloses"
+    whose = "the public set" if declared else "the public set of another release"
     remedy = "treat it as private"
     if Nameless.TARGET in outside:
         remedy = "name it by target=, or treat it as private"
     raise PrivacyBudgetError(
         f"a fit discloses {set_text(outside)}, which is outside {whose} "
-        f"({set_text(public)}): everything else was promised to be protected. Instead, "
-        f"{remedy}. Whoever needs more than that declares it before the first fit "
-        "(each step of a Pipeline is one), by PrivacyLedger(public=[...])."
+        f"({set_text(public)}), so that it has to stay protected: {remedy}; or declare "
+        "the larger set before the first fit (each step of a Pipeline is one), by "
+        "PrivacyLedger(public=[...])."
     )
 
 
-# Parts of a data set, known in public, and their parallel composition.
+# Publicly fixed parts of a data set, and their parallel composition.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Part:
     """Some records of a data set, fixed by their positions or by a public column.
 
-    Where persons are protected a part has to be a union of persons: who has rows in
-    two parts spends what both do. Parts know no persons, so that reports assume it.
+    If persons are protected, a part must hold all rows of a person or none. This is not
+    checked, and is an assumption of the report.
 
-    Fields are public facts. There is no third kind: whoever could name a part by any
-    list of rows could name one that depends on private values.
+    Fields are public facts. A part cannot be a list of rows, because such a list could
+    depend on private values.
 
     Parameters
     ----------
     rows : tuple of (int, int), default=None
         First position and the one after the last, in an order of the whole data set
-        that never changes and depends on nothing private: arrival, say.
+        that never changes and depends on nothing private, such as that of arrival.
     column : str or int, default=None
         A public column, as the events name it.
     value : str, default=None
-        Its value in all records of the part; numbers are compared as text.
+        Value of `column` in all records of the part; numbers are compared as text.
 
     Raises
     ------
     ValueError
-        If it names nobody, so that a charge would count for nobody, or if it names a
-        part in two ways.
+        If the part is empty, or if both rows and a column are given.
     """
 
     rows: tuple[int, int] | None = None
@@ -268,7 +264,7 @@ class Part:
         if isinstance(self.column, str):
             object.__setattr__(self, "column", checks.spelling(self.column))
         if self.value is not None:
-            # Imported ones too: 1, "1" and "01" are the same records.
+            # Also in parts read from a file: 1, "1" and "01" mean the same records.
             object.__setattr__(self, "value", _canonical(self.value))
 
     @classmethod
@@ -278,7 +274,7 @@ class Part:
         column: str | int | None = None,
         value: str | int | None = None,
     ) -> Part:
-        """Return the part that a caller means: a range of rows, or a column's value."""
+        """Return the part with these rows, or with this value of a column."""
         between: Any = None
         if rows is not None:
             proper = isinstance(rows, range) and rows.step == 1
@@ -300,7 +296,7 @@ class Part:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Part:
-        """Rebuild a part from `dataclasses.asdict`; ValueError if it is not one."""
+        """Rebuild a part from the dict of `dataclasses.asdict`, or raise ValueError."""
         values = checks.fields(cls, values)
         rows = values["rows"]
         return cls(**{**values, "rows": tuple(rows) if type(rows) is list else rows})
@@ -315,14 +311,15 @@ class Part:
     ) -> None:
         """Raise PrivacyBudgetError if a row has another value in the public column.
 
-        `columns` says of each column of a table its name, and whether it is public;
-        `read`, called for a public column only, returns its values by position.
+        `columns` holds the name of each column, and whether it is public. `read`
+        returns the values of a column by position; it is called for a public column
+        only.
         """
         names = [name for name, _ in columns]
         if self.column not in names:
             raise PrivacyBudgetError(
-                f"part ({self}) is fixed by a column that X does not have, so that no "
-                "row can be compared: keep it in X, among public_features."
+                f"part ({self}) is fixed by a column that X does not have, so that its "
+                "rows cannot be checked: keep it in X, among public_features."
             )
         position = names.index(self.column)
         if not columns[position][1]:
@@ -333,12 +330,13 @@ class Part:
         values = {str(checks.plain(value)) for value in read(position)}
         if any(_canonical(value) != self.value for value in values):
             raise PrivacyBudgetError(
-                f"part ({self}) does not hold every row of this fit: a row has another "
-                f"value in column {self.column!r}; fit the rows of the part alone."
+                f"part ({self}) does not hold every row of this fit, because a row has "
+                f"another value in column {self.column!r}: fit the rows of the part "
+                "only."
             )
 
     def holds(self, other: Part) -> bool:
-        """Whether the first record of another part of the same kind is in this one."""
+        """Whether this part holds the first record of another part of its kind."""
         if self.rows is None or other.rows is None:
             return self.value == other.value
         return self.rows[0] <= other.rows[0] < self.rows[1]
@@ -347,8 +345,8 @@ class Part:
 def check_parts(parts: Iterable[Part | None]) -> None:
     """Raise PrivacyBudgetError unless the parts are of one kind.
 
-    Between rows and columns, or between two columns, nobody can tell from the names
-    which records are in both.
+    A part by rows and one by a column, or parts by two columns, may overlap in ways
+    that their descriptions do not show.
     """
     kinds = {
         "by rows" if part.rows is not None else f"by column {part.column!r}"
@@ -357,7 +355,7 @@ def check_parts(parts: Iterable[Part | None]) -> None:
     }
     if len(kinds) > 1:
         raise PrivacyBudgetError(
-            f"a data set is split in one way, not {' and '.join(sorted(kinds))}: "
+            f"a data set must be split in one way, not {' and '.join(sorted(kinds))}: "
             "charge the whole data set instead."
         )
 
@@ -368,10 +366,10 @@ def check_part(
     public: Collection[object],
     n_rows: int | None = None,
 ) -> None:
-    """Raise PrivacyBudgetError if the table cannot be the part, or its column private.
+    """Raise PrivacyBudgetError unless the table can be the part.
 
-    The number of rows is public, also where persons are protected; None skips its
-    check.
+    The number of rows is public, also if persons are protected; None skips its check.
+    The column of a part must be public.
     """
     if part is None:
         return
@@ -380,14 +378,14 @@ def check_part(
         if n_rows != wanted:
             raise PrivacyBudgetError(
                 f"part ({part}) has {wanted} rows, and the table of this fit has "
-                f"{n_rows}: fit these rows alone, or charge the whole data set."
+                f"{n_rows}: fit the rows of the part only, or charge the whole data "
+                "set."
             )
     for event in events:
         if not event.relation.counts_are_public:
             raise PrivacyBudgetError(
-                f"part ({part}) needs a relation under which something is public, not "
-                "'add_or_remove_one', where a new record would move the others: "
-                "charge the whole data set."
+                f"part ({part}) cannot be used with 'add_or_remove_one', under which a "
+                "new record shifts the positions of others: charge the whole data set."
             )
         if part.column is not None and part.column not in public:
             raise PrivacyBudgetError(
@@ -400,9 +398,9 @@ def check_part(
 def together(parts: Sequence[Part | None]) -> tuple[tuple[int, ...], ...]:
     """Return the positions of the largest sets of parts with a record in common.
 
-    Parts are of one kind; None is the whole data set. Every record is in the parts of a
-    subset of one of the sets: intervals that share a point share the first point of the
-    one that begins last.
+    Parts are of one kind; None is the whole data set. The parts that hold a record are
+    always a subset of one of these sets, because intervals with a common point share
+    the first point of the one that begins last.
     """
     sets = set()
     for marker in {part for part in parts if part is not None}:
@@ -415,9 +413,9 @@ def together(parts: Sequence[Part | None]) -> tuple[tuple[int, ...], ...]:
 
 
 def _canonical(value: str) -> str:
-    """Return one spelling of a number or truth value, and other text trimmed.
+    """Normalise the spelling of a number or truth value; trim other text.
 
-    What has one spelling counts as the same records, which is the safe side.
+    Values that are equal afterwards count as the same records, which is safe.
     """
     value = checks.spelling(value)
     value = {"true": "1", "false": "0"}.get(value.casefold(), value)

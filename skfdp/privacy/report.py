@@ -1,24 +1,23 @@
-"""The privacy report: facts that follow from events, made from a fit or from a file.
+"""The privacy report, derived from the events of a fit or from a file.
 
-A file holds the events and the facts beside them, and reading makes the report again.
+A file holds the events and further facts. Reading a file derives the report again.
 
 Guarantees
 ----------
 * Epsilon, mu and the accountant are those that this version computes from the events.
-  A file that states other ones is refused. Epsilon of a privacy loss distribution may
-  differ by another version's discretisation; the accountant then says so.
-* Relation and public set are those of the events. A seed that an event or a step
-  admits is admitted. A composed report has the events of its members, counts all of
-  their fits and lists all that they learnt and all of their unseen steps. A file that
-  states otherwise is refused.
-* The assumptions that follow from the events are derived again, and of the others
-  those are marked as enforced that this version enforces. Each unseen step has an
+  A file with other numbers is refused. Epsilon of a privacy loss distribution may
+  differ by the discretisation of another version, which the accountant's text states.
+* Relation and public set are those of the events. The report is seeded if an event or a
+  step is. A composed report has the events, fits, learnt steps and unseen steps of all
+  its members. A file that differs is refused.
+* The assumptions that follow from the events are derived again. Other assumptions are
+  marked as enforced only if this version enforces them. Each unseen step has an
   assumption.
 
-A report is not signed: whoever edits the events edits what follows from them. What
-does not follow from them is taken as it is: the number of fits, an unseen step whose
-assumption was removed too, what others learnt, the columns of a Pipeline's table, a
-declared public set that is larger than what was disclosed.
+A report is not signed: a person who edits the events changes everything that follows
+from them. Facts that do not follow from the events are not checked: the number of fits,
+an unseen step whose assumption was removed too, what steps learnt, the columns of a
+Pipeline's table, and a declared public set larger than the disclosed one.
 """
 
 from __future__ import annotations
@@ -55,10 +54,10 @@ from skfdp.privacy.public_sets import (
 )
 
 _SCHEMA = {"schema": "skfdp-privacy-report", "schema_version": 1}
-# Stated numbers may differ from those of the events by rounding, and epsilon of a
-# privacy loss distribution by another version's discretisation.
+# Tolerances for the numbers in a file: rounding and, for the epsilon of a privacy loss
+# distribution, the discretisation of another version.
 _ROUNDING, _DISCRETISATION = 1e-9, 0.01
-# The fields that follow from the events, the steps and the assumptions.
+# Fields that are derived from the events, the steps and the assumptions.
 _FOLLOW = (
     *("epsilon", "mu", "parts", "neighboring_relation", "public_features"),
     *("public_target", "target_name", "private_features", "seeded", "n_fits", "unseen"),
@@ -69,21 +68,21 @@ _FOLLOW = (
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PrivacyReport:
-    """Report of what a fit, a Pipeline or a ledger disclosed; made by `from_events`.
+    """Privacy report of a fit, a Pipeline or a ledger; made by `from_events`.
 
-    Fields are public facts: a report can be published with the model. It pickles and
-    survives `to_json` and `read_report`.
+    Fields are public facts: a report can be published with the model. It can be
+    pickled, or written by `to_json` and read by `read_report`.
 
     Attributes
     ----------
     subject : str
         What was fitted.
     released : tuple of str
-        The outputs that the numbers cover.
+        The outputs that epsilon covers.
     epsilon, delta : float
-        What was spent; epsilon is infinite if anything ran without privacy.
+        The privacy spent; epsilon is infinite if anything ran without privacy.
     target_epsilon : float or None
-        The budget asked for, None if unknown.
+        The budget, None if unknown.
     neighboring_relation : str or None
         None if nothing is protected.
     public_features : tuple of str or int
@@ -91,44 +90,44 @@ class PrivacyReport:
     public_target : bool
         Whether the target is not protected.
     target_name : str or None
-        Name of the target; None if it has none, or if several fits have different ones
-        (the events tell).
+        Name of the target; None if it has no name, or if several fits have different
+        targets (see `events`).
     private_features : tuple of str or int, or None
         Columns that are protected; None if the names are not known.
     n_records : int or None
-        Number of records, public; nominal under "add_or_remove_one". Of persons where
-        these are protected (`unit`).
+        Number of records, or of persons if persons are protected (`unit`). Under
+        "add_or_remove_one" the declared nominal number.
     events : tuple of Event
-        The lossless description of all releases.
+        The complete description of all releases.
     parts : tuple of (Part or None)
         The records that each event concerns, None meaning all; empty if all events
-        concern all records. The numbers are those of the most exposed record.
+        concern all records. Epsilon and mu are those of the most exposed record.
     n_fits : int
-        Number of fits counted, those of a search included.
+        Number of fits counted, including those of a search.
     mu : float or None
-        Exact :term:`Gaussian-DP parameter` of the composition, None where it is not
+        Exact :term:`Gaussian-DP parameter` of the composition, None if it is not
         Gaussian.
     accountant : str or None
         How epsilon was computed, with version and discretisation.
     assumptions : tuple of Assumption
-        What the guarantee rests on.
+        The conditions of the guarantee.
     seeded : bool
-        True if noise came from a user's seed: no guarantee.
+        Whether noise came from a user's seed, which voids the guarantee.
     unseen : tuple of str
-        Pipeline steps that the report cannot see into.
+        Pipeline steps whose data dependence is unknown.
     learnt : tuple of Lesson
-        What other steps without a report of their own learnt. If one of them learnt
-        from private rows or from a private target, nothing is guaranteed.
+        What other steps without a report of their own learnt. If a step learnt from
+        private rows or from a private target, the guarantee is void.
     public_sources : tuple of str or int, or None
-        Columns of the table that a Pipeline was given from which the public ones of its
-        last step were computed; None if that is not known.
+        Columns of a Pipeline's input table from which the public columns of its last
+        step were computed; None if unknown.
     steps : tuple of (str, PrivacyReport)
-        The reports of a Pipeline's steps, or of the members of a tool.
+        The reports of a Pipeline's steps, or of the members of a meta-estimator.
     receipts : tuple of Receipt
-        Of the charges to a ledger, which `PrivacyLedger.check_report` looks for; empty
-        without a ledger. Comparisons leave them out.
+        Receipts of the charges to a ledger, which `PrivacyLedger.check_report`
+        verifies; empty without a ledger. Ignored when reports are compared.
     context : dict
-        What the owner of the data states, not checked: see `report`.
+        Facts stated by the owner of the data, not checked; see `report`.
     versions : dict
         Package versions at the time of the fit.
     """
@@ -191,27 +190,27 @@ class PrivacyReport:
         Parameters
         ----------
         subject, delta, target_epsilon, n_records, released, n_fits, unseen, learnt
-            As the attributes, and so are `parts` and `receipts`.
+            As the attributes; `parts` and `receipts` too.
         target_name : str, default=None
-            None takes that of the events.
+            None takes the name from the events.
         events : iterable of Event
-            All releases; empty for a fit without privacy. `skfdp.privacy.promise` says
-            which compose.
+            All releases; empty for a fit without privacy. `skfdp.privacy.promise` has
+            the rules of composition.
         feature_names : sequence of str or int, default=None
             All columns, public and private.
         public : collection, default=None
-            The public set that was declared; None: the largest one of an event.
+            The declared public set; None takes the largest one of an event.
         assumptions : iterable of Assumption, default=()
-            Those of this fit; the ones that follow from the events are added.
+            Assumptions of this fit, in addition to those that follow from the events.
         seeded : bool, default=False
             Whether noise came from a seed; a seeded event implies it.
         nonprivate : bool, default=None
-            Whether a fit without privacy took part; None: if there are no events.
+            Whether a fit ran without privacy. None means: if there are no events.
         accountant : {"auto", "pld"}, default="auto"
             As in `calibrate`.
         steps : iterable of (str, PrivacyReport), default=()
-            Their seeds, fits, lessons, unseen steps and assumptions are those of the
-            whole.
+            Their seeds, fits, learnt steps, unseen steps and assumptions are added to
+            those of the whole.
         """
         events, steps = tuple(events), tuple(steps)
         check_budget(1.0, delta)
@@ -223,7 +222,7 @@ class PrivacyReport:
         n_fits = max(int(n_fits), bool(events), sum([one.n_fits for one in members]))
         promised = None if nonprivate or not events else promise(events, public)
         columns = _public_columns(events, promised)
-        if not target_name:  # that of all fits that name one, if they agree
+        if not target_name:  # take it from the events, if they agree
             named = {event.target_name for event in events} - {None}
             target_name = named.pop() if len(named) == 1 else None
         parts = tuple(parts) if any(parts) else ()
@@ -270,17 +269,17 @@ class PrivacyReport:
 
     @property
     def unit(self) -> str | None:
-        """Whose private part is protected: "record", "person"; None: nobody's."""
+        """The privacy unit: "record", "person", or None if nothing is protected."""
         return None if self.neighboring_relation is None else self.events[0].unit
 
     @property
     def leaks(self) -> tuple[Lesson, ...]:
-        """What steps learnt from private values without privacy."""
+        """Steps that learnt from private values without privacy."""
         return tuple(lesson for lesson in self.learnt if lesson.private)
 
     @property
     def _shared(self) -> list[Assumption]:
-        """The assumptions that also hold for what this is a step of."""
+        """The assumptions that a Pipeline takes over from this step."""
         own = {ONE_STEP, *(unseen_assumption(name).text for name in self.unseen)}
         return [one for one in self.assumptions if one.text not in own]
 
@@ -294,7 +293,7 @@ class PrivacyReport:
 
     @property
     def guarantee(self) -> bool:
-        """Whether epsilon is a guarantee: False with a seed, or a leak."""
+        """Whether epsilon is finite, and no seed and no leak voids the guarantee."""
         return report_text.void_text(self) is None and math.isfinite(self.epsilon)
 
     def statement(self, *, full: bool = False) -> str:
@@ -303,8 +302,8 @@ class PrivacyReport:
         Parameters
         ----------
         full : bool, default=False
-            Add the annex: definition, columns, assumptions, what is not covered, what
-            was released, and how the numbers were computed.
+            Add the annex: definition, columns, assumptions, limits, releases, and how
+            the numbers were computed.
         """
         return report_text.statement(self, full=full)
 
@@ -325,18 +324,19 @@ class PrivacyReport:
         Parameters
         ----------
         neighboring_relation : str or dp_accounting.NeighboringRelation
-            Of the accountant that will read it, as in `Event.to_dp_accounting`.
+            The relation of the accountant that will read the event, as in
+            `Event.to_dp_accounting`.
 
         Raises
         ------
         ValueError
-            If an event has no equal one there, if some fits used a part of the records,
-            or if the report guarantees nothing.
+            If dp_accounting cannot represent an event, if some fits used a part of the
+            records, or if the guarantee is void.
         """
         if (why := report_text.void_text(self)) is not None:
             refuse(f"the report of {self.subject}", why)
         if any(self.parts):
-            refuse("a report on fits of parts", "none knows who is in a part")
+            refuse("a report on fits of parts", "dp_accounting has no parts")
         private = math.isfinite(self.epsilon)
         found = (one.to_dp_accounting(neighboring_relation) for one in self.events)
         return joined([*found] if private else [], private=private)
@@ -350,7 +350,7 @@ class PrivacyReport:
     def to_dict(self) -> dict[str, Any]:
         """Return strictly JSON-able values; infinite numbers are the string "inf"."""
         names = [field.name for field in dataclasses.fields(self)]
-        # Beside epsilon, which is no guarantee if they say so.
+        # Keep the fields that may void the guarantee next to epsilon.
         first = ["subject", "released", "epsilon", "guarantee", "seeded", "learnt"]
         values = dict(_SCHEMA)
         for name in dict.fromkeys([*first, *names]):
@@ -372,16 +372,16 @@ class PrivacyReport:
         Raises
         ------
         ValueError
-            If it is not a report, has another schema, or claims what does not follow
-            from its events; see `skfdp.privacy.report`.
+            If it is not a report, has another schema version, or contradicts its
+            events; see `skfdp.privacy.report`.
         """
         given = dict(values) if isinstance(values, Mapping) else {}
         given.pop("guarantee", None)
         for name, wanted in _SCHEMA.items():
             if (found := given.pop(name, None)) != wanted or isinstance(found, bool):
                 raise ValueError(
-                    f"report has {name}={checks.brief(found)}, this skfdp reads "
-                    f"{wanted!r}: pass what to_json wrote."
+                    f"report has {name}={checks.brief(found)}, but this version of "
+                    f"skfdp reads {wanted!r}: pass what to_json wrote."
                 )
         checks.fields(cls, given)
         for field in dataclasses.fields(cls):
@@ -393,7 +393,7 @@ class PrivacyReport:
         return _rebuilt(cls(**given))
 
 
-# From a file: each field by its annotation, then the report that follows from them.
+# Read a file: check each field by its annotation, then derive the report again.
 
 
 def _each(read: Callable[[Any], Any]) -> Callable[[str, Any], tuple[Any, ...]]:
@@ -415,7 +415,7 @@ def _step(value: Any) -> tuple[str, PrivacyReport]:
 
 
 def texts(name: str, value: Any) -> dict[str, str]:
-    """Return a mapping of texts, with the keys and the length of a context if it is."""
+    """Return a mapping of texts; check keys and lengths if it is the context."""
     if not isinstance(value, Mapping):
         raise ValueError(f"{name}={checks.brief(value)} must be a mapping.")
     found = {checks.text(name, k): checks.text(name, v) for k, v in value.items()}
@@ -423,8 +423,8 @@ def texts(name: str, value: Any) -> dict[str, str]:
         checks.choice("a key of context", key, report_text.CONTEXT)
         if len(stated) > report_text.CONTEXT_SIZE:
             raise ValueError(
-                f"context[{key!r}] has {len(stated)} characters: state it in "
-                f"{report_text.CONTEXT_SIZE} at most, so that it fits on the page."
+                f"context[{key!r}] has {len(stated)} characters: use at most "
+                f"{report_text.CONTEXT_SIZE}, so that it fits on the page."
             )
     return found
 
@@ -447,13 +447,13 @@ _FROM_JSON: dict[str, Callable[[str, Any], Any]] = {
 
 
 def _rebuilt(stated: PrivacyReport) -> PrivacyReport:
-    """Return a report as its events make it, or raise ValueError if it differs."""
+    """Derive a report from its events, or raise ValueError if it states otherwise."""
     events = tuple(event for _, step in stated.steps for event in step.events)
     if stated.steps and events != stated.events:
         _refuse(stated, "steps", f"{len(events)} events", f"{len(stated.events)}")
     if len(stated.parts) not in (0, len(stated.events)):
         _refuse(stated, "parts", stated.parts, "none, or one for each event")
-    # It may be more than was disclosed: a larger set is a weaker claim.
+    # A declared set may be larger than the disclosed one, which is a weaker claim.
     public = frozenset(stated.public_features).union(
         *(event.disclosed for event in stated.events)
     )
@@ -494,7 +494,7 @@ def _rebuilt(stated: PrivacyReport) -> PrivacyReport:
         _refuse(stated, "accountant", stated.accountant, accountant)
     if not _agree(stated.epsilon, due.epsilon, exact=True):
         accountant = (
-            f"{accountant}; composed again on reading, the file claimed epsilon "
+            f"{accountant}; recomputed on reading, the file stated epsilon "
             f"{stated.epsilon!r}"
         )
     derived = {name: getattr(due, name) for name in ("epsilon", "mu", "assumptions")}
@@ -513,8 +513,8 @@ def _refuse(stated: PrivacyReport, name: str, value: Any, due: Any) -> None:
         for one in (value, due)
     )
     raise ValueError(
-        f"report of {stated.subject[:80]!r} claims {name}={claimed}, its events give "
-        f"{follows}: it was edited; ask for the original."
+        f"report of {stated.subject[:80]!r} states {name}={claimed}, but its events "
+        f"give {follows}, so it was edited: ask for the original."
     )
 
 
@@ -530,14 +530,14 @@ def read_report(path: str | os.PathLike[str]) -> PrivacyReport:
         raise TypeError(f"path={checks.shown(path)} must be the path of a file.")
     try:
         values = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):  # of JSON, UTF-8, a path; deep, or too long
+    except (ValueError, RecursionError):  # bad JSON, UTF-8 or path; nested too deeply
         raise ValueError(
             f"path={str(path)!r} is not a JSON file: pass what to_json wrote."
         ) from None
     return PrivacyReport.from_dict(values)
 
 
-# From events: what is public, what is private, and what was spent.
+# Facts derived from events: public columns, private columns, and the privacy spent.
 
 
 def _spent(
@@ -556,7 +556,7 @@ def _spent(
 def _public_columns(
     events: tuple[Event, ...], promised: Promise | None
 ) -> tuple[str | int, ...]:
-    """Return the columns of the public set: as fits disclosed them, then the rest."""
+    """Return the public columns: first those of the events, then the declared ones."""
     if promised is None:
         return ()
     columns = dict.fromkeys([name for e in events for name in e.public_features])
@@ -572,7 +572,7 @@ def _private_features(
 ) -> tuple[str | int, ...] | None:
     if feature_names is None or promised is None:
         return None
-    # Events name public columns, or count them where the data have no names.
+    # Events hold names of public columns, or positions if the data have no names.
     public = frozenset(public_columns) | promised.public
     names = tuple(map(checks.plain, feature_names))
     private = [

@@ -1,4 +1,4 @@
-"""A privacy report as HTML; every text is escaped, and nothing is loaded."""
+"""Format a privacy report as HTML. Every text is escaped; no resource is loaded."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ _PAGE_STYLE = """\
 body {font: 16px/1.5 system-ui, sans-serif; max-width: 50em; margin: 2em auto;
   padding: 0 1em}
 h1 {font-size: 1.4em} h2 {font-size: 1.15em; margin-top: 2em}"""
-# The curve is drawn at these rates of wrong accusations, more of them near 0; each
-# one takes half a second where there are Poisson batches.
+# False-alarm rates at which the curve is drawn, denser near 0. With Poisson batches
+# each takes half a second.
 _RATES = [(j / 15) ** 2 for j in range(1, 16)]
 
 
 def fragment(report: Report) -> str:
-    """Return page and annex as part of an HTML page."""
+    """Return page and annex as an HTML fragment."""
     return (
         f"<div class='skfdp-privacy-report'><style>{_STYLE}</style>"
         f"<p><strong>{_escaped(title(report))}</strong></p>{_table(page(report))}"
@@ -86,7 +86,7 @@ def _table(sections: Sequence[Section]) -> str:
 
 
 def _columns(report: Report) -> str:
-    """Return the table of columns; those whose names are not known are one row."""
+    """Return the table of columns; columns without known names share one row."""
     sides = [(name_text(name), "public") for name in report.public_features]
     private = report.private_features
     if private is None:
@@ -105,7 +105,7 @@ def _columns(report: Report) -> str:
 
 
 def _curve(report: Report) -> str:
-    """Return the largest rate of right accusations by that of wrong ones, as SVG."""
+    """Return an SVG figure of the largest detection rate by false-alarm rate."""
     rates = [0.0, *_RATES]
     found = [attack_power(report, max(rate, 1e-6)) for rate in rates]
     line = " ".join(
@@ -123,6 +123,6 @@ def _curve(report: Report) -> str:
         "transform='rotate(-90 12 120)'>found rightly, at most</text>"
         "<text x='40' y='234'>0</text><text x='226' y='234'>100</text>"
         "<text x='18' y='26'>100</text></svg>"
-        "<p>The dashed line is what guessing achieves, the red one is the most that "
-        "any attacker achieves with the released results.</p>"
+        "<p>Dashed line: guessing. Red line: the most that any attacker can achieve "
+        "with the released results.</p>"
     )

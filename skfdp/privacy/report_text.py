@@ -1,7 +1,8 @@
-"""The wording of a privacy report: a page for whoever must decide, and its annex.
+"""Text of the privacy statement: one page for people who approve a fit, and its annex.
 
-Everything here is derived from the report, so that text and numbers cannot disagree.
-Both are parts, each a label and paragraphs, that text, Markdown and HTML lay out.
+Everything is derived from the report, so that text and numbers agree. Page and annex
+are lists of sections, each with a label and paragraphs. They are formatted as text,
+Markdown or HTML.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from skfdp.privacy.public_sets import name_text
 
 # A `PrivacyReport`, whose module imports this one.
 Report = Any
-#: A label, and paragraphs; "- " begins an item of a list, "[ ] " one to check.
+#: A label and its paragraphs. "- " starts a list item, "[ ] " an item to check.
 Section = tuple[str, Sequence[str]]
 ITEM, CHECK = "- ", "[ ] "
 
 _WIDTH, _INDENT = 79, 19
-#: Words of a page, and of the names of columns in one of its lists.
+#: Most words of the page, and of column names in one of its lists.
 PAGE_WORDS = 250
 _NAME_WORDS = 30
-# More names than this are counted, not listed, in a repr; JSON lists them all.
+# Most names listed in a repr; JSON lists them all.
 _LISTED_IN_REPR = 4
 
 _PARTS = {
@@ -53,7 +54,7 @@ _RELATIONS = {
         "record is public."
     ),
 }
-# Whose values these are, in three forms.
+# The privacy unit, in three grammatical forms.
 _WHOSE = {
     "record": ("one row", "one person's private values", "one person's row is"),
     "person": (
@@ -62,7 +63,7 @@ _WHOSE = {
         "the rows of one person are",
     ),
 }
-# What an attacker has to decide, and how it would be impossible.
+# What an attacker has to decide, and when the attack could not work.
 _ATTACKS = {
     "replace_one": (
         "knows everything but {values} and has to choose between two possibilities for "
@@ -79,21 +80,22 @@ _ATTACKS = {
         "Had the person not been in the table",
     ),
 }
-# Tiers of Ponomareva et al. (2023), arXiv:2303.00654: largest epsilon, and a word.
+# Tiers of Ponomareva et al. (2023), arXiv:2303.00654: largest epsilon, and its name.
 _TIERS = ((1.0, "strong"), (10.0, "reasonable"), (math.inf, "weak to none"))
-#: Of every report where persons are protected.
+#: In every report that protects persons.
 PARTITION = (
     "Which rows belong to one person, and how many, is not protected: the partition is "
     "the same in neighbours."
 )
 _UNITS = {
     "record": (
-        "The unit is one record. A person with several records, or whose data show in "
-        "the records of others (household, family), is protected less."
+        "The privacy unit is one record. People with several records, or whose data "
+        "also appear in other people's records (household, family), are protected "
+        "less."
     ),
     "person": (
-        "The unit is one person, as groups has it. Whoever's data show in the rows of "
-        "others (household, family) is protected less."
+        "The privacy unit is one person, as defined by groups. People whose data also "
+        "appear in other people's rows (household, family) are protected less."
     ),
 }
 NOT_COVERED = (
@@ -113,11 +115,11 @@ NOT_COVERED = (
     "Public models: a pretrained model that was itself trained on these records.",
     "Side channels: running time, memory use, and refusals of types and shapes.",
 )
-#: Where the noise came from, by whether it was seeded.
+#: Source of the noise, by whether it was seeded.
 GENERATORS = {
     True: (
-        "a user's integer seed: reproducible, for experiments only. Who knows or "
-        "guesses the seed can remove the noise; epsilon is then no guarantee"
+        "a user's integer seed: reproducible, for experiments only. Anyone who knows "
+        "or guesses the seed can remove the noise, so that epsilon is not a guarantee"
     ),
     False: (
         "a cryptographic generator keyed by the operating system for this fit alone; "
@@ -130,23 +132,25 @@ NUMERICS = (
     "added, so that the low-order bits of floating-point numbers reveal nothing. "
     "Timing is outside the model."
 )
-#: What the owner of the data may state of a report.
+#: Facts that the owner of the data may add to a report, and their greatest length.
 CONTEXT, CONTEXT_SIZE = ("data", "date", "by", "purpose"), 120
-_TRUSTED = "Whoever runs the fit, the computer and the software. They see every row."
+_TRUSTED = (
+    "The people who run the fit, the computer and the software: they see every row."
+)
 _CHECKED = "Nobody outside the project so far."
 _RECOMPUTED = "`skfdp report FILE.json` recomputes epsilon."
 
 
-# Words and numbers: of values, columns, targets and units.
+# Formatting of numbers, columns and targets.
 
 
 def number(value: float, digits: int = 6) -> str:
-    """Return a number for people."""
+    """Format a number."""
     return "infinite" if math.isinf(value) else f"{value:.{digits}g}"
 
 
 def names_text(names: Sequence[str | int], most: float = _NAME_WORDS) -> str:
-    """Return a list of names: runs of numbered ones as ranges, cut after some words."""
+    """Format a list of names: numbered names as ranges, shortened to `most` words."""
 
     def run_of(pair: tuple[int, str]) -> tuple[str, int | None]:
         position, name = pair
@@ -168,24 +172,24 @@ def names_text(names: Sequence[str | int], most: float = _NAME_WORDS) -> str:
 
 
 def columns_text(names: Sequence[str | int], most: float = _NAME_WORDS) -> str:
-    """Return how many columns there are, and their names or positions."""
+    """Format the number of columns, and their names or positions."""
     columns = "column" if len(names) == 1 else "columns"
     return f"{len(names)} {columns} ({names_text(names, most)})"
 
 
 def public_text(report: Report, most: float = _NAME_WORDS) -> str:
-    """Return which part of a record is public."""
+    """Describe the public part of a record."""
     parts = [columns_text(report.public_features, most)] * bool(report.public_features)
     parts += [targets_text(report, public=True)] * report.public_target
     return " and ".join(filter(None, parts)) or "nothing"
 
 
 def private_text(report: Report, most: float = _NAME_WORDS) -> str:
-    """Return which part of a record is declared private."""
+    """Describe the part of a record that is declared private."""
     if math.isinf(report.epsilon):
         return "nothing"
     if report.private_features is None:
-        # A public target of one fit may be a column of another one.
+        # The public target of one fit may be a column of another fit.
         other = report.public_target or report.public_features
         columns = "all other columns" if other else "all columns"
     else:
@@ -197,7 +201,7 @@ def private_text(report: Report, most: float = _NAME_WORDS) -> str:
 
 
 def targets_text(report: Report, *, public: bool) -> str:
-    """Return the public or the private targets of all fits, by name."""
+    """Describe the public or the private targets of all fits."""
     names = {e.target_name for e in report.events if e.public_target == public}
     others = {e.target_name for e in report.events if e.public_target and not public}
     named = sorted(
@@ -208,7 +212,7 @@ def targets_text(report: Report, *, public: bool) -> str:
     if len(named) > 1:
         return f"the targets ({names_text(named)})"
     if public and names and not named and None not in names:
-        return ""  # they stand among the columns
+        return ""  # listed among the columns
     return f"the target ({named[0]})" if named else "the target"
 
 
@@ -223,13 +227,13 @@ def no_private_target(report: Report) -> bool:
         or event.public_target
         or "target" in event.unnamed
     ]
-    if not targets:  # an event may say nothing of it; several would say too much
+    if not targets:  # an event need not mention a private target without a name
         return report.public_target or report.n_fits > 1
     return all(event.public_target or event.target_name in public for event in targets)
 
 
 def limits(report: Report) -> tuple[str, ...]:
-    """Return what differential privacy does not promise."""
+    """Return the limits of what differential privacy guarantees."""
     return (
         "Public columns are not protected at all, and neither is what can be inferred "
         "from them about the private ones.",
@@ -242,43 +246,43 @@ def limits(report: Report) -> tuple[str, ...]:
     )
 
 
-# What makes epsilon no guarantee, and what the numbers do not count.
+# What voids the guarantee, and what the numbers do not count.
 
 
-def leak_text(lesson: Lesson) -> str:
-    """Return what a step learnt without privacy, as a sentence."""
+def leak_text(leak: Lesson) -> str:
+    """Return a sentence on what a step learnt without privacy."""
     return (
-        f"Step {lesson.step} learns from the {lesson.learns} without privacy: "
-        f"{lesson.reason}."
+        f"Step {leak.step} learns from the {leak.learns} without privacy: "
+        f"{leak.reason}."
     )
 
 
 def void_text(report: Report) -> str | None:
-    """Return in a few words why a report guarantees nothing, None if it does."""
+    """Return why the guarantee is void, None if it holds."""
     why = [INTEGER_SEED] * report.seeded
     why += ["a step learns without privacy"] * bool(report.leaks)
     return " and ".join(why) or None
 
 
 def epsilon_text(report: Report, digits: int = 6) -> str:
-    """Return epsilon, or "void" and the reason in its place."""
+    """Return epsilon, or "void" and the reason."""
     why = void_text(report)
     return number(report.epsilon, digits) if why is None else f"void ({why})"
 
 
 def unseen_text(report: Report) -> str:
-    """Return the names of the unseen steps, "" if there are none."""
+    """Return the names of the unseen steps, "" without any."""
     steps = "step" if len(report.unseen) == 1 else "steps"
     return f"{steps} {names_text(report.unseen)}" if report.unseen else ""
 
 
-# The meaning of epsilon for one person: what somebody could detect.
+# The meaning of epsilon for one person: how well an attacker could detect them.
 
 
 def attack_power(report: Report, false_alarms: float = 0.01) -> float:
     """Return the largest detection rate at a given false-alarm rate.
 
-    It follows from the whole privacy curve, and holds for the most exposed record.
+    The rate follows from the whole privacy curve, for the most exposed record.
     """
     if math.isinf(report.epsilon):
         return 1.0
@@ -286,15 +290,15 @@ def attack_power(report: Report, false_alarms: float = 0.01) -> float:
 
 
 def detections(report: Report) -> int:
-    """Return in how many of 100 cases a test with 1 % false alarms detects, at most."""
+    """Return the largest detection rate of a test with 1 % false alarms, in percent."""
     return math.ceil(100 * attack_power(report))
 
 
 def replacement_epsilon(report: Report) -> float:
-    """Return epsilon of the replacement of one private value by another one.
+    """Return epsilon for the replacement of one private value by another.
 
-    Under the other relations it is two steps. Each contribution comes or goes, within
-    the clip norm, so that a sum moves by twice the clip norm at most.
+    Under the other relations a replacement is two steps, so that a sum changes by at
+    most twice the clip norm.
     """
     if Relation.of(report.neighboring_relation).replaces:
         return report.epsilon
@@ -309,17 +313,17 @@ def replacement_epsilon(report: Report) -> float:
 
 
 def strength_text(report: Report) -> str:
-    """Return how strong the guarantee is, in a word and in numbers."""
+    """Describe how strong the guarantee is, in a word and in numbers."""
     epsilon, n = report.epsilon, report.n_records or 0
     numbers = f"epsilon {number(epsilon, 4)} at delta {report.delta:g}"
     if n * report.delta >= 1:
-        numbers += f", TOO LARGE: to publish one of {n} at random would satisfy it"
+        numbers += f", TOO LARGE: publishing one of {n} at random would satisfy it"
         epsilon = math.inf
-    elif epsilon <= _TIERS[-2][0]:  # above it two steps change no word
+    elif epsilon <= _TIERS[-2][0]:  # above it two steps have the same tier
         epsilon = replacement_epsilon(report)
         if epsilon != report.epsilon:
             numbers += f"; {number(epsilon, 4)} for replacing one value by another"
-    # A budget is met up to rounding.
+    # Epsilon may exceed a round budget by rounding.
     tier = next(j for j, (most, _) in enumerate(_TIERS) if epsilon <= most * (1 + 1e-6))
     exposed = ", of the most exposed" * any(report.parts)
     return (
@@ -329,7 +333,7 @@ def strength_text(report: Report) -> str:
 
 
 def odds_text(report: Report) -> str:
-    """Return what an attacker could find out about one person, in frequencies."""
+    """Describe what an attacker could find out about one person, in frequencies."""
     attack, without = _ATTACKS[report.neighboring_relation]
     _, values, rows = _WHOSE[report.unit]
     found = detections(report)
@@ -337,8 +341,8 @@ def odds_text(report: Report) -> str:
     return (
         f"Suppose an attacker {attack.format(values=values, rows=rows)}. If 1 of 100 "
         f"people is accused wrongly, {rightly} are found rightly. {without}, it would "
-        "be 1 of 100. What the model shows about similar people is not limited by this "
-        "number."
+        "be 1 of 100. This number does not limit what the model reveals about similar "
+        "people."
     )
 
 
@@ -346,7 +350,7 @@ def odds_text(report: Report) -> str:
 
 
 def title(report: Report) -> str:
-    """Return the first line, which says whether the guarantee holds."""
+    """Return the first line, which shows whether the guarantee holds."""
     why, state = void_text(report), ""
     if math.isinf(report.epsilon):
         why = why or "a fit ran without privacy"
@@ -358,8 +362,8 @@ def title(report: Report) -> str:
 
 
 def page(report: Report) -> list[Section]:
-    """Return the parts of the page, of `PAGE_WORDS` words at most."""
-    promises = report.guarantee and bool(report.events)
+    """Return the sections of the page, with at most `PAGE_WORDS` words."""
+    guaranteed = report.guarantee and bool(report.events)
     parts: list[Section] = [
         ("Warning", [*_warnings(report)]),
         ("Data and purpose", [_context_text(report)]),
@@ -367,7 +371,7 @@ def page(report: Report) -> list[Section]:
     ]
     if report.unit is not None:
         parts.append(("Open to everybody", [open_text(report)]))
-    if not promises:
+    if not guaranteed:
         return [part for part in (*parts, ("Checked by", [_CHECKED])) if part[1]]
     parts += [
         ("Trusted", [_TRUSTED]),
@@ -382,9 +386,9 @@ def page(report: Report) -> list[Section]:
 
 
 def annex(report: Report) -> list[Section]:
-    """Return the parts that are not on the page."""
+    """Return the sections of the annex."""
     is_void = void_text(report) is not None
-    private = math.isfinite(report.epsilon)  # otherwise there is nothing to assume
+    private = math.isfinite(report.epsilon)  # otherwise there are no assumptions
     defined = private and not is_void and bool(report.events)
     marks = {True: "enforced by the code", False: "NOT checked"}
     assumed = (f"{one.text} [{marks[one.enforced]}]" for one in report.assumptions)
@@ -394,8 +398,8 @@ def annex(report: Report) -> list[Section]:
     )
     leaks = map(leak_text, report.leaks)
     charges = (
-        f"Charge {receipt.charge} of a ledger's file: charges before it are counted by "
-        "the report of that ledger."
+        f"Charge {receipt.charge} of a ledger: the report of that ledger counts the "
+        "earlier charges, too."
         for receipt in report.receipts
         if receipt.charge > 1
     )
@@ -435,8 +439,8 @@ def _warnings(report: Report) -> Iterator[str]:
     if report.leaks:
         yield from _items(map(leak_text, report.leaks))
         yield (
-            "No epsilon holds for the whole: the fitted object and all that it returns "
-            "depend on private values without noise."
+            "No epsilon holds for the whole, because the fitted object depends on "
+            "private values without noise."
         )
 
 
@@ -448,11 +452,11 @@ def _context_text(report: Report) -> str:
 
 
 def protected_text(report: Report) -> str:
-    """Return whose values are protected, and which."""
+    """Describe which values of whom are protected."""
     if math.isinf(report.epsilon):
         return (
-            "Nothing. At least one fit ran without privacy (epsilon is infinite): what "
-            "was released may reveal any row."
+            "Nothing. At least one fit ran without privacy (epsilon is infinite): its "
+            "results may reveal any row."
         )
     if report.unit is None:
         return "Nothing was released yet, so nothing was disclosed."
@@ -470,7 +474,7 @@ def protected_text(report: Report) -> str:
 
 
 def open_text(report: Report) -> str:
-    """Return what is not protected."""
+    """Describe what is not protected."""
     found, sources = public_text(report), report.public_sources
     things = [found] * (found != "nothing")
     if sources and sources != report.public_features and report.private_features != ():
@@ -487,7 +491,7 @@ def open_text(report: Report) -> str:
 
 
 def _conditions(report: Report, words: int) -> Iterator[str]:
-    """Yield what people must check, and how much more than fits there is."""
+    """Yield the assumptions to check, and the number of those that do not fit."""
     texts = [one.text for one in report.assumptions if not one.enforced]
     texts.sort(key=lambda text: unseen_step(text) is None)
     for position, text in enumerate(texts):
@@ -511,7 +515,7 @@ def _definition(report: Report) -> Iterator[str]:
 
 
 def numbers(report: Report) -> Iterator[str]:
-    """Yield the sentences on epsilon and delta."""
+    """Yield sentences on epsilon and delta."""
     holds = void_text(report) is None
     many = "persons" if report.unit == "person" else "records"
     yield f"epsilon = {epsilon_text(report)} at delta = {report.delta:g}."
@@ -521,11 +525,14 @@ def numbers(report: Report) -> Iterator[str]:
     if n is None:
         yield f"The number of {many} is not recorded here; delta should be below 1/n."
     else:
-        verdict = "it should be small" if report.delta * n < 1 else "TOO LARGE"
-        yield f"delta * n = {report.delta * n:.3g}, with n = {n} {many}; {verdict}."
+        rating = "it should be small" if report.delta * n < 1 else "TOO LARGE"
+        yield f"delta * n = {report.delta * n:.3g}, with n = {n} {many}; {rating}."
     if report.parts and holds:
         unit = report.unit
-        yield f"Some fits used a part: these numbers are of the most exposed {unit}."
+        yield (
+            "Some fits used a part of the data: these numbers are those of the most "
+            f"exposed {unit}."
+        )
     yield f"Fits counted: {report.n_fits}."
     if report.mu is not None and holds:
         yield f"Exact Gaussian-DP parameter of the whole: mu = {number(report.mu)}."
@@ -553,7 +560,7 @@ def _mechanism(report: Report) -> Iterator[str]:
 
 
 def event_text(event: Event) -> str:
-    """Return one event as a line of symbols."""
+    """Format one event on one line."""
     (low, _), *_, (high, _) = [*event.grouped_stds] * 2  # sorted
     noise = number(low) if low == high else f"{number(low)} to {number(high)}"
     sampling = (
@@ -569,16 +576,16 @@ def event_text(event: Event) -> str:
     )
 
 
-# The layouts of text: page and annex in two columns, Markdown, and a repr.
+# Layouts: text in two columns, Markdown, and a repr.
 
 
 def clean(text: str) -> str:
-    """Return text on one line: names come from data, and must not forge a layout."""
+    """Replace line breaks and control characters, which names from data may contain."""
     return "".join(c if c.isprintable() else " " for c in text)
 
 
 def marked(paragraph: str) -> tuple[str, str]:
-    """Return the mark of an item or a condition, "" for others, and the clean text."""
+    """Split a paragraph into its mark ("- ", "[ ] " or "") and the clean text."""
     mark = next((one for one in (ITEM, CHECK) if paragraph.startswith(one)), "")
     return mark, clean(paragraph[len(mark) :])
 
@@ -602,7 +609,7 @@ def statement(report: Report, *, full: bool = False) -> str:
 
 
 def to_markdown(report: Report) -> str:
-    """Return page and annex as Markdown; names from data cannot add markup."""
+    """Return page and annex as Markdown; markup in names from data is escaped."""
 
     def escaped(text: str) -> str:
         return re.sub(r"([\\`*_{}\[\]<>()#|~$&!^])", r"\\\1", text)
@@ -619,7 +626,7 @@ def to_markdown(report: Report) -> str:
 
 
 def summary(report: Report) -> str:
-    """Return what fits a screen: the `repr` of a report."""
+    """Return the short `repr` of a report."""
     names, more = report.public_features[:_LISTED_IN_REPR], ""
     if (hidden := len(report.public_features) - len(names)) > 0:
         more = f" and {hidden} more"

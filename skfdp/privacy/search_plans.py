@@ -1,4 +1,4 @@
-"""Plans of all fits of a search, which the search makes with a stand-in estimator."""
+"""Plan all fits of a scikit-learn search, by running it with a stand-in estimator."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from skfdp.privacy.entries import FitPlan
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class SearchCheck:
-    """Number of fits of a search that a ledger pays; see `PrivacyLedger.check_search`.
+    """Number of fits of a search that a ledger pays; from `PrivacyLedger.check_search`.
 
     Attributes
     ----------
     n_candidates, n_folds : int
     n_fits : int
-        Number of all fits, the refit included.
+        Number of all fits, including the refit.
     n_paid : int or None
-        How many of them the ledger pays; None if they cannot be planned.
+        Number of fits that the ledger pays; None if they cannot be planned.
     pays_refit : bool
-        Whether the refit is among them; False without one.
+        Whether the ledger pays the refit; False without a refit.
     reason : str or None
-        Why the first fit that is not paid is refused, or why nothing can be planned.
+        Why the first unpaid fit is refused, or why the fits cannot be planned.
     """
 
     n_candidates: int
@@ -58,18 +58,18 @@ def planned_search(
     of_rows: Mapping[str, Any],
     check: Callable[[Any], None],
 ) -> tuple[SearchCheck, list[FitPlan]]:
-    """Return the numbers of fits, none of them paid yet, and their plans in order.
+    """Return the numbers of fits of a search, and the plans in the order of the fits.
 
-    If a fit cannot be planned, the reason says why. ``check(ledger)`` raises unless the
-    estimator has the right ledger.
+    `n_paid` of the result is None. If a fit cannot be planned, `reason` explains why.
+    ``check(ledger)`` raises unless the estimator has the right ledger.
     """
     given = search.get_params(deep=False) if hasattr(search, "get_params") else {}
     if not given.keys() >= {"estimator", "cv", "refit", "scoring", "error_score"}:
         raise TypeError(
             f"search={shown(search)} must be a search of scikit-learn, such as "
-            "GridSearchCV: ask what_if(search.plan(X, y)) about a PrivateSearchCV."
+            "GridSearchCV: for a PrivateSearchCV use what_if(search.plan(X, y))."
         )
-    # A new search has no callbacks, and copies of its random states.
+    # The new search has no callbacks, and copies of the random states.
     given = copy.deepcopy(given)
     plans: list[FitPlan | str] = []
     run = type(search)(
@@ -95,7 +95,7 @@ def planned_search(
 
 
 class _Planner:
-    """The estimator of a search, whose `fit` plans and does nothing else."""
+    """Stand-in for the estimator of a search, whose `fit` only stores its plan."""
 
     def __init__(
         self, estimator: Any, check: Callable[[Any], None], plans: list[FitPlan | str]
@@ -114,7 +114,7 @@ class _Planner:
         return self
 
     def fit(self, X: Any, y: Any = None, **of_rows: Any) -> _Planner:
-        """Keep the plan of a fit."""
+        """Store the plan of this fit."""
         names = self._estimator.get_params().items()
         for ledger in [one for name, one in names if name.endswith("ledger")] or [None]:
             self._check(ledger)
@@ -123,14 +123,14 @@ class _Planner:
 
 
 def _plan(model: Any, X: Any, y: Any, of_rows: dict[str, Any]) -> FitPlan | str:
-    """Return the plan of an estimator or a Pipeline, or why there is none."""
+    """Return the plan of an estimator or a Pipeline, or a text why there is none."""
     *before, (last, model) = getattr(model, "steps", [("", model)])
     for name, step in before:
         if step is None or isinstance(step, str):  # "passthrough"
             continue
         if step.__sklearn_tags__().requires_fit:
             kind = type(step).__name__
-            return f"step {name!r} ({kind}) learns from X, and no plan knows what"
+            return f"step {name!r} ({kind}) learns from X, which cannot be planned"
         X = step.transform(X)
     if not hasattr(model, "plan"):
         return f"{type(model).__name__} has no plan method"

@@ -1,7 +1,7 @@
 r"""Private selection: event, curve and budget of the best of several private runs.
 
-**Theorem.** K runs of one mechanism are made and only the best is published, the order
-of "best" being fixed beforehand and a function of a run's output. Let
+**Theorem.** A mechanism runs K times, and only the best output is published. The order
+that defines "best" is fixed beforehand and depends on outputs only. Let
 :math:`\delta_1(\cdot)` bound the hockey-stick divergences of one run, in both
 directions.
 
@@ -29,11 +29,11 @@ from skfdp.privacy import checks
 from skfdp.privacy.accounting import PrivacyCurve, check_delta, check_epsilon, compose
 from skfdp.privacy.events import Event
 
-# The account of a calibrated run may fall short of the budget by this share.
+# Relative part of the budget that calibration may leave unspent.
 _MARGIN = 1e-9
 _LARGEST_EXPONENT = 700.0  # exp of a larger number overflows
 _MOST_RUNS = 100_000  # on average
-_LEFT_OUT = 1e-17  # chance of more runs than have a probability of their own
+_LEFT_OUT = 1e-17  # truncated tail of the distribution of the number of runs
 
 
 @public("skfdp.privacy")
@@ -41,15 +41,15 @@ _LEFT_OUT = 1e-17  # chance of more runs than have a probability of their own
 class Selection(Event, kind="selection"):
     """The best of a random number of runs, whose number is not published.
 
-    The fields of `Event` describe the Gaussian release that is at least as revealing as
-    one :term:`run`, its fit of full batches on one part of the records and its score
-    on the other one: ``mu = sensitivity / noise_std[0]``.
+    The fields of `Event` describe a Gaussian release that reveals at least as much as
+    one :term:`run`: ``mu = sensitivity / noise_std[0]``. A run is a full-batch fit on
+    one part of the records and a score on the other part.
 
     Parameters
     ----------
     gamma : float, default=1.0
-        Parameter in (0, 1] of the geometric law of the number of runs, one over their
-        mean; 1 means exactly one run.
+        Parameter in (0, 1] of the geometric distribution of the number of runs: one
+        over its mean. 1 means exactly one run.
     """
 
     gamma: float = 1.0
@@ -78,7 +78,7 @@ class Selection(Event, kind="selection"):
 
     @property
     def mu(self) -> float | None:
-        """None, unless there is exactly one run."""
+        """Gaussian-DP parameter if there is exactly one run, otherwise None."""
         return self.run_mu if self.gamma == 1 else None
 
     @property
@@ -87,13 +87,13 @@ class Selection(Event, kind="selection"):
         return 1 / self.gamma
 
     def run_event(self, label: str, clip_norm: float) -> Event:
-        """Return the full-batch release that costs what a run may.
+        """Return a full-batch release that costs as much as one run may cost.
 
         Parameters
         ----------
         label : str
         clip_norm : float
-            L2 bound of a contribution, and how far the sum moves.
+            L2 bound of a contribution, and sensitivity of the sum.
         """
         return Event(
             label=label,
@@ -106,7 +106,7 @@ class Selection(Event, kind="selection"):
         )
 
     def run_probabilities(self) -> np.ndarray:
-        """Return P(K = 1), P(K = 2), ... until what is left out is below 1e-17."""
+        """Return P(K = 1), P(K = 2), ... until the remaining tail is below 1e-17."""
         if self.gamma == 1:
             return np.ones(1)
         stays = math.log1p(-self.gamma)
@@ -124,7 +124,7 @@ class SelectionCurve:
     Attributes
     ----------
     shift : float
-        ``2 epsilon_1``: what the selection adds to epsilon.
+        ``2 epsilon_1``, by which the selection increases epsilon.
     """
 
     mu = None
@@ -160,7 +160,7 @@ class SelectionCurve:
         high = 1e-3
         while excess(high) > 0:
             high *= 2
-            if high == math.inf:  # no such epsilon: the theorem promises nothing
+            if high == math.inf:  # no such epsilon: the theorem gives no bound
                 return math.inf
         root, step = brentq(excess, 0.0, high, xtol=1e-12, maxiter=5_000), 1e-12
         while excess(root) > 0:
@@ -171,7 +171,7 @@ class SelectionCurve:
         """Return the smallest epsilon known to hold at delta."""
         delta = check_delta(delta)
         share = delta / self._mean
-        if share == 0:  # below the floats
+        if share == 0:  # delta is below the smallest float
             return math.inf
         return self.shift + self._run.epsilon(share)
 
@@ -189,9 +189,9 @@ def calibrate_run(event: Selection, epsilon: float, delta: float) -> Selection:
     Parameters
     ----------
     event : Selection
-        Says how many runs there are; its noise is ignored.
+        Gives the number of runs; its noise is ignored.
     epsilon, delta : float
-        The budget of everything together.
+        The total budget of the selection.
 
     Notes
     -----

@@ -319,11 +319,11 @@ class TestReceipts:
         model.set_params(ledger=ledger).fit(*data)
         charged = model.privacy_
         ledger.check_report(charged)
-        with pytest.raises(ValueError, match="cannot be compared: a fit has a receipt"):
+        with pytest.raises(ValueError, match="because a fit in it has no receipt"):
             ledger.check_report(bare)
-        with pytest.raises(ValueError, match="in memory is not the one"):
+        with pytest.raises(ValueError, match="in memory is not the ledger"):
             PrivacyLedger().check_report(charged)
-        with pytest.raises(ValueError, match="is not the one that the report was char"):
+        with pytest.raises(ValueError, match="is not the ledger that the fit of the"):
             PrivacyLedger(tmp_path / "other.db").check_report(charged)
         with pytest.raises(ValueError, match="'default' .* does not hold all events"):
             PrivacyLedger(path).check_report(charged)

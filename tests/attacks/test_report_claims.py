@@ -35,9 +35,9 @@ def read(report, **edit):
 def test_a_closed_form_changed_by_less_than_one_per_cent_is_refused():
     report = made()
     for share in (0.991, 0.999, 1 - 1e-6, 1.001):
-        with pytest.raises(ValueError, match=r"claims epsilon=.*it was edited"):
+        with pytest.raises(ValueError, match=r"states epsilon=.*it was edited"):
             read(report, epsilon=share * report.epsilon)
-        with pytest.raises(ValueError, match=r"claims mu=.*it was edited"):
+        with pytest.raises(ValueError, match=r"states mu=.*it was edited"):
             read(report, mu=share * report.mu)
 
 
@@ -47,8 +47,8 @@ def test_a_lowered_distribution_is_raised_and_said_so(event):
     report = made(event)
     found = read(report, epsilon=0.991 * report.epsilon)
     assert found.epsilon == report.epsilon
-    assert "composed again on reading, the file claimed" in found.accountant
-    assert "composed again" in " ".join(found.statement(full=True).split())
+    assert "recomputed on reading, the file stated" in found.accountant
+    assert "recomputed on reading" in " ".join(found.statement(full=True).split())
     assert read(report) == report
     assert read(report, epsilon=1.005 * report.epsilon).epsilon == report.epsilon
     for share in (0.98, 1.02):
@@ -80,7 +80,7 @@ def test_a_seed_cannot_become_a_secret():
     for assumption in values["assumptions"]:
         assumption["enforced"] = True
     assert PrivacyReport.from_dict(values) == report
-    with pytest.raises(ValueError, match="claims seeded=False"):
+    with pytest.raises(ValueError, match="states seeded=False"):
         read(report, seeded=False)
 
 
@@ -155,10 +155,10 @@ def test_a_pipeline_cannot_leave_out_a_step():
     report = pipeline()
     assert read(report) == report
     values = json.loads(report.to_json())
-    with pytest.raises(ValueError, match="claims n_fits=1"):
+    with pytest.raises(ValueError, match="states n_fits=1"):
         read(report, n_fits=1)
     alone = json.loads(made().to_json())
-    with pytest.raises(ValueError, match="claims steps="):
+    with pytest.raises(ValueError, match="states steps="):
         PrivacyReport.from_dict(alone | {"steps": values["steps"]})
     values["steps"][0]["report"]["epsilon"] *= 0.995
     with pytest.raises(ValueError, match="it was edited"):
@@ -168,14 +168,14 @@ def test_a_pipeline_cannot_leave_out_a_step():
 def test_a_seeded_step_seeds_the_whole():
     values = json.loads(pipeline().to_json())
     values["steps"][1]["report"]["seeded"] = True
-    with pytest.raises(ValueError, match="claims seeded=False"):
+    with pytest.raises(ValueError, match="states seeded=False"):
         PrivacyReport.from_dict(values)
 
 
 def test_a_step_without_privacy_leaves_none():
     values = json.loads(pipeline().to_json())
     values["steps"][0]["report"] = json.loads(made(nonprivate=True).to_json())
-    with pytest.raises(ValueError, match="claims epsilon="):
+    with pytest.raises(ValueError, match="states epsilon="):
         PrivacyReport.from_dict(values)
 
 
@@ -258,5 +258,5 @@ def test_without_privacy_nothing_else_is_claimed():
     assert read(report) == report
     with pytest.raises(ValueError, match="neighboring_relation='replace_one'"):
         read(report, neighboring_relation="replace_one")
-    with pytest.raises(ValueError, match="claims mu="):
+    with pytest.raises(ValueError, match="states mu="):
         read(report, mu=0.1)

@@ -261,7 +261,7 @@ class TestReview:
         cut = found.to_dict() | {"assumptions": []}
         texts = {a.text for a in PrivacyReport.from_dict(cut).assumptions}
         lost = {a.text for a in found.assumptions} - texts
-        assert lost == {"The parameters of no fit were read from private data."}
+        assert lost == {"No parameter of a fit was read from private data."}
         with pytest.raises(ValueError, match="private_features"):
             PrivacyReport.from_dict(found.to_dict() | {"private_features": ["age"]})
 

@@ -337,7 +337,7 @@ def test_what_counts_as_an_explosion():
     [
         (np.nan, "public_loss returned a gradient that is not finite"),
         (np.inf, "public_loss returned a gradient that is not finite"),
-        (1.7e308, "the descent left the floating-point numbers in step 1 of"),
+        (1.7e308, "the descent overflowed in step 1 of"),
     ],
 )
 def test_a_fit_that_leaves_the_floats_is_an_error_after_the_charge(

@@ -360,9 +360,9 @@ def test_steps_that_protect_different_things_are_refused(predictable):
     special = {"neighboring_relation": "replace_special"}
     with pytest.raises(PrivacyBudgetError, match="relation"):
         report(two_steps(predictable, conditional(), **special))
-    with pytest.raises(PrivacyBudgetError, match="give both the same public_fe"):
+    with pytest.raises(PrivacyBudgetError, match="give both steps the same public_fe"):
         report(two_steps(predictable, conditional(), public_features=[1]))
-    with pytest.raises(PrivacyBudgetError, match="give both the same public_fe"):
+    with pytest.raises(PrivacyBudgetError, match="give both steps the same public_fe"):
         report(two_steps(predictable, conditional(public_features=[1])))
     with pytest.raises(PrivacyBudgetError, match="kept .nothing. apart"):
         report(two_steps(predictable, conditional(public_features=None)))

@@ -790,7 +790,7 @@ def test_a_fit_that_is_charged_elsewhere_is_not_scored(small):
     bare = DPSGDFClassifier(epsilon=math.inf).fit(*small)  # charges nothing
     with pytest.raises(PrivacyBudgetError, match="does not hold the fit"):
         scorer(bare, *small)
-    with pytest.raises(ValueError, match="nothing has privacy_"):
+    with pytest.raises(ValueError, match="has no privacy_ inside"):
         scorer(LogisticRegression().fit(*small), *small)
     assert not scorer.ledger.entries
 

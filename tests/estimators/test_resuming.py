@@ -30,7 +30,7 @@ from skfdp.mechanisms.checkpoint import Journal
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import AddOrRemoveOne, read_report
 from skfdp.privacy.assumptions import NOT_COPIED, SAME_ROWS
-from skfdp.privacy.ledger_file import Lease, Store
+from skfdp.privacy.ledger_file import FencingToken, Store
 from skfdp.solvers import (
     AdaptiveCentering,
     FeatureDPSGD,
@@ -146,7 +146,7 @@ class States:
         for owner, name in (
             (Store, "_write"),
             (Store, "append"),
-            (Lease, "advance"),
+            (FencingToken, "advance"),
             (Journal, "_begin"),
         ):
             self._around(monkeypatch, owner, name)
@@ -331,7 +331,7 @@ class TestCopies:
 
         monkeypatch.setattr(Mechanism, "_released_now", released_now)
         model = classifier(ledger=ledger)
-        with pytest.raises(PrivacyBudgetError, match="another copy .* went on"):
+        with pytest.raises(PrivacyBudgetError, match="a newer copy .* exists"):
             resumable(model, path)
         assert not hasattr(model, "coef_")
 
@@ -425,7 +425,7 @@ class TestOtherFits:
         stopped(monkeypatch, classifier(ledger=ledger), path, 1)
         n_entries = len(ledger)
         other = PrivacyLedger(tmp_path / "other.db" if in_file else None)
-        with pytest.raises(PrivacyBudgetError, match="does not know the fit"):
+        with pytest.raises(PrivacyBudgetError, match="has no charge of the fit"):
             resumable(classifier(ledger=other), path)
         assert len(other) == 0
         for named in (None, PrivacyLedger(ledger.path, dataset="other")):
@@ -457,7 +457,7 @@ class TestOtherFits:
         model = resumable(classifier(ledger=ledger), path)
         n_entries = len(ledger)
         given.clear()
-        with pytest.warns(UserWarning, match="learnt nothing from rows that are new"):
+        with pytest.warns(UserWarning, match="learnt nothing from new rows"):
             again = resumable(classifier(ledger=ledger), path, X[::-1], Y)
         assert "new" not in given
         assert len(ledger) == n_entries

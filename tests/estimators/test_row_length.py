@@ -192,9 +192,9 @@ def test_no_row_is_cut_in_predictions(bounds, public, sparse):
 )
 def test_sums_refuse_maps_that_do_not_cut(input_scaler):
     X, regressors = np.ones((3, 2)), np.ones((3, 1), np.int16)
-    with pytest.raises(ValueError, match="has to cut rows to norm 1"):
+    with pytest.raises(ValueError, match="must bound rows to norm 1"):
         RowSum(X, input_scaler, 3)
-    with pytest.raises(ValueError, match="has to cut rows to norm 1"):
+    with pytest.raises(ValueError, match="must bound rows to norm 1"):
         CrossSum(X, input_scaler, regressors, False)
     RowSum(X, input_scaler.within(2.0), 3)
     RowSum(X, InputScaler(shortens=False, normalize=True), 3)

@@ -145,7 +145,7 @@ class TestWhatIsSaid:
         assert learns(found) == {"declaredencoder": "nothing"}
         assert found.public_sources == ("age", "sex") and followed(found)
         model.set_params(featuredplogisticregression__public_features=["age__0"])
-        with pytest.raises(PrivacyBudgetError, match="treat both as public, or neit"):
+        with pytest.raises(PrivacyBudgetError, match="treat both as public, or both"):
             report(model.fit(table, labels))
 
     def test_of_steps_that_learn_from_rows(self, table, labels, tmp_path):
@@ -234,7 +234,7 @@ class TestWhatIsSaid:
         assert "Charge" not in text_of(found)
         ledger = PrivacyLedger(tmp_path / "ledger.sqlite")
         fits = [logistic(ledger=ledger).fit(X, labels) for _ in range(2)]
-        told = ["Charge 2 of a ledger's file" in text_of(report(one)) for one in fits]
+        told = ["Charge 2 of a ledger" in text_of(report(one)) for one in fits]
         assert told == [False, True]
 
 
@@ -302,7 +302,7 @@ class TestPublicColumns:
         self, step, public, table, labels
     ):
         model = make_pipeline(clone(step), logistic(public_features=[public]))
-        with pytest.raises(PrivacyBudgetError, match="treat both as public, or neit"):
+        with pytest.raises(PrivacyBudgetError, match="treat both as public, or both"):
             report(model.fit(table, labels))
 
     def test_rows_that_were_normalised_are_refused(self, table, labels):
@@ -310,7 +310,7 @@ class TestPublicColumns:
         model = make_pipeline(Normalizer(), logistic(public_features=["age"]))
         model.set_output(transform="pandas").fit(X, labels)
         with pytest.raises(
-            PrivacyBudgetError, match="step normalizer computed the pub"
+            PrivacyBudgetError, match="step normalizer computed both fr"
         ):
             report(model)
 
@@ -449,18 +449,22 @@ class TestWrappers:
     @pytest.mark.parametrize(
         ("model", "y", "why"),
         [
-            (OneVsOneClassifier(logistic(classes=None)), three, "who is in which fit"),
+            (
+                OneVsOneClassifier(logistic(classes=None)),
+                three,
+                "enter which fit",
+            ),
             (ClassifierChain(logistic()), two_targets, "give them one ledger"),
             (TransformedTargetRegressor(regressor()), target, "may learn from the ta"),
             (
                 MultiOutputClassifier(logistic(target="dx")),
                 two_targets,
-                "the same name of the target",
+                "different targets of the same name",
             ),
             (
                 OneVsRestClassifier(logistic(target="dx")),
                 two_targets,
-                "the same name of the target",
+                "different targets of the same name",
             ),
         ],
         ids=["pairs", "chain", "transformed", "one name", "labels"],
@@ -472,7 +476,7 @@ class TestWrappers:
     def test_other_relations_do_not_compose(self, X, labels):
         other = logistic(neighboring_relation="replace_special")
         model = VotingClassifier([("a", logistic()), ("b", other)])
-        with pytest.raises(PrivacyBudgetError, match="do not compose"):
+        with pytest.raises(PrivacyBudgetError, match="cannot be composed"):
             report(model.fit(X, labels))
 
     def test_members_that_count_columns_differently_are_refused(self, X, labels):
@@ -485,7 +489,7 @@ class TestWrappers:
         alike = VotingClassifier([("a", member(1, 0)), ("b", member(1, 0))])
         assert report(alike.fit(X, labels)).public_features == (0,)
         other = VotingClassifier([("a", member(1, 0)), ("b", member(0, 1))])
-        with pytest.raises(PrivacyBudgetError, match="other members may count other"):
+        with pytest.raises(PrivacyBudgetError, match="may be other columns in other"):
             report(other.fit(X, labels))
 
     def test_a_tool_that_is_not_fitted(self, X, labels):

@@ -130,7 +130,7 @@ REFUSED = {
         "replace_one",
         "sensitivity=1.0 and clip_norm=0.7 has no equal event",
     ),
-    "a seed": (event(seeded=True), "replace_special", "it guarantees nothing"),
+    "a seed": (event(seeded=True), "replace_special", "it has no guarantee"),
     "a selection": (
         Selection(
             label="search",
@@ -141,7 +141,7 @@ REFUSED = {
             gamma=0.1,
         ),
         "replace_special",
-        "a Selection has no equal event in dp_accounting: ours has a theorem",
+        "a Selection has no equal event in dp_accounting: its curve has a theorem",
     ),
     "an unknown relation": (event(), "local", "neighboring_relation='local'"),
     "no relation": (event(), None, "neighboring_relation=None is unknown"),

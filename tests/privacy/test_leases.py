@@ -35,7 +35,7 @@ def test_positions_go_up_one_by_one_and_none_is_given_out_twice(ledger):
         (lease, other)[position % 2].advance(position, seal)
         assert lease.newest() == other.newest() == (position + 1, seal)
     for position in (0, len(SEALS) - 1, len(SEALS) + 1):
-        with pytest.raises(PrivacyBudgetError, match="another copy .* went on"):
+        with pytest.raises(PrivacyBudgetError, match="a newer copy .* exists"):
             lease.advance(position, SEALS[0])
     assert lease.newest() == (len(SEALS), SEALS[-1])
     assert ledger.lease("ab" * 16, EVENTS)[0].newest() == (0, b"")
@@ -77,7 +77,7 @@ def test_a_fit_is_charged_once(ledger):
     assert ledger.entries == entries
     with pytest.raises(PrivacyBudgetError, match="budget exhausted"):
         ledger.lease("ab" * 16, EVENTS)
-    with pytest.raises(PrivacyBudgetError, match="does not know the fit"):
+    with pytest.raises(PrivacyBudgetError, match="has no charge of the fit"):
         ledger.lease("ab" * 16, EVENTS, begun=True)
     assert ledger.entries == entries
 
@@ -94,7 +94,7 @@ def test_a_fit_is_charged_once(ledger):
 def test_another_charge_is_refused(ledger, events, label, rows):
     ledger.part(rows=range(9)).lease(FIT, EVENTS, label="fit")
     for other in (ledger, ledger.part(rows=rows)):
-        with pytest.raises(PrivacyBudgetError, match="charged something else"):
+        with pytest.raises(PrivacyBudgetError, match="charged other events"):
             other.lease(FIT, events, label=label)
     assert len(ledger) == len(EVENTS)
 
@@ -102,7 +102,7 @@ def test_another_charge_is_refused(ledger, events, label, rows):
 def test_another_ledger_or_data_set_is_refused(path, tmp_path):
     _, receipt = PrivacyLedger(path).lease(FIT, EVENTS)
     for other in (PrivacyLedger(), PrivacyLedger(tmp_path / "other.db")):
-        with pytest.raises(PrivacyBudgetError, match="does not know the fit"):
+        with pytest.raises(PrivacyBudgetError, match="has no charge of the fit"):
             other.lease(FIT, EVENTS, begun=True)
         assert len(other) == 0
     with pytest.raises(PrivacyBudgetError, match="to another data set"):
@@ -117,10 +117,10 @@ def test_an_older_copy_of_the_ledger_does_not_know_it(path):
     shutil.copy(path, path.with_suffix(".old"))
     lease, _ = ledger.lease(FIT, EVENTS)
     os.replace(path.with_suffix(".old"), path)
-    with pytest.raises(PrivacyBudgetError, match="does not know the fit"):
+    with pytest.raises(PrivacyBudgetError, match="has no charge of the fit"):
         PrivacyLedger(path).lease(FIT, EVENTS, begun=True)
     for ask in (lease.newest, lambda: lease.advance(0, SEALS[0])):
-        with pytest.raises(PrivacyBudgetError, match="an older copy took its place"):
+        with pytest.raises(PrivacyBudgetError, match="replaced by an older copy"):
             ask()
 
 

@@ -176,7 +176,7 @@ class TestNonprivateFits:
 class TestWhatComposes:
     def test_mixed_relations_in_one_charge_are_refused(self, new_ledger):
         ledger = new_ledger()
-        with pytest.raises(PrivacyBudgetError, match="do not compose"):
+        with pytest.raises(PrivacyBudgetError, match="cannot be composed"):
             ledger.charge(
                 [full_batch(), full_batch(neighboring_relation="replace_special")]
             )
@@ -228,7 +228,7 @@ class TestWhatComposes:
         if union in {event.disclosed for event in events}:
             assert promise(events) == Promise(relation, "record", union)
         else:
-            with pytest.raises(PrivacyBudgetError, match="outside what another"):
+            with pytest.raises(PrivacyBudgetError, match="outside the public set of"):
                 promise(events)
 
 
@@ -276,7 +276,7 @@ class TestConstructor:
     @pytest.mark.parametrize(
         ("options", "match"),
         [
-            ({"epsilon": 1.0}, "epsilon=1.0 and delta=None make a limit together"),
+            ({"epsilon": 1.0}, "epsilon=1.0 and delta=None must be given together"),
             ({"delta": 1e-5}, "give both, or neither"),
             ({"epsilon": 0, "delta": 1e-5}, "epsilon=0 must be a positive number"),
             ({"epsilon": math.inf, "delta": 1e-5}, "epsilon=inf must be finite"),
@@ -415,7 +415,7 @@ class TestFile:
         ("options", "match"),
         [
             ({"epsilon": 2.0, "delta": 1e-5}, "epsilon=2.0 differs from epsilon=1.0"),
-            ({"epsilon": 1.0, "delta": 1e-4}, "stays promised"),
+            ({"epsilon": 1.0, "delta": 1e-4}, "cannot be changed"),
             ({"neighboring_relation": "replace_one"}, "differs from neighboring_rela"),
         ],
     )

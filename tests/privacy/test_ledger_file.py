@@ -176,8 +176,8 @@ class TestForks:
         process.start()
         process.join(timeout=240)
         assert process.exitcode == 0
-        assert "made by another process" in messages.get()
-        assert "made by another process" in messages.get()
+        assert "created by another process" in messages.get()
+        assert "created by another process" in messages.get()
         assert "unreadable" in messages.get()
 
 

@@ -128,7 +128,7 @@ def test_reports_say_where_a_ledger_has_no_limit(limit, small):
     ).fit(*small)
     score = skfdp.private_score(model, *small, 1.0, ledger=ledger)
     for found in (model.privacy_, score.privacy_, skfdp.report(ledger, delta=DELTA)):
-        said = "The ledger has no limit and" in " ".join(found.statement().split())
+        said = "The ledger has no limit, so" in " ".join(found.statement().split())
         assert said == (not limit)
 
 
@@ -148,7 +148,7 @@ class TestPrint:
         ledger, plan = PrivacyLedger(), calibrate(0.5, 1e-6, n_steps=2)
         assert "Spent:     0 charges; spent(delta=...)" in str(ledger)
         ledger.charge([plan.event])
-        assert "this ledger counts, and refuses no fit for its cost" in str(ledger)
+        assert "counts all fits and refuses none for its cost" in str(ledger)
         assert "Spent:     1 charge; spent(delta=...) returns epsilon" in str(ledger)
         assert "delta 1e-05" not in str(ledger)
         assert ledger.remaining() == ledger.remaining_fits() == math.inf
@@ -211,7 +211,7 @@ class TestRefusalOfAFit:
         assert "for all rows of each of 20 persons" in persons
         plan = model.plan(self.X)
         lines = text.splitlines()[1:]
-        assert lines.pop().startswith("  such fits lost to the noise")
+        assert lines.pop().startswith("  share of predictive power")
         for event, line in zip(plan.events, lines, strict=True):
             assert f"{event.label} x {event.n_steps}: noise " in line
             assert f"{event.step_stds.min():.4g}" in line

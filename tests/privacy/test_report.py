@@ -247,7 +247,7 @@ class TestStatement:
         )
         for made in (by_event, by_fact):
             assert made.seeded
-            assert "epsilon is then no guarantee" in " ".join(made.statement().split())
+            assert "epsilon is not a guarantee" in " ".join(made.statement().split())
             assert "cryptographic" not in made.statement(full=True)
             secret = [a for a in made.assumptions if "secret" in a.text]
             assert not secret[0].enforced
@@ -461,7 +461,7 @@ class TestPage:
             ),
             ({"by": 3}, "must be a str"),
             ("me", "must be a mapping"),
-            ({"by": "x" * 121}, "has 121 characters: state it in 120 at most"),
+            ({"by": "x" * 121}, "has 121 characters: use at most 120"),
         ],
     )
     def test_other_contexts_are_refused(self, context, match):
@@ -539,7 +539,7 @@ class TestRoundTrips:
     )
     def test_edited_numbers_are_refused(self, edit):
         values = REPORTS["closed form"].to_dict() | edit
-        with pytest.raises(ValueError, match="it was edited; ask for the original"):
+        with pytest.raises(ValueError, match="it was edited: ask for the original"):
             PrivacyReport.from_dict(values)
 
     @pytest.mark.parametrize(
@@ -547,7 +547,7 @@ class TestRoundTrips:
         [
             ({}, "pass what to_json wrote"),
             ([1], "pass what to_json wrote"),
-            (make([]).to_dict() | {"schema_version": 2}, "has schema_version=2, this"),
+            (make([]).to_dict() | {"schema_version": 2}, "has schema_version=2, but"),
             (make([]).to_dict() | {"price": 1}, r"unknown fields \['price'\]"),
             (
                 {k: v for k, v in make([]).to_dict().items() if k != "delta"},
@@ -570,7 +570,7 @@ class TestReportOf:
 
     @pytest.mark.parametrize("obj", [StandardScaler(), 3, make_pipeline(Fitted())])
     def test_what_has_no_report(self, obj):
-        with pytest.raises(ValueError, match="in which nothing has privacy_: fit it"):
+        with pytest.raises(ValueError, match="which has no privacy_ inside: fit it"):
             report(obj)
 
 
@@ -617,7 +617,7 @@ class TestPipelines:
         steps = [
             Fitted(make([full_batch(public_features=(name,))])) for name in ("a", "b")
         ]
-        with pytest.raises(PrivacyBudgetError, match="together they protect less"):
+        with pytest.raises(PrivacyBudgetError, match="give both steps the same"):
             report(self.pipeline(*steps))
 
     def test_fits_hidden_in_what_only_predicts_are_refused(self):

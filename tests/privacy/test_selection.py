@@ -299,7 +299,7 @@ class TestComposition:
             pass
 
         stranger = Stranger(**EVENT, sampling_rate=0.5)
-        with pytest.raises(TypeError, match="no curve is known of a Stranger"):
+        with pytest.raises(TypeError, match="Stranger does not define its own"):
             compose([stranger])
 
     def test_ledger_keeps_it(self, tmp_path):

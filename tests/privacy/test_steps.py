@@ -269,7 +269,7 @@ def told(one):
 @pytest.mark.parametrize(("name", "given"), NOTHING, ids=told)
 class TestLearnsNothing:
     def test_the_table_says_so(self, name, given):
-        assert steps.verdict(made(name, given)).learns == "nothing"
+        assert steps.dependence(made(name, given)).learns == "nothing"
 
     def test_its_state_is_that_of_all_neighbours(self, name, given):
         first, *others = (fitted(name, given, *table) for table in tables(name, given))
@@ -316,19 +316,19 @@ def learns(name, given):
 
 @pytest.mark.parametrize(("name", "given"), ROWS, ids=told)
 def test_steps_that_learn_from_rows(name, given):
-    assert steps.verdict(made(name, given)).learns == "rows"
+    assert steps.dependence(made(name, given)).learns == "rows"
     assert learns(name, given) == (True, False)
 
 
 @pytest.mark.parametrize(("name", "given"), TARGET, ids=told)
 def test_steps_that_learn_from_the_target(name, given):
-    assert steps.verdict(made(name, given)).learns == "target"
+    assert steps.dependence(made(name, given)).learns == "target"
     assert learns(name, given)[1]
 
 
 @pytest.mark.parametrize(("name", "given"), REST, ids=told)
 def test_the_rest_of_the_table_learns(name, given):
-    found = steps.verdict(made(name, given)).learns
+    found = steps.dependence(made(name, given)).learns
     assert learns(name, given) == (True, found == "target")
 
 
@@ -347,8 +347,8 @@ def test_a_class_of_the_same_name_is_not_believed():
     class DeclaredEncoder(BaseEstimator):
         pass
 
-    assert steps.verdict(OneHotEncoder()) is None
-    assert steps.verdict(DeclaredEncoder()) is None
+    assert steps.dependence(OneHotEncoder()) is None
+    assert steps.dependence(DeclaredEncoder()) is None
 
 
 class Binned(KBinsDiscretizer):
@@ -378,9 +378,9 @@ class Binned(KBinsDiscretizer):
     ids=told,
 )
 def test_a_step_that_refuses_values_takes_it_for_granted_that_it_does_not(strict, lax):
-    assert steps.verdict(strict).learns == steps.verdict(lax).learns == "nothing"
-    assert steps.verdict(strict).assumes == steps.REFUSES
-    assert steps.verdict(lax).assumes is None
+    assert steps.dependence(strict).learns == steps.dependence(lax).learns == "nothing"
+    assert steps.dependence(strict).assumes == steps.REFUSES
+    assert steps.dependence(lax).assumes is None
 
 
 @pytest.mark.parametrize(
@@ -397,18 +397,18 @@ def test_a_step_that_refuses_values_takes_it_for_granted_that_it_does_not(strict
     ids=told,
 )
 def test_what_a_user_wrote_is_unknown(step):
-    assert steps.verdict(step) is None
+    assert steps.dependence(step) is None
     assert sources(step.fit(numbers()[0]), 3) is None or isinstance(
         step, ColumnTransformer
     )
 
 
 def test_models_of_the_target():
-    assert steps.verdict(LogisticRegression()).learns == "target"
+    assert steps.dependence(LogisticRegression()).learns == "target"
     frozen = FrozenEstimator(LogisticRegression().fit(*numbers()))
-    assert steps.verdict(frozen) is None
+    assert steps.dependence(frozen) is None
     frozen = FrozenEstimator(FunctionTransformer(np.log))
-    assert steps.verdict(frozen).learns == "nothing"
+    assert steps.dependence(frozen).learns == "nothing"
 
 
 class TestColumnTransformers:
@@ -425,19 +425,19 @@ class TestColumnTransformers:
         other = self.FRAME.assign(b=["x", "y", "?"])
         kinds = [self.fitted(t, **changes).sparse_output_ for t in (self.FRAME, other)]
         assert kinds == [False, True]
-        assert steps.verdict(self.fitted(self.FRAME, **changes)).learns == "rows"
+        assert steps.dependence(self.fitted(self.FRAME, **changes)).learns == "rows"
         for fixed in ({"sparse_threshold": 0}, {"sparse_output": False}):
-            found = steps.verdict(self.fitted(self.FRAME, **fixed))
+            found = steps.dependence(self.fitted(self.FRAME, **fixed))
             assert (found.learns, found.assumes) == ("nothing", None)
 
     def test_an_array_may_have_been_sparse(self):
         table = sparse.csr_array(np.eye(3)), np.eye(3) + 1
         parts = [("all", "passthrough", [0, 1])]
         first, second = (ColumnTransformer(parts).fit(t) for t in table)
-        assert steps.verdict(first).assumes == steps.verdict(second).assumes
-        assert steps.verdict(first).assumes == steps.DENSE
+        assert steps.dependence(first).assumes == steps.dependence(second).assumes
+        assert steps.dependence(first).assumes == steps.DENSE
         fixed = ColumnTransformer(parts, sparse_threshold=0)
-        assert steps.verdict(fixed.fit(np.eye(3))).assumes is None
+        assert steps.dependence(fixed.fit(np.eye(3))).assumes is None
 
     @pytest.mark.parametrize(
         ("given", "assumes"),
@@ -447,7 +447,7 @@ class TestColumnTransformers:
     def test_selectors(self, given, assumes):
         chosen = make_column_selector(**given)
         step = ColumnTransformer([("a", "passthrough", chosen)]).fit(self.FRAME)
-        assert steps.verdict(step).assumes == assumes
+        assert steps.dependence(step).assumes == assumes
         assert sources(step, 2) == ({0},)
 
 
@@ -485,7 +485,7 @@ def test_the_encoder_learns_nothing_and_its_blocks_are_followed():
     # in another order than in the table
     columns = dict.fromkeys("bca", Number(0, 1, knots=3))
     encoder = DeclaredEncoder(TableSchema(columns))
-    assert steps.verdict(encoder).learns == "nothing"
+    assert steps.dependence(encoder).learns == "nothing"
     X = pd.DataFrame(numbers()[0], columns=list("abc"))
     encoder.fit(X)
     kept = np.arange(N) != 7

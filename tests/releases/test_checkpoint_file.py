@@ -8,7 +8,7 @@ import pytest
 
 from skfdp import PrivacyBudgetError
 from skfdp.mechanisms import checkpoint
-from skfdp.mechanisms.checkpoint import SEAL_BYTES, Journal, masked
+from skfdp.mechanisms.checkpoint import KEY_BYTES, Journal, masked
 
 VALUES = [np.full(3, 0.5), np.zeros((0, 2)), np.arange(200.0), np.array(7.0)]
 
@@ -79,7 +79,7 @@ def test_wherever_it_is_cut_whole_releases_come_back(path, counted):
         path.write_bytes(whole[:size])
         if not counted:
             found.append(read(path))  # within the first line it begins anew
-        elif size >= len(whole) - SEAL_BYTES:
+        elif size >= len(whole) - KEY_BYTES:
             assert read(path, lease) == len(VALUES)
             assert path.read_bytes() == whole
         elif size > whole.index(b"\n"):
@@ -117,7 +117,7 @@ def test_other_positions_than_those_of_the_ledger_are_refused(path):
     ):
         with pytest.raises(PrivacyBudgetError, match=f"the {older} is an older copy"):
             read(path, Counted(seals))
-    path.write_bytes(path.read_bytes()[:-SEAL_BYTES])
+    path.write_bytes(path.read_bytes()[:-KEY_BYTES])
     assert read(path, Counted(lease.seals[:-1])) == len(VALUES) - 1
 
 
@@ -130,7 +130,7 @@ def test_a_release_that_is_refused_stays_unreadable(path):
             self.refused = seal
             raise PrivacyBudgetError("another went on")
 
-    lease = Counted([before[-SEAL_BYTES:]])
+    lease = Counted([before[-KEY_BYTES:]])
     refusing = Refusing(lease.seals)
     with Journal(path, {"a": 1}) as journal:
         journal.settle(refusing)
@@ -180,7 +180,7 @@ def test_another_file_is_kept(path, text):
     path.write_bytes(text)
     with pytest.raises(ValueError) as caught:
         Journal(path, {})
-    assert re.search(r"is another file: give the path .*\.$", str(caught.value))
+    assert re.search(r"is not a checkpoint: give the path .*\.$", str(caught.value))
     assert path.read_bytes() == text
 
 
@@ -245,6 +245,6 @@ def test_another_release_is_refused(path):
     with Journal(path, {"a": 1}) as journal:
         journal.settle(None)
         for asked in (("sum", "sum", (4,)), ("sum", "x", (3,)), ("x", "sum", (3,))):
-            with pytest.raises(ValueError, match="with another release 1: give what"):
+            with pytest.raises(ValueError, match="another release 1: pass the same"):
                 journal.given(*asked)
         assert ask(journal, VALUES[0]) is not None

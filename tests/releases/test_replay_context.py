@@ -130,7 +130,7 @@ def test_a_task_that_outlives_it_has_real_noise():
 
 def test_one_at_a_time():
     with replay.opened(Quiet()):
-        with pytest.raises(RuntimeError, match="an audit is running around this one"):
+        with pytest.raises(RuntimeError, match="an audit runs inside another one"):
             with replay.opened(Quiet()):
                 pass
         assert replay.current() is not None
