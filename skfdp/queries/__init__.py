@@ -1,21 +1,21 @@
 """Queries: sums over private rows whose contributions are bounded.
 
-A query knows the data and the bound; it adds no noise and draws no coins. Its
-contract, which `mechanisms.release` relies on and the tests check by brute force:
+A query holds the data and the bound; it adds no noise and samples no batches. This is
+its contract, on which `mechanisms.release` relies and which tests check by brute force:
 
 * ``unit(noise_std)`` is a power of two that depends on public facts only;
-* ``exact_sum(theta, batch, unit)`` returns int64 in that unit, the sum over the batch
-  of one vector per record, each a function of that record and of theta alone;
+* ``exact_sum(theta, batch, unit)`` returns the sum over the batch of one vector per
+  record, as int64 in that unit. Each vector is a function of its record and theta only;
 * each vector has an L2 norm of at most ``clip_norm`` (times ``1 / unit``);
-* ``sensitivity(relation)`` bounds how far neighbours move the sum over every row, a
-  function of public facts. Nobody else multiplies by 2.
+* ``sensitivity(relation)`` returns the L2 sensitivity of the sum over every row, a
+  function of public facts. No other code multiplies by 2.
 
-All of it holds for any table, NaN and infinity included. Records that are null are
-left out of every batch by the mechanism: they move a sum as nulled ones do, under any
-relation, and ``sensitivity`` is nowhere below the norm of one vector.
+The contract holds for any table, including NaN and infinity. The mechanism leaves null
+records out of every batch. Under any relation, replacing a record by the null changes a
+sum by at most the norm of one vector, and ``sensitivity`` is never smaller.
 
-Plans are made before there are rows: ``planned(...)`` gives a query over no records,
-whose bounds are those of any other.
+Plans are made without rows: ``planned(...)`` returns a query over no records, with the
+bounds of a real one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Query(Protocol):
         """Return the grid unit of the sum, for each standard deviation of noise."""
 
     def sensitivity(self, relation: Relation) -> float:
-        """Return how far neighbours move the sum over every row, in its own units."""
+        """Return the L2 sensitivity of the sum over every row."""
 
     def exact_sum(
         self, theta: np.ndarray | None, batch: np.ndarray | None, unit: float
@@ -50,36 +50,36 @@ class Query(Protocol):
 
 
 def chosen(batch: np.ndarray | None, *columns: Any) -> tuple:
-    """Return what belongs to the rows of a batch, None being every row."""
+    """Return the entries of each column for a batch; None means every row."""
     return columns if batch is None else tuple(column[batch] for column in columns)
 
 
 def no_rows() -> GridRows:
-    """Return no rows, for queries whose bounds a plan needs."""
+    """Return an empty table of rows, for the queries of plans."""
     return GridRows(np.empty((0, 0), np.int16), np.empty(0))
 
 
 def derived(query: Any, make: Callable[[Any], Query]) -> Query:
-    """Return the query that `make` makes of another one, where the rows of it are.
+    """Return ``make(query)``; for remote rows (Dask) it is called on the workers.
 
-    `make` can be pickled, like a recipe of `Records.query`.
+    `make` must be picklable.
     """
-    elsewhere = getattr(query, "derived", None)
-    return make(query) if elsewhere is None else elsewhere(make)
+    remote = getattr(query, "derived", None)
+    return make(query) if remote is None else remote(make)
 
 
 def fits_grid(query: Query, noise_std: float, units: Units | None) -> bool:
-    """Return whether the grid of a sum over units holds its noise without effort.
+    """Whether the grid of a weighted sum is coarse enough for its noise.
 
     Parameters
     ----------
     query : Query
-        Planned, of records.
+        A planned query over records.
     noise_std : float
-        As planned for records.
+        Noise that was planned for records.
     units : Units or None
     """
     step = 1.0
-    if units is not None:  # as `weighted.Weighted` has it
+    if units is not None:  # as in `weighted.Weighted`
         noise_std, step = units.reach * noise_std, units.step
     return bool(noise_std <= SAFE_STD * query.unit(noise_std / step) * step)

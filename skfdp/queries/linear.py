@@ -1,8 +1,8 @@
 """Clipped sums of per-example gradients of linear models.
 
-A gradient is ``residual (x) x``, so its norm is ``|residual| |x|`` and no array of
-shape (batch, n_columns * n_outputs) ever exists. Where persons have several rows, there
-is one of shape (n_outputs, n_columns) for one person at a time.
+A gradient is ``residual (x) x`` with norm ``|residual| |x|``, so no array of shape
+(batch, n_columns * n_outputs) is needed. If persons have several rows, the gradient of
+one person at a time is an array of shape (n_outputs, n_columns).
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 
 __all__ = ["LOSSES", "Loss", "REGRESSION_LOSSES", "huber"]
 
-# The losses by name; each is one file of `kernels.losses`.
+# The losses by name; each is a file of `kernels.losses`.
 
 
 class _Losses(Mapping[str, Loss]):
-    """Losses that load when they are asked for.
+    """Mapping from names to losses, which are imported when they are used.
 
-    They bring numba, which loads with the first fit and not with `import skfdp`.
+    They import numba, which `import skfdp` must not load.
     """
 
     def __init__(self, names: tuple[str, ...]):
@@ -65,22 +65,22 @@ class _Losses(Mapping[str, Loss]):
 #: Every loss of the linear classifiers, by the name that users pass.
 LOSSES = _Losses(CLASSIFICATION)
 
-#: Every loss of the linear regressors, for targets of any unit. Half of scikit-learn's
-#: squared error and half of the Poisson deviance, up to constants; a log link.
+#: Every loss of the linear regressors. "squared_error" is half of scikit-learn's;
+#: "poisson" is half of the Poisson deviance with a log link, up to constants.
 REGRESSION_LOSSES = _Losses(REGRESSION)
 
 
 def huber(threshold: float) -> Loss:
-    """Return the Huber loss: squared up to the threshold, linear beyond it."""
+    """Return the Huber loss, which is squared up to the threshold and linear beyond."""
     from skfdp.kernels.losses import huber
 
     return huber.huber(threshold)
 
 
-# Below this a thread costs more than it saves.
+# With fewer rows a thread costs more than it saves.
 _ROWS_PER_THREAD = 1024
-# Residuals are rounded to 16 bits, a few of which are left to short rows, unless they
-# are differences: rounding lengthens those by more.
+# Residuals are rounded to 16 bits, some of which are reserved for short rows. Those of
+# differences have more bits, because rounding lengthens a difference by more.
 _LARGEST_RESIDUAL, _LARGEST_OF_DIFFERENCES = 2.0**15 - 1, 2.0**29 - 1
 _FINEST_RESIDUAL, _FINEST_OF_DIFFERENCES = 2.0**-12, 2.0**-24
 _FINEST_OF_PERSONS = 2.0**-36
@@ -90,8 +90,8 @@ _FINEST_OF_PERSONS = 2.0**-36
 class LinearQuery:
     """Per-record contribution ``clip(residual (x) x - public_residual (x) padded)``.
 
-    With `units` that of a person is ``clip(sum of share * residual (x) x)`` over the
-    person's rows.
+    With `units` the contribution of a person is ``clip(sum of share * residual (x)
+    x)`` over the person's rows.
 
     Parameters
     ----------
@@ -100,54 +100,54 @@ class LinearQuery:
     target : int64 or float64 ndarray of shape (n_rows,)
         Class of each record, 0-based, or its value.
     loss : Loss
-        Gives the residuals.
+        Computes the residuals.
     n_outputs : int
-        Columns of the margins: 1 for two classes.
+        Number of columns of the margins: 1 for two classes.
     clip_norm : float
         L2 bound of a contribution.
     capacity : int
         Public bound on the number of rows, for the grid.
     class_weight : float64 ndarray of shape (n_classes,), default=None
-        Public factor of the residual, before the clip; None: no classes, no factor.
+        Public factor of the residual before clipping; None means no factor.
     padded : GridRows or SparseGridRows, default=None
-        What is public of each record, padded to a full row: the public loss of paper
-        1; of the same kind, centre and scale as the rows. None means no public loss.
+        The public part of each record, padded to a full row, for the public loss of
+        paper 1. Type, centre and scale are those of `rows`. None means no public loss.
     public_target : bool, default=False
-        Whether the public loss may see the target.
+        Whether the public loss may use the target.
     offset : float64 ndarray of shape (n_rows, n_outputs), default=None
         Margins of a public model, added to those of theta.
     orthant : bool, default=False
-        Clamp the residuals to the signs that the target fixes, see the guarantees.
+        Whether to clamp the residuals to the signs that the target fixes, for the
+        smaller sensitivity of non-negative inputs; see the guarantees.
     label_bound : float, default=None
-        How far a replaced label can move a contribution, at most ``2 clip_norm``,
-        where nothing but the target is private; None: no better bound is known.
+        Bound of the change of a contribution if its label is replaced and only the
+        target is private; at most ``2 clip_norm``. None means no smaller bound.
     units : Units, default=None
-        Public weights of the rows, and their persons; `of_units` sets it. None: each
-        row is a record, and counts as one.
+        Public weights of the rows, and their persons; set by `of_units`. None means
+        that each row is a record of weight 1.
     n_jobs : int, default=1
-        Threads over row blocks; they cannot change the result.
+        Threads over row blocks; their number does not change the result.
 
     Notes
     -----
-    **Guarantees.** Each vector of `exact_sum` depends on its own record and theta
-    alone, and has an L2 norm of at most ``clip_norm / unit``, in exact arithmetic:
-    norms are taken from the quantised rows and widened by 1e-9, and what rounding the
-    residuals may add is taken off the clip norm. NaN and infinite residuals
-    contribute 0.
+    **Guarantees.** Each vector of `exact_sum` depends on its own record and theta only,
+    and has an L2 norm of at most ``clip_norm / unit``, in exact arithmetic. Norms are
+    those of the quantised rows, enlarged by 1e-9, and the clip norm is reduced by the
+    largest effect of rounding the residuals. NaN and infinite residuals contribute 0.
 
-    With weights these multiply the residuals before the clip, and all of it holds. With
-    persons who have several rows that count, it holds for a person in place of a
-    record: the vector is that of all rows of the person, which are clipped together,
-    and is 0 if one of their residuals is NaN or infinite (:ref:`persons-and-weights`).
+    Weights multiply the residuals before clipping, so the guarantee still holds. If
+    persons have several rows, it holds for each person instead of each record: all rows
+    of a person are clipped together, and contribute 0 if one of their residuals is NaN
+    or infinite (:ref:`persons-and-weights`).
 
-    With `orthant`, if the target is public and every column of the rows is public or
-    non-negative, and nothing is padded, then the sign of each entry of a contribution
-    depends on public facts alone; two contributions of one record meet at an angle of
-    at most 90 degrees, and a replaced record moves the sum by at most ``sqrt(2)
-    clip_norm``. Without it a replaced record moves the sum by at most ``2 clip_norm``,
-    or by `label_bound`; a nulled, added or removed one by `clip_norm`. The caller
-    answers for the conditions of `orthant` and `label_bound`. The sum of several rows
-    of a person has no such signs: `orthant` is refused there, as padded rows are.
+    A replaced record changes the sum by at most ``2 clip_norm`` or `label_bound`. A
+    nulled, added or removed record changes it by at most `clip_norm`. With `orthant`,
+    the bound for a replaced record is ``sqrt(2) clip_norm`` under these conditions: the
+    target is public, every column is public or non-negative, and no rows are padded.
+    Then the sign of each entry of a contribution depends on public facts only, so that
+    the angle between two contributions of one record is at most 90 degrees. The caller
+    must ensure the conditions of `orthant` and `label_bound`. The sum of several rows
+    of a person has no public signs, so `orthant` and padded rows are refused for it.
     """
 
     rows: GridRows | SparseGridRows
@@ -165,13 +165,13 @@ class LinearQuery:
     units: Units | None = None
     n_jobs: int = 1
     n_rows: int = computed()
-    #: Of theta and of the sum.
+    #: Shape of theta and of the sum.
     shape: tuple[int, int] = computed()
-    #: Whether rows are clipped together, those of a person.
+    #: Whether the rows of a person are clipped together.
     _joins_rows: bool = computed()
     #: Whether contributions of rows have rank one.
     _plain: bool = computed()
-    #: What `_clip` has returned, by the unit.
+    #: Cached results of `_clip`, by unit.
     _clips: dict[float, Clip] = computed()
 
     def __post_init__(self):
@@ -194,24 +194,25 @@ class LinearQuery:
             )
         if self.units is not None and self.units.n_rows != self.n_rows:
             raise ValueError(
-                f"units of {self.units.n_rows} rows are not those of {self.n_rows}."
+                f"units has {self.units.n_rows} rows, expected {self.n_rows}: pass the "
+                "units of these rows."
             )
         if self._joins_rows and (self.orthant or self.padded is not None):
             raise ValueError(
-                "orthant=True and padded rows are for records of one row, not for "
-                "persons who have several."
+                "orthant=True and padded rows need persons with one row each: leave "
+                "them out."
             )
 
     def of_units(self, units: Units) -> LinearQuery:
-        """Return the query whose rows have weights, and belong to persons."""
+        """Return the query with weighted rows that belong to persons."""
         if self.units is units:
             return self
         if self.units is not None:
-            raise ValueError("a query of some units cannot become one of others.")
+            raise ValueError("the units of a query cannot be changed.")
         return dataclasses.replace(self, units=units)
 
     def sensitivity(self, relation: Relation) -> float:
-        """Return how far neighbours move the sum; see the guarantees."""
+        """Return the L2 sensitivity of the sum; see the guarantees."""
         return gradient_sensitivity(
             relation,
             self.clip_norm,
@@ -242,7 +243,7 @@ class LinearQuery:
             As `unit` returned it.
         """
         if not np.isfinite(theta).all():
-            # theta is public. Nothing can be learnt there, and sums would be inexact.
+            # theta is public, and its gradients are useless and would be inexact.
             return np.zeros(self.shape, dtype=np.int64)
         people = None
         if self._joins_rows:
@@ -251,7 +252,7 @@ class LinearQuery:
         n_jobs = min(self.n_jobs, 1 + size // _ROWS_PER_THREAD)
         asked = theta, batch, people, self._clip(unit)
         if people is not None:
-            # Threads get about equally many rows, and each person's go to one.
+            # Threads get about the same number of rows, without splitting a person.
             shares = people[-1] * np.arange(n_jobs + 1) // n_jobs
             ends = np.searchsorted(people, shares)
         else:
@@ -265,8 +266,8 @@ class LinearQuery:
     def public_gradient(self, theta: np.ndarray, batch: np.ndarray) -> np.ndarray:
         """Return the mean gradient of the public loss over a public batch, float64.
 
-        Rows count by their shares. It reads the padded rows, and the target only if
-        that is public.
+        Rows are weighted by their shares. Only the padded rows are read, and the target
+        if it is public.
         """
         from skfdp.queries.products import products
 
@@ -281,14 +282,14 @@ class LinearQuery:
     @functools.cached_property
     def _workspaces(self) -> list[_Workspace]:
         """The memory of each thread."""
-        # numba loads with the first fit, not with `import skfdp`.
+        # numba is loaded by the first fit, not by `import skfdp`.
         from skfdp.queries.products import (
             LARGEST_PRODUCT,
             LARGEST_SHORT_PRODUCT,
             products,
         )
 
-        # The clip bounds every entry of a contribution, not those of its two parts.
+        # Clipping bounds the entries of a contribution, but not of its two parts.
         largest = LARGEST_SHORT_PRODUCT if self._plain else LARGEST_PRODUCT
         found = []
         for _ in range(self.n_jobs):
@@ -308,14 +309,14 @@ class LinearQuery:
 
     @functools.cached_property
     def _inner(self) -> np.ndarray:
-        """Inner products of rows and padded rows, exact."""
+        """Exact inner products of rows and padded rows."""
         from skfdp.queries.products import inner_products
 
         return inner_products(self.rows, self.padded)
 
     def _partial_sum(self, theta, batch, people, clip, work, start, stop) -> np.ndarray:
-        # Here and not in the caller, because threads start with their own state: an
-        # overflow warning would tell of private margins.
+        # Set here, because each thread has its own error state. An overflow warning
+        # would reveal private margins.
         with np.errstate(all="ignore"):
             work.rows.start(theta)
             if people is not None:
@@ -326,7 +327,7 @@ class LinearQuery:
             return work.rows.total()
 
     def _clip(self, unit: float) -> Clip:
-        """Return the bounds of a contribution, in the units of residual times row."""
+        """Return the bounds of a contribution, in units of residual times row."""
         from skfdp.kernels.contributions import Clip, Column
 
         if unit not in self._clips:
@@ -337,7 +338,7 @@ class LinearQuery:
         return self._clips[unit]
 
     def _sum_of_persons(self, work: _Workspace, batch, ends, start, stop, clip):
-        """Return the sum over persons of their clipped sums, block by block."""
+        """Return the sum of the clipped contributions of persons, block by block."""
         work.persons.start()
         size = work.rows.block_size
         for part, own in person_blocks(batch, ends, start, stop, size):
@@ -378,7 +379,7 @@ class LinearQuery:
 
     @functools.cached_property
     def _task(self) -> Task:
-        """What turns margins into residuals."""
+        """Parameters of the kernels that compute residuals from margins."""
         from skfdp.kernels.contributions import Column, Task, place
         from skfdp.kernels.losses.loss import narrow
 
@@ -399,7 +400,7 @@ class LinearQuery:
 
     @property
     def _public_task(self) -> Task:
-        """What turns margins into the residuals of the public loss."""
+        """The same parameters for the public loss."""
         if self.public_target:
             return self._task
         none = self._task.target._replace(memory=self._task.target.memory[:0])
@@ -417,15 +418,13 @@ def gradient_sensitivity(
     orthant: bool = False,
     label_bound: float | None = None,
 ) -> float:
-    """Return `LinearQuery.sensitivity`, for plans that are made before the rows.
+    """Return `LinearQuery.sensitivity` for plans, which are made without rows.
 
     Parameters
     ----------
     relation : Relation
-    clip_norm : float
-    orthant : bool, default=False
-    label_bound : float, default=None
-        All three as in `LinearQuery`.
+    clip_norm, orthant, label_bound
+        As in `LinearQuery`.
     """
     replaced = label_bound
     if orthant:
@@ -438,28 +437,25 @@ def gradient_unit(
 ) -> float:
     """Return the grid unit of a sum of gradients of rank one.
 
-    Every entry of a contribution is below `products.LARGEST_SHORT_PRODUCT` units:
-    strictly, because the clip leaves a margin of 1e-9.
+    Every entry of a contribution is strictly below `products.LARGEST_SHORT_PRODUCT`
+    units, because the clip has a margin of 1e-9.
     """
     finest = max(clip_norm * 2.0**-26, clip_norm * _FINEST_RESIDUAL * rows.unit)
     return sum_unit(noise_std, clip_norm, capacity, finest)
 
 
 def person_unit(noise_std: float, clip_norm: float, capacity: int) -> float:
-    """Return the grid unit of a sum of gradients of persons who have several rows.
+    """Return the grid unit of a sum of gradients of persons with several rows.
 
-    Every entry of a contribution is below ``2**ENTRY_BITS`` units: strictly, because
-    the clip leaves a margin of 1e-9.
+    Every entry of a contribution is strictly below ``2**ENTRY_BITS`` units, because the
+    clip has a margin of 1e-9.
     """
     return sum_unit(noise_std, clip_norm, capacity, clip_norm * _FINEST_OF_PERSONS)
 
 
 @dataclasses.dataclass
 class _Workspace:
-    """The memory of one thread: products of the rows, and of other padded rows.
-
-    The sums of persons, where rows are clipped together.
-    """
+    """The memory of one thread: products of rows and padded rows, sums of persons."""
 
     rows: Products
     padded: Products | None = None
@@ -468,18 +464,20 @@ class _Workspace:
 
 # Sensitivities of sums of clipped gradients to a replaced record.
 #
-# Twice the clip norm always holds. The two lemmas here hold under conditions that the
-# code checks from what is public and declared; :ref:`sensitivities` has the proofs.
+# The sensitivity is always at most twice the clip norm. The two lemmas here hold under
+# conditions on public and declared facts, which are checked. :ref:`sensitivities` has
+# the proofs.
 
 
 def has_public_signs(public: PublicRecords, loss: Loss) -> bool:
     """Whether the signs of a gradient's entries are public (the orthant lemma).
 
-    **Guarantees.** If the target is public and fixes the signs of the residuals, and
-    each private column is bounded, hence scaled to [0, 1] by the input scaler, then the
-    gradients of one record under two private parts have entries of equal signs, so
-    that ``<v, v'> >= 0`` and ``|v - v'|**2 <= 2 clip_norm**2`` after the clip. Void if
-    private columns are centred, or anything is subtracted before the clip.
+    **Guarantees.** Let the target be public and fix the signs of the residuals, and let
+    each private column be bounded, hence scaled to [0, 1] by the input scaler. Then the
+    gradients of one record with two different private parts have entries of equal
+    signs, so that ``<v, v'> >= 0`` and ``|v - v'|**2 <= 2 clip_norm**2`` after the
+    clip. The lemma does not hold if private columns are centred, or if anything is
+    subtracted before the clip.
     """
     return public.has_target and loss.sign_fixed and public.private_bounded
 
@@ -490,30 +488,30 @@ def label_bound(
     rows: GridRows | SparseGridRows,
     schedule: PrivacyPlan,
 ) -> float:
-    """Return how far replaced labels move the sum, where every column is public.
+    """Return the sensitivity to replaced labels, if every column is public.
 
-    **Guarantees.** The clip projects onto a ball, which brings no two points further
-    apart: contributions of two labels differ by at most
-    ``|residual - residual'| share |x|`` before they are quantised, and those of the
-    labels of a person by at most the sum of that over the person's rows. Rounding moves
-    each entry of a residual by at most half of its unit, and 1e-8 covers the rounding
-    of the clip's factor. What else the compiled clip of a person rounds is in
-    `_rounding_of_persons` (:ref:`persons-and-weights`).
+    **Guarantees.** Clipping is a projection onto a ball, which does not increase
+    distances. So the contributions for two labels differ by at most
+    ``|residual - residual'| share |x|`` before they are quantised. For a person the
+    bound is the sum of this over the person's rows. Rounding changes each entry of a
+    residual by at most half a unit, and 1e-8 covers the rounding of the clip factor.
+    `_rounding_of_persons` bounds the other rounding errors of the compiled clip of a
+    person (:ref:`persons-and-weights`).
 
     Parameters
     ----------
     public : PublicRecords
     loss : Loss
     rows : GridRows or SparseGridRows
-        Public, as the query will see them.
+        The public rows of the query.
     schedule : PrivacyPlan
-        Of sensitivity ``2 clip_norm``: its noise is the largest that may be chosen,
-        hence its grid the coarsest.
+        A plan with sensitivity ``2 clip_norm``. Its noise is the largest possible one,
+        so its grid is the coarsest.
     """
     if loss.label_reach is None or not (public.class_weight == 1).all():
         return schedule.sensitivity
     units, clip_norm = public.units, schedule.clip_norm
-    # A label, or none: then the contribution is zero.
+    # A label can also be nulled; then the contribution is zero.
     largest = loss.max_residual(public.n_classes)
     apart = max(loss.label_reach(public.n_classes), largest)
     lengths = np.sqrt(rows.squared_norms) * rows.unit
@@ -538,12 +536,12 @@ def _rounding_of_persons(
     unit: float,
     largest: float,
 ) -> float:
-    """Return how far apart the steps of `kernels.persons` move two contributions.
+    """Return a bound of the rounding errors of `kernels.persons` in two contributions.
 
-    They take residuals as integers of a unit below ``2**-49 top``, where top is the
-    number of a person's rows times the longest times the largest residual; they round
-    the norm of the sum up by less than ``2**-23 sqrt(K) sqrt(K D) top``; and they
-    truncate each entry.
+    The kernels round residuals to integers of a unit below ``2**-49 top``. Here top is
+    the product of the number of a person's rows, the longest row and the largest
+    residual. They round the norm of the sum up by less than ``2**-23 sqrt(K) sqrt(K D)
+    top``, and truncate each entry.
     """
     units, n_outputs = public.units, public.n_outputs
     root = math.sqrt(n_outputs * rows.n_columns)

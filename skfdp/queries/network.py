@@ -1,10 +1,11 @@
 """Clipped sums of per-example gradients of ReLU networks.
 
-The gradient of one record is a rank-one matrix for each layer, so its norm comes from
-the activations and the back-propagated errors, and no per-example gradient exists.
-Both are integers with a power of two for each record, and so are the weights for each
-neuron. Every matrix product is then an exact sum of integers, in any order: what a
-record contributes cannot depend on where it stands or on the library that multiplies.
+The gradient of one record is a rank-one matrix for each layer. Its norm is computed
+from the activations and the back-propagated errors, without forming the gradient.
+Activations and errors are integers times a power of two for each record; weights are
+integers times a power of two for each neuron. So every matrix product is an exact sum
+of integers, and the contribution of a record does not depend on its position or on the
+library that multiplies.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ DTYPES = ("float32", "float64")
 #: Wider hidden layers would make squared norms inexact.
 WIDEST = 8192
 _BLOCK = 1024
-_SUM_BITS = 53 - 10  # of a product of two factors, 1024 of which are summed
+_SUM_BITS = 53 - 10  # bits of a product of two factors; 1024 products are summed
 _FACTOR_BITS = 20
 _LARGEST_WEIGHT = 1e100
-# How much longer than the clip norm each side of a difference may be.
+# Largest norm of each side of a difference, divided by the clip norm.
 _HEADROOM = 2.0**6
 
 
 class Precision(NamedTuple):
     """Bits of an activation and of a back-propagated error in a matrix product.
 
-    Integers up to ``2**mantissa`` are exact in its dtype; a neuron's integer weights
-    share the bits that are left.
+    Integers up to ``2**mantissa`` are exact in the dtype. The weights of a neuron have
+    the remaining bits.
     """
 
     dtype: str
@@ -54,7 +55,7 @@ class Precision(NamedTuple):
 
 
 def precision(dtype: str, widest: int) -> Precision:
-    """Return the precision of a dtype; float32 is too short for very wide layers."""
+    """Return the precision of a dtype; very wide layers need float64."""
     if dtype == "float32" and widest <= 4096:
         return Precision("float32", 24, 9, 10)
     return Precision("float64", 53, 15, 20)
@@ -62,16 +63,16 @@ def precision(dtype: str, widest: int) -> Precision:
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """Records as int16, with a float64 for each: ``values * scale[:, None]``."""
+    """Records as int16 values with a float64 scale per row: ``values * scale``."""
 
     values: np.ndarray
     scale: np.ndarray
 
     @classmethod
     def build(cls, rows: GridRows, factor: float, bits: int) -> Rows:
-        """Scale each grid row by a power of two to `bits`, 15 at most, and round.
+        """Scale each grid row by a power of two to `bits` (at most 15), and round.
 
-        The network sees the grid rows times `factor`.
+        The inputs of the network are the grid rows times `factor`.
         """
         values = np.empty_like(rows.values)
         scale = np.empty(len(values))
@@ -88,21 +89,21 @@ class Rows:
 class MLPQuery:
     """Per-record contribution ``clip(gradient - public gradient)`` of a network.
 
-    theta is one vector: the matrices of the layers, each (outputs, inputs + 1) with
-    the weight of the constant last, one after the other.
+    theta is one vector of the concatenated matrices of the layers, each of shape
+    (outputs, inputs + 1) with the weight of the constant in the last column.
 
     Notes
     -----
-    **Guarantees.** Each vector of `exact_sum` depends on its own record and theta
-    alone, and has an L2 norm of at most ``clip_norm / unit``, in exact arithmetic: the
-    norm is that of the integer factors, widened by 1e-9; the clipped errors are
-    truncated toward zero, and for a difference what truncation can add is taken off
-    the clip norm first. A record whose errors are not finite contributes 0. So the
-    sum moves by at most `clip_norm` when a record is nulled, added or removed, and by
-    at most twice that when it is replaced, with either backend.
+    **Guarantees.** Each vector of `exact_sum` depends on its own record and theta only,
+    and has an L2 norm of at most ``clip_norm / unit``, in exact arithmetic. The norm is
+    that of the integer factors, enlarged by 1e-9, and the clipped errors are truncated
+    toward zero. For a difference the clip norm is first reduced by the largest effect
+    of truncation. A record whose errors are not finite contributes 0. So a nulled,
+    added or removed record changes the sum by at most `clip_norm`, and a replaced
+    record by at most twice that, with either backend.
     """
 
-    rows: Rows  # constant last column included
+    rows: Rows  # including the constant last column
     target: np.ndarray  # class of each record, int64
     loss: Loss
     #: Width of the input (constant column included), of each hidden layer (without),
@@ -112,12 +113,12 @@ class MLPQuery:
     capacity: int  # public bound on the number of rows, for the grid
     class_weight: np.ndarray  # public factors of the error, before the clip
     precision: Precision
-    #: What is public of each record, padded to a full row: the public loss of paper 1.
+    #: Public part of each record, padded to a full row, for the public loss of paper 1.
     padded: Rows | None = None
-    public_target: bool = False  # whether the public loss may see the target
+    public_target: bool = False  # whether the public loss may use the target
     backend: str = "numpy"
     device: str | None = None
-    n_jobs: int = 1  # threads over row blocks; they cannot change the result
+    n_jobs: int = 1  # threads over row blocks; they do not change the result
     n_rows: int = computed()
     shapes: tuple[tuple[int, int], ...] = computed()  # of each layer's matrix
     shape: tuple[int] = computed()  # of theta and of the sum
@@ -132,12 +133,12 @@ class MLPQuery:
         )
 
     def sensitivity(self, relation: Relation) -> float:
-        """Return how far neighbours move the sum; see the guarantees."""
+        """Return the L2 sensitivity of the sum; see the guarantees."""
         return relation.moves(self.clip_norm)
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum."""
-        # A row of inputs is at least half as long as its bits allow.
+        # The largest entry of a row of inputs uses at least half of its range.
         finest = self.clip_norm * 2.0 ** (2 - _SUM_BITS)
         if self.padded is not None:
             finest *= _HEADROOM
@@ -152,7 +153,7 @@ class MLPQuery:
         `batch` are row numbers, int64; None means every row.
         """
         if not (np.abs(theta) < _LARGEST_WEIGHT).all():
-            # theta is public. Nothing can be learnt there, and sums would be inexact.
+            # theta is public, and its gradients are useless and would be inexact.
             return np.zeros(self.shape, dtype=np.int64)
         batch = np.arange(self.n_rows) if batch is None else batch
         weights = self._weights(theta)
@@ -167,7 +168,7 @@ class MLPQuery:
     def public_gradient(self, theta: np.ndarray, batch: np.ndarray) -> np.ndarray:
         """Return the mean gradient of the public loss over a public batch, float64.
 
-        It reads the padded rows, and the target only if that is public.
+        Only the padded rows are read, and the target if it is public.
         """
         weights = self._weights(theta)
         total = np.zeros(self.shape)
@@ -179,10 +180,10 @@ class MLPQuery:
         return total / len(batch)
 
     def last_inputs(self, theta: np.ndarray, scale: float) -> GridRows:
-        """Return what the last layer meets, over `scale`, on the grid of linear rows.
+        """Return the inputs of the last layer divided by `scale`, as grid rows.
 
-        Each row is a function of its own record and of theta; entries saturate, and
-        are not negative if there is a hidden layer.
+        Each row is a function of its own record and of theta. Entries saturate. With a
+        hidden layer they are not negative.
         """
         weights = self._weights(theta)
         values = np.empty((self.n_rows, self.shapes[-1][1]), dtype=np.int16)
@@ -207,7 +208,7 @@ class MLPQuery:
 
     @functools.cached_property
     def _ops(self) -> Any:
-        # numba and torch load with the first fit, not with `import skfdp`.
+        # numba and torch are loaded by the first fit, not by `import skfdp`.
         name = {"numpy": "kernels.network", "torch": "queries.torch"}[self.backend]
         module = importlib.import_module(f"skfdp.{name}")
         return module.Operations(self.precision.dtype, self.device)
@@ -225,7 +226,7 @@ class MLPQuery:
         layers = []
         for number, matrix in enumerate(self.split(theta)):
             forward, scale = _integers(matrix, p.mantissa - p.activation)
-            # The error of the first layer goes nowhere.
+            # The error of the first layer is not propagated further.
             backward, scale_back = matrix[:, :0].T, np.empty(0)
             if number:
                 backward, scale_back = _integers(matrix[:, :-1].T, p.mantissa - p.error)
@@ -234,10 +235,10 @@ class MLPQuery:
         return layers
 
     def _partial_sum(self, weights, batch, unit) -> np.ndarray:
-        # Here and not in the caller, because threads start with their own state: an
-        # overflow warning would tell of private margins.
+        # Set here, because each thread has its own error state. An overflow warning
+        # would reveal private margins.
         with np.errstate(all="ignore"):
-            # Transposed, as the products come.
+            # Transposed, like the products.
             out = [np.zeros(shape[::-1], dtype=np.int64) for shape in self.shapes]
             for part in _parts(batch):
                 full, public = self._private_pass(weights, part), ()
@@ -256,8 +257,8 @@ class MLPQuery:
             return np.concatenate([total.T.ravel() for total in out])
 
     def _clip_factor(self, full, public, unit) -> np.ndarray:
-        """Return what scales each record's contribution to the clip norm, below 1."""
-        square, room = self._squared_norm(full), self.clip_norm * (1 - 1e-9)
+        """Return the factor, at most 1, that clips the contribution of each record."""
+        square, limit = self._squared_norm(full), self.clip_norm * (1 - 1e-9)
         if public:
             terms = square + self._squared_norm(public)
             cross = sum(
@@ -266,7 +267,7 @@ class MLPQuery:
                 * (f.scale * p.scale)
                 for f, p in zip(full, public, strict=True)
             )
-            # The subtraction cancels; its error is relative to the terms.
+            # The error of the subtraction is relative to its terms (cancellation).
             square = np.maximum(terms - 2 * cross, 0.0) + 1e-9 * terms
             # Truncation may lengthen a difference; layers are orthogonal.
             slack = sum(
@@ -274,15 +275,16 @@ class MLPQuery:
                 * (np.sqrt(f.squared_inputs) + np.sqrt(p.squared_inputs)) ** 2
                 for f, p in zip(full, public, strict=True)
             )
-            room = np.maximum(room - unit * np.sqrt(slack) * (1 + 1e-9), 0.0)
+            limit = np.maximum(limit - unit * np.sqrt(slack) * (1 + 1e-9), 0.0)
         norm = np.sqrt(square) * (1 + 1e-9)
-        factor = np.where(norm > room, room / norm, 1.0)
+        factor = np.where(norm > limit, limit / norm, 1.0)
         factor[~(norm < np.inf)] = 0.0
-        # One factor for both sides: saturating one of them alone could lengthen v.
-        limit = 0.999 * unit * 2.0**self.precision.residual
+        # Both sides get the same factor: saturating one side could lengthen the
+        # difference.
+        top = 0.999 * unit * 2.0**self.precision.residual
         for layer in (*full, *public):
             largest = self._ops.largest(layer.errors) * layer.scale * factor
-            factor *= np.where(largest > limit, limit / largest, 1.0)
+            factor *= np.where(largest > top, top / largest, 1.0)
         return factor
 
     def _squared_norm(self, layers) -> np.ndarray:
@@ -305,7 +307,7 @@ class MLPQuery:
         ops, bits = self._ops, self.precision
         inputs, scale = self._forward(weights, records, scales, part)
         z = ops.host(ops.product(inputs[-1], weights[-1].forward))
-        # A whole block, whatever stands in it: zeros are behind the last record.
+        # Always a whole block, with zeros after the last record.
         margins = np.zeros((_BLOCK, z.shape[1]))
         np.multiply(z, weights[-1].forward_scale, out=margins[: len(z)])
         margins[: len(z)] *= scale[-1][:, None]
@@ -353,7 +355,7 @@ class MLPQuery:
 
 
 class Weights(NamedTuple):
-    """Integer weights of one layer, for each direction, with the scales of outputs."""
+    """Integer weights of one layer for the forward and backward pass, and scales."""
 
     forward: Any
     backward: Any
@@ -366,18 +368,18 @@ class Layer(NamedTuple):
 
     inputs: Any  # integers (n_rows, inputs + 1)
     errors: Any  # integers (n_rows, outputs)
-    scale: np.ndarray  # powers of two; of the first layer times the bound of the rows
+    scale: np.ndarray  # powers of two; in the first layer times the bound of the rows
     squared_inputs: np.ndarray  # exact integers
 
 
 def _integers(matrix: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
     """Round each row to integers whose absolute values sum to at most ``2**bits``.
 
-    Returns the integers and the power of two of each row.
+    Return the integers and the power of two of each row.
     """
     total = np.abs(matrix).sum(axis=1) * (1 + 1e-9)
-    room = 2.0**bits - matrix.shape[1] / 2  # rounding adds up to 1/2 an entry
-    ratio = room / np.where(total > 1e-290, total, 1.0)  # subnormal weights are 0
+    most = 2.0**bits - matrix.shape[1] / 2  # rounding adds up to 1/2 to an entry
+    ratio = most / np.where(total > 1e-290, total, 1.0)  # subnormal weights are 0
     exponent = np.frexp(ratio)[1] - 1  # 2**exponent <= ratio
     return np.rint(np.ldexp(matrix, exponent[:, None])), np.ldexp(1.0, -exponent)
 

@@ -1,8 +1,8 @@
-"""The two products of a linear step over blocks of rows, dense or CSR, exact.
+"""The two exact products of a linear step, over blocks of dense or CSR rows.
 
-`margins` are rows times weights, `add` collects residuals times rows. Every number is
-an integer, so that tiles, blocks, threads, vectors and the format of the rows cannot
-change it.
+`margins` computes rows times weights; `add` sums residuals times rows. Every number is
+an integer, so tiles, blocks, threads, vectorisation and the format of the rows do not
+change the result.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from scipy.sparse import csr_array
 from skfdp.data.grid import GridRows, SparseGridRows
 from skfdp.kernels import contributions, short_tiles, sparse, tiles, vectors
 
-#: Entries that residuals (29 bits) times rows (15 bits) cannot exceed.
+#: Bound of the entries of residuals (29 bits) times rows (15 bits).
 LARGEST_PRODUCT = 2.0**44
-#: Entries of short products: sums of 32 rows fit into int32.
+#: Bound of the entries of short products: sums of 32 rows fit into int32.
 LARGEST_SHORT_PRODUCT = 2.0**26
 _MANTISSA = 53
 # Fewer CSR rows than this are added one by one.
@@ -28,7 +28,7 @@ _FEW_ROWS = 64
 def products(
     rows: GridRows | SparseGridRows, n_outputs: int, largest: float = LARGEST_PRODUCT
 ) -> Products:
-    """Return the products of the rows; one object for each thread.
+    """Return an object that computes the products; each thread needs its own.
 
     Parameters
     ----------
@@ -39,8 +39,7 @@ def products(
     """
     if isinstance(rows, SparseGridRows):
         return SparseProducts(rows, n_outputs)
-    # That no inner product can leave int32, nor a tile the row, may be asked of private
-    # rows: the numbers are the same, and it decides about time alone.
+    # This choice may depend on private rows: it changes the time, but not the numbers.
     wide = rows.table.shape[1] >= vectors.WIDTH and largest <= LARGEST_SHORT_PRODUCT
     if wide and _inner_products_are_short(rows):
         return ShortProducts(rows, n_outputs)
@@ -48,17 +47,17 @@ def products(
 
 
 class Products:
-    """Margins and sums of one step, and the memory that they need.
+    """Margins and sums of one step, with their working memory.
 
     Parameters
     ----------
     rows : GridRows or SparseGridRows
     n_outputs : int
     entries : int
-        That a product reads of a row, on average.
+        Average number of entries of a row that a product reads.
     """
 
-    # A block of dense rows stays in the cache between the two products.
+    # A block of dense rows fits into the cache for both products.
     block_entries, largest_block = 2**19, 4096
 
     def __init__(self, rows, n_outputs: int, entries: int):
@@ -66,15 +65,15 @@ class Products:
         self.n_outputs = n_outputs
         self._factor = 0.0
         in_block = self.block_entries // (entries + 4 * n_outputs)
-        #: Rows of a block.
+        #: Number of rows of a block.
         self.block_size = min(self.largest_block, max(_FEW_ROWS, in_block))
 
     def start(self, theta: np.ndarray) -> None:
-        """Take the weights of a step, and set the sum to zero.
+        """Set the weights of a step, and reset the sum to zero.
 
-        theta is rounded to integers of 16 bits, those of an output having a norm of at
-        most 2**16. The margins are then exact, and the same wherever a row stands. They
-        are those of a theta that differs by at most ``2**-15 |theta|`` in any entry.
+        theta is rounded to integers of 16 bits; the weights of an output have a norm of
+        at most 2**16. So margins are exact and do not depend on the position of a row.
+        The rounded theta differs by at most ``2**-15 |theta|`` in any entry.
 
         Parameters
         ----------
@@ -83,14 +82,14 @@ class Products:
         bits = tiles.weight_bits(theta)
         try:
             self._factor = math.ldexp(self.rows.unit, -bits)
-        except OverflowError:  # of an iterate that has diverged; margins are infinite
+        except OverflowError:  # the iterate has diverged; margins are infinite
             self._factor = math.inf
         self._start(theta, bits)
 
     def parts(
         self, batch: np.ndarray | None, start: int, stop: int
     ) -> Iterator[np.ndarray]:
-        """Yield the row numbers ``batch[start:stop]`` (None: all rows), by blocks."""
+        """Yield the row numbers ``batch[start:stop]`` in blocks; None: all rows."""
         size = self.block_size
         for begin, end in self.rows.stretches(batch, start, stop):
             for first in range(begin, end, size):
@@ -119,7 +118,7 @@ class Products:
 class DenseProducts(Products):
     """Products of `GridRows` by tiled kernels in float64.
 
-    Sums run in float64 for as many rows as stay below 2**53, and in int64 beyond.
+    Sums are computed in float64 as long as they are below 2**53, then added in int64.
     """
 
     def __init__(self, rows: GridRows, n_outputs: int, largest=LARGEST_PRODUCT):
@@ -128,11 +127,12 @@ class DenseProducts(Products):
         self._theta, self._partial = np.empty(shape), np.empty(shape)
         self._total = np.empty(shape, dtype=np.int64)
         self._most = int(2.0**_MANTISSA / max(1.0, min(largest, LARGEST_PRODUCT)))
-        self._room = self._most
+        #: Number of rows that can still be added to `_partial` exactly.
+        self._n_exact = self._most
 
     def _start(self, theta: np.ndarray, bits: int) -> None:
         tiles.round_weights(theta, bits, theta.shape[1], self._theta)
-        self._room = self._most
+        self._n_exact = self._most
         self._partial[:] = 0.0
         self._total[:] = 0
 
@@ -148,14 +148,14 @@ class DenseProducts(Products):
             self.add(part[:half], residual[:, :half].copy())
             self.add(part[half:], residual[:, half:].copy())
             return
-        if len(part) > self._room:
+        if len(part) > self._n_exact:
             self._flush()
-        self._room -= len(part)
+        self._n_exact -= len(part)
         tiles.add_outer_products(self.rows.table, part, residual, self._partial)
 
     def _flush(self) -> None:
         tiles.move_integers(self._partial, self._total)
-        self._room = self._most
+        self._n_exact = self._most
 
     def total(self) -> np.ndarray:
         """Return the int64 sum, a fresh array of shape (n_outputs, n_columns)."""
@@ -168,10 +168,10 @@ class DenseProducts(Products):
 
 
 class ShortProducts(Products):
-    """Products of `GridRows` in 16-bit integers, where they fit: the fast path.
+    """Fast products of `GridRows` in 16-bit integers, for rows that are short enough.
 
-    An inner product is at most the product of the norms, hence below 2**31; the sum of
-    32 rows times residuals is as well.
+    An inner product is at most the product of the norms, hence below 2**31. The sum of
+    32 rows times residuals is also below 2**31.
     """
 
     def __init__(self, rows: GridRows, n_outputs: int):
@@ -188,7 +188,7 @@ class ShortProducts(Products):
         self._sum[:], self._excess = 0, 0
 
     def add_clipped(self, batch, start: int, stop: int, task, clip) -> None:
-        """Do so in one compiled loop for each stretch of rows."""
+        """Add the clipped contributions, in one compiled loop per stretch of rows."""
         own, weights = self._of_block, (self._theta, self._factor)
         whole = batch is None
         linked = contributions.leaf_of(task), short_tiles.links(self.n_outputs)
@@ -220,9 +220,9 @@ class ShortProducts(Products):
 
 
 class SparseProducts(Products):
-    """Products of `SparseGridRows`; the dense shift enters once a step, not a row."""
+    """Products of `SparseGridRows`; the dense shift is applied once per step."""
 
-    # Sums are larger than any cache; in few blocks they are read and written seldom.
+    # Sums are larger than any cache, so few large blocks are faster.
     block_entries, largest_block = 2**21, 2**14
 
     def __init__(self, rows: SparseGridRows, n_outputs: int):
@@ -257,10 +257,10 @@ class SparseProducts(Products):
             sparse.add_by_columns(*columns, by_rows, *sums)
 
     def _columns(self, part: np.ndarray) -> tuple | None:
-        """Return the CSC form of neighbouring rows, None if they are not.
+        """Return the CSC form of consecutive rows, None for other rows.
 
-        Neighbours are a block of a full batch, which comes in every step. Each row is
-        held twice at most.
+        Consecutive rows are a block of a full batch, which recurs in every step, so
+        their CSC form is cached. Each row is stored at most twice.
         """
         if len(part) < _FEW_ROWS or part[-1] - part[0] != len(part) - 1:
             return None
@@ -297,15 +297,15 @@ class SparseProducts(Products):
 
 def _inner_products_are_short(rows: GridRows | SparseGridRows) -> bool:
     """Whether rows times rounded weights fit into int32."""
-    # Rounding lengthens theta by at most sqrt(n_columns) / 2.
-    room = 2.0**31 / (2.0**16 + math.sqrt(rows.n_columns))
-    return math.sqrt(rows.squared_norms.max(initial=0.0)) < room
+    # Rounding increases the norm of theta by at most sqrt(n_columns) / 2.
+    longest = 2.0**31 / (2.0**16 + math.sqrt(rows.n_columns))
+    return math.sqrt(rows.squared_norms.max(initial=0.0)) < longest
 
 
 def inner_products(
     rows: GridRows | SparseGridRows, other: GridRows | SparseGridRows
 ) -> np.ndarray:
-    """Return the inner product of each row with that of another matrix, exact."""
+    """Return the exact inner products of the rows of two matrices, row by row."""
     if isinstance(rows, SparseGridRows):
         x, z = (one.stored.astype(np.int64) for one in (rows, other))
         shift = rows.shift

@@ -1,4 +1,4 @@
-"""Sums of rows: means, cross moments, and the statistic of labels."""
+"""Queries for sums of rows: means, cross moments, label statistics, counts, scores."""
 
 from __future__ import annotations
 
@@ -23,34 +23,35 @@ from skfdp.privacy.events import Relation
 from skfdp.queries import chosen, no_rows
 from skfdp.queries.linear import LinearQuery
 
-# Rows have norm at most 1 up to rounding; this margin covers the rounding.
+# Rows have norm at most 1 up to rounding; this factor covers the rounding.
 _SHRINK = 1 - 1e-9
 
 
 class _Sum:
-    """A sum over blocks of rows, each of which adds up exactly, in any order.
+    """Base class of sums over blocks of rows; each block is summed exactly.
 
-    `__post_init__` works out what follows from the fields; see each for the reasons.
+    `__post_init__` of a subclass computes the attributes below.
     """
 
-    #: What is read, in blocks of rows; private.
+    #: The private table, which is read in blocks of rows.
     table: np.ndarray | csr_array
     n_rows: int
     shape: tuple[int, ...]
     #: L2 bound of a contribution.
     clip_norm = 1.0
-    #: How far a replaced record moves the sum; None: twice the clip norm.
+    #: Sensitivity to a replaced record; None means twice the clip norm.
     replaced: float | None = None
-    #: Public bound on the number of records, for the grid, and its finest unit of use.
-    room: int
+    #: Public bound on the number of records, for the grid.
+    most_records: int
+    #: Finest useful grid unit.
     finest: float
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum."""
-        return sum_unit(noise_std, self.clip_norm, self.room, self.finest)
+        return sum_unit(noise_std, self.clip_norm, self.most_records, self.finest)
 
     def sensitivity(self, relation: Relation) -> float:
-        """Return how far neighbours move the sum; see the guarantees."""
+        """Return the L2 sensitivity of the sum; see the guarantees."""
         return relation.moves(self.clip_norm, self.replaced)
 
     def exact_sum(
@@ -59,7 +60,7 @@ class _Sum:
         """Return the int64 sum over the batch, in `unit`; None means every row."""
         total = np.zeros(self.shape, dtype=np.int64)
         for block in row_blocks(self.table):
-            # A batch holds no row twice, hence is no longer than the table.
+            # A batch has distinct rows, so it is not longer than the table.
             index = block if batch is None else batch[block]
             if batch is None or len(index):
                 total += self._of_block(index, unit)
@@ -68,29 +69,29 @@ class _Sum:
 
 @dataclasses.dataclass(frozen=True)
 class RowSum(_Sum):
-    """The sum of the mapped rows.
+    """The sum of the scaled private columns over all rows.
 
     Parameters
     ----------
     X : ndarray or csr_array of shape (n_rows, n_features)
     input_scaler : InputScaler
-        Gives rows whose private columns have a norm of at most 1.
+        Scales rows so that their private columns have a norm of at most 1.
     capacity : int
         Public bound on the number of rows, for the grid.
     nonnegative : bool, default=False
-        Whether private entries below 0 are cut off here; a public fact, to be taken
-        from declared bounds and never from the data.
+        Whether to clip private entries below 0. A public fact, which must follow from
+        declared bounds and not from the data.
 
     Notes
     -----
-    Public columns are left out; their sum is exact and free. For a number that is not
-    finite stands that of `InputScaler.filled`.
+    Public columns are left out, because their sum is exact and free. Numbers that are
+    not finite are replaced by those of `InputScaler.filled`.
 
     **Guarantees.** Every contribution has a norm of at most 1: the input scaler bounds
-    it, truncation toward zero cannot lengthen it. Hence the sum moves by at most 1 when
-    a row is nulled or removed, and by at most 2 when it is replaced: by at most sqrt(2)
-    if no entry can be negative, because two such rows meet at an angle of at most 90
-    degrees.
+    the norm, and truncation toward zero does not increase it. Hence a nulled or removed
+    row changes the sum by at most 1, and a replaced row by at most 2. If no entry can
+    be negative, the angle between two rows is at most 90 degrees, and a replaced row
+    changes the sum by at most sqrt(2).
     """
 
     X: np.ndarray | csr_array
@@ -107,13 +108,13 @@ class RowSum(_Sum):
             n_rows=self.X.shape[0],
             shape=(width,),
             replaced=math.sqrt(2) if self.nonnegative else None,
-            room=self.capacity,
+            most_records=self.capacity,
             finest=2.0**-30,
         )
 
     @classmethod
     def planned(cls, *, nonnegative: bool = False) -> RowSum:
-        """Return the sum of no rows, for plans that need its bounds."""
+        """Return an empty query with the same bounds, for planning."""
         return cls(np.empty((0, 0)), InputScaler(), 0, nonnegative)
 
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
@@ -127,52 +128,54 @@ class RowSum(_Sum):
             entries = np.maximum(entries, 0.0)
         if not issparse(rows):
             return entries.astype(np.int64).sum(axis=0)
-        # In float64, below 2**53: a block has at most 4096 rows, and an entry at most
-        # 2**30 units.
+        # Exact in float64 (below 2**53): a block has at most 4096 rows, and an entry at
+        # most 2**30 units.
         sums = np.bincount(rows.indices, entries, rows.shape[1])
         return sums.astype(np.int64)
 
 
 def _check_bounds_rows(input_scaler: InputScaler) -> None:
-    """Refuse a map that gives rows of any length: nothing would bound the sum."""
+    """Refuse an input scaler that does not bound the norm of rows."""
     if not (input_scaler.shortens or input_scaler.normalize) or math.isinf(
         input_scaler.feature_bound
     ):
-        raise ValueError("the input scaler of a sum has to cut rows to norm 1.")
+        raise ValueError(
+            "input_scaler of a sum must bound rows to norm 1: set a bound or normalize."
+        )
 
 
 @dataclasses.dataclass(frozen=True)
 class CrossSum(_Sum):
-    """Cross moments of public regressors and mapped private rows, and what norms lack.
+    """Cross moments of public regressors and scaled private rows.
 
-    The sum of ``(z (x) p, 1 - |p|**2)``, flattened, over the records, z being the
-    public and p the private row of a record.
+    The query is the sum over the records of ``(z (x) p, 1 - |p|**2)``, flattened. Here
+    z is the public and p the private row of a record.
 
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_private)
         Private columns.
     input_scaler : InputScaler
-        Of these columns; gives rows of norm at most 1.
+        Scaler of these columns, which bounds rows to norm 1.
     regressors : int16 ndarray of shape (n_rows, n_regressors)
         Public rows in units of GRID, of norm at most 1.
     nonnegative : bool
-        Whether private entries below 0 are cut off here; a public fact, to be taken
-        from declared bounds and never from the data.
+        Whether to clip private entries below 0. A public fact, which must follow from
+        declared bounds and not from the data.
 
     Notes
     -----
     **Guarantees.** In exact integers, with ``a = |p|**2 <= 1``:
 
-    * a contribution has a squared norm of at most ``a + (1 - a)**2 <= 1``, so the sum
-      moves by at most 1 when the private row is nulled;
-    * when it is replaced, the sum moves by at most 2, and by at most sqrt(2) if no
-      private entry can be negative. The last entry is free in all three cases;
+    * a contribution has a squared norm of at most ``a + (1 - a)**2 <= 1``, so a nulled
+      private row changes the sum by at most 1;
+    * a replaced private row changes the sum by at most 2, and by at most sqrt(2) if no
+      private entry can be negative. The last entry does not increase these bounds;
       :ref:`conditional-centring` has the proof.
 
-    The integer private row is the truncation of the mapped one, toward zero: it is not
-    longer, and with `nonnegative` no entry of it is negative. For a number that is not
-    finite stands that of `InputScaler.filled`.
+    The private row is truncated toward zero to integers, which does not increase its
+    norm; with `nonnegative` no entry is negative. Numbers that are not finite are
+    replaced by those of `InputScaler.filled`.
     """
 
     X: np.ndarray
@@ -188,24 +191,24 @@ class CrossSum(_Sum):
             n_rows=n_rows,
             shape=(self.regressors.shape[1] * n_private + 1,),
             replaced=math.sqrt(2) if self.nonnegative else None,
-            room=FULL_WEIGHT * n_rows,
+            most_records=FULL_WEIGHT * n_rows,
             finest=GRID**2,
         )
 
     @classmethod
     def planned(cls, *, nonnegative: bool) -> CrossSum:
-        """Return the sum of no records, for plans that need its bounds."""
+        """Return an empty query with the same bounds, for planning."""
         none = np.empty((0, 0))
         return cls(none, InputScaler(), none.astype(np.int16), nonnegative)
 
     def unit(self, noise_std: float) -> float:
-        """Return the grid unit of the sum; private rows have the grid unit / GRID."""
-        # A grid of 1 is the coarsest on which 1 - |p|**2 is an integer.
+        """Return the grid unit of the sum; that of private rows is ``unit / GRID``."""
+        # On a grid coarser than 1, 1 - |p|**2 would not be an integer.
         return np.minimum(GRID, super().unit(noise_std))
 
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
         grid = unit / GRID
-        # Integers below 2**53: exact in float64, whatever the order of the sum.
+        # Integers below 2**53: sums in float64 are exact in any order.
         rows = self.input_scaler.filled(self.X[index])[0]
         rows = np.trunc(self.input_scaler.mapped(rows) * (_SHRINK / grid))
         if self.nonnegative:
@@ -223,7 +226,7 @@ class LabelSum(_Sum):
     Parameters
     ----------
     rows : GridRows
-        Public, weighted, bias column included.
+        Public weighted rows, including the bias column.
     target : int64 ndarray of shape (n_rows,)
         Private class of each record.
     n_outputs : int
@@ -233,10 +236,10 @@ class LabelSum(_Sum):
 
     Notes
     -----
-    **Guarantees.** For one-hot labels a contribution has norm at most R, and replacing
-    a label moves the sum by exactly ``sqrt(2) |row| <= sqrt(2) R``. For two classes
-    the norm is at most R / 2 and the sum moves by at most R. All in exact integers:
-    the rows are those on the grid, and no clip is needed because they are public.
+    **Guarantees.** For one-hot labels a contribution has norm at most R, and a replaced
+    label changes the sum by exactly ``sqrt(2) |row| <= sqrt(2) R``. For two classes the
+    norm is at most R / 2 and the sum changes by at most R. The bounds hold for exact
+    integers, because the rows are on the grid. Public rows need no clip.
     """
 
     rows: GridRows
@@ -252,17 +255,17 @@ class LabelSum(_Sum):
             n_rows=len(table),
             shape=(self.n_outputs, table.shape[1]),
             clip_norm=clip_norm,
-            # A label of several moves an entry down and another one up.
+            # With several classes one entry decreases and another one increases.
             replaced=None if binary else clip_norm * math.sqrt(2),
         )
 
     @classmethod
     def planned(cls, n_outputs: int, row_bound: float) -> LabelSum:
-        """Return the sum of no records, for plans that need its bounds."""
+        """Return an empty query with the same bounds, for planning."""
         return cls(no_rows(), np.empty(0, np.int64), n_outputs, row_bound)
 
     def unit(self, noise_std: float) -> float:
-        """Return the grid unit of the sum: that of the rows, halved for labels 1/2."""
+        """Return the grid unit of the rows, or half of it for labels of 1/2."""
         return GRID / (2 if self.n_outputs == 1 else 1)
 
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
@@ -271,11 +274,11 @@ class LabelSum(_Sum):
             labels = np.where(target == 1, 1.0, -1.0)[:, None]
         else:
             labels = np.eye(self.n_outputs)[target]
-        # Below 2**53: exact in float64.
+        # Integers below 2**53 are exact in float64.
         return (labels.T @ self.table[index].astype(np.float64)).astype(np.int64)
 
 
-# Statistics of private rows whose class is public: class sums.
+# Sums of private rows by public class.
 
 
 # Squared norm of a row of norm 1, in squared grid units.
@@ -289,22 +292,22 @@ class ClassSum(_Sum):
     Parameters
     ----------
     rows : GridRows
-        Private, of norm at most 1; ``GridRows.build(X, transform)`` makes them from X
-        and a map of rows. Longer ones are shortened here.
+        Private rows of norm at most 1, made by ``GridRows.build(X, transform)``. Longer
+        rows are clipped.
     target : int64 ndarray of shape (n_rows,)
         Public class of each record.
     n_classes : int
     nonnegative : bool
-        Whether entries below 0 are cut off here; a public fact, to be taken from
-        declared bounds and never from the data.
+        Whether to clip entries below 0. A public fact, which must follow from declared
+        bounds and not from the data.
 
     Notes
     -----
-    **Guarantees.** A contribution has norm at most 1, in exact integers: the row is
-    clipped here, truncation is toward zero. Neighbours share the target, so that a
-    replaced record moves its own class's sum alone, by ``|p - p'|``: at most 2, and at
+    **Guarantees.** A contribution has norm at most 1, in exact integers, because rows
+    are clipped and truncated toward zero. Neighbours share the target, so a replaced
+    record changes only the sum of its class, by ``|p - p'|``. This is at most 2, and at
     most sqrt(2) if no entry is negative, because then ``p . p' >= 0``. A nulled record
-    moves it by at most 1.
+    changes the sum by at most 1.
     """
 
     rows: GridRows
@@ -319,13 +322,13 @@ class ClassSum(_Sum):
             n_rows=len(table),
             shape=(self.n_classes, table.shape[1]),
             replaced=math.sqrt(2) if self.nonnegative else None,
-            room=len(table),
-            finest=GRID,  # that of the rows
+            most_records=len(table),
+            finest=GRID,  # the unit of the rows
         )
 
     @classmethod
     def planned(cls, *, nonnegative: bool) -> ClassSum:
-        """Return the sums of no records, for plans that need their bounds."""
+        """Return an empty query with the same bounds, for planning."""
         return cls(no_rows(), np.empty(0, np.int64), 1, nonnegative)
 
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
@@ -336,42 +339,42 @@ class ClassSum(_Sum):
 
 
 def clipped(values: np.ndarray, coarser: float = 1.0) -> np.ndarray:
-    """Return whole numbers: rows of norm at most 1, in a unit of ``coarser * GRID``.
+    """Clip rows to norm 1, and return them as integers in units of ``coarser * GRID``.
 
     `values` are int16, in grid units; `coarser` is a power of two, at least 1.
     """
     rows = values.astype(np.float64)
-    # Integers below 2**53: exact in float64, whatever the order of the sum.
+    # Integers below 2**53: sums in float64 are exact in any order.
     squares = np.einsum("ij,ij->i", rows, rows)
     longer = squares > _LIMIT
-    # (1 - 1e-9) covers the rounding of the factor; rows within the bound keep theirs.
+    # 1 - 1e-9 covers the rounding of the factor; rows within the bound are unchanged.
     factor = np.sqrt(_LIMIT / np.where(longer, squares, _LIMIT))
     factor = np.where(longer, factor * (1 - 1e-9), 1.0) / coarser
     return np.trunc(rows * factor[:, None])
 
 
-# Counts of the numbers of each column in public bins.
+# Histograms: counts of the numbers of each column in public bins.
 
 
-#: Bins of every rule, before those of its own: numbers that are missing, that are
-#: infinite, and that are zero or too close to it for a declared bound.
+#: The first bins of every rule: missing numbers, infinite numbers, and numbers that are
+#: zero or too close to zero for a declared bound.
 MISSING, INFINITE, ZERO = range(3)
 N_SPECIAL = 3
-#: Binade e holds the sizes in (2**(e - 1), 2**e]. Sizes up to 2**(FIRST - 1) count as
-#: zero, those above 2**LAST in the last binade: bounds are at most 1e100 in size, and
-#: 1e-100 apart (`records.checks.check_interval`).
+#: Binade e holds absolute values in (2**(e - 1), 2**e]. Those up to 2**(FIRST - 1)
+#: count as zero, those above 2**LAST are in the last binade. Declared bounds are at
+#: most 1e100 in size, and at least 1e-100 apart.
 FIRST, LAST = -320, 332
 N_BINADES = LAST - FIRST + 1
-# Counts of 2**52 records are still below 2**62 units of it.
+# With this unit counts of 2**52 records are below 2**62 units.
 _FINEST = 2.0**-10
 
 
 @dataclasses.dataclass(frozen=True)
 class Binades:
-    """The rule of binades: the size of a number up to a factor of 2, and its sign.
+    """Bins by sign and by absolute value, with ends that are powers of two.
 
-    The bins after the special ones are those of negative numbers, by size, then those
-    of positive ones, by size.
+    After the special bins come those of negative numbers, by absolute value, and then
+    those of positive numbers.
     """
 
     n_bins: int = N_SPECIAL + 2 * N_BINADES
@@ -379,10 +382,10 @@ class Binades:
     def bins(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Return the bin of each number; any float64 has exactly one.
 
-        `columns` are those of the numbers, broadcast to them; of no account here.
+        `columns` holds the column of each number; it is not used here.
         """
         mantissa, exponent = np.frexp(np.abs(values))
-        # frexp gives [1/2, 1): a power of two belongs to the binade that it ends.
+        # frexp gives [1/2, 1), but a power of two belongs to the binade that it ends.
         size = exponent.astype(np.int64) - (mantissa == 0.5)
         place = np.clip(size, FIRST, LAST) - FIRST
         found = N_SPECIAL + place + N_BINADES * (values > 0)
@@ -392,16 +395,16 @@ class Binades:
 
 @dataclasses.dataclass(frozen=True)
 class EvenBins:
-    """The rule of even bins between the ends of each column.
+    """Bins of equal width between two ends for each column.
 
-    After the special bins come one for numbers up to the lower end, `n_even` bins,
-    each with its right edge, and one for numbers above the upper end. Zero has its own
-    bin here too, wherever it lies.
+    After the special bins come one bin for numbers up to the lower end, `n_even` bins
+    that include their right edge, and one bin for numbers above the upper end. Zero
+    always has its own bin.
 
     Attributes
     ----------
     low, high : float64 ndarray of shape (n_columns,)
-        Finite, low < high; public or released.
+        Ends of each column, finite, low < high; public or released.
     n_even : int
     """
 
@@ -425,7 +428,7 @@ class EvenBins:
         low, high = self.low[columns], self.high[columns]
         share = (values - low) / (high - low) * self.n_even
         place = np.clip(np.ceil(share), 0, self.n_even + 1)
-        # NaN as an integer would be any number.
+        # The conversion of NaN to an integer is undefined.
         found = N_SPECIAL + np.where(np.isnan(place), 0, place).astype(np.int64)
         return _with_special(np.where(values == 0, ZERO, found), values)
 
@@ -437,26 +440,26 @@ def _with_special(found: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class BinCounts(_Sum):
-    """The number of records in each bin of each of some columns.
+    """The number of records in each bin of each column (histograms).
 
     Parameters
     ----------
     X : ndarray, csr_array or MovedRows of shape (n_rows, n_columns)
-        Private columns alone; any number, NaN and infinity included.
+        Private columns only; any numbers, including NaN and infinity.
     rule : Binades, EvenBins or Shells
-        Public, or made of released numbers.
+        The bins: public, or computed from released numbers.
 
     Notes
     -----
-    **Guarantees.** A number of float64 is in exactly one bin, whatever it is. So a
-    record adds 1 to one bin of each of the p columns, and 0 to all others:
+    **Guarantees.** Every float64 number is in exactly one bin. So a record adds 1 to
+    one bin of each of the p columns, and 0 to all other bins:
 
-    * the norm of its contribution is ``sqrt(p)``, exactly, and a nulled, added or
-      removed record moves the counts by that;
-    * a replaced record moves at most one 1 in each column to another bin, which changes
-      two entries of it by 1: the counts move by at most ``sqrt(2 p)``.
+    * the norm of a contribution is exactly ``sqrt(p)``, and a nulled, added or removed
+      record changes the counts by this norm;
+    * a replaced record changes at most two counts of each column, by 1 each, so that
+      the counts change by at most ``sqrt(2 p)``.
 
-    Counts are whole numbers of grid units, the same for dense and CSR rows;
+    Counts are whole numbers of grid units, equal for dense and CSR rows;
     :ref:`bin-counts` has the proof.
     """
 
@@ -470,17 +473,17 @@ class BinCounts(_Sum):
             n_rows=n_rows,
             shape=(n_columns, self.rule.n_bins),
             clip_norm=math.sqrt(n_columns),
-            # A 1 leaves a bin of each column, and enters another one.
+            # In each column one count decreases by 1, and another one increases by 1.
             replaced=math.sqrt(2 * n_columns),
         )
 
     @classmethod
     def planned(cls, n_columns: int) -> BinCounts:
-        """Return the counts of no records, for plans that need their bounds."""
+        """Return an empty query with the same bounds, for planning."""
         return cls(np.empty((0, n_columns)), Binades())
 
     def unit(self, noise_std: float) -> float:
-        """Return the grid unit of the counts, at most 1: a record has to be a unit."""
+        """Return the grid unit of the counts, at most 1 so that counts are integers."""
         return np.minimum(1.0, sum_unit(noise_std, 1.0, 0, _FINEST))
 
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
@@ -490,55 +493,56 @@ class BinCounts(_Sum):
         else:
             values, columns = np.asarray(rows), np.arange(n_columns)
         columns = columns.astype(np.int64)
-        with np.errstate(all="ignore"):  # a warning would tell of a private value
+        with np.errstate(all="ignore"):  # a warning would reveal a private value
             found = self.rule.bins(values.astype(np.float64), columns)
         cells = (columns * n_bins + found).ravel()
         counts = np.bincount(cells, minlength=n_columns * n_bins).reshape(self.shape)
-        # Zeros that CSR does not store; a dense block has none.
+        # Add the zeros that CSR does not store.
         counts[:, ZERO] += rows.shape[0] - counts.sum(axis=1)
         return counts * round(1 / unit)
 
 
-# The slope of the loss along a step that is already released: one number a point.
+# The slope of the loss along a released step, at a few points.
 
 
-#: Bits of an integer weight: with 16 of a row and 2**17 columns, sums stay below 2**53.
+#: Bits of an integer weight. With 16 bits of a row and 2**17 columns, sums are < 2**53.
 _WEIGHT_BITS = 20
 _MOST_COLUMNS = 2**17
 
 
 @dataclasses.dataclass(frozen=True)
 class TemperatureSum(_Sum):
-    """The sum of ``<residual at start + a * step, step cut to reach> / reach``.
+    """The slope of the summed loss along a released step, at a few points.
 
-    For a few numbers a at once. Margins are those of the loop's rows; the residual is
-    the derivative of the loss, so that without the cut each entry is the slope of the
-    summed loss along the step. A cut step points to the same side, and its slope is
-    zero at the same a where the loss is a proper score.
+    For each point a the query is the sum of ``<residual at start + a * step, step
+    clipped to reach> / reach`` over the records. Here `start` and `step` stand for the
+    margins of a record. The residual is the derivative of the loss, so without clipping
+    an entry is the slope of the summed loss. Clipping does not change the direction of
+    the step. For a proper scoring rule it does not change the point of zero slope.
 
     Parameters
     ----------
     query : LinearQuery
-        Of the loop: its rows, labels, loss of bounded residuals, and the margins of a
-        public model.
+        The query of the descent: its rows, labels, loss with bounded residuals, and
+        margins of a public model.
     n_classes : int
     start : float64 ndarray of shape (n_outputs, n_columns)
-        Released, or a function of public facts.
+        Released weights, or a function of public facts.
     step : float64 ndarray of shape (n_outputs, n_columns)
-        Released.
+        Released weights.
     points : tuple of float
-        The numbers a.
+        The points a.
     reach : float
-        Norm to which the margins of the step are cut. Released, or public.
+        Norm to which the margins of the step are clipped; released or public.
 
     Notes
     -----
-    **Guarantees.** A contribution has one entry a point, each at most `max_residual` of
-    the loss in absolute value: both factors of the inner product are cut. So its norm
-    is at most ``sqrt(len(points)) * max_residual``; a nulled or removed record moves
-    the sum by no more, a replaced one by at most twice that. An entry is truncated
-    toward zero to the grid. It depends on its own record and on released numbers
-    alone: margins are exact integers, whatever the order of a sum.
+    **Guarantees.** A contribution has one entry per point. Both factors of the inner
+    product are bounded, so each entry is at most `max_residual` of the loss in absolute
+    value, and the norm is at most ``sqrt(len(points)) * max_residual``. A nulled or
+    removed record changes the sum by at most this norm, a replaced record by at most
+    twice the norm. Entries are truncated toward zero to the grid. They depend on their
+    own record and on released numbers only, because margins are exact integers.
     """
 
     query: LinearQuery
@@ -555,13 +559,13 @@ class TemperatureSum(_Sum):
             n_rows=self.query.n_rows,
             shape=(n_points,),
             clip_norm=math.sqrt(n_points) * bound,
-            room=self.query.capacity,
+            most_records=self.query.capacity,
             finest=2.0**-26,
         )
 
     @classmethod
     def planned(cls, loss: Loss, n_classes: int, n_points: int) -> TemperatureSum:
-        """Return the sum of no records, for plans that need its bounds."""
+        """Return an empty query with the same bounds, for planning."""
         query = LinearQuery(no_rows(), np.empty(0, np.int64), loss, 1, 1.0, 0)
         none = np.empty((0, 0))
         return cls(query, n_classes, none, none, (0.0,) * n_points, 1.0)
@@ -578,7 +582,7 @@ class TemperatureSum(_Sum):
         width = rows.n_columns
         if isinstance(rows, SparseGridRows):
             width = math.ceil(len(rows.data) / max(1, rows.n_rows))
-        with np.errstate(all="ignore"):  # a warning would tell of private margins
+        with np.errstate(all="ignore"):  # a warning would reveal private margins
             for first, last in rows.stretches(batch, 0, size):
                 for block in blocks(last - first, width):
                     index = np.arange(first + block.start, first + block.stop)
@@ -599,7 +603,7 @@ class TemperatureSum(_Sum):
     def _margins(
         self, numbers: np.ndarray, weights: np.ndarray, unit: float
     ) -> np.ndarray:
-        """Return margins of rows and integer weights, (len(numbers), n_outputs)."""
+        """Return the margins of rows for integer weights, (len(numbers), n_outputs)."""
         rows = self.query.rows
         if isinstance(rows, GridRows):
             found = rows.values[numbers].astype(np.float64) @ weights.T
@@ -615,14 +619,14 @@ def _integers(weights: np.ndarray) -> tuple[np.ndarray, float]:
     while weights.shape[1] > _MOST_COLUMNS << (_WEIGHT_BITS - bits):
         bits -= 1
     largest = float(np.abs(weights).max(initial=0.0))
-    if not 2.0**-999 < largest < math.inf:  # a unit of less could be zero
+    if not 2.0**-999 < largest < math.inf:  # a smaller unit could underflow to zero
         return np.zeros(weights.shape), 1.0
     unit = largest / 2.0**bits
     return np.rint(weights / unit), unit
 
 
 def _inner(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return the inner product of each pair of rows, added up in one fixed order."""
+    """Return the inner product of each pair of rows, summed in a fixed order."""
     total = np.zeros(len(a))
     for k in range(a.shape[1]):
         total += a[:, k] * b[:, k]
@@ -632,9 +636,9 @@ def _inner(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 # The table of a private score: counts in cells, and moments of bounded losses.
 
 
-#: Weight of the square of a loss beside the loss. A variance is read from it: twice the
-#: weight halves the noise of that variance, and 1/2 makes all noise 3 % (counts and one
-#: loss) to 8 % (two errors) larger than 1/4 does.
+#: Weight of the squared loss relative to the loss. Variances are computed from squares:
+#: twice the weight halves the noise of a variance. Compared with 1/4, a weight of 1/2
+#: increases all noise by 3 % (counts and one loss) to 8 % (two errors).
 SQUARES = 0.5
 
 
@@ -645,13 +649,14 @@ class ScoreTable(_Sum):
     Parameters
     ----------
     cells : int64 ndarray of shape (n_rows,)
-        Private: the one cell of each record, label and score bin together.
+        The cell of each record, which combines label and score bin; private.
     losses : float64 ndarray of shape (n_rows, n_losses)
-        Private, in units of their bounds: cut to [0, 1], NaN counts as 1.
+        Losses divided by their bounds, private. They are clipped to [0, 1]; NaN counts
+        as 1.
     group : int64 ndarray of shape (n_rows,)
-        Public: from 0 to `n_groups` - 1.
+        Public group of each record, from 0 to `n_groups` - 1.
     n_cells : int
-        0 where nothing is counted.
+        0 if nothing is counted.
     n_groups : int
     capacity : int
         Public bound on the number of records.
@@ -661,15 +666,16 @@ class ScoreTable(_Sum):
     **Guarantees.** A record with cell c and losses :math:`l_1, \dots, l_J` adds, to the
     row of its group, the vector
     :math:`v = (e_c, l_1, l_1^2/2, \dots, l_J, l_J^2/2)`, each entry truncated toward
-    zero on the grid; what belongs to no cell and no group adds nothing.
+    zero on the grid. A record without a cell or group adds nothing to the counts or to
+    the table.
 
-    * :math:`\|v\|^2 \le 1 + J (1 + 1/4)`, without the 1 if there are no cells. That is
-      how far a nulled record moves the table, or one that comes or goes.
+    * :math:`\|v\|^2 \le 1 + J (1 + 1/4)`, without the 1 if there are no cells. A
+      nulled, added or removed record changes the table by at most :math:`\|v\|`.
     * Neighbours share the group. A replaced record has another cell and other losses:
       :math:`\|e_c - e_{c'}\|^2 \le 2`, and 0 if there is one cell;
-      :math:`|l - l'| \le 1` and :math:`|l^2 - l'^2| \le 1`. So it moves the table by at
-      most :math:`\sqrt{2 + J (1 + 1/4)}`, whether its label, its prediction or both
-      are private; by :math:`\sqrt 2` if there are counts alone.
+      :math:`|l - l'| \le 1` and :math:`|l^2 - l'^2| \le 1`. So it changes the table by
+      at most :math:`\sqrt{2 + J (1 + 1/4)}`, whether its label, its prediction or both
+      are private, and by :math:`\sqrt 2` if there are only counts.
     """
 
     cells: np.ndarray
@@ -683,24 +689,24 @@ class ScoreTable(_Sum):
         n_losses = self.losses.shape[1]
         of_losses = n_losses * (1 + SQUARES**2)
         clip_norm = math.sqrt(min(self.n_cells, 1) + of_losses)
-        # One cell alone does not move if a record is replaced; a null leaves it.
+        # With one cell a replaced record does not change the count; a nulled one does.
         moved = math.sqrt(2.0 * (self.n_cells > 1) + of_losses)
         vars(self).update(
             n_rows=len(self.cells),
-            #: Groups, then cells, losses and squares.
+            #: Rows are groups; columns are cells, losses and squares.
             shape=(self.n_groups, self.n_cells + 2 * n_losses),
             clip_norm=clip_norm,
             replaced=max(moved, clip_norm),
-            room=self.capacity,
+            most_records=self.capacity,
             finest=2.0**-20,
         )
 
     @classmethod
     def planned(cls, n_cells: int, n_losses: int, n_groups: int = 1) -> ScoreTable:
-        """Return the table of no records, for plans that need its bounds."""
-        nobody = np.empty(0, np.int64)
+        """Return an empty query with the same bounds, for planning."""
+        none = np.empty(0, np.int64)
         losses = np.empty((0, n_losses))
-        return cls(nobody, losses, nobody, n_cells, n_groups, 0)
+        return cls(none, losses, none, n_cells, n_groups, 0)
 
     def exact_sum(
         self, theta: None, batch: np.ndarray | None, unit: float
@@ -710,7 +716,7 @@ class ScoreTable(_Sum):
         total = np.zeros(self.shape, dtype=np.int64)
         grouped = (group >= 0) & (group < self.n_groups)
         counted = grouped & (cells >= 0) & (cells < self.n_cells)
-        # Of units above 1 nothing is left of a count: toward zero, as all the rest.
+        # With a unit above 1 a count is truncated to zero, like every other entry.
         np.add.at(total, (group[counted], cells[counted]), math.floor(1 / unit))
         bounded = np.clip(np.where(np.isnan(losses), 1.0, losses), 0.0, 1.0)[grouped]
         for j in range(self.losses.shape[1]):

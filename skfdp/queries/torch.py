@@ -1,7 +1,7 @@
-"""The leaves of the network query on torch tensors; the only importer of torch.
+"""Operations of the network query on torch tensors; the only importer of torch.
 
-They do what those of `kernels.network` do, operation by operation, on integers that
-their dtype holds exactly: both backends give the same integers.
+They equal the operations of `kernels.network` one by one. All numbers are integers that
+the dtype represents exactly, so both backends give the same results.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ except ImportError as error:
         "backend='numpy'."
     ) from error
 
-# torch.ldexp goes through pow; a table is exact by construction.
+# Powers of two from a table, because torch.ldexp uses pow and may round.
 _LOWEST = -1074
 _POWERS = np.ldexp(1.0, np.arange(_LOWEST, 1024))
 
 
 def check_device(device: str | None) -> None:
-    """Raise ValueError unless torch can compute there, in exact integers."""
+    """Raise ValueError unless torch computes exactly on the device."""
     try:
         torch.empty(1, dtype=torch.float64, device=device).sum().item()
     except (RuntimeError, TypeError, AssertionError):
         raise ValueError(
-            f"device={shown(device)} must be a device of this torch that has float64, "
-            "'cpu' or 'cuda' for example."
+            f"device={shown(device)} must be a torch device with float64: pass 'cpu' "
+            "or 'cuda'."
         ) from None
     try:
         precision = torch.get_float32_matmul_precision()
-    except RuntimeError:  # torch's old and new settings contradict each other
+    except RuntimeError:  # old and new settings of torch are in conflict
         precision = "set by backend"
     if precision != "highest" or torch.backends.cuda.matmul.allow_tf32:
         raise ValueError(
@@ -56,15 +56,15 @@ class Operations:
         self._powers = self._tensor(_POWERS)
 
     def place(self, values: np.ndarray) -> torch.Tensor:
-        """Return int16 records where the products will be taken."""
+        """Copy int16 records to the device."""
         return self._tensor(values)
 
     def host(self, a: torch.Tensor) -> np.ndarray:
-        """Return a NumPy array."""
+        """Return a tensor as a NumPy array."""
         return a.cpu().numpy()
 
     def weights(self, integers: np.ndarray) -> torch.Tensor:
-        """Return integer weights, transposed, for products."""
+        """Return transposed integer weights for products."""
         return self._tensor(np.ascontiguousarray(integers.T)).to(self._dtype)
 
     def take(self, records: torch.Tensor, part: np.ndarray) -> torch.Tensor:
@@ -72,11 +72,11 @@ class Operations:
         return records[self._tensor(part)].to(self._dtype)
 
     def product(self, a: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        """Return ``a @ weights``: exact."""
+        """Return ``a @ weights``, exactly."""
         return a @ weights
 
     def activate(self, z, row_scale, column_scale, bits):
-        """Return integers of the ReLU of z with a constant 1, and their scales."""
+        """Return the ReLU of z, with a constant 1, as integers and scales."""
         rows = self._tensor(row_scale)
         constant = (1.0 / rows)[:, None]
         a = torch.hstack(
@@ -94,13 +94,13 @@ class Operations:
         return out, self.host(torch.where(power > 0, 1 / power, 0.0))
 
     def back(self, errors, scale, weights, weight_scale, inputs, bits):
-        """Return the errors of the layer below as integers, and their scales."""
+        """Return the errors of the layer below as integers and scales."""
         z = (errors @ weights).double() * self._tensor(weight_scale)
         out, factor = self.integers(torch.where(inputs[:, :-1] > 0, z, 0.0), bits)
         return out, scale * factor
 
     def dots(self, a: torch.Tensor, b: torch.Tensor) -> np.ndarray:
-        """Return the inner product of each pair of rows: exact."""
+        """Return the inner product of each pair of rows, exactly."""
         return self.host((a.double() * b.double()).sum(dim=1))
 
     def largest(self, a: torch.Tensor) -> np.ndarray:
@@ -116,11 +116,11 @@ class Operations:
         return errors.double() * self._tensor(multiplier)[:, None]
 
     def sum_of_products(self, inputs, errors) -> np.ndarray:
-        """Return float64 ``inputs.T @ errors``: exact for integers."""
+        """Return float64 ``inputs.T @ errors``, exactly for integers."""
         return self.host(inputs.double().T @ errors)
 
     def _rounded(self, a: torch.Tensor, bits: int):
-        """Return rows as integers of at most `bits`, and the power of two of each."""
+        """Return rows as integers of at most `bits` bits, and their powers of two."""
         largest = a.abs().amax(dim=1)
         exponent = bits - torch.frexp(largest).exponent.long()
         usable = (largest > 0) & torch.isfinite(largest) & (exponent < 1024)

@@ -1,4 +1,4 @@
-"""Sums in which rows have public weights, and persons several rows."""
+"""Sums over rows with public weights, and over persons with several rows."""
 
 from __future__ import annotations
 
@@ -16,34 +16,33 @@ from skfdp.queries import Query
 
 @dataclasses.dataclass(frozen=True)
 class Weighted:
-    """The sum of another query's contributions, each times the share of its row.
+    """The sum of the contributions of another query, weighted by the shares of rows.
 
     Parameters
     ----------
     query : Query
-        Its contributions are those of rows; its capacity leaves room for
-        `FULL_WEIGHT` times as many.
+        Query over rows; its capacity allows for `FULL_WEIGHT` times as many rows.
     units : Units
 
     Notes
     -----
-    **Guarantees.** With shares s and contributions v, the sum is ``sum s_i v_i``. If a
-    row moves the inner sum by at most D, whatever the row, then another private part of
-    all rows of one person moves this one by at most ``sum s_i D`` over these rows,
-    which is at most ``units.reach * D``: the rows are changed one after the other, and
-    their shares are public. Likewise a person contributes at most ``units.reach`` times
-    the clip norm, and what holds for a null holds for persons all of whose rows are
-    null (:ref:`persons-and-weights`).
+    **Guarantees.** With shares s and contributions v, the sum is ``sum s_i v_i``. Let D
+    bound the change of the inner sum if any one row changes. If the private parts of
+    all rows of one person change, this sum changes by at most ``sum s_i D`` over these
+    rows, because they can be changed one after the other, and their shares are public.
+    This is at most ``units.reach * D``. Likewise a person contributes at most
+    ``units.reach`` times the clip norm. The bounds for a null record hold for a person
+    whose rows are all null (:ref:`persons-and-weights`).
 
-    The sum is over whole numbers of ``units.step``: for each bit of the weights the
-    inner query adds up the rows that have it. No sum is rounded.
+    The sum is exact, in whole numbers of ``units.step``. For each bit of the integer
+    weights, the inner query sums the rows whose weight has this bit.
     """
 
     query: Query
     units: Units
     n_rows: int = computed()
     shape: tuple[int, ...] = computed()
-    clip_norm: float = computed()  # of what one person contributes
+    clip_norm: float = computed()  # of the contribution of one person
 
     def __post_init__(self):
         vars(self).update(
@@ -53,7 +52,7 @@ class Weighted:
         )
 
     def sensitivity(self, relation: Relation) -> float:
-        """Return how far neighbours move the sum; see the guarantees."""
+        """Return the L2 sensitivity of the sum; see the guarantees."""
         return self.units.reach * self.query.sensitivity(relation)
 
     def unit(self, noise_std: float) -> float:
@@ -77,23 +76,23 @@ class Weighted:
 
 
 def weighted(query: Query, units: Units | None) -> Query:
-    """Return what a query sums over units; None: each row is a unit of its own."""
+    """Return the query with weighted rows and persons; unchanged if units is None."""
     if units is None:
         return query
     own = getattr(query, "of_units", None)
     return Weighted(query, units) if own is None else own(units)
 
 
-# Sums of the clipped contributions of persons, over blocks that part nobody.
+# Sums of the clipped contributions of persons, over blocks of whole persons.
 
 
-#: Bits of an entry of a contribution: `MOST` of them are exact in float64.
+#: Bits of an entry of a contribution. The sum of `MOST` entries is exact in float64.
 ENTRY_BITS = 36
 MOST = 2 ** (53 - ENTRY_BITS)
 
 
 class DensePersons:
-    """Sums of `GridRows`, in float64 for as many persons as stay below 2**53.
+    """Sums over the persons of `GridRows`, in float64 as long as they are exact.
 
     Parameters
     ----------
@@ -105,7 +104,8 @@ class DensePersons:
         shape = n_outputs, rows.n_columns
         self._table = rows.table
         self._of_person, self._partial = np.empty(shape), np.zeros(shape)
-        self._total, self._room = np.zeros(shape, dtype=np.int64), MOST
+        # `_n_exact` more persons can be added to `_partial` without rounding.
+        self._total, self._n_exact = np.zeros(shape, dtype=np.int64), MOST
 
     def start(self) -> None:
         """Set the sum to zero."""
@@ -121,15 +121,15 @@ class DensePersons:
 
         for first in range(0, len(ends) - 1, MOST):
             some = ends[first : first + MOST + 1]
-            if len(some) - 1 > self._room:
+            if len(some) - 1 > self._n_exact:
                 self._flush()
-            self._room -= len(some) - 1
+            self._n_exact -= len(some) - 1
             memory = self._of_person, self._partial
             persons.add_dense(self._table, part, some, residuals, clip, *memory)
 
     def _flush(self) -> None:
         self._total += self._partial.astype(np.int64)
-        self._partial[:], self._room = 0.0, MOST
+        self._partial[:], self._n_exact = 0.0, MOST
 
     def total(self) -> np.ndarray:
         """Return the int64 sum, a fresh array of shape (n_outputs, n_columns)."""
@@ -138,13 +138,16 @@ class DensePersons:
 
 
 class SparsePersons:
-    """Sums of `SparseGridRows`; columns without a shift cost what is stored of them."""
+    """Sums over the persons of `SparseGridRows`.
+
+    For columns without a shift only stored entries are read.
+    """
 
     def __init__(self, rows: SparseGridRows, n_outputs: int):
         self._csr, self._shift = (rows.data, rows.indices, rows.indptr), rows.shift
         shape, shifted = (rows.n_columns, n_outputs), rows.shift != 0
         sums, self._total = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-        # Those with a shift first; the others are written over.
+        # Columns with a shift first; the others are overwritten.
         columns = np.argsort(~shifted, kind="stable")
         self._memory = sums, columns, shifted, int(shifted.sum())
 
@@ -164,28 +167,29 @@ class SparsePersons:
         return self._total.T.copy()
 
 
-# The rows of persons, cut into blocks and threads that part nobody.
+# Split rows into blocks without separating the rows of a person.
 
 
 def person_blocks(
     rows: np.ndarray, ends: np.ndarray, start: int, stop: int, size: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the rows of persons ``start`` to ``stop - 1``, some persons at a time.
+    """Yield the rows of persons ``start`` to ``stop - 1`` in blocks of whole persons.
 
     Parameters
     ----------
     rows : int64 ndarray
-        One person after the other.
+        Row numbers, sorted by person.
     ends : int64 ndarray of shape (n_persons + 1,)
+        Start and end of each person in `rows`.
     start, stop : int
     size : int
-        Rows of a block, which is longer only for one person who has more.
+        Most rows of a block; a block is longer only if one person has more rows.
 
     Yields
     ------
     part : int64 ndarray
     ends : int64 ndarray
-        Where the rows of each person begin and end in the part.
+        Start and end of each person in the part.
     """
     while start < stop:
         last = int(np.searchsorted(ends, ends[start] + size, side="right")) - 1

@@ -418,7 +418,7 @@ def test_torch_refuses_what_would_be_inexact():
     from skfdp.queries.torch import check_device
 
     check_device(None)
-    with pytest.raises(ValueError, match="device='nowhere' must be a device"):
+    with pytest.raises(ValueError, match="device='nowhere' must be a torch device"):
         check_device("nowhere")
     torch.set_float32_matmul_precision("high")
     try:

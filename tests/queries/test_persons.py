@@ -547,19 +547,19 @@ def test_no_labels_of_a_person_move_the_sum_further_than_said(
 def test_padded_rows_of_persons_are_refused():
     query = make_query()
     for more in ({"orthant": True}, {"padded": query.rows}):
-        with pytest.raises(ValueError, match="for records of one row, not for persons"):
+        with pytest.raises(ValueError, match="need persons with one row each"):
             dataclasses.replace(query, **more)
 
 
 def test_units_of_other_rows_are_refused():
-    with pytest.raises(ValueError, match="units of 3 rows are not those of 43"):
+    with pytest.raises(ValueError, match="units has 3 rows, expected 43"):
         dataclasses.replace(make_query(), units=Units(np.ones(3, dtype=np.int64)))
 
 
 def test_a_query_has_its_units_once():
     query = make_query()
     assert query.of_units(query.units) is query
-    with pytest.raises(ValueError, match="of some units cannot become one of others"):
+    with pytest.raises(ValueError, match="units of a query cannot be changed"):
         query.of_units(make_units((1, 2)))
 
 

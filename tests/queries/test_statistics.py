@@ -21,9 +21,9 @@ STDS = (0.0, 1.0, 3e2, 1e4, 1e6)
 )
 def test_maps_that_leave_rows_as_long_as_they_are_cannot_be_summed(input_scaler):
     X = np.ones((3, 2))
-    with pytest.raises(ValueError, match="has to cut rows to norm 1"):
+    with pytest.raises(ValueError, match="must bound rows to norm 1"):
         RowSum(X, input_scaler, 3)
-    with pytest.raises(ValueError, match="has to cut rows to norm 1"):
+    with pytest.raises(ValueError, match="must bound rows to norm 1"):
         CrossSum(X, input_scaler, np.ones((3, 1), np.int16), nonnegative=False)
 
 
