@@ -1,6 +1,6 @@
-"""Audits: attempts to refute what a fit claims, and never a proof of it.
+"""Audits, which try to refute the privacy claim of a fit; they cannot prove it.
 
-What they return is computed from the records without noise: audit made-up records.
+Results are computed from the records without noise, so audit synthetic records.
 """
 
 from skfdp.audit.mechanism import (

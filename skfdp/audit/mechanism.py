@@ -1,4 +1,4 @@
-"""The audit of a mechanism: canaries that it releases as often as one likes."""
+"""Audit of a mechanism by repeated releases of canaries."""
 
 from __future__ import annotations
 
@@ -25,22 +25,24 @@ from skfdp.privacy.entries import FitPlan
 from skfdp.privacy.ledger import planned
 from skfdp.privacy.report_text import number
 
-# Bounds from counted errors and from samples: what two worlds apart show of privacy.
+# Lower bounds on epsilon from outputs on two neighbouring inputs.
 
 
 def largest_rates(
     without: np.ndarray, with_it: np.ndarray, threshold: Any, confidence: float
 ) -> tuple[Any, Any]:
-    """Return upper bounds of the error rates of a threshold, or of each of several.
+    """Return upper bounds of the two error rates of one or more thresholds.
+
+    The arguments are the test statistics of tables without and with the record, which
+    are larger with the record.
 
     Notes
     -----
-    **Guarantees.** Given the statistics of tables without the record, and with it,
-    where they are larger, and a threshold that others chose, the rates of false
-    positives and of false negatives pass these bounds with a probability of at most
-    ``(1 - confidence) / 2`` each: both hold with probability `confidence`. They are
-    those of Clopper and Pearson (1934), https://doi.org/10.1093/biomet/26.4.404, exact
-    for every probability and every number of trials.
+    **Guarantees.** Let the threshold be chosen on other samples. Then the rates of
+    false positives and of false negatives exceed these bounds with a probability of at
+    most ``(1 - confidence) / 2`` each, so that both bounds hold with probability
+    `confidence`. The bounds are those of Clopper and Pearson (1934),
+    https://doi.org/10.1093/biomet/26.4.404, valid for every rate and number of trials.
     """
     n_trials = len(without)
     above = n_trials - np.searchsorted(np.sort(without), threshold, side="right")
@@ -51,22 +53,23 @@ def largest_rates(
 
 
 def largest_rate(count: Any, n_trials: int, confidence: float) -> Any:
-    """Return Clopper and Pearson's upper bound of the rate of what was counted."""
+    """Return the Clopper-Pearson upper bound of a rate, from a count of trials."""
     tail, left = (1 - confidence) / 2, n_trials - np.asarray(count)
-    # Where all trials count a shape would be zero: any other gives a number to replace.
+    # If all trials count, the parameter would be zero; the result is replaced by 1.
     bound = stats.beta.isf(tail, np.asarray(count) + 1, np.maximum(left, 1))
     return np.where(left == 0, 1.0, bound)[()]
 
 
 def epsilon_lower_bound(false_positive: Any, false_negative: Any, delta: float) -> Any:
-    """Return the epsilon that a test with so small rates shows to be spent at delta.
+    """Return a lower bound of epsilon at delta, from bounds of the two error rates.
 
     Notes
     -----
     **Guarantees.** An (epsilon, delta)-private mechanism has ``FNR >= 1 - delta -
-    exp(epsilon) FPR``, and the same with the two exchanged (Kairouz, Oh and Viswanath
-    2017, https://arxiv.org/abs/1311.0776). Where both rates are at most those given no
-    smaller epsilon is true. Nothing is assumed of the mechanism.
+    exp(epsilon) FPR``, and the same with the two rates exchanged (Kairouz, Oh and
+    Viswanath 2017, https://arxiv.org/abs/1311.0776). If both rates are at most the
+    given ones, epsilon is at least the result. There is no assumption about the
+    mechanism.
     """
     rates = np.array([false_positive, false_negative])
     bounds = np.log(np.maximum(1 - delta - rates, 1e-300)) - np.log(rates[::-1])
@@ -74,13 +77,13 @@ def epsilon_lower_bound(false_positive: Any, false_negative: Any, delta: float) 
 
 
 def mu_lower_bound(false_positive: Any, false_negative: Any) -> Any:
-    """Return the Gaussian-DP parameter that a test with so small rates shows.
+    """Return a lower bound of the Gaussian-DP parameter, from bounds of error rates.
 
     Notes
     -----
     **Guarantees.** A mu-Gaussian-DP mechanism has ``FNR >= Phi(Phi^-1(1 - FPR) - mu)``
-    (Dong, Roth and Su 2022, https://doi.org/10.1111/rssb.12454). Where both rates are
-    at most those given it is mu-GDP for no smaller mu than this.
+    (Dong, Roth and Su 2022, https://doi.org/10.1111/rssb.12454). If both rates are at
+    most the given ones, mu is at least the result.
     """
     found = stats.norm.isf(false_positive) + stats.norm.isf(false_negative)
     return np.maximum(0.0, np.where(np.isfinite(found), found, 0.0))[()]
@@ -89,12 +92,12 @@ def mu_lower_bound(false_positive: Any, false_negative: Any) -> Any:
 def refutes(
     false_positive: float, false_negative: float, events: tuple[Event, ...]
 ) -> bool:
-    """Whether the privacy curve of events allows no test with so small rates.
+    """Whether the error rates are smaller than the privacy curve of events allows.
 
     Notes
     -----
-    **Guarantees.** The curve claims delta(epsilon) at each epsilon; a claim is refuted
-    where the rates show a larger epsilon at its delta (`epsilon_lower_bound`).
+    **Guarantees.** The curve claims delta(epsilon) at each epsilon. This is refuted if
+    the rates show a larger epsilon at that delta (`epsilon_lower_bound`).
     """
     curve = compose(events)
     return any(
@@ -108,7 +111,7 @@ class Separation(NamedTuple):
     """Distance of two samples in standard deviations: a Gaussian-DP parameter."""
 
     value: float  # the difference of the means over the pooled standard deviation
-    low: float  # the interval of what it estimates
+    low: float  # confidence interval of the true distance
     high: float
     standard_error: float
 
@@ -120,23 +123,24 @@ def separation(
     *,
     gaussian: bool = True,
 ) -> Separation:
-    r"""Return the distance of two samples of one size, with its interval.
+    r"""Return the distance of two samples of equal size, with a confidence interval.
 
-    At least three each; `gaussian` says that both are normal of one standard deviation.
-    Otherwise the interval comes from sample moments.
+    Each sample has at least three numbers. `gaussian` states that both are normal with
+    the same standard deviation. Otherwise the interval is computed from sample moments.
 
     Notes
     -----
-    With n in each sample, :math:`\nu = 2n - 2` and d the difference of the means over
-    the pooled standard deviation, :math:`t = d \sqrt{n/2}` is noncentral t of
-    :math:`\nu` degrees of freedom around :math:`\mu \sqrt{n/2}`, and the interval is
+    Let n be the size of a sample, :math:`\nu = 2n - 2` and d the difference of the
+    means over the pooled standard deviation. Then :math:`t = d \sqrt{n/2}` has a
+    noncentral t distribution with :math:`\nu` degrees of freedom and noncentrality
+    :math:`\mu \sqrt{n/2}`, and the interval is
 
     .. math:: \Bigl( t \bigl(1 - \tfrac{1}{4\nu}\bigr)
               \pm z \sqrt{1 + \tfrac{t^2}{2\nu}} \Bigr) \sqrt{2/n}
 
-    (Abramowitz and Stegun, 26.7.10), which covers mu as often as it says to about
-    1 / n. Where the samples are not normal the standard error is that of the
-    influence of each number on d, and the coverage asymptotic.
+    (Abramowitz and Stegun, 26.7.10), whose coverage of mu is right up to about 1 / n.
+    For samples that are not normal, the standard error is computed from the influence
+    of each number on d, and the coverage is asymptotic.
     """
     n, z = len(with_it), stats.norm.isf((1 - confidence) / 2)
     centred = [sample - sample.mean() for sample in (without, with_it)]
@@ -158,38 +162,39 @@ def separation(
     return Separation(d, float(low), float(high), float(error))
 
 
-# Where a privacy curve is compared: no larger epsilon is shown by so few trials.
+# Epsilons at which a privacy curve is compared. Trials cannot show a larger epsilon.
 _EPSILONS = np.linspace(0.0, 15.0, 151).tolist()
 
 
-# Two tables that differ in one record, released by the mechanism, and what tells them.
+# Release two tables that differ in one record, and compute a test statistic.
 
 
-#: Rows of the table; one of them, with others before and behind it, is the canary.
+#: Number of rows of the table, and position of the canary among them.
 N_ROWS, PLACE = 4, 1
-# Two entries of opposite signs, which change from release to release: noise that two of
-# them share cancels, and the canary stands out.
+# Two entries of opposite signs, which alternate between releases. Noise that entries or
+# releases share would cancel, and reveal the canary.
 _DIRECTION = np.array([1.0, -1.0]) / math.sqrt(2)
-# Grid unit over the noise, or over the contribution where that is smaller: rounding is
-# nothing beside either.
+# Grid unit divided by the noise or by the contribution, whichever is smaller, so that
+# rounding is negligible.
 _FINEST = 2.0**-30
 
 
 @dataclasses.dataclass(frozen=True)
 class Canary:
-    """The sum of a table in which one record contributes, and all others nothing.
+    """Query over a table in which one record contributes, and all others nothing.
 
     Notes
     -----
-    **Guarantees.** The contract of `skfdp.queries`. An entry is truncated toward zero,
-    so that two canaries lie apart what their lengths do, up to a unit an entry.
+    **Guarantees.** The contract of `skfdp.queries`. Entries are truncated toward zero,
+    so the distance of two canaries is the difference of their lengths, up to one unit
+    per entry.
     """
 
-    length: float  # it contributes ``length * theta``, theta being a unit vector
+    length: float  # the record contributes ``length * theta``, theta a unit vector
     clip_norm: float
-    moved: float  # how far the sum of a neighbour is away, where it is replaced
+    moved: float  # sensitivity if the record is replaced
     n_rows: int
-    place: int | None  # of the record; None: it is not in the table
+    place: int | None  # position of the record; None if it is not in the table
 
     @property
     def shape(self) -> tuple[int]:
@@ -197,7 +202,7 @@ class Canary:
         return _DIRECTION.shape
 
     def sensitivity(self, relation: Relation) -> float:
-        """Return how far neighbours move the sum."""
+        """Return the L2 sensitivity of the sum."""
         return relation.moves(self.clip_norm, self.moved)
 
     def unit(self, noise_std: float) -> float:
@@ -215,10 +220,10 @@ class Canary:
 
 
 def lengths(event: Event) -> tuple[float, float]:
-    """Return the lengths of a canary, and of its neighbour in the same direction.
+    """Return the lengths of a canary and of its neighbour in the same direction.
 
-    They dominate all pairs of neighbours of an event, sampled or not (docs, theory,
-    "The (C, Delta) curve"): C and C - Delta, or C and nothing.
+    The lengths are C and C - Delta, or C and 0. This pair dominates all pairs of
+    neighbours of an event, sampled or not (docs, theory, "The (C, Delta) curve").
     """
     if event.relation.replaces:
         return event.clip_norm, event.clip_norm - event.sensitivity
@@ -226,7 +231,7 @@ def lengths(event: Event) -> tuple[float, float]:
 
 
 def neighbours(event: Event) -> tuple[Canary, Canary]:
-    """Return the canary without and with the record, as the relation means it."""
+    """Return the queries without and with the record, as the relation defines them."""
     full, other = lengths(event)
     with_it = Canary(full, event.clip_norm, event.sensitivity, N_ROWS, PLACE)
     if event.relation.counts_are_public:
@@ -239,9 +244,9 @@ def log_ratios(
 ) -> np.ndarray:
     """Return the log-likelihood ratios of all releases of two tables.
 
-    In an array of shape (2, n_events, n_trials), of the table without the record, then
-    of that with it; larger with it. Each table is released whole at mechanisms of its
-    own, and each event has a label of its own.
+    The result has shape (2, n_events, n_trials): first the table without the record,
+    then the table with it, whose ratios are larger. Each trial has its own mechanism,
+    and each event must have its own label.
     """
     ratios = np.empty((2, len(events), n_trials))
     parts = [(event, Score(event), neighbours(event)) for event in events]
@@ -261,40 +266,42 @@ def log_ratios(
 
 
 class Score:
-    """The log-likelihood ratio of the releases of an event, as its claim has it.
+    """The log-likelihood ratio of the releases of an event, under its claim.
 
     Notes
     -----
-    Of full batches it is the sum of what is released along the canary, each times
-    ``sensitivity / std**2``, but for a constant: no test of these releases tells more.
+    For full batches the ratio is, up to a constant, the sum of the releases along the
+    canary, each times ``sensitivity / std**2``. No test of these releases is more
+    powerful.
     """
 
     def __init__(self, event: Event):
         self._event, self._lengths = event, lengths(event)
 
     def of_step(self, released: np.ndarray, std: np.ndarray | float) -> np.ndarray:
-        """Return the ratio of each release, each along the canary."""
+        """Return the ratio of each release, given its component along the canary."""
         (full, other), rate = self._lengths, self._event.sampling_rate
         if rate == 1:
             return (released - (full + other) / 2) * (full - other) / np.square(std)
 
         def log_mixture(centre: float) -> np.ndarray:
-            """Return the log of a density, over that of noise alone."""
+            """Return the log of a density divided by the density of the noise."""
             exponent = (2 * centre * released - centre**2) / (2 * np.square(std))
             return np.logaddexp(math.log1p(-rate), math.log(rate) + exponent)
 
         return log_mixture(full) - log_mixture(other)
 
     def moments(self) -> tuple[float, float]:
-        """Return by how much the mean differs with the record, and the mean variance.
+        """Return the difference of the means with and without the record, and variance.
 
-        Of the ratio of all releases, if the claim holds; by quadrature.
+        Both are moments of the ratio of all releases if the claim holds, computed by
+        quadrature. The variance is the mean of those with and without the record.
         """
         apart = variance = 0.0
         (full, other), rate = self._lengths, self._event.sampling_rate
         stds, counts = np.unique(self._event.step_stds, return_counts=True)
         for std, count in zip(stds.tolist(), counts.tolist(), strict=True):
-            # 0 is a centre too, where a record may be out of the batch.
+            # 0 is also a centre, because the record may not be in the batch.
             ends = min(full, other, 0.0) - 12 * std, max(full, other, 0.0) + 12 * std
             x = np.linspace(*ends, 40_001)
             ratio, means = self.of_step(x, std), []
@@ -308,35 +315,35 @@ class Score:
         return apart, variance
 
 
-# Results of audits: a claim, and what was seen of it.
+# Results of audits.
 
 
 @public("skfdp.audit")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AuditResult:
-    """Result of an audit: a claim, and a lower bound of what was spent.
+    """Result of an audit: a privacy claim, and a lower bound of the true epsilon.
 
-    An audit can refute a claim and never prove one. Numbers in a result come from the
-    records that were audited, without noise: audit made-up records, or treat the
-    result as you would treat them.
+    An audit can refute a claim, but cannot prove it. The numbers are computed from the
+    audited records without noise: audit synthetic records, or treat the result as
+    confidential.
 
     Attributes
     ----------
     subject : str
         What was audited.
     neighboring_relation : str
-        Relation of the claim.
+        Neighbouring relation of the claim.
     claimed_epsilon : float
-        What the accounting says, at `delta`.
+        The epsilon of the accounting, at `delta`.
     delta : float
     lower_bound : float
-        Epsilon that the outputs show to be spent, at `delta`; 0 where they show
-        nothing, infinite where two neighbours are told apart for sure.
+        Lower bound of epsilon at `delta` that follows from the outputs. It is infinite
+        if two neighbours can be distinguished with certainty.
     confidence : float
-        Probability, in (0, 1], with which a lower bound of this kind holds; 1 where
-        nothing is estimated.
+        Probability, in (0, 1], with which the lower bound holds; 1 if it is not an
+        estimate.
     n_trials : int
-        Replays, releases, or canaries, that it rests on.
+        Number of replays, releases or canaries.
     """
 
     #: Name of the kind of audit.
@@ -356,19 +363,19 @@ class AuditResult:
         return self.lower_bound <= self.claimed_epsilon
 
     def __str__(self) -> str:
-        """Return it as a sentence."""
+        """Return the result as a sentence."""
         sure = "" if self.confidence == 1 else f" at confidence {self.confidence:.6g}"
-        verdict = "did not refute" if self.passed else "REFUTED"
+        outcome = "did not refute" if self.passed else "REFUTED"
         return (
             f"Audit by {self.audit} of {self.subject}: {self.n_trials} trial(s) "
-            f"{verdict} epsilon = {number(self.claimed_epsilon, 4)} at delta = "
+            f"{outcome} epsilon = {number(self.claimed_epsilon, 4)} at delta = "
             f"{self.delta:g}; lower bound {number(self.lower_bound, 4)}{sure}."
         )
 
 
-# Of a plan that names none.
+# Delta of a plan without delta.
 _DELTA = 1e-5
-# Fewer releases of a table could not be halved and say anything.
+# Fewer trials, of which half choose the threshold, would give useless bounds.
 _LEAST_TRIALS, _MOST_TRIALS = 100, 10_000_001
 _ROUNDING = 1e-9
 
@@ -376,25 +383,26 @@ _ROUNDING = 1e-9
 @public("skfdp.audit")
 @dataclasses.dataclass(frozen=True)
 class ReleaseAudit:
-    """The parameter that the releases of one event showed, beside its claim.
+    """Claimed and estimated privacy parameter of the releases of one event.
 
     Attributes
     ----------
     label : str
-        Of the event; "whole" is the composition of all.
+        Label of the event; "whole" is the composition of all events.
     n_releases : int
-        Of one fit, each of which was audited `n_trials` times on each table.
+        Number of releases in one fit. Each was made `n_trials` times on each table.
     sampling_rate : float
-        Of the event; of the whole the smallest one.
+        Sampling rate of the event; for "whole" the smallest one.
     claimed : float
-        Gaussian-DP parameter of all releases of the event together, ``event.mu``. Where
-        batches are sampled there is none, and it is what `seen` would be by the claim:
-        the distance of the log-likelihood ratios of two neighbours.
+        Gaussian-DP parameter of all releases of the event, ``event.mu``. Sampled
+        batches do not have one; for them it is the value of `seen` that follows from
+        the claim, the distance of the log-likelihood ratios of two neighbours.
     seen : float
         Difference of the means of the log-likelihood ratio with and without the canary,
-        over its standard deviation.
+        divided by its standard deviation.
     low, high : float
-        Interval of what `seen` estimates; those of one result hold jointly.
+        Confidence interval of the parameter that `seen` estimates. The intervals of
+        one result hold jointly.
     standard_error : float
     """
 
@@ -422,20 +430,20 @@ class ReleaseAudit:
 @public("skfdp.audit")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MechanismResult(AuditResult):
-    """Result of `audit_mechanism`; see there what the numbers rest on.
+    """Result of `audit_mechanism`, whose notes explain the numbers.
 
     Attributes
     ----------
     releases : tuple of ReleaseAudit
         One for each event.
     whole : ReleaseAudit
-        Of all events together.
+        Audit of all events together.
     clopper_pearson : float
-        Lower bound of epsilon that assumes nothing of the outputs; it holds with
-        probability `confidence` like `lower_bound`, and is smaller as a rule: n trials
-        cannot show more than about ``log(n / 8)``.
+        Lower bound of epsilon without assumptions about the outputs. It holds with
+        probability `confidence` like `lower_bound`, but is usually smaller, because n
+        trials cannot show more than about ``log(n / 8)``.
     curve_refuted : bool
-        Whether the counted errors are fewer than the claimed privacy curve allows.
+        Whether there are fewer errors than the claimed privacy curve allows.
     """
 
     audit: ClassVar[str] = "mechanism"
@@ -447,7 +455,7 @@ class MechanismResult(AuditResult):
 
     @property
     def passed(self) -> bool:
-        """Whether neither the claim nor that of any release was refuted."""
+        """Whether neither the total claim nor that of an event was refuted."""
         held = super().passed and not self.curve_refuted
         return held and all(one.passed for one in self._all)
 
@@ -468,26 +476,27 @@ def audit_mechanism(
     delta: float | None = None,
     random_state: int | None = None,
 ) -> MechanismResult:
-    r"""Release canaries as a plan says, and compare what is seen with what it claims.
+    r"""Release canaries by a plan, and compare the observed privacy with the claim.
 
-    A table whose one canary contributes a vector as long as the events allow, and a
-    neighbour on which it is moved by their whole sensitivity (replaced, or gone), are
-    released by the package's own mechanism, with its noise and its coins, `n_trials`
-    times each. Somebody who knows everything but the canary tries to tell them apart.
+    One table has a single canary, which contributes the longest vector that the events
+    allow. In a neighbouring table the canary is replaced or removed, so that the sum
+    changes by the whole sensitivity. The package's own mechanism, with its noise and
+    sampling, releases each table `n_trials` times. An attacker who knows everything
+    except the canary tries to distinguish the tables.
 
     Parameters
     ----------
     plan : Event, PrivacyPlan, FitPlan or sequence of Event
-        What would be charged. ``estimator.plan(X, y)`` returns one.
+        The events to audit, such as the result of ``estimator.plan(X, y)``.
     n_trials : int, default=2000
-        How often everything is released of each table; at least 100. The time is that
-        of ``2 * n_trials`` times all releases, some 10 microseconds each.
+        How often each table is released; at least 100. The audit makes ``2 * n_trials``
+        times all releases, which take about 10 microseconds each.
     confidence : float, default=0.95
-        Of the lower bound, and of all intervals jointly.
+        Confidence of the lower bound, and of all intervals jointly.
     delta : float, default=None
-        At which epsilon is compared. None: that of the plan, or 1e-5.
+        Delta at which epsilon is compared. None takes that of the plan, or 1e-5.
     random_state : int, default=None
-        None audits noise of the operating system, as fits have it. An int makes the
+        None audits noise from the operating system, as in fits. An int makes the
         result reproducible.
 
     Returns
@@ -497,23 +506,23 @@ def audit_mechanism(
     Raises
     ------
     ValueError
-        Also for a `Selection`: audit its ``run_event(label, clip_norm)``.
+        Also for a `Selection`: audit its ``run_event(label, clip_norm)`` instead.
 
     Notes
     -----
-    **What the numbers rest on.** The log-likelihood ratio of all releases is the
-    statistic; no test tells more. For full batches it is a weighted sum of Gaussians,
-    and *seen* is the Gaussian-DP parameter, with the interval of `separation` in
-    `skfdp.audit.mechanism`. A threshold is chosen on the first half of the trials, and
-    its errors are counted on the second; their Clopper-Pearson bounds, which assume
-    nothing, give `clopper_pearson` and `curve_refuted`. `lower_bound` is the first of
-    these for sampled batches; for full ones it is the epsilon of the lower end of the
+    **Method.** The test statistic is the log-likelihood ratio of all releases, the most
+    powerful one. For full batches it is a weighted sum of Gaussians, and *seen* is the
+    Gaussian-DP parameter, with the interval of `separation` in `skfdp.audit.mechanism`.
+    A threshold is chosen on the first half of the trials, and its errors are counted on
+    the second half. Their Clopper-Pearson bounds need no assumptions and give
+    `clopper_pearson` and `curve_refuted`. For sampled batches `lower_bound` equals
+    `clopper_pearson`. For full batches it is the epsilon of the lower end of the
     interval of *seen*, if that is larger (Nasr et al. 2023). If every claim is true,
     `passed` is False with a probability of at most ``1 - confidence``.
 
-    **What it cannot show.** The canary is moved by the sensitivity that the plan names.
-    That no record of a user's table moves a sum further is what proofs and replays
-    (`audit_replay`) are for.
+    **Limits.** The canary changes the sum by the sensitivity that the plan states.
+    Whether records of a user's table change a sum by more is not tested here, but by
+    proofs and by `audit_replay`.
 
     References
     ----------
@@ -546,21 +555,21 @@ def audit_mechanism(
     delta = own_delta if delta is None else check_delta(delta)
     claim = cost(events, delta)
     ratios = log_ratios(events, int(n_trials), random_state)
-    # Half of what may go wrong is left to the intervals, half to the bounds.
+    # Half of the error probability is used for the intervals, half for the bounds.
     half = (1 + float(confidence)) / 2
-    # A threshold is chosen on half of the trials: that of the largest bound. Its error
+    # The threshold with the largest bound is chosen on half of the trials. Its error
     # rates are counted on the other half.
     of_all, middle = ratios.sum(axis=1), int(n_trials) // 2
     chosen, counted = of_all[:, :middle], of_all[:, middle:]
     candidates = np.unique(chosen)
     found = mu_lower_bound(*largest_rates(*chosen, candidates, half))
-    # Of equals that in the middle: where nothing is told apart, any will do.
+    # Among equal thresholds take the middle one.
     best = np.flatnonzero(found == found.max())
     threshold = candidates[best[len(best) // 2]]
     rates = tuple(map(float, largest_rates(*counted, threshold, half)))
-    assumed_nothing = float(epsilon_lower_bound(*rates, delta))
+    clopper_pearson = float(epsilon_lower_bound(*rates, delta))
     *releases, whole = _release_audits(ratios, events, claim.mu, half)
-    lower_bound = assumed_nothing
+    lower_bound = clopper_pearson
     if claim.mu is not None:
         lower_bound = max(lower_bound, gdp_epsilon(delta, max(whole.low, 0.0)))
     return MechanismResult(
@@ -573,17 +582,18 @@ def audit_mechanism(
         n_trials=int(n_trials),
         releases=tuple(releases),
         whole=whole,
-        clopper_pearson=assumed_nothing,
+        clopper_pearson=clopper_pearson,
         curve_refuted=refutes(*rates, events),
     )
 
 
 def _resolved(plan: Any) -> tuple[str, tuple[Event, ...], float]:
-    """Return the subject, the events, each with a label of its own, and delta."""
+    """Return the subject, the events with distinct labels, and delta."""
     events, _ = planned(plan)
     if None in events:
         raise ValueError(
-            f"plan={plan!r} has no events: without privacy there is nothing to audit."
+            f"plan={plan!r} has no events to audit, because its fit is not private: "
+            "pass the plan of a fit with finite epsilon."
         )
     labels = ", ".join(dict.fromkeys(event.label for event in events))
     subject = getattr(plan, "subject", labels)
@@ -591,10 +601,10 @@ def _resolved(plan: Any) -> tuple[str, tuple[Event, ...], float]:
     for event in events:
         if type(event) is not Event:
             raise ValueError(
-                f"plan has a {type(event).__name__}, label={event.label!r}, which is "
-                "no release: audit one of its runs, its run_event(label, clip_norm)."
+                f"plan has a {type(event).__name__}, label={event.label!r}, which "
+                "cannot be released directly: audit its run_event(label, clip_norm)."
             )
-    compose(events)  # refuses relations or public sets that do not go together
+    compose(events)  # refuses events that do not compose
     labels = [event.label for event in events]
     found = []
     for place, event in enumerate(events):
@@ -610,7 +620,7 @@ def _release_audits(
     mu: float | None,
     confidence: float,
 ) -> list[ReleaseAudit]:
-    """Return an audit of each event and of all of them; the intervals hold jointly."""
+    """Return an audit of each event, and of all; the intervals hold jointly."""
     moments = np.array([Score(event).moments() for event in events])
     found = [
         (event.label, event.n_steps, event.sampling_rate, event.mu, *of_event)

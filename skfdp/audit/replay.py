@@ -1,4 +1,4 @@
-"""The audit by replay: neighbours, frozen releases, and what differs nevertheless."""
+"""Audit by replay: repeat a fit on neighbours with recorded releases, and compare."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ from skfdp.privacy.pipelines import report
 from skfdp.privacy.report import PrivacyReport
 from skfdp.solvers.parameters import declared_by
 
-# Differences of two objects, down to the last bit of their arrays.
+# Compare two objects, down to the last bit of their arrays.
 
 
-#: Compared as they are: a difference inside of them has no place of its own.
+#: Types that are compared as a whole.
 _WHOLE = (
     *(int, str, bytes, complex, type(None), type(...), range, slice, set, frozenset),
     *(type, types.ModuleType, types.BuiltinFunctionType, CodeType),
@@ -57,18 +57,17 @@ def places(
 ) -> Iterator[str]:
     """Yield the places where two objects differ.
 
-    Objects are compared by type and by what they would be pickled as. A place is a path
-    of attributes and positions, such as ``steps[0].mean_``; a key or a value is never
-    part of it, and neither is a name that only one of the two has. What has no state
-    that Python can see (a lock, say) is compared by type alone. Ledgers
-    and receipts are left out: charges are compared for themselves, and receipts are
-    random.
+    Objects are compared by type and by their pickled state. A place is a path of
+    attributes and positions, such as ``steps[0].mean_``. It never contains a key, a
+    value, or a name that only one of the objects has. Objects without a state that
+    Python can see, such as locks, are compared by type only. Ledgers and receipts are
+    skipped, because charges are compared separately, and receipts are random.
     """
     seen = {} if seen is None else seen
     pair = id(one), id(other)
     if one is other or pair in seen or isinstance(one, PrivacyLedger | Receipt):
         return
-    seen[pair] = one, other  # states are made on the way: an id must not return
+    seen[pair] = one, other  # keeps temporary states alive, so that ids stay unique
     if type(one) is type(other):
         (here, mine), (there, theirs) = _parts(one), _parts(other)
         if here == there and len(mine) == len(theirs):
@@ -84,18 +83,18 @@ def differ(one: Any, other: Any) -> bool:
 
 
 def _parts(value: Any) -> _Parts:
-    """Return what an object is by itself, and what it holds, by place."""
+    """Return the own value of an object, and the objects it contains, by place."""
     if isinstance(value, np.generic | np.ndarray):
         if value.dtype.hasobject:
             return (value.dtype, value.shape), _in_order(value.ravel().tolist())
         return (value.dtype, value.shape, value.tobytes()), []
     if isinstance(value, float):
-        return value.hex(), []  # NaN is NaN
+        return value.hex(), []  # as text, so that NaN equals NaN
     if isinstance(value, _WHOLE):
         return value, []
     if isinstance(value, (list, tuple)):
         return None, _in_order(value)
-    if isinstance(value, dict):  # whose order is something that one can see
+    if isinstance(value, dict):  # the order of keys is visible, too
         keys = [(type(k), k if isinstance(k, _WHOLE) else None) for k in value]
         others = [k for k in value if not isinstance(k, _WHOLE)]
         return keys, [*_in_order(others), *_in_order(value.values())]
@@ -105,7 +104,7 @@ def _parts(value: Any) -> _Parts:
         return None, _in_order(held)
     try:
         reduced = value.__reduce_ex__(4)
-    except Exception:  # it cannot be pickled
+    except Exception:  # not picklable
         return _by_name(getattr(value, "__dict__", {}))
     if isinstance(reduced, str):
         return reduced, []
@@ -126,10 +125,10 @@ def _by_name(state: dict) -> _Parts:
     return list(state), [(f".{name}", held) for name, held in state.items()]
 
 
-# Neighbours of a table: the private part of one record, or person, is another one.
+# Neighbours of a table: the private part of one record, or person, is replaced.
 
 
-#: What finite numbers become, by name: (generator, column of numbers) -> number.
+#: Replacements of numbers, by name: (generator, column of numbers) -> number.
 FINITE: dict[str, Callable[[np.random.Generator, np.ndarray], float]] = {
     "another record's values": lambda rng, column: rng.choice(column),
     "values drawn anew": lambda rng, column: rng.uniform(column.min(), column.max()),
@@ -151,35 +150,35 @@ MALFORMED: dict[str, Callable[[np.random.Generator, np.ndarray], float]] = {
         [np.nan, np.inf, -np.inf, 0.5, 1e308]
     ),
 }
-# Chance that some rows of a person alone differ, where it has several.
+# Probability that only some rows of a person with several rows differ.
 _IN_PART = 0.3
-#: Kinds that stay among the values that occur.
+#: Kinds whose values occur in the column.
 _KNOWN = ("another record's values", "values drawn anew")
-#: What a cell that is no number becomes, one after the other, and one of text.
+#: Replacements of cells of text columns and of object columns, used in turn.
 _TEXTS = (None, "no such category", "")
 _NO_NUMBERS = (None, float("nan"), "no such category", "", -7, 1e308, b"\xff", (1,))
-#: The same for labels of objects.
+#: Replacements of labels in object columns, used in turn.
 _NO_LABELS = (None, float("nan"), "no such label", 7, -1, [1])
 
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """The private part of a table, and what it may become."""
+    """The private part of a table, and its possible replacements."""
 
-    private: np.ndarray  # a mask of the columns
-    target: str | None  # "labels" or "numbers", None if it is public, or there is none
-    declared: bool  # whether labels may be any value, or are among those that occur
-    whole: bool  # whether the last record comes or goes, and no other one differs
-    persons: np.ndarray | None = None  # of each row, if all rows of one may differ
+    private: np.ndarray  # mask of the private columns
+    target: str | None  # "labels" or "numbers"; None if it is public or missing
+    declared: bool  # whether classes are declared, so that labels may be any value
+    whole: bool  # whether the last record is added or removed, instead of replaced
+    persons: np.ndarray | None = None  # person of each row, if persons are protected
 
 
 class Neighbour(NamedTuple):
     """A table that differs in the private part of one record, or of one person."""
 
-    name: str  # what became of the record
+    name: str  # description of the change
     X: Any
     y: Any
-    changed: np.ndarray  # its position, or those of all rows of the person
+    changed: np.ndarray  # position of the record, or of all rows of the person
 
 
 def tables(X: Any, y: Any) -> tuple[Any, Any]:
@@ -197,7 +196,7 @@ def tables(X: Any, y: Any) -> tuple[Any, Any]:
 def neighbouring_tables(
     X: Any, y: Any, split: Split, rng: np.random.Generator, n_neighbours: int
 ) -> Iterator[Neighbour]:
-    """Yield neighbours of a table, the same ones for the same generator."""
+    """Yield neighbours of a table; equal generators give equal neighbours."""
     kinds = [*FINITE, *MALFORMED]
     parts = ["row"] * bool(split.private.any()) + ["target"] * bool(split.target)
     parts += ["row and target"] * (len(parts) == 2)
@@ -225,7 +224,7 @@ def neighbouring_tables(
 
 
 class _Change(NamedTuple):
-    """Other private values, of a kind, for the neighbour of a number."""
+    """Replaces private values by those of one kind, for one neighbour."""
 
     kind: str
     number: int
@@ -258,7 +257,7 @@ class _Change(NamedTuple):
                 "f": (np.nan, np.inf, 0.5)[self.number % 3],
             }.get(values.dtype.kind, (100, 0)[self.number % 2])
         else:
-            # The set of labels that occur is that of the other table.
+            # The set of labels must stay the same.
             labels, value = values.tolist(), values[record]
             others = [label for label in labels if label != value]
             if others and (split.declared or labels.count(value) > 1):
@@ -267,7 +266,7 @@ class _Change(NamedTuple):
         return found
 
     def _cell(self, values: np.ndarray, dtype: Any) -> Any:
-        """Return what a cell becomes, in the type of its column."""
+        """Return the replacement of a cell, in the type of its column."""
         another, known = values[self.rng.integers(len(values))], self.kind in _KNOWN
         if not isinstance(dtype, np.dtype):  # of pandas
             if str(dtype).startswith("str") and not known:
@@ -282,7 +281,7 @@ class _Change(NamedTuple):
         return another
 
     def _number(self, values: np.ndarray) -> Any:
-        """Return a number of the type of some others, which may not be finite."""
+        """Return the replacement of a number, in the type of its column."""
         finite = values[np.isfinite(values)].astype(np.float64)
         make = (FINITE | MALFORMED)[self.kind]
         found = float(make(self.rng, finite if len(finite) else np.zeros(1)))
@@ -292,7 +291,7 @@ class _Change(NamedTuple):
         if not np.isfinite(found) and not integral:
             return found
         limits = np.iinfo(values.dtype) if integral else np.finfo(values.dtype)
-        # As integers, since the limits of some are no floats.
+        # As integers, because some limits are not exact in float64.
         low, high = int(limits.min), int(limits.max)
         return values.dtype.type(min(max(found, low), high))
 
@@ -305,9 +304,9 @@ def checked(
     whole: bool,
     persons: np.ndarray | None,
 ) -> Iterator[Neighbour]:
-    """Yield a user's neighbours, or raise ValueError at one that is none.
+    """Yield a user's neighbours, or raise ValueError at a table that is not one.
 
-    Public columns must be equal, where they are known.
+    If the public columns are known, they must be equal.
     """
     wanted = _keys(X, y)
     units = np.arange(len(wanted)) if persons is None else persons
@@ -315,7 +314,7 @@ def checked(
         name = f"neighbours[{number}]"
         if not (isinstance(pair, tuple | list) and len(pair) == 2):
             raise ValueError(
-                f"{name} must be a pair (X, y), with y=None where there is no target."
+                f"{name} must be a pair (X, y): pass y=None without a target."
             )
         other, target = tables(*pair)
         alike = type(other) is type(X) and other.shape[1] == X.shape[1]
@@ -323,17 +322,16 @@ def checked(
         both = zip(wanted, found, strict=False)
         rows = [row for row, (here, there) in enumerate(both) if here != there]
         own = np.unique(units[np.array(rows, dtype=np.int64)])
-        torn = False
+        public_differs = False
         if public is not None and rows:
             here, there = (_keys(table, None, public) for table in (X, other))
-            torn = any(here[row] != there[row] for row in rows)
+            public_differs = any(here[row] != there[row] for row in rows)
         proper = abs(len(found) - len(wanted)) == whole and len(own) <= (not whole)
-        if not alike or not proper or torn:
+        if not alike or not proper or public_differs:
             raise ValueError(
-                f"{name} is no neighbour, which has X of the same type and width, and "
-                "differs in the private part of one record alone; with groups, of the "
-                "rows of one person; under 'add_or_remove_one', by the last record, "
-                "which is there or not."
+                f"{name} is not a neighbour: give an X of the same type and width, "
+                "which differs only in the private part of one record (with groups, of "
+                "one person's rows), or under 'add_or_remove_one' by the last record."
             )
         last = np.array([min(len(found), len(wanted))])
         changed = last if whole else np.flatnonzero(np.isin(units, own))
@@ -341,36 +339,36 @@ def checked(
 
 
 def _keys(X: Any, y: Any, columns: Any = slice(None)) -> list[tuple[str, str]]:
-    """Return what tells each record from others."""
+    """Return a key for each record that is equal only for equal records."""
     cells = np.asarray(X.toarray() if issparse(X) else X, dtype=object)
     rows = map(repr, cells[:, columns].tolist())
     targets = [None] * X.shape[0] if y is None else np.asarray(y).tolist()
     return list(zip(rows, map(repr, targets), strict=True))
 
 
-# The two replays of a replay: one records what is released, one repeats it.
+# Two replay contexts: one records releases, the other repeats them.
 
 
 # Distances of integers are exact; bounds are products of float64 factors.
 _ROUNDING = 1e-9
 
 
-class Parted(BaseException):
-    """End of a replay whose releases are others; no handler of Exception hides it."""
+class ReplayDiffers(BaseException):
+    """Ends a replay with different releases; `except Exception` does not catch it."""
 
 
 class Release(NamedTuple):
-    """One release, as it was recorded."""
+    """One recorded release."""
 
-    asked: Asked  # whose batch and theta are copies
-    facts: dict[str, Any]  # what must be equal between neighbours
-    total: np.ndarray  # the exact sum of the batch, in grid units
-    whole: np.ndarray  # that of every row
+    asked: Asked  # with copies of batch and theta
+    facts: dict[str, Any]  # public facts, which must be equal for neighbours
+    total: np.ndarray  # exact sum over the batch, in grid units
+    whole: np.ndarray  # exact sum over every row
     answer: np.ndarray
 
 
 class Move(NamedTuple):
-    """Distance by which a neighbour moved one release, in units of the release."""
+    """Change of one sum between neighbours, in units of the release."""
 
     event: Event
     distance: float
@@ -379,9 +377,10 @@ class Move(NamedTuple):
 
 
 class Recording:
-    """A replay that keeps each release; streams have keys that anybody can compute.
+    """Replay context that records each release.
 
-    A key is that of the name of the stream and of the number of those before it.
+    The key of a stream is a hash of its name and of the number of earlier streams of
+    that name, so anybody can compute it.
     """
 
     def __init__(self) -> None:
@@ -396,7 +395,7 @@ class Recording:
         return int.from_bytes(digest.digest(), "little")
 
     def release(self, asked: Asked, noisy_sum: Callable[[], np.ndarray]) -> np.ndarray:
-        """Return a release, and keep it."""
+        """Return a release, and record it."""
         kept = dataclasses.replace(
             asked, batch=copy.copy(asked.batch), theta=copy.copy(asked.theta)
         )
@@ -406,7 +405,7 @@ class Recording:
 
 
 class Repeating(Recording):
-    """A replay that answers as recorded, and measures how far the sums moved."""
+    """Replay context that returns recorded releases, and measures changes of sums."""
 
     def __init__(self, recorded: list[Release], n_records: int, changed: np.ndarray):
         super().__init__()
@@ -414,27 +413,27 @@ class Repeating(Recording):
         self._changed = changed
         self._drawn: set[str] = set()
         self.moves: list[Move] = []
-        #: Kind of the difference, and the label of the release.
+        #: Kind of each difference, and label of the release.
         self.differences: list[tuple[str, str]] = []
 
     @property
     def n_left(self) -> int:
-        """Number of recorded releases that were not asked for."""
+        """Number of recorded releases that were not requested yet."""
         return len(self._recorded) - len(self.moves)
 
     def release(self, asked: Asked, noisy_sum: Callable[[], np.ndarray]) -> np.ndarray:
-        """Return what was released when this was recorded, or end the replay."""
+        """Return the recorded release, or end the replay if the request differs."""
         label = repr(asked.event.label)
         if not self.n_left:
             self.differences.append(("release", f"{label}, which is one more"))
-            raise Parted
+            raise ReplayDiffers
         wanted = self._recorded[len(self.moves)]
         names = [n for n, fact in _facts(asked).items() if wanted.facts[n] != fact]
         if not asked.event.relation.counts_are_public and "n_rows" in names:
             names.remove("n_rows")
         self.differences += [("release", f"{label}, its {name}") for name in names]
         if {"label", "query", "shape"} & {*names}:
-            raise Parted
+            raise ReplayDiffers
         move = self._move(wanted, asked)
         self.moves.append(move)
         found = {
@@ -446,11 +445,11 @@ class Repeating(Recording):
         return wanted.answer.copy()
 
     def _same_batch(self, one: Asked, other: Asked) -> bool:
-        """Whether the same rows are summed, but for null ones and for a last one."""
+        """Whether the same rows are summed, except null rows and an additional row."""
         first = other.event.label not in self._drawn
         self._drawn.add(other.event.label)
         if one.query.n_rows != other.query.n_rows and not first:
-            return True  # later gaps begin at other words: see `audit_replay`
+            return True  # later batches use other random words: see `audit_replay`
         n_rows = min(one.query.n_rows, other.query.n_rows)
         is_null, summed = np.zeros(n_rows, dtype=bool), []
         for asked in (one, other):
@@ -463,12 +462,12 @@ class Repeating(Recording):
         return not ((summed[0] != summed[1]) & ~is_null).any()
 
     def _move(self, wanted: Release, asked: Asked) -> Move:
-        """Return how far the neighbour moves this release.
+        """Return the change of this sum between the two tables.
 
-        Where a record, or person, becomes null both tables are compared with the one in
-        which it is: the sum lacks what the record adds, in the one table and in the
-        other. What the others add is the same in both; a difference is for the record
-        to answer for.
+        Under "replace_special" each table is compared with the table in which the
+        record or person is null, so the change is the contribution of the record. Other
+        records must contribute the same in both tables; a difference counts as caused
+        by the record.
         """
         query, relation = asked.query, asked.event.relation
         total, whole = _sums(asked)
@@ -478,10 +477,10 @@ class Repeating(Recording):
                 rows, others = self._changed, 1.0
                 if query.n_rows == self._n_records:
                     distance, others = _added(wanted, asked, rows)
-                if others:  # a part of the table, in a search, or in another order
+                if others:  # a search uses a part of the table, or another order
                     rows = _places(wanted, asked, len(rows))
                     distance = sum(_added(wanted, asked, rows)) if len(rows) else 0.0
-        elif wanted.asked.query.n_rows == query.n_rows:  # else they share no batch
+        elif wanted.asked.query.n_rows == query.n_rows:  # otherwise batches differ
             distance = max(distance, _length(wanted.total - total))
         return Move(
             event=asked.event,
@@ -492,7 +491,7 @@ class Repeating(Recording):
 
 
 def _facts(asked: Asked) -> dict[str, Any]:
-    """Return what is public of a release."""
+    """Return the public facts about a release."""
     query = asked.query
     return {
         "label": asked.event.label,
@@ -518,7 +517,7 @@ def _sums(asked: Asked) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _added(wanted: Release, asked: Asked, own: np.ndarray) -> tuple[float, float]:
-    """Return how much some rows add at most, and how far the sums of others are."""
+    """Return the norm of the contribution of some rows, and the change of others."""
     others = np.delete(np.arange(asked.query.n_rows), own)
     sums = [_partial(one, asked.theta, own) for one in (wanted.asked, asked)]
     return max(map(_length, sums)), _length(_moved(wanted, asked, others))
@@ -531,9 +530,9 @@ def _moved(wanted: Release, asked: Asked, rows: np.ndarray) -> np.ndarray:
 
 
 def _places(wanted: Release, asked: Asked, most: int) -> np.ndarray:
-    """Return the positions of the rows that add something else, at most so many.
+    """Return the positions of at most `most` rows whose contributions differ.
 
-    One after the other, by halves: all others add the same at the same place.
+    They are found one by one, by bisection.
     """
     rows, found = np.arange(asked.query.n_rows), []
     while len(found) < most and _moved(wanted, asked, rows).any():
@@ -547,7 +546,7 @@ def _places(wanted: Release, asked: Asked, most: int) -> np.ndarray:
 
 
 def _partial(asked: Asked, theta: np.ndarray | None, rows: np.ndarray) -> np.ndarray:
-    """Return the exact sum over some rows, without those that are null."""
+    """Return the exact sum over some rows, without null ones."""
     if asked.is_null is not None:
         rows = rows[~asked.is_null[rows]]
     unit = asked.query.unit(asked.noise_std)
@@ -555,33 +554,34 @@ def _partial(asked: Asked, theta: np.ndarray | None, rows: np.ndarray) -> np.nda
 
 
 def _length(total: np.ndarray) -> float:
-    """Return the norm of integers; their squares are exact.
+    """Return the norm of an integer array, with exact squares.
 
-    Sums wrap around where n is private; so does their difference, to the distance.
+    If n is private, sums may wrap around. Their difference wraps around, too, and is
+    the true one.
     """
     return math.sqrt(sum(entry * entry for entry in total[total != 0].tolist()))
 
 
-# Outcomes of fits: everything that leaves one.
+# Outcomes of fits: everything observable.
 
 
 _ELSEWHERE = (
-    "n_jobs: a private fit runs in another thread or process, where an audit cannot "
-    "see its releases; audit it with n_jobs=None, which changes no result."
+    "a private fit runs in another thread or process (n_jobs), where an audit cannot "
+    "see its releases: audit it with n_jobs=None, which changes no result."
 )
-#: What is asked of a fitted model, where it has it, of so many rows.
+#: Methods of the fitted model that are compared, and number of rows for them.
 _METHODS, _PROBED = ("predict", "predict_proba", "decision_function", "transform"), 20
 
 
 class Charges(PrivacyLedger):
-    """A ledger that keeps what it is given, for one fit in this thread."""
+    """Ledger that records the charges of one fit in this thread."""
 
     def __init__(self) -> None:
         super().__init__()
         self.given: list[tuple[tuple[Event, ...], str | None, str]] = []
 
     def __reduce__(self) -> tuple:
-        return Charges, ()  # wherever it is sent to, and refuses
+        return Charges, ()  # a copy in another process refuses charges
 
     def charge(
         self,
@@ -590,7 +590,7 @@ class Charges(PrivacyLedger):
         label: str | None = None,
         n_rows: int | None = None,
     ) -> Receipt:
-        """Keep a charge, and return a receipt of it, as every ledger does."""
+        """Record a charge, and return its receipt."""
         if noise.current() is None:
             raise ValueError(_ELSEWHERE)
         self.given.append((tuple(events), label, repr(n_rows)))
@@ -600,8 +600,8 @@ class Charges(PrivacyLedger):
     def charge_nonprivate(self, *, label: str | None = None) -> None:
         """Refuse fits without privacy."""
         raise ValueError(
-            "epsilon=inf: a fit without privacy has no claim to audit; give every "
-            "private part a finite epsilon."
+            "epsilon=inf makes no privacy claim to audit: give every private part a "
+            "finite epsilon."
         )
 
     @property
@@ -611,16 +611,16 @@ class Charges(PrivacyLedger):
 
 
 class Outcome(NamedTuple):
-    """Everything that leaves a fit."""
+    """Everything that can be observed of a fit."""
 
     model: Any
     error: Exception | None
-    complete: bool  # or else it ended because its releases were others
+    complete: bool  # False if it ended because its releases differed
     charges: Charges
-    left: dict[str, dict[str, Any]]  # by kind of difference and place
+    left: dict[str, dict[str, Any]]  # other observations, by kind and place
 
     def differences(self, other: Outcome) -> Iterator[tuple[str, str]]:
-        """Yield kind and place of each difference to the outcome of a neighbour."""
+        """Yield kind and place of each difference from the outcome of a neighbour."""
         if not other.complete:
             return
         errors = [(type(one.error), str(one.error)) for one in (self, other)]
@@ -636,7 +636,7 @@ class Outcome(NamedTuple):
 
 
 def private_parts(estimator: Any) -> dict[str, PrivateEstimator]:
-    """Return the estimators of this package in another one, by parameter prefix."""
+    """Return the estimators of this package inside another, by parameter prefix."""
     params = estimator.get_params(deep=True).items()
     parts = {"": estimator} | {f"{name}__": value for name, value in params}
     return {p: part for p, part in parts.items() if isinstance(part, PrivateEstimator)}
@@ -650,15 +650,15 @@ def prepared(estimator: Any, ledger: PrivacyLedger | None) -> Any:
     for prefix, part in parts.items():
         part.set_params(random_state=None)
         if not any(prefix.startswith(outer) and prefix != outer for outer in searches):
-            part.set_params(ledger=ledger)  # a search charges for what is inside of it
+            part.set_params(ledger=ledger)  # a search charges for its estimator
     return model
 
 
 @contextlib.contextmanager
 def _heard(left: dict[str, dict[str, Any]]) -> Iterator[None]:
-    """Keep what is said, and leave the global generators as they were.
+    """Capture output, warnings and log records, and restore the global generators.
 
-    The compiler's debug messages, which tell of its caches, are left out.
+    Debug messages of the compiler are left out, because they depend on its caches.
     """
     out, err, log = io.StringIO(), io.StringIO(), io.StringIO()
     handler = logging.StreamHandler(log)
@@ -682,31 +682,31 @@ def _heard(left: dict[str, dict[str, Any]]) -> Iterator[None]:
             root.removeHandler(handler)
             root.setLevel(levels[0])
             compiler.setLevel(levels[1])
-            told = {
+            captured = {
                 "warning": [(one.category, str(one.message)) for one in caught],
                 "output": (out.getvalue(), err.getvalue()),
                 "log": log.getvalue(),
                 "global generator": (np.random.get_state(), random.getstate()),  # noqa: NPY002
             }
-            left |= {kind: {"the fit": found} for kind, found in told.items()}
+            left |= {kind: {"the fit": found} for kind, found in captured.items()}
 
 
-#: What a difference says, by its kind. Those of the second table do not leave the fit
-#: by themselves; each breaks what the proof of the accounting rests on.
+#: Text of a difference, by its kind. Differences of the second table cannot be observed
+#: outside the fit, but violate an assumption of the accounting.
 LEAVES = {
     "attribute": "{} differs in the fitted model",
-    "prediction": "{} of the same rows differs",
-    "release": "another release is asked for: {}",
-    "charge": "{} is charged something else",
-    "warning": "{} warns otherwise",
-    "output": "{} prints something else",
-    "log": "{} logs something else",
-    "exception": "{} ends otherwise, by an exception or without one",
+    "prediction": "{} differs for the same rows",
+    "release": "another release is requested: {}",
+    "charge": "{} gets different charges",
+    "warning": "{} warns differently",
+    "output": "{} prints a different text",
+    "log": "{} logs different records",
+    "exception": "{} raises a different exception, or none",
     "global generator": "{} leaves a global random generator in another state",
 }
 INSIDE = {
-    "distance": "the sum of {} moves further than its sensitivity",
-    "theta": "{} is asked for at another place, which no release had told",
+    "distance": "the sum of {} changes by more than its sensitivity",
+    "theta": "{} is computed at other weights, which do not follow from releases",
     "batch": "{} sums other rows",
 }
 
@@ -714,20 +714,20 @@ INSIDE = {
 @public("skfdp.audit")
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """A difference between neighbours that no release explains.
+    """A difference between neighbours that the releases do not explain.
 
     Attributes
     ----------
     kind : str
         "attribute", "prediction", "release", "charge", "warning", "output", "log",
-        "exception" or "global generator", which leave the fit; "distance", "theta"
-        or "batch", which do not.
+        "exception" or "global generator", which can be observed outside the fit;
+        "distance", "theta" or "batch", which cannot.
     where : str
         A name or a place; never a value.
     first : str
-        The first neighbour that shows it.
+        The first neighbour with this difference.
     n_replays : int
-        How many do.
+        Number of replays with this difference.
     """
 
     kind: str
@@ -736,23 +736,24 @@ class Difference:
     n_replays: int
 
     def __str__(self) -> str:
-        told = (LEAVES | INSIDE)[self.kind].format(self.where)
-        return f"{told} ({self.n_replays} replays, the first one with {self.first})."
+        text = (LEAVES | INSIDE)[self.kind].format(self.where)
+        return f"{text} ({self.n_replays} replays, the first one with {self.first})."
 
 
 @public("skfdp.audit")
 @dataclasses.dataclass(frozen=True)
 class Moved:
-    """Distance by which neighbours moved the releases of one label.
+    """Largest change of the sums of one label between neighbours.
 
     Attributes
     ----------
     label : str
     n_releases : int
     sensitivity : float
-        The largest one that a query of this label declares, in units of its sum.
+        The largest sensitivity of the queries of this label, in units of the sum.
     largest : float
-        The largest distance over the sensitivity: at most 1, up to a rounding of 1e-9.
+        The largest change divided by the sensitivity: at most 1, up to a rounding of
+        1e-9.
     """
 
     label: str
@@ -764,28 +765,28 @@ class Moved:
 @public("skfdp.audit")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReplayResult(AuditResult):
-    """Result of `audit_replay`: differences, and how far the sums moved.
+    """Result of `audit_replay`: differences, and changes of the sums.
 
     Attributes
     ----------
     subject, neighboring_relation, claimed_epsilon, delta
-        See `AuditResult`. The claim is that of the report, or, where there is none,
-        what the charged events cost together.
+        See `AuditResult`. The claim is that of the report or, without a report, the
+        cost of all charged events.
     lower_bound : float
-        Infinite if something that leaves the fit tells two neighbours apart. Otherwise
-        the epsilon, at `delta`, of the worst neighbour on the path that was recorded:
-        of the Gaussian-DP parameter ``sqrt(sum (distance / std)**2)`` over the releases
-        of full batches that were charged one by one. Where no sum depends on earlier
-        releases it is exact for the two tables; in a loop it is that of this path, and
-        a guide. Releases of Poisson batches, and the runs of a search, count as 0.
+        Infinite if an observable difference distinguishes two neighbours. Otherwise
+        the epsilon at `delta` of the worst neighbour on the recorded path, for the
+        Gaussian-DP parameter ``sqrt(sum (distance / std)**2)`` over the charged
+        full-batch releases. If no sum depends on earlier releases, it is exact for the
+        two tables. For a loop it is that of the recorded path, as an indication.
+        Releases of Poisson batches and the runs of a search count as 0.
     confidence : float
-        1: nothing is estimated.
+        Always 1, because nothing is estimated.
     n_trials : int
         Number of replays.
     differences : tuple of Difference
     releases : tuple of Moved
     neighbours : tuple of str
-        What was tried: one name for each replay.
+        Descriptions of the neighbours, one for each replay.
     """
 
     audit = "replay"
@@ -804,7 +805,7 @@ class ReplayResult(AuditResult):
 
 
 class _Recorded:
-    """A fit that was recorded, which is repeated on other tables."""
+    """A recorded fit, which can be repeated on other tables."""
 
     def __init__(
         self,
@@ -823,43 +824,43 @@ class _Recorded:
         asked = [one.asked.event for one in self.releases]
         if not asked or any(event not in asked for event in charged):
             raise ValueError(
-                "a charged release was not asked for in this thread: let every private "
-                "part run with n_jobs=None, which changes no result."
+                "a charged release was not made in this thread: let every private part "
+                "run with n_jobs=None, which changes no result."
             )
-        #: By this replay on the same table all code is loaded and every cache full.
+        #: This replay on the same table loads all code and fills all caches.
         self.baseline, again = self.replay(X, y, np.array([], dtype=np.int64))
         found = [*again.differences, *first.differences(self.baseline)]
         if not self.baseline.complete or any(kind in _REPEATED for kind, _ in found):
             where = ", ".join(dict.fromkeys(place for _, place in found))
             raise ValueError(
-                f"two fits on one table differ ({where}): fix the random_state of "
-                "every part that is not of this package."
+                f"two fits on one table differ ({where}): set a fixed random_state in "
+                "every part that is not from this package."
             )
 
     def _performed(self, X: Any, y: Any, around: Recording) -> Outcome:
-        """Fit a copy inside a replay, and return all that leaves."""
+        """Fit a copy inside a replay, and return its outcome."""
         charges, predictions = Charges(), {}
         model, error, complete = prepared(self.estimator, charges), None, True
         left = {"charge": {"the ledger": charges.given}, "prediction": predictions}
-        # A step that works in place would change what comes after.
+        # A step that works in place would change the data of later fits.
         X, y, probe = copy.deepcopy((X, y, self._X[:_PROBED]))
         with _heard(left):
             try:
                 with noise.opened(around):
                     model.fit(X, y, **self._fit_params)
-            except Parted:
+            except ReplayDiffers:
                 complete = False
             except Exception as found:
                 error = found
             for method in _METHODS if complete and error is None else ():
                 try:
                     predictions[method] = getattr(model, method)(probe)
-                except Exception as refusal:  # or there is no such method
+                except Exception as refusal:  # also if the method is missing
                     predictions[method] = type(refusal), str(refusal)
         return Outcome(model, error, complete, charges, left)
 
     def replay(self, X: Any, y: Any, changed: np.ndarray) -> tuple[Outcome, Repeating]:
-        """Fit to another table, with the releases of this one."""
+        """Fit another table with the recorded releases."""
         around = Repeating(self.releases, self._X.shape[0], changed)
         outcome = self._performed(X, y, around)
         if outcome.complete and outcome.error is None and around.n_left:
@@ -867,8 +868,8 @@ class _Recorded:
         return outcome, around
 
 
-#: What a first fit may do otherwise than a second one is to load code, and to warn or
-#: log of that; neither is a random choice.
+#: Kinds in which a second fit must equal the first. The first fit loads code, so it may
+#: warn, log and print differently.
 _REPEATED = frozenset(LEAVES | INSIDE) - {"warning", "log", "output"}
 
 
@@ -883,36 +884,36 @@ def audit_replay(
     fit_params: Mapping[str, Any] | None = None,
     random_state: int = 0,
 ) -> ReplayResult:
-    """Record a fit, and repeat it on neighbours with the released numbers frozen.
+    """Record a fit, and repeat it on neighbouring tables with the same releases.
 
-    What a private fit tells of a record, it tells by noisy sums. Coins are fixed, and
-    every fit on a neighbouring table is given the numbers that were released for the
-    recorded one: then nothing at all may differ, whatever the private part of the
-    record, but the exact sums, and these by no more than their sensitivity.
+    A private fit may reveal a record only by its noisy sums. In this audit the sampling
+    is fixed, and every fit on a neighbouring table gets the recorded releases instead
+    of its own. Then only the exact sums may differ between neighbours, by at most their
+    sensitivity. Any other difference is a leak.
 
     Parameters
     ----------
     estimator : estimator
-        Of this package, a subclass of one, a Pipeline with some of them, or a tool of
-        scikit-learn around them. It is cloned, its ledgers are replaced by one that
-        forgets, integer seeds of its private parts are left out, and it is never
-        fitted itself.
+        An estimator of this package or a subclass, a Pipeline with such estimators, or
+        a scikit-learn meta-estimator around them. It is cloned and not fitted itself.
+        In the clone, ledgers are replaced by a temporary one, and integer seeds of
+        private parts are removed.
     X, y
-        What `fit` takes. Made-up records do: what is checked holds for any.
+        As for `fit`. Synthetic records are enough.
     neighbours : iterable of (X, y), default=None
-        Tables that differ from X and y in the private part of one record, or, with
-        `groups` in `fit_params`, in those of the rows of one person; under
-        "add_or_remove_one" in the last record, which is there or not. None makes some:
-        of numbers, other records' values, random, extreme, missing and infinite ones;
-        of labels, other ones, and undeclared ones if `classes` are declared.
+        Tables that differ from X and y in the private part of one record. With `groups`
+        in `fit_params`, they may differ in the rows of one person. Under
+        "add_or_remove_one" they have one more or one fewer record, the last one. None
+        generates neighbours. Numbers are replaced by those of other records, and by
+        random, extreme, missing and infinite ones. Labels are replaced by other labels,
+        and by undeclared ones if `classes` are declared.
     n_neighbours : int, default=24
-        How many to make.
+        Number of neighbours to generate.
     fit_params : dict, default=None
-        Further arguments of `fit`. With `groups` (of a step of a Pipeline:
-        ``step__groups``) neighbours differ in all rows of one person, or in some of
-        them.
+        Further arguments of `fit`. With `groups` (for a step of a Pipeline:
+        ``step__groups``) neighbours differ in all or some rows of one person.
     random_state : int, default=0
-        Of the neighbours that are made.
+        Seed of the generated neighbours.
 
     Returns
     -------
@@ -921,42 +922,41 @@ def audit_replay(
     Raises
     ------
     TypeError
-        If nothing in the estimator is of this package.
+        If the estimator contains no estimator of this package.
     ValueError
         If a part has ``epsilon=inf``; if two fits on one table differ, because another
-        part draws from no fixed seed; if private parts run in other threads or
-        processes; if a table that is given is no neighbour; or if the public columns
-        behind a Pipeline are not known, so that `neighbours` are needed.
+        part has no fixed seed; if private parts run in other threads or processes; if a
+        given table is not a neighbour; or if the public columns of a Pipeline's table
+        are unknown, so that `neighbours` are needed.
 
     Notes
     -----
-    **Checked**, in each replay: the labels, streams, queries, shapes, bounds, units and
-    noise of all releases, in their order, and where they are asked for (frozen numbers
-    make this equal); the rows of each batch; the distance of the exact sums, in
-    integers; the attributes of the fitted model with everything below them, its report
-    and predictions; charges, warnings, text, log records, exceptions, and the global
-    generators.
+    **Checked** in each replay: labels, streams, queries, shapes, bounds, units, noise
+    and order of all releases, and the weights at which they are computed (equal because
+    the releases are equal); the rows of each batch; the change of the exact integer
+    sums; all attributes of the fitted model, its report and predictions; charges,
+    warnings, printed text, log records, exceptions, and the global generators.
 
-    Under "replace_special" the neighbour's record is null: the distance is what the
-    record adds, in either table. For Poisson batches the sum over every row is compared
-    as well. Under "add_or_remove_one" the rows of the first batch of each event are
-    compared, and no later ones: the room for a batch, and by it the order in which
-    words are drawn, depends on the number of rows.
+    Under "replace_special" the neighbour's record is null, so the change of a sum is
+    the contribution of the record in either table. For Poisson batches the sum over
+    every row is compared as well. Under "add_or_remove_one" only the first batch of
+    each event is compared, because the memory for a batch, and so the order of random
+    words, depends on the number of rows.
 
-    **Not seen.** Time, memory, and which lines run, where nothing leaves the fit by it.
-    The law of noise and coins, and whether their keys are secret: `audit_mechanism`
-    looks at the first, and nothing from outside at the second. Values that were not
-    tried, and paths that were not taken: frozen numbers follow one. What is written to
-    files, to a network, or by compiled code. What `fit` is given by other means than
-    the rows (parameters that were chosen by looking at them).
+    **Not checked.** Time, memory, and which lines run, if this has no observable
+    effect. The distributions of noise and sampling (`audit_mechanism` tests these), and
+    whether their keys are secret. Values that were not tried, and code paths that the
+    recorded releases do not reach. Output to files, to a network, or by compiled code.
+    Information about the rows in other arguments of `fit`, such as parameters chosen by
+    looking at the rows.
 
-    **Frozen fits are not private**: anybody can compute their coins. Their models are
-    thrown away; events inside say that they are seeded. Other threads draw real noise
-    all the while, but what they print or warn of is taken for that of the fit.
+    **Audited fits are not private**, because anybody can compute their random numbers.
+    Their models are discarded, and their events are marked as seeded. Other threads
+    draw real noise meanwhile, but their output and warnings are attributed to the fit.
 
     References
     ----------
-    In the spirit of the grey-box audits of Cebere et al. (2026), arXiv:2602.17454.
+    Similar to the grey-box audits of Cebere et al. (2026), arXiv:2602.17454.
 
     Examples
     --------
@@ -991,13 +991,13 @@ def audit_replay(
     if not parts:
         raise TypeError(
             f"estimator={shown(estimator)} must be an estimator of this package, or "
-            "hold one: nothing else releases."
+            "contain one."
         )
     for prefix, part in parts.items():
         if math.isinf(part.epsilon):
             raise ValueError(
-                f"{prefix}epsilon=inf: a fit without privacy makes no claim that could "
-                "be audited; give it a finite epsilon."
+                f"{prefix}epsilon=inf makes no privacy claim to audit: pass a finite "
+                "epsilon."
             )
     X, y = tables(X, y)
     whole = any(
@@ -1021,27 +1021,27 @@ def audit_replay(
         persons = numbered(base[0][columns[0]] if columns else groups[0])
     recorded = _Recorded(estimator, *base, fit_params)
     try:
-        told = report(recorded.baseline.model)
-        public = _public_columns(told, estimator, base[0], columns)
+        claim = report(recorded.baseline.model)
+        public = _public_columns(claim, estimator, base[0], columns)
     except (ValueError, PrivacyBudgetError):
-        told = public = None
+        claim = public = None
     if neighbours is not None:
         found = checked(neighbours, *base, public, whole, persons)
     elif public is None:
         raise ValueError(
-            "neighbours=None needs a report that names the public columns of X, and "
-            "there is none for this estimator: give pairs (X, y) that differ in the "
-            "private part of one record."
+            "neighbours=None needs a report with the public columns of X, which this "
+            "estimator does not have: give pairs (X, y) that differ in the private "
+            "part of one record."
         )
     else:
-        split = _split(recorded, told, public, whole, persons, y is not None)
+        split = _split(recorded, claim, public, whole, persons, y is not None)
         rng = np.random.default_rng(random_state)
         found = neighbouring_tables(X, y, split, rng, int(n_neighbours))
-    return _result(recorded, told, found)
+    return _result(recorded, claim, found)
 
 
 def mask_of(names: Iterable[Any], X: Any) -> np.ndarray | None:
-    """Return the columns of these names or positions, None if one is not known."""
+    """Return a mask of the named columns, None if a name is unknown."""
     columns: dict[Any, int] = {place: place for place in range(X.shape[1])}
     columns |= {str(n): place for place, n in enumerate(getattr(X, "columns", ()))}
     if not columns.keys() >= {*names}:
@@ -1050,15 +1050,15 @@ def mask_of(names: Iterable[Any], X: Any) -> np.ndarray | None:
 
 
 def _public_columns(
-    told: PrivacyReport, estimator: Any, X: Any, columns: list[str]
+    claim: PrivacyReport, estimator: Any, X: Any, columns: list[str]
 ) -> np.ndarray | None:
-    """Return the mask of the public columns of X, None where it is not known.
+    """Return the mask of the public columns of X, None if it is unknown.
 
-    Who is whose is public, and so are the columns that tell.
+    The columns that identify persons (`columns`) are public, too.
     """
-    names = told.public_sources
+    names = claim.public_sources
     if names is None:
-        names = told.public_features
+        names = claim.public_features
         steps = [estimator, *estimator.get_params(deep=True).values()]
         if names and any(isinstance(one, Pipeline) for one in steps):
             return None
@@ -1067,26 +1067,26 @@ def _public_columns(
 
 def _split(
     recorded: _Recorded,
-    told: PrivacyReport,
+    claim: PrivacyReport,
     public: np.ndarray,
     whole: bool,
     persons: np.ndarray | None,
     has_target: bool,
 ) -> Split:
     estimator, target = recorded.estimator, None
-    if has_target and not told.public_target:
+    if has_target and not claim.public_target:
         target = "numbers" if is_regressor(estimator) else None
         target = "labels" if is_classifier(estimator) else target
     events = recorded.baseline.charges.events
     read = any(event.classes_source == "data" for event in events)
-    read = read or any(one.text == CLASSES_READ for one in told.assumptions)
+    read = read or any(one.text == CLASSES_READ for one in claim.assumptions)
     return Split(~public, target, not read, whole, persons)
 
 
 def _result(
-    recorded: _Recorded, told: PrivacyReport | None, found: Iterable[Neighbour]
+    recorded: _Recorded, claim: PrivacyReport | None, found: Iterable[Neighbour]
 ) -> ReplayResult:
-    """Replay every neighbour, and put together what was seen."""
+    """Replay every neighbour, and return the combined result."""
     seen: dict[tuple[str, str], list[str]] = {}
     moves: list[list[Move]] = []
     names: list[str] = []
@@ -1108,15 +1108,15 @@ def _result(
     events = recorded.baseline.charges.events
     relation = recorded.releases[0].asked.event.neighboring_relation
     subject, delta = type(estimator).__name__, 0.0
-    if told is None:
+    if claim is None:
         delta = max(part.delta for part in private_parts(estimator).values())
         claimed = cost(events, delta).epsilon
     else:
-        subject, delta, claimed = told.subject, told.delta, told.epsilon
-        relation = told.neighboring_relation or relation
+        subject, delta, claimed = claim.subject, claim.delta, claim.epsilon
+        relation = claim.neighboring_relation or relation
     bound = math.inf
     if not any(one.kind in LEAVES for one in differences):
-        # The Gaussian-DP parameter of two tables on the path of a replay.
+        # The Gaussian-DP parameter of each pair of tables on the recorded path.
         mus = [
             math.hypot(
                 *(

@@ -1,8 +1,8 @@
-"""The command line, a thin layer over `skfdp.TableSchema` and the estimators.
+"""The command line: a thin layer over `skfdp.TableSchema` and the estimators.
 
-It may import everything of skfdp, and nothing of skfdp imports it. What it prints
-about a file is public, or a score that it says is not protected; in particular no
-message quotes a value of a private column.
+It may import everything of skfdp; no other module of skfdp imports it. Its output on a
+file is public, or a score that is marked as not protected. No message quotes a value of
+a private column.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from skfdp.cli.arguments import BUNDLED, parse
 from skfdp.cli.output import CommandError, OutputError, ReaderGoneError, complain
 
-# What each command needs is imported when it runs: --help needs nothing of it.
+# A command imports its modules when it runs, so that --help is fast.
 _HOMES = {
     BUNDLED: ("demo", "run"),
     "fit": ("fit", "run"),
@@ -30,18 +30,18 @@ _HOMES = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``skfdp`` with these arguments, by default those of the process.
 
-    The status is 0 if what was asked for is done, even if the reader of standard output
-    went away; 2 after a refusal (one sentence on stderr), 130 after Ctrl-C, 1 after an
+    The exit status is 0 after success (also if the reader of standard output closed the
+    pipe), 2 after a refusal (one sentence on stderr), 130 after Ctrl-C, and 1 after an
     unexpected error.
     """
     arguments = parse(argv)
     for stream in (sys.stdout, sys.stderr):
-        # Column names may hold what the terminal cannot show.
+        # Column names may contain characters that the terminal cannot show.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     try:
         if importlib.util.find_spec("pandas") is None:
-            raise CommandError("a table needs pandas: pip install 'skfdp[cli]'.")
+            raise CommandError("skfdp needs pandas: pip install 'skfdp[cli]'.")
         module, name = _HOMES[arguments.command]
         getattr(importlib.import_module(f"skfdp.cli.{module}"), name)(arguments)
     except CommandError as error:
@@ -58,18 +58,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if arguments.debug:
             raise
-        # Messages of other libraries quote what they choke on.
+        # Messages of other libraries may quote the data.
         complain(
             f"error: unexpected {type(error).__name__}; its message may quote private "
-            f"data and is withheld, --debug shows it.{_done(arguments)}"
+            f"data and is withheld: use --debug to see it.{_done(arguments)}"
         )
         return 1
     return 0
 
 
 def _done(arguments) -> str:
-    """Return what stays although the job did not come to its end."""
+    """Return sentences on charges and written files of a job that failed."""
     lines = list(arguments.done)
-    with contextlib.suppress(Exception):  # nothing may hide what came first
+    with contextlib.suppress(Exception):  # must not hide the first error
         lines[:0] = arguments.charged()
     return "".join(f" {line}" for line in lines)

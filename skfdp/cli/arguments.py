@@ -1,4 +1,4 @@
-"""The commands and their options."""
+"""Commands and options of the command line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skfdp.cli.output import CommandError
 from skfdp.privacy.events import RELATIONS, Relation, check_budget
 from skfdp.privacy.report import texts
 
-#: What a command without a word is: the comparison on bundled data.
+#: Name of the default command: the comparison on bundled data.
 BUNDLED = "bundled"
 
 _EPILOG = """\
@@ -28,20 +28,20 @@ _SEVERAL = {"action": "extend", "nargs": "+", "metavar": "COLUMN", "default": []
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
+    """Parser with one-line error messages."""
 
     def error(self, message: str):
-        """Leave with status 2."""
+        """Print the message, and exit with status 2."""
         self.exit(2, f"skfdp: error: {message}\n")
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Return the checked options of one command, or leave with status 2."""
+    """Return the checked options of one command, or exit with status 2."""
     parser = _parser()
     try:
         arguments = parser.parse_args(argv)
         arguments.command = arguments.command or BUNDLED
-        # What is done so far, in sentences: written files, and charges to a ledger.
+        # Sentences on what the job did: written files, and charges to a ledger.
         arguments.done, arguments.charged = [], list
         if arguments.command in (BUNDLED, "fit"):
             _check_fit(arguments)
@@ -51,7 +51,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _check_fit(arguments: argparse.Namespace) -> None:
-    """Check the settings of fits; nothing of a table is looked at."""
+    """Check the options of a fit, without reading the table."""
     _check_positive("--epsilon", arguments.epsilon)
     check_budget(arguments.epsilon, arguments.delta)
     if arguments.repeats < 1:
@@ -81,9 +81,9 @@ def _check_evaluation(arguments: argparse.Namespace) -> None:
     if arguments.limit is not None:
         _check_positive("--limit", arguments.limit)
         if arguments.ledger is None:
-            raise CommandError("--limit is that of a ledger: give --ledger FILE too.")
-    # A ledger promises that every use of the data is charged, and the comparison
-    # cannot be; and who is held out depends on the number of rows, which
+            raise CommandError("--limit needs a ledger: give --ledger FILE, too.")
+    # With a ledger every use of the data must be charged, but a comparison cannot be.
+    # And the choice of held-out rows depends on the number of rows, which
     # add_or_remove_one protects.
     obstacle = "--ledger" if arguments.ledger is not None else ""
     if not Relation.of(arguments.relation).counts_are_public:
@@ -97,7 +97,7 @@ def _check_evaluation(arguments: argparse.Namespace) -> None:
         arguments.evaluate = not obstacle
     if not 0 < arguments.test_size < 1:
         raise CommandError(
-            f"--test-size={arguments.test_size} must lie strictly between 0 and 1."
+            f"--test-size={arguments.test_size} must be strictly between 0 and 1."
         )
 
 
@@ -129,7 +129,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_debug(add) -> None:
-    add("--debug", action="store_true", help="tracebacks, which may quote data")
+    add("--debug", action="store_true", help="show tracebacks, which may quote data")
 
 
 def _add_fit(add) -> None:
@@ -139,10 +139,15 @@ def _add_fit(add) -> None:
         "--relation",
         choices=RELATIONS,
         default="replace_one",
-        help="what changes between neighbouring data sets (default: replace_one)",
+        help="neighbouring relation (default: replace_one)",
     )
-    add("--seed", type=int, help="reproducible, for experiments: gives no guarantee")
-    add("--repeats", type=int, default=3, help="fits of each row (default: 3)")
+    add("--seed", type=int, help="reproducible noise, without privacy guarantee")
+    add(
+        "--repeats",
+        type=int,
+        default=3,
+        help="number of fits for each line of the comparison (default: 3)",
+    )
     add("--report", metavar="FILE.json", type=Path, help="write the privacy report")
 
 
@@ -156,31 +161,31 @@ def _fit(add) -> None:
         "--limit",
         metavar="EPSILON",
         type=float,
-        help="total epsilon, at --delta, of all fits that a new ledger is charged for; "
-        "the file keeps it, and the fit that would pass it is refused",
+        help="total epsilon, at --delta, of all fits charged to a new ledger; the file "
+        "stores the limit, and a fit that would exceed it is refused",
     )
     add(
         "--evaluate",
         action=argparse.BooleanOptionalAction,
         help="compare on held-out rows; the scores are NOT protected (default, except "
         "with --ledger or add_or_remove_one); --no-evaluate trains on all rows and "
-        "prints the statement alone",
+        "prints only the statement",
     )
     add("--test-size", type=float, default=0.25, help="held-out share (default: 0.25)")
-    add("--model", metavar="FILE", type=Path, help="write it: .skops or .joblib")
+    add("--model", metavar="FILE", type=Path, help="save the model: .skops or .joblib")
     add(
         "--context",
         nargs="+",
         default=[],
         metavar="KEY=TEXT",
-        help="data, date, by and purpose, which the report states and nobody checks",
+        help="data, date, by and purpose: facts for the report, which are not checked",
     )
 
 
 def _predict(add) -> None:
     _score(add)
     add("-o", "--output", metavar="FILE", type=Path, help="CSV or .parquet")
-    add("--keep", **_SEVERAL, help="columns that are written beside the predictions")
+    add("--keep", **_SEVERAL, help="columns to write next to the predictions")
 
 
 def _score(add) -> None:
@@ -191,7 +196,7 @@ def _score(add) -> None:
 def _report(add) -> None:
     add("file", metavar="FILE", help="a report (.json) or a model (.skops, .joblib)")
     add("--full", action="store_true", help="print the annex, too")
-    add("--json", action="store_true", help="print it as JSON")
+    add("--json", action="store_true", help="print the report as JSON")
 
 
 def _ledger(add) -> None:
@@ -200,33 +205,33 @@ def _ledger(add) -> None:
 
 def _schema(add) -> None:
     add("file", metavar="TABLE", help="CSV with a line of names, .parquet or .arrow")
-    add("--check", metavar="FILE", help="check the table by this schema instead")
+    add("--check", metavar="FILE", help="check the table against this schema instead")
     add(
         "--public",
         **_SEVERAL,
-        help="columns that may be disclosed; names or patterns such as 'mean *'; "
-        "'all': every column but the outcomes and the group",
+        help="columns that may be disclosed: names, patterns such as 'mean *', or "
+        "'all' for every column except the outcomes and the group",
     )
     add("--outcomes", **_SEVERAL, help="columns to predict")
     add(
         "--group",
         metavar="COLUMN",
-        help="who each row is of: all rows of a person are protected together; the "
-        "column is no feature, and who is whose is not protected",
+        help="column with the person's id: all rows of one person are protected "
+        "together. Not a feature. Which rows belong together stays visible",
     )
     for option, text in (
-        ("--delimiter", "between fields of a CSV file"),
-        ("--decimal", "in numbers, a point or a comma"),
-        ("--thousands", "in numbers"),
-        ("--encoding", "such as latin1"),
+        ("--delimiter", "separator of fields in a CSV file"),
+        ("--decimal", "decimal sign: a point or a comma"),
+        ("--thousands", "separator of thousands"),
+        ("--encoding", "encoding of the file, such as latin1"),
     ):
         add(option, metavar="TEXT", help=text)
     add("--skip-lines", type=int, metavar="N", help="lines above the line of names")
     add(
         "--header",
         action="store_true",
-        help="the first line holds names, although one of them reads as a number or a "
-        "date; without it such a line is refused",
+        help="the first line holds names, also if a name looks like a number or a "
+        "date (otherwise refused)",
     )
     add("-o", "--output", metavar="FILE.toml", type=Path, help="a new file")
 
@@ -237,7 +242,7 @@ def _add_table(add) -> None:
 
 
 _COMMANDS = {
-    "schema": ("draft a schema of a table, or check the table by one", _schema),
+    "schema": ("draft a schema of a table, or check a table against it", _schema),
     "fit": ("train a private model, and write it with its privacy report", _fit),
     "predict": ("predict rows with a saved model", _predict),
     "score": ("score a saved model on rows whose target is known", _score),

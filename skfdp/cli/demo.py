@@ -18,21 +18,21 @@ Public: the left half of each image and the label, which digit it is.
 Private: the right half. Scores are those of a random quarter of the images.
 """
 _EXPLANATION = """\
-DP on everything also protects what is public here, the labels too. Feature-DP starts
-at a model of the public half, which is exact and free, and adds with noise what the
-private half tells. Its lead shrinks as epsilon grows (try --epsilon 4).
-These images are public, so the scores may be printed; scores on private data are not
-covered by what follows: the statement of the last line's first model.
+"DP on everything" also protects the public half and the labels. "feature-DP" starts
+from a model of the public half, which is exact and free, and learns from the private
+half with noise. Its advantage shrinks as epsilon grows (try --epsilon 4).
+These images are public, so the scores may be printed. The privacy statement below is
+that of the first model of the last line. It would not cover scores on private data.
 """
 _NEXT = """\
 
 What next
 ---------
 skfdp schema TABLE.csv --outcomes COLUMN --public COLUMN ... -o schema.toml
-    drafts what has to be said about a table of your own;
+    drafts a schema of your own table;
 skfdp fit TABLE.csv --schema schema.toml
-    trains a private model of it.
-Seven short lessons are in docs/tutorials."""
+    trains a private model on the table.
+Short tutorials are in docs/tutorials."""
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -44,11 +44,11 @@ def run(arguments: argparse.Namespace) -> None:
     columns = {name: Number(0, 16, int(name[-1]) < 4, basis="linear") for name in X}
     columns["digit"] = Label(range(10), public=True)
     schema = TableSchema(columns, outcomes="digit")
-    with contextlib.suppress(ReaderGoneError):  # the report is wanted all the same
+    with contextlib.suppress(ReaderGoneError):  # the report must be written anyway
         say(_INTRODUCTION)
     task = Task(arguments, schema, "digit", X, y.rename("digit"))
     report = job(task, {}, _EXPLANATION)
     say(report.statement(full=arguments.full))
     if not arguments.full:
-        say("\nThe annex has the details: skfdp --full prints it, too.")
+        say("\nThe annex has the details: skfdp --full prints the annex, too.")
     say(_NEXT)

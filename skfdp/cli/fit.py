@@ -1,9 +1,8 @@
-"""``skfdp fit``: one private model, and what it is compared with.
+"""``skfdp fit``: train one private model, and compare it with others.
 
-What is released is one model, fitted once; the report and the ledger count this fit.
-The comparison needs models without privacy and exact scores, which no accounting
-covers, so it is for whoever holds the file: the table says so and the report assumes
-that it stays there.
+One model is released, fitted once; the report and the ledger count this fit. The
+comparison needs models without privacy and exact scores, which no accounting covers. It
+must not be published: the table says so, and the report lists this assumption.
 """
 
 from __future__ import annotations
@@ -37,12 +36,11 @@ from skfdp.privacy.assumptions import Assumption
 from skfdp.schema import Number, OpenTable, TableSchema
 
 _NOTE = """\
-The scores are exact values on the held-out rows, which no model was trained on; +- is a
-standard deviation over fits (--repeats) and over the drawing of those rows. Counts
-of what cannot be read are exact, too, and models at epsilon inf have no privacy: to
-publish this table ends the protection of the file, and the statement does not cover it
-(--no-evaluate prints no table and trains on all rows). Statement, report and saved
-model are those of the last line's first fit.
+Do not publish this table: its scores and counts are exact, models at epsilon inf have
+no privacy, and the statement does not cover it. (--no-evaluate prints no table and
+trains on all rows.) Scores are those on the held-out rows; +- is a standard deviation
+over fits (--repeats) and over the choice of held-out rows. Statement, report and saved
+model belong to the first fit of the last line.
 """
 
 
@@ -66,12 +64,12 @@ class Task:
         return self.schema.columns[self.target].public
 
     def features(self, *, public: bool) -> list[str]:
-        """Return the features that are public, or those that are not."""
+        """Return the public features, or the private ones."""
         columns = self.schema.columns
         return [n for n in self.schema.features if columns[n].public is public]
 
     def model(self, repeat=0, *, ledger=None, everything=False):
-        """Return an unfitted model; of `everything` nothing is public."""
+        """Return an unfitted model; with `everything` all columns are private."""
         arguments, schema = self.arguments, self.schema
         if everything:
             columns = schema.columns.items()
@@ -98,14 +96,14 @@ class Task:
     def fit(self, model, rows):
         """Fit a private model on some rows, and return it."""
         groups = self.groups
-        told = {} if groups is None else {"groups": groups.iloc[rows].to_numpy()}
+        persons = {} if groups is None else {"groups": groups.iloc[rows].to_numpy()}
         # Refusals of skfdp quote no data.
         with reading(ValueError, OSError, show=once):
-            return model.fit(self.X.iloc[rows], self.y.iloc[rows], **told)
+            return model.fit(self.X.iloc[rows], self.y.iloc[rows], **persons)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Train, compare, print and write."""
+    """Run ``skfdp fit``: train, write, compare and print."""
     stage("reading the table")
     with reading():
         schema = TableSchema.load(arguments.schema)
@@ -124,7 +122,7 @@ def job(task: Task, unread: Mapping[str, np.ndarray], note: str):
     """Train, write, print the comparison with a note, and return the report."""
     arguments = task.arguments
     train, test = split(arguments, len(task.X), task.groups)
-    # Before anything is charged for it.
+    # Check the paths before anything is charged.
     check_writable(arguments.report, "--report")
     path = arguments.model
     check_writable(path, "--model")
@@ -132,7 +130,7 @@ def job(task: Task, unread: Mapping[str, np.ndarray], note: str):
         raise CommandError(f"--model {path} needs skops: pip install 'skfdp[cli]'.")
     stage("training the model that is released")
     model = task.fit(task.model(ledger=open_ledger(arguments)), train)
-    # The file stays with whoever ran this; the model may travel.
+    # The model may be sent to others; the ledger stays here.
     model.set_params(ledger=None)
     given = [*model.privacy_.assumptions]
     if arguments.evaluate and arguments.command == "fit":
@@ -146,7 +144,7 @@ def job(task: Task, unread: Mapping[str, np.ndarray], note: str):
         assumptions=tuple(given),
         context=getattr(arguments, "context", {}),
     )
-    # Before anything is printed: words may be lost, what was paid for may not.
+    # Write before printing: if the pipe is closed, the paid model must not be lost.
     write(arguments, model)
     say(_title(task, len(train), len(test), model))
     for line in (*arguments.charged(), *arguments.done):
@@ -161,9 +159,9 @@ def job(task: Task, unread: Mapping[str, np.ndarray], note: str):
 def split(
     arguments, n: int, groups: pd.Series | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the positions of training and held-out rows: of n and the groups alone.
+    """Return the positions of training and held-out rows.
 
-    With groups they are rows of different persons.
+    They depend only on n and the groups. With groups no person is in both parts.
     """
     if not arguments.evaluate:
         return np.arange(n), np.arange(0)
@@ -174,8 +172,8 @@ def split(
     n_test = round(arguments.test_size * n)
     if not 1 <= n_test <= n - 2:
         raise CommandError(
-            f"--test-size={arguments.test_size:g} of {n} leaves too few to train "
-            "or to test on: --no-evaluate needs none."
+            f"--test-size={arguments.test_size:g} of {n} leaves too few rows for "
+            "training or testing: use --no-evaluate."
         )
     order = np.random.default_rng(arguments.seed or 0).permutation(n)
     return np.sort(order[n_test:]), np.sort(order[:n_test])
@@ -196,8 +194,8 @@ def _title(task: Task, n_train: int, n_test: int, model) -> str:
         f"Private: {_listed(private)}.",
     ]
     if arguments.seed is not None:
-        lines.append("--seed: the noise can be repeated, so epsilon is no guarantee.")
-    # The number of rows is itself private where records are added.
+        lines.append("--seed: the noise is not secret, so epsilon is not a guarantee.")
+    # Under add_or_remove_one the number of rows is private.
     if Relation.of(arguments.relation).counts_are_public:
         held_out = f", {n_test} held out" if n_test else ""
         lines.append(f"{n_train} rows to train on{held_out}.")
@@ -221,11 +219,11 @@ def _compare(task: Task, released, unread: Mapping, train, test) -> None:
     exact, scored = train[known[train]], test[known[test]]
     if not len(exact) or not len(scored):
         raise CommandError(
-            "no training row, or no held-out row, has a declared target: there is "
-            "nothing to compare, use --no-evaluate."
+            "no training row, or no held-out row, has a declared target, so there is "
+            "nothing to compare: use --no-evaluate."
         )
     table = []
-    # A list, so that labels have the type of labels again.
+    # From a list, so that NumPy finds the type of the labels.
     y = np.array(task.y.iloc[scored].tolist())
     for label, epsilon, one, models in _comparison(task, released, train, exact):
         stage(f"comparing: {label}")
@@ -239,20 +237,20 @@ def _compare(task: Task, released, unread: Mapping, train, test) -> None:
 
 
 def _comparison(task: Task, released, train, exact) -> Iterator[tuple]:
-    """Yield the rows of the table: label, cost, columns, and fitted models."""
+    """Yield the lines of the table: label, epsilon, task, and fitted models."""
     epsilon, repeats = f"{task.arguments.epsilon:g}", range(task.arguments.repeats)
     public, private = (task.features(public=side) for side in (True, False))
     columns = {n: task.schema.columns[n] for n in (*public, task.target)}
     schema = dataclasses.replace(task.schema, columns=columns, outcomes=[task.target])
-    shown = dataclasses.replace(task, schema=schema, X=task.X[public])
+    public_task = dataclasses.replace(task, schema=schema, X=task.X[public])
     y = np.array(task.y.iloc[exact].tolist())
 
     def baseline(one: Task):
         if not task.regression and len(np.unique(y)) < 2:
-            return []  # scikit-learn would refuse, and quote the label
+            return []  # scikit-learn would raise an error that quotes the label
         model = Ridge() if task.regression else LogisticRegression(max_iter=1000)
         pipeline = make_pipeline(one.schema.encoder(), StandardScaler(), model)
-        with warnings.catch_warnings():  # they tell about the data
+        with warnings.catch_warnings():  # warnings may reveal data
             warnings.simplefilter("ignore")
             return [pipeline.fit(one.X.iloc[exact], y)]
 
@@ -270,9 +268,10 @@ def _comparison(task: Task, released, train, exact) -> Iterator[tuple]:
     yield "no privacy (scikit-learn)", "inf", task, baseline(task)
     if public and task.public_target:
         label = "public columns and target only (scikit-learn, free)"
-        yield label, "0", shown, baseline(shown)
+        yield label, "0", public_task, baseline(public_task)
     elif public and private:
-        yield "public columns only, target private", epsilon, shown, fits(shown)
+        label = "public columns only, target private"
+        yield label, epsilon, public_task, fits(public_task)
     label = "feature-DP"
     if public or task.public_target:
         yield "DP on everything", epsilon, task, fits(task, everything=True)
@@ -291,12 +290,11 @@ def counts(
     unread: Mapping[str, np.ndarray],
     parts: Mapping[str, np.ndarray],
 ) -> Iterator[str]:
-    """Yield a line for the target and each column that has what cannot be read.
+    """Yield a line for the target and each column with values that cannot be read.
 
-    They are exact, so they are not protected: only what is said to be unprotected
-    prints them, the comparison of a fit and scores. `unread` is that of the
-    schema, empty where columns are not counted; `parts` are the positions of rows that
-    are counted together, by what they are called.
+    The counts are exact and not protected, so only the comparison of a fit and the
+    scores print them. `unread` comes from the schema, and is empty if columns are not
+    counted. `parts` maps the names of parts to positions of rows.
     """
     is_number = isinstance(schema.columns[target], Number)
     lacking = "no number as target" if is_number else "no declared label"

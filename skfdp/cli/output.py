@@ -1,7 +1,7 @@
-"""Messages during the job and after it; none depends on who reads them.
+"""Output of the command line: messages, refusals and files.
 
-Files come first and words afterwards, so that a reader who goes away (``| head``)
-loses words only.
+Files are written before text is printed, so that a closed pipe (``| head``) loses only
+text.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ class CommandError(Exception):
 
 
 class ReaderGoneError(Exception):
-    """Sign that nobody reads standard output any more, which is not an error."""
+    """Raised if the reader of standard output closed the pipe; not an error."""
 
 
 class OutputError(Exception):
-    """Failure to write something; one sentence."""
+    """Failure to write a file or to print; one sentence."""
 
 
 def stage(text: str) -> None:
-    """Show on a terminal what is being done from now on; public facts only."""
+    """Show the current step if stderr is a terminal; public facts only."""
     if sys.stderr.isatty():
         complain(text)
 
 
 def say(text: str = "") -> None:
-    """Print at once.
+    """Print and flush a line.
 
-    If standard output takes nothing more it is replaced, so that the interpreter does
-    not complain when it ends.
+    If standard output is closed, it is redirected to the null device, so that Python
+    reports no error at exit.
     """
     try:
         print(text, flush=True)
@@ -48,14 +48,14 @@ def say(text: str = "") -> None:
 
 
 def complain(text: str) -> None:
-    """Print a line on standard error, if anybody reads it."""
+    """Print a line on standard error; ignore a closed stream."""
     with contextlib.suppress(OSError):
         print(f"skfdp: {text}", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
 def refusing(*errors: type[Exception]) -> Iterator[None]:
-    """Turn errors of skfdp, which quote no private data, into refusals."""
+    """Convert errors of skfdp, which quote no private data, to CommandError."""
     try:
         yield
     except errors as error:
@@ -64,7 +64,7 @@ def refusing(*errors: type[Exception]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn a failure to write a file into an OutputError."""
+    """Convert a failure to write a file to OutputError."""
     try:
         yield
     except OSError as error:
@@ -72,7 +72,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def check_writable(path: Path | None, option: str) -> None:
-    """Refuse a path that cannot be written, before anything is charged for it."""
+    """Refuse a path that cannot be written, before anything is charged."""
     if path is None:
         return
     if not path.resolve().parent.is_dir():

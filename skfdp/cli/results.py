@@ -1,4 +1,4 @@
-"""Results of a run: charges, reports, models as files, and the comparison table."""
+"""Results of a run: charges, reports, saved models, and the comparison table."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ from skfdp.schema import SchemaError
 
 @contextlib.contextmanager
 def reading(*errors: type[Exception], show: Callable = complain) -> Iterator[None]:
-    """Refuse what skfdp refuses, and show its warnings that depend on public facts.
+    """Convert errors of skfdp to refusals, and show its warnings on public facts.
 
-    Those of other libraries may quote data. By default refusals are those of a schema.
+    Warnings of other libraries are dropped, because they may quote data. By default
+    errors are those of a schema.
     """
     refused = refusing(*errors or (SchemaError,))
     with warnings.catch_warnings(record=True) as caught, refused:
@@ -43,17 +44,17 @@ def reading(*errors: type[Exception], show: Callable = complain) -> Iterator[Non
             show(f"warning: {text}")
 
 
-#: Fits that are repeated warn once.
+#: Like `complain`, but repeated fits print a warning only once.
 once = functools.cache(complain)
 
 
-# The records of a run: a charge in a ledger, a report, a trained model.
+# Files of a run: the ledger, the report and the trained model.
 
 
 def open_ledger(arguments: argparse.Namespace) -> PrivacyLedger | None:
-    """Open the ledger; from then on ``arguments.charged()`` tells what this run spent.
+    """Open the ledger, and let ``arguments.charged()`` return what this run spent.
 
-    It has to have a limit: a ledger that refuses nothing only watches.
+    The ledger must have a limit.
     """
     path, limit = arguments.ledger, arguments.limit
     if path is None:
@@ -71,7 +72,8 @@ def open_ledger(arguments: argparse.Namespace) -> PrivacyLedger | None:
         elif limit not in (None, ledger.epsilon):
             raise CommandError(
                 f"--limit {limit:g} differs from the limit of --ledger {path}, "
-                f"epsilon {ledger.epsilon:g}, which never changes: leave it out."
+                f"epsilon {ledger.epsilon:g}, which cannot be changed: leave --limit "
+                "out."
             )
     before = len(ledger.entries)
 
@@ -79,9 +81,9 @@ def open_ledger(arguments: argparse.Namespace) -> PrivacyLedger | None:
         if len(ledger.entries) == before:
             return []
         return [
-            f"{path}: charged, and stays charged; epsilon {ledger.spent():.4g} of "
-            f"{ledger.epsilon:g} spent on these data so far, at delta "
-            f"{ledger.delta:g}."
+            f"{path}: this fit is charged and will not be refunded; epsilon "
+            f"{ledger.spent():.4g} of {ledger.epsilon:g} spent on these data so far, "
+            f"at delta {ledger.delta:g}."
         ]
 
     arguments.charged = charged
@@ -89,11 +91,13 @@ def open_ledger(arguments: argparse.Namespace) -> PrivacyLedger | None:
 
 
 def write(arguments: argparse.Namespace, model) -> None:
-    """Write what was asked for; ``arguments.done`` says where it is.
+    """Write report and model, and add sentences to ``arguments.done``.
 
-    If the disk is full, say, it fails after everything was tried.
+    If one file cannot be written, the other is still tried before an error is raised.
     """
-    told = "Model written to {}; 'skfdp predict' and skfdp.cli.results.load read it."
+    of_model = (
+        "Model written to {}; 'skfdp predict' and skfdp.cli.results.load read it."
+    )
     text = model.privacy_.to_json() + "\n"
     failed = []
     for path, task, sentence in (
@@ -102,7 +106,7 @@ def write(arguments: argparse.Namespace, model) -> None:
             lambda path: path.write_text(text, encoding="utf-8"),
             "Privacy report written to {}.",
         ),
-        (arguments.model, lambda path: save(model, path), told),
+        (arguments.model, lambda path: save(model, path), of_model),
     ):
         try:
             if path is not None:
@@ -117,7 +121,7 @@ def write(arguments: argparse.Namespace, model) -> None:
 # Trained models as files.
 
 
-#: What ``skops.io.load`` must be told to trust in a saved model.
+#: Types in a saved model that ``skops.io.load`` must trust.
 TRUSTED_TYPES = tuple(
     f"skfdp.{name}"
     for name in """
@@ -134,7 +138,7 @@ TRUSTED_TYPES = tuple(
 
 
 def save(model, path: str | Path) -> None:
-    """Write a trained model: by skops if the path ends so, or else by joblib."""
+    """Write a trained model, with skops for a path ending in ".skops", else joblib."""
     if Path(path).suffix == ".skops":
         import skops.io
 
@@ -144,10 +148,10 @@ def save(model, path: str | Path) -> None:
 
 
 def load(path: str | Path):
-    """Read a trained model, which predicts rows as `TableSchema.select` makes them.
+    """Read a trained model, which predicts rows made by `TableSchema.select`.
 
-    A joblib file runs whatever its author put into it, a skops file only
-    `TRUSTED_TYPES`; load joblib files of your own only.
+    A joblib file can run any code, so load only your own joblib files. A skops file can
+    use only `TRUSTED_TYPES`.
     """
     if Path(path).suffix == ".skops":
         import skops.io
@@ -159,7 +163,7 @@ def load(path: str | Path):
 # The comparison table.
 
 
-#: What is said of a model, and how.
+#: The scores: format and factor of each.
 _FORMATS = {
     "accuracy": ("{:5.1f} %", 100),
     "AUC": ("{:.3f}", 1),
@@ -173,7 +177,7 @@ Scores = dict[str, tuple[float, float]]
 
 
 def print_table(rows: Sequence[tuple[str, str, list[Scores]]]) -> None:
-    """Print models, what they cost, and their scores, in aligned columns."""
+    """Print models, their epsilons and scores, in aligned columns."""
     known = {name for _, _, found in rows for one in found for name in one}
     names = [name for name in _FORMATS if name in known]
     cells = [("model", "epsilon", *names)]
@@ -192,7 +196,7 @@ def print_table(rows: Sequence[tuple[str, str, list[Scores]]]) -> None:
 
 
 def _cell(form: tuple[str, int], found: list[tuple[float, float]]) -> str:
-    """Return the mean over fits; its spread is that of fits and of the scored rows."""
+    """Format the mean over fits, and its spread over fits and over scored rows."""
     if not found:
         return "-"
     (text, unit), (values, errors) = form, np.transpose(found)
@@ -203,11 +207,11 @@ def _cell(form: tuple[str, int], found: list[tuple[float, float]]) -> str:
 
 
 def scores(model, X, y) -> Scores:
-    """Return accuracy, log loss, and for two classes the area under the ROC curve.
+    """Return the scores of a model, each with its standard error over the rows.
 
-    Accuracy alone says nothing where one class is rare. For a regressor: the share of
-    the variance that is explained, and the root of the mean squared error. Each has its
-    standard error by the drawing of the rows.
+    For a classifier: accuracy, log loss, and for two classes the area under the ROC
+    curve, because accuracy is useless for a rare class. For a regressor: R2 and the
+    root mean squared error.
     """
 
     def mean(values: np.ndarray) -> tuple[float, float]:
@@ -224,7 +228,7 @@ def scores(model, X, y) -> Scores:
         return found
     y, known = np.asarray(y), np.asarray(model.classes_)
     chances = model.predict_proba(X)
-    # A label that the model does not know has no chance.
+    # A label that the model does not have gets probability 0.
     right = (y[:, None] == known) * chances
     losses = -np.log(np.maximum(right.sum(axis=1), 1e-15))
     found = {"accuracy": mean(model.predict(X) == y), "log loss": mean(losses)}

@@ -27,9 +27,9 @@ from skfdp.privacy.report_text import epsilon_text
 from skfdp.schema import OpenTable, SchemaError, TableSchema
 
 _SCORE_NOTE = """\
-Scores and counts are exact values on these rows, +- is a standard deviation over the
-drawing of rows: to publish them discloses something about each row, and no statement
-covers it.
+Scores and counts are exact values on these rows; +- is the standard error due to the
+choice of rows. Publishing them discloses something about each row, which no statement
+covers.
 """
 _SQLITE = b"SQLite format 3"
 _DRAFTED = (
@@ -39,7 +39,7 @@ _DRAFTED = (
 
 
 def schema(arguments: argparse.Namespace) -> None:
-    """Print or write a draft, or check a table."""
+    """Print or write a draft of a schema, or check a table."""
     path = arguments.output
     if path is not None and path.exists():
         raise CommandError(f"-o {path} exists: name a new file.")
@@ -49,7 +49,7 @@ def schema(arguments: argparse.Namespace) -> None:
             found = TableSchema.load(arguments.check).check(arguments.file)
         if found:
             raise CommandError(" ".join(found))
-        say(f"{arguments.file} is as {arguments.check} declares.")
+        say(f"{arguments.file} agrees with {arguments.check}.")
         return
     options = {name: getattr(arguments, name) for name in _DRAFTED}
     with reading():
@@ -59,11 +59,11 @@ def schema(arguments: argparse.Namespace) -> None:
         return
     with writing(path):
         draft.save(path)
-    say(f"Draft written to {path}: {len(draft.questions)} places are to fill in.")
+    say(f"Draft written to {path}: fill in {len(draft.questions)} places.")
 
 
 def predict(arguments: argparse.Namespace) -> None:
-    """Write one line of predictions for each row."""
+    """Write a line of predictions for each row."""
     path = arguments.output
     check_writable(path, "-o")
     model = _load(arguments.saved)
@@ -98,7 +98,7 @@ def predict(arguments: argparse.Namespace) -> None:
 
 
 def score(arguments: argparse.Namespace) -> None:
-    """Print how good a model is on rows whose target is known."""
+    """Print the scores of a model on rows whose target is known."""
     model = _load(arguments.saved)
     declared, table = _opened(arguments)
     with reading():
@@ -111,9 +111,12 @@ def score(arguments: argparse.Namespace) -> None:
     if not is_regressor(model):
         known &= y.isin(model.classes_.tolist())
     if not known.any():
-        raise CommandError(f"no row has a target {target!r} that the model knows.")
+        raise CommandError(
+            f"no row has a target {target!r} that occurs in the model: give the table "
+            "of this outcome."
+        )
     stage("scoring")
-    # A list, so that labels have the type of labels again.
+    # From a list, so that NumPy finds the type of the labels.
     X, y = rows[known.to_numpy()], np.array(y[known].tolist())
     simplest = DummyRegressor() if is_regressor(model) else DummyClassifier()
     simplest.fit(X, y)
@@ -142,8 +145,8 @@ def report(arguments: argparse.Namespace) -> None:
         with path.open("rb") as opened:
             if opened.read(len(_SQLITE)) == _SQLITE:
                 raise CommandError(
-                    f"{str(path)!r} is a database and not a report: 'skfdp ledger "
-                    f"{path}' shows it if it is a ledger."
+                    f"{str(path)!r} is a database and not a report: use 'skfdp ledger "
+                    f"{path}' if it is a ledger."
                 )
         with refusing(ValueError):
             found = (
@@ -158,7 +161,7 @@ def report(arguments: argparse.Namespace) -> None:
 
 
 def ledger(arguments: argparse.Namespace) -> None:
-    """Show each data set of a ledger's file."""
+    """Show each data set of a ledger file."""
     with refusing(ValueError, OSError):
         found = PrivacyLedger.open_all(arguments.file)
         say("\n\n".join(map(str, found)))
@@ -176,8 +179,8 @@ def _read(declared: TableSchema, table: OpenTable, model: Any) -> pd.DataFrame:
     names = list(map(str, model.feature_names_in_))
     if sorted(names) != sorted(declared.features):
         raise SchemaError(
-            "the schema declares other features than those of the model, "
-            f"{', '.join(names)}: give the schema of its fit."
+            "the schema declares other features than the model has, "
+            f"{', '.join(names)}: give the schema of the fit."
         )
     return declared.read(table)
 
@@ -200,7 +203,7 @@ def _load(path: str) -> Any:
         ) from None
     if not hasattr(found, "feature_names_in_"):
         raise CommandError(
-            f"{path!r} holds no model that knows the names of its columns: it is not "
-            "from 'skfdp fit'."
+            f"{path!r} holds no model with column names: give a model that 'skfdp fit' "
+            "wrote."
         )
     return found

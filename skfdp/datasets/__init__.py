@@ -1,4 +1,4 @@
-"""Data sets of two papers: generators, and a loader of your copy of Purchase100."""
+"""Data sets of two papers: generators, and a loader for your copy of Purchase100."""
 
 from skfdp.datasets._generators import (
     load_purchase100,

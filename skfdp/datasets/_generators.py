@@ -1,4 +1,4 @@
-"""Purchase100: a loader of the user's own copy, and a generator of the same shape."""
+"""Data sets: a Purchase100 loader, a generator of similar data, and offset classes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skfdp.privacy.checks import shown
 
 
 def _generator(return_X_y, random_state, **counts):
-    """Return the generator, or raise ValueError for a parameter out of range."""
+    """Check the parameters, and return the random generator."""
     limits = {"include_low": True, "integral": True}
     for name, value in counts.items():
         check_number(name, value, low=2, **limits)
@@ -26,15 +26,15 @@ def _generator(return_X_y, random_state, **counts):
 
 
 PURCHASE_DESCR = """\
-Shopping baskets: 600 columns, each 1 if the customer bought the product, and the
-cluster of the customer, one of 100, as the target.
+Purchases of customers: 600 columns, each 1 if the customer bought the product. The
+target is the cluster of the customer, one of 100.
 
 Reference: R. Shokri, M. Stronati, C. Song, V. Shmatikov, "Membership inference attacks
 against machine learning models", 2017, who derived it from Kaggle's Acquire Valued
 Shoppers data.
 """
 _BLOCK = 4096
-# Rows that the cluster centres are computed from; the others get the nearest centre.
+# Rows from which cluster centres are computed; other rows get the nearest centre.
 _CLUSTERED = 10_000
 
 
@@ -46,9 +46,9 @@ def load_purchase100(
     Parameters
     ----------
     path : str or path-like
-        An ``.npz`` file with the arrays ``features`` and ``labels`` (one-hot, or the
-        classes themselves). Of the text file in circulation ``numpy.savez`` makes one:
-        labels are its first column.
+        An ``.npz`` file with the arrays ``features`` and ``labels`` (one-hot, or
+        classes). To convert the published text file, whose first column holds the
+        labels, use ``numpy.savez``.
     return_X_y : bool, default=False
         If True, return ``(data, target)`` instead of a Bunch.
 
@@ -74,10 +74,10 @@ def load_purchase100(
     path = Path(path).expanduser()
     if not path.is_file():
         raise FileNotFoundError(
-            f"path={str(path)!r} is no file: give the path of your copy."
+            f"path={str(path)!r} is not a file: give the path of your copy."
         )
     found, names = None, []
-    # Errors are raised outside of the handler: their context may quote the file.
+    # Raise outside the handler, because the context of an error may quote the file.
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
             names = sorted(arrays.files)
@@ -85,24 +85,26 @@ def load_purchase100(
     except (AttributeError, EOFError, OSError, TypeError, ValueError, BadZipFile):
         pass
     if found is None:
-        raise ValueError(f"path={str(path)!r} is no whole .npz file: copy it again.")
+        raise ValueError(
+            f"path={str(path)!r} is not a complete .npz file: copy it again."
+        )
     if len(found) < 2:
         raise ValueError(
-            f"path={str(path)!r} holds the arrays {names}: expected 'features' and "
-            "'labels'."
+            f"path={str(path)!r} holds the arrays {names}, expected 'features' and "
+            "'labels': save both in the file."
         )
     X, y = found
     shaped = X.ndim == 2 and y.ndim in (1, 2)
     if not shaped or len(X) != len(y) or not len(X):
         raise ValueError(
             f"path={str(path)!r} has features of shape {X.shape} and labels of shape "
-            f"{y.shape}: expected as many of each, at least one, of 2 dimensions and "
-            "of 1 or 2 (one-hot)."
+            f"{y.shape}: expected 2-dimensional features, and as many labels, of 1 "
+            "dimension or one-hot."
         )
     if not np.isin(X[: _BLOCK * 4], (0, 1)).all() or X.min() < 0 or X.max() > 1:
         raise ValueError(
-            f"path={str(path)!r} holds features other than 0 and 1: this is not "
-            "Purchase100."
+            f"path={str(path)!r} has features other than 0 and 1, so it is not "
+            "Purchase100: give the path of your copy."
         )
     y = (y.argmax(axis=1) if y.ndim == 2 else y - y.min()).astype(np.int64)
     X = X.astype(np.uint8)
@@ -117,11 +119,11 @@ def make_purchase100(
     return_X_y: bool = True,
     random_state: int | np.random.RandomState | None = None,
 ) -> Bunch | tuple[np.ndarray, np.ndarray]:
-    """Generate shopping baskets of the shape of Purchase100.
+    """Generate a synthetic data set like Purchase100.
 
-    Purchase100 may not be redistributed. This stands in for it: sparse binary rows,
-    correlated through latent tastes, with popular and rare products and small and
-    large baskets; labels are k-means clusters of the rows, unbalanced.
+    Purchase100 may not be redistributed. These data replace it: sparse binary rows,
+    correlated through latent tastes, with popular and rare products, and with customers
+    who buy little or much. Labels are unbalanced k-means clusters of the rows.
 
     Parameters
     ----------
@@ -146,16 +148,17 @@ def make_purchase100(
 
     Notes
     -----
-    A customer has a first and a second taste (tastes follow a power law), and buys
-    product j with probability ``1 - exp(-rate_j)``; rates mix the tastes' profiles
-    times a log-normal activity. A profile is the popularity of the products, a power
-    law, with a twentieth of them lifted. The clusters are those of the rows scaled to
-    norm 1; centres are computed from the first 10,000 rows.
+    A customer has a first and a second taste, drawn from a power law, and buys product
+    j with probability ``1 - exp(-rate_j)``. The rates are a mixture of the profiles of
+    the two tastes, times a log-normal activity. A profile is the popularity of the
+    products (a power law), with one product in twenty made more popular. The clusters
+    are those of the rows scaled to norm 1; centres are computed from the first 10,000
+    rows.
 
-    With ``n_samples=64000, random_state=0``: 36.9 products in a basket on average (8,
-    33 and 98 at the 1st, 50th and 99th percentile), class shares from 0.18 % to
-    4.3 %, and a test accuracy of scikit-learn's `MLPClassifier` with 300 hidden units
-    of 90.2 % on all columns, 47.3 % on 100 random ones
+    With ``n_samples=64000, random_state=0`` a customer buys 36.9 products on average
+    (8, 33 and 98 at the 1st, 50th and 99th percentile), and class shares are from
+    0.18 % to 4.3 %. The test accuracy of scikit-learn's `MLPClassifier` with 300 hidden
+    units is 90.2 % on all columns, and 47.3 % on 100 random columns
     (``benchmarks/reproduce/purchase_statistics.py``).
 
     Examples
@@ -171,7 +174,7 @@ def make_purchase100(
         raise ValueError(
             f"n_classes={n_classes!r} must be at most n_samples={n_samples!r}."
         )
-    # What each taste buys, rows of sum 1.
+    # The profile of each taste: rows with sum 1.
     popularity = rng.permutation(np.arange(1, n_features + 1) ** -0.8)
     lifted = rng.uniform(size=(n_classes, n_features)) < 0.05
     profiles = np.where(lifted, rng.lognormal(np.log(25), 0.5, lifted.shape), 1.0)
@@ -210,8 +213,8 @@ def _returned(X, y, return_X_y, prefix, descr, **more):
 
 
 OFFSET_DESCR = """\
-Two classes whose difference is small compared with their common offset: plain
-differentially private descent fails on them, private centring rescues it.
+Two classes whose difference is small compared with their common offset. Plain
+differentially private gradient descent fails on them; with private centring it works.
 
 Reference: Z. Sun, A. T. Suresh, A. K. Menon, "The importance of feature
 preprocessing for differentially private linear optimization", arXiv:2307.11106,
@@ -231,20 +234,20 @@ def make_offset_classes(
 ) -> Bunch | tuple[np.ndarray, np.ndarray]:
     r"""Generate two close classes far from the origin.
 
-    The counterexample of [1]_, section 4, to plain DP-SGD: the rows are
+    These data are the counterexample of [1]_, section 4, to plain DP-SGD. The rows are
 
     .. math:: x = \mathrm{offset}\, e_1 \pm \tfrac12 \mathrm{separation}\, e_2
         + \mathrm{noise}\, N(0, I),
 
-    with the sign given by the class. Without noise, and with ``separation=2`` and
-    two features, they are those of the paper, where `offset` is called mu.
+    with the sign given by the class. Without noise, and with ``separation=2`` and two
+    features, they are the rows of the paper, where `offset` is called mu.
 
     Parameters
     ----------
     n_samples : int, default=10000
         Number of rows, at least 2. The classes differ in size by at most one.
     n_features : int, default=10
-        Number of columns, at least 2. Beyond the second they hold noise only.
+        Number of columns, at least 2. Columns after the second hold noise only.
     offset : float, default=500.0
         Distance of the midpoint of the classes from the origin.
     separation : float, default=2.0
@@ -267,14 +270,14 @@ def make_offset_classes(
 
     Notes
     -----
-    Rows scaled to norm 1 leave the classes separation / offset apart. A gradient points
-    along its row, so that little of it is about their difference, and the noise is as
-    large as ever. Theorem 3 of [1]_ (no noise, ``separation=2``): for ``n_samples <
-    offset / epsilon``, whatever the clip norm, the batches, the step size and the
-    number of steps, DP-SGD has a large expected loss on these data or on the same data
-    with the classes swapped. With the defaults here, epsilon 1 and delta 1e-5, plain
-    descent is hardly better than chance, and with private centring, at the price of one
-    private mean, it separates the classes almost perfectly.
+    If rows are scaled to norm 1, the distance of the classes is separation / offset. A
+    gradient is parallel to its row, so only a small part of it points along the
+    difference of the classes, but the noise is not smaller. By Theorem 3 of [1]_ (no
+    noise, ``separation=2``), if ``n_samples < offset / epsilon``, DP-SGD has a large
+    expected loss on these data, or on the same data with the classes swapped, for every
+    clip norm, batch size, step size and number of steps. With the defaults here,
+    epsilon 1 and delta 1e-5, plain descent is hardly better than chance. With private
+    centring, which costs one private mean, it separates the classes almost perfectly.
 
     References
     ----------
@@ -295,7 +298,7 @@ def make_offset_classes(
     check_number("separation", separation)
     check_number("noise", noise, include_low=True)
     y = rng.permutation(np.arange(n_samples) % 2)
-    with np.errstate(all="ignore"):  # of the smallest and the largest numbers
+    with np.errstate(all="ignore"):  # offset and noise may be tiny or huge
         X = rng.normal(scale=noise, size=(n_samples, n_features))
         X[:, 0] += offset
         X[:, 1] += separation * (y - 0.5)

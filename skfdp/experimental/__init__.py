@@ -1,7 +1,7 @@
-"""Features that may change, or go, in any version.
+"""Experimental features, which may change or be removed in any version.
 
-Their guarantees hold in full; their names, parameters, defaults and results may change
-without notice. Names load when they are first used.
+Their privacy guarantees hold in full. Names, parameters, defaults and results may
+change without notice. Names are imported when they are first used.
 """
 
 from __future__ import annotations

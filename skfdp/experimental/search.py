@@ -1,4 +1,4 @@
-"""Hyper-parameter search inside one privacy budget."""
+"""Hyper-parameter search within one privacy budget."""
 
 from __future__ import annotations
 
@@ -61,9 +61,10 @@ from skfdp.solvers.score import column_of, rows_of, table_with_rows
 
 # The smallest grid unit of a score, a power of two.
 _FINEST = 2.0**-10
-# Rounding between the noise that is asked for and the event that is planned.
+# Relative margin for rounding between the budget of a run and its events.
 MARGIN = 1e-9
-# What a candidate must not change: the search sets it, or the event promises it.
+# Parameters that a candidate must not change: the search sets them, or its guarantee
+# depends on them.
 FIXED = (
     *("epsilon", "delta", "ledger", "random_state"),
     *("neighboring_relation", "public_features", "public_target"),
@@ -71,14 +72,16 @@ FIXED = (
 )
 _ASSUMPTIONS = (
     Assumption(
-        "How many candidates were fitted is not published, nor how long it took.", False
+        "The number of candidates that were fitted, and the running time, are not "
+        "published.",
+        False,
     ),
     enforced(RUNS_CHARGED),
 )
 
 
 def candidates_of(grid: Any) -> list[dict[str, Any]]:
-    """Return every point of a grid; ValueError for what is none."""
+    """Return every point of a grid, or raise ValueError."""
     dicts = [grid] if isinstance(grid, Mapping) else grid
     if (
         not isinstance(dicts, list | tuple)
@@ -92,9 +95,8 @@ def candidates_of(grid: Any) -> list[dict[str, Any]]:
     for name, values in [item for one in dicts for item in one.items()]:
         if str(name).rsplit("__", 1)[-1] in FIXED:
             raise ValueError(
-                f"param_grid holds {name!r}, which a candidate cannot change: the "
-                "search sets the budget, and what is protected must be the same for "
-                "all candidates."
+                f"param_grid has {name!r}, which must be the same for all candidates: "
+                "leave it out."
             )
         listed = isinstance(values, Sequence | np.ndarray)
         if not listed or isinstance(values, str) or len(values) == 0:
@@ -107,10 +109,10 @@ def candidates_of(grid: Any) -> list[dict[str, Any]]:
 
 @dataclasses.dataclass(frozen=True)
 class Holdout:
-    """Two parts of the records, fixed by index: one to fit, one to score.
+    """Two parts of the records: one for fits, one for scores.
 
-    The parts are positions, drawn by public coins, whatever the records hold. Each row
-    is a record of its own, and each fit finds out which are null.
+    The parts are positions that are drawn with public randomness, independently of the
+    data. Each row is a record, and each fit finds its null records.
     """
 
     X: Any
@@ -118,7 +120,7 @@ class Holdout:
     labels: Labels
     fit: np.ndarray
     score: np.ndarray
-    columns: tuple | None  # where a report can know them
+    columns: tuple | None  # None if the estimator encodes them
     target_name: str | None
 
     units = None
@@ -136,7 +138,7 @@ class Holdout:
 
     @property
     def public(self) -> Holdout:
-        """Itself: plans of candidates look at what is public alone."""
+        """The same object: plans of candidates read public facts only."""
         return self
 
     def rows(self, positions: np.ndarray) -> Any:
@@ -145,51 +147,51 @@ class Holdout:
 
 
 class RunLedger(PrivacyLedger):
-    """A ledger that lets one run release what was charged for it, and no more.
+    """Ledger of one run, which allows it to release only what the search charged.
 
-    `promise` and `delta` are those of the whole search, `budget` is that of the run's
-    estimator.
+    `charged` is the event of the search, and `delta` that of the whole search. `budget`
+    is the budget of the run's estimator.
     """
 
-    def __init__(self, promise: Selection, delta: float):
-        self._promise, self._released = promise, []
-        delta /= promise.mean_runs
-        epsilon = gdp_epsilon(delta, promise.run_mu * (1 - MARGIN))
+    def __init__(self, charged: Selection, delta: float):
+        self._charged, self._released = charged, []
+        delta /= charged.mean_runs
+        epsilon = gdp_epsilon(delta, charged.run_mu * (1 - MARGIN))
         self.budget = {"epsilon": epsilon, "delta": delta}
 
     def charge(self, events: Iterable[Event], **facts: Any) -> None:
-        """Raise unless everything that the run releases is within its share."""
+        """Raise PrivacyBudgetError if the releases of the run exceed its budget."""
         self._released += events
-        promise = self._promise
+        charged = self._charged
         for event in self._released:
             if (
-                event.neighboring_relation != promise.neighboring_relation
-                or event.public_target != promise.public_target
-                or set(event.public_features) != set(promise.public_features)
+                event.neighboring_relation != charged.neighboring_relation
+                or event.public_target != charged.public_target
+                or set(event.public_features) != set(charged.public_features)
             ):
                 raise PrivacyBudgetError(
-                    "a candidate protects something else than what the search was "
-                    "charged for: let all candidates have one neighboring_relation, "
-                    "public_features and public_target."
+                    "a candidate has another guarantee than the search was charged "
+                    "for: use one neighboring_relation, public_features and "
+                    "public_target for all candidates."
                 )
             if event.mu is None:
                 raise PrivacyBudgetError(
-                    "a candidate takes Poisson batches, of a share sampling_rate="
-                    f"{event.sampling_rate:.3g} of the records, which a search does "
-                    "not account for: use NoisyGradientDescent of skfdp.solvers."
+                    "a candidate uses Poisson batches (sampling_rate="
+                    f"{event.sampling_rate:.3g}), which a search does not account for: "
+                    "use NoisyGradientDescent of skfdp.solvers."
                 )
         spent = math.fsum(event.mu**2 for event in self._released)
-        if not spent <= promise.run_mu**2:  # written so that NaN is refused
+        if not spent <= charged.run_mu**2:  # written so that NaN is refused
             raise PrivacyBudgetError(
-                f"a candidate spends mu={spent**0.5!r}, and a run may spend "
-                f"{promise.run_mu!r}: leave epsilon to the search."
+                f"a candidate spends mu={spent**0.5!r}, but a run may spend "
+                f"{charged.run_mu!r}: do not set epsilon in the candidate."
             )
 
 
 def prepared(
     estimator: Any, params: Mapping, classes: np.ndarray, seed: int | None
 ) -> Any:
-    """Return an unfitted copy that reports to nobody: no ledger, no callbacks."""
+    """Return an unfitted copy of a candidate, without ledger and callbacks."""
     copies = {name: clone(value, safe=False) for name, value in params.items()}
     model = clone(estimator).set_params(**copies)
     model.set_params(ledger=None, random_state=seed)
@@ -201,14 +203,14 @@ def prepared(
 
 
 def silently(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function without its warnings, which would count the runs.
+    """Call a function without its warnings, which would reveal the number of runs.
 
     Raises
     ------
     PrivacyBudgetError
-        As the function does: it follows from public facts alone.
+        If the function raises it: it depends on public facts only.
     RuntimeError
-        Instead of any other exception, whose message may quote the data.
+        In place of any other exception, whose message may quote the data.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -221,15 +223,15 @@ def silently(function: Callable[..., Any], *arguments: Any) -> Any:
     # Outside the handler, so that the original is not kept as a context.
     raise RuntimeError(
         "a run of the search failed; its message is withheld because it may quote the "
-        "data: fit the estimator on made-up data of the same shape to see it."
+        "data: fit the estimator on synthetic data of the same shape to see it."
     )
 
 
 @contextlib.contextmanager
 def global_generators_kept() -> Iterator[None]:
-    """Leave NumPy's and Python's global generators as they were.
+    """Restore the global generators of NumPy and Python at the end.
 
-    A function of the user that draws from them would count the runs.
+    If a user's function draws from them, their state would reveal the number of runs.
     """
     states = np.random.get_state(), random.getstate()  # noqa: NPY002
     try:
@@ -241,13 +243,13 @@ def global_generators_kept() -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True)
 class AccuracySum:
-    """The number of records that were predicted right; `right` is private.
+    """The number of records with a correct prediction; `right` is private.
 
     Notes
     -----
-    **Guarantees.** All contributions are in one interval of length 1 that contains 0,
-    hence the sum moves by at most 1 under every relation, whether a record is replaced
-    or nulled.
+    **Guarantees.** All contributions are in an interval of length 1 that contains 0.
+    Hence the sum changes by at most 1 under every relation, for a replaced record and
+    for a nulled one.
     """
 
     right: np.ndarray
@@ -261,7 +263,7 @@ class AccuracySum:
         return len(self.right)
 
     def sensitivity(self, relation: Relation) -> float:
-        """Return how far neighbours move the sum; see the guarantees."""
+        """Return the L2 sensitivity of the sum; see the guarantees."""
         return relation.moves(self.clip_norm, self.clip_norm)
 
     def unit(self, noise_std: float) -> float:
@@ -286,19 +288,19 @@ class Found(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SearchPlan(Plan):
-    """The plan of a search; a mechanism is opened for the score of each run."""
+    """The plan of a search; the score of each run has its own mechanism."""
 
     @property
     def releases(self) -> tuple:
-        """Nothing: the mechanism of the whole search releases nothing."""
+        """Empty: the mechanism of the whole search releases nothing."""
         return ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Search:
-    """A search: candidates are fitted on one part of the records, scored on the other.
+    """Search method: fit candidates on one part of the records, score on the other.
 
-    `delta` is that of the whole search.
+    `delta` is the delta of the whole search.
     """
 
     estimator: Any
@@ -307,13 +309,13 @@ class Search:
     delta: float
 
     def prepare(self, public: Holdout, budget: Budget) -> None:
-        """Learn nothing before the charge."""
+        """Do nothing: the search needs no preparation."""
 
     def plan(self, public: Holdout, prepared: None, budget: Budget) -> SearchPlan:
-        """Solve for what one run may release, and look at every candidate's plan."""
-        law = f"geometric, mean {self.mean_runs:g}"
+        """Calibrate the budget of one run, and check the plan of every candidate."""
+        runs = f"geometric, mean {self.mean_runs:g}"
         blank = Selection(
-            label=f"search: best of a random number of runs ({law}), each at most",
+            label=f"search: best of a random number of runs ({runs}), each at most",
             noise_std=(1.0,),
             clip_norm=1.0,
             sensitivity=1.0,
@@ -353,7 +355,7 @@ class Search:
     def _events(
         self, public: Holdout, params: Mapping, budget: Mapping[str, float]
     ) -> tuple[Event, ...]:
-        """Return what a candidate would release; charges nothing."""
+        """Return the events of a candidate, without charging them."""
         model = prepared(self.estimator, params, public.labels.classes, None)
         model.set_params(target=public.target_name, **budget)
         return model.plan(public.rows(public.fit), public.y[public.fit]).events
@@ -375,7 +377,7 @@ class Search:
             for number in range(n_runs):
                 params = self.candidates[int(draws.integers(len(self.candidates)))]
                 found = self._run(records, streams, number, params, event)
-                # The first of equal scores: runs are exchangeable.
+                # Of equal scores the first one is kept: runs are exchangeable.
                 if best is None or found.score > best.score:
                     best = found
         return best
@@ -388,7 +390,7 @@ class Search:
         params: dict[str, Any],
         event: Selection,
     ) -> Found:
-        """Fit one candidate within the share of a run, and release its score."""
+        """Fit one candidate within the budget of a run, and release its score."""
         seed = None
         if streams.seeded:
             seed = int(streams.private("fit", number).integers(2**31))
@@ -405,7 +407,7 @@ class Search:
         return Found(model, dict(params), float(noisy[0]) / len(records.score))
 
     def _query(self, model: Any, records: Holdout) -> Query:
-        """Return the scores of the records that take no part in fits."""
+        """Return the query of the accuracy on the records that are not in fits."""
         labels, codes = records.labels, records.labels.codes[records.score]
         right = model.predict(records.rows(records.score)) == labels.classes[codes]
         if labels.missing is not None:
@@ -415,44 +417,46 @@ class Search:
 
 @public("skfdp.experimental")
 class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
-    r"""Search over hyper-parameters inside one privacy budget.
+    r"""Search over hyper-parameters within one privacy budget.
 
-    A random number of candidates are fitted on one part of the records and scored, with
-    noise, on the other part. Only the best one is published: its own model, its
-    parameters and its noisy score. How many there were stays secret, and that is what
-    makes the search cheap: ten candidates cost far less than ten fits.
+    A random number of candidates is fitted on one part of the records, and scored with
+    noise on the other part. Only the best one is published: its model, its parameters
+    and its noisy score. The number of candidates stays secret. Therefore ten candidates
+    cost far less than ten fits.
 
     Parameters
     ----------
     estimator : DPSGDFClassifier, FeatureDPLogisticRegression or FeatureDPMLPClassifier
-        Its `epsilon`, `delta` and `random_state` are ignored, its `ledger` must be
-        None. It takes full batches: for the network a solver
+        Its `epsilon`, `delta` and `random_state` are ignored, and its `ledger` must be
+        None. It must use full batches: for the network pass a solver
         `NoisyGradientDescent`.
     param_grid : dict or list of dicts
-        From parameter names to lists of values, as in `GridSearchCV`. Candidates are
+        Maps parameter names to lists of values, as in `GridSearchCV`. Candidates are
         drawn from the points of the grid, uniformly and with replacement. They cannot
-        change the budget, the relation or what is public.
+        change the budget, the relation or the public parts.
     epsilon, delta : float, default=1.0, 1e-5
-        The budget of the whole search; that of one run follows from it.
+        The budget of the whole search; the budget of one run follows from it.
     mean_runs : float, default=10.0
-        Expected number of runs, of which there is at least one. Their number has the
-        geometric law.
+        Expected number of runs. The number has a geometric distribution and is at
+        least 1.
     validation_fraction : float, default=0.1
-        Share of the records that score; drawn by index, never stratified.
+        Share of the records for scores; drawn by index, never stratified.
     ledger : str, path or PrivacyLedger, default=None
-        Charged once, for the whole search, before anything private is read.
+        Charged once, for the whole search, before private data are read.
     random_state : int, default=None
-        None: cryptographic randomness. An int: reproducible, **no guarantee**.
+        None uses cryptographic randomness. An int is reproducible and gives **no
+        guarantee**.
 
     Attributes
     ----------
     best_estimator_ : estimator
-        The model of the best run, fitted on its part of the records, not refitted.
+        The model of the best run, fitted on its part of the records; not refitted.
     best_params_ : dict
+        Parameters of the best run.
     best_score_ : float
-        Its noisy accuracy.
+        Noisy accuracy of the best run.
     privacy_ : PrivacyReport
-        Of the search; that of `best_estimator_` is the same.
+        Report of the search, which is also the report of `best_estimator_`.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -463,23 +467,23 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
     for the private part of a record under the estimator's `neighboring_relation`, if
     `random_state` is None:
 
-    * a record is either in the fit of every run or in the score of every run, by its
-      index; a run costs the larger one of the two, not the sum;
-    * fits take full batches; a candidate that takes Poisson batches is refused;
-    * a record's contribution to a score is in an interval of length 1 that contains 0;
-      sums and noise are integers;
-    * the best of a random number of runs costs what the theorem of
-      `skfdp.privacy.selection` says; a run's noise is calibrated to it, and each run's
-      events are checked against what was charged before the run reads private values;
-    * the runs are silent: no callback, warning, progress, count or ledger entry tells
-      how many there were. Callbacks of the search see it begin and end. If a run fails,
-      the search fails, without saying how.
+    * By its index, a record is either in the fit of every run or in the score of every
+      run. So a run costs the larger of the two, not their sum.
+    * Fits use full batches; a candidate with Poisson batches is refused.
+    * A record's contribution to a score is in an interval of length 1 that contains 0.
+      Sums and noise are integers.
+    * The cost of the best of a random number of runs follows from the theorem of
+      `skfdp.privacy.selection`. The noise of a run is calibrated to this theorem. The
+      events of a run are compared with the charge before the run reads private values.
+    * No callback, warning, progress, count or ledger entry reveals the number of runs.
+      Callbacks are called only at the start and end of the search. If a run fails, the
+      search fails without the message of the run.
 
-    Not covered: how long the search took, which reveals the number of runs; the choice
-    of `param_grid`.
+    Not covered are the choice of `param_grid`, and the running time, which reveals the
+    number of runs.
 
-    "add_or_remove_one" is refused: the split by index makes the number of records
-    public. "replace_special" has the same price.
+    "add_or_remove_one" is refused, because the split by index makes the number of
+    records public. "replace_special" costs the same.
 
     References
     ----------
@@ -550,19 +554,19 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         if not ours or isinstance(inner, MetaEstimatorMixin):
             raise TypeError(
                 f"estimator={shown(inner)} must be a DPSGDFClassifier, a "
-                "FeatureDPLogisticRegression or a FeatureDPMLPClassifier: what comes "
-                "before it goes before the search, or into its schema."
+                "FeatureDPLogisticRegression or a FeatureDPMLPClassifier: put "
+                "preprocessing steps before the search, or into the schema."
             )
         if inner.ledger is not None:
             raise ValueError(
-                f"estimator has ledger={shown(inner.ledger)}: give the ledger to "
+                f"estimator has ledger={shown(inner.ledger)}: pass the ledger to "
                 "PrivateSearchCV, which charges the whole search at once."
             )
         if not Relation.of(inner.neighboring_relation).counts_are_public:
             raise ValueError(
                 "neighboring_relation='add_or_remove_one' makes the number of records "
                 "private, but the search splits by index: use 'replace_special', which "
-                "has the same price."
+                "costs the same."
             )
 
     def _declare(self, y: Any) -> Declared:
@@ -572,15 +576,15 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         found = inner._declare(y)
         if found.schema is not None and found.schema.group is not None:
             raise ValueError(
-                f"PrivateSearchCV protects rows, and the schema has "
+                f"PrivateSearchCV protects single rows, but the schema has "
                 f"group={found.schema.group!r}: fit a linear estimator without a "
                 "search, which protects all rows of a person together."
             )
-        # Each run does; the search releases none.
+        # Each run releases bounds; the search itself does not.
         return dataclasses.replace(found, releases_bounds=False)
 
     def _records(self, X, y, planning: bool = False) -> Holdout:
-        """Validate and split; draws no private coin."""
+        """Validate and split the records, with public randomness only."""
         inner, columns = self._declared, None
         named = inner.target_name
         declared = inner.classes is not None and not inner.public_target
@@ -588,8 +592,8 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         if planning and (y is None or declared):
             if inner.classes is None or inner.public_target:
                 raise ValueError(
-                    "y=None: a plan needs y, or an estimator with a private target and "
-                    "declared `classes`."
+                    "y=None is not enough for a plan: pass y, or an estimator with a "
+                    "private target and declared `classes`."
                 )
             n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
             labels = Labels.unseen(inner.classes, n_rows)
@@ -651,7 +655,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         }
 
     def _finish(self, context, attributes: dict[str, Any], report: PrivacyReport):
-        # What the run released alone is not a measure of what the search did.
+        # The report of the best run alone would not cover the search.
         model = attributes["best_estimator_"]
         model.privacy_ = report
         return super()._finish(context, attributes, report)
@@ -660,18 +664,18 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         return f"{type(self).__name__} of {type(self.estimator).__name__}"
 
     def predict(self, X):
-        """Return what ``best_estimator_.predict(X)`` returns: labels."""
+        """Return the labels predicted by `best_estimator_`."""
         check_is_fitted(self)
         return self.best_estimator_.predict(X)
 
     @available_if(delegates("best_estimator_", "predict_proba"))
     def predict_proba(self, X):
-        """Return what ``best_estimator_.predict_proba(X)`` returns."""
+        """Return the class probabilities of `best_estimator_`."""
         check_is_fitted(self)
         return self.best_estimator_.predict_proba(X)
 
     @available_if(delegates("best_estimator_", "decision_function"))
     def decision_function(self, X):
-        """Return what ``best_estimator_.decision_function(X)`` returns: margins."""
+        """Return the margins of `best_estimator_`."""
         check_is_fitted(self)
         return self.best_estimator_.decision_function(X)

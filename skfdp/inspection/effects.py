@@ -1,4 +1,4 @@
-"""The display of effects: what each raw column does to a prediction."""
+"""Display of the effect of each raw column on a prediction."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skfdp.solvers.postprocessing import UPPER_BOUND, CoefficientNoise
 # The panels of effects: curves and bars.
 
 
-_GREY, _ROOM = "0.45", 0.12
+_GREY, _MARGIN = "0.45", 0.12
 
 
 def _curve(effect: Effect, ax: Any, display: EffectsDisplay) -> None:
@@ -29,10 +29,10 @@ def _curve(effect: Effect, ax: Any, display: EffectsDisplay) -> None:
         band = value - QUANTILE * std, value + QUANTILE * std
         ax.fill_between(x, *band, color=f"C{k}", alpha=0.2, linewidth=0)
     ax.axhline(0, color=_GREY, linewidth=0.8)
-    # Missing numbers stand apart, at the right.
+    # Missing values are drawn separately, at the right.
     width, apart = x[-1] - x[0], effect.apart
-    place = x[-1] + width * _ROOM
-    ax.axvline(x[-1] + width * (_ROOM / 2), color=_GREY, linewidth=0.8, linestyle=":")
+    place = x[-1] + width * _MARGIN
+    ax.axvline(x[-1] + width * (_MARGIN / 2), color=_GREY, linewidth=0.8, linestyle=":")
     for k, std in enumerate(np.nan_to_num(apart.noise_std)):
         style = {"color": f"C{k}", "markersize": 4, "elinewidth": 4, "alpha": 0.5}
         ax.errorbar([place], apart.values[k], yerr=QUANTILE * std, fmt="o", **style)
@@ -45,7 +45,7 @@ def _curve(effect: Effect, ax: Any, display: EffectsDisplay) -> None:
         fontsize="x-small",
         color=_GREY,
     )
-    ax.set_xlim(x[0], x[-1] + width * (1.6 * _ROOM))
+    ax.set_xlim(x[0], x[-1] + width * (1.6 * _MARGIN))
     if x.dtype.kind == "M":
         from matplotlib import dates
 
@@ -59,7 +59,7 @@ def _curve(effect: Effect, ax: Any, display: EffectsDisplay) -> None:
 
 
 def _bars(effect: Effect, ax: Any, display: EffectsDisplay) -> None:
-    """Draw bars that lie on their side, so that names have room."""
+    """Draw horizontal bars, which leave space for names."""
     levels, size = [], 0.8 / len(effect.values)
     parts = [(effect, 0.7)] + [(effect.apart, 0.3)] * (effect.apart is not None)
     for part, alpha in parts:
@@ -80,7 +80,7 @@ def _bars(effect: Effect, ax: Any, display: EffectsDisplay) -> None:
 
 
 def _new_grid(n_panels: int, ax: Any) -> list[Any]:
-    """Return one axes for each panel: those given, or those of a new figure."""
+    """Return one Axes for each panel: the given ones, or those of a new figure."""
     if not n_panels:
         raise ValueError("there is no effect to draw: choose at least one.")
     if ax is not None:
@@ -119,20 +119,21 @@ POINTS = 201
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Effect:
-    """Part of a margin: what one block adds to it, less its mean over the knots.
+    """The contribution of one block to the margin, minus its mean over the knots.
 
     Attributes
     ----------
     name : str
-        That of the column, or of its part.
+        Name of the column, or of a part of a date.
     kind : {"curve", "bars"}
     places : tuple of ndarray
-        Where it is told: the points of a curve, or the levels of bars.
+        The points of a curve, or the levels of bars.
     values : ndarray of shape (n_outputs, n_places)
     noise_std : ndarray of the shape of values
-        Standard deviation of the noise of the release; NaN where it is not known.
+        Standard deviation of the noise of the release; NaN if unknown.
     apart : Effect or None
-        Bars of the levels that are set apart: "missing", and "other" of categories.
+        Bars of the levels that are drawn separately: "missing", and "other" of
+        categories.
     """
 
     name: str
@@ -144,20 +145,21 @@ class Effect:
 
 
 class EffectsDisplay:
-    """The effects of a linear model's columns, with the noise of the release.
+    """Plot of the effects of a linear model's columns, with the noise of the release.
 
-    Make it by `from_estimator`. It shows what is released, for free.
+    Make it by `from_estimator`. The plot uses released numbers only, so it costs no
+    privacy.
 
     Parameters
     ----------
     effects : dict of str to Effect
-        By the names of blocks: raw columns, and parts of dates.
+        The effects by name: raw columns, and parts of dates.
     unit : str
-        What the values are of.
+        Label of the axis of values.
     outputs : list
-        The classes whose margins there are; one output has the name None.
+        The classes of the margins; a single output is named None.
     band : str or None
-        What the bands are; None: nothing is known of the noise.
+        Description of the bands; None if the noise is unknown.
 
     Attributes
     ----------
@@ -185,8 +187,9 @@ class EffectsDisplay:
     ):
         """Draw the effects of a fitted model.
 
-        A curve for each column with knots, and bars for categories, with "other" and
-        "missing" set apart. A model without an encoder has bars of its coefficients.
+        A column with knots is drawn as a curve, categories as bars. "other" and
+        "missing" are drawn separately. For a model without an encoder the coefficients
+        are drawn as bars.
 
         Parameters
         ----------
@@ -194,17 +197,17 @@ class EffectsDisplay:
             A fitted linear model of skfdp, or a Pipeline of a `DeclaredEncoder` and
             such a model.
         encoder : DeclaredEncoder, default=None
-            The fitted encoder of the rows that the model was fitted on; None: that of
-            the estimator, if it has one.
+            The fitted encoder of the training rows. None takes that of the estimator,
+            if it has one.
         columns : list of str, default=None
-            Names of the blocks to draw, in this order; None: the largest effects, by
-            the distance between their highest and lowest value.
+            Names of the effects to draw, in this order. None draws the largest effects,
+            by the difference of their highest and lowest value.
         max_panels : int or None, default=6
-            How many are drawn at most without `columns`; None: all of them.
+            Most effects to draw if `columns` is None; None draws all.
         target : label, default=None
-            The class whose margin is shown; None: a line for each class.
+            The class whose margin is shown; None draws a line for each class.
         ax : array of matplotlib Axes, default=None
-            One for each effect; None makes a new figure.
+            One Axes for each effect; None makes a new figure.
 
         Returns
         -------
@@ -212,19 +215,20 @@ class EffectsDisplay:
 
         Notes
         -----
-        **Centring.** An effect is what a block adds to the margin, less its mean over
-        the knots or the declared categories: a rule that reads no record. The level is
-        in the intercept.
+        **Centring.** An effect is the contribution of a block to the margin, minus its
+        mean over the knots or the declared categories. This mean does not depend on
+        records.
 
-        With ``normalize=True`` the rows are scaled to one norm first, and an
-        effect is that of the column of such a row.
+        With ``normalize=True`` the rows are first scaled to one norm, and the effects
+        are those of scaled rows.
 
         **Bands** are 1.96 standard deviations of the noise of the release on either
-        side: other noise would have moved the curve by so much, for these records. They
-        hold no chance of the records, and no pull of a penalty or of shrinkage. Of a
-        descent the curvature of the loss, which damps the noise, is estimated from the
-        released gradients. "At most" means that the noise is known without it.
-        `coefficients_table` has intervals that hold the chance of the labels too.
+        side: the variation that other noise would cause for the same records. They do
+        not include the sampling error of the records, nor the bias of a penalty or of
+        shrinkage. For a descent, the curvature of the loss, which reduces the noise, is
+        estimated from the released gradients. "at most" means that the noise is
+        computed without this curvature. The intervals of `coefficients_table` also
+        include the sampling error of the labels.
 
         Examples
         --------
@@ -249,7 +253,7 @@ class EffectsDisplay:
         return display.plot(ax)
 
     def plot(self, ax=None):
-        """Draw it into one axes for each effect; None makes a new figure.
+        """Draw each effect into one of the given Axes; None makes a new figure.
 
         Returns
         -------
@@ -261,7 +265,7 @@ class EffectsDisplay:
         for effect, panel in panels:
             panel.set_title(effect.name, fontsize="medium")
             (_bars if effect.kind == "bars" else _curve)(effect, panel, self)
-        # Curves and bars have one range.
+        # Curves and bars share one range of values.
         ranges = [
             panel.get_xlim() if effect.kind == "bars" else panel.get_ylim()
             for effect, panel in panels
@@ -283,7 +287,7 @@ class EffectsDisplay:
 
 @dataclasses.dataclass(frozen=True)
 class _Shown:
-    """Weights and noise of the outputs that are shown."""
+    """Weights and noise of the outputs that are drawn."""
 
     coef: np.ndarray
     noise: CoefficientNoise | None
@@ -317,13 +321,13 @@ class _Shown:
         elif model.target_map_.log:
             unit = "effect on the log of the rate"
         if model.input_scaler_.normalize:
-            unit += ", of rows of one norm"
+            unit += ", for rows scaled to one norm"
         noise = getattr(model, "coef_noise_", None)
         return cls(coef, noise, rows, unit, outputs, sign)
 
     @property
     def band(self) -> str | None:
-        """What the bands are."""
+        """Description of the bands."""
         if self.noise is None:
             return None
         most = ", at most" if self.noise.kind == UPPER_BOUND else ""
@@ -344,7 +348,7 @@ class _Shown:
         levels = [one for one in block.levels if one not in (OTHER, MISSING)]
         known = [block.levels.index(one) for one in levels]
         each = np.eye(len(block.levels))
-        # A column without a category but "other" has no mean to be apart from.
+        # Without declared categories there is no mean to subtract.
         centre = each[known].mean(axis=0) if levels else 0 * each[0]
         others = tuple(one for one in (OTHER, MISSING) if one in block.levels)
         apart = self._levels(block, others, centre)
@@ -363,7 +367,7 @@ class _Shown:
         return self._combined(block.name, kind, places, wide, apart)
 
     def _combined(self, name, kind, places, rows, apart=None) -> Effect:
-        """Return an effect, given the combinations of coefficients that it is."""
+        """Return the effect with these linear combinations of coefficients."""
         values = self.sign * (self.coef @ rows.T)[self.rows]
         std = np.full(values.shape, np.nan)
         if self.noise is not None:
@@ -399,10 +403,10 @@ def _effects(model: Any, encoder: Any, target: Any) -> tuple[_Shown, dict[str, E
 
 
 def _label(target: Any, labels: list) -> Any:
-    """Return the label that a target is."""
+    """Return the label that equals a target, or raise ValueError."""
     plain = target.item() if isinstance(target, np.generic) else target
     for one in labels:
-        if (one == plain) is True:  # NA is no answer
+        if (one == plain) is True:  # comparing with NA gives NA
             return one
     raise ValueError(f"target={shown(target)} must be one of {labels!r}.")
 
@@ -429,7 +433,7 @@ def _chosen(
         ordered = sorted(effects, key=size.__getitem__, reverse=True)
         return {name: effects[name] for name in ordered[:max_panels]}
     listed = isinstance(columns, Iterable) and not isinstance(columns, str)
-    # Text has no dimensions, and neither has a masked constant.
+    # Text and a masked constant have no dimensions.
     if not listed or np.ndim(columns) > 1 or getattr(columns, "shape", None) == ():
         raise ValueError(
             f"columns={shown(columns)} must be a list of names: choose from "
@@ -439,13 +443,13 @@ def _chosen(
     unknown = [name for name in columns if name not in known]
     if unknown:
         raise ValueError(
-            f"columns={columns!r} names no effect by {unknown[0]!r}: choose from "
-            f"{known!r}."
+            f"columns={columns!r} has {unknown[0]!r}, which is not an effect: choose "
+            f"from {known!r}."
         )
     return {name: effects[name] for name in columns}
 
 
 def _points(block: Block, n_points: int) -> np.ndarray:
-    """Return places between the ends of a block of knots."""
+    """Return evenly spaced points between the ends of a block with knots."""
     end = block.knots[-1] if block.end is None else block.end
     return block.raw(np.linspace(block.knots[0], end, n_points))

@@ -162,7 +162,7 @@ def test_full_disk_is_said_and_so_is_what_was_saved(tmp_path):
     last = done.stderr.splitlines()[-1]
     for fact in (
         "error: cannot print: No space left on device.",
-        "spent.sqlite: charged, and stays charged; epsilon 1 of 2",
+        "spent.sqlite: this fit is charged and will not be refunded; epsilon 1 of 2",
         "Privacy report written to r.json.",
         "Model written to m.joblib",
     ):
@@ -244,7 +244,7 @@ def test_ctrl_c_says_what_stays_charged(command, tmp_path, monkeypatch):
     monkeypatch.setattr(FirstModel, "run", interrupt)
     status, out, err = command(*FIT, *FILES)
     assert (status, out, err.count("\n")) == (130, "", 1)
-    assert "interrupted. spent.sqlite: charged, and stays charged; epsilon 1 of" in err
+    assert "interrupted. spent.sqlite: this fit is charged and will not be " in err
     assert skfdp.PrivacyLedger("spent.sqlite").spent() == pytest.approx(1, rel=1e-3)
 
 
@@ -266,13 +266,13 @@ def test_third_run_passes_the_limit(command, refusal, tmp_path):
 def test_limits_that_mean_nothing(command, refusal, tmp_path):
     written(tmp_path)
     ledger = ["--ledger", "spent.sqlite"]
-    assert "give --ledger FILE too" in refusal(*FIT, "--limit", 1)
+    assert "give --ledger FILE, too" in refusal(*FIT, "--limit", 1)
     for value in ("0", "inf", "nan", "-1"):
         sentence = refusal(*FIT, *ledger, f"--limit={value}")
         assert f"--limit={value} must be a positive, finite number" in sentence
     assert command(*FIT, *ledger, "--limit", 2)[0] == 0
     sentence = refusal(*FIT, *ledger, "--limit", 3)
-    assert "epsilon 2, which never changes: leave it out" in sentence
+    assert "epsilon 2, which cannot be changed: leave --limit out" in sentence
     # One that Python made without a limit gets one here, once.
     bare = ["--ledger", "bare.sqlite"]
     assert not skfdp.PrivacyLedger(bare[1]).entries
@@ -388,7 +388,7 @@ def test_a_target_of_no_label_at_all_leaves_nothing_to_compare(command, tmp_path
     # Released counts show nothing at this budget.
     status, out, err = command(*FIT, "--model", "m.joblib", "--epsilon", 0.01)
     assert status == 2 and "canary" not in out + err
-    assert "there is nothing to compare, use --no-evaluate" in err
+    assert "there is nothing to compare: use --no-evaluate" in err
     assert "Model written to m.joblib" in err and (tmp_path / "m.joblib").exists()
 
 

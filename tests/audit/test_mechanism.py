@@ -200,9 +200,7 @@ def test_a_plan_of_an_estimator():
 
 def test_a_run_of_a_search_is_audited_as_a_run():
     search = Selection(label="search", noise_std=(1.0,), clip_norm=1.0, sensitivity=1.0)
-    with pytest.raises(
-        ValueError, match="a Selection, label='search', which is no rel"
-    ):
+    with pytest.raises(ValueError, match="a Selection, label='search', which cannot"):
         audit_mechanism(search)
     run = search.run_event("score", 4.0)
     result = audit_mechanism(run, n_trials=300, random_state=0)

@@ -240,10 +240,10 @@ def test_the_same_seed_makes_the_same_neighbours():
     [
         ({"estimator": LogisticRegression()}, "must be an estimator of this package"),
         ({"estimator": DPSGDFClassifier}, "must be an estimator of this package"),
-        ({"estimator": DPSGDFClassifier(math.inf)}, "epsilon=inf: a fit without priv"),
+        ({"estimator": DPSGDFClassifier(math.inf)}, "epsilon=inf makes no privacy cl"),
         (
             {"estimator": OneVsRestClassifier(DPSGDFClassifier(math.inf))},
-            "epsilon=inf: a fit without privacy",
+            "epsilon=inf makes no privacy",
         ),
         (
             {
@@ -289,7 +289,7 @@ class Drawn(BaseEstimator, TransformerMixin):
 
 
 def test_a_fit_that_cannot_be_repeated_is_refused():
-    with pytest.raises(ValueError, match=r"steps\[0\]\[1\].shift_.*fix the random"):
+    with pytest.raises(ValueError, match=r"steps\[0\]\[1\].shift_.*set a fixed random"):
         audit_replay(make_pipeline(Drawn(), MODEL), X, Y)
 
 
@@ -340,14 +340,14 @@ COMING = DPSGDFClassifier(
     [
         (MODEL, [], "neighbours is empty"),
         (MODEL, [X], "must be a pair"),
-        (MODEL, [(csr_array(X), Y)], "is no neighbour, which has X of the same"),
-        (MODEL, [(X[:, :3], Y)], "is no neighbour"),
-        (MODEL, [(X[:-1], Y[:-1])], r"\[0\] is no neighbour"),
-        (MODEL, [(1 - X, Y)], "is no neighbour"),
-        (MODEL, [(one_changed(X), np.roll(Y, 1))], "is no neighbour"),
-        (PUBLIC, [(X, Y), (one_changed(X), Y)], r"\[1\] is no neighbour"),
-        (COMING, [(one_changed(X), Y)], "is no neighbour"),
-        (COMING, [(X[1:], Y[1:])], "is no neighbour"),
+        (MODEL, [(csr_array(X), Y)], "is not a neighbour: give an X of the same"),
+        (MODEL, [(X[:, :3], Y)], "is not a neighbour"),
+        (MODEL, [(X[:-1], Y[:-1])], r"\[0\] is not a neighbour"),
+        (MODEL, [(1 - X, Y)], "is not a neighbour"),
+        (MODEL, [(one_changed(X), np.roll(Y, 1))], "is not a neighbour"),
+        (PUBLIC, [(X, Y), (one_changed(X), Y)], r"\[1\] is not a neighbour"),
+        (COMING, [(one_changed(X), Y)], "is not a neighbour"),
+        (COMING, [(X[1:], Y[1:])], "is not a neighbour"),
     ],
 )
 def test_what_is_no_neighbour_is_refused(model, pairs, match):

@@ -123,13 +123,13 @@ def test_neighbours_that_are_given():
     assert result.passed
     two = other.copy()
     two[np.flatnonzero(GROUPS != GROUPS[-1])[0]] ^= 1
-    with pytest.raises(ValueError, match="is no neighbour"):
+    with pytest.raises(ValueError, match="is not a neighbour"):
         audit_replay(model, X, y, neighbours=[(X, two)], fit_params=fit_params)
-    with pytest.raises(ValueError, match="is no neighbour"):
+    with pytest.raises(ValueError, match="is not a neighbour"):
         audit_replay(model, X, y, neighbours=[(X, other)])
     table = X.copy()
     table[own, 0] = 0.5
-    with pytest.raises(ValueError, match="is no neighbour"):
+    with pytest.raises(ValueError, match="is not a neighbour"):
         audit_replay(model, X, y, neighbours=[(table, y)], fit_params=fit_params)
 
 
@@ -138,7 +138,7 @@ def test_the_column_that_tells_is_public():
     own = np.flatnonzero(GROUPS == GROUPS[-1])
     other = FRAME.copy()
     other.loc[own, "who"] = 99
-    with pytest.raises(ValueError, match="is no neighbour"):
+    with pytest.raises(ValueError, match="is not a neighbour"):
         audit_replay(model, FRAME, y, neighbours=[(other, y)], fit_params=fit_params)
 
 

@@ -111,7 +111,7 @@ def test_bundled_job_needs_no_extra(tmp_path):
     ]
     assert "PRIVACY STATEMENT (VOID: integer seed): Feature" in done.stdout
     # The seed is said in the output, and not as a warning of Python.
-    assert "--seed: the noise can be repeated" in done.stdout
+    assert "--seed: the noise is not secret" in done.stdout
     assert "Warning" not in done.stderr
     facts = skfdp.privacy.read_report(report)
     assert facts.epsilon == pytest.approx(1.0)
@@ -147,7 +147,7 @@ def test_a_fit_prints_a_table_and_writes_report_and_model(run):
         "DP on everything",
         "feature-DP",
     ]
-    assert "ends the protection of" in out
+    assert "Do not publish this table" in out
     assert "150 rows to train on, 50 held out." in out
     facts = skfdp.privacy.read_report("r.json")
     assert facts.epsilon == pytest.approx(3.0)

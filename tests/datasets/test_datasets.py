@@ -104,7 +104,7 @@ def test_other_files_are_refused(table, tmp_path):
     for arrays, message in (
         ({"X": X, "y": y}, "expected 'features' and 'labels'"),
         ({"features": X, "labels": y[:3]}, r"labels of shape \(3,\)"),
-        ({"features": X.ravel(), "labels": y}, "of 2 dimensions and"),
+        ({"features": X.ravel(), "labels": y}, "2-dimensional features"),
         ({"features": X * 3, "labels": y}, "other than 0 and 1"),
     ):
         np.savez(tmp_path / "a.npz", **arrays)
@@ -159,8 +159,8 @@ BAD_CALLS = [
     (make_purchase100, {"n_classes": True}, "n_classes=True must be an int >= 2"),
     (make_purchase100, {"n_samples": 5, "n_classes": 6}, "must be at most n_samples=5"),
     (load_purchase100, {"path": None}, "path=None must be the path"),
-    (load_purchase100, {"path": "nobody.npz"}, "is no file"),
-    (load_purchase100, {"path": "a\0"}, "is no file"),
+    (load_purchase100, {"path": "nobody.npz"}, "is not a file"),
+    (load_purchase100, {"path": "a\0"}, "is not a file"),
 ]
 
 

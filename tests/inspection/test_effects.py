@@ -178,7 +178,7 @@ def test_a_pipeline_brings_its_encoder(stays):
     display = EffectsDisplay.from_estimator(model)
     assert list(display.effects)[0] == "Alter"
     assert display.band == "noise of the release, 95 %"
-    assert display.unit.endswith("of rows of one norm")
+    assert display.unit.endswith("for rows scaled to one norm")
     options = {"target_bounds": (-2, 10), "bounds": False}
     model = make_pipeline(encoder_of(X), FeatureDPRegressor(**options)).fit(X, target)
     assert EffectsDisplay.from_estimator(model).unit == "effect on the target"
@@ -252,7 +252,7 @@ def test_axes_of_ones_own(fitted):
 
 def test_what_cannot_be_drawn_is_told(fitted, small):
     model, encoder = fitted
-    with pytest.raises(ValueError, match="names no effect by 'Größe'"):
+    with pytest.raises(ValueError, match="'Größe', which is not an effect"):
         EffectsDisplay.from_estimator(model, encoder=encoder, columns=["Größe"])
     with pytest.raises(ValueError, match="target='x' must be one of"):
         EffectsDisplay.from_estimator(model, encoder=encoder, target="x")
