@@ -1,4 +1,4 @@
-"""``fit``, once: check, prepare, plan, charge, run, publish, report."""
+"""Base classes of the estimators: check, plan, charge, run and report a fit."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ from skfdp.solvers.parameters import (
     warn_of_weakness,
 )
 
-# The common part of classifiers: labels as codes, and the most likely label.
+# The common part of classifiers.
 
 
 def _has_probabilities(model) -> bool:
@@ -125,7 +125,7 @@ def _has_probabilities(model) -> bool:
 
 
 def delegates(fitted: str, name: str) -> Callable[[Any], bool]:
-    """Return a check that the inner estimator has a method; the fitted one decides."""
+    """Return a check whether the inner estimator (fitted, if it is) has a method."""
 
     def check(model: Any) -> bool:
         getattr(getattr(model, fitted, model.estimator), name)
@@ -135,12 +135,12 @@ def delegates(fitted: str, name: str) -> Callable[[Any], bool]:
 
 
 def weights_of_kept(kept: np.ndarray, what: str, sample_weight: Any) -> Any:
-    """Return the weights of the scored rows; warn of those without a target."""
+    """Return the weights of the scored rows; warn about rows without a target."""
     if not kept.any():
-        raise ValueError(f"y has no {what}: score needs rows with one.")
+        raise ValueError(f"y has no {what}: pass rows with a target to score.")
     if not kept.all():
         warn_caller(
-            f"of {len(kept)} rows {(~kept).sum()} have no {what}: they are left out of "
+            f"{(~kept).sum()} of {len(kept)} rows have no {what}: they are left out of "
             "the score.",
             UtilityWarning,
         )
@@ -148,7 +148,7 @@ def weights_of_kept(kept: np.ndarray, what: str, sample_weight: Any) -> Any:
 
 
 class PrivateClassifier(ClassifierMixin):
-    """The classifiers' part of an estimator."""
+    """Mixin with the common part of classifiers."""
 
     _fixed = {"classes": None}
 
@@ -172,7 +172,7 @@ class PrivateClassifier(ClassifierMixin):
             labels = Labels.unseen(classes, n_rows)
         else:
             raise ValueError(
-                "classes=None and y=None: a plan needs the labels; declare `classes`, "
+                "classes=None and y=None are not enough for a plan: declare `classes`, "
                 "or pass y."
             )
         source = labels.source
@@ -188,12 +188,12 @@ class PrivateClassifier(ClassifierMixin):
 
     @property
     def _balances(self) -> bool:
-        """Whether class frequencies are taken off the intercept of a private model."""
+        """Whether log odds of class frequencies are subtracted from the intercept."""
         weight = self._declared.parameters["class_weight"]
         return isinstance(weight, str) and math.isfinite(self.epsilon)
 
     def _weights_without_privacy(self, records: Records) -> np.ndarray | None:
-        """Return one weight per class, None where there is no class weight."""
+        """Return one weight per class, None without class weights."""
         weight, public = self._declared.parameters["class_weight"], records.public
         if not isinstance(weight, str):
             return None if weight is None else public.class_weight
@@ -204,18 +204,18 @@ class PrivateClassifier(ClassifierMixin):
         found, given = super()._planned(public), self._declared.parameters
         if not self._balances:
             return found
-        tell = "class counts", "label statistic"
+        with_frequencies = "class counts", "label statistic"
         known = public.has_target or any(
-            e.label.endswith(tell) for e in found[-1].events
+            e.label.endswith(with_frequencies) for e in found[-1].events
         )
         odds = given["loss"] == "log_loss" and given.get("fit_intercept", True)
         if not (odds and known):
             raise ValueError(
                 "class_weight='balanced' needs the log loss, an intercept and class "
-                "counts, which no network with a private target releases, and no fit "
-                "with C, public_loss, max_weight_norm, gradient_scale, averaged "
-                "iterates, a public_model of yours or next to no budget: give a dict "
-                "of weights from nothing private, such as {0: 1.0, 1: 5.0}."
+                "counts, which this fit does not release (networks with a private "
+                "target, and fits with C, public_loss, max_weight_norm, "
+                "gradient_scale, averaged iterates, your own public_model or a tiny "
+                "budget): pass a dict of public weights, such as {0: 1.0, 1: 5.0}."
             )
         return found
 
@@ -227,8 +227,8 @@ class PrivateClassifier(ClassifierMixin):
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
-            Labels in any spelling of the declared ones. Rows with another label, or
-            with none, are left out, with a warning that counts them.
+            Labels in any spelling of the declared ones. Rows with other labels or
+            without a label are left out, with a warning that counts them.
         sample_weight : array-like of shape (n_samples,), default=None
 
         Returns
@@ -244,8 +244,8 @@ class PrivateClassifier(ClassifierMixin):
         y = shaped_target(y, len(guesses))
         labels = encode_any(y, self.classes_)
         kept = np.ones(len(y), bool) if labels.missing is None else ~labels.missing
-        lacking = f"label of classes_={self.classes_.tolist()!r}"
-        sample_weight = weights_of_kept(kept, lacking, sample_weight)
+        expected = f"label of classes_={self.classes_.tolist()!r}"
+        sample_weight = weights_of_kept(kept, expected, sample_weight)
         right = guesses[kept] == self.classes_[labels.codes[kept]]
         return float(np.average(right, weights=sample_weight))
 
@@ -294,7 +294,7 @@ class PrivateClassifier(ClassifierMixin):
         margins = self.decision_function(X)
         if margins.ndim == 1:
             positive = expit(margins)
-            # The difference is 0 from a margin of 37 on; the probability is not.
+            # For margins above 37 the difference is 0, but the probability is not.
             negative = np.where(positive < 1, 1 - positive, expit(-margins))
             return np.column_stack([negative, positive])
         return softmax(margins, axis=1)
@@ -304,8 +304,8 @@ class PrivateClassifier(ClassifierMixin):
     def predict_log_proba(self, X):
         """Return the logarithm of each probability; only for ``loss="log_loss"``.
 
-        It is computed from the margins, and stays finite where a probability is too
-        small for a float.
+        The logarithm is computed from the margins, so it is finite even if a
+        probability underflows.
 
         Parameters
         ----------
@@ -321,71 +321,76 @@ class PrivateClassifier(ClassifierMixin):
         return log_softmax(margins, axis=1)
 
 
-# Fits that may be stopped and go on: their checkpoint, and how they are charged.
+# Fits that can be resumed: their checkpoints, and how they are charged.
 
 
-#: They may change while a fit is stopped.
+#: Parameters that may change when a fit is resumed.
 _MAY_CHANGE = frozenset({"backend", "device", "ledger", "n_jobs", "random_state"})
 
 
-def promise_of(
+def fingerprint_of(
     estimator: Any,
     parameters: Mapping[str, Any],
     public: PublicRecords,
-    told: FitPlan,
+    fit_plan: FitPlan,
     ledger: PrivacyLedger | None,
 ) -> dict[str, Any]:
-    """Return the public facts that a fit keeps when it goes on, as JSON values.
+    """Return the public facts that must be equal when a fit is resumed, as JSON values.
 
-    Private values do not enter, by digests either: what a parameter holds that is
-    neither number nor text, such as a function that may see the table, is told by its
-    type alone.
+    Private values are not included, not even as digests. Parameters that are neither
+    numbers nor text, such as functions that may hold data, are represented by their
+    type.
     """
     kind = type(estimator)
     return {
         "estimator": f"{kind.__module__}.{kind.__qualname__}",
         "ledger": None if ledger is None else ledger.dataset,
-        "number of records": told.n_records,
-        **{n: _told(v) for n, v in parameters.items() if n not in _MAY_CHANGE},
-        "plan": [event.to_dict() for event in told.events],
+        "number of records": fit_plan.n_records,
+        **{n: _as_json(v) for n, v in parameters.items() if n not in _MAY_CHANGE},
+        "plan": [event.to_dict() for event in fit_plan.events],
         "public part": _digest(public),
     }
 
 
 @contextlib.contextmanager
-def journal_of(checkpoint: Any, promise: Mapping[str, Any]) -> Iterator[Journal]:
-    """Hold the journal of a fit; that of an audit is a file of its own, and goes."""
+def journal_of(checkpoint: Any, fingerprint: Mapping[str, Any]) -> Iterator[Journal]:
+    """Open the journal of a fit; an audit gets a temporary file instead."""
     if noise.current() is None:
-        with Journal(checkpoint, promise) as journal:
+        with Journal(checkpoint, fingerprint) as journal:
             yield journal
         return
     with (
         tempfile.TemporaryDirectory() as folder,
-        Journal(os.path.join(folder, "checkpoint"), promise) as journal,
+        Journal(os.path.join(folder, "checkpoint"), fingerprint) as journal,
     ):
         yield journal
 
 
 def charged(
-    ledger: PrivacyLedger | None, told: FitPlan, journal: Journal
+    ledger: PrivacyLedger | None, fit_plan: FitPlan, journal: Journal
 ) -> tuple[FitPlan, Receipt | None]:
-    """Charge a fit, or find what it was charged; return what to tell of it."""
-    facts = {"label": told.subject, "n_rows": told.n_rows}
-    lease, receipt = None, None
+    """Charge a fit with a checkpoint, or find its earlier charge.
+
+    Return the plan with the assumptions of a checkpoint, and the receipt.
+    """
+    facts = {"label": fit_plan.subject, "n_rows": fit_plan.n_rows}
+    token, receipt = None, None
     if ledger is not None and noise.current() is not None:
-        receipt = ledger.charge(told.events, **facts)
+        receipt = ledger.charge(fit_plan.events, **facts)
     elif ledger is not None:
         try:
-            lease, receipt = ledger.lease(
-                journal.fit, told.events, begun=journal.begun, **facts
+            token, receipt = ledger.lease(
+                journal.fit, fit_plan.events, begun=journal.begun, **facts
             )
         except PrivacyBudgetError:
-            journal.forget()  # a new one would stand in the way of a smaller fit
+            journal.forget()  # otherwise the file would block a smaller fit
             raise
-    journal.settle(lease)
-    texts = [NOT_COPIED] * (lease is None) + [SAME_ROWS] * journal.begun
-    more = tuple(Assumption(text, enforced=False) for text in texts)
-    return dataclasses.replace(told, assumptions=told.assumptions + more), receipt
+    journal.settle(token)
+    texts = [NOT_COPIED] * (token is None) + [SAME_ROWS] * journal.begun
+    assumptions = fit_plan.assumptions + tuple(
+        Assumption(text, enforced=False) for text in texts
+    )
+    return dataclasses.replace(fit_plan, assumptions=assumptions), receipt
 
 
 def _digest(public: PublicRecords) -> str:
@@ -413,23 +418,23 @@ def _digest(public: PublicRecords) -> str:
     return found.hexdigest()
 
 
-def _told(value: Any) -> Any:
-    """Return a parameter as JSON: plain values as they are, others by their type."""
+def _as_json(value: Any) -> Any:
+    """Return a parameter as JSON: plain values unchanged, others by their type."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and math.isnan(value):
-        return "nan"  # which equals itself
+        return "nan"  # unlike NaN, the text equals itself
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (list, tuple)):
-        return [_told(one) for one in value]
+        return [_as_json(one) for one in value]
     if isinstance(value, Mapping):
-        return sorted([str(name), _told(one)] for name, one in value.items())
+        return sorted([str(name), _as_json(one)] for name, one in value.items())
     if isinstance(value, np.ndarray):
-        return [value.dtype.str, _told(value.tolist())]
+        return [value.dtype.str, _as_json(value.tolist())]
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
     if hasattr(value, "get_params") and not isinstance(value, type):
-        return [kind, _told(value.get_params(deep=False))]
+        return [kind, _as_json(value.get_params(deep=False))]
     if isinstance(value, TableSchema):
         return [kind, value.to_toml()]
     if isinstance(value, AddOrRemoveOne):
@@ -437,17 +442,17 @@ def _told(value: Any) -> Any:
     return kind
 
 
-# The way from a user's table to checked records, the same in fit and predict.
+# From a user's table to checked records, in the same way for fit and predict.
 
 
 @dataclasses.dataclass(frozen=True)
 class Declared:
-    """What a fit is told of its table, by a schema or by parameters of its own.
+    """Declarations about the table of a fit, from a schema or from parameters.
 
     Notes
     -----
-    **Guarantees.** It is made at the beginning of a fit, of what `get_params` shows:
-    no other attribute of an estimator says what is public or what is clipped.
+    **Guarantees.** The object is made at the start of a fit from the parameters of
+    `get_params`. No other attribute of an estimator declares public parts or bounds.
     """
 
     schema: TableSchema | None = None
@@ -460,22 +465,22 @@ class Declared:
     target_bounds: tuple | None = None
     max_rows_per_group: int | None = None
     n_records: int | None = None
-    #: Whether no value of the target is refused.
+    #: Whether every value of the target is accepted.
     any_target: bool = False
-    #: Whether the fit itself finds the bounds of the columns.
+    #: Whether the fit releases the bounds of the columns.
     releases_bounds: bool = False
-    #: Every parameter, those of the chosen algorithms included; not the ledger, whose
-    #: path must not travel with a model.
+    #: All parameters, including those of the chosen algorithms, but without the ledger,
+    #: because a saved model must not contain its path.
     parameters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def read_target(self, y: Any) -> Any:
-        """Return y as the schema declares it."""
+        """Return y, read by the schema if there is one."""
         if self.schema is None or y is None or is_dask(y):
             return y
         return self.schema.read_outcome(self.target_name, y)
 
 
-#: The parameters that declare a table without a schema, and what leaves them out.
+#: The parameters that declare a table without a schema, and their defaults.
 _SHORT = {
     "public_features": None,
     "public_target": False,
@@ -483,11 +488,11 @@ _SHORT = {
     "classes": None,
     "target_bounds": None,
 }
-#: Names that declare something: as attributes they are refused.
+#: Names of declarations: attributes with these names are refused.
 _DECLARES = {*_SHORT, "schema", "target", "class_weight", "loss", "solver"}
 
 
-#: An object for each parameter that also takes a name.
+#: An example of an object for each parameter that also takes a name.
 _EXAMPLES = {
     "solver": "NoisyGradientDescent()",
     "centering": "GaussianCentering()",
@@ -495,7 +500,8 @@ _EXAMPLES = {
     "pretraining": "Pretraining()",
     "backend": "NumpyBackend()",
 }
-#: Parameters of algorithms that shared code reads, where the chosen one has none.
+#: Defaults of algorithm parameters that shared code reads, if the chosen algorithm does
+#: not have them.
 _UNDECLARED = {
     "row_norm": "auto",
     "normalize": False,
@@ -507,45 +513,45 @@ _UNDECLARED = {
 
 
 class TableEstimator(BaseEstimator):
-    """Base of every estimator: what it makes of a table."""
+    """Base class of all estimators: conversion of a table to records."""
 
-    #: What is declared of every table, by name.
+    #: Declarations that are equal for every table, by name.
     _fixed: Mapping[str, Any] = {}
-    #: What the fit that runs, or ran last, was told of its table.
+    #: The declarations of the current or last fit.
     _declared: Declared
     _accepts_sparse = False
     #: Whether wide encoded rows may be held without their zeros.
     _omits_zeros = False
     _has_target = True
-    #: Whether the model is one of rows that are cut to `row_norm`.
+    #: Whether inputs of the model are scaled down to `row_norm`.
     _shortens_rows = True
     #: Whether all rows of a person can be protected together.
     _protects_groups = False
-    #: Whether rows may be those of a Dask collection.
+    #: Whether X may be a Dask collection.
     _takes_partitions = False
-    #: Whether the method takes bounds that are released before it begins.
+    #: Whether the fit can release bounds before the method starts.
     _may_release_bounds = False
-    #: Whether a private fit smooths the curves of encoded columns.
+    #: Whether a private fit uses smooth terms for encoded columns.
     _smooths = False
-    #: Whether the method reads all rows at once, and not in blocks.
+    #: Whether the method needs all rows at once, not in blocks.
     _needs_whole_table = False
-    #: Whether something stands in for what is not finite.
+    #: Whether values that are not finite are replaced.
     _fills_in = True
-    #: The object of `skfdp.solvers` that the estimator trains with.
+    #: The object of `skfdp.solvers` with which the estimator trains.
     _solver: Choice | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute, unless it declares what no parameter of `get_params` does.
+        """Set an attribute, unless it looks like a declaration but is not a parameter.
 
         Notes
         -----
-        **Guarantees.** What a fit declares public, clips and charges follows from
-        parameters that `get_params` shows. Another attribute of such a name is not
-        stored, with a warning.
+        **Guarantees.** Public parts, clipping and charges of a fit follow from the
+        parameters of `get_params`. Any other attribute with the name of a declaration
+        is not stored, and a warning is raised.
         """
         mine = type(self)
         known = parameters_of(mine)
-        # The constructor of a subclass may fix what its own signature does not show.
+        # The constructor of a subclass may set a parameter that its signature lacks.
         new = name in known and name not in vars(self)
         declares = name in _DECLARES or name in known
         if declares and name not in shown_parameters(mine) and not new:
@@ -559,7 +565,7 @@ class TableEstimator(BaseEstimator):
         super().__setattr__(name, value)
 
     def set_params(self, **params):
-        """Set parameters, those of algorithms too, as ``solver__clip_norm``.
+        """Set parameters, also of algorithms, such as ``solver__clip_norm``.
 
         Parameters
         ----------
@@ -572,30 +578,30 @@ class TableEstimator(BaseEstimator):
         Raises
         ------
         ValueError
-            If there is no such parameter, or a name stands where an object of
-            `skfdp.solvers` has to.
+            If there is no such parameter, or if it belongs to an algorithm that is
+            given by name and not by an object of `skfdp.solvers`.
         """
         for name in params:
             part, _, inner = name.partition("__")
             value = params.get(part, getattr(self, part, None)) if inner else None
             if isinstance(value, str):
                 raise ValueError(
-                    f"{part}={value!r} has no parameters to set: pass "
-                    f"{part}={_EXAMPLES.get(part, 'an object')}, which has."
+                    f"{part}={value!r} has no parameters to set: pass an object such "
+                    f"as {part}={_EXAMPLES.get(part, 'NoisyGradientDescent()')}."
                 )
         return super().set_params(**params)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        # Public columns must be finite, and private ones need not be.
+        # Public columns must be finite; private columns need not be.
         given = self.get_params(deep=False)
         schema, mask = given.get("schema"), given.get("public_features")
-        shown = schema.public if isinstance(schema, TableSchema) else mask is not None
-        tags.input_tags.allow_nan = not shown
+        some = schema.public if isinstance(schema, TableSchema) else mask is not None
+        tags.input_tags.allow_nan = not some
         return tags
 
     def _declare(self, y: Any) -> Declared:
-        """Return what the parameters declare of X and y."""
+        """Return the declarations of the parameters about X and y."""
         given = self._given()
         if "public_target" in given:
             check_choice("public_target", given["public_target"], (True, False))
@@ -614,30 +620,29 @@ class TableEstimator(BaseEstimator):
             for name, usual in _SHORT.items():
                 if name in given and not (given[name] is None or given[name] is usual):
                     raise ValueError(
-                        f"{name}={shown(given[name])} and a schema are given: declare "
-                        "it in the schema, which says what is known of the table and "
-                        "what is public."
+                        f"{name}={shown(given[name])} cannot be combined with a "
+                        "schema: declare it in the schema."
                     )
             found |= schema.parameters(given.get("target"), y) | {"schema": schema}
             if schema.group is not None and not self._protects_groups:
                 raise ValueError(
-                    f"{type(self).__name__} protects rows, and the schema has "
+                    f"{type(self).__name__} protects single rows, but the schema has "
                     f"group={schema.group!r}: use a linear estimator, which protects "
                     "all rows of a person together."
                 )
             self._check_schema(schema, found)
-            # Ignored columns that are called like identifiers, without a group.
+            # Ignored columns with the name of an identifier, but no group.
             ignored = [n for n, c in schema.columns.items() if isinstance(c, Ignore)]
             named = [name for name in ignored if _IDENTIFIER.search(name)]
             if named and schema.group is None:
                 warn_caller(
-                    f"the schema ignores {named[0]!r}, by its name an identifier, and "
-                    "declares no group: each row is protected by itself. If a person "
-                    f"may have several rows, declare group={named[0]!r}.",
+                    f"the schema ignores {named[0]!r}, which looks like an identifier, "
+                    "and declares no group, so each row is protected separately: "
+                    f"declare group={named[0]!r} if a person may have several rows.",
                     UtilityWarning,
                 )
         declared = Declared(**{**self._fixed, **found})
-        # No array is asked whether it is "private": it would answer by entry.
+        # The comparison of an array with "private" would be elementwise.
         bounds = declared.bounds
         releases = isinstance(bounds, str) and bounds == "private"
         return dataclasses.replace(
@@ -649,25 +654,26 @@ class TableEstimator(BaseEstimator):
         )
 
     def _check_schema(self, schema: TableSchema, found: Mapping[str, Any]) -> None:
-        """Refuse a schema that declares what this estimator cannot do."""
+        """Refuse a schema with declarations that this estimator does not support."""
 
     def _target(
         self, y: np.ndarray | None, n_rows: int
     ) -> tuple[np.ndarray, np.ndarray | None, dict]:
-        """Return the target as numbers, and what `PublicRecords` holds of it.
+        """Return the target as numbers, and public facts about it.
 
         Parameters
         ----------
         y : ndarray of shape (n_rows,) or None
-            None where a plan is made without it.
+            None for a plan without y.
         n_rows : int
 
         Returns
         -------
         target : int64 or float64 ndarray of shape (n_rows,)
         missing : bool ndarray of shape (n_rows,) or None
-            Records without a target; None: there are none.
+            Records without a target; None means no record.
         facts : dict
+            Fields of `PublicRecords`.
         """
         raise NotImplementedError
 
@@ -679,7 +685,7 @@ class TableEstimator(BaseEstimator):
         sparse: bool,
         table: EncodedTable | None,
     ) -> InputScaler:
-        """Return the input scaler of the bounds; public columns keep their scale."""
+        """Return the input scaler for the bounds; the public part is not shortened."""
         if math.isinf(self.epsilon):
             return InputScaler(feature_bound=math.inf)
         bounds = self._declared.bounds if table is None else table.bounds
@@ -698,7 +704,7 @@ class TableEstimator(BaseEstimator):
         return dataclasses.replace(input_scaler, public=mask if mixed else None)
 
     def _given(self) -> dict[str, Any]:
-        """Return the parameters by name, those of the chosen algorithms included."""
+        """Return the parameters by name, including those of the chosen algorithms."""
         mine = parameters_of(type(self))
         given = _UNDECLARED | {name: getattr(self, name) for name in mine}
         for algorithm in (self._solver, given["loss"]):
@@ -714,11 +720,12 @@ class TableEstimator(BaseEstimator):
         planning: bool = False,
         **of_rows: Any,
     ) -> Any:
-        """Return what `use` makes of the records of X and y, whatever kind of table.
+        """Convert X and y to records, and return ``use(records)``.
 
-        The parameters are checked first. What an earlier fit left is deleted, so that a
-        failed fit leaves nothing. The partitions of a Dask collection stay where they
-        are, and are let go of afterwards. Parameters are those of `_records`.
+        The parameters are checked first. Fitted attributes of an earlier fit are
+        deleted, so that a failed fit leaves none. The partitions of a Dask collection
+        stay on their workers, and are released at the end. The other parameters are
+        those of `_records`.
         """
         for name in [v for v in vars(self) if v.endswith("_") and v[0] != "_"]:
             delattr(self, name)
@@ -735,20 +742,19 @@ class TableEstimator(BaseEstimator):
     def _records(
         self, X, y, planning: bool = False, sample_weight=None, groups=None, whole=None
     ) -> Records:
-        """Validate, split and map; the last time that the user's objects are touched.
+        """Validate the user's table, and convert it to records.
 
         Parameters
         ----------
         X, y
-            As the user gave them.
+            As passed by the user.
         planning : bool, default=False
-            Look at nothing private: private columns become zeros, and a private target
-            too, unless its label set has to be read from it.
+            Read no private values: private columns become zeros, and a private target
+            too, unless its label set must be read from it.
         sample_weight, groups : default=None
-            As `fit` of the linear estimators takes them; both are public.
+            As for `fit` of the linear estimators; both are public.
         whole : Whole, default=None
-            What is known of the table, where X is a sample of it and y is not looked
-            at.
+            Facts about the whole table, if X is a sample of it. Then y is not read.
         """
         X, groups = self._take_groups(X, groups)
         frame, named = X, self._declared.target_name
@@ -769,7 +775,7 @@ class TableEstimator(BaseEstimator):
             given = RowsOfUnits.checked(
                 sample_weight, groups, X.shape[0], relation, most
             )
-        if given is not None:  # what is left out here, nothing looks at
+        if given is not None:  # rows that are left out are not read later
             X, y = chosen_rows(X, given.rows), None if y is None else y[given.rows]
         if self._declared.encoder is not None:
             self.n_features_in_ = self.encoder_.n_features_in_
@@ -811,10 +817,10 @@ class TableEstimator(BaseEstimator):
                 # More declared levels than a twentieth of the records.
                 if block.reads == "category" and n_levels > max(32, n / 20):
                     warn_caller(
-                        f"{columns[block.parent]!r} has {n_levels} declared levels for "
-                        f"{n} records: few records share a level, so that it costs "
-                        "accuracy and time. Declare groups of levels, such as the "
-                        "first digits of a code, or leave it out.",
+                        f"column {columns[block.parent]!r} has {n_levels} declared "
+                        f"levels for {n} records, so few records share a level, which "
+                        "costs accuracy and time: declare groups of levels, such as "
+                        "the first digits of a code, or leave the column out.",
                         UtilityWarning,
                     )
             table = dataclasses.replace(table, encoded=X)
@@ -824,7 +830,7 @@ class TableEstimator(BaseEstimator):
         input_scaler = self._input_scaler(X.shape[1], names, mask, issparse(X), table)
         is_null = None
         if self._declared.releases_bounds:
-            # Then no row has to be filled: see `BoundsFirst.run`.
+            # Values are replaced after the bounds were released: see `BoundsFirst.run`.
             input_scaler = with_public_bounds(input_scaler, X, mask)
         elif self._fills_in:
             X, is_null = input_scaler.filled(X)
@@ -849,7 +855,7 @@ class TableEstimator(BaseEstimator):
         return Records(X, target, public, either(is_null, missing))
 
     def _take_groups(self, X, groups) -> tuple[Any, Any]:
-        """Return X without the column that says whose a row is, and the groups."""
+        """Return X without the column of persons, and the persons as groups."""
         schema, self._group_column = self._declared.schema, None
         if schema is not None:
             check_no_path(X)
@@ -863,7 +869,7 @@ class TableEstimator(BaseEstimator):
     def _checked(
         self, X, y, planning: bool, **how: bool
     ) -> tuple[Any, np.ndarray | None]:
-        """Return X and y as arrays; y is None where there is none, or no need of it."""
+        """Return X and y as arrays; y is None if it does not exist or is not needed."""
         if self._declared.encoder is None:
             X = declared_numbers(X, self._declared.bounds)
         checked = {"accept_sparse": self._accepts_sparse, **how}
@@ -872,44 +878,44 @@ class TableEstimator(BaseEstimator):
         else:
             any_target = self._declared.any_target
             X, y = check_arrays(self, X, y, any_target=any_target, **checked)
-        # A user's function, or a method, may read no blocks.
+        # A user's function, and some methods, cannot read blocks.
         whole = callable(self._declared.parameters["public_loss"])
         return (whole_table(X) if whole or self._needs_whole_table else X), y
 
     def _plans_without(self, y) -> bool:
-        """Whether a plan has no need to look at y."""
+        """Whether a plan can be made without reading y."""
         declared = self._declared.classes is not None
         return not self._declared.public_target and (y is None or declared)
 
     def _check_split(self, mask: np.ndarray) -> None:
-        """Raise ValueError if nothing is left to protect, or nothing may be public."""
+        """Raise ValueError if nothing is private, or if public parts are forbidden."""
         if math.isinf(self.epsilon):
             return
         shows_target = bool(self._declared.public_target)
         if mask.all() and shows_target:
             raise ValueError(
-                "public_features names every column and public_target=True: there is "
-                "nothing to protect; use a scikit-learn estimator."
+                "public_features names every column and public_target=True, so there "
+                "is nothing to protect: use a scikit-learn estimator."
             )
         if self._declared.n_records is None:
             return
         name = "add_or_remove_one"
         if mask.any() or shows_target:
             raise ValueError(
-                f"neighboring_relation={name!r} adds whole records, so nothing of them "
-                "can be public: use 'replace_one' or 'replace_special'."
+                f"neighboring_relation={name!r} adds or removes whole records, so no "
+                "part of them can be public: use 'replace_one' or 'replace_special'."
             )
         public_loss = self._declared.parameters["public_loss"]
         if public_loss is not None:
-            # An exact average over the rows would tell how many there are.
+            # An exact average over the rows would reveal their number.
             raise ValueError(
-                f"public_loss={shown(public_loss)} takes exact averages over the rows, "
+                f"public_loss={shown(public_loss)} uses exact averages over the rows, "
                 f"whose number is private under neighboring_relation={name!r}: leave "
                 "it out, or use 'replace_one'."
             )
 
     def _rows_to_predict(self, X) -> np.ndarray | csr_array:
-        """Return new rows as `fit` would read them, ready for the input scaler."""
+        """Read new rows in the same way as `fit`, for the input scaler."""
         check_is_fitted(self)
         if self._declared.schema is not None:
             check_no_path(X)
@@ -923,7 +929,7 @@ class TableEstimator(BaseEstimator):
         return self.input_scaler_.filled(X)[0]
 
 
-#: How identifiers of people are called, in English and German.
+#: Names of columns with identifiers of people, in English and German.
 _IDENTIFIER = re.compile(
     r"""(?:^|[^a-z])(?:id|uuid|guid|mrn|ssn|nr|no|number|nummer)$   # patient_id
     |[a-z](?:Id|ID|Nr|nummer)$                                      # PatientID
@@ -938,17 +944,18 @@ def values_of(X: Any, rows: Any, is_sample: bool, place: int) -> list:
     Parameters
     ----------
     X : table
-        Raw, or checked; of this the rows that count.
+        A raw table, or checked rows without those of weight 0.
     rows : index or None
-        The rows that count of a raw table; None: all.
+        Rows of a raw table to return; None means all.
     is_sample : bool
-        Whether X is not the whole table.
+        Whether X is only a sample of the table.
     place : int
+        Position of the column.
     """
     if is_sample:
         raise PrivacyBudgetError(
-            "a part by a public column cannot be compared with a Dask collection: use "
-            "a part by rows, or leave the column out of X."
+            "a ledger part by a public column cannot be checked for a Dask collection: "
+            "use a part by rows."
         )
     if is_frame(X):
         values = as_array(raw_column(X, place))
@@ -962,42 +969,41 @@ _ONE_STEP = Assumption(ONE_STEP, enforced=False)
 
 
 class PrivateEstimator(CallbackSupportMixin, TableEstimator):
-    """Base of every estimator: how a table becomes a model, and what is charged.
+    """Base class of all private estimators: planning, charging, training, reporting.
 
-    An estimator gives the parts: its parameters, what it makes of a target
-    (`_target`), the method that fits (`_method`), and the attributes that it publishes
-    (`_attributes`).
+    A subclass defines its parameters, the conversion of the target (`_target`), the
+    method that fits (`_method`), and the fitted attributes (`_attributes`).
     """
 
-    #: Fitted attributes that are released; a fit is known by the first.
+    #: Released attributes; an estimator is fitted if it has the first one.
     _released: tuple[str, ...] = ()
-    #: Those that must be finite.
+    #: Attributes that must be finite.
     _weights: tuple[str, ...] = ()
     _has_loop = False
-    #: Whether it may be a step of a Pipeline, of which its own report knows nothing.
+    #: Whether it may be a step of a Pipeline, which its own report cannot check.
     _may_be_a_step = True
-    #: What the guarantee takes for granted beyond what events say.
+    #: Assumptions that do not follow from the events.
     _assumptions: tuple[Assumption, ...] = ASSUMPTIONS
-    #: Whether every release of a fit is charged, so that it may leave a checkpoint.
+    #: Whether a fit can have a checkpoint, because each of its releases is charged.
     _can_resume = True
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Return whether a fit came to its end."""
+        """Return whether a fit was completed."""
         return hasattr(self, self._released[0])
 
     @with_callbacks
     @guarded_fit
     def fit(self, X, y=None):
-        """Fit to X and y within the budget, charging the ledger first.
+        """Charge the ledger, and fit to X and y within the budget.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Each record once. Values outside `bounds` and rows longer than
-            `row_norm` are clipped, silently; malformed private ones are replaced
-            (:ref:`malformed`).
+            Each record once. Values outside `bounds` are clipped, and rows longer than
+            `row_norm` are scaled down, without a warning. Malformed private values are
+            replaced (:ref:`malformed`).
         y : array-like of shape (n_samples,), default=None
-            Labels of any type; for regressors numbers; transformers ignore it.
+            Labels of any type; numbers for regressors; ignored by transformers.
 
         Returns
         -------
@@ -1007,56 +1013,57 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         ------
         ValueError
             For bad parameters, malformed public values, wrong types and shapes, or the
-            checkpoint of another fit; nothing is charged, no datum is quoted.
+            checkpoint of another fit. Nothing is charged, and no datum is quoted.
         PrivacyBudgetError
-            If the ledger's limit would be passed, or its fit has gone on from a copy
-            of the checkpoint; nothing is charged or trained.
+            If the ledger's limit would be exceeded, or if a newer copy of the
+            checkpoint exists. Nothing is charged or trained.
         """
         return self._fit(X, y)
 
     def _fit(self, X, y, **of_rows: Any):
-        """Fit; `of_rows` is what `_records` takes beside X and y."""
+        """Fit; `of_rows` are the further arguments of `_records`."""
         return self._on_records(self._fit_records, X, y, **of_rows)
 
     def _fit_records(self, records: Records):
-        """Fit to records that were read; nothing was charged yet."""
+        """Charge the ledger, and fit to validated records."""
         public, receipt, checkpoint = records.public, None, OPEN.get()
         if checkpoint is not None:
             self._check_checkpoint(checkpoint)
         ledger = None if self.ledger is None else PrivacyLedger.resolve(self.ledger)
         if math.isinf(self.epsilon):
-            told = self._fit_plan(public, None)
+            fit_plan = self._fit_plan(public, None)
             if ledger is not None:
-                receipt = ledger.charge_nonprivate(label=told.subject)
+                receipt = ledger.charge_nonprivate(label=fit_plan.subject)
             return self._train(
                 lambda on_step: self._without_privacy(records.without_nulls()),
                 public,
-                told,
+                fit_plan,
                 receipt,
                 None,
             )
         warn_of_weakness(self.epsilon, self.random_state)
         method, prepared, plan = self._planned(public)
-        told = self._fit_plan(public, plan)
+        fit_plan = self._fit_plan(public, plan)
         run = functools.partial(method.run, records, prepared, plan)
         of_rows = records.is_null, public.units
         if checkpoint is None:
             if ledger is not None:
-                about = {"label": told.subject, "n_rows": told.n_rows}
-                receipt = ledger.charge(told.events, **about)
+                about = {"label": fit_plan.subject, "n_rows": fit_plan.n_rows}
+                receipt = ledger.charge(fit_plan.events, **about)
             streams = Streams(self.random_state, type(self))
             run = functools.partial(run, Mechanism(plan.releases, streams, *of_rows))
-            return self._train(run, public, told, receipt, plan.n_steps)
-        promise = promise_of(self, self._declared.parameters, public, told, ledger)
+            return self._train(run, public, fit_plan, receipt, plan.n_steps)
+        given = self._declared.parameters
+        fingerprint = fingerprint_of(self, given, public, fit_plan, ledger)
         checkpoint["used"] = True
-        with journal_of(checkpoint["path"], promise) as journal:
-            told, receipt = charged(ledger, told, journal)
+        with journal_of(checkpoint["path"], fingerprint) as journal:
+            fit_plan, receipt = charged(ledger, fit_plan, journal)
             streams = Streams(self.random_state, type(self), journal.public_key)
             mechanism = ResumingMechanism(
                 plan.releases, streams, *of_rows, journal=journal
             )
             run = functools.partial(run, mechanism)
-            self._train(run, public, told, receipt, plan.n_steps)
+            self._train(run, public, fit_plan, receipt, plan.n_steps)
             journal.finish()
         return self
 
@@ -1064,26 +1071,26 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         self,
         run: Callable[[OnStep], Any],
         public: PublicRecords,
-        told: FitPlan,
+        fit_plan: FitPlan,
         receipt: Receipt | None,
         n_steps: int | None,
     ):
-        """Release what was charged, publish the model, and tell the callbacks."""
+        """Run the charged fit, set attributes and report, and call the callbacks."""
         has_loop = self._has_loop if math.isinf(self.epsilon) else n_steps is not None
         ledger = None if receipt is None else PrivacyLedger.resolve(self.ledger)
         report = PrivacyReport.from_events(
-            subject=told.subject,
-            events=told.events,
-            delta=told.delta,
-            target_epsilon=told.target_epsilon,
-            n_records=told.n_records,
+            subject=fit_plan.subject,
+            events=fit_plan.events,
+            delta=fit_plan.delta,
+            target_epsilon=fit_plan.target_epsilon,
+            n_records=fit_plan.n_records,
             feature_names=public.columns,
             target_name=public.target_name,
             released=self._released
             + ("input_scaler_",) * self._declared.releases_bounds
-            + ("every iterate of the loop",) * has_loop,
+            + ("every intermediate step of the training",) * has_loop,
             assumptions=(
-                *told.assumptions,
+                *fit_plan.assumptions,
                 *(_ONE_STEP,) * self._may_be_a_step,
                 *of_limit(ledger),
             ),
@@ -1102,32 +1109,33 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
 
     @guarded_fit
     def plan(self, X, y=None) -> FitPlan:
-        """Return what a fit on X, y would release and cost; nothing is charged.
+        """Return the releases and cost of a fit on X, y, without charging them.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Only its shape, its column names and its public columns are looked at:
-            private values may be missing.
+            Only its shape, its column names and its public columns are read, so private
+            values may be missing.
         y : array-like of shape (n_samples,), default=None
-            Only looked at if the target is public, or `classes` are not declared. None
-            where the target is private; `classes` are required then.
+            Only read if the target is public, or if `classes` are not declared. It may
+            be None if the target is private and `classes` are declared.
 
         Returns
         -------
         plan : FitPlan
-            `PrivacyLedger.what_if` takes it.
+            Pass it to `PrivacyLedger.what_if`.
 
         Notes
         -----
-        **Guarantees.** The plan is a function of what is public: equal, byte for byte,
-        for all values of the private columns, of a private target whose `classes` are
-        declared, and for any pattern of zeros in the private columns of a sparse X.
+        **Guarantees.** The plan depends on public facts only. It is equal, byte for
+        byte, for all values of the private columns, for all values of a private target
+        with declared `classes`, and for any pattern of zeros in the private columns of
+        a sparse X.
         """
         return self._plan(X, y)
 
     def _plan(self, X, y, **of_rows: Any) -> FitPlan:
-        own = copy.copy(self)  # names and numbers of columns are kept there
+        own = copy.copy(self)  # so that attributes of this estimator do not change
 
         def planned(records: Records) -> FitPlan:
             public = records.public
@@ -1138,39 +1146,39 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
 
     # -- the parts of an estimator ---------------------------------------------------
     def _check_parameters(self) -> None:
-        """Raise ValueError for bad parameters; looks at no data."""
+        """Raise ValueError for bad parameters, without reading data."""
         check_budget(self.epsilon, self.delta, allow_infinite=True)
         check_random_state(self.random_state)
         n_jobs = self._declared.parameters.get("n_jobs")
         integral = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool)
         if n_jobs is not None and not (integral and n_jobs != 0):
             raise ValueError(
-                f"n_jobs={shown(n_jobs)} must be None or an int other than 0: the "
+                f"n_jobs={shown(n_jobs)} must be None or an int other than 0: pass the "
                 "number of threads, or -1 for all cores."
             )
 
     def _check_checkpoint(self, place: Mapping[str, Any]) -> None:
-        """Raise ValueError where a fit cannot have the `skfdp.checkpoint` it is in."""
+        """Raise ValueError if this fit cannot use the current `skfdp.checkpoint`."""
         reason = None
         if place["used"]:
-            reason = "holds one fit, and a second one begins: enter one for each fit"
+            reason = "was used by another fit: enter a new one for each fit"
         elif not self._can_resume:
             reason = (
-                "would tell what a search keeps secret, its other runs and how many "
-                "there were: leave it out"
+                "would reveal the secret runs of a search, and their number: leave it "
+                "out"
             )
         elif math.isinf(self.epsilon):
-            reason = "is for releases, and epsilon=inf makes none: leave it out"
+            reason = "needs private releases, but epsilon=inf has none: leave it out"
         elif self.random_state is not None:
             reason = (
-                "needs random_state=None: a fit that goes on has to draw fresh noise, "
-                "and a seed would repeat the noise of before"
+                "needs random_state=None, because a seed would repeat the noise after "
+                "a stop: leave the seed out"
             )
         if reason is not None:
             raise ValueError(f"checkpoint({shown(place['path'])}) {reason}.")
 
     def _method(self, public: PublicRecords) -> Method:
-        """Return how to fit, with every number that it needs."""
+        """Return the method that fits, with its parameters."""
         raise NotImplementedError
 
     def _without_privacy(self, records: Records) -> Any:
@@ -1183,17 +1191,17 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
 
     @property
     def _seeded(self) -> bool:
-        """Whether others can compute the noise: from a seed, or inside of an audit."""
+        """Whether others can compute the noise: with a seed, or inside an audit."""
         return self.random_state is not None or noise.current() is not None
 
     def _subject(self) -> str:
         """Return the name of a fit in ledgers and reports."""
         return type(self).__name__
 
-    # -- the way from records to a model ---------------------------------------------
+    # -- from records to a model -----------------------------------------------------
     def _budget(self, public: PublicRecords) -> Budget:
-        """Return what a fit may spend, and what its events say of it."""
-        told = name_facts(
+        """Return the budget of a fit, and the public facts of its events."""
+        names = name_facts(
             public.columns,
             public.mask,
             target=public.target_name,
@@ -1205,7 +1213,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             "neighboring_relation": relation.name,
             "classes_source": public.classes_source,
             "seeded": self._seeded,
-            **told,
+            **names,
         }
         if public.units is not None:
             facts["unit"] = public.units.unit
@@ -1218,9 +1226,9 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         )
 
     def _planned(self, public: PublicRecords) -> tuple[Method, Any, Plan]:
-        """Return the method, what it learnt in public, and its plan."""
+        """Return the method, its preparation from public facts, and its plan."""
         method, budget = self._method(public), self._budget(public)
-        if getattr(public, "in_partitions", False):  # a search has none
+        if getattr(public, "in_partitions", False):  # missing for a search
             from skfdp import dask_tables
 
             dask_tables.check_method(method)
@@ -1233,21 +1241,22 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             if not (plan.counts_labels or are_codes(public.classes)):
                 warn_caller(
                     f"classes={public.classes.tolist()!r} are not 0, ..., k-1, and no "
-                    f"release of this fit would show that y is coded so. {RECODED}",
+                    f"release of this fit would reveal if y is coded as 0, ..., k-1. "
+                    f"{RECODED}",
                     UtilityWarning,
                 )
         return method, prepared, plan
 
     def _fit_plan(self, public: PublicRecords, plan: Plan | None) -> FitPlan:
-        """Return what users, ledgers and reports are told; None: epsilon=inf."""
+        """Return the plan for users, ledgers and reports; `plan` None: epsilon=inf."""
         declared, texts = self._declared, []
         if declared.schema is not None and declared.schema.declared_by is not None:
             texts.append(
-                "Bounds and categories are those that the file "
-                f"{declared.schema.declared_by!r} declares, and derive from nothing "
-                "private."
+                "The bounds and categories declared in the file "
+                f"{declared.schema.declared_by!r} were chosen without looking at "
+                "private data."
             )
-        # Weights of 0 and 1 leave rows out, and no units.
+        # Also for weights of 0 and 1, which leave out rows and need no units.
         texts += [WEIGHTS_ARE_PUBLIC] * getattr(self, "_has_weights", False)
         if declared.max_rows_per_group is not None and public.has_persons:
             texts.append(ORDER_IS_PUBLIC)
@@ -1274,7 +1283,10 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         )
 
     def _on_step(self, context, public: PublicRecords, report: PrivacyReport) -> OnStep:
-        """Return what tells the callbacks of a step, and whether they stop the loop."""
+        """Return a function that calls the callbacks after a step of the loop.
+
+        Its result is whether they stop the loop.
+        """
 
         @users_state()
         def on_step(step: int, found: Callable[[], Any]) -> bool:
@@ -1291,11 +1303,11 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
     def _snapshot(
         self, public: PublicRecords, found: Callable[[], Any], report: PrivacyReport
     ) -> dict[str, Any]:
-        """Return the fitted attributes of the moment."""
+        """Return the fitted attributes at the current step."""
         return {**self._attributes(public, found()), "privacy_": report}
 
     def _finish(self, context, attributes: dict[str, Any], report: PrivacyReport):
-        """Publish a model, and tell the callbacks that the fit has ended."""
+        """Set the fitted attributes, and call the callbacks at the end of the fit."""
         for name in self._weights:
             found = attributes[name]
             parts = found if isinstance(found, list) else [found]

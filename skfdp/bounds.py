@@ -1,4 +1,4 @@
-"""Private bounds as a function, for the declarations of estimators and schemas."""
+"""Release private bounds of columns, for the declarations of estimators and schemas."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class PrivateBounds:
     Attributes
     ----------
     bounds : mapping of str or int to (float, float)
-        By name, or by position in X where columns have no names: what estimators take
-        as `bounds`, and `skfdp.schema.Number` as `low` and `high`.
+        Bounds by column name, or by position if X has no column names. Pass them to
+        estimators as `bounds`, and to `skfdp.schema.Number` as `low` and `high`.
     unseen : tuple of str or int
-        Columns of which nothing stood out of the noise: their bounds are (-1, 1), or
-        (0, 1) in a sparse X. Declare theirs, or leave them out, or raise epsilon.
+        Columns without a count that is larger than the noise: their bounds are (-1, 1),
+        or (0, 1) in a sparse X. Declare their bounds, leave them out, or raise epsilon.
     plan : FitPlan
-        What was released, as it was known before.
+        The plan of the release, made before it.
     privacy_ : PrivacyReport
     """
 
@@ -67,36 +67,37 @@ def private_bounds(
     random_state: int | None = None,
     plan_only: bool = False,
 ) -> PrivateBounds | FitPlan:
-    r"""Release bounds of columns, for when nobody knows them.
+    r"""Release bounds of columns, if they are not known in advance.
 
-    Bounds that are known cost nothing: declare them where they are known, 10 times too
-    wide as well. See :ref:`unknown-bounds`.
+    Declared bounds cost nothing, even if they are 10 times too wide: declare them
+    whenever you know them. See :ref:`unknown-bounds`.
 
     Parameters
     ----------
     X : array-like, csr_array or frame of shape (n_rows, n_features)
-        Each record once, unless `groups` are given. Pass the columns that need bounds
-        alone, as ``X[["age", "income"]]``: the noise grows with the square root of
-        their number. What cannot be read as a number counts as missing.
+        Each record once, unless `groups` are given. Pass only the columns that need
+        bounds, as ``X[["age", "income"]]``, because the noise grows with the square
+        root of their number. Values that cannot be read as a number count as missing.
     epsilon, delta : float, default=1.0, 1e-5
-        The budget, which adds to that of the fits that follow.
-        ``epsilon=float("inf")``: the exact minimum and maximum, no privacy.
+        The budget of this release, in addition to that of later fits.
+        ``epsilon=float("inf")`` returns the exact minimum and maximum, without privacy.
     public_features : None, names, indices, mask or slice, default=None
         As in `FeatureDPLogisticRegression`. Public columns get their minimum and
         maximum exactly, for free.
     neighboring_relation : {"replace_one", "replace_special"} or AddOrRemoveOne
-        What changes between neighbouring data sets; see :ref:`protected`. That of the
-        fits that follow.
+        Neighbouring relation, the same as in later fits; see :ref:`protected`.
     groups : array-like of shape (n_rows,) or str, default=None
-        The person of each row, or the name of the column of a frame X that tells, as in
-        `fit` of the linear estimators: all rows of a person are protected together, and
-        those of persons with many count less. None: each row is a record of its own.
+        The person of each row, or the name of the column of a frame X with the persons,
+        as in `fit` of the linear estimators. All rows of a person are then protected
+        together, and rows of persons with many rows count less. None means that each
+        row is a record.
     ledger : str, path or PrivacyLedger, default=None
-        Charged before anything private is read.
+        Charged before private data are read.
     random_state : int, default=None
-        None: cryptographic noise. An int: reproducible, **no guarantee**.
+        None uses cryptographic noise. An int is reproducible and gives **no
+        guarantee**.
     plan_only : bool, default=False
-        Return the plan, and release and charge nothing.
+        Only return the plan; release and charge nothing.
 
     Returns
     -------
@@ -105,31 +106,31 @@ def private_bounds(
     Raises
     ------
     ValueError
-        For bad parameters or types; nothing is charged, no datum is quoted. Nothing
-        that a private number holds raises anything.
+        For bad parameters or types; nothing is charged, and no datum is quoted. No
+        value of a private number raises an error.
     PrivacyBudgetError
-        If the ledger's limit would be passed; nothing is charged or released.
+        If the ledger's limit would be exceeded; nothing is charged or released.
 
     Notes
     -----
-    **Guarantees.** What is returned is (epsilon, delta)-differentially private for the
+    **Guarantees.** The result is (epsilon, delta)-differentially private for the
     private columns of a record under `neighboring_relation`, if `random_state` is None.
-    There are two Gaussian releases, of 0.7 and 0.3 of the squared budget:
+    There are two Gaussian releases, with 0.7 and 0.3 of the squared budget:
 
     * for every private column the counts of its binades: how many numbers are within
-      ``(2**(e - 1), 2**e]``, by sign, are zero, missing or infinite;
-    * the counts of 32 even bins between the bounds that the first release told.
+      ``(2**(e - 1), 2**e]``, by sign, and how many are zero, missing or infinite;
+    * the counts of 32 bins of equal width between the bounds from the first release.
 
-    A record is in exactly one bin of each of the p columns: the counts move by at most
-    ``sqrt(p)``, and by ``sqrt(2 p)`` under "replace_one". Thresholds depend on the
-    noise and on the number of bins alone; the plan, and so the charge, is a function of
-    p, the budget and the relation.
+    A record is in exactly one bin of each of the p columns, so the counts change by at
+    most ``sqrt(p)``, and by ``sqrt(2 p)`` under "replace_one". Thresholds depend only
+    on the noise and on the number of bins. The plan, and so the charge, is a function
+    of p, the budget and the relation.
 
-    With `groups` the counts are weighted, and so is their sensitivity: what all rows of
-    one person weigh together, at most, multiplies it (`skfdp.queries.weighted`).
+    With `groups` the counts are weighted. The sensitivity is multiplied by the largest
+    total weight of one person's rows (`skfdp.queries.weighted`).
 
-    A few records may be outside: what cannot be told from noise is, and of what can up
-    to a twentieth. Values outside of bounds are clipped by what uses them.
+    A few records may be outside the bounds: those in counts below the noise, and up to
+    a twentieth of the others. Estimators clip values outside the bounds.
 
     Examples
     --------
@@ -170,7 +171,7 @@ def private_bounds(
 
 
 class PrivateBoundsRelease(PrivateEstimator):
-    """The estimator behind `private_bounds`, which documents the parameters."""
+    """Estimator that implements `private_bounds`, where parameters are documented."""
 
     def __init__(
         self,
@@ -201,19 +202,19 @@ class PrivateBoundsRelease(PrivateEstimator):
     @with_callbacks
     @guarded_fit
     def fit(self, X, y=None, groups=None):
-        """Release bounds of X, charging the ledger first; y is ignored."""
+        """Charge the ledger, and release bounds of X; y is ignored."""
         return self._fit(X, None, groups=groups)
 
     @guarded_fit
     def plan(self, X, y=None, groups=None) -> FitPlan:
-        """Return what a fit on X would release and cost; nothing is charged."""
+        """Return the releases and cost of a fit on X, without charging them."""
         return self._plan(X, None, groups=groups)
 
     def _subject(self) -> str:
         return "private_bounds"
 
     def _checked(self, X, y, planning: bool, **how: bool) -> tuple[Any, Any]:
-        """Read all columns of a frame as numbers, those of a type of text too."""
+        """Read all columns of a frame as numbers, including text columns."""
         every = dict.fromkeys(range(len(column_labels(X))))
         return super()._checked(declared_numbers(X, every), y, planning, **how)
 
@@ -221,8 +222,9 @@ class PrivateBoundsRelease(PrivateEstimator):
         super()._check_split(mask)
         if mask.all():
             raise ValueError(
-                f"public_features={shown(self.public_features)} names every column: "
-                "there is nothing to protect; take the minimum and the maximum of each."
+                f"public_features={shown(self.public_features)} names every column, so "
+                "there is nothing to protect: compute the minimum and maximum of each "
+                "column instead."
             )
 
     def _input_scaler(self, *table: Any) -> InputScaler:

@@ -1,7 +1,7 @@
-"""Tables in partitions that stay where they are: the rows of a Dask collection.
+"""Fit Dask collections, whose partitions stay on their workers.
 
-`on_records` makes the records of a fit out of a collection. `Partitions` asks the
-partitions, in this process or (`WorkerPartitions`) on workers of `distributed`.
+`on_records` converts a collection to the records of a fit. `Partitions` calls the
+partitions in this process, and `WorkerPartitions` on workers of `distributed`.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from skfdp.mechanisms.release import PoissonBatches, not_null
 from skfdp.privacy.events import Relation
 from skfdp.queries import Query
 
-# Poisson batches of rows that are elsewhere: each partition draws its own members.
+# Poisson batches of remote rows: each partition draws its own members.
 #
-# The draw of one step and one partition has a key of its own, so that whoever draws,
-# and however often, draws the same members.
+# Each step and partition has its own key, so that repeated draws on any worker give the
+# same members.
 
 
-# Of the key from which those of steps and partitions are derived.
+# Words of the master key, from which the keys of steps and partitions are derived.
 _KEY_WORDS = 4
 
 
 @dataclasses.dataclass(frozen=True)
 class PartitionDraw:
-    """The 128-bit key, a secret, by which one partition draws its part of a batch."""
+    """The secret 128-bit key with which a partition draws its part of a batch."""
 
     key: int = dataclasses.field(repr=False)
     rate: float
@@ -60,14 +60,14 @@ class PartitionDraw:
 
 @dataclasses.dataclass(frozen=True)
 class PartitionBatch:
-    """One Poisson batch over all partitions, not drawn yet; its key is a secret."""
+    """One Poisson batch over all partitions, not drawn yet; its key is secret."""
 
     step: int
     rate: float
     _key: bytes = dataclasses.field(repr=False)
 
     def of(self, partition: int) -> PartitionDraw:
-        """Return the draw of a partition, given by number."""
+        """Return the draw of the partition of a number."""
         label = f"{self.step}/{partition}".encode()
         found = hashlib.blake2b(label, key=self._key, digest_size=16).digest()
         return PartitionDraw(int.from_bytes(found, "little"), self.rate)
@@ -76,15 +76,15 @@ class PartitionBatch:
 class PartitionBatches:
     """Batches that each row enters independently with probability `rate`.
 
-    `generator` is a private stream, which nothing public shares.
+    `generator` is a private stream, which is not used for public draws.
 
     Notes
     -----
-    **Guarantees.** Keys are those of a keyed hash of (step, partition), under a key
-    that never leaves this object and is drawn from the stream: whoever knows the key
-    of one step and partition learns nothing of any others. So the members of different
-    partitions and steps are independent, and each is drawn as `PoissonBatches` says:
-    the union over the partitions is a Poisson batch of all rows.
+    **Guarantees.** The key of a step and partition is a keyed hash of both, under a
+    master key that is drawn from the stream and never leaves this object. So one key
+    reveals nothing about the others. The members of different partitions and steps are
+    therefore independent, and each part is drawn by `PoissonBatches`, so that the union
+    over the partitions is a Poisson batch of all rows.
     """
 
     def __init__(self, generator: np.random.Generator, n_rows: int, rate: float):
@@ -97,59 +97,59 @@ class PartitionBatches:
         return PartitionBatch(self._step, self._rate, self._key)
 
 
-# Partitions: the rows of each, what is made of them, and the way to ask all of them.
+# Partitions: storage of their rows, and calls to all of them.
 
 
-#: The name under which a partition keeps its rows, as given and then as `Records`.
+#: The name under which a partition stores its rows, first raw and then as `Records`.
 ROWS = "rows"
 _WITHHELD = (
     "a partition could not be read; the error is withheld because it may quote the "
-    "data: fit to a collection of made-up rows to see it."
+    "data: fit to a collection of synthetic rows to see it."
 )
 _NOT_COMPUTED = (
     "a partition of the Dask collection could not be computed; the error is withheld "
-    "because it may quote the data: compute the collection of made-up rows to see it."
+    "because it may quote the data: compute the collection of synthetic rows to see it."
 )
-# A step is asked for so many times before a fit gives up.
+# Attempts of a call before the fit fails.
 _ATTEMPTS = 5
 
 
 class Partition:
-    """The rows of one partition, and what is made of them, where they are.
+    """Actor that holds the rows of one partition, and objects computed from them.
 
     Notes
     -----
-    **Guarantees.** Every answer is a function of the partition and of what was put and
-    asked: an answer that is asked for twice, or of a new object after the loss of this
-    one, is the same to the last bit.
+    **Guarantees.** Every answer is a function of the partition and of the arguments of
+    earlier `put` calls and of this call. A repeated call, or a call to a new actor
+    after the loss of this one, gives exactly the same answer.
     """
 
     def __init__(self, X: Any, y: Any = None):
         self._kept: dict[str, Any] = {ROWS: (X, y)}
 
     def answer(self, verb: str, *arguments: Any) -> Any:
-        """Return what a method says, or its error: none is ever raised here.
+        """Call a method, and return its result or its error; never raise.
 
-        The scheduler and the workers of a cluster log errors, and the arguments of what
-        failed with them.
+        The scheduler and the workers of a cluster would log a raised error with the
+        arguments of the call.
         """
         try:
             with without_traps():
                 return getattr(self, verb)(*arguments)
         except (ValueError, TypeError) as error:
-            # Ours quote no datum; those of libraries, of types of their own, may.
+            # Errors of skfdp quote no datum; subclasses of other libraries may.
             if type(error) in (ValueError, TypeError):
                 return type(error)(str(error))
-        except Exception:  # its type, too, may depend on a value
+        except Exception:  # even the type of the error may depend on a value
             pass
         return RuntimeError(_WITHHELD)
 
     def put(self, name: str, make: Callable, source: str, per_row: dict) -> None:
-        """Keep ``make(what is kept as source, **per_row)`` under a name."""
+        """Store ``make(stored source, **per_row)`` under a name."""
         self._kept[name] = make(self._kept[source], **per_row)
 
     def ask(self, name: str, question: Callable) -> Any:
-        """Return ``question(what is kept)``; it leaves the partition."""
+        """Return ``question(stored object)`` to the main process."""
         return question(self._kept[name])
 
     def total(
@@ -159,9 +159,9 @@ class Partition:
         draw: PartitionDraw | None,
         unit: float,
     ) -> np.ndarray:
-        """Return the exact sum of a query over a batch; no draw: over every row.
+        """Return the exact sum of a stored query over a batch, or over every row.
 
-        Malformed records are left out, as those of a table in memory are.
+        Null records are left out, as in a table in memory.
         """
         query, is_null = self._kept[name], self._kept[ROWS].is_null
         batch = None if draw is None else draw.members(query.n_rows)
@@ -185,10 +185,10 @@ class Partitions:
         per_row: Sequence[dict] | None = None,
         name: str | None = None,
     ) -> str:
-        """Keep what a function makes of something kept, in every partition.
+        """Apply a function to a stored object of every partition, and store the result.
 
-        `make` can be pickled; `per_row` are further arguments, those of each partition.
-        The name of what is made is returned: a new one, if none is given.
+        `make` must be picklable; `per_row` holds further arguments for each partition.
+        Return the name of the result, which is new if none is given.
         """
         name = f"made {next(self._names)}" if name is None else name
         given = [{}] * len(self) if per_row is None else per_row
@@ -196,7 +196,7 @@ class Partitions:
         return name
 
     def ask(self, name: str, question: Callable) -> list[Any]:
-        """Return what a function says of something kept, in the order of the rows."""
+        """Return a function of a stored object for each partition, in row order."""
         return self._answers("ask", [(name, question)] * len(self))
 
     def total(
@@ -209,14 +209,14 @@ class Partitions:
         """Return the exact int64 sum of a query over all partitions."""
         draws = [None if batch is None else batch.of(i) for i in range(len(self))]
         found = self._answers("total", [(name, theta, one, unit) for one in draws])
-        return np.sum(found, axis=0, dtype=np.int64)  # whatever the order: integers
+        return np.sum(found, axis=0, dtype=np.int64)  # integers: exact in any order
 
     def close(self) -> None:
-        """Let go of everything that is kept."""
+        """Release all partitions."""
         self._partitions = []
 
     def _answers(self, verb: str, arguments: Sequence[tuple]) -> list[Any]:
-        """Return what each partition answers, or raise what went wrong there."""
+        """Return the answers of all partitions, or raise the error of one."""
         found = self._called(verb, arguments)
         for one in found:
             if isinstance(one, Exception):
@@ -229,17 +229,17 @@ class Partitions:
 
 
 class WorkerPartitions(Partitions):
-    """Partitions on workers of `distributed`; those of a lost worker are made anew.
+    """Partitions on workers of `distributed`; lost partitions are created again.
 
-    Each is an actor: after it is made, this process asks the worker that has it, and no
-    task, no name of one and no log of the scheduler says more than that it exists.
+    Each partition is an actor, which this process calls directly. So tasks, their names
+    and the logs of the scheduler reveal only that the actor exists.
 
     Notes
     -----
-    **Guarantees.** What is asked of a partition while its worker is lost is asked again
-    of a new one, which another worker makes from the graph of the collection and from
-    all that was put there, with the same arguments: the answer is the same, and is
-    taken once.
+    **Guarantees.** If a worker is lost during a call, another worker creates the
+    partition again from the graph of the collection and from the earlier `put` calls.
+    The call is repeated with the same arguments. The answer is the same, and is used
+    once.
     """
 
     def __init__(self, client: Any, parts: Sequence[tuple[Any, Any]]):
@@ -250,7 +250,7 @@ class WorkerPartitions(Partitions):
         self._partitions = self._made(range(len(parts)))
 
     def _made(self, numbers: Sequence[int]) -> list[Any]:
-        """Return new actors of some partitions, each where its rows are."""
+        """Create the actors of some partitions, on the workers with their rows."""
         futures = []
         for number in numbers:
             name = f"skfdp-partition-{uuid.uuid4()}"
@@ -262,7 +262,7 @@ class WorkerPartitions(Partitions):
         self._futures += futures
         try:
             return [future.result() for future in futures]
-        except Exception:  # of the user's graph; it may quote a cell
+        except Exception:  # from the user's graph; its message may quote a cell
             pass
         raise RuntimeError(_NOT_COMPUTED)
 
@@ -280,17 +280,17 @@ class WorkerPartitions(Partitions):
             self._restore(list(lost), before)
         kind = type(next(iter(lost.values()))).__name__
         raise RuntimeError(
-            f"{len(lost)} partition(s) could not be asked on any worker ({kind}), in "
-            f"{_ATTEMPTS} attempts: see the logs of the workers; what was charged "
-            "for this fit stays."
+            f"{len(lost)} partition(s) could not be reached on any worker ({kind}), in "
+            f"{_ATTEMPTS} attempts: see the logs of the workers; the charge for this "
+            "fit stays."
         )
 
     def _asked(
         self, numbers: Sequence[int], verb: str, arguments: Sequence[tuple]
     ) -> tuple[dict[int, Any], dict[int, Exception]]:
-        """Return the answers of some partitions by number, and who gave none.
+        """Return the answers of some partitions by number, and the lost partitions.
 
-        A partition raises nothing: where there is an error, it is gone.
+        A partition never raises an error, so an error means that it is lost.
         """
         futures, found, lost = {}, {}, {}
         for i in numbers:
@@ -306,30 +306,29 @@ class WorkerPartitions(Partitions):
         return found, lost
 
     def _restore(self, numbers: Sequence[int], put: Sequence[Sequence[tuple]]) -> None:
-        """Make lost partitions anew, with all that was put there."""
+        """Create lost partitions again, and repeat their `put` calls."""
         for i, partition in zip(numbers, self._made(numbers), strict=True):
             self._partitions[i] = partition
         for arguments in put:
             if self._asked(numbers, "put", arguments)[1]:
-                return  # lost again: the next attempt finds out
+                return  # lost again, which the next attempt will detect
 
     def close(self) -> None:
-        """Let the workers go of everything."""
+        """Release the partitions held by the workers."""
         super().close()
-        # Not by their references alone: actors are in cycles, and live on.
+        # Dropping references is not enough, because actors are in reference cycles.
         self._client.cancel(self._futures)
         self._futures, self._parts, self._put = [], [], []
 
 
-# What a fit sees of the partitions.
+# Records, tables and queries over partitions.
 
 
 class PublicTable:
-    """The public columns of a table, where those of whole rows are asked for.
+    """Table with the public columns, and zeros in place of private columns.
 
-    Private columns are zeros; only rows that are asked for are ever made whole.
-
-    `columns` are the public ones, and `mask` says where they are.
+    Zeros are filled in only for requested rows. `columns` holds the public columns, and
+    `mask` their positions.
     """
 
     def __init__(self, columns: np.ndarray, mask: np.ndarray):
@@ -345,7 +344,7 @@ class PublicTable:
         if isinstance(index, tuple):
             rows, columns = index
             if not np.array_equal(columns, self._mask):
-                raise KeyError("only the public columns are here.")
+                raise KeyError("only the public columns are available.")
             return self._columns[rows]
         chosen = self._columns[index]
         rows = np.zeros((len(chosen), len(self._mask)), dtype=self.dtype)
@@ -355,17 +354,17 @@ class PublicTable:
 
 @dataclasses.dataclass(frozen=True)
 class PartitionedQuery:
-    """A sum over rows in partitions: that of the sums of the partitions.
+    """Query over partitions: the sum of the sums of the partitions.
 
-    `name` is that of the queries of the partitions; `planned` is the same one over no
-    rows, which has the bounds.
+    `name` is the name of the stored queries of the partitions. `planned` is the same
+    query over no rows, with the same bounds.
 
     Notes
     -----
     **Guarantees.** Those of `planned`: unit, clip norm and sensitivity depend on public
-    facts of the whole table, and are the same in every partition. A vector of
-    `exact_sum` is that of one record in its own partition, so that the sum of int64
-    sums is the one over all rows, in any order.
+    facts about the whole table, and are equal in every partition. Each record
+    contributes one vector in its own partition, so the sum of the int64 sums is the sum
+    over all rows, in any order.
     """
 
     partitions: Partitions
@@ -373,7 +372,7 @@ class PartitionedQuery:
     planned: Query
     n_rows: int
 
-    #: Draws its batches; see `mechanisms.release`.
+    #: Class that draws the batches; see `mechanisms.release`.
     sampler = PartitionBatches
 
     @property
@@ -387,7 +386,7 @@ class PartitionedQuery:
         return self.planned.clip_norm
 
     def sensitivity(self, relation: Relation) -> float:
-        """Return how far neighbours move the sum."""
+        """Return the L2 sensitivity of the sum."""
         return self.planned.sensitivity(relation)
 
     def unit(self, noise_std: float) -> float:
@@ -401,27 +400,27 @@ class PartitionedQuery:
         return self.partitions.total(self.name, theta, batch, unit)
 
     def derived(self, make: Callable[[Any], Query]) -> PartitionedQuery:
-        """Return the query that `make` makes of this one in each partition."""
+        """Apply `make` to the query of each partition, and return the new query."""
         name = self.partitions.put(make, self.name)
         return dataclasses.replace(self, name=name, planned=make(self.planned))
 
 
 @dataclasses.dataclass(frozen=True)
 class PartitionedRecords:
-    """A checked table in partitions; it has the interface of `Records`, but no rows.
+    """A validated table in partitions, with the interface of `Records` but no rows.
 
     Attributes
     ----------
     partitions : Partitions
-        Which hold the `Records` of their rows, under `name`.
+        The partitions, which store the `Records` of their rows under `name`.
     sizes : tuple of int
-        Rows of each partition; private where the number of rows is.
+        Number of rows of each partition; private if the number of rows is private.
     none : Records
         The same table without rows.
     public : PublicRecords
         The public part of all rows, in this process.
     target : ndarray of shape (n_rows,) or None
-        Only a public one.
+        The target if it is public.
     """
 
     partitions: Partitions
@@ -431,26 +430,26 @@ class PartitionedRecords:
     target: np.ndarray | None = None
     name: str = ROWS
 
-    #: Each partition leaves its own malformed records out.
+    #: None here: each partition leaves out its own null records.
     is_null = None
 
     @property
     def n_rows(self) -> int:
-        """Number of rows; private where nothing is public."""
+        """Number of rows; private under "add_or_remove_one"."""
         return sum(self.sizes)
 
     @property
     def input_scaler(self) -> InputScaler:
-        """The map of whole rows."""
+        """The input scaler of the rows."""
         return self.public.input_scaler
 
     @property
     def total_weight(self) -> float:
-        """As that of `public`."""
+        """Total weight of the rows, as in `public`."""
         return self.public.total_weight
 
     def query(self, recipe: Callable, **per_row: Any) -> PartitionedQuery:
-        """Return the sum over partitions of the queries that a recipe makes of them.
+        """Build a query in each partition by a recipe, and return their sum.
 
         Parameters are those of `Records.query`.
         """
@@ -468,7 +467,7 @@ class PartitionedRecords:
         return PartitionedQuery(self.partitions, name, planned, self.n_rows)
 
     def of_public(self) -> PartitionedRecords:
-        """Return the table of the public columns alone, with the same target."""
+        """Return the table of the public columns, with the same target."""
         return dataclasses.replace(
             self,
             name=self.partitions.put(Records.of_public, self.name),
@@ -479,7 +478,7 @@ class PartitionedRecords:
     def with_target(
         self, change: Callable[[np.ndarray], np.ndarray]
     ) -> PartitionedRecords:
-        """Return the same table with another target, a function of each one."""
+        """Return the same table with a function applied to the target."""
         make = functools.partial(Records.with_target, change=change)
         return dataclasses.replace(
             self,
@@ -489,25 +488,25 @@ class PartitionedRecords:
         )
 
 
-# Dask arrays and frames: their partitions, and rows that stand for their types.
+# Dask arrays and frames: their partitions, and sample rows of their types.
 
 
 def _parts_of(X: Any, y: Any) -> list[tuple[Any, Any]]:
-    """Return the partitions of X and y, as what Dask can compute."""
+    """Return the partitions of X and y as delayed objects."""
     rows = _delayed(X)
     if y is None:
         return [(one, None) for one in rows]
     if not is_dask(y):
         kind = type(y).__name__
         raise ValueError(
-            f"y of type {kind} must be a Dask array or Series with the partitions of "
-            "X, which is a Dask collection."
+            f"y of type {kind} must be a Dask collection, like X: pass a Dask "
+            "array or Series with the partitions of X."
         )
     targets = _delayed(y)
     if len(targets) != len(rows):
         raise ValueError(
-            "y must be a Dask array or frame with the partitions of X: this one has "
-            f"{len(targets)} partition(s), and X has {len(rows)} partition(s)."
+            f"y has {len(targets)} partition(s) and X has {len(rows)} partition(s), "
+            "but they must be equal: pass y with the partitions of X."
         )
     return list(zip(rows, targets, strict=True))
 
@@ -520,11 +519,11 @@ def _delayed(collection: Any) -> list[Any]:
 
 
 def _sample_of(collection: Any) -> Any:
-    """Return two rows that no collection holds, of its names and types."""
+    """Return two made-up rows with the names and types of a collection."""
     if issparse(collection._meta):
         raise TypeError(
-            "X holds sparse rows, and partitions are dense: pass "
-            "X.map_blocks(lambda rows: rows.toarray()) if they fit."
+            "X has sparse rows, but partitions must be dense: pass "
+            "X.map_blocks(lambda rows: rows.toarray()) if they fit into memory."
         )
     if hasattr(collection, "rechunk"):
         return np.zeros((2, *collection.shape[1:]), dtype=collection.dtype)
@@ -532,9 +531,9 @@ def _sample_of(collection: Any) -> Any:
 
 
 def computed(*tables: Any) -> tuple[Any, ...]:
-    """Return what Dask collections hold, also those in lists, and others as given.
+    """Compute Dask collections, also those in lists; return other objects unchanged.
 
-    Any error of the user's graph is withheld, because it may quote a cell.
+    An error of the user's graph is withheld, because it may quote a cell.
     """
     import dask
 
@@ -542,12 +541,12 @@ def computed(*tables: Any) -> tuple[Any, ...]:
         return dask.compute(*tables)
     except Exception:
         pass
-    # Outside the handler, so that no error that quotes a value is kept as a context.
+    # Raise outside the handler, because the context of an error may quote a value.
     raise RuntimeError(_NOT_COMPUTED)
 
 
 def _current_client() -> Any:
-    """Return the client of `distributed` that is current, None without one."""
+    """Return the current client of `distributed`, None without one."""
     if "distributed" not in sys.modules:
         return None
     from distributed import default_client
@@ -561,19 +560,19 @@ def _current_client() -> Any:
 # From a collection to records.
 
 
-# What a worker has no need of.
+# Parameters that are not sent to workers.
 _STAYS = ("ledger", "random_state", "public_features", "public_model")
 
 
 @dataclasses.dataclass(frozen=True)
 class Whole:
-    """Number of rows and public target of a table, of which a sample is looked at."""
+    """Number of rows and public target of a table, for the validation of a sample."""
 
     n_rows: int
     y: np.ndarray | None
 
     def of(self, estimator: Any, X: Any) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return a sample and the whole public target, as arrays that were checked."""
+        """Return the sample and the whole public target as validated arrays."""
         if estimator._declared.encoder is None:
             X = declared_numbers(X, estimator._declared.bounds)
         X = check_arrays(estimator, X)
@@ -591,16 +590,16 @@ def on_records(
     planning: bool,
     **of_rows: Any,
 ) -> Any:
-    """Return what `use` makes of the records of a Dask collection.
+    """Convert a Dask collection to records, and return ``use(records)``.
 
-    The estimator learns the names of columns, as from any table. `of_rows` are weights
-    and groups, for which there is no way yet.
+    The names of the columns are stored in the estimator, as for any table. `of_rows`
+    are weights and groups, which are not supported yet.
 
     Notes
     -----
-    **Guarantees.** Of the values of a collection, its public columns, a public target
-    and the sizes of its partitions come into this process, and nothing else before
-    something is released. All partitions are let go of in the end.
+    **Guarantees.** Before a release, only the public columns, a public target and the
+    sizes of the partitions are sent to this process. All partitions are released at the
+    end.
     """
     _check(estimator, X, y, planning, of_rows)
     client, parts = _current_client(), _parts_of(X, y)
@@ -615,29 +614,29 @@ def on_records(
 
 
 def check_method(method: Any) -> None:
-    """Refuse partitions where a method needs the rows in one place.
+    """Refuse partitions if a method needs all rows in memory.
 
-    It says what for by ``needs_whole_table() -> str or None``; of a method without it,
-    that is the method itself.
+    Such a method returns the reason from ``needs_whole_table() -> str or None``. A
+    method without this function needs all rows, too.
     """
     asked = getattr(method, "needs_whole_table", None)
     reason = f"{type(method).__name__} is a method that" if asked is None else asked()
     if reason is not None:
         raise ValueError(
-            f"{reason} needs a table in memory, and not a Dask collection: choose "
-            "another, or pass X.compute() if it fits."
+            f"{reason} needs a table in memory, not a Dask collection: choose another, "
+            "or pass X.compute() if it fits into memory."
         )
 
 
 def _check(
     estimator: Any, X: Any, y: Any, planning: bool, of_rows: dict[str, Any]
 ) -> None:
-    """Refuse what there is no way for, before a partition is looked at."""
+    """Refuse unsupported options, before a partition is read."""
     name = type(estimator).__name__
     if not getattr(estimator, "_takes_partitions", False):
         raise TypeError(
-            f"{name} takes no Dask collection yet, as the linear estimators do: pass "
-            "X.compute() if it fits."
+            f"{name} does not support Dask collections (linear estimators do): pass "
+            "X.compute() if it fits into memory."
         )
     given = [key for key, value in of_rows.items() if value is not None]
     schema = estimator._declared.schema
@@ -645,7 +644,7 @@ def _check(
         given.append(f"group={schema.group!r} of a schema")
     if given:
         raise ValueError(
-            f"{' and '.join(given)} cannot be given with a Dask collection yet: pass a "
+            f"{' and '.join(given)} cannot be combined with a Dask collection: pass a "
             "table in memory, or leave it out."
         )
     if math.isinf(estimator.epsilon):
@@ -655,25 +654,25 @@ def _check(
         )
     if estimator._declared.releases_bounds:
         raise ValueError(
-            "bounds='private' cannot be released from a Dask collection yet: declare "
-            "bounds, or take those of private_bounds of a part in memory."
+            "bounds='private' cannot be released from a Dask collection: declare "
+            "bounds, or use private_bounds on a part in memory."
         )
     if y is None and not (planning and not estimator._declared.public_target):
         raise ValueError(
-            f"{name} requires y to be passed: a Dask array or Series with the "
+            f"{name} requires y to be passed: give a Dask array or Series with the "
             "partitions of X."
         )
     if estimator._declared.classes is None and not estimator._declared.public_target:
         raise ValueError(
-            "classes=None: the labels of a Dask collection are private and stay where "
-            "they are; declare `classes`."
+            "classes=None cannot be used with a Dask collection, whose private labels "
+            "stay on the workers: declare `classes`."
         )
 
 
 def _read(
     estimator: Any, partitions: Partitions, table: Any, y: Any, planning: bool
 ) -> PartitionedRecords:
-    """Return the records of a collection, made where its partitions are."""
+    """Create the records of a collection on the workers of its partitions."""
     sizes = tuple(partitions.ask(ROWS, _size))
     labels = None
     if estimator._declared.public_target:
@@ -682,7 +681,7 @@ def _read(
     sample = _sample_of(table), None if y is None else _sample_of(y)
     whole = Whole(sum(sizes), labels)
     known = estimator._records(*sample, planning=True, whole=whole)
-    # The table without rows, from two that no table holds.
+    # The table without rows, from the sample rows.
     encoding, X = known.public.encoding, known.X[:0]
     if encoding is not None:
         encoding = dataclasses.replace(encoding, encoded=encoding.encoded[:0])
@@ -713,10 +712,10 @@ def _with_rows(
     if mask.any():
         columns = np.concatenate(partitions.ask(ROWS, _public_columns))
     if encoding is not None:
-        shown = np.empty((n_rows, 0))
+        encoded = np.empty((n_rows, 0))
         if encoding.public_encoded.any():
-            shown = np.concatenate(partitions.ask(ROWS, _public_encoded))
-        encoding = dataclasses.replace(encoding, encoded=shown)
+            encoded = np.concatenate(partitions.ask(ROWS, _public_encoded))
+        encoding = dataclasses.replace(encoding, encoded=encoded)
     table = columns if mask.all() else PublicTable(columns, mask)
     return dataclasses.replace(
         public, encoding=encoding, in_partitions=True, _table=table
@@ -724,17 +723,17 @@ def _with_rows(
 
 
 def _sent(estimator: Any, public: PublicRecords) -> Any:
-    """Return what a worker needs of an estimator: not its ledger, not its seed."""
+    """Return a copy of the estimator for workers, without ledger and seed."""
     own = copy.copy(estimator)
     for name in [name for name in vars(own) if "callback" in name]:
         delattr(own, name)
     for name in _STAYS:
         if hasattr(own, name):
             vars(own)[name] = None
-    told = {"public_features": None}
+    changes = {"public_features": None}
     if public.classes is not None:
-        told["classes"] = public.classes.tolist()
-    own._declared = dataclasses.replace(own._declared, **told)
+        changes["classes"] = public.classes.tolist()
+    own._declared = dataclasses.replace(own._declared, **changes)
     own.solver = "auto"
     return own
 
@@ -742,10 +741,11 @@ def _sent(estimator: Any, public: PublicRecords) -> Any:
 def _records_of_partition(
     raw: tuple[Any, Any], estimator: Any, none: Records, planning: bool
 ) -> Records:
-    """Return the records of a partition ``(X, y)``, as those of the whole table are.
+    """Convert a partition ``(X, y)`` to records, like a whole table.
 
-    The estimator knows the columns, and the fitted encoder; `none` is what is known of
-    the whole table, without rows. `planning` looks at nothing private.
+    The estimator has the names of the columns and the fitted encoder. `none` holds the
+    public facts about the whole table, without rows. With `planning` no private value
+    is read.
     """
     (X, y), public = raw, none.public
     if not X.shape[0]:
@@ -775,7 +775,7 @@ def _records_of_partition(
     return Records(X, target, public, either(is_null, missing))
 
 
-# Questions, which can be pickled.
+# Functions for `Partitions.ask`, which must be picklable.
 
 
 def _size(raw: tuple[Any, Any]) -> int:

@@ -1,4 +1,4 @@
-"""Feature-DP logistic regression: part of every record is public (paper 1)."""
+"""Differentially private linear classifiers and regressors."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ from skfdp.solvers.target_scales import TargetScales, warn_of_huber_threshold
 # The table of a linear model's coefficients.
 
 
-#: Of a two-sided normal interval of 95 %.
+#: Quantile for a two-sided normal interval of 95 %.
 QUANTILE = float(ndtri(0.975))
 
 
 def names(model: Any, n_features: int) -> list[str]:
-    """Return the names of the columns that `coef_` has weights for."""
+    """Return the names of the columns of `coef_`."""
     encoder = getattr(model, "encoder_", None)
     if encoder is not None:
         return [str(name) for name in encoder.get_feature_names_out()]
@@ -88,7 +88,7 @@ def names(model: Any, n_features: int) -> list[str]:
 
 
 def _places(encoder: Any) -> dict[str, np.ndarray]:
-    """Return the raw column of each weight, and the knot or category that it is of."""
+    """Return the raw column of each weight, and its knot or category."""
     columns, values = ["intercept"], [""]
     for block in reversed(encoder.blocks_):
         own = list(block.levels)
@@ -114,12 +114,12 @@ def table(
     Parameters
     ----------
     weights : ndarray of shape (n_outputs, n_features + 1)
-        The intercept last.
+        Weights, with the intercept in the last column.
     noise : CoefficientNoise or None
     classes : ndarray or None
-        Of a classifier.
+        Classes of a classifier.
     is_private : bool
-        Whether weights without a known noise have one.
+        Whether the fit added noise, also if its size is unknown.
     encoder : DeclaredEncoder or None
     """
     n_outputs, n_weights = weights.shape
@@ -136,7 +136,7 @@ def table(
     if noise is None or noise.estimate is None:
         return found
     estimate, error = noise.error_of(np.eye(n_weights - 1))
-    # The constant is a column of ones to the others: determined where all of them are.
+    # The intercept is determined only if all other coefficients are.
     last = np.sqrt(np.maximum(noise.error[:, -1, -1], 0.0))
     last = np.where(np.isfinite(estimate).all(axis=1), last, np.nan)
     intercept = np.where(np.isfinite(last), noise.estimate[:, -1], np.nan)
@@ -152,7 +152,7 @@ def table(
     }
 
 
-# The noiseless optimum of the objective that a loop of noisy releases descends.
+# The noiseless optimum of the objective that noisy descent minimises.
 
 
 _PRECISELY = {"maxfun": 10**7, "maxcor": 30, "ftol": 1e-15, "gtol": 1e-9}
@@ -170,9 +170,9 @@ def optimum(
     fit_intercept: bool = True,
     max_iter: int = 10_000,
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Minimise ``mean of losses + penalty / 2 |coef|**2`` without any privacy.
+    """Minimise ``mean of losses + penalty / 2 |coef|**2`` without privacy.
 
-    The mean is that over rows, each as often as its share says.
+    The mean over rows is weighted by `shares`.
 
     Parameters
     ----------
@@ -181,11 +181,11 @@ def optimum(
     loss : Loss
     n_outputs : int
     penalty : float
-        Of the mean; the intercept is free.
+        Penalty on the mean loss; the intercept is not penalised.
     shares : float64 ndarray of shape (n_rows,), default=None
-        None: every row counts 1.
+        Weights of the rows; None means 1.
     class_weight : float64 ndarray of shape (n_classes,), default=None
-        None: every record counts 1.
+        Weights of the classes; None means 1.
     fit_intercept : bool
 
     Returns
@@ -199,13 +199,13 @@ def optimum(
     n_records = float(weights.sum())
     if class_weight is not None:
         weights = weights * class_weight[target]
-    # Column means, and scales that give the Hessian a diagonal near 1: L-BFGS takes ten
-    # times the steps on columns of unequal scale. Whatever they are, the optimum is the
-    # same: the rows need no weights here.
+    # Column means, and scales that make the diagonal of the Hessian about 1. On columns
+    # of unequal scale L-BFGS needs ten times as many steps. They do not change the
+    # optimum, so they need no weights.
     n_rows = X.shape[0]
     total = sum(X[block].sum(axis=0, dtype=np.float64) for block in row_blocks(X))
     mean = total / n_rows
-    if issparse(X):  # where differences would fill the matrix in
+    if issparse(X):  # differences from the mean would be dense
         square = sum((X[b].astype(np.float64) ** 2).sum(axis=0) for b in row_blocks(X))
         square = np.maximum(square - n_rows * mean**2, 0.0)
     else:
@@ -245,11 +245,11 @@ def optimum(
     return *split(found.x), int(found.nit)
 
 
-# The common part of linear estimators: margins of mapped rows, and the optimum.
+# The common part of linear estimators.
 
 
 class LinearModel(PrivateEstimator):
-    """The linear estimators' part: parameters, margins, attributes."""
+    """Base class of linear estimators: parameters, margins and attributes."""
 
     _released: tuple[str, ...] = ("coef_", "intercept_", "n_iter_")
     _weights = ("coef_", "intercept_")
@@ -260,10 +260,10 @@ class LinearModel(PrivateEstimator):
     _smooths = True
     _takes_partitions = True
     _protects_groups = True
-    #: Of what smooth coordinates expect of the noise, for residuals of standard
-    #: deviation 1: labels' residuals are cut at about that.
+    #: Expected noise of smooth terms, relative to residuals of standard deviation 1, at
+    #: which residuals of labels are clipped.
     _noise_factor = 1.0
-    #: What `solver` may be, by name.
+    #: The solvers by name.
     _solvers: Mapping[str, type[Choice]] = SOLVERS
 
     def __init__(
@@ -311,28 +311,29 @@ class LinearModel(PrivateEstimator):
     @with_callbacks
     @guarded_fit
     def fit(self, X, y=None, sample_weight=None, groups=None):
-        """Fit to X and y within the budget, charging the ledger first.
+        """Charge the ledger, and fit to X and y within the budget.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Values outside `bounds` are clipped, silently; malformed private ones are
-            replaced (:ref:`malformed`). Sparse rows are held as CSR and never filled
-            in; `bounds` then need low 0. Tables larger than memory are read in blocks
-            (:ref:`large-tables`), and those of Dask where their rows are (:ref:`dask`).
+            Values outside `bounds` are clipped, without a warning. Malformed private
+            values are replaced (:ref:`malformed`). Sparse rows are stored as CSR and
+            stay sparse; the lower bounds must then be 0. Tables larger than memory are
+            read in blocks (:ref:`large-tables`). Dask partitions stay on their workers
+            (:ref:`dask`).
         y : array-like of shape (n_samples,)
-            Labels of any type; for regressors numbers.
+            Labels of any type; numbers for regressors.
         sample_weight : array-like of shape (n_samples,), default=None
             Public weights of the rows, in any unit: averages are weighted by them.
             Whole numbers up to 1024 are exact, others are rounded to 1/1024 of the
-            largest, and rows of weight 0 are left out. Weights are disclosed, so none
-            may derive from a private column or a private target, by however many steps:
-            the report assumes that, and nothing checks it.
+            largest, and rows of weight 0 are left out. Weights are disclosed, so they
+            must not be computed, even indirectly, from a private column or a private
+            target. The report lists this assumption, which is not checked.
         groups : array-like of shape (n_samples,) or str, default=None
-            The person of each row, or the name of the column of a frame X that tells;
-            that column is no feature. The private parts of *all rows of one person*
-            are then protected together. Which rows belong together is not protected,
-            nor how many there are. None: each row is a record of its own.
+            The person of each row, or the name of the column of a frame X with the
+            persons, which is then not a feature. The private parts of *all rows of one
+            person* are protected together. It is not protected which rows belong
+            together, and how many. None means that each row is a record.
 
         Returns
         -------
@@ -342,38 +343,39 @@ class LinearModel(PrivateEstimator):
         ------
         ValueError
             For bad parameters, malformed public values, wrong types and shapes, or the
-            checkpoint of another fit; nothing is charged, no datum is quoted.
+            checkpoint of another fit. Nothing is charged, and no datum is quoted.
         PrivacyBudgetError
-            If the ledger's limit would be passed, or its fit has gone on from a copy
-            of the checkpoint; nothing is charged or trained.
+            If the ledger's limit would be exceeded, or if a newer copy of the
+            checkpoint exists. Nothing is charged or trained.
         """
         return self._fit(X, y, sample_weight=sample_weight, groups=groups)
 
     @guarded_fit
     def plan(self, X, y=None, sample_weight=None, groups=None) -> FitPlan:
-        """Return what a fit on X, y would release and cost; nothing is charged.
+        """Return the releases and cost of a fit on X, y, without charging them.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Only its shape, its column names and its public columns are looked at:
-            private values may be missing.
+            Only its shape, its column names and its public columns are read, so private
+            values may be missing.
         y : array-like of shape (n_samples,), default=None
-            Only looked at if the target is public, or `classes` are not declared. None
-            where the target is private; `classes` are required then.
+            Only read if the target is public, or if `classes` are not declared. It may
+            be None if the target is private and `classes` are declared.
         sample_weight, groups : array-like of shape (n_samples,), default=None
             As for `fit`; both are public.
 
         Returns
         -------
         plan : FitPlan
-            `PrivacyLedger.what_if` takes it.
+            Pass it to `PrivacyLedger.what_if`.
 
         Notes
         -----
-        **Guarantees.** The plan is a function of what is public: equal, byte for byte,
-        for all values of the private columns, of a private target whose `classes` are
-        declared, and for any pattern of zeros in the private columns of a sparse X.
+        **Guarantees.** The plan depends on public facts only. It is equal, byte for
+        byte, for all values of the private columns, for all values of a private target
+        with declared `classes`, and for any pattern of zeros in the private columns of
+        a sparse X.
         """
         return self._plan(X, y, sample_weight=sample_weight, groups=groups)
 
@@ -384,13 +386,14 @@ class LinearModel(PrivateEstimator):
         check_flag("fit_intercept", self.fit_intercept)
         if self.schema is not None and given["normalize"]:
             raise ValueError(
-                "normalize=True is not for the rows of a schema, whose norm is bounded "
-                "already: leave it out."
+                "normalize=True cannot be combined with a schema, whose rows have a "
+                "bounded norm already: leave it out."
             )
         if self.schema is not None and callable(given["public_loss"]):
             raise ValueError(
-                "public_loss is a function of the columns of X, which are raw here: "
-                "encode them before the estimator, in a Pipeline, or leave one out."
+                "public_loss is a function of encoded columns, which cannot be "
+                "combined with a schema: encode the table before the estimator, in a "
+                "Pipeline."
             )
         if "public_model" in given:
             shows_target = self._declared.public_target
@@ -404,7 +407,10 @@ class LinearModel(PrivateEstimator):
         facts: Mapping[str, Any],
         units: Units | None,
     ) -> EncodedTable:
-        """Return an encoded table in smooth coordinates, which public numbers tell."""
+        """Return an encoded table in the coordinates of smooth terms.
+
+        The amount of smoothing depends on public numbers only.
+        """
         relation = Relation.of(self.neighboring_relation)
         mu = gdp_mu(self.epsilon, self.delta) / relation.moves(1.0)
         if units is not None:
@@ -416,12 +422,12 @@ class LinearModel(PrivateEstimator):
 
     @property
     def _solver(self) -> Choice:
-        """The object that `solver` asks for; "auto" descends if nothing else fits."""
+        """The solver object; for "auto" gradient descent, the general choice."""
         found = resolve("solver", self.solver, self._solvers, "auto")
         return found if isinstance(found, Choice) else NoisyGradientDescent()
 
     def _solver_for(self, public: PublicRecords) -> Choice:
-        """Return the object that "auto" chooses, by public facts."""
+        """Return the solver object that "auto" chooses, from public facts."""
         return self._solver
 
     def _centring(self) -> Centring:
@@ -440,10 +446,10 @@ class LinearModel(PrivateEstimator):
         )
 
     def _attributes(self, public: PublicRecords, found: LinearFit) -> dict[str, Any]:
-        """Return the fitted attributes, given weights of the columns of the loop.
+        """Return the fitted attributes, from weights on the columns of the descent.
 
-        They become those of the columns of X, or of encoded ones, with the public model
-        within them if it is linear.
+        Weights are converted to the columns of X, or to encoded columns. A linear
+        public model is included in them.
         """
         if getattr(self, "_balances", False):
             found = found.balanced()
@@ -451,7 +457,7 @@ class LinearModel(PrivateEstimator):
         mask, scaler, encoding = public.mask, public.input_scaler, public.encoding
         if encoding is not None:
             coef, mask = encoding.weights(coef), encoding.public_encoded
-            # Encoded rows are as they should be.
+            # Encoded rows need no clipping and scaling.
             beside = mask if mask.any() else None
             scaler = InputScaler(feature_bound=math.inf, public=beside)
             if noise is not None:
@@ -474,43 +480,44 @@ class LinearModel(PrivateEstimator):
         return attributes
 
     def coefficients_table(self):
-        """Return the coefficients and what is known of their errors; free.
+        """Return the coefficients and their errors, without privacy cost.
 
-        A function of what is released and public.
+        The table is a function of released numbers and public facts.
 
         Returns
         -------
         table : pandas.DataFrame
-            One row for each coefficient, the last one "intercept"; of several classes,
-            those of one class after the other. Columns:
+            One row for each coefficient, the last one "intercept". With several classes
+            the rows of each class follow each other. Columns:
 
             * "class": only if there are several outputs;
             * "feature": the name of the column of X, or of the encoded column;
             * "column", "value": only with an encoder: the raw column, and the knot (a
-              number or a date) or the category that the coefficient belongs to;
+              number or a date) or category of the coefficient;
             * "coef": as in `coef_` and `intercept_`;
             * "noise_std": standard deviation of the noise of the release in "coef", in
-              its units: to first order, estimated, or an upper bound, as
-              ``coef_noise_.kind`` says. 0 without privacy.
+              its units. ``coef_noise_.kind`` states whether it is a first-order value,
+              an estimate or an upper bound. 0 without privacy.
 
-            And only where the error from noise *and* from the chance of the labels is
-            known, which is for classifiers with every column public that release one
-            label statistic, and with enough budget for it:
+            The other columns exist only for classifiers with public columns and a
+            private target that release one label statistic, with enough budget. They
+            include the sampling error of the labels in addition to the noise:
 
-            * "estimate": the coefficient without the pull of the penalty, from the same
-              release. Not with `groups`: labels of one person may depend on each other;
-            * "std_error": its standard error, noise and chance together;
-            * "z", "p": for the hypothesis that the coefficient is 0, two-sided;
-            * "low", "high": the 95 % interval of the coefficient of the linear model
-              for all such records. NaN, like the four before, where the columns do not
+            * "estimate": the coefficient without the bias of the penalty, from the same
+              release. Missing with `groups`, because the labels of one person may
+              depend on each other;
+            * "std_error": the standard error of the estimate, from noise and sampling;
+            * "z", "p": two-sided test of the hypothesis that the coefficient is 0;
+            * "low", "high": the 95 % confidence interval of the coefficient in the
+              population. NaN, like the four columns before, if the columns do not
               determine the coefficient, as in a block of columns that sum to 1.
 
         Notes
         -----
-        "coef" plus or minus two "noise_std" is *not* a confidence interval: it says
-        where the coefficient would be without noise, for these records and the same
-        penalty, shrinkage and number of steps. These pull coefficients toward 0; and
-        other records would have given another one.
+        "coef" plus or minus two "noise_std" is *not* a confidence interval. It is the
+        range of the noiseless coefficient for the same records, penalty, shrinkage and
+        number of steps. It does not include their bias toward 0, nor the sampling error
+        of the records.
 
         Examples
         --------
@@ -549,22 +556,25 @@ class LinearModel(PrivateEstimator):
 
     @without_traps()
     def _margins(self, X) -> np.ndarray:
-        """Return ``input_scaler_(X) @ coef_.T + intercept_`` and what is not linear."""
+        """Return ``input_scaler_(X) @ coef_.T + intercept_`` plus a public model.
+
+        Only the margins of a public model that is not linear are added.
+        """
         X = self._rows_to_predict(X)
         coef = np.atleast_2d(self.coef_)  # regressors publish a vector
         margins = np.empty((X.shape[0], len(coef)))
         model, public = getattr(self, "public_model_", None), self.input_scaler_.public
-        shown = slice(None) if public is None else public
+        of_model = slice(None) if public is None else public
         for block in row_blocks(X):
             rows = self.input_scaler_(X[block])
             margins[block] = rows @ coef.T + self.intercept_
             if model is not None and model.linear is None:
-                margins[block] += model.margins(rows[:, shown])
+                margins[block] += model.margins(rows[:, of_model])
         return margins[:, 0] if margins.shape[1] == 1 else margins
 
 
 class LinearClassifier(PrivateClassifier, LinearModel):
-    """The linear classifiers' part: C, and the attributes of labels."""
+    """Base class of linear classifiers: C, losses and class weights."""
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -576,14 +586,14 @@ class LinearClassifier(PrivateClassifier, LinearModel):
             )
 
     def _penalty(self, total: float, auto: float | None = None) -> float | None:
-        """Return s of the penalty ``s / 2 |w|**2`` of a mean loss; None: none.
+        """Return s of the penalty ``s / 2 |w|**2`` on a mean loss, None without one.
 
         Parameters
         ----------
         total : float
-            What the losses are multiplied by in a sum: the rows, or their weights.
+            Number of rows, or total weight, by which a mean becomes a sum.
         auto : float, default=None
-            C, where it is "auto".
+            Value of C that "auto" stands for.
         """
         C = auto if self.C == "auto" else self.C
         return None if C is None else min(1 / (C * total), STRONGEST)
@@ -597,8 +607,8 @@ class LinearClassifier(PrivateClassifier, LinearModel):
         pads = isinstance(public_loss, str)
         if public_loss == "gaussian" and public.sparse:
             raise ValueError(
-                "public_loss='gaussian' pads private columns with numbers and would "
-                "fill a sparse X in: choose 'zero', or pass a dense X."
+                "public_loss='gaussian' pads private columns with numbers, which would "
+                "make a sparse X dense: choose 'zero', or pass a dense X."
             )
         descent = Descent(
             loss=LOSSES[self._declared.parameters["loss"]],
@@ -637,78 +647,80 @@ class LinearClassifier(PrivateClassifier, LinearModel):
         )
 
 
-# What the linear estimators document alike, by the name of a parameter or an attribute.
+# Shared documentation of parameters and attributes, by name.
 _SHARED = r"""
 public_target : bool, default=False
     Whether the target is public.
 solver : name or object of `skfdp.solvers`, default="auto"
-    How the model is trained. "noisy-gd", also "auto": noisy descent on full batches;
-    "noisy-sgd": on Poisson batches. An object holds parameters:
+    Training method: "noisy-gd" (also "auto") is noisy gradient descent on full batches,
+    "noisy-sgd" on Poisson batches. Pass an object to set parameters:
     ``NoisyGradientDescent(clip_norm=0.5)``.
 centering : name, object of `skfdp.solvers` or None, default="auto"
-    How rows are centred; public columns are centred exactly. "gaussian": private ones
-    by a mean that the Gaussian mechanism releases. "adaptive": by a mean whose error
-    follows the spread of the rows, where nothing is public. "auto": "gaussian", but
-    private columns stay as they are where their signs are worth a sqrt(2) (see the
-    guarantees) and their mean cannot be learnt, or is short. None: no centring. An
-    object holds parameters: ``AdaptiveCentering(clip_features=True)``.
+    How private columns are centred; public columns are always centred exactly.
+    "gaussian" uses a mean released by the Gaussian mechanism. "adaptive" uses a mean
+    whose error depends on the spread of the rows; it needs that nothing is public.
+    "auto" is "gaussian", but leaves private columns uncentred if their signs reduce the
+    sensitivity by sqrt(2) (see the guarantees) and their mean is short or cannot be
+    learnt. None means no centring. Pass an object to set parameters:
+    ``AdaptiveCentering(clip_features=True)``.
 neighboring_relation : {"replace_one", "replace_special"} or AddOrRemoveOne
-    What changes between neighbouring data sets; see :ref:`protected`.
-    ``AddOrRemoveOne(n_records=...)`` only where nothing is public.
+    Neighbouring relation; see :ref:`protected`. ``AddOrRemoveOne(n_records=...)`` is
+    possible only if nothing is public.
 schema : TableSchema, default=None
-    What is known of a raw table, and what of it is public; see :ref:`raw-tables`.
-    Columns are selected by name, curves are smoothed, and the other declarations are
-    left out. None: X holds numbers.
+    Declares the columns of a raw table, and which are public; see :ref:`raw-tables`.
+    Columns are selected by name, and curves are smoothed. A schema replaces the other
+    declarations. None: X holds numbers.
 target : str, default=None
-    The outcome of the schema that y is; without a schema the name of the column that y
-    is, or is computed from, for reports and ledgers. None: the name of y.
+    Name of the outcome of the schema that y holds. Without a schema, name of the column
+    that y is (or is computed from), for reports and ledgers. None takes the name of y.
 bounds : pair, mapping, "private", False or None, default=None
-    Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or
-    a mapping by column. Columns are clipped and scaled to [0, 1]. False: as they
-    are. None: the same, with a warning. "private": released first, with a share
-    of the budget; public columns have theirs exactly (:ref:`unknown-bounds`).
+    Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or a
+    mapping by column. Columns are clipped and scaled to [0, 1]. False leaves columns
+    unchanged; None does the same with a warning. "private" first releases bounds with a
+    share of the budget; bounds of public columns are exact (:ref:`unknown-bounds`).
 fit_intercept : bool, default=True
-    False also turns the centring off.
+    False also turns off centring.
 class_weight : dict, "balanced" or None, default=None
-    A dict: public weights of the classes; the contribution is clipped after weighting.
-    "balanced": the log odds of released or public class frequencies are taken off the
-    intercept, which costs nothing; refused where there are none (:ref:`balanced`). At
-    ``epsilon=inf`` scikit-learn's weights.
+    A dict has public weights of the classes; contributions are clipped after weighting.
+    "balanced" subtracts the log odds of released or public class frequencies from the
+    intercept, which costs nothing. It is refused if there are no such frequencies
+    (:ref:`balanced`). At ``epsilon=inf`` weights are those of scikit-learn.
 ledger : str, path or PrivacyLedger, default=None
     Counts all fits on the same data. Charged before anything private is read.
 random_state : int, default=None
-    None: cryptographic randomness. An int: reproducible, **no guarantee**.
+    None uses cryptographic randomness. An int is reproducible and gives **no
+    guarantee**.
 n_jobs : int, default=None
-    Threads; they do not change the result.
+    Number of threads; it does not change the result.
 coef_ : ndarray of shape (n_features,)
-    Weights per unit of X within `bounds`, in units of the target (Poisson: of its
-    logarithm): predictions are ``input_scaler_(X) @ coef_ + intercept_`` before they
-    are cut to `target_bounds`, and `input_scaler_` only cuts values outside `bounds`.
-    With ``normalize=True`` they are those of normalised rows.
+    Weights per unit of X within `bounds`, in units of the target (for Poisson, of its
+    logarithm). Predictions are ``input_scaler_(X) @ coef_ + intercept_``, clipped to
+    `target_bounds`. `input_scaler_` only clips values outside `bounds`. With
+    ``normalize=True`` they are the weights on normalised rows.
 encoder_ : DeclaredEncoder
-    Only with a schema: what encodes its columns. `coef_` then has weights of its
-    columns, ``encoder_.get_feature_names_out()``, and X of what is said above is
-    ``encoder_.transform(X)``.
+    Encoder of the columns; only with a schema. `coef_` then has the weights of the
+    encoded columns ``encoder_.get_feature_names_out()``, and ``encoder_.transform(X)``
+    takes the place of X in the formulas above.
 coef_noise_ : CoefficientNoise
-    What is known of the noise in them, which `coefficients_table` shows; not with
+    Noise in the coefficients, which `coefficients_table` shows; missing with
     ``epsilon=inf``.
 input_scaler_ : InputScaler
-    Bounds, and the norm if rows are normalised; the same function in `fit` and
-    `predict`.
+    Clipping and scaling of inputs; the same function in `fit` and `predict`.
 solver_ : object of `skfdp.solvers`
-    What trained the model.
+    The training method with its parameters.
 n_iter_ : int
-    Steps taken.
+    Number of steps taken.
 privacy_ : PrivacyReport
 n_features_in_ : int
 feature_names_in_ : ndarray of shape (`n_features_in_`,)
 target_bounds : (float, float), default=None
     Declared public bounds of the target, in its units. Targets outside are clipped,
-    silently; predictions stay within. Required where the target is private.
+    without a warning; predictions stay within the bounds. Required if the target is
+    private.
 loss : {"squared_error", "huber", "poisson"} or Huber, default="squared_error"
-    Half the squared error; Huber's loss, ``Huber(threshold=...)`` of `skfdp.solvers`
-    with a threshold; or half the Poisson deviance of non-negative targets, with a log
-    link.
+    Half the squared error; the Huber loss (``Huber(threshold=...)`` of `skfdp.solvers`
+    sets its threshold); or half the Poisson deviance of non-negative targets, with a
+    log link.
 target_map_ : TargetMap
     Bounds, centre and scale of the target.
 """
@@ -719,7 +731,7 @@ _SHARED_TEXTS = {
 
 
 def _documented(kind: type) -> type:
-    """Put the shared texts into a docstring, in the place of lines like ``<names>``."""
+    """Replace lines like ``<name>`` of a docstring by the shared documentation."""
 
     def shared(line: re.Match) -> str:
         return textwrap.indent(_SHARED_TEXTS[line[2]], line[1])
@@ -732,14 +744,14 @@ def _documented(kind: type) -> type:
 @_documented
 @public("skfdp")
 class FeatureDPLogisticRegression(LinearClassifier):
-    r"""Logistic regression that protects what is private of each record.
+    r"""Differentially private logistic regression; columns or target may be public.
 
-    Some columns, the target, or both may be public; the rest of every record is
-    protected. What is public is used exactly: with a public target the descent starts
-    at a model of the public columns; with a private one it starts at released class
-    frequencies, and public columns are centred exactly; with all columns public and a
-    private target one release of a label statistic is enough. Algorithm 1 of paper 1,
-    with a public loss, is an option.
+    Some columns, the target, or both may be declared public; the rest of every record
+    is protected. Public parts are used exactly. With a public target the descent starts
+    from a model of the public columns. With a private target it starts from released
+    class frequencies, and public columns are centred exactly. If all columns are public
+    and the target is private, a single release of a label statistic is enough.
+    Algorithm 1 of paper 1, with a public loss, is an option.
 
     Most users set the first group of parameters alone. The defaults of the others are
     rules of public and released numbers (:ref:`loop`).
@@ -752,8 +764,8 @@ class FeatureDPLogisticRegression(LinearClassifier):
     <schema>
     <target>
     public_features : None, "all", names, indices, mask or slice, default=None
-        The public columns: names or fnmatch patterns (``"public__*"``) where X has
-        column names, indices, a boolean mask, a slice, or a callable of X such as
+        The public columns: names or fnmatch patterns (``"public__*"``) if X has column
+        names, indices, a boolean mask, a slice, or a callable of X such as
         ``make_column_selector(pattern=...)``. "all" is label-DP.
     <public_target>
     <bounds>
@@ -765,32 +777,32 @@ class FeatureDPLogisticRegression(LinearClassifier):
     Other Parameters
     ----------------
     solver : name or object of `skfdp.solvers`, default="auto"
-        How the model is trained. "noisy-gd": noisy descent on full batches;
-        "noisy-sgd": on Poisson batches; "feature-dp-sgd": Algorithm 1, with a public
-        loss; "one-shot", only for label-DP (every column public, private target): the
-        label statistic is released once, and the rest is public. An object holds
-        parameters: ``NoisyGradientDescent(clip_norm=0.5)``. "auto": "one-shot" where
-        that is possible, else "noisy-gd".
+        Training method: "noisy-gd" is noisy gradient descent on full batches,
+        "noisy-sgd" on Poisson batches. "feature-dp-sgd" is Algorithm 1, with a public
+        loss. "one-shot", only for label-DP (public columns, private target), releases
+        the label statistic once. Pass an object to set parameters:
+        ``NoisyGradientDescent(clip_norm=0.5)``. "auto" is "one-shot" if possible,
+        otherwise "noisy-gd".
     public_model : "auto", classifier or None, default="auto"
-        Model of the public columns, in whose margins the private descent starts.
-        "auto": with a public target the logistic regression, of some penalties, on
-        columns that are standardised or not, which public labels out of fold speak for
-        (the class frequencies where no column is public); none with 20 classes or more
-        and a large budget. With a private target and some public columns a first model
-        that is released, as label-DP releases it, with a share of the budget that
-        public numbers tell (:ref:`released-first-model`); none beside `C`,
-        a dict as `class_weight`, a public loss, batches, sparse rows, or a solver with
-        `max_weight_norm` or averaged iterates. A
-        classifier with `predict_proba` is cloned and fitted on the public columns of
-        ``input_scaler_(X)`` and the public target, or used as it is if it is fitted
-        already, even for a private target. None: start at equal classes, or at released
-        class frequencies where the target is private.
+        Model of the public columns, from whose margins the private descent starts. For
+        "auto" with a public target, it is a logistic regression: penalty and
+        standardisation are chosen by cross-validation on public data. (Without public
+        columns it is the class frequencies; with 20 classes or more and a large budget
+        there is none.) For "auto" with a private target and some public columns, a
+        first model is released as in label-DP, with a share of the budget that depends
+        on public numbers (:ref:`released-first-model`). There is no such model with
+        `C`, a dict as `class_weight`, a public loss, batches, sparse rows, or a solver
+        with `max_weight_norm` or averaged iterates. A classifier with `predict_proba`
+        is cloned and fitted on the public columns of ``input_scaler_(X)`` and the
+        public target. A fitted classifier is used unchanged, even if the target is
+        private. None starts from equal classes, or from released class frequencies if
+        the target is private.
     <neighboring_relation>
     C : float or "auto", default="auto"
-        scikit-learn's inverse penalty on the weights of the bounded columns; "auto":
-        no penalty (1.0 at ``epsilon=inf``); for "one-shot" that of a prior, whose
-        scale is chosen by the likelihood of the release, for free. With weights it
-        multiplies the weighted sum of losses, as in scikit-learn.
+        scikit-learn's inverse penalty on the weights of the bounded columns. "auto"
+        means no penalty (1.0 at ``epsilon=inf``). For "one-shot" it is that of a prior,
+        whose scale is chosen by the likelihood of the release, without privacy cost.
+        With sample weights C multiplies the weighted sum of losses, as in scikit-learn.
     <fit_intercept>
     <class_weight>
     <centering>
@@ -800,12 +812,12 @@ class FeatureDPLogisticRegression(LinearClassifier):
     Attributes
     ----------
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Log odds per unit of X within `bounds`: ``decision_function(X)`` is
-        ``input_scaler_(X) @ coef_.T + intercept_``, and `input_scaler_` only cuts
-        values outside `bounds`, so that it is ``X @ coef_.T + intercept_`` for X within
-        them. With ``normalize=True`` they are log odds of normalised rows. They hold
-        the public model too if it is a logistic regression, standardised or not; the
-        margins of any other public model come on top of the product.
+        Log odds per unit of X within `bounds`. ``decision_function(X)`` is
+        ``input_scaler_(X) @ coef_.T + intercept_``, which is ``X @ coef_.T +
+        intercept_`` for X within `bounds`, because `input_scaler_` only clips values
+        outside. With ``normalize=True`` they are log odds of normalised rows. They
+        include the public model if it is a logistic regression; the margins of other
+        public models are added to the product.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     <encoder_>
@@ -813,7 +825,7 @@ class FeatureDPLogisticRegression(LinearClassifier):
     <input_scaler_>
     <solver_>
     public_model_ : PublicModel
-        The public model, its classifier in `estimator`; only where one was used.
+        The public model, if one was used; its classifier is in `estimator`.
     <n_iter_>
     <privacy_>
     <n_features_in_>
@@ -825,49 +837,52 @@ class FeatureDPLogisticRegression(LinearClassifier):
     for the private part of a record under `neighboring_relation`, if `random_state`
     is None:
 
-    * neighbours share every public column, and the target if that is public; what
-      depends on these alone is exact and free, and uses coins of its own;
-    * a record's contribution to a private sum is the gradient of the loss minus that
-      of the public loss, clipped to `clip_norm` after the subtraction; the sum moves
-      by at most twice that under "replace_one", by `clip_norm` otherwise;
-    * under "replace_one" it moves by at most ``sqrt(2) clip_norm`` if the target is
-      public, `bounds` make every private column non-negative, and private columns are
-      not centred, without a public loss that pads: the signs of a contribution are
-      public then. "auto" centres them wherever the mean can be learnt, and the bound is
-      ``2 clip_norm`` then;
-    * if every column is public, by no more than two labels' residuals differ, times the
-      longest row; the report names the bound that was used;
-    * with ``bounds="private"`` counts of the columns in bins come first, which move by
-      ``sqrt(p)``, or ``sqrt(2 p)`` under "replace_one", for p private columns;
-    * with a private target and some public columns a first model comes before: the
-      label statistic of the public columns, which moves by what it moves by if every
-      column is public (below); its margins are one number for each row, the same for
-      neighbours;
-    * before the loop, each at most once: the mean length of the private columns, and
-      beside public ones its mean square, from lengths cut to a public interval, and
-      their mean, from rows cut to that length (sums of numbers and rows of norm 1,
-      which move by 2 under "replace_one", by 1 otherwise); with a private target
-      class counts, which a replaced label moves by sqrt(2);
-    * ``class_weight="balanced"`` takes log odds off the intercept, which follow from
-      these counts, from the label statistic or from a public target: no release;
-    * after it the temperature: two numbers, each a sum of a residual times a step, both
-      cut, whose entries are at most the largest residual (sqrt(2), or 1 for two
-      classes). They move by sqrt(2) times that, twice as far under "replace_one";
-    * "one-shot": the label statistic moves by at most ``sqrt(2) |w phi|`` when a label
-      is replaced, w phi being a public row times the public weight of its record
-      (for two classes under "replace_special" the signed statistic moves by half of
-      ``|w phi|``); one release;
-    * all releases are one composition, exactly accounted; sums and noise are integers.
+    * Neighbours share every public column, and the target if it is public. Computations
+      on these are exact and free, and have separate random streams.
+    * A record's contribution to a private sum is the gradient of the loss minus that of
+      the public loss, clipped to `clip_norm` after the subtraction. The sensitivity is
+      ``2 clip_norm`` under "replace_one", and `clip_norm` otherwise.
+    * Under "replace_one" the sensitivity is ``sqrt(2) clip_norm`` if the target is
+      public, `bounds` make every private column non-negative, private columns are not
+      centred, and no public loss pads rows, because the signs of a contribution are
+      then public. "auto" centres private columns if their mean can be learnt, and then
+      the sensitivity is ``2 clip_norm``.
+    * If every column is public, the sensitivity is at most the difference of the
+      residuals of two labels, times the longest row. The report states which bound was
+      used.
+    * ``bounds="private"`` first releases histograms of the columns, with sensitivity
+      ``sqrt(p)``, or ``sqrt(2 p)`` under "replace_one", for p private columns.
+    * With a private target and some public columns, the first model is the label
+      statistic of the public columns, with the sensitivity of "one-shot" below. Its
+      margins are equal for neighbours.
+    * Before the descent, at most one release each: the mean length of the private
+      columns (with public columns also its mean square), from lengths clipped to a
+      public interval; and their mean, from rows clipped to that length. These are sums
+      of numbers and rows of norm 1, with sensitivity 2 under "replace_one" and 1
+      otherwise. With a private target also class counts, which a replaced label changes
+      by sqrt(2).
+    * ``class_weight="balanced"`` subtracts log odds from the intercept. These follow
+      from the class counts, the label statistic or a public target, without a release.
+    * After the descent the temperature is released: two numbers, each a sum of products
+      of a clipped residual and a clipped step. Their entries are at most the largest
+      residual (sqrt(2), or 1 for two classes). The sensitivity is sqrt(2) times that,
+      and twice as large under "replace_one".
+    * "one-shot" releases the label statistic once. A replaced label changes it by at
+      most ``sqrt(2) |w phi|``, where w phi is a public row times the public weight of
+      its record. (For two classes under "replace_special", the signed statistic changes
+      by half of ``|w phi|``.)
+    * All releases are one composition with exact accounting; sums and noise are
+      integers.
 
-    Not covered: what chose the parameters, upstream steps, scores on training data. A
-    step before this one must not mix private columns into public ones, as any scaling
-    of whole rows does.
+    Not covered are the choice of parameters, upstream steps, and scores on training
+    data. Earlier steps must not mix private columns into public ones; any scaling of
+    whole rows does so.
 
     References
     ----------
     Mahloujifar, Guo, Suh and Chaudhuri (2023), *Machine Learning with Feature
-    Differential Privacy*, Algorithm 1; Theorem 2.1 as printed is too optimistic, the
-    errata are in the documentation.
+    Differential Privacy*, Algorithm 1. Theorem 2.1 as printed is too optimistic; the
+    documentation has the errata.
 
     Examples
     --------
@@ -946,11 +961,12 @@ class FeatureDPLogisticRegression(LinearClassifier):
 @_documented
 @public("skfdp")
 class DPSGDFClassifier(LinearClassifier):
-    r"""Linear classifier with private centring (DPSGD-F), every record private.
+    r"""Differentially private linear classifier with private centring (DPSGD-F).
 
-    The features' mean is released once, the rows are centred by it, and noisy clipped
-    gradients of the centred rows train the model; all releases share one exact
-    account. Plain DP-SGD pays for the norm of the features, DPSGD-F for their spread.
+    The whole record is private. The mean of the features is released once and
+    subtracted from the rows, and noisy clipped gradients of the centred rows train the
+    model. All releases are one composition with exact accounting. The error of plain
+    DP-SGD depends on the norm of the features, that of DPSGD-F on their spread.
 
     Most users set the first group of parameters alone. The defaults of the others are
     rules of public and released numbers (:ref:`loop`).
@@ -971,12 +987,13 @@ class DPSGDFClassifier(LinearClassifier):
     Other Parameters
     ----------------
     loss : {"log_loss", "hinge", "squared_hinge"}, default="log_loss"
-        Binary or multinomial log loss; the hinges are one-vs-rest for several classes.
+        Binary or multinomial log loss; hinge losses are one-vs-rest for several
+        classes.
     <neighboring_relation>
     C : float or "auto", default="auto"
-        scikit-learn's inverse penalty on the weights of the bounded columns; "auto":
-        no penalty (1.0 at ``epsilon=inf``). With weights it multiplies the weighted sum
-        of losses, as in scikit-learn.
+        scikit-learn's inverse penalty on the weights of the bounded columns. "auto"
+        means no penalty (1.0 at ``epsilon=inf``). With sample weights C multiplies the
+        weighted sum of losses, as in scikit-learn.
     <fit_intercept>
     <class_weight>
     <centering>
@@ -986,11 +1003,11 @@ class DPSGDFClassifier(LinearClassifier):
     Attributes
     ----------
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Weights on ``input_scaler_(X)``, per unit of X: ``decision_function(X)`` is
-        ``input_scaler_(X) @ coef_.T + intercept_``. With ``normalize=True`` they are
-        log odds (of the log loss) of normalised rows. Without it they are log odds of X
-        within `bounds`: `input_scaler_` only cuts values outside, and for X within them
-        it is ``X @ coef_.T + intercept_``.
+        Weights on ``input_scaler_(X)``, per unit of X. ``decision_function(X)`` is
+        ``input_scaler_(X) @ coef_.T + intercept_``, which is ``X @ coef_.T +
+        intercept_`` for X within `bounds`, because `input_scaler_` only clips values
+        outside. For the log loss they are log odds. With ``normalize=True`` they are
+        the weights on normalised rows.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     <encoder_>
@@ -1007,39 +1024,43 @@ class DPSGDFClassifier(LinearClassifier):
     **Guarantees.** The fitted attributes are (epsilon, delta)-differentially private
     for the whole record under `neighboring_relation`, if `random_state` is None:
 
-    * the sum of the rows moves by at most 1 between neighbours (2 under "replace_one"),
-      and is released once with Gaussian noise. Rows that are not normalised are cut for
-      it to their mean length, which is released before (lengths are cut to a public
-      interval, and their sum, over half of it, moves by as much);
-    * with ``centering="adaptive"`` it is the sum of the rows about a rough mean, over a
-      radius, cut to norm 1, which moves as far. The rough mean is made of three
-      histograms of the rotated rows, a record being in one bin of each of their p
-      columns (p: n_features up to a power of two), which move by at most sqrt(p), and
-      sqrt(2 p) under "replace_one"; the radius, like `clip_quantile`, of one of the
-      distances, which moves by at most 1, and sqrt(2) under "replace_one";
-    * each clipped gradient sum moves by at most `clip_norm` (twice that under
-      "replace_one"), whatever the data, NaN gradients counting as 0;
-    * with the log loss, class counts are released before the loop: they move by at most
-      1, and by sqrt(2) if a label is replaced. After it the
-      temperature is: two numbers, each at most the largest residual (sqrt(2), or 1 for
-      two classes), which move by sqrt(2) times that, twice as far under "replace_one";
-    * all releases are one composition, exactly accounted; sums and noise are integers.
+    * The sum of the rows is released once with Gaussian noise; its sensitivity is 1 (2
+      under "replace_one"). Rows that are not normalised are clipped to their mean
+      length, which is released before: the sum of lengths clipped to a public interval,
+      divided by half of its width, has the same sensitivity.
+    * With ``centering="adaptive"`` the released sum is that of the rows minus a rough
+      mean, divided by a radius and clipped to norm 1, with the same sensitivity. The
+      rough mean comes from three histograms of the rotated rows. A record is in one bin
+      of each of their p columns (p is n_features rounded up to a power of two), so
+      their sensitivity is sqrt(p), and sqrt(2 p) under "replace_one". The radius, like
+      `clip_quantile`, comes from a histogram of the distances, with sensitivity 1, and
+      sqrt(2) under "replace_one".
+    * The sensitivity of each clipped gradient sum is `clip_norm` (``2 clip_norm`` under
+      "replace_one"), for all data; NaN gradients count as 0.
+    * With the log loss, class counts are released before the descent. Their sensitivity
+      is 1, and sqrt(2) if a label is replaced. After the descent the temperature is
+      released: two numbers, whose entries are at most the largest residual (sqrt(2), or
+      1 for two classes). The sensitivity is sqrt(2) times that, and twice as large
+      under "replace_one".
+    * All releases are one composition with exact accounting; sums and noise are
+      integers.
 
-    Not covered: what chose the parameters, upstream steps, scores on training data.
+    Not covered are the choice of parameters, upstream steps, and scores on training
+    data.
 
     References
     ----------
     Sun, Suresh and Menon (2023), Algorithms 2 and 3,
-    https://arxiv.org/abs/2307.11106; the errata that were needed are in the
-    documentation. Huang, Liang and Yi (2021), Instance-optimal mean estimation under
-    differential privacy, https://arxiv.org/abs/2106.00463, for "adaptive".
+    https://arxiv.org/abs/2307.11106; the documentation has the errata. Huang, Liang and
+    Yi (2021), Instance-optimal mean estimation under differential privacy,
+    https://arxiv.org/abs/2106.00463, for "adaptive".
 
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
     >>> from skfdp import DPSGDFClassifier
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> high = X.max(axis=0)  # in real use: what is known without looking
+    >>> high = X.max(axis=0)  # in real use: bounds known without looking at the data
     >>> model = DPSGDFClassifier(epsilon=3.0, bounds=(0 * high, high), random_state=0)
     >>> bool(model.fit(X, y).score(X, y) > 0.8)
     True
@@ -1090,28 +1111,29 @@ class DPSGDFClassifier(LinearClassifier):
 # The common part of linear regressors: target bounds, alpha, and predictions.
 
 
-# Margins of a log link beyond this overflow float64.
+# Larger margins of a log link overflow float64.
 _LARGEST_MARGIN = 700.0
 
 
 class LinearRegressor(RegressorMixin, LinearModel):
-    """The regressors' part: a target in public bounds, scaled by released numbers.
+    """Base class of linear regressors: the target is scaled by released numbers.
 
-    A few numbers are released before the loop, in one event: the target's mean, its
-    mean absolute deviation (not with a log link) and the mean length of the centred
-    rows. They give the loop rows and targets of size 1, whatever the declared bounds.
+    A few numbers are released before the descent, in one event: the mean of the target,
+    its mean absolute deviation (not with a log link), and the mean length of the
+    centred rows. With them rows and targets are scaled to size 1, so that loose bounds
+    do little harm.
     """
 
     _released = ("coef_", "intercept_", "n_iter_", "target_map_")
     _solvers = {name: LOOPS[name] for name in ("noisy-gd", "noisy-sgd")}
-    # Targets are cut at a few standard deviations, and what is cut so far out needs
-    # that much more noise.
+    # Targets are clipped at a few standard deviations, which needs more noise than
+    # clipping at one.
     _noise_factor = 3.0
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = self.loss == "poisson"
-        # scikit-learn's R2 of 0.5 on 200 records is out of reach at a small budget.
+        # At a small budget R2 on the 200 records of scikit-learn's check is below 0.5.
         tags.regressor_tags.poor_score = math.isfinite(self.epsilon)
         return tags
 
@@ -1162,8 +1184,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         return y, missing if missing.any() else None, {"target_map": target_map}
 
     def _loss(self) -> Loss:
-        # What the threshold is in the loop is not known before the target's scale is
-        # released.
+        # The threshold of the scaled target is known only after the scale is released.
         name = self._loss_name
         return huber(math.inf) if name == "huber" else REGRESSION_LOSSES[name]
 
@@ -1234,8 +1255,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
-            Numbers, or text that spells them. Rows without a number are left out, with
-            a warning that counts them.
+            Numbers, or text with numbers. Rows without a number are left out, with a
+            warning that counts them.
         sample_weight : array-like of shape (n_samples,), default=None
 
         Returns
@@ -1268,7 +1289,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         -------
         y : ndarray of shape (n_samples,)
             ``input_scaler_(X) @ coef_ + intercept_``, or its exponential for the
-            Poisson loss, kept within `target_bounds`.
+            Poisson loss, clipped to `target_bounds`.
         """
         margins = self._margins(X)
         if self.target_map_.log:
@@ -1282,12 +1303,13 @@ class LinearRegressor(RegressorMixin, LinearModel):
 @_documented
 @public("skfdp")
 class FeatureDPRegressor(LinearRegressor):
-    r"""Linear regression that protects what is private of each record.
+    r"""Differentially private linear regression; columns or target may be public.
 
-    Some columns, the target, or both may be public; the rest of every record is
-    protected. A few numbers are released first (the target's mean and spread, the mean
-    length of the rows and their mean), so that loose bounds cost little; then noisy
-    descent. With a public target it starts at a model of the public columns.
+    Some columns, the target, or both may be declared public; the rest of every record
+    is protected. A few numbers are released first (mean and spread of the target, mean
+    length of the rows, and their mean), so that loose bounds cost little. Then noisy
+    gradient descent trains the model. With a public target it starts from a model of
+    the public columns.
 
     Most users set the first group of parameters alone. The defaults of the others are
     rules of public and released numbers (:ref:`regression`).
@@ -1312,19 +1334,19 @@ class FeatureDPRegressor(LinearRegressor):
     <loss>
     <solver>
     public_model : "auto", regressor or None, default="auto"
-        Model of the public columns, at whose predictions descent starts. "auto": with a
-        public target and an intercept, ridge regression on standardised columns, or
-        `PoissonRegressor`, chosen out of fold (the mean where no column is public).
-        Another regressor is cloned and fitted on the public columns of
-        ``input_scaler_(X)`` and the public target, or used as it is if it is fitted
-        already, even for a private target. Predictions of counts must be rates. None:
-        start at the mean.
+        Model of the public columns, from whose predictions the descent starts. "auto",
+        with a public target and an intercept, is a ridge regression on standardised
+        columns or a `PoissonRegressor`, whose penalty is chosen by cross-validation
+        (without public columns, the mean). Another regressor is cloned and fitted on
+        the public columns of ``input_scaler_(X)`` and the public target. A fitted
+        regressor is used unchanged, even if the target is private. For counts it must
+        predict rates. None starts from the mean.
     <neighboring_relation>
     alpha : float or "auto", default="auto"
         Penalty on the weights of the bounded columns: that of `Ridge` (also for Huber:
-        sum of losses plus ``alpha / 2 |w|**2``) or of `PoissonRegressor`, beside their
-        weighted sums and means where there are weights. "auto": none
-        (1.0 at ``epsilon=inf``).
+        sum of losses plus ``alpha / 2 |w|**2``) or of `PoissonRegressor`. With sample
+        weights the sums and means of losses are weighted. "auto" means no penalty (1.0
+        at ``epsilon=inf``).
     <fit_intercept>
     <centering>
     <random_state>
@@ -1340,8 +1362,8 @@ class FeatureDPRegressor(LinearRegressor):
     <solver_>
     <target_map_>
     public_model_ : PublicRegression
-        Only after a descent with a public model: already within `coef_` and
-        `intercept_` if its `linear` is not None, added to them in `predict` otherwise.
+        The public model, if the descent used one. If its `linear` is not None, `coef_`
+        and `intercept_` include it; otherwise `predict` adds its predictions.
     <n_iter_>
     <privacy_>
     <n_features_in_>
@@ -1353,17 +1375,20 @@ class FeatureDPRegressor(LinearRegressor):
     for the private part of a record under `neighboring_relation`, if `random_state`
     is None:
 
-    * neighbours share every public column, and the target if that is public;
-    * the scales (of target and rows), and for counts the mean of the fitted rates, are
-      means of numbers in public intervals: each sum, over half of the interval, moves
-      by at most 2 under "replace_one" and by 1 otherwise. So do a histogram of the
-      target, and the sum of the private rows, each cut to their mean length for it;
-    * the public model sees public columns and a public target alone;
-    * each clipped gradient sum moves by at most twice `clip_norm` under
-      "replace_one", by `clip_norm` otherwise, however long a row is;
-    * all releases are one composition, exactly accounted; sums and noise are integers.
+    * Neighbours share every public column, and the target if it is public.
+    * The scales of target and rows, and for counts the mean of the fitted rates, are
+      means of numbers in public intervals. Each sum, divided by half of the interval,
+      has sensitivity 2 under "replace_one" and 1 otherwise. The same holds for a
+      histogram of the target, and for the sum of the private rows, which are clipped to
+      their mean length.
+    * The public model depends on public columns and a public target only.
+    * The sensitivity of each clipped gradient sum is ``2 clip_norm`` under
+      "replace_one", and `clip_norm` otherwise, for rows of any length.
+    * All releases are one composition with exact accounting; sums and noise are
+      integers.
 
-    Not covered: what chose the parameters, upstream steps, scores on training data.
+    Not covered are the choice of parameters, upstream steps, and scores on training
+    data.
 
     Examples
     --------
@@ -1424,11 +1449,12 @@ class FeatureDPRegressor(LinearRegressor):
 @_documented
 @public("skfdp")
 class DPSGDFRegressor(LinearRegressor):
-    r"""Linear regression with private centring (DPSGD-F), every record private.
+    r"""Differentially private linear regression with private centring (DPSGD-F).
 
-    The target's mean and spread, the mean length of the rows and their mean are
-    released once; noisy clipped gradients of centred, scaled records train the model.
-    All releases share one exact account.
+    The whole record is private. Mean and spread of the target, the mean length of the
+    rows, and their mean are released once. Noisy clipped gradients of centred and
+    scaled records train the model. All releases are one composition with exact
+    accounting.
 
     Most users set the first group of parameters alone. The defaults of the others are
     rules of public and released numbers (:ref:`regression`).
@@ -1452,9 +1478,9 @@ class DPSGDFRegressor(LinearRegressor):
     <solver>
     alpha : float or "auto", default="auto"
         Penalty on the weights of the bounded columns: that of `Ridge` (also for Huber:
-        sum of losses plus ``alpha / 2 |w|**2``) or of `PoissonRegressor`, beside their
-        weighted sums and means where there are weights. "auto": none
-        (1.0 at ``epsilon=inf``).
+        sum of losses plus ``alpha / 2 |w|**2``) or of `PoissonRegressor`. With sample
+        weights the sums and means of losses are weighted. "auto" means no penalty (1.0
+        at ``epsilon=inf``).
     <fit_intercept>
     <centering>
     <random_state>
@@ -1479,17 +1505,19 @@ class DPSGDFRegressor(LinearRegressor):
     **Guarantees.** The fitted attributes are (epsilon, delta)-differentially private
     for the whole record under `neighboring_relation`, if `random_state` is None:
 
-    * the scales (of target and rows), and for counts the mean of the fitted rates, are
-      means of numbers in public intervals: each sum, over half of the interval, moves
-      by at most 1 between neighbours (2 under "replace_one"). So do a histogram of the
-      target, and the sum of the rows, each cut to their mean length for it. With
-      ``centering="adaptive"`` or a `clip_quantile` there are those releases that
-      `DPSGDFClassifier` tells of;
-    * each clipped gradient sum moves by at most `clip_norm` (twice that under
-      "replace_one"), whatever the data;
-    * all releases are one composition, exactly accounted; sums and noise are integers.
+    * The scales of target and rows, and for counts the mean of the fitted rates, are
+      means of numbers in public intervals. Each sum, divided by half of the interval,
+      has sensitivity 1 (2 under "replace_one"). The same holds for a histogram of the
+      target, and for the sum of the rows, which are clipped to their mean length. With
+      ``centering="adaptive"`` or a `clip_quantile` there are the further releases
+      described in `DPSGDFClassifier`.
+    * The sensitivity of each clipped gradient sum is `clip_norm` (``2 clip_norm`` under
+      "replace_one"), for all data.
+    * All releases are one composition with exact accounting; sums and noise are
+      integers.
 
-    Not covered: what chose the parameters, upstream steps, scores on training data.
+    Not covered are the choice of parameters, upstream steps, and scores on training
+    data.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Private scores of a fixed model: check, plan, charge, release, report."""
+"""Private scores of fitted models."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ __all__ = [
 LABEL = "scores"
 _ASSUMPTIONS = (
     Assumption(
-        "The model predicts each record by itself: what it says of one does not depend "
-        "on the others.",
+        "The model predicts each record separately: a prediction does not depend on "
+        "other records.",
         enforced=False,
     ),
     Assumption(
@@ -131,66 +131,67 @@ def private_score(
     Parameters
     ----------
     model : fitted classifier, regressor or Pipeline
-        With a private fit in it, of which `skfdp.report` can tell; any other model must
-        be declared public.
+        A model that contains a private fit, for which `skfdp.report` returns a report.
+        Any other model must be declared public.
     X : array-like of shape (n_samples, n_features)
-        The records, each once unless `groups` are given, as the model takes them. A
-        Dask collection is computed, and has to fit into memory.
+        The records, each once unless `groups` are given, in the form that the model
+        takes. A Dask collection is computed, and must fit into memory.
     y : array-like of shape (n_samples,)
-        Their labels or numbers.
+        Labels or numbers of the records.
     epsilon : float
     delta : float, default=None
-        None: that of the model's report, or 1e-5.
+        None takes the delta of the model's report, or 1e-5.
     metrics : str or sequence of str, default=None
-        Of two classes: "accuracy", "confusion_matrix", "roc_auc", "recall",
+        For two classes: "accuracy", "confusion_matrix", "roc_auc", "recall",
         "false_positive_rate", "selection_rate", "log_loss", "brier_score"; the first
-        three by default. Of several: "accuracy", "confusion_matrix", "log_loss",
-        "brier_score"; the first two. Of a regressor: "r2" (what its ``score`` returns,
-        of targets cut to their declared bounds), "mean_absolute_error" and
-        "mean_squared_error"; all by default, but "r2" needs `target_bounds`. All of
-        them are in one release: what is counted is free once one of the others is, but
-        each loss or error makes the noise larger. "r2" counts as the squared error and
-        one more.
+        three by default. For several classes: "accuracy", "confusion_matrix",
+        "log_loss", "brier_score"; the first two by default. For a regressor: "r2" (the
+        result of its ``score``, with targets clipped to their declared bounds),
+        "mean_absolute_error" and "mean_squared_error"; all by default, but "r2" needs
+        `target_bounds`. All metrics come from one release. Further metrics from counts
+        are free, but each loss or error increases the noise. "r2" counts as the squared
+        error and one more.
     by : str, int or Series, default=None
-        A **public** column of X, or a Series with a name and the rows of X in their
-        order: scores for each of its values too. They are disjoint parts, and cost what
-        one of them costs.
+        A **public** column of X, or a named Series with the rows of X in their order.
+        There are then also scores for each of its values. They concern disjoint parts,
+        so they cost no more than one score.
     groups : array-like of shape (n_samples,) or str, default=None
-        The person of each row, or the name of the column of a frame X that tells; that
-        column is no feature. All rows of a person are then protected together, and
-        persons count alike, each with the mean over its rows, unless `sample_weight`
-        says otherwise. None: each row is a record of its own.
+        The person of each row, or the name of the column of a frame X with the persons,
+        which is then not a feature. All rows of a person are protected together. Unless
+        `sample_weight` is given, persons have equal weight, each with the mean over
+        their rows. None means that each row is a record.
     sample_weight : array-like of shape (n_samples,), default=None
         Public weights of the rows, as in `fit` of the linear estimators: scores are
-        weighted means. The noise grows with the largest weight over the mean one, of
-        persons where there are `groups`: weights of 1 count rows alike, and protect
-        somebody with many of them at the price of noise for all.
+        weighted means. The noise grows with the ratio of the largest to the mean weight
+        of a row, or of a person if there are `groups`. With `groups` and weights of 1
+        rows have equal weight, and persons with many rows increase the noise for all.
     ledger : str, path or PrivacyLedger, default=None
         Charged before predictions are made. Scores of records that the model was
         fitted to must be charged to the ledger of that fit.
     model_is_public : bool, default=False
-        Declares that the model does not depend on the scored records: an assumption,
-        not checked.
+        Declares that the model does not depend on the scored records. This is an
+        assumption, which is not checked.
     neighboring_relation : str or AddOrRemoveOne, default=None
-        None: that of the model's report, or "replace_one". See :ref:`protected`.
+        None takes that of the model's report, or "replace_one". See :ref:`protected`.
     confidence : float, default=0.95
-        Of each interval by itself.
+        Confidence of each single interval.
     threshold : float, default=0.5
-        Score above which a record counts as predicted positive, the last class of two.
-        Scores are probabilities; of a model without them
-        ``expit(decision_function(X))``, whose 0.5 is the margin 0.
+        Score above which a record counts as predicted positive (the last of two
+        classes). Scores are probabilities. For a model without probabilities they are
+        ``expit(decision_function(X))``, where 0.5 is the margin 0.
     n_bins : int or "auto", default="auto"
-        Bins of scores for the ROC curve, even in log odds out to 6. "auto": from 24 to
-        96, by epsilon and the number of records.
+        Number of bins of scores for the ROC curve, of equal width in log odds between
+        -6 and 6. "auto": from 24 to 96, by epsilon and the number of records.
     loss_bound : float, default=4.0
-        Where the log-loss of one record is cut.
+        Bound to which the log loss of a record is clipped.
     error_bound : float, default=None
-        Where the absolute error of one record is cut. None: the width of the model's
-        `target_bounds`.
+        Bound to which the absolute error of a record is clipped. None takes the width
+        of the model's `target_bounds`.
     target : str, default=None
-        None: the name of y, or that in the model's report.
+        Name of the target. None takes the name of y, or that in the model's report.
     random_state : int, default=None
-        None: cryptographic randomness. An int: reproducible, **no guarantee**.
+        None uses cryptographic randomness. An int is reproducible and gives **no
+        guarantee**.
 
     Returns
     -------
@@ -200,7 +201,7 @@ def private_score(
     ------
     ValueError
         For bad parameters, shapes and public values, or a model that is neither
-        private nor declared public; nothing is charged, no datum is quoted.
+        private nor declared public. Nothing is charged, and no datum is quoted.
     PrivacyBudgetError
         If the ledger refuses the charge; nothing is charged or predicted.
 
@@ -209,33 +210,34 @@ def private_score(
     **Guarantees.** Given the model, the score is (epsilon, delta)-differentially
     private for the whole record, its label included, if `random_state` is None:
 
-    * *precondition*: the model predicts each row by itself. Rows are predicted together
-      in one table, whose shape is public, and one by one where the number of rows is
+    * *Precondition*: the model predicts each row separately. Rows are predicted
+      together in one table of public shape, or one by one if the number of rows is
       private. This cannot be checked on private rows, and is an assumption of the
-      report. A model that scales a batch by its own mean, or that learns as it
-      predicts, breaks it;
-    * a record is in one cell of its group, and has losses within their bounds: see
-      `skfdp.queries.statistics` for the sensitivity,
-      :math:`\sqrt{2 + 5/4 \cdot J}` with J losses if a record is replaced, and
-      :ref:`private-scores` for the proof;
-    * nothing but `by` is treated as public, so that the event is within every public
-      set. Under the replace relations the number of records is public;
-    * with `groups` or `sample_weight` the sensitivity is multiplied by what the rows of
-      one person, or one row, weigh at most (`skfdp.queries.weighted`), with `by` too:
-      what somebody's rows weigh in several parts adds up to no more than in all;
-    * no exception or warning of the model comes out, since it may depend on a row. A
-      record without a label of the model's classes, or without a prediction, because
-      the model refuses it or returns NaN, counts as wrong: its losses are the worst
-      ones, and it is in neither class.
+      report. A model that scales a batch by its own mean, or that learns during
+      prediction, violates it.
+    * A record is in one cell of its group, and has bounded losses. If a record is
+      replaced, the sensitivity is :math:`\sqrt{2 + 5/4 \cdot J}` with J losses (see
+      `skfdp.queries.statistics`, and :ref:`private-scores` for the proof).
+    * Only `by` is treated as public, so that the event is within every public set.
+      Under the replace relations the number of records is public.
+    * With `groups` or `sample_weight` the sensitivity is multiplied by the largest
+      total weight of a person's rows, or of a row (`skfdp.queries.weighted`). The same
+      bound holds with `by`, because a person's weights in several parts add up to at
+      most the total.
+    * Exceptions and warnings of the model are suppressed, because they may depend on a
+      row. A record without a label of the model's classes, or for which the model fails
+      or returns NaN, counts as wrong. Its losses are the largest ones, and it is in
+      neither class.
 
-    What the whole costs for records that the model was fitted to is in the ledger that
-    both were charged to. Without one, the report states that the records are others.
+    If the model was fitted to the scored records, charge fit and score to one ledger,
+    which has the total cost. Without a ledger the report assumes that they are other
+    records.
 
-    Intervals invert normal tests and so hold approximately; :ref:`private-scores` has
-    their coverage in simulations, and where it is off. With `groups` they are about
-    more persons like these, however alike the rows of one person are: they are as wide
-    as if all of them were, and too wide where rows are independent. How much a person
-    weighs is taken to tell nothing of how well its rows are predicted.
+    Intervals invert normal tests, so they hold approximately. :ref:`private-scores` has
+    their coverage in simulations, and its failures. With `groups` the intervals refer
+    to the population of persons. They assume that all rows of a person behave alike,
+    and are too wide if rows are independent. They also assume that the weight of a
+    person is unrelated to the quality of the predictions.
 
     Examples
     --------
@@ -312,18 +314,19 @@ def compare_private(
     Parameters
     ----------
     models : dict of str to fitted estimator
-        Two or three, by the names that the result has. All are classifiers of the same
-        classes, or all are regressors.
+        Two or three models by name. All must be classifiers with the same classes, or
+        all regressors.
     X, y, epsilon, delta, groups, ledger
         As for `private_score`. All models predict the same rows.
     metrics : str or sequence of str, default=None
-        Of two classes: "accuracy", "roc_auc", "log_loss", "brier_score"; the first two
-        by default. Of several: "accuracy", "log_loss", "brier_score"; the first by
-        default. Of regressors: "mean_absolute_error" and "mean_squared_error".
+        For two classes: "accuracy", "roc_auc", "log_loss", "brier_score"; the first two
+        by default. For several classes: "accuracy", "log_loss", "brier_score"; the
+        first by default. For regressors: "mean_absolute_error" and
+        "mean_squared_error".
     model_is_public : bool, default=False
-        Declares that no model depends on the scored records. Not checked.
+        Declares that no model depends on the scored records. This is not checked.
     **settings : dict
-        Further parameters of `private_score`, but `by` and `n_bins`.
+        Further parameters of `private_score`, except `by` and `n_bins`.
 
     Returns
     -------
@@ -339,17 +342,17 @@ def compare_private(
 
     Notes
     -----
-    **Guarantees.** Those of `private_score`, for the same table. A record is in one
-    cell: its class and the score bins of all models together, or which models are
-    right. Each loss is half of one plus the difference of two losses in [0, 1], so
-    that it is in [0, 1]. The sensitivity is therefore
-    :math:`\sqrt{2 + 5/4 \cdot J}` with J losses if a record is replaced, whatever the
-    models: J is the number of loss metrics times the number of pairs of models.
+    **Guarantees.** Those of `private_score`. A record is in one cell of the table: its
+    class with the score bins of all models, or the set of models that are right. Each
+    entry of a loss is ``(1 + a - b) / 2`` for two losses a and b in [0, 1], so it is in
+    [0, 1]. If a record is replaced, the sensitivity is therefore
+    :math:`\sqrt{2 + 5/4 \cdot J}` for all models, where J is the number of loss metrics
+    times the number of pairs of models.
 
-    Intervals are about the population, like those of `private_score`. The models
-    predict the same records, so that what is hard for all of them cancels. A record
-    that one model cannot score counts as wrong for all in counts, and has its worst
-    loss in the losses of that model alone.
+    Intervals refer to the population, like those of `private_score`. All models predict
+    the same records, so errors that they share cancel. A record that one model cannot
+    score counts as wrong for all models in counts. In losses, only that model gets the
+    largest loss.
 
     Examples
     --------
@@ -392,7 +395,7 @@ def compare_private(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Release:
-    """The released table of some models, and what is public of it."""
+    """The released table of one or more models, and public facts about it."""
 
     layout: Layout
     scored: Scored
@@ -404,7 +407,7 @@ class _Release:
     privacy: PrivacyReport
 
     def noisy(self, entries: np.ndarray, n_own: int, group: int | None) -> NoisyTable:
-        """Return the table of one group, or of the sum of all."""
+        """Return the table of one group, or of all groups together."""
         n_parts, n_cells = len(self.table) if group is None else 1, self.layout.n_cells
         shares, spread = n_own, 1.0
         if self.scored.units is not None:
@@ -442,7 +445,7 @@ def _released(
     target: str | None,
     random_state: int | None,
 ) -> _Release:
-    """Check, plan, charge and release the table of one model, or of several."""
+    """Check, plan, charge and release the table of one or more models."""
     check_number("confidence", confidence, high=1)
     check_number("threshold", threshold, high=1)
     check_number("n_bins", n_bins, integral=True, high=513, also=("auto",))
@@ -476,12 +479,13 @@ def _released(
     relation, nominal = Relation.of(given), nominal_count(given)
     units = units_as_weighted(sample_weight, groups, scored.n_rows, relation)
     scored = dataclasses.replace(scored, units=units)
-    # Text for numbers, and the other way round, by the type of y alone.
+    # Refuse text instead of numbers, and numbers instead of text, by the type of y.
     if classes is not None:
         encode_any(scored.y[:0], classes)
     elif scored.y.dtype.kind in "USMmc":
         raise ValueError(
-            "y holds values that are not numbers: a regressor needs a numeric target."
+            "y holds values that are not numbers: pass a numeric target for a "
+            "regressor."
         )
 
     delta = getattr(fit, "delta", 1e-5) if delta is None else delta
@@ -501,7 +505,7 @@ def _released(
     usual, known = DEFAULTS[task], METRICS[task]
     if task == NUMBERS and math.isnan(declared_range(models[0])[0]):
         usual = usual[1:]  # r2 needs the range of the target
-    if len(models) > 1:  # counts alone have no difference
+    if len(models) > 1:  # only these metrics can be compared
         usual, known = ([m for m in one if m in COMPARED] for one in (usual, known))
     metrics = usual if metrics is None else metrics
     metrics = check_metrics(metrics, known, f" for a model of {task}")
@@ -509,13 +513,13 @@ def _released(
     for one in scored_by:
         if losses and not hasattr(one.estimator, "predict_proba"):
             raise ValueError(
-                f"metrics={losses[0]!r} needs predict_proba, which the model has "
-                "not: choose accuracy or roc_auc."
+                f"metrics={losses[0]!r} needs predict_proba, which the model does not "
+                "have: choose accuracy or roc_auc."
             )
         if "roc_auc" in metrics and one.by == "predict":
             raise ValueError(
                 "metrics='roc_auc' needs predict_proba or decision_function, which the "
-                "model has not: choose accuracy, confusion_matrix or recall."
+                "model does not have: choose accuracy, confusion_matrix or recall."
             )
     layout = Layout(
         task=task,
@@ -546,16 +550,16 @@ def _released(
             n_rows=scored.n_rows if relation.counts_are_public else None,
         )
 
-    # The only look at private values.
+    # Private values are read only here.
     each = [table_of(one, layout, scored.X, scored.y) for one in scored_by]
     cells, losses = layout.joined(each)
     query = dataclasses.replace(query, cells=cells, losses=losses, group=scored.group)
     streams = Streams(random_state, "private_score")
     table = Mechanism((event,), streams, units=units).release(LABEL, query)
 
-    released = (*metrics, "the noisy table that they follow from")
+    released = (*metrics, "the noisy table from which they are computed")
     if scored.by is not None:
-        released += (f"all of it for each {scored.by}",)
+        released += (f"all of these for each {scored.by}",)
     assumed = [WEIGHTS_ARE_PUBLIC] * (sample_weight is not None)
     assumed += [SAME_PARTITIONS] * of_dask
     privacy = PrivacyReport.from_events(
@@ -592,7 +596,7 @@ def _released(
 def _as_declared(
     models: tuple[Any, ...], X: Any, y: Any, by: Any, groups: Any, target: str | None
 ) -> tuple[Any, Any, Any, Any]:
-    """Return rows, outcomes and groups as the schema of the models declares them."""
+    """Read rows, outcomes and groups by the schema of the models, if there is one."""
     schema, *others = [declared_by(model, "schema") for model in models]
     if any(other != schema for other in others):
         raise ValueError("models differ in their schema: compare models of one schema.")
@@ -607,15 +611,15 @@ def _as_declared(
 
 
 def _count(scored: Scored, nominal: int | None, budget: Budget) -> int:
-    """Return the public number of records; refuse what is at odds with the relation."""
+    """Return the public number of records, and check that the relation permits `by`."""
     if budget.relation.counts_are_public:
         if scored.n_rows == 0:
-            raise ValueError("X holds no record: check what selected the rows.")
+            raise ValueError("X has no rows: check how the rows were selected.")
     elif scored.by is not None:
         raise ValueError(
-            f"by={shown(scored.by)} needs a public column, and under "
-            f"neighboring_relation={budget.relation.name!r} nothing of a record is "
-            "public: use 'replace_special', which has the same price."
+            f"by={shown(scored.by)} needs a public column, but under "
+            f"neighboring_relation={budget.relation.name!r} no part of a record is "
+            "public: use 'replace_special', which costs the same."
         )
     own = scored.n_rows if scored.units is None else scored.units.n_units
     return public_count(own, nominal, budget.epsilon, budget.delta)
@@ -624,7 +628,7 @@ def _count(scored: Scored, nominal: int | None, budget: Budget) -> int:
 def _planned(
     layout: Layout, scored: Scored, budget: Budget, n_records: int, n_bins: int | str
 ) -> tuple[Layout, ScoreTable, PrivacyPlan]:
-    """Return what will be released, and its noise; a function of public facts."""
+    """Return layout, query and plan of the release; functions of public facts."""
     capacity = n_records if scored.units is None else FULL_WEIGHT * scored.n_rows
     if not layout.counts_are_public:
         capacity *= MOST_ROWS
@@ -636,7 +640,7 @@ def _planned(
     )
     if "roc_auc" not in layout.metrics:
         return layout, query, schedule
-    # Bins change no bound, and so no noise.
+    # The number of bins changes neither the sensitivity nor the noise.
     edges = bin_edges(
         layout.threshold,
         N_JOINT_BINS.get(layout.n_models) if n_bins == "auto" else int(n_bins),
@@ -665,8 +669,8 @@ def _check_settings(settings: Mapping[str, Any], known: set[str], of: str) -> No
     unknown = sorted(set(settings) - known)
     if unknown:
         raise ValueError(
-            f"{unknown[0]}={shown(settings[unknown[0]])} is no parameter of {of}: "
-            f"choose among {', '.join(sorted(known))}."
+            f"{unknown[0]}={shown(settings[unknown[0]])} is not a parameter of {of}: "
+            f"choose one of {', '.join(sorted(known))}."
         )
 
 
@@ -684,19 +688,19 @@ class PrivateScorer:
     settings: Mapping[str, Any]
 
     def __call__(self, estimator: Any, X: Any, y: Any) -> float | dict[str, float]:
-        """Return the noisy score, the larger the better; NaN where undetermined.
+        """Return the noisy score (larger is better), NaN if it is undetermined.
 
         Raises
         ------
         PrivacyBudgetError
-            If the fit of the estimator was not charged to the ledger, or if it refuses
-            the score.
+            If the fit of the estimator was not charged to the ledger, or if the ledger
+            refuses the score.
         """
         if not holds(self.ledger, report(estimator)):
             raise PrivacyBudgetError(
                 f"the ledger of this scorer does not hold the fit of "
-                f"{type(estimator).__name__}: give the estimator (each private step) "
-                "the same ledger."
+                f"{type(estimator).__name__}: pass the same ledger to the estimator, "
+                "and to each private step."
             )
         found = private_score(
             estimator,
@@ -721,47 +725,47 @@ def make_private_scorer(
     ledger: Any = None,
     **settings: Any,
 ) -> PrivateScorer:
-    """Make a scorer for `cross_val_score`, `GridSearchCV` and others of scikit-learn.
+    """Make a private scorer for `cross_val_score`, `GridSearchCV` and similar tools.
 
     Parameters
     ----------
     metrics : str or sequence of str, default="accuracy"
-        Those of `private_score`, without the confusion matrix. Several, in one
-        release, make a scorer of a dictionary. Losses, errors and the false positive
-        rate are negative, since larger is better.
+        Metrics of `private_score`, except the confusion matrix. With several metrics,
+        which share one release, the scorer returns a dictionary. Losses, errors and the
+        false positive rate are negated, because larger must be better.
     epsilon : float
-        Of each score, not of all together.
+        Budget of each score, not of all scores together.
     delta : float, default=None
     ledger : str, path or PrivacyLedger
-        The one of the estimator, which is charged for every fit.
+        The ledger of the estimator, to which every fit is charged.
     **settings : dict
-        Further parameters of `private_score`; `groups` is the name of a column of X,
-        which each fold has.
+        Further parameters of `private_score`; `groups` must be the name of a column of
+        X, so that each fold has it.
 
     Returns
     -------
     scorer : PrivateScorer
-        Called with (estimator, X, y). Pickles if its ledger is in a file.
+        Callable with (estimator, X, y). It can be pickled if its ledger is in a file.
 
     Raises
     ------
     PrivacyBudgetError
-        Without a ledger: nobody would count fits and scores together.
+        Without a ledger, which must count fits and scores together.
     ValueError
         For bad parameters.
 
     Notes
     -----
-    **Guarantees.** Every score is charged before it is made, and made only if the
-    ledger holds the fit of the estimator. So the ledger counts all that
-    cross-validation or a search discloses: whatever is chosen by these scores costs
-    nothing more. Test folds are disjoint, but scikit-learn does not tell a scorer
-    which records a fold holds: k scores cost k scores. Folds must be those of public
-    positions, `KFold`: stratified ones, the default of an int `cv` for classifiers,
-    depend on labels.
+    **Guarantees.** Every score is charged before it is computed, and is refused unless
+    the ledger holds the fit of the estimator. So the ledger counts everything that
+    cross-validation or a search discloses, and choosing parameters by these scores
+    costs nothing more. Test folds are disjoint, but a scorer does not know which
+    records are in a fold, so k scores cost k scores. Use `KFold`, whose folds depend on
+    positions only. Stratified folds, the default of an int `cv` for classifiers, depend
+    on labels.
 
-    Where the limit is reached, scikit-learn does what `error_score` says: "raise"
-    ends at once, its default makes the score NaN.
+    When the limit is reached, the parameter `error_score` of scikit-learn decides:
+    "raise" stops at once, the default sets the score to NaN.
 
     Examples
     --------
@@ -782,16 +786,16 @@ def make_private_scorer(
     """
     if ledger is None:
         raise PrivacyBudgetError(
-            "ledger=None: a scorer charges every score, and every fit must be charged "
-            "to the same ledger; make PrivacyLedger(epsilon=..., delta=...) and give "
-            "it to the estimator and to the scorer."
+            "ledger=None must be a ledger that counts every fit and every score: pass "
+            "one PrivacyLedger(epsilon=..., delta=...) to the estimator and to the "
+            "scorer."
         )
     check_budget(epsilon, 0.5 if delta is None else delta)
     _check_settings(settings, _SETTINGS, "a private scorer")
     if not isinstance(settings.get("groups", ""), str):
         raise ValueError(
-            f"groups={shown(settings['groups'])} must be the name of a column of X: "
-            "the folds of a scorer have rows of their own."
+            f"groups={shown(settings['groups'])} must be the name of a column of X, "
+            "because each fold has other rows: pass the name."
         )
     named = check_metrics(metrics, _SCALARS)
     return PrivateScorer(

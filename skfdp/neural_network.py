@@ -1,4 +1,4 @@
-"""Feature-DP networks: part of every record is public (paper 1)."""
+"""Neural networks with feature-DP: a part of each record may be public (paper 1)."""
 
 from __future__ import annotations
 
@@ -49,13 +49,14 @@ _EXACT_PRODUCTS = Assumption(
 
 @public("skfdp")
 class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
-    r"""A ReLU network that protects what is private of each record.
+    r"""Differentially private ReLU network; columns and the target may be public.
 
-    Some columns, the target, or both may be public; the rest of every record is
-    protected. Hidden layers are rectified, the output is a softmax. Where the target
-    is public, a private linear model comes first, which the network passes on, and by
-    default it takes the whole budget. Else, or with a part of the budget, a loop of
-    noisy gradients trains the network: DP-SGD, or Algorithm 1 of paper 1.
+    Some columns, the target, or both may be declared public; the rest of every record
+    is protected. Hidden layers are rectified linear, the output is a softmax. If the
+    target is public, a private linear model is fitted first, which the network
+    reproduces; by default it uses the whole budget. Otherwise, or with a part of the
+    budget, noisy gradient descent trains the network: DP-SGD, or Algorithm 1 of
+    paper 1.
 
     Most users set the first group of parameters alone. The defaults of the others were
     measured on tables and images (:ref:`mlp`).
@@ -67,13 +68,14 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         ``epsilon=float("inf")``: no privacy; scikit-learn's
         `MLPClassifier` with its defaults.
     hidden_layer_sizes : int or sequence of int, default=(300,)
-        Widths of the hidden layers; empty: a linear model.
+        Widths of the hidden layers; empty means a linear model.
     schema : TableSchema, default=None
-        What is known of a raw table, and what of it is public; see :ref:`raw-tables`.
-        The other declarations are left out. None: X holds numbers.
+        Declares the columns of a raw table, and which are public; see
+        :ref:`raw-tables`. It replaces the other declarations. None: X holds numbers.
     target : str, default=None
-        The outcome of the schema that y is; without a schema the name of the column
-        that y is, or is computed from, for reports and ledgers. None: the name of y.
+        Name of the outcome of the schema that y holds. Without a schema, name of the
+        column that y is (or is computed from), for reports and ledgers. None takes the
+        name of y.
     public_features : None, "all", names, indices, mask or slice, default=None
         The public columns, as in `FeatureDPLogisticRegression`.
     public_target : bool, default=False
@@ -90,18 +92,18 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     Other Parameters
     ----------------
     pretraining : name, Pretraining or None, default="auto"
-        Where the loop starts: "linear", "class_sums", "public" or "auto", as
-        `skfdp.solvers.Pretraining` says, which holds its share of the budget too. None:
-        at random, as where the target is private.
+        Start of the descent: "linear", "class_sums", "public" or "auto"; see
+        `skfdp.solvers.Pretraining`, which also sets its share of the budget. None
+        starts at random weights, as with a private target.
     trained_layers : {"auto", "all", "last"}, default="auto"
-        "last": the loop trains the last layer on the frozen others, where a replaced
-        record moves a sum by ``sqrt(2) * clip_norm`` only, if the target is public.
-        "auto": "last" after "class_sums" or "linear" without a public loss.
+        "last" trains only the last layer, on frozen lower layers. Then the sensitivity
+        to a replaced record is only ``sqrt(2) * clip_norm``, if the target is public.
+        "auto" is "last" after "class_sums" or "linear" without a public loss.
     solver : name or object of `skfdp.solvers`, default="auto"
-        How a loop trains: "noisy-sgd", also "auto", on Poisson batches; "noisy-gd" on
-        full batches; "feature-dp-sgd": Algorithm 1. An object holds parameters:
-        ``NoisySGD(clip_norm=0.5)``; its `row_norm` is the L2 bound of a row, to which
-        longer rows are scaled back.
+        Training method: "noisy-sgd" (also "auto") with Poisson batches, "noisy-gd" with
+        full batches, or "feature-dp-sgd" (Algorithm 1). Pass an object to set
+        parameters: ``NoisySGD(clip_norm=0.5)``. Its `row_norm` is the L2 bound of a
+        row; longer rows are scaled down to it.
     neighboring_relation : {"replace_one", "replace_special"} or AddOrRemoveOne
         What changes between neighbouring data sets; see :ref:`protected`.
     class_weight : dict, "balanced" or None, default=None
@@ -113,26 +115,27 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         bit. `NumpyBackend` and `TorchBackend` of `skfdp.solvers` hold the type of
         numbers and the device.
     random_state : int, default=None
-        None: cryptographic randomness. An int: reproducible, **no guarantee**.
+        None uses cryptographic randomness. An int is reproducible and gives **no
+        guarantee**.
     n_jobs : int, default=None
-        Threads; they do not change the result.
+        Number of threads; it does not change the result.
 
     Attributes
     ----------
     coefs_ : list of ndarray of shape (inputs, outputs)
-        Weights, the first on ``input_scaler_(X)``, in the units of X.
+        Weights; the first are those on ``input_scaler_(X)``, in the units of X.
     intercepts_ : list of ndarray of shape (outputs,)
     classes_ : ndarray of shape (n_classes,)
     encoder_ : DeclaredEncoder
-        Only with a schema: what encodes its columns.
+        Encoder of the columns; only with a schema.
     input_scaler_ : InputScaler
-        Bounds and norm; the same function in `fit` and `predict`.
+        Clipping and scaling of inputs; the same function in `fit` and `predict`.
     solver_ : object of `skfdp.solvers`
-        What a loop trains with.
+        The training method with its parameters.
     n_iter_ : int
-        Steps taken.
+        Number of steps taken.
     n_layers_ : int
-        Layers, input and output included.
+        Number of layers, including input and output.
     privacy_ : PrivacyReport
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -143,22 +146,23 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     for the private part of a record under `neighboring_relation`, if `random_state`
     is None:
 
-    * neighbours share every public column, and the target if that is public; what
-      depends on these and on released sums alone is free, and uses coins of its own;
-    * a record's contribution to a gradient sum is the difference of two gradients,
-      clipped to `clip_norm` after the subtraction; it moves the sum by at most twice
-      that under "replace_one", by `clip_norm` otherwise;
-    * where only the last layer is trained and the target is public, no entry of a
-      contribution can change its sign, and the sum moves by at most
-      ``sqrt(2) * clip_norm``; the same holds of the class sums;
-    * a linear model that comes first has the sensitivities of
-      `FeatureDPLogisticRegression`; passing it on is free;
-    * all releases are one composition, exactly accounted. Activations, errors and
-      weights are integers, every product and sum of them is exact, and so is the sum
-      with the noise. With the torch backend this rests on its float32 products, an
-      assumption of the report.
+    * Neighbours share every public column, and the target if it is public. Computations
+      on these and on released sums are free, and have separate random streams.
+    * A record's contribution to a gradient sum is the difference of two gradients,
+      clipped to `clip_norm` after the subtraction. The sensitivity is ``2 * clip_norm``
+      under "replace_one", and `clip_norm` otherwise.
+    * If only the last layer is trained and the target is public, no entry of a
+      contribution can change its sign, so the sensitivity is ``sqrt(2) * clip_norm``.
+      The same holds for the class sums.
+    * A linear model that is fitted first has the sensitivities of
+      `FeatureDPLogisticRegression`. Using it in the network is free.
+    * All releases are one composition with exact accounting. Activations, errors and
+      weights are integers, and all products and sums are exact, including the sum with
+      the noise. With the torch backend this depends on exact float32 products, which
+      is an assumption of the report.
 
-    Not covered: what chose the parameters, upstream steps, scores on training data.
+    Not covered are the choice of parameters, upstream steps, and scores on training
+    data.
 
     References
     ----------
@@ -246,7 +250,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         check_choice("trained_layers", self.trained_layers, ("auto", "all", "last"))
         if callable(self._declared.parameters["public_loss"]):
             raise ValueError(
-                "public_loss is a function, which networks do not take: choose 'zero', "
+                "public_loss must not be a function for networks: choose 'zero', "
                 "'gaussian' or 'impute'."
             )
         if isinstance(self._backend, TorchBackend):
@@ -297,12 +301,12 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         )
 
     def _without_privacy(self, records: Records) -> NetworkFit:
-        """Fit scikit-learn's network, with its defaults."""
+        """Fit scikit-learn's network with its defaults."""
         public = records.public
         hidden = hidden_layers(self.hidden_layer_sizes)
         model = MLPClassifier(hidden, random_state=self.random_state)
         weights, of_classes = {}, self._weights_without_privacy(records)
-        if of_classes is not None:  # which scikit-learn knows from 1.7 on
+        if of_classes is not None:  # needs scikit-learn 1.7
             weights["sample_weight"] = of_classes[records.target]
         model.fit(records.X, records.target, **weights)
         network = Network(model.coefs_, model.intercepts_)
@@ -327,7 +331,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
 
     @property
     def _assumptions(self) -> tuple[Assumption, ...]:
-        # On the CPU too: some libraries round products if the environment says so.
+        # Also on the CPU: environment variables make some libraries round products.
         return ASSUMPTIONS + (_EXACT_PRODUCTS,) * isinstance(
             self._backend, TorchBackend
         )

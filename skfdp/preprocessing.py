@@ -27,13 +27,13 @@ from skfdp.solvers.centring import (
 from skfdp.solvers.method import Budget, OnStep, Plan
 from skfdp.solvers.parameters import resolve_input_scaler
 
-# Rounding must not lift a norm above the bound.
+# Factor that keeps norms below the bound in spite of rounding.
 _MARGIN = 1 - 1e-12
 
 
 @dataclasses.dataclass(frozen=True)
 class Centred:
-    """The numbers of `transform`: see the attributes of the transformer."""
+    """The fitted numbers; see the attributes of the transformer."""
 
     mean: np.ndarray
     coef: np.ndarray
@@ -42,10 +42,10 @@ class Centred:
 
 @dataclasses.dataclass(frozen=True)
 class PrivateMean:
-    """The centring of whole rows by their mean, released once."""
+    """Method that centres whole rows by their mean, which is released once."""
 
     def prepare(self, public: PublicRecords, budget: Budget) -> None:
-        """Learn nothing: no column is public."""
+        """Do nothing: no column is public."""
 
     def plan(self, public: PublicRecords, prepared: None, budget: Budget) -> Plan:
         """Calibrate the release of the mean."""
@@ -60,7 +60,7 @@ class PrivateMean:
         mechanism: Mechanism,
         on_step: OnStep,
     ) -> Centred:
-        """Release the sum of the rows."""
+        """Release the mean of the rows, and return the centring."""
         public = records.public
         bounded = public.private_bounded
         query = RowSum(records.X, public.input_scaler, public.capacity, bounded)
@@ -69,7 +69,7 @@ class PrivateMean:
         return self._centred(total / public.n_records, noise_std)
 
     def exactly(self, records: Records) -> Centred:
-        """Return the same without noise."""
+        """Return the centring by the noiseless mean (epsilon=inf)."""
         X, input_scaler = records.X, records.input_scaler
         total = sum(
             input_scaler.mapped(X[block]).sum(axis=0) for block in blocks(*X.shape)
@@ -85,9 +85,10 @@ class PrivateMean:
 
 @dataclasses.dataclass(frozen=True)
 class ConditionalCentring:
-    """The centring of private columns by a prediction, released once.
+    """Method that centres private columns by a linear prediction from public ones.
 
-    `weighted` is False for ordinary least squares, in fits without privacy.
+    The prediction is released once. `weighted` is False for ordinary least squares, in
+    fits without privacy.
     """
 
     weighted: bool = True
@@ -104,8 +105,8 @@ class ConditionalCentring:
         std = float(plan.schedule.noise_std[0])
         if std / query.unit(std) > MAX_STD:
             raise ValueError(
-                f"epsilon={budget.epsilon!r} and delta={budget.delta!r} need more "
-                "noise than the grid of the released sum can carry: raise the budget."
+                f"epsilon={budget.epsilon!r} and delta={budget.delta!r} need too much "
+                "noise for the grid of the released sum: raise the budget."
             )
         return plan
 
@@ -128,7 +129,7 @@ class ConditionalCentring:
         return self._centred(records.public, prepared, total, std)
 
     def exactly(self, records: Records) -> Centred:
-        """Return the same without noise."""
+        """Return the centring from noiseless cross moments (epsilon=inf)."""
         private = ~records.public.mask
         regressors = self.prepare(records.public, None)
         rows = records.input_scaler.part(private).mapped(records.X[:, private])
@@ -153,56 +154,58 @@ class PrivateCenteringTransformer(
     r"""Transformer that centres rows by a private mean, or by a private prediction.
 
     Without `public_features` the whole row is private and is centred by a released
-    mean. With them the private columns are centred by a linear prediction from the
-    public ones (conditional centring), whose coefficients are released once; public
-    columns are centred exactly and stay public.
+    mean. With `public_features` the private columns are centred by a linear prediction
+    from the public ones (conditional centring), whose coefficients are released once.
+    Public columns are centred exactly and stay public.
 
-    The output rows have a norm of at most `output_bound`. An estimator that follows
-    takes them as they are (``bounds=False``): nothing has to be tuned in between.
+    The output rows have a norm of at most `output_bound`. Set ``bounds=False`` in the
+    next estimator, which then uses these rows unchanged.
 
     Parameters
     ----------
     epsilon, delta : float, default=0.1, 1e-5
-        The budget of one `fit`; it adds to that of the steps that follow
+        The budget of one `fit`, in addition to that of later steps
         (:func:`skfdp.report` of the Pipeline composes them exactly).
-        ``epsilon=float("inf")``: the exact mean or least squares, no privacy.
+        ``epsilon=float("inf")`` uses the exact mean or least squares, without privacy.
     public_features : None, names, indices, mask or slice, default=None
-        The public columns, as in `FeatureDPLogisticRegression`. The steps that follow
-        must have the same ones, or none.
+        The public columns, as in `FeatureDPLogisticRegression`. Later steps must have
+        the same public columns, or none.
     neighboring_relation : {"replace_one", "replace_special"} or AddOrRemoveOne
-        What changes between neighbouring data sets; see :ref:`protected`. The last one
-        only without `public_features`.
+        Neighbouring relation; see :ref:`protected`. `AddOrRemoveOne` is possible only
+        without `public_features`.
     bounds : pair, mapping, False or None, default=None
-        Declared public bounds of the columns; see `DPSGDFClassifier`. Where they cover
-        every private column beside public ones, "replace_one" needs less noise by the
-        factor sqrt(2).
+        Declared public bounds of the columns; see `DPSGDFClassifier`. If there are
+        public columns and every private one has bounds, the noise under "replace_one"
+        is smaller by the factor sqrt(2).
     row_norm : float or "auto", default="auto"
-        L2 bound of a row after `bounds`, of its private columns alone if there are
-        public ones; longer ones are scaled back. "auto": 1.0 where nothing is public;
-        else ``sqrt(n_private / 2)``, at least 1 and at most 2: few dense columns keep
-        their length, which shortening would cost them; many columns lose it.
+        L2 bound of a row after `bounds`, or of its private columns if there are public
+        ones; longer rows are scaled down to it. "auto" is 1.0 without public columns,
+        otherwise ``sqrt(n_private / 2)`` within [1, 2]. So rows of few dense columns
+        keep their length, and rows of many columns are shortened.
     normalize : bool or "auto", default="auto"
-        Scale every non-zero row (or its private part) to the norm `row_norm`.
-        "auto": only where nothing is public.
+        Whether to scale every non-zero row (or its private part) to the norm
+        `row_norm`. "auto" does so only without public columns.
     output_bound : float, default=1.0
         L2 bound of an output row.
     ledger : str, path or PrivacyLedger, default=None
-        Charged before anything private is read.
+        Charged before private data are read.
     random_state : int, default=None
-        None: cryptographic noise. An int: reproducible, **no guarantee**.
+        None uses cryptographic noise. An int is reproducible and gives **no
+        guarantee**.
 
     Attributes
     ----------
     mean_ : ndarray of shape (n_features,)
-        Of the mapped rows: exact for public columns; for the others released and shrunk
-        toward zero, the prediction where the public columns have their mean.
+        Mean of the scaled rows. It is exact for public columns. For private columns it
+        is released and shrunk toward zero; with public columns it is the prediction at
+        their mean.
     coef_ : ndarray of shape (n_public, n_private)
-        Released slopes of the prediction: private columns, divided by `row_norm`,
-        per unit of a public column as scaled by `bounds`. Directions that may be noise
-        alone are left out; without public columns it has no rows.
+        Released slopes of the prediction: change of a private column (divided by
+        `row_norm`) per unit of a public column as scaled by `bounds`. Directions that
+        may be noise only are left out. Without public columns it has no rows.
     scale_ : ndarray of shape (n_features,)
-        Factors of the centred columns for output rows of norm 1: one for all public
-        columns, from them alone, and a released one for all others.
+        Factors of the centred columns, for output rows of norm 1: one for all public
+        columns, computed from them, and a released one for all private columns.
     public_mask_ : bool ndarray of shape (n_features,)
     input_scaler_ : InputScaler
     privacy_ : PrivacyReport
@@ -215,28 +218,28 @@ class PrivateCenteringTransformer(
     for the private part of a record, if `random_state` is None. There is one Gaussian
     release, in exact integers:
 
-    * without public columns, of the sum of rows of norm at most 1, which moves by at
-      most 1 between neighbours (2 under "replace_one");
-    * with them, of the cross moments of public rows and private ones, both of norm at
-      most 1, and of what the squared private norms lack to 1. Together they move by at
-      most 1 under "replace_special", 2 under "replace_one", and sqrt(2) there if
+    * Without public columns: the sum of rows of norm at most 1, with sensitivity 1 (2
+      under "replace_one").
+    * With public columns: the cross moments of public and private rows, both of norm at
+      most 1, and the sum of 1 minus the squared private norms. Their joint sensitivity
+      is 1 under "replace_special" and 2 under "replace_one", where it is sqrt(2) if
       declared bounds make every private column non-negative
       (:ref:`conditional-centring`).
 
-    The output of `transform` is **not** private: it is the data, centred; each output
-    row depends on its own row and on fitted attributes alone.
+    The output of `transform` is **not** private: it is the centred data. Each output
+    row depends only on its own row and on fitted attributes.
 
-    With `public_features` the public output columns are functions of public columns
-    alone, and are bit for bit the same whatever the private ones hold: they may be
-    `public_features` of the next step. Without, rows are scaled by a norm of all their
-    columns, no output column is public, and `skfdp.report` refuses a Pipeline that
-    treats one so. Centred columns have both signs: what follows cannot use that
-    columns are non-negative.
+    With `public_features` the public output columns depend on public columns only, bit
+    for bit, so they may be `public_features` of the next step. Without
+    `public_features` rows are scaled by a norm of all columns, so no output column is
+    public, and `skfdp.report` refuses a Pipeline that declares one public. Centred
+    columns have both signs, so the next step cannot use the smaller sensitivity of
+    non-negative columns.
 
     References
     ----------
     Sun, Suresh and Menon (2023), Algorithm 3, steps 1 and 2,
-    https://arxiv.org/abs/2307.11106. Conditional centring joins it with the public
+    https://arxiv.org/abs/2307.11106. Conditional centring combines it with the public
     features of Mahloujifar, Guo, Suh and Chaudhuri (2023).
 
     Examples
@@ -249,7 +252,7 @@ class PrivateCenteringTransformer(
     >>> bool(np.linalg.norm(rows, axis=1).max() <= 1)
     True
 
-    The last column follows the first, which is public:
+    The last column equals the first, which is public:
 
     >>> X[:, 3] = X[:, 0]
     >>> centre = PrivateCenteringTransformer(
@@ -301,8 +304,8 @@ class PrivateCenteringTransformer(
     def _check_split(self, mask: np.ndarray) -> None:
         if mask.all():
             raise ValueError(
-                f"public_features={shown(self.public_features)} names every column: "
-                "there is nothing to centre privately; use StandardScaler."
+                f"public_features={shown(self.public_features)} names every column, so "
+                "there is nothing to centre privately: use StandardScaler."
             )
         super()._check_split(mask)
 
@@ -312,9 +315,10 @@ class PrivateCenteringTransformer(
         bound, normalize = self.row_norm, self.normalize
         if bound == "auto":
             n_private = int((~mask).sum())
-            # Beside public columns about the norm of a typical row of a few dense
-            # columns, so that it is not cut: its length is one direction of few. Of
-            # many columns the cut takes little, and one-hot ones are seldom longer.
+            # With public columns: about the norm of a typical row of few dense columns,
+            # which are then not shortened, because the length is informative for few
+            # columns. For many columns shortening loses little, and one-hot rows are
+            # rarely longer.
             typical = float(np.clip(math.sqrt(n_private / 2), 1.0, 2.0))
             bound = typical if mask.any() else 1.0
         if normalize == "auto":
@@ -342,10 +346,10 @@ class PrivateCenteringTransformer(
 
     @without_traps()
     def transform(self, X):
-        """Centre and scale rows, then scale back those longer than `output_bound`.
+        """Centre and scale rows, then scale down those longer than `output_bound`.
 
-        With public columns their part of a row is shortened by itself first, to at
-        most half of the squared norm; then the private part to what that leaves.
+        With public columns, the public part of a row is first shortened to at most half
+        of the squared norm, and then the private part to the remaining norm.
 
         Parameters
         ----------
@@ -372,14 +376,14 @@ class PrivateCenteringTransformer(
         P = self.input_scaler_.part(~public).mapped(X[:, ~public]) - mean[~public]
         P -= U @ self.coef_
         rows = np.empty(X.shape)
-        shown = _cut(U * scale[public], math.sqrt(LARGEST_PUBLIC_SHARE))
-        room = np.sqrt(1 - np.sum(shown**2, axis=1))
-        rows[:, public] = shown
-        rows[:, ~public] = _cut(P * scale[~public], room)
+        public_part = _cut(U * scale[public], math.sqrt(LARGEST_PUBLIC_SHARE))
+        remaining = np.sqrt(1 - np.sum(public_part**2, axis=1))
+        rows[:, public] = public_part
+        rows[:, ~public] = _cut(P * scale[~public], remaining)
         return rows
 
 
 def _cut(rows: np.ndarray, bound: float | np.ndarray) -> np.ndarray:
-    """Shorten rows to norms below the bound, one for all or one for each."""
+    """Shorten rows to norms below the bound (one bound, or one per row)."""
     bound = np.broadcast_to(bound, len(rows))
     return InputScaler().mapped(rows / bound[:, None]) * (bound * _MARGIN)[:, None]

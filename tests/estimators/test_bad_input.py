@@ -70,8 +70,8 @@ PARAMETERS = [
     (FEATURE, {"public_features": [7]}, "index 7"),
     (FEATURE, {"public_features": [1, 1]}, "twice"),
     (FEATURE, {"public_features": "all", "public_target": True}, "nothing to protect"),
-    (FEATURE, {"public_features": [0], **COUNTED}, "nothing of them can be public"),
-    (FEATURE, {"public_target": True, **COUNTED}, "nothing of them can be public"),
+    (FEATURE, {"public_features": [0], **COUNTED}, "so no part of them can be public"),
+    (FEATURE, {"public_target": True, **COUNTED}, "so no part of them can be public"),
     (FEATURE, {"solver": FeatureDPSGD(), **COUNTED}, "whose number is private under"),
     # Found by fuzzing.
     (EVERY, {"bounds": (0, 10**400)}, "bounds=<tuple> must be a pair"),

@@ -156,7 +156,7 @@ def test_frequencies_of_the_private_labels_are_noticed(name, sabotage, monkeypat
 )
 def test_without_released_frequencies_it_is_refused(model):
     ledger = PrivacyLedger()
-    with pytest.raises(ValueError, match="'balanced' needs .*: give a dict of weights"):
+    with pytest.raises(ValueError, match="'balanced' needs .*: pass a dict of public"):
         model.set_params(ledger=ledger).fit(X, Y)
     assert len(ledger) == 0
 

@@ -183,6 +183,8 @@ def test_a_cluster_that_cannot_answer_ends_the_fit(client, cluster, monkeypatch)
         return {}, {number: OSError("no worker") for number in numbers}
 
     monkeypatch.setattr(WorkerPartitions, "_asked", gone)
-    with pytest.raises(RuntimeError, match="3 partition.s. could not be asked on any"):
+    with pytest.raises(
+        RuntimeError, match="3 partition.s. could not be reached on any"
+    ):
         model().fit(ROWS, TARGET)
     assert not left_behind(cluster)

@@ -259,7 +259,7 @@ def test_persons_are_protected_together():
         ({"a": Fixed(0)}, {}, "must be a dictionary of two or three"),
         ({"a": Fixed(0), "b": Constant(0)}, {}, "differ in their classes"),
         (PAIR, {"metrics": "recall"}, "metrics='recall' must be some of"),
-        (PAIR, {"by": 0}, "by=0 is no parameter of a comparison"),
+        (PAIR, {"by": 0}, "by=0 is not a parameter of a comparison"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(models, options, message):

@@ -262,12 +262,12 @@ IN_ITS_SCHEMA = "and a schema are given: declare it in the schema"
         (FeatureDPRegressor, {"target_bounds": (0, 6)}, IN_ITS_SCHEMA),
         (FeatureDPRegressor, {}, "outcome 'y' of the schema is a label"),
         (RAW, {"schema": declared(outcome=COST)}, "outcome 'y' of the schema is a nu"),
-        (RAW, {"target": "age"}, "target='age' is no outcome of the schema"),
+        (RAW, {"target": "age"}, "target='age' is not an outcome of the schema"),
         (RAW, {"solver": NoisyGradientDescent(normalize=True)}, "leave it out"),
         (
             RAW,
             {"solver": FeatureDPSGD(public_loss=lambda *a: a)},
-            "columns of X, which are raw here",
+            "encode the table before the estimator",
         ),
         (
             RAW,
@@ -277,7 +277,7 @@ IN_ITS_SCHEMA = "and a schema are given: declare it in the schema"
         (
             FeatureDPMLPClassifier,
             {"schema": declared(group="id")},
-            "protects rows, and the schema has group='id'",
+            "protects single rows, but the schema has group='id'",
         ),
     ],
 )

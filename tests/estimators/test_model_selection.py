@@ -461,13 +461,13 @@ class TestRuns:
         ],
     )
     def test_ledger_covers_nothing_that_protects_less(self, fields):
-        with pytest.raises(PrivacyBudgetError, match="protects something else"):
+        with pytest.raises(PrivacyBudgetError, match="has another guarantee"):
             self.ledger().charge([self.gaussian(0.1, **fields)])
 
     def test_ledger_covers_no_poisson_batches(self):
         steps = dataclasses.replace(self.gaussian(1e-3), sampling_rate=0.1)
         for events in ((steps,), (self.gaussian(0.1), steps)):
-            with pytest.raises(PrivacyBudgetError, match="takes Poisson batches"):
+            with pytest.raises(PrivacyBudgetError, match="uses Poisson batches"):
                 self.ledger().charge(events)
 
     def test_every_run_has_a_seed_of_its_own(self, small):
@@ -579,12 +579,12 @@ BAD = [
     (
         {"estimator": base(ledger=PrivacyLedger())},
         ValueError,
-        "give the ledger to PrivateSearchCV",
+        "pass the ledger to PrivateSearchCV",
     ),
     (
         {"estimator": base(neighboring_relation=AddOrRemoveOne(300))},
         ValueError,
-        "use 'replace_special', which has the same price",
+        "use 'replace_special', which costs the same",
     ),
     ({"grid": {}}, ValueError, "must be a dict, or a list of dicts"),
     ({"grid": []}, ValueError, "must be a dict, or a list of dicts"),
@@ -597,19 +597,19 @@ BAD = [
         ValueError,
         "solver='auto' has no parameters to set",
     ),
-    ({"grid": {"epsilon": [1.0]}}, ValueError, "holds 'epsilon', which a candidate"),
-    ({"grid": {"a__ledger": [None]}}, ValueError, "holds 'a__ledger'"),
+    ({"grid": {"epsilon": [1.0]}}, ValueError, "has 'epsilon', which must be the same"),
+    ({"grid": {"a__ledger": [None]}}, ValueError, "has 'a__ledger'"),
     ({"grid": {"nothing": [1]}}, ValueError, "Invalid parameter 'nothing'"),
     ({"grid": {"solver__clip_norm": [-1.0]}}, ValueError, "clip_norm=-1.0 must be"),
     (
         {"grid": [GRID, {"solver": ["noisy-gd", NoisySGD(batch_size=64)]}]},
         ValueError,
-        "takes Poisson batches, of a share sampling_rate=0.237 .* use NoisyGradientDes",
+        "uses Poisson batches .sampling_rate=0.237.*use NoisyGradientDes",
     ),
     (
         {"estimator": base(solver=NoisySGD(batch_size=64))},
         ValueError,
-        "takes Poisson batches",
+        "uses Poisson batches",
     ),
 ]
 

@@ -311,7 +311,7 @@ def test_one_release_of_the_declared_level(relation, n_classes, digits, releases
     moved = seen["query"].sensitivity(Relation.of(relation))
     assert gdp_epsilon(1e-5, moved / seen["std"]) == pytest.approx(2.0, rel=1e-9)
     assert model.privacy_.epsilon <= 2.0
-    assert "every iterate of the loop" not in model.privacy_.released
+    assert "every intermediate step of the training" not in model.privacy_.released
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

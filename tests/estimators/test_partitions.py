@@ -289,11 +289,11 @@ def test_what_leaves_before_the_first_sum_is_public(monkeypatch, changes):
 
 
 REFUSED = {
-    "weights": ({}, {"sample_weight": np.ones(N)}, "sample_weight cannot be given"),
-    "groups": ({}, {"groups": np.arange(N)}, "groups cannot be given"),
+    "weights": ({}, {"sample_weight": np.ones(N)}, "sample_weight cannot be combined"),
+    "groups": ({}, {"groups": np.arange(N)}, "groups cannot be combined"),
     "no privacy": ({"epsilon": np.inf}, {}, "epsilon=inf cannot be fitted"),
     "released bounds": ({"bounds": "private"}, {}, "bounds='private' cannot be"),
-    "labels": ({"classes": None}, {}, "classes=None: the labels of a Dask"),
+    "labels": ({"classes": None}, {}, "classes=None cannot be used with a Dask"),
     "padding": (
         {"solver": FeatureDPSGD(public_loss="zero"), **SOME},
         {},
@@ -337,11 +337,16 @@ def test_methods_that_need_the_whole_table_are_refused(kind, changes, match):
 
 def test_other_collections_are_refused():
     rows = collection(X)
-    with pytest.raises(TypeError, match="MLPClassifier takes no Dask collection yet"):
+    with pytest.raises(
+        TypeError, match="MLPClassifier does not support Dask collections"
+    ):
         FeatureDPMLPClassifier().fit(rows, collection(LABELS))
     for y, match in (
         (LABELS, "y of type ndarray must be a Dask array or Series"),
-        (collection(LABELS, (450, 450)), "must be a Dask array or frame with the part"),
+        (
+            collection(LABELS, (450, 450)),
+            "but they must be equal: pass y with the part",
+        ),
         (None, "requires y to be passed"),
         (collection(LABELS[:-1], (400, 0, 1, 498)), "inconsistent numbers of samples"),
     ):

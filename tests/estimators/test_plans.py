@@ -239,9 +239,9 @@ class TestTarget:
     @pytest.mark.parametrize(
         ("model", "match"),
         [
-            (DPSGDFClassifier(), "y=None: a plan needs the labels; declare `classes`"),
-            (FeatureDPLogisticRegression(), "a plan needs the labels"),
-            (FeatureDPMLPClassifier(), "a plan needs the labels"),
+            (DPSGDFClassifier(), "y=None are not enough for a plan: declare `classes`"),
+            (FeatureDPLogisticRegression(), "are not enough for a plan"),
+            (FeatureDPMLPClassifier(), "are not enough for a plan"),
             (
                 PrivateSearchCV(DPSGDFClassifier(), {"C": [1.0]}),
                 "private target and declared `classes`",
@@ -267,7 +267,7 @@ class TestTarget:
 
     def test_a_search_needs_a_public_target_too(self):
         inner = FeatureDPLogisticRegression(public_target=True, classes=[0, 1])
-        with pytest.raises(ValueError, match="y=None: a plan needs y"):
+        with pytest.raises(ValueError, match="y=None is not enough for a plan"):
             PrivateSearchCV(inner, {"C": [1.0]}).plan(self.X)
 
     def test_without_declared_labels_the_set_of_labels_is_all_that_is_read(self):

@@ -621,10 +621,10 @@ def test_the_report_names_the_mechanism(scores, tmp_path):
     for text in (
         "PRIVACY STATEMENT: private_score of Fixed",
         "- roc_auc",
-        "- all of it for each g",
+        "- all of these for each g",
         "scores: 1 Gaussian release(s)",
         "each of its losses is cut",
-        "predicts each record by itself",
+        "predicts each record separately",
         "NOT checked",
     ):
         assert text in " ".join(told.split()) or text in told, text
@@ -711,7 +711,7 @@ SEVERAL_TARGETS = DummyClassifier().fit(np.zeros((4, 1)), [[0, 1], [1, 0]] * 2)
         ({"neighboring_relation": "other"}, "neighboring_relation='other' is unknown"),
         ({"neighboring_relation": "add_or_remove_one"}, "pass AddOrRemoveOne"),
         ({"X": np.zeros(5)}, "X=<ndarray> must be a table"),
-        ({"X": np.zeros((0, 1)), "y": []}, "X holds no record"),
+        ({"X": np.zeros((0, 1)), "y": []}, "X has no rows"),
         ({"y": [0, 1]}, "inconsistent numbers of samples"),
         ({"y": np.array([1j] * 2000)}, "1d array of labels"),
         ({"model": object()}, "has no predict"),
@@ -747,11 +747,15 @@ def test_refusals_are_a_sentence_and_cost_nothing(scores, more, match):
         ("confusion_matrix", {}, "metrics='confusion_matrix' must be some of"),
         (("accuracy", "r3"), {}, "must be some of"),
         (None, {}, "metrics=None must be some of"),
-        ("accuracy", {"bins": 3}, "bins=3 is no parameter of a private scorer"),
-        ("accuracy", {"model_is_public": True}, "model_is_public=True is no parameter"),
-        ("accuracy", {"by": "sex"}, "by='sex' is no parameter"),
+        ("accuracy", {"bins": 3}, "bins=3 is not a parameter of a private scorer"),
+        (
+            "accuracy",
+            {"model_is_public": True},
+            "model_is_public=True is not a parameter",
+        ),
+        ("accuracy", {"by": "sex"}, "by='sex' is not a parameter"),
         ("accuracy", {"epsilon": -1}, "epsilon=-1 must be a positive"),
-        ("accuracy", {"ledger": None}, "ledger=None: a scorer charges every"),
+        ("accuracy", {"ledger": None}, "ledger=None must be a ledger"),
     ],
 )
 def test_a_scorer_refuses_in_a_sentence(metrics, more, match):

@@ -258,7 +258,7 @@ def test_the_report_names_the_bounds_as_an_assumption(linear):
     clipped = [text for text in texts if "Every target is clipped" in text]
     assert [texts[text] for text in chosen + clipped] == [False, True]
     assert "coef_" in model.privacy_.released
-    assert "every iterate of the loop" in model.privacy_.released
+    assert "every intermediate step of the training" in model.privacy_.released
     assert not any("classes" in text for text in texts)
     public = fitted(FeatureDPRegressor, linear, public_target=True, target_bounds=None)
     assert not any("target_bounds" in a.text for a in public.privacy_.assumptions)

@@ -469,14 +469,14 @@ class TestOtherFits:
     @pytest.mark.parametrize(
         "model, path, error, message",
         [
-            (classifier(random_state=0), "c", ValueError, "random_state=None: a fit"),
-            (classifier(epsilon=np.inf), "c", ValueError, "epsilon=inf makes none"),
+            (classifier(random_state=0), "c", ValueError, "random_state=None, because"),
+            (classifier(epsilon=np.inf), "c", ValueError, "epsilon=inf has none"),
             (classifier(), 3, TypeError, r"checkpoint\(3\) takes a path"),
             (
                 PrivateSearchCV(classifier(), {"C": [0.1, 1.0]}, epsilon=2.0),
                 "c",
                 ValueError,
-                "what a search keeps secret",
+                "the secret runs of a search",
             ),
         ],
         ids=["seed", "no privacy", "number", "search"],

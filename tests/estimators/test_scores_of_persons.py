@@ -179,7 +179,7 @@ def test_one_ledger_counts_persons_and_refuses_records(panel):
     model = DPSGDFClassifier(bounds=(0, 1), classes=[0, 1], ledger=ledger)
     model.fit(X, y, groups=groups)
     private_score(model, X, y, 0.5, groups=groups, ledger=ledger)
-    with pytest.raises(PrivacyBudgetError, match="protects persons"):
+    with pytest.raises(PrivacyBudgetError, match="pass groups to every fit"):
         private_score(model, X, y, 0.5, ledger=ledger)
     assert report(ledger).unit == "person"
     assert len(ledger.entries) == len(model.privacy_.events) + 1
@@ -228,7 +228,7 @@ def test_scorers_take_the_name_of_a_column(panel):
     assert report(ledger).n_fits == 4
     with pytest.raises(ValueError, match="must be the name of a column of X"):
         make_private_scorer(epsilon=1.0, ledger=ledger, groups=groups)
-    with pytest.raises(ValueError, match="sample_weight=.* is no parameter"):
+    with pytest.raises(ValueError, match="sample_weight=.* is not a parameter"):
         make_private_scorer(epsilon=1.0, ledger=ledger, sample_weight=groups)
 
 

@@ -352,7 +352,7 @@ REFUSED = [
     ({"bounds": (-1, 1)}, FILLED_IN),
     ({"bounds": {3: (1, 2)}}, FILLED_IN),
     ({"bounds": ([0] * 16 + [-1], [1] * 17)}, FILLED_IN),
-    ({"solver": FeatureDPSGD(public_loss="gaussian")}, "would fill a sparse X in"),
+    ({"solver": FeatureDPSGD(public_loss="gaussian")}, "would make a sparse X dense"),
     ({"solver": "one-shot", "public_features": "all"}, "needs a dense X"),
 ]
 
