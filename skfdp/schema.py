@@ -1,8 +1,7 @@
-"""One declaration of a table: what is known of it beforehand, and what is public.
+"""Schemas: declare the columns of a table, their ranges, and which are public.
 
-What a private value is decides nothing here: neither a draft, nor a message, nor how
-another value is read. Of private columns only names and stored types are looked at,
-unless the user asks for the values.
+Drafts, messages and the reading of other values do not depend on private values. Of
+private columns only names and stored types are used, unless the user asks for values.
 """
 
 from __future__ import annotations
@@ -89,11 +88,11 @@ class SchemaError(ValueError):
     """Refusal of a declaration or a file: one sentence, without private data."""
 
 
-# The types of columns. What is left out is not known yet: a question of a draft.
+# The types of columns. A draft asks for parameters that are not declared yet.
 
 
 class _Column:
-    """What columns have in common: lists are stored as tuples of plain values."""
+    """Base class of columns, which stores lists as tuples of plain values."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -111,17 +110,17 @@ class _Column:
     public = False
     missing: tuple | None = None
     bounds: tuple = ()
-    #: What values are read as, and kinds of stored types that hold none of it.
+    #: What values are read as, and kinds of stored types that cannot hold such values.
     read_as: ClassVar[str] = ""
     unreadable: ClassVar[tuple[str, ...]] = ()
 
     @property
     def question(self) -> str:
-        """What is not declared yet; empty if nothing."""
+        """Properties that are not declared yet; empty if complete."""
         return "minimum and maximum" if None in self.bounds else ""
 
     def blocks(self, name: str, place: int, smooth: bool = False) -> list[Block]:
-        """Return the encoded blocks of a column: none if it is not declared yet.
+        """Return the encoded blocks of a column, none if it is not complete.
 
         Parameters
         ----------
@@ -129,7 +128,7 @@ class _Column:
         place : int
             Position among the features.
         smooth : bool, default=False
-            Whether an estimator smooths curves: "auto" then is more knots.
+            Whether an estimator smooths curves; then "auto" means more knots.
         """
         return [] if self.question else self._blocks(name, place, smooth)
 
@@ -139,29 +138,32 @@ class _Column:
 
 @dataclasses.dataclass(frozen=True)
 class Number(_Column):
-    """Number between two bounds that are known beforehand.
+    """Numeric column with declared bounds.
 
     Parameters
     ----------
     low, high : float, default=None
-        Values outside are clipped.
+        Bounds that are known in advance; values outside are clipped.
     public : bool, default=False
         Whether the column may be disclosed.
     basis : {"hats", "linear"}, default="hats"
-        A piecewise linear curve, or one column scaled to [0, 1].
+        "hats" is a linear spline (a piecewise linear curve), "linear" one column scaled
+        to [0, 1].
     knots : "auto", int or list of float, default="auto"
-        Number of knots of the curve, hence of its columns, at least 2 (a line); or the
-        knots themselves, within the bounds, in ascending order. "auto": 8; 32 in an
-        estimator, which smooths the curve.
+        Number of knots of the spline, which is its number of columns, at least 2 (a
+        line); or the knots in ascending order, within the bounds. "auto" is 8, or 32 in
+        an estimator, which smooths the curve.
     spacing : {"auto", "even", "geometric"}, default="auto"
-        Steps between knots. "geometric" needs a low bound of 0 or more; from 0 the
-        first step goes to high / 128, or with few knots further. "auto": so where the
-        low bound is 0, since most amounts are far below what they can be; "even"
-        elsewhere, if cyclic, and for short scales from 0 to a whole number below 32.
+        Spacing of the knots. "geometric" needs a low bound of 0 or more; with a low
+        bound of 0 the second knot is at high / 128, or higher with few knots. "auto" is
+        "geometric" if the low bound is 0, because most amounts are far below their
+        largest possible value. It is "even" for other bounds, for cyclic columns, and
+        for short scales from 0 to a whole number below 32.
     cyclic : bool, default=False
-        Whether the upper bound is the lower one again, as of an hour in (0, 24).
+        Whether the upper bound means the same as the lower one, as for an hour in
+        (0, 24).
     missing : list, default=None
-        Cells that are missing, where they differ from those of the schema.
+        Cells that count as missing, if they differ from those of the schema.
     """
 
     read_as = "numbers"
@@ -194,19 +196,20 @@ class Number(_Column):
 
 @dataclasses.dataclass(frozen=True)
 class Date(_Column):
-    """Date or time between two days that are known beforehand.
+    """Column of dates or times with declared bounds.
 
     Parameters
     ----------
     first, last : date or ISO text, default=None
+        First and last day, known in advance.
     public, missing : default=False, None
         As for `Number`.
     format : str, default=None
-        How text spells it, as in `strptime`: ``"%d.%m.%Y"``. None: ISO 8601.
+        Format of dates in text, as in `strptime`: ``"%d.%m.%Y"``. None: ISO 8601.
     hour : bool, default=False
-        Whether the hour of the day is a block of its own.
+        Whether to encode the hour of the day, too.
     basis, knots
-        Of the trend, as for `Number`.
+        As for `Number`, for the trend over time.
     """
 
     read_as = "dates"
@@ -244,12 +247,13 @@ class Date(_Column):
 
 @dataclasses.dataclass(frozen=True)
 class Category(_Column):
-    """Text or code with a list of values that is known beforehand.
+    """Column of text or codes with a declared list of values.
 
     Parameters
     ----------
     values : list, default=()
-        What is not listed counts as "other". Text is text: "01067" stays a code.
+        Possible values, known in advance; other values count as "other". Text is not
+        converted: "01067" stays a code.
     public, missing : default=False, None
         As for `Number`.
     """
@@ -264,23 +268,23 @@ class Category(_Column):
 
     @property
     def question(self) -> str:
-        """What is not declared yet; empty if nothing."""
+        """Properties that are not declared yet; empty if complete."""
         return "" if self.values else "enum"
 
     def _blocks(self, name: str, place: int, smooth: bool) -> list[Block]:
         if not isinstance(self.values, tuple):
             raise SchemaError(
-                f"enum of {name!r} is {shown(self.values)}: it must be a list of "
-                "categories."
+                f"enum of {name!r} is {shown(self.values)}, but must be a list of "
+                "categories: write enum = ['a', 'b'], for example."
             )
         return [_categories(name, place, self.values)]
 
 
 @dataclasses.dataclass(frozen=True)
 class Label(Category):
-    """Outcome of which a model predicts the label; parameters as for `Category`.
+    """Outcome of a classifier; parameters as for `Category`.
 
-    A label that is not listed contributes nothing to a fit.
+    Rows with a label that is not listed contribute nothing to a fit.
     """
 
     read_as = "labels"
@@ -288,15 +292,15 @@ class Label(Category):
 
 @dataclasses.dataclass(frozen=True)
 class Boolean(_Column):
-    """Yes or no.
+    """Column with two values, true and false.
 
     Parameters
     ----------
     public, missing : default=False, None
         As for `Number`.
     true, false : list, default=()
-        The words of the table, such as ``true=["ja"], false=["nein"]``. By default
-        true and false, and 1 and 0.
+        Cells that mean true and false, such as ``true=["ja"], false=["nein"]``. By
+        default true and false, and 1 and 0.
     """
 
     read_as = "booleans"
@@ -320,13 +324,13 @@ class Ignore(_Column):
 
 @dataclasses.dataclass(frozen=True)
 class Unknown(_Column):
-    """Column of a draft whose type nobody has declared yet."""
+    """Column of a draft whose type is not declared yet."""
 
     public: bool = False
 
     @property
     def question(self) -> str:
-        """What is not declared yet."""
+        """Properties that are not declared yet."""
         return "minimum and maximum, or enum, or type"
 
 
@@ -347,14 +351,14 @@ def _categories(name: str, place: int, values: Sequence) -> Block:
 
 
 def _curve(column: Any, name: str, place: int, reads: str, smooth: bool) -> Block:
-    """Return the curve or the line of a number or a date."""
+    """Return the block of a number or a date: a linear spline or a linear term."""
     low, high = bounds = _on_axis(column.bounds, reads)
     if not (np.isfinite(bounds).all() and low < high):
         form = "two finite numbers, the lower one first"
         if reads == "date":
             form = "two dates such as '2020-01-31', the earlier one first"
         raise SchemaError(
-            f"minimum and maximum of {name!r} are {shown(column.bounds)}: they must be "
+            f"minimum and maximum of {name!r} are {shown(column.bounds)}, but must be "
             f"{form}."
         )
     cyclic = bool(getattr(column, "cyclic", False))
@@ -362,8 +366,8 @@ def _curve(column: Any, name: str, place: int, reads: str, smooth: bool) -> Bloc
     if column.basis == "linear":
         if cyclic:
             raise SchemaError(
-                f"{name!r} is cyclic, and its basis is 'linear': a line does not "
-                "close, use basis='hats'."
+                f"{name!r} is cyclic, which is impossible with basis='linear': use "
+                "basis='hats'."
             )
         levels = "linear", MISSING
         return LinearBlock(name, place, levels, reads=reads, knots=bounds)
@@ -377,7 +381,7 @@ def _curve(column: Any, name: str, place: int, reads: str, smooth: bool) -> Bloc
 
 
 def _on_axis(values: Iterable, reads: str) -> np.ndarray:
-    """Return bounds or knots as float64, those of dates as days; NaN for others."""
+    """Return bounds or knots as float64, dates as days; NaN for invalid values."""
     if reads == "date":
         return Column(list(values)).read("date")
     real = [isinstance(v, numbers.Real) and not isinstance(v, bool) for v in values]
@@ -388,7 +392,7 @@ def _on_axis(values: Iterable, reads: str) -> np.ndarray:
 def _knots(
     column: Any, name: str, bounds: np.ndarray, reads: str, cyclic: bool, smooth: bool
 ) -> np.ndarray:
-    """Return knots in ascending order; of a cyclic column with both ends."""
+    """Return knots in ascending order, including both ends of a cyclic column."""
     given, (low, high) = column.knots, bounds
     if isinstance(given, tuple):
         knots = _on_axis(given, reads)
@@ -396,10 +400,10 @@ def _knots(
             ends = knots[[0, -1]]
             if (ends == bounds).all() if cyclic else low <= ends[0] and ends[1] <= high:
                 return knots
-        expected = "from bound to bound, the last one being the first again"
+        expected = "from the lower to the upper bound"
         raise SchemaError(
-            f"knots of {name!r} are {shown(given)}: they must be at least {2 + cyclic} "
-            f"in ascending order {expected if cyclic else 'within the bounds'}."
+            f"knots of {name!r} are {shown(given)}, but must be at least {2 + cyclic} "
+            f"numbers in ascending order {expected if cyclic else 'within the bounds'}."
         )
     check_number(f"knots of {name!r}", given, low=1, integral=True, also=("auto",))
     if isinstance(given, str):
@@ -408,7 +412,7 @@ def _knots(
     check_choice(f"spacing of {name!r}", spacing, ("auto", "even", "geometric"))
     if spacing == "auto":
         amount = low == 0 and not is_date and not cyclic
-        # Grades, or counts of few: even knots are a knot for each of them.
+        # Short scales, such as grades or small counts, get a knot at each value.
         short = high.is_integer() and high < SMOOTH_KNOTS
         spacing = "geometric" if amount and not short else "even"
     if spacing == "geometric" and low < 0:
@@ -418,54 +422,55 @@ def _knots(
     return spread_knots(low, high, int(given) + cyclic, spacing)
 
 
-_SHOWN = Unknown(public=True)
+_PUBLIC = Unknown(public=True)
 _OUTCOMES = (Label, Boolean, Number, Unknown)
 _KINDS = (Number, Date, Category, Boolean, Ignore, Unknown)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class TableSchema:
-    """One declaration of a table: its columns, what is public, whose rows are whose.
+    """Schema of a table: types and ranges of columns, public parts, and persons.
 
-    It is immutable, can be hashed, and is equal to a schema of the same content.
+    A schema is immutable and hashable. Schemas with the same content are equal.
 
     Parameters
     ----------
     columns : mapping from str to column type
-        By name, in the order of the encoded columns. Types are in `skfdp.schema`:
-        `Number`, `Category`, `Date`, `Boolean`, `Label`, `Ignore`. A table may hold
-        further columns, in any order: columns are selected by name.
+        Types of the columns by name, in the order of the encoded columns. Types are in
+        `skfdp.schema`: `Number`, `Category`, `Date`, `Boolean`, `Label`, `Ignore`.
+        Columns are selected by name, so a table may have further columns, in any order.
     outcomes : list of str, default=()
         Columns that models predict. They are never features.
     group : str, default=None
-        The column that says whose each row is: all rows of a person are protected
-        together. It is no feature and needs no type.
+        The column with the person of each row: all rows of a person are protected
+        together. It is not a feature and needs no type.
     max_rows_per_group : int, default=None
-        Rows of a person after this many, in the order of the table, are left out.
+        Largest number of rows of a person; later rows of the table are left out.
     missing : list, default=("",)
-        Cells that are missing, as text or as numbers, such as ``["", "NA", -200]``.
-        Empty cells always are.
+        Cells that count as missing, as text or numbers, such as ``["", "NA", -200]``.
+        Empty cells are always missing.
     decimal, thousands : str, default=".", None
-        Marks of numbers in text. A number that is written otherwise is unreadable.
+        Decimal and thousands separators of numbers in text. Numbers in another form are
+        unreadable.
     delimiter, encoding : str, default=",", "utf-8"
-        Of CSV files.
+        Delimiter and encoding of CSV files.
     skip_lines : int, default=0
-        Lines of a CSV file before the line of names.
+        Number of lines of a CSV file before the line of names.
     declared_by : str, default=None
-        The file of somebody else that all bounds and categories come from.
+        File from another source that declares all bounds and categories.
 
     Attributes
     ----------
     features : tuple of str
-        The columns that models see.
+        The input columns of models.
     questions : tuple of str
-        What is not declared yet.
+        Properties that are not declared yet.
 
     Notes
     -----
-    **Guarantees.** `draft`, `check` and all messages depend on names, on stored types,
-    on the declarations and on public columns alone. A private value is read by itself,
-    by the declaration of its column: it changes no other value and no type.
+    **Guarantees.** `draft`, `check` and all messages depend only on names, stored
+    types, declarations and public columns. Each private value is read separately, by
+    the declaration of its column, and does not affect other values or types.
 
     Examples
     --------
@@ -514,7 +519,7 @@ class TableSchema:
             self._check_declarations()
         except SchemaError:
             raise
-        except ValueError as error:  # of declarations alone
+        except ValueError as error:  # depends on declarations only
             raise SchemaError(str(error)) from None
 
     def _check_columns(self) -> None:
@@ -526,8 +531,8 @@ class TableSchema:
                 )
             if isinstance(column, Label) and name not in self.outcomes:
                 raise SchemaError(
-                    f"column {name!r} is a Label and no outcome: add it to outcomes, "
-                    "or declare a Category."
+                    f"column {name!r} is a Label but not an outcome: add it to "
+                    "outcomes, or declare a Category."
                 )
         for name in self.outcomes:
             if not isinstance(self.columns.get(name), _OUTCOMES):
@@ -537,21 +542,24 @@ class TableSchema:
                 )
         if not isinstance(self._type(self.group), Ignore):
             raise SchemaError(
-                f"group={self.group!r} is declared as a column, and it is no feature: "
-                "leave it out of the columns."
+                f"group={self.group!r} is declared as a column, but must not be a "
+                "feature: leave it out of the columns."
             )
         most = self.max_rows_per_group
         check_number("max_rows_per_group", most, integral=True, also=(None,))
         if most is not None and self.group is None:
-            raise SchemaError(f"max_rows_per_group={most} needs group.")
+            raise SchemaError(
+                f"max_rows_per_group={most} needs a group: declare group, or leave it "
+                "out."
+            )
 
     def _check_format(self) -> None:
         check_choice("decimal", self.decimal, (".", ",", None))
         check_choice("thousands", self.thousands, _THOUSANDS)
         if self.decimal and self.decimal == self.thousands:
             raise SchemaError(
-                f"decimal and thousands are both {self.decimal!r}: a number could be "
-                "read in two ways."
+                f"decimal and thousands are both {self.decimal!r}, so that numbers "
+                "would be ambiguous: declare different separators."
             )
         check_number("skip_lines", self.skip_lines, integral=True, include_low=True)
         mark = self.delimiter
@@ -566,23 +574,25 @@ class TableSchema:
         except (LookupError, TypeError, ValueError):
             raise SchemaError(
                 f"encoding={shown(self.encoding)} is not known: use 'utf-8', 'latin1', "
-                "'cp1252' or 'utf-16', say."
+                "'cp1252' or 'utf-16', for example."
             ) from None
 
     def _check_declarations(self) -> None:
-        """Refuse impossible declarations; what is not declared yet is not looked at."""
+        """Refuse invalid declarations; incomplete columns are skipped."""
         spelling_of(self._missing(Unknown()), "missing")
         for name, column in self.columns.items():
             spelling_of(self._missing(column), f"missing of {name!r}")
             if isinstance(column, Boolean):
                 spelling_of([*column.true, *column.false], f"words of {name!r}")
             if isinstance(column, Label) and len(column.values) == 1:
-                raise SchemaError(f"label {name!r} must list two values or more.")
+                raise SchemaError(
+                    f"label {name!r} lists one value: declare at least two values."
+                )
             if isinstance(column, Date) and column.format is not None:
                 if not isinstance(column.format, str) or "%" not in column.format:
                     raise SchemaError(
-                        f"format={shown(column.format)} of {name!r} must be that of "
-                        "strptime, such as '%d.%m.%Y'."
+                        f"format={shown(column.format)} of {name!r} must be a strptime "
+                        "format, such as '%d.%m.%Y'."
                     )
         for name in self.outcomes:
             self.columns[name].blocks(name, 0)
@@ -596,7 +606,7 @@ class TableSchema:
 
     @property
     def _content(self) -> str:
-        """All of it, with its types: 1 is not True."""
+        """Text of all fields, in which 1 differs from True."""
         return repr(self.__getstate__())
 
     def __eq__(self, other: object) -> bool:
@@ -620,7 +630,7 @@ class TableSchema:
 
     @property
     def features(self) -> tuple[str, ...]:
-        """The columns that models see."""
+        """The input columns of models."""
         return tuple(
             name
             for name, column in self.columns.items()
@@ -629,12 +639,12 @@ class TableSchema:
 
     @property
     def _named(self) -> list[str]:
-        """The columns that a table may have to have."""
+        """All columns that are read from a table: features, outcomes and group."""
         return [*self.features, *self.outcomes, *([self.group] if self.group else [])]
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """What is not declared yet."""
+        """Properties that are not declared yet."""
         mark = ["decimalChar, a point or a comma"] * (self.decimal is None)
         open_ones = {n: c.question for n, c in self.columns.items() if c.question}
         return (*mark, *(f"{what} of {name!r}" for name, what in open_ones.items()))
@@ -642,20 +652,21 @@ class TableSchema:
     def _check_complete(self) -> None:
         if self.questions:
             raise SchemaError(
-                f"the schema is not complete: declare {'; '.join(self.questions)}. "
-                "Take it from what is known beforehand and not from private rows; a "
-                "column that is of no use has the type Ignore."
+                f"the schema is not complete: declare {'; '.join(self.questions)}. Use "
+                "what you know in advance, not private rows; give columns that are not "
+                "needed the type Ignore."
             )
 
-    # What an estimator takes of it.
+    # Methods for estimators.
 
     def outcome(self, target: str | None = None, y: Any = None) -> str:
-        """Return the outcome that y holds.
+        """Return the name of the outcome in y.
 
         Parameters
         ----------
         target : str, default=None
-            None: the outcome of the name of y; if y has no name, the only outcome.
+            Name of the outcome. None takes the name of y or, without a name, the only
+            outcome.
         y : array-like, default=None
         """
         named = target if target is not None else getattr(y, "name", None)
@@ -664,9 +675,9 @@ class TableSchema:
         if named in self.outcomes:
             return str(named)
         listed = ", ".join(map(repr, self.outcomes)) or "none is declared"
-        given = "which outcome is the target? Say target=..., one of"
+        given = "the target is not named: pass target=..., one of"
         if named is not None:
-            given = f"target={shown(named)} is no outcome of the schema:"
+            given = f"target={shown(named)} is not an outcome of the schema:"
         raise SchemaError(f"{given} {listed}.")
 
     def encoder(self) -> DeclaredEncoder:
@@ -686,7 +697,7 @@ class TableSchema:
             twice = [name for name, times in Counter(one).items() if times > 1]
             if twice:
                 raise SchemaError(
-                    f"two encoded columns or blocks would be called {twice[0]!r}: "
+                    f"two encoded columns or blocks would have the name {twice[0]!r}: "
                     "rename a column or a category."
                 )
         starts = itertools.accumulate((len(b.levels) for b in found), initial=0)
@@ -696,7 +707,7 @@ class TableSchema:
         )
 
     def check_features(self, table: Any) -> None:
-        """Refuse a table that lacks a feature; no value is read."""
+        """Refuse a table without all features; no value is read."""
         self._check_complete()
         OpenTable.of(table, self).check_has(self.features)
 
@@ -706,7 +717,7 @@ class TableSchema:
         return tuple(n for n in self.features if self.columns[n].public)
 
     def parameters(self, target: str | None = None, y: Any = None) -> dict[str, Any]:
-        """Return what a fit of an outcome is told, by name; see `outcome`."""
+        """Return the declarations for a fit of an outcome, by name; see `outcome`."""
         name = self.outcome(target, y)
         column = self.columns[name]
         is_number = isinstance(column, Number)
@@ -721,13 +732,13 @@ class TableSchema:
         }
 
     def groups(self, table: Any, given: Any = None) -> Any:
-        """Return whose each row is; None: each row is a record of its own.
+        """Return the person of each row, None if each row is a record.
 
         Parameters
         ----------
         table : DataFrame
         given : array-like or str, default=None
-            Groups of a fit, or the name of their column.
+            The `groups` argument of a fit: persons, or the name of their column.
         """
         named = given if isinstance(given, str) else self.group
         if named is None:
@@ -741,8 +752,9 @@ class TableSchema:
         if named not in names:
             if given is None or isinstance(given, str):
                 raise SchemaError(
-                    f"X has no column {named!r}, which says whose each row is: pass it "
-                    "in X or as groups, or else each row would be protected by itself."
+                    f"X has no column {named!r} with the person of each row, without "
+                    "which rows would be protected separately: pass it in X or as "
+                    "groups."
                 )
             return given
         own = self._column(named, raw_column(table, names.index(named)))[0]
@@ -755,11 +767,11 @@ class TableSchema:
         return own
 
     def read_outcome(self, name: str, y: Any) -> Any:
-        """Return an outcome as it is declared, as `read` does."""
+        """Convert an outcome as declared, in the same way as `read`."""
         one = hasattr(y, "iloc") and getattr(y, "shape", (0,))[1:] == (1,)
         raw = y.iloc[:, 0] if one else y
         if not hasattr(raw, "__len__") or getattr(raw, "ndim", 1) != 1:
-            raise SchemaError("y should be a 1d array of labels or of real numbers.")
+            raise SchemaError("y should be a 1d array of labels or real numbers.")
         if isinstance(raw, (list, tuple)):
             raw = objects(raw)
         return self._column(name, raw)[0]
@@ -767,39 +779,40 @@ class TableSchema:
     # Tables.
 
     def read_csv(self, path: str | os.PathLike) -> Any:
-        """Return the columns of a CSV file, read exactly as declared; see `read`."""
+        """Return the declared columns of a CSV file; see `read`."""
         return self.read(path)
 
     def read(self, table: Any) -> Any:
-        """Return the declared columns of a table, as they are declared.
+        """Return the declared columns of a table, converted to their declared types.
 
-        Numbers are float64 and dates datetime64, with missing values where a cell is
-        missing or unreadable; of categories cells are kept, and of outcomes labels are
-        the declared ones. To read the result once more changes nothing. A
-        `UtilityWarning` tells what is odd in stored types and in public columns.
+        Numbers become float64 and dates datetime64; missing or unreadable cells become
+        missing values. Cells of categories are unchanged, and labels of outcomes become
+        the declared ones. Reading the result again does not change it. A
+        `UtilityWarning` reports unusual stored types and unreadable public values.
 
         Parameters
         ----------
         table : DataFrame, Table, str or Path
-            Of pandas, polars or pyarrow, or the path of a Parquet, Arrow or CSV file.
+            A table of pandas, polars or pyarrow, or the path of a Parquet, Arrow or CSV
+            file.
 
         Returns
         -------
         table : DataFrame
-            The features, and those of the outcomes and the group that the table has.
+            The features, and the outcomes and the group that the table has.
         """
         source = OpenTable.of(table, self)
         known = [*self.features, *source.names]
         return self._typed(source, [name for name in self._named if name in known])
 
     def select(self, table: Any) -> Any:
-        """Return the features of a table, as `read` does: what the encoder takes."""
+        """Return the features of a table for the encoder, converted as by `read`."""
         return self._typed(OpenTable.of(table, self), self.features)
 
     def split(self, table: Any, target: str | None = None) -> tuple[Any, Any]:
-        """Return X, the features and the group column, and y, a named outcome.
+        """Return X (the features and the group column) and y (an outcome).
 
-        The columns are as `read` returns them, and `target` is that of `outcome`.
+        The columns are converted as by `read`; `target` is that of `outcome`.
         """
         name = self.outcome(target)
         group = [self.group] if self.group else []
@@ -830,7 +843,7 @@ class TableSchema:
         return [value for value in given if value != ""]
 
     def _column(self, name: str, raw: Any) -> tuple[Any, np.ndarray]:
-        """Return values as they are declared, and which cells are there but are not."""
+        """Return converted values, and a mask of cells that could not be read."""
         column, cells = self._type(name), exact(raw)
         gone = self._missing(column)
         if isinstance(column, (Number, Date)):
@@ -844,7 +857,7 @@ class TableSchema:
         absent = np.full(len(cells), UNDECLARED)
         if gone or isinstance(column, Ignore):
             absent = _places(gone, cells)
-        if isinstance(column, Ignore):  # the group: a space more is the same person
+        if isinstance(column, Ignore):  # the group: spaces do not change the person
             cells = objects(c.strip() if isinstance(c, str) else c for c in cells)
             cells[absent != UNDECLARED] = None
             return cells, absent != UNDECLARED
@@ -868,10 +881,10 @@ class TableSchema:
         return cells, lost
 
     def unread(self, table: Any) -> dict[str, np.ndarray]:
-        """Return which values of each column are there, but are not what is declared.
+        """Return a mask for each column of the values that do not fit the declaration.
 
-        Numbers and dates that cannot be read, and undeclared categories and labels.
-        These are facts of private values: whoever prints them discloses them.
+        These are unreadable numbers and dates, and undeclared categories and labels.
+        The masks depend on private values, so printing them discloses these.
         """
         source = OpenTable.of(table, self)
         return self._unread(source, source.names)
@@ -881,10 +894,10 @@ class TableSchema:
         return {n: self._column(n, raw)[1] for n, raw in source.columns(read).items()}
 
     def check(self, table: Any) -> list[str]:
-        """Return what is wrong with a table, in sentences; nothing of private values.
+        """Return sentences on problems of a table, without reading private values.
 
-        Missing columns, stored types that hold nothing of what is declared, and how
-        many values of public columns cannot be read.
+        Problems are missing columns, stored types that do not fit the declaration, and
+        unreadable values of public columns.
 
         Parameters
         ----------
@@ -898,9 +911,9 @@ class TableSchema:
         except SchemaError as error:
             found.append(str(error))
         found += self._odd_types(source, source.names)
-        shown = [name for name in source.names if self._type(name).public]
+        public = [name for name in source.names if self._type(name).public]
         if self.decimal is not None:
-            unread = self._unread(source, shown).items()
+            unread = self._unread(source, public).items()
             found += [self._count(name, lost) for name, lost in unread if lost.any()]
         return found
 
@@ -910,14 +923,14 @@ class TableSchema:
             if kind in column.unreadable:
                 held = _HOLDS.get(kind, f"{kind}s")
                 yield (
-                    f"column {name!r} is declared as {column.read_as}, and its type "
-                    f"holds {held}."
+                    f"column {name!r} is declared as {column.read_as}, but its stored "
+                    f"type holds {held}."
                 )
 
     def _count(self, name: str, lost: np.ndarray) -> str:
         return (
-            f"public column {name!r}: {lost.sum()} of {len(lost)} values are no "
-            f"{self._type(name).read_as}."
+            f"public column {name!r}: {lost.sum()} of {len(lost)} values cannot be "
+            f"read as {self._type(name).read_as}."
         )
 
     # Files.
@@ -937,26 +950,28 @@ class TableSchema:
         skip_lines: int | None = None,
         header: bool = False,
     ) -> TableSchema:
-        """Return a draft, which asks in `questions` for what has to be declared.
+        """Return a draft of a schema, whose `questions` list what must be declared.
 
-        It comes from the names, from the stored types of a frame, a Parquet or an Arrow
-        file, and from the columns that are said to be public. Private columns of a CSV
-        file have no type. Of what is odd in public columns a `UtilityWarning` tells.
+        A draft uses the names of the columns, the stored types of a frame, Parquet or
+        Arrow file, and the values of public columns. Private columns of a CSV file have
+        no type. A `UtilityWarning` reports unusual public columns.
 
         Parameters
         ----------
         table : DataFrame, Table, str or Path
             A path is that of a Parquet, Arrow or CSV file.
         public : "all", str or list of str, default=()
-            Names or patterns of columns that may be disclosed. "all": every column but
-            the outcomes and the group.
+            Names or patterns of columns that may be disclosed. "all" means every column
+            except the outcomes and the group.
         outcomes : list of str, default=()
         group : str, default=None
         delimiter, decimal, thousands, encoding, skip_lines : default=None
-            Of a CSV file. None: as its first line and its public columns show.
+            Format of a CSV file. None infers it from the first line and the public
+            columns.
         header : bool, default=False
-            Whether the first line of a CSV file holds names though one of them reads as
-            a number or a date. Without it such a line is refused: it may be a record.
+            Whether the first line of a CSV file holds names, even if one looks like a
+            number or a date. By default such a line is refused, because it may be a
+            record.
         """
         given = {"delimiter": delimiter, "encoding": encoding, "skip_lines": skip_lines}
         given = {name: value for name, value in given.items() if value is not None}
@@ -967,8 +982,8 @@ class TableSchema:
         outcomes = _names("outcomes", outcomes)
         source.check_has([*outcomes, *([group] if group else [])])
         usable = [n for n in source.names if n != group and n not in source.nameless]
-        shown = _matching(public, usable, outcomes)
-        raw = {name: exact(column) for name, column in source.columns(shown).items()}
+        known = _matching(public, usable, outcomes)
+        raw = {name: exact(column) for name, column in source.columns(known).items()}
         if decimal is None and thousands is None and _is_csv(table):
             decimal, thousands = _proposed_marks(raw.values(), given["delimiter"])
         else:
@@ -978,8 +993,8 @@ class TableSchema:
         columns: dict[str, Any] = {}
         for name in usable:
             if name in raw:
-                look = _outcome_shown if name in outcomes else _shown
-                columns[name] = look(empty, name, raw[name])
+                infer = _public_outcome if name in outcomes else _public_column
+                columns[name] = infer(empty, name, raw[name])
             else:
                 columns[name] = source.type_of(name, name in outcomes)
         if source.nameless:
@@ -992,13 +1007,13 @@ class TableSchema:
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> TableSchema:
-        """Return the schema of a file.
+        """Read a schema from a file.
 
         Parameters
         ----------
         path : str or Path
-            As `save` writes it, or a ``tableschema.json`` or ``datapackage.json`` of
-            the Frictionless standard, with one table.
+            A file written by `save`, or a ``tableschema.json`` or ``datapackage.json``
+            of the Frictionless standard with one table.
         """
         try:
             text = Path(path).read_bytes().decode("utf-8-sig")
@@ -1013,11 +1028,11 @@ class TableSchema:
         return _from_properties(found, str(path))
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write it to a TOML file, with the names of the Frictionless standard."""
+        """Write the schema to a TOML file, with names of the Frictionless standard."""
         Path(path).write_text(self.to_toml(), encoding="utf-8")
 
     def to_toml(self) -> str:
-        """Return what `save` writes."""
+        """Return the schema as TOML text, as written by `save`."""
         return "\n".join(_toml_lines(self)) + "\n"
 
 
@@ -1034,12 +1049,12 @@ def _pandas() -> Any:
 def _names(parameter: str, given: Any) -> tuple[str, ...]:
     found = (given,) if isinstance(given, str) else tuple(given)
     if len(set(found)) < len(found) or not all(isinstance(n, str) for n in found):
-        raise SchemaError(f"{parameter}={shown(given)} must list names, each once.")
+        raise SchemaError(f"{parameter}={shown(given)} must be a list of unique names.")
     return found
 
 
 def _matching(public: Any, names: list[str], outcomes: Sequence[str]) -> list[str]:
-    """Return the columns that are public; a message shows no name of the table."""
+    """Return the public columns; error messages do not reveal names of the table."""
     if _names("public", public) == ("all",) and "all" not in names:
         return [name for name in names if name not in outcomes]
     found: set[str] = set()
@@ -1047,14 +1062,14 @@ def _matching(public: Any, names: list[str], outcomes: Sequence[str]) -> list[st
         matched = {pattern} & set(names) or set(fnmatch.filter(names, pattern))
         if not matched:
             raise SchemaError(
-                f"public names {pattern!r}, which matches no column: names are "
+                f"public={pattern!r} matches no column: check the spelling, names are "
                 "case-sensitive."
             )
         found |= matched
     return [name for name in names if name in found]
 
 
-# Values, each read by itself.
+# Reading single values.
 
 _THOUSANDS = (None, ".", ",", " ", "'", "’", "_", "\xa0", "\u202f")
 _HOLDS = {"other": "neither numbers nor dates nor text", "boolean": "booleans"}
@@ -1065,7 +1080,7 @@ def _places(levels: Sequence, cells: np.ndarray) -> np.ndarray:
 
 
 def _dtype(levels: Sequence) -> Any:
-    """Return the type of an outcome, whatever labels occur."""
+    """Return the dtype of an outcome from its declared labels."""
     kinds = {type(level) for level in levels}
     if len(kinds) > 1:
         return object
@@ -1090,7 +1105,7 @@ def _read(schema: TableSchema, column: Any, raw: Any) -> np.ndarray:
 
 
 def _form(decimal: str, thousands: str) -> re.Pattern:
-    """Return how a number is written with these marks, and no other ones."""
+    """Return a pattern of numbers with these decimal and thousands separators."""
     mark = re.escape(decimal)
     grouped = rf"[1-9]\d{{0,2}}(?:{re.escape(thousands)}\d{{3}})+" if thousands else ""
     whole = rf"(?:{grouped}|\d+)" if grouped else r"\d+"
@@ -1111,15 +1126,15 @@ def _moments(raw: Any, form: str | None) -> np.ndarray:
     return Column(raw, moment=read).moments.copy()
 
 
-# Files and frames: names, stored types, and columns that are asked for.
+# Files and frames: names, stored types, and selected columns.
 
 _ARROW = (".parquet", ".pq", ".arrow", ".feather")
-#: What stored types say, by what they hold.
+#: Column types for the kinds of stored types.
 _OF_KINDS: dict[str, type] = {
     **{"boolean": Boolean, "date": Date, "period": Date, "other": Ignore},
     **dict.fromkeys(("integer", "number", "duration", "time"), Number),
 }
-#: What stands for bytes that are not in the encoding.
+#: Replaces bytes that are not valid in the encoding.
 _MARK = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -1136,15 +1151,15 @@ def _is_json(path: str | os.PathLike) -> bool:
 
 
 class OpenTable:
-    """A frame or a file: its names and stored types, and columns when asked for.
+    """A frame or file, with its names and stored types; columns are read on demand.
 
     Attributes
     ----------
     names : list of str
     nameless : list of str
-        What pandas calls the columns of a CSV file that have no name.
+        Names that pandas gave to columns of a CSV file without a name.
     index : Index or None
-        That of a frame of pandas.
+        Index of a pandas frame.
     """
 
     def __init__(self, table: Any, schema: TableSchema):
@@ -1154,7 +1169,7 @@ class OpenTable:
         self.index = getattr(table, "index", None) if hasattr(table, "iloc") else None
         if _is_csv(table):
             self._types = _raw_csv(schema, table, nrows=0)
-            # pandas renames: the second "1" is called "1.1", and "" is "Unnamed: 4".
+            # pandas renames columns: the second "1" to "1.1", and "" to "Unnamed: 4".
             line = _raw_csv(schema, table, nrows=1, header=None).iloc[0]
             self.cells = tuple(str(cell).strip() for cell in line)
         elif self._is_path:
@@ -1170,7 +1185,7 @@ class OpenTable:
 
     @classmethod
     def of(cls, table: Any, schema: TableSchema) -> OpenTable:
-        """Open a table; the schema says how a CSV file is written."""
+        """Open a table; the schema has the format of a CSV file."""
         return table if isinstance(table, cls) else cls(table, schema)
 
     @cached_property
@@ -1178,7 +1193,7 @@ class OpenTable:
         return _raw_csv(self._schema, self._table)
 
     def columns(self, names: Iterable[str]) -> dict[str, Any]:
-        """Return some columns as they are, by name."""
+        """Return unconverted columns by name."""
         names = list(names)
         rows, labels = self._types, self.names
         if names and self.cells:
@@ -1187,17 +1202,17 @@ class OpenTable:
             rows, labels = _arrow(self._table, names), names
         found = {name: raw_column(rows, labels.index(name)) for name in names}
         for name, texts in found.items() if self.cells else ():
-            column = self._schema.columns.get(name, _SHOWN)
+            column = self._schema.columns.get(name, _PUBLIC)
             if column.public and any(_MARK in text for text in texts.unique()):
                 raise _not_decoded(self._schema, self._table, f"its column {name!r}")
         return found
 
     def kind(self, name: str) -> str:
-        """Return what the stored type of a column holds, "" where anything."""
+        """Return the kind of values of a column's stored type, "" if any."""
         return type_kind(raw_column(self._types, self.names.index(name)))
 
     def type_of(self, name: str, outcome: bool) -> Any:
-        """Return what the stored type of a private column says, without its values."""
+        """Return the column type that follows from a private column's stored type."""
         kind = self.kind(name)
         raw = raw_column(self._types, self.names.index(name))
         stored = str(getattr(raw, "dtype", getattr(raw, "type", ""))).lower()
@@ -1209,15 +1224,15 @@ class OpenTable:
         return found()
 
     def check_has(self, names: Iterable[str]) -> None:
-        """Refuse a table without some columns; of its own names none is shown."""
+        """Refuse a table without these columns; do not reveal its other names."""
         absent = [name for name in names if name not in self.names]
         if not absent:
             return
         near = {_plain(name).casefold() for name in self.names}
         close = [name for name in absent if _plain(name).casefold() in near]
-        hint = "pass one that has them all"
+        hint = "pass a table with all of them"
         if close:
-            hint = f"there is one that differs from {close[0]!r} in case"
+            hint = f"rename the column that differs from {close[0]!r} in case"
         place = repr(str(self._table)) if self.cells else "the table"
         raise SchemaError(
             f"{place} lacks the column{'s'[: len(absent) > 1]} {', '.join(absent)}"
@@ -1225,23 +1240,23 @@ class OpenTable:
         )
 
     def check_header(self, confirmed: bool) -> None:
-        """Refuse a first line that looks like a record; none of it is quoted."""
+        """Refuse a first line that looks like a record, without quoting it."""
         line = f"the first line of {str(self._table)!r}" if self.cells else ""
         titled = len(self.cells) == 1 and self.cells[0].startswith("#")
         if titled or 2 * len(self.nameless) > len(self.cells):
             raise SchemaError(
-                f"{line} looks like a title: if the names of the columns come later, "
-                "say --skip-lines (skip_lines=...)."
+                f"{line} looks like a title: pass --skip-lines (skip_lines=...) if the "
+                "names of the columns come later."
             )
         if not confirmed and is_record(self.cells):
             raise SchemaError(
-                f"{line} looks like a record, not names: add a line of names, or say "
+                f"{line} looks like a record, not names: add a line of names, or pass "
                 "--header (header=True) if it holds names."
             )
 
 
 def _arrow(path: str | os.PathLike, names: Sequence[str]) -> Any:
-    """Return columns of a Parquet or Arrow file; of no names an empty table of all."""
+    """Return columns of a Parquet or Arrow file; without names, an empty table."""
     try:
         from pyarrow import ipc, parquet
     except ImportError:
@@ -1258,16 +1273,15 @@ def _arrow(path: str | os.PathLike, names: Sequence[str]) -> Any:
             return file.read_all().select(names) if names else file.schema.empty_table()
     except MemoryError:
         raise
-    except Exception as error:  # pyarrow may quote a cell, so it is no context either
+    except Exception as error:  # may quote a cell, so it must not become a context
         found = error.strerror if isinstance(error, OSError) else None
     kind = "a Parquet" if is_parquet else "an Arrow"
-    raise SchemaError(
-        f"cannot read {str(path)!r}: {found or f'it is not {kind} file, or damaged'}."
-    )
+    problem = found or f"it is damaged, or not {kind} file"
+    raise SchemaError(f"cannot read {str(path)!r}: {problem}.")
 
 
 def _raw_csv(schema: TableSchema, path: str | os.PathLike, **options: Any) -> Any:
-    """Return a CSV file as text, with the dialect of the schema and no other."""
+    """Read a CSV file as text, with the dialect of the schema."""
     pandas = _pandas()
     try:
         with warnings.catch_warnings():
@@ -1287,12 +1301,10 @@ def _raw_csv(schema: TableSchema, path: str | os.PathLike, **options: Any) -> An
     except OSError as error:
         problem = _unreadable(path, error)
     except pandas.errors.EmptyDataError:
-        problem = SchemaError(
-            f"{str(path)!r} is empty: it needs a line of column names."
-        )
+        problem = SchemaError(f"{str(path)!r} is empty: add a line of column names.")
     except UnicodeError:
         problem = _not_decoded(schema, path, "it")
-    except Exception:  # pandas quotes what it chokes on, so it is no context either
+    except Exception:  # may quote a line, so it must not become a context
         problem = SchemaError(
             f"{str(path)!r} has lines with more fields than its first line, or quotes "
             "that are not closed: put fields that hold the delimiter "
@@ -1311,24 +1323,24 @@ def _not_decoded(
     schema: TableSchema, path: str | os.PathLike, where: str
 ) -> SchemaError:
     return SchemaError(
-        f"{str(path)!r} is not in {schema.encoding}, as {where} shows: say encoding "
-        "latin1 (Excel in western Europe: cp1252; 'Unicode text': utf-16), or save it "
-        "as 'CSV UTF-8'. Files of Excel and Parquet files with another ending are no "
-        "CSV files."
+        f"{str(path)!r} is not in {schema.encoding}, as {where} shows: pass encoding "
+        "latin1 (for Excel in western Europe cp1252, for 'Unicode text' utf-16), or "
+        "save the file as 'CSV UTF-8'. Excel files, and Parquet files with another "
+        "ending, cannot be read as CSV."
     )
 
 
-# The first line of a CSV file: names, or a record?
+# Decide whether the first line of a CSV file holds names or a record.
 
 _OTHER_DELIMITERS = re.compile(r"[;|\t]")
-# A range, an open class or a limit of detection is a name or a category.
+# A range, an open class or a detection limit, which is a name or a category.
 _CLASS = re.compile(r"\d{1,3} ?[-–] ?\d{1,3}|\d+ ?\+|[<>≤≥]=? ?\d.*")
-# Letters that belong to a number, a date or a time; they follow a digit.
+# Letters after a digit that belong to a number, a date or a time.
 _UNITS = re.compile(
     r"(?<=\d) ?(?:[ap]\.?m\b\.?|uhr\b|z\b|days?,? (?=\+?\d+:))"
     r"|(?<=\d)(?:[thz]|e[+-]?|w)(?=\d)|(?<=-)w(?=\d)"
 )
-# English, German, French and Spanish months, weekdays, and what else is in a date.
+# Months, weekdays and other words of dates, in English, German, French and Spanish.
 _WORDS = frozenset(
     """
     jan january januar jän jänner janv janvier ene enero feb february februar févr
@@ -1345,9 +1357,9 @@ _WORDS = frozenset(
 
 
 def is_record(cells: Sequence[str]) -> bool:
-    """Whether one cell of a first line reads as a number, a date or a time.
+    """Whether a cell of the first line reads as a number, a date or a time.
 
-    It decides by the cells alone, each by itself. A record of text only cannot be told
+    Each cell is checked separately. A record that has only text cannot be distinguished
     from names.
 
     >>> [is_record([cell]) for cell in ("1.234,56", "31.12.2024", "13-Aug-22")]
@@ -1355,7 +1367,7 @@ def is_record(cells: Sequence[str]) -> bool:
     >>> [is_record([cell]) for cell in ("age", "Q1", "2nd visit", "65+", "May", "")]
     [False, False, False, False, False, False]
     """
-    if len(cells) == 1:  # fields between spaces, say
+    if len(cells) == 1:  # fields may be separated by spaces
         words = cells[0].split()
         return _reads_as_value(cells[0]) or sum(map(_reads_as_value, words)) > 1
     return any(map(_reads_as_value, cells))
@@ -1366,7 +1378,7 @@ def _reads_as_value(cell: str) -> bool:
 
 
 def _is_value(text: str) -> bool:
-    """Whether digits are all that a text says, beside marks and words of dates."""
+    """Whether a text has only digits, punctuation and words of dates."""
     text = _plain(text).lower()
     if re.fullmatch("nan|[+-]inf(inity)?", text):
         return True
@@ -1379,19 +1391,18 @@ def _is_value(text: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Return a text in one form, without quotes and spaces around it."""
+    """Normalise a text, without quotes and spaces around it."""
     text = unicodedata.normalize("NFKC", text[:200].removeprefix("ï»¿"))
     return " ".join(text.split()).strip(" '\"’`=\ufeff")
 
 
-# Drafts: what names, stored types and public columns show.
+# Drafts: column types from names, stored types and public columns.
 
-# A text column with more values than this, or with fewer rows for each, is a name or a
-# number of its record.
+# A text column with more values, or fewer rows per value, holds names or identifiers.
 _MOST_CATEGORIES, _ROWS_OF_A_CATEGORY = 1000, 10
-# So many different whole numbers, one for each row, are numbers of records.
+# At least so many whole numbers, all different, are identifiers of rows.
 _RUNNING = 20
-# Codes that read as numbers: "01067", "1E50", whole numbers that no float64 is sure of.
+# Codes that look like numbers: "01067", "1E50", whole numbers not exact in float64.
 _CODE = re.compile(r"0[0-9]+|[0-9]+[eE][0-9]+|[0-9]{16,}")
 _DELIMITERS = ",;\t|"
 _MARKS: tuple[tuple[str, str | None], ...] = (
@@ -1408,7 +1419,7 @@ _FORMATS = (
 
 
 def _proposed_dialect(path: str | os.PathLike, given: dict[str, Any]) -> dict[str, Any]:
-    """Return how a CSV file is written, as its first bytes and its first line show."""
+    """Infer the dialect of a CSV file from its first bytes and its first line."""
     try:
         with open(path, "rb") as file:
             start = file.read(2)
@@ -1421,7 +1432,7 @@ def _proposed_dialect(path: str | os.PathLike, given: dict[str, Any]) -> dict[st
     options = {"nrows": 1, "header": None, "quoting": csv.QUOTE_NONE}
     first = str(_raw_csv(whole, path, **options).iat[0, 0])
     named = re.fullmatch(r"sep=(.)[;,\t]*", first)
-    if named and "skip_lines" not in given:  # Excel writes it for itself
+    if named and "skip_lines" not in given:  # a line that Excel writes
         found["skip_lines"] = 1
         return {"delimiter": named[1]} | found
     outside = re.sub(r'"[^"]*"', "", first)
@@ -1432,9 +1443,9 @@ def _proposed_dialect(path: str | os.PathLike, given: dict[str, Any]) -> dict[st
 def _proposed_marks(
     columns: Iterable[np.ndarray], delimiter: str
 ) -> tuple[str | None, str | None]:
-    """Return the marks of numbers as public columns show them; None: they do not.
+    """Infer the separators of numbers from public columns; None if they are unclear.
 
-    "3.667" is two different numbers, so that only other numbers can decide.
+    "3.667" can be two different numbers, so other numbers are needed to decide.
     """
     forms = {marks: _form(marks[0], marks[1] or "") for marks in _MARKS}
     possible = list(_MARKS)
@@ -1444,17 +1455,17 @@ def _proposed_marks(
         numbers = [text for text in texts if fits[text]]
         for text in numbers if 2 * len(numbers) > len(texts) else ():
             possible = [marks for marks in possible if marks in fits[text]]
-    # Semicolons usually come with commas in numbers, but not always.
+    # Files with semicolons usually, but not always, have decimal commas.
     if (".", None) in possible and delimiter != ";":
         return ".", None
     decimals = {decimal for decimal, _ in possible}
     return possible[0] if len(decimals) == 1 else (None, None)
 
 
-def _outcome_shown(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
-    """Return the type of a public outcome: more than two numbers are no labels."""
+def _public_outcome(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
+    """Infer the type of a public outcome; three or more numbers are not labels."""
     texts = sorted({text_of(cell) for cell in cells.tolist()} - {None})
-    found = _shown(schema, name, cells)
+    found = _public_column(schema, name, cells)
     if isinstance(found, Boolean) or (isinstance(found, Number) and len(texts) > 2):
         return found
     whole = all(re.fullmatch("0|-?[1-9][0-9]{0,14}", text) for text in texts)
@@ -1462,14 +1473,14 @@ def _outcome_shown(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
     return Label(values, public=True) if len(texts) > 1 else Unknown(public=True)
 
 
-def _shown(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
-    """Return the type of a public column as its values show it; warn of what is odd.
+def _public_column(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
+    """Infer the type of a public column from its values; warn about unusual ones.
 
-    All values that are not missing are numbers or dates, or else they are categories,
-    if there are few enough: every category is the name of a column in the model and in
-    the report, where names of people do not belong. If there are more, and most of them
-    are numbers, the others count as missing. A column with a code is text, whatever
-    else it holds, unless its type is that of numbers with fractions.
+    If all values are numbers or dates, the column is a number or a date. Otherwise it
+    is a category if there are few different values. (Each category becomes the name of
+    a column in the model and in the report, where names of people must not occur.) With
+    many different values of which most are numbers, the others count as missing. A
+    column with a code is text, unless its stored type is a float.
     """
 
     def warn(text: str) -> None:
@@ -1484,13 +1495,13 @@ def _shown(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
     if {*distinct} <= {"True", "False"}:
         return Boolean(public=True)
     values = cells[there]
-    dated = _dates_shown(values, distinct, warn)
+    dated = _public_dates(values, distinct, warn)
     if dated is not None:
         return dated
     written = [text for text in distinct if _is_value(text)]
     marked = any(re.search("[.,]", text) for text in written)
     if schema.decimal is None and marked and 2 * len(written) > len(distinct):
-        warn("its decimal mark is not clear: say decimal (--decimal).")
+        warn("its decimal separator is not clear: pass decimal (--decimal).")
         return Number(public=True)
     read = _read(schema, Number(), values)
     known = read[~np.isnan(read)]
@@ -1500,43 +1511,43 @@ def _shown(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
     if mostly and not codes:
         lost = len(values) - len(known)
         if lost:
-            warn(f"{lost} values are no numbers and count as missing.")
+            warn(f"{lost} values are not numbers and count as missing.")
         if (
             len(np.unique(known)) == len(values) >= _RUNNING
             and (known == np.rint(known)).all()
         ):
-            warn("each row has a number of its own: an identifier?")
+            warn("each row has a different number, as in identifiers; it is ignored.")
             return Ignore()
         low, high = float(known.min()), float(known.max())
         return Number(low, high if high > low else low + max(1, abs(low)), True)
     if codes:
-        warn("some values look like codes, so that it is text.")
+        warn("some values look like codes, so the column is read as text.")
     foreign = {*written} & {text_of(cell) for cell in values[np.isnan(read)].tolist()}
     if foreign and not codes:
         warn(
-            f"{len(foreign)} values look like numbers or dates but cannot be read: is "
-            "decimal right, are there thousands marks, is there a format of dates?"
+            f"{len(foreign)} values look like numbers or dates but cannot be read: "
+            "check decimal, thousands, and the format of dates."
         )
     if few:
         words = {c.strip() for c in cells if isinstance(c, str)} & TAKEN_FOR_MISSING
         if words:
-            warn("NA and the like are categories, unless missingValues has them.")
+            warn("NA and similar words are categories, unless missingValues has them.")
         return Category(sorted({*distinct, *words}), public=True)
     warn(
-        f"{len(distinct)} different texts in {len(cells)} rows: names or identifiers? "
-        "If they say whose rows are whose, declare the column as group."
+        f"{len(distinct)} different texts in {len(cells)} rows, as in names or "
+        "identifiers: declare the column as group if it identifies persons."
     )
     return Ignore()
 
 
-def _dates_shown(
+def _public_dates(
     values: np.ndarray, distinct: Sequence[str], warn: Callable[[str], None]
 ) -> Date | None:
-    """Return a public column of dates, if exactly one order of day and month fits."""
+    """Infer a public column of dates, if exactly one order of day and month fits."""
     if values.dtype.kind != "M" and not re.search(r"\d[-/.]", distinct[0]):
         return None
     forms = _FORMATS if values.dtype.kind == "O" else (None,)
-    # Few forms are left for all values, of which there may be many.
+    # Test formats on a few values first, because there may be many values.
     forms = [f for f in forms if not np.isnat(_moments(distinct[:20], f)).any()]
     read = [(form, _moments(values, form)) for form in forms]
     fits = [(form, days) for form, days in read if not np.isnat(days).any()]
@@ -1554,18 +1565,18 @@ def _dates_shown(
     return Date(str(first), str(last), True, format=form, hour=hour)
 
 
-# The file: TOML, with the property names of the Frictionless Table Schema.
+# Schema files: TOML, with the property names of the Frictionless Table Schema.
 
 _HEAD = """\
-# What is known of the table beforehand, and what of it is public. Fill in what is
-# empty, and never from private values: that would disclose them.
-# Numbers and dates (2024-01-31) need minimum and maximum, text needs enum, all that can
-# occur. type = "ignore" leaves a column out. If wanted: public = true, missingValues,
-# basis = "linear", knots, spacing, cyclic; of dates format = "%d.%m.%Y", of booleans
-# trueValues and falseValues."""
+# Schema of a table: known ranges, and public columns. Fill in the empty places from
+# what you know in advance. Do not use private values, which this would disclose.
+# Numbers and dates (2024-01-31) need minimum and maximum; text needs enum, the list of
+# possible values. type = "ignore" leaves a column out. Optional: public = true,
+# missingValues, basis = "linear", knots, spacing, cyclic; for dates format =
+# "%d.%m.%Y", for booleans trueValues and falseValues."""
 _SETTINGS = {
     "outcomes": ("outcomes", "the columns to predict"),
-    "group": ("group", "whose each row is, if a person may have several"),
+    "group": ("group", "column of persons, if a person may have several rows"),
     "maxRowsPerGroup": ("max_rows_per_group", ""),
     "missingValues": ("missing", ""),
     "decimalChar": ("decimal", ""),
@@ -1573,20 +1584,20 @@ _SETTINGS = {
     "encoding": ("encoding", ""),
     "declaredBy": ("declared_by", ""),
 }
-#: Left out where they are not set.
+#: Left out if they are not set.
 _RARE = ("maxRowsPerGroup", "declaredBy")
 _TYPES: dict[str, type] = {
     **{"number": Number, "integer": Number, "year": Number, "boolean": Boolean},
     **{"date": Date, "datetime": Date, "string": Category, "any": Unknown},
     "ignore": Ignore,
 }
-#: Properties of a field, and the parameters that they are.
+#: Properties of a field, and the corresponding parameters.
 _FIELD = {
     **{"public": "public", "basis": "basis", "knots": "knots", "spacing": "spacing"},
     **{"cyclic": "cyclic", "format": "format", "missingValues": "missing"},
     **{"trueValues": "true", "falseValues": "false"},
 }
-#: Properties that say nothing about reading.
+#: Properties that do not affect reading.
 _WORDS_ONLY = ("name", "title", "description", "example", "rdfType")
 
 
@@ -1608,7 +1619,7 @@ def _toml_lines(schema: TableSchema) -> Iterator[str]:
 
 
 def _properties(column: Any) -> dict[str, Any]:
-    """Return a column as a field of the standard."""
+    """Return a column as a field of the Frictionless standard."""
     kinds = {Number: "number", Boolean: "boolean", Date: "date", Ignore: "ignore"}
     found: dict[str, Any] = {}
     if type(column) in kinds:
@@ -1635,7 +1646,7 @@ def _properties(column: Any) -> dict[str, Any]:
 
 
 def _toml(value: Any) -> str:
-    """Return a value as TOML; JSON has the same texts, numbers and booleans."""
+    """Return a value as TOML, whose texts, numbers and booleans equal those of JSON."""
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{k} = {_toml(v)}' for k, v in value.items())}}}"
     if isinstance(value, (list, tuple)):
@@ -1646,7 +1657,7 @@ def _toml(value: Any) -> str:
 
 
 def _from_properties(found: Any, path: str) -> TableSchema:
-    """Return the schema of a file; in our own form nothing unknown is passed over."""
+    """Build a schema from the content of a file; a TOML file is checked strictly."""
     own = not _is_json(path)
     try:
         given: dict[str, Any] = {} if own else {"declared_by": Path(path).name}
@@ -1661,7 +1672,9 @@ def _from_properties(found: Any, path: str) -> TableSchema:
         for key in () if own else ("decimalChar", "groupChar"):
             marks = {field[key] for field in fields.values() if key in field}
             if len(marks) > 1:
-                raise SchemaError(f"{path!r} has fields of several {key}: declare one.")
+                raise SchemaError(
+                    f"{path!r} has fields with different {key}: declare one."
+                )
             found.update(dict.fromkeys([key][: len(marks)], *marks))
         for key, value in found.items():
             if own and key not in _SETTINGS:
@@ -1678,13 +1691,13 @@ def _from_properties(found: Any, path: str) -> TableSchema:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise SchemaError(
-            f"{path!r} is no schema of one table, or holds a value of a wrong type: "
+            f"{path!r} is not a schema of one table, or has a value of a wrong type: "
             f"{error}."
         ) from None
 
 
 def _dialect(dialect: Mapping, path: str) -> dict[str, Any]:
-    """Return what is said of a CSV file; quotes are always double quotes."""
+    """Return the dialect of a CSV file; quotes are always double quotes."""
     usual = {"header": True, "quoteChar": '"', "doubleQuote": True, "delimiter": ","}
     (line,) = dialect.get("headerRows", [1])
     said = {"csvddfVersion", "lineTerminator", "skipInitialSpace", "headerRows"}
@@ -1699,12 +1712,12 @@ def _dialect(dialect: Mapping, path: str) -> dict[str, Any]:
 
 def _unknown(place: str, key: str, known: Iterable[str]) -> SchemaError:
     return SchemaError(
-        f"{place} has no meaning for {key!r}: it takes {', '.join(known)}."
+        f"{place} has the unknown entry {key!r}: use one of {', '.join(known)}."
     )
 
 
 def _column(entry: Any, outcome: bool, place: str, own: bool) -> Any:
-    """Return a field of the standard as a type of a column."""
+    """Return the column type of a field of the Frictionless standard."""
     entry = {key: value for key, value in entry.items() if value not in ("", [], None)}
     limits = entry.pop("constraints", {}).items()
     limits = {key: value for key, value in limits if value not in ("", [], None)}
@@ -1727,12 +1740,14 @@ def _column(entry: Any, outcome: bool, place: str, own: bool) -> Any:
     elif levels is not None and kind in (Category, Label):
         args = (levels,)
     if own and (limits or (not args and (low, high) != (None, None))):
-        raise SchemaError(f"constraints of {place} do not belong to its type {stated}.")
+        raise SchemaError(
+            f"constraints of {place} do not fit its type {stated}: change one of them."
+        )
     if stated in ("number", "integer", "year"):  # the standard allows text
         args = tuple(_as_numbers(args))
     if entry.get("format") == "any":
         raise SchemaError(
-            f"format = 'any' of {place} would be guessed: declare one, such as "
+            f"format = 'any' of {place} is ambiguous: declare a format, such as "
             "'%d.%m.%Y'."
         )
     found, known = {}, {field.name for field in dataclasses.fields(kind)}

@@ -129,7 +129,9 @@ def test_columns_are_chosen_by_name_and_a_group_is_needed():
     np.testing.assert_array_equal(model.fit(X[kept], y, groups=groups).coef_, expected)
     with pytest.raises(ValueError, match="groups and the column 'patient_id' of X"):
         model.fit(X, y, groups=groups[::-1])
-    with pytest.raises(ValueError, match="protects rows, and the schema has group"):
+    with pytest.raises(
+        ValueError, match="protects single rows, but the schema has group"
+    ):
         skfdp.FeatureDPMLPClassifier(schema=SCHEMA, target="readmitted").fit(X, y)
 
 
@@ -140,9 +142,11 @@ def test_a_schema_says_all_or_is_refused():
         "classes": [0, 1],
         "public_target": True,
     }.items():
-        with pytest.raises(ValueError, match=f"{name}=.* and a schema are given"):
+        with pytest.raises(
+            ValueError, match=f"{name}=.* cannot be combined with a schema"
+        ):
             estimator("severity", **{name: value}).fit(X, y)
-    with pytest.raises(ValueError, match="which outcome is the target"):
+    with pytest.raises(ValueError, match="the target is not named"):
         FeatureDPLogisticRegression(schema=SCHEMA).fit(X, y.to_numpy())
     with pytest.raises(ValueError, match="'cost' of the schema is a number"):
         FeatureDPLogisticRegression(schema=SCHEMA, target="cost").fit(X, TABLE["cost"])

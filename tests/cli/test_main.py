@@ -290,7 +290,7 @@ def test_all_rows_of_a_person_are_protected(run, command):
 @pytest.mark.parametrize(
     "options, sentence",
     [
-        (["--target", "age"], "target='age' is no outcome of the schema: 'income'"),
+        (["--target", "age"], "target='age' is not an outcome of the schema: 'income'"),
         (["--schema", "absent.toml"], "cannot read 'absent.toml'"),
         (["--epsilon", "0"], "epsilon=0 must be a positive, finite"),
         (["--epsilon", "inf"], "must be a positive, finite"),

@@ -249,8 +249,12 @@ def test_f08_periods_begin_with_their_first_moment():
 @pytest.mark.parametrize(
     ("column", "declared", "match"),
     [
-        (PERIODS, Number(0, 1), "as numbers, and its type holds periods"),
-        (pd.Series([1.5, 2.5, 3.5]), YEAR, "as dates, and its type holds numbers"),
+        (PERIODS, Number(0, 1), "as numbers, but its stored type holds periods"),
+        (
+            pd.Series([1.5, 2.5, 3.5]),
+            YEAR,
+            "as dates, but its stored type holds numbers",
+        ),
         (pd.to_timedelta([1, 2, 3], unit="D"), YEAR, "its type holds durations"),
         (pd.interval_range(0, 3), Number(0, 1), "neither numbers nor dates"),
         (pd.Series([1j, 2j, 3j]), Number(0, 1), "neither numbers nor dates"),
@@ -308,7 +312,7 @@ def test_f08_a_public_column_that_cannot_be_read_warns(text):
     model = FeatureDPLogisticRegression(
         8.0, schema=schema_of(stay=Number(0, 40_000, public=True), b=Number(0, 40))
     )
-    match = f"public column 'stay': {N} of {N} values are no numbers"
+    match = f"public column 'stay': {N} of {N} values cannot be read as numbers"
     with pytest.warns(UtilityWarning, match=match):
         model.fit(table, Y)
     with warnings.catch_warnings():
