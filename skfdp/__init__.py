@@ -1,6 +1,6 @@
-"""Differentially private learning where part of every record may be public.
+"""scikit-learn models with differential privacy; columns or the target may be public.
 
-Public names load when they are first used, so that importing the package is light.
+Public names are imported when they are first used, so that ``import skfdp`` is fast.
 """
 
 from __future__ import annotations

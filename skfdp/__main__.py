@@ -4,7 +4,7 @@ import sys
 
 
 def main() -> int:
-    """Run the command line, and return its exit status."""
+    """Run the command line, and return the exit status."""
     try:
         from skfdp.cli import main as run
     except KeyboardInterrupt:  # the imports take a second

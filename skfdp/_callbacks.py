@@ -1,4 +1,4 @@
-"""scikit-learn's callbacks, which began with 1.9: before that a fit tells nobody."""
+"""scikit-learn callbacks (1.9 and later; ignored before)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ try:
 except ImportError:
 
     class CallbackSupportMixin:
-        """Base of estimators that take no callbacks: there is no `set_callbacks`."""
+        """Base class of estimators without callbacks (no `set_callbacks`)."""
 
         def _init_callback_context(self, **_):
-            return _NobodyListens()
+            return _NoCallbacks()
 
-    class _NobodyListens:
-        """The context of a fit without callbacks: no event, and no wish to stop."""
+    class _NoCallbacks:
+        """Context of a fit without callbacks, which never stops the fit."""
 
         def subcontext(self, **_):
             return self
@@ -25,7 +25,7 @@ except ImportError:
             return False
 
     def with_callbacks(method):
-        """Return the method: there is nothing to tear down."""
+        """Return the method unchanged."""
         return method
 
 

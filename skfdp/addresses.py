@@ -1,9 +1,8 @@
-"""The names by which tracebacks, documentation, pickles and skops files find things.
+"""Public module names of classes and functions.
 
-What users import has the name by which they import it (``skfdp``, ``skfdp.privacy`` or
-``skfdp.audit``), whatever file it is in: pages of the documentation link to it, and
-whoever loads a skops file recognises what it names. doctest and Sphinx look into what
-has the name of its module, so that its own file must list it.
+The ``__module__`` of a public object is the module from which users import it
+(``skfdp``, ``skfdp.privacy`` or ``skfdp.audit``), not the module of its file.
+Tracebacks, documentation links, pickles and skops files then show the public name.
 """
 
 from __future__ import annotations
@@ -16,19 +15,19 @@ _Named = TypeVar("_Named", bound=Callable[..., Any])
 
 
 def public(module: str) -> Callable[[_Named], _Named]:
-    """Decorate a class or function that a module exports, as the outermost decorator.
+    """Return a decorator that sets the public module; use it as the outermost one.
 
     Parameters
     ----------
     module : str
-        Where users import it from.
+        The module from which users import the object.
     """
 
     def addressed(item: _Named) -> _Named:
-        # doctest looks into what has the name of its module, and into what is here.
+        # doctest skips objects of other modules unless they are listed in __test__.
         tested = sys.modules[item.__module__].__dict__.setdefault("__test__", {})
         tested[item.__name__] = item
-        # Not in the body of a class: dataclass resolves annotations in this module.
+        # Set after the class is built, because dataclass resolves annotations by it.
         item.__module__ = module
         return item
 

@@ -556,8 +556,8 @@ def _partial(asked: Asked, theta: np.ndarray | None, rows: np.ndarray) -> np.nda
 def _length(total: np.ndarray) -> float:
     """Return the norm of an integer array, with exact squares.
 
-    If n is private, sums may wrap around. Their difference wraps around, too, and is
-    the true one.
+    If the number of rows is private, sums are computed modulo 2**64. Their difference
+    is nevertheless exact.
     """
     return math.sqrt(sum(entry * entry for entry in total[total != 0].tolist()))
 

@@ -135,8 +135,8 @@ def job(task: Task, unread: Mapping[str, np.ndarray], note: str):
     given = [*model.privacy_.assumptions]
     if arguments.evaluate and arguments.command == "fit":
         text = (
-            "The table of scores printed beside this report is not published: its "
-            "scores and counts are exact."
+            "The table of scores that was printed with this report is not published, "
+            "because its scores and counts are exact."
         )
         given.append(Assumption(text, enforced=False))
     model.privacy_ = dataclasses.replace(

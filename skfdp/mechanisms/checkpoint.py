@@ -173,7 +173,8 @@ class Journal:
             if others:
                 raise ValueError(
                     f"{self} is of a fit with another {', another '.join(others)}: "
-                    "pass the same as in that fit, or use another path for a new fit."
+                    "pass the same arguments as then, or use another path for a new "
+                    "fit."
                 )
             if self.fit in _ENDED:
                 raise ValueError(

@@ -134,7 +134,7 @@ def _mu(epsilon: float, delta: float) -> float:
 
 
 def _safe_root(excess: Callable[[float], float], high: float, *, up: bool) -> float:
-    """Return a root of a monotone function in [0, high], at which it is <= 0."""
+    """Return the root of a monotone function, shifted until the function is <= 0."""
     root = brentq(excess, 0.0, high, xtol=1e-15, rtol=1e-14, maxiter=_ITERATIONS)
     step = 1e-13
     while excess(root) > 0:

@@ -33,15 +33,15 @@ TARGET_CLIPPED = (
 )
 ORTHANT = (
     "The target is public and every private column is non-negative within its declared "
-    "bounds, so that a replaced record moves a sum by at most sqrt(2) clip_norm."
+    "bounds, so that a replaced record changes a sum by at most sqrt(2) clip_norm."
 )
 SIGNED_OR_CENTRED = (
     "The target is public, and every private column is non-negative within its bounds "
-    "or, where the released mean is subtracted, contributions are cut to clip_norm / "
-    "sqrt(2), so that a replaced record moves a sum by at most sqrt(2) clip_norm."
+    "(or the released mean is subtracted, and contributions are clipped to clip_norm / "
+    "sqrt(2)), so that a replaced record changes a sum by at most sqrt(2) clip_norm."
 )
 LABEL = (
-    "Every column is public, so that a replaced label moves a sum by at most the "
+    "Every column is public, so that a replaced label changes a sum by at most the "
     "difference of the residuals of two labels, times the longest row."
 )
 BALANCED = (
@@ -52,8 +52,8 @@ BINNED = (
     "Every number of a private column is counted in exactly one bin of that column."
 )
 BOUNDS_RELEASED = (
-    "Bounds of private columns were released within this budget, before anything else; "
-    "those of public columns are exact, from public values alone."
+    "Bounds of private columns were released first, within this budget; those of "
+    "public columns are exact and computed from public values only."
 )
 VALUES_CLIPPED_RELEASED = (
     "Every value is clipped to the bounds of its column, which are public or released, "
@@ -61,7 +61,7 @@ VALUES_CLIPPED_RELEASED = (
 )
 ORTHANT_RELEASED = (
     "The target is public and every private column is non-negative within its released "
-    "bounds, so that a replaced record moves a sum by at most sqrt(2) clip_norm."
+    "bounds, so that a replaced record changes a sum by at most sqrt(2) clip_norm."
 )
 INTEGER_SEED = "integer seed"
 ONE_STEP = "No step before this one learnt from the data; see `report(pipeline)`."
@@ -126,8 +126,7 @@ _ENFORCED = frozenset(
 _ONE_RECORD = "Each person has one row, which appears once."
 _PERSONS = "Each person has one entry in groups, which derives from nothing private."
 _WHOLE_PERSONS = (
-    "Nobody has rows in two parts that have no row in common: such parts are unions of "
-    "persons."
+    "No person has rows in two disjoint parts: such parts are unions of persons."
 )
 
 
@@ -210,15 +209,15 @@ def implied_assumptions(
         yield Assumption("The groups of all fits name the same persons.", False)
     if any(parts):
         yield Assumption(
-            "A fit on a part used the records of the part alone; rows are counted in "
-            "an order of the whole data set that was fixed without looking at private "
-            "values.",
+            "A fit on a part used only the records of the part. Positions of rows "
+            "refer to an order of the whole data set that was fixed without looking at "
+            "private values.",
             False,
         )
         if persons:
             yield Assumption(_WHOLE_PERSONS, False)
     if n_fits > 1 and any(event.mu is None for event in events):
-        # Only Gaussian releases have a privacy filter: budgets chosen adaptively.
+        # Budgets may be chosen adaptively only for Gaussian releases (privacy filter).
         yield Assumption(
             "With Poisson batches or searches: the budget of no fit was chosen by "
             "looking at the results of earlier ones.",

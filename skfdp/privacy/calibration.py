@@ -235,7 +235,7 @@ def calibrate(
 
 @functools.lru_cache(maxsize=512)
 def _calibrate(draft: PrivacyPlan) -> PrivacyPlan:
-    """Return the draft with its noise replaced by the least that is enough."""
+    """Return the plan with the least noise that stays within the budget."""
     epsilon, delta = draft.target_epsilon, draft.target_delta
     n_steps, others = draft.n_steps, draft.other_events
     factor = draft.sensitivity / draft.clip_norm

@@ -465,7 +465,7 @@ class Event:
                     f"and clip_norm={self.clip_norm!r}",
                     "there the sensitivity is always two clip norms",
                 )
-        # The accountant derives our sensitivity from vectors of this norm.
+        # With vectors of this norm the accountant has the sensitivity of this event.
         radius = self.sensitivity / 2 if replaces else self.sensitivity
         events = []
         for std, count in self.grouped_stds:

@@ -66,7 +66,7 @@ def _voting(obj: Any) -> Members:
 
 
 def _outputs(obj: Any) -> Members:
-    """Return members with different targets; refuse a target name they would share."""
+    """Return members with different targets; refuse one name for all of these."""
     found = _listed(obj)
     if any(one.privacy_.target_name is not None for one in _leaves(found)):
         raise ValueError(
@@ -304,7 +304,7 @@ class _Learnt:
 
 
 def _learnt(parts: list[Part]) -> tuple[_Learnt, tuple[str | int, ...] | None]:
-    """Return what steps without a report learnt, and the table's public columns."""
+    """Return the data dependence of steps without a report, and the public columns."""
     table = _follow(parts)
     if any(part.opaque for part in parts):
         table = None  # a user's Pipeline may pass any columns to its steps

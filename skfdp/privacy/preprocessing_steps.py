@@ -350,7 +350,7 @@ def members(container: Any) -> Iterator[tuple[str, Any]]:
 
 
 def dependence(step: Any) -> Dependence | None:
-    """Return what a step learns, without its parts; None if unknown."""
+    """Return the data dependence of a step without its parts; None if unknown."""
     if _is_encoder(step):
         return _nothing("bounds, categories and knots are declared")
     if is_class(step, *_TABLE):

@@ -13,7 +13,7 @@ from skfdp.privacy import checks
 from skfdp.privacy.checks import shown
 from skfdp.privacy.events import Event, Nameless, PrivacyBudgetError
 
-# More names than this are counted, not listed, in a message.
+# Most names listed in a message; further names are counted.
 _LISTED = 5
 
 #: A member of a public set.
@@ -118,7 +118,7 @@ def promise(
     everything = disclosed[-1] if everything is None else everything
     for own in disclosed:
         _check_inside(own, everything, declared=public is not None)
-    # A target without a name may be what another fit discloses by name.
+    # A target without a name may be a target or column that another fit discloses.
     named = {event.target_name for event in events if event.target_name}
     columns = {name for name in everything if isinstance(name, str)}
     for event in events if everything else ():

@@ -184,7 +184,7 @@ class SelectionCurve:
 
 
 def calibrate_run(event: Selection, epsilon: float, delta: float) -> Selection:
-    """Return the event with the noisiest run at which it spends (epsilon, delta).
+    """Return the event with the least noise in a run that meets (epsilon, delta).
 
     Parameters
     ----------

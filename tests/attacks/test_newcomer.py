@@ -225,7 +225,7 @@ def test_coef_is_documented_as_what_it_is(name):
         model.decision_function(X), margins(model.input_scaler_(X))
     )
     assert not np.allclose(model.decision_function(X), margins(X))
-    assert "of normalised rows" in described
+    assert "normalised rows" in described
 
 
 # -- messages that lead somewhere -----------------------------------------------------

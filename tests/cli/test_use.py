@@ -120,7 +120,8 @@ def test_new_rows_may_hold_anything(run, tmp_path):
     status, out, err = run("predict", "income.skops", tmp_path / "odd.csv", *BY)
     assert status == 0
     assert err.splitlines() == [
-        f"skfdp: warning: public column {name!r}: 1 of 300 values are no {kind}."
+        f"skfdp: warning: public column {name!r}: 1 of 300 values cannot be read as "
+        f"{kind}."
         for name, kind in (("age", "numbers"), ("town", "categories"))
     ]
     assert np.isfinite(pd.read_csv(io.StringIO(out))["p(high)"]).all()

@@ -247,7 +247,7 @@ def test_public_models_see_encoded_columns():
 
 # -- refusals ------------------------------------------------------------------------
 RAW = FeatureDPLogisticRegression
-IN_ITS_SCHEMA = "and a schema are given: declare it in the schema"
+IN_ITS_SCHEMA = "cannot be combined with a schema: declare it in the schema"
 
 
 @pytest.mark.parametrize(

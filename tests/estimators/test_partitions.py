@@ -342,7 +342,7 @@ def test_other_collections_are_refused():
     ):
         FeatureDPMLPClassifier().fit(rows, collection(LABELS))
     for y, match in (
-        (LABELS, "y of type ndarray must be a Dask array or Series"),
+        (LABELS, "y of type ndarray must be a Dask collection"),
         (
             collection(LABELS, (450, 450)),
             "but they must be equal: pass y with the part",

@@ -255,7 +255,7 @@ def test_text_in_a_target_is_left_out_of_scores():
     model = clone(REGRESSOR).fit(ROWS, DAYS)
     target = DAYS.astype(object)
     target[0], target[1] = "unknown", str(DAYS[1])
-    with pytest.warns(UtilityWarning, match=f"of {N} rows 1 have no number"):
+    with pytest.warns(UtilityWarning, match=f"1 of {N} rows have no number"):
         found = model.score(ROWS, target)
     assert found == model.score(ROWS[1:], DAYS[1:])
     with pytest.raises(ValueError, match="y has no number"):

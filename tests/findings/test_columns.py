@@ -255,10 +255,10 @@ def test_f08_periods_begin_with_their_first_moment():
             YEAR,
             "as dates, but its stored type holds numbers",
         ),
-        (pd.to_timedelta([1, 2, 3], unit="D"), YEAR, "its type holds durations"),
+        (pd.to_timedelta([1, 2, 3], unit="D"), YEAR, "stored type holds durations"),
         (pd.interval_range(0, 3), Number(0, 1), "neither numbers nor dates"),
         (pd.Series([1j, 2j, 3j]), Number(0, 1), "neither numbers nor dates"),
-        (pd.Series([True, False]), YEAR, "its type holds booleans"),
+        (pd.Series([True, False]), YEAR, "stored type holds booleans"),
         (pd.to_timedelta([1], unit="D"), Category(["1 days"]), "holds durations"),
     ],
 )

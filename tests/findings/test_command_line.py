@@ -211,6 +211,6 @@ def test_limits_of_a_foreign_file_are_reported_as_declared_by_it(command, tmp_pa
     (found,) = (
         item
         for item in skfdp.privacy.read_report("r.json").assumptions
-        if "the file 'tableschema.json' declares" in item.text
+        if "declared in the file 'tableschema.json'" in item.text
     )
     assert not found.enforced

@@ -325,7 +325,7 @@ def test_f22_score_leaves_rows_without_a_declared_label_out(missing):
         warnings.simplefilter("ignore")
         model.fit(X, y)
     kept = np.arange(N) % 3 > 0
-    with pytest.warns(UtilityWarning, match="of 900 rows 300 have no label"):
+    with pytest.warns(UtilityWarning, match="300 of 900 rows have no label"):
         found = model.score(X, y, sample_weight=np.ones(N))
     assert found == model.score(X[kept], CODES[2][kept])
     with pytest.raises(ValueError, match="y has no label of classes_"):

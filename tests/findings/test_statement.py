@@ -381,7 +381,7 @@ def edited(found, **changes):
 
 def test_attack_10_file_without_its_unseen_steps_is_refused():
     found = report(make_pipeline(Own(), clone(MODEL)).fit(X, Y))
-    with pytest.raises(ValueError, match="claims unseen=.*'own .Own.'"):
+    with pytest.raises(ValueError, match="states unseen=.*'own .Own.'"):
         edited(found, unseen=[])
     kept = [one for one in found.to_dict()["assumptions"] if "Own" not in one["text"]]
     assert edited(found, assumptions=kept) == found
@@ -393,9 +393,9 @@ def test_attack_10_whole_without_what_its_members_could_not_see_is_refused():
     values = found.to_dict()
     assert len(found.unseen) == len(values["learnt"]) == 1
     kept = [one for one in values["assumptions"] if "Own" not in one["text"]]
-    with pytest.raises(ValueError, match="claims unseen"):
+    with pytest.raises(ValueError, match="states unseen"):
         edited(found, unseen=[], assumptions=kept)
-    with pytest.raises(ValueError, match="claims learnt"):
+    with pytest.raises(ValueError, match="states learnt"):
         edited(found, learnt=[])
     assert edited(found) == found
 
