@@ -122,11 +122,6 @@ def gdp_mu(epsilon: float, delta: float) -> float:
             f"epsilon={epsilon!r} and delta={delta!r} are too small for a calibration: "
             "raise one of them."
         )
-    return _mu(epsilon, delta)
-
-
-@functools.lru_cache
-def _mu(epsilon: float, delta: float) -> float:
     high = 1.0
     while _delta(epsilon, high) < delta:
         high *= 2

@@ -8,6 +8,7 @@ estimator return it; CONTRIBUTING.rst has an example.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -60,7 +61,7 @@ class Budget:
     before: tuple[Event, ...] = ()
     reach: float = 1.0
 
-    @property
+    @functools.cached_property
     def mu(self) -> float:
         """Gaussian-DP parameter of the budget, of what `before` leaves of it."""
         whole = gdp_mu(self.epsilon, self.delta)

@@ -204,14 +204,6 @@ def n_steps(signal: float, s2n: float) -> int:
     return int(np.clip(steps, LEAST_STEPS, MOST_STEPS))
 
 
-def momentum(n_steps: int) -> float:
-    """Return the momentum: gradients last a twentieth of the steps, at most 10 steps.
-
-    With a longer memory few steps would swing about the optimum.
-    """
-    return float(np.clip(1 - 20 / n_steps, LEAST_MOMENTUM, MOMENTUM))
-
-
 def clip_norm(s2n: float, *, regression: bool = False) -> float:
     """Clip norm: a small one pulls harder, a large one is unbiased.
 
@@ -490,8 +482,14 @@ class Loop:
         return cls(**{name: given[name] for name in names if name in given})
 
     def momentum_of(self, n_steps: int) -> float:
-        """Return the momentum of so many steps."""
-        return momentum(n_steps) if self.momentum == "auto" else self.momentum
+        """Return the momentum of so many steps.
+
+        "auto": gradients last a twentieth of the steps, at most 10 steps. With a longer
+        memory few steps would swing about the optimum.
+        """
+        if self.momentum != "auto":
+            return self.momentum
+        return float(np.clip(1 - 20 / n_steps, LEAST_MOMENTUM, MOMENTUM))
 
     def schedule(
         self,
