@@ -170,7 +170,7 @@ def test_odd_steps_have_a_curve(changes, relation):
 )
 def test_what_no_distribution_can_hold_is_one_sentence(changes):
     event = Event(**EVENT | {"n_steps": 10} | changes, sampling_rate=0.5)
-    with pytest.raises(ValueError, match="have too little noise, or are too many"):
+    with pytest.raises(ValueError, match="have too little noise or are too many"):
         compose([event])
 
 

@@ -76,7 +76,7 @@ BAD_CALIBRATION = {
     "accountant": [["auto"], None, "rdp"],
     "neighboring_relation": [3, "swap"],
 }
-WHY = r"must|cannot|unknown|holds|makes|need|noth|has \d entries|exceeds|too far"
+WHY = r"must|cannot|unknown|holds|makes|need|noth|has \d entries|exceeds|too far|negligible"
 
 
 def changed(table):

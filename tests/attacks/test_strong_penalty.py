@@ -328,7 +328,7 @@ def test_what_counts_as_an_explosion():
         warn_of_divergence(theta)
         warn_of_divergence(10 * theta, np.array([20.0]))
         warn_of_divergence(np.zeros((0, 3)))
-    with pytest.warns(UtilityWarning, match=r"has passed 1e\+04"):
+    with pytest.warns(UtilityWarning, match=r"exceeds 1e\+04"):
         warn_of_divergence(1.01 * theta)
 
 

@@ -124,7 +124,7 @@ def test_persons_are_refused_where_there_are_none(panel):
     X, groups = panel
     ledger = PrivacyLedger()
     private_bounds(X, ledger=ledger)
-    with pytest.raises(PrivacyBudgetError, match="protects persons"):
+    with pytest.raises(PrivacyBudgetError, match="cannot be composed"):
         private_bounds(X, groups=groups, ledger=ledger)
     add = {"neighboring_relation": AddOrRemoveOne(3000)}
     with pytest.raises(ValueError, match="groups needs a public number of rows"):

@@ -162,7 +162,7 @@ def test_the_released_mean_decides_between_signs_and_centring(
     assert query.orthant == signs == (private >= 0).all()
     assert query.clip_norm == pytest.approx(moved / (SQRT2 if signs else 2))
     assert "mean" in [event.label for event in model.privacy_.events]
-    assert any("or, where the released" in a.text for a in model.privacy_.assumptions)
+    assert any("(or the released mean is" in a.text for a in model.privacy_.assumptions)
 
 
 def test_what_the_mean_decides_does_not_show_in_the_plan():
