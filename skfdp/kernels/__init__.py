@@ -1,1 +1,1 @@
-"""Compiled loops over arrays, the only ones: nothing else imports numba."""
+"""All compiled loops over arrays: only this package imports numba."""

@@ -1,4 +1,4 @@
-"""The compilation of loops by numba, with a cache on disk that knows all of them."""
+"""Compile loops with numba, and cache them on disk until any kernel file changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numba.core.typing import signature
 from numba.extending import intrinsic
 
 _FOLDER = Path(__file__).parent
-#: Every file that compiled code comes from: those of this folder and of those in it.
+#: Every source file of compiled code: the files of this folder and of its subfolders.
 FILES = tuple(
     sorted(path.relative_to(_FOLDER).as_posix() for path in _FOLDER.rglob("*.py"))
 )
@@ -26,10 +26,10 @@ _SOURCES = hashlib.blake2b(
 
 
 class _Cache(FunctionCache):
-    """numba's cache of a function; without room for it the process keeps the code."""
+    """numba's cache of a function; ignores a full or read-only disk."""
 
     def save_overload(self, sig, data):
-        """Write compiled code, if that can be done."""
+        """Write compiled code to the disk, if possible."""
         with contextlib.suppress(OSError):
             super().save_overload(sig, data)
 
@@ -37,13 +37,13 @@ class _Cache(FunctionCache):
 def kernel(**options) -> Callable[[Callable], Callable]:
     """Return a decorator: `numba.njit` that releases the GIL and is cached on disk.
 
-    numba takes a function from the disk as long as its own file is unchanged, even if
-    it calls functions of other files that have changed: after an upgrade a loop might
-    go on with the clip of yesterday. Here the name in the cache changes with any file.
+    numba loads a cached function as long as its own file is unchanged, even if it calls
+    functions of files that have changed. After an upgrade, a loop might use an outdated
+    clip. Here the name in the cache changes with every kernel file.
 
-    Where no cache can be written (a package that is read-only and a user without a home
-    folder, a disk that is full), numba would refuse. Here the code is compiled in each
-    process and works. ``NUMBA_CACHE_DIR`` may name another folder.
+    If the cache cannot be written (a read-only package without a home folder, a full
+    disk), numba would raise. Here each process compiles the code instead.
+    ``NUMBA_CACHE_DIR`` may name another folder.
     """
 
     def compiled(function: Callable) -> Callable:
@@ -57,43 +57,41 @@ def kernel(**options) -> Callable[[Callable], Callable]:
 
 
 def part(function: Callable) -> Callable:
-    """Return a function that becomes part of the kernels that call it.
+    """Return a function that numba inlines into the kernels that call it.
 
-    numba writes it out in each of them before anything is compiled, so that it takes no
-    compilation of its own. There their options hold.
+    It needs no compilation of its own, and is compiled with the options of each caller.
     """
     return kernel(error_model="numpy", inline="always")(function)
 
 
 # Calls by address: a kernel that others call is compiled once, by itself.
 #
-# numba compiles what a kernel calls into the kernel, once more at every level of calls:
-# a loop with all losses and tiles in it took as long as all other kernels together.
-# What is called by its address is compiled, or taken from the disk, when somebody asks
-# for the address: of the losses that of the fit, of the tiles those that its outputs
-# need.
+# numba compiles a called function again into every caller, at every level of calls. A
+# loop with all losses and tiles took as long to compile as all other kernels together.
+# A function called by address is compiled, or loaded from the disk, when its address is
+# requested. A fit requests the address of its loss and of the tiles for its outputs.
 #
-# An address is good within one process: ask for it where it is used, and keep it in no
-# object that could be pickled.
+# An address is valid within one process: request it where it is used, and never store
+# it in an object that could be pickled.
 
 
-#: Types of arguments. Arrays that are read take those that may not be written as well.
+#: Types of arguments. Inputs may be read-only arrays.
 INTEGERS = types.Array(types.int64, 1, "C", readonly=True)
 SHORTS = types.Array(types.int16, 2, "C", readonly=True)
 FLOATS = types.Array(types.float64, 2, "C")
 
 
 def address(function: Callable, arguments: tuple) -> int:
-    """Return where the machine code of a kernel that returns nothing is."""
+    """Return the address of the machine code of a kernel without a return value."""
     found = function.get_compile_result(signature(types.void, *arguments))
     return found.library.get_pointer_to_function(found.fndesc.mangled_name)
 
 
 def caller(*alternatives: tuple) -> Callable:
-    """Return ``call(address, given)`` for kernels, given tuples of numba types.
+    """Return ``call(address, given)`` for kernels; alternatives are tuples of types.
 
-    The address must be that of a function of such arguments, of the first alternative
-    that numba can convert the given ones to; it refuses to compile if there is none.
+    numba converts the given arguments to the first alternative that fits, and refuses
+    to compile if none fits. The function at the address must take these arguments.
     """
 
     @intrinsic

@@ -1,11 +1,11 @@
-"""The contribution of a record to a step, compiled: residual, norm, clip, rounding.
+"""The compiled contribution of a record to a step: residual, norm, clip, rounding.
 
-Where contributions have rank one it is `weighted_residuals` and then `clip_residuals`.
-Differences to a public loss are made from such parts in `queries.linear`.
+Contributions of rank one come from `weighted_residuals` and then `clip_residuals`.
+`queries.linear` builds differences to a public loss from the same parts.
 
-Shapes: margins and residuals float64 (K, B), one column a record; rows int64, the
-records' numbers, B or more of them. Loops run over the records and use operations that
-round alike in vectors and in scalars, see `residuals`.
+Shapes: margins and residuals float64 (K, B), one column per record; rows int64, at
+least B record numbers. Loops run over the records and use only operations that round
+alike in vectors and in scalars.
 """
 
 from __future__ import annotations
@@ -21,19 +21,18 @@ from numba.core import types
 from skfdp.kernels.compiling import FLOATS, address, caller, kernel, part
 from skfdp.kernels.losses import CLASSIFICATION, REGRESSION
 
-# The compiled input scaler: dense rows cut to a norm, bit for bit what `rows` defines.
-#
-# Products must round as NumPy's do on the stored entries of CSR rows; only exact sums
-# may be reordered.
+# The compiled input scaler, which clips rows to a norm. Dense rows give the same bits
+# as CSR rows: products round as NumPy's do on stored entries, and only exact sums may
+# be reordered.
 
 
 @kernel()
 def shorten(entries, ends, bound, normalize, unit, out):
     """Divide each row by its norm, or by `bound` if it is shorter; see `InputScaler`.
 
-    entries, out float64, those of all rows, one after the other; row i begins at
-    ends[i] and stops before ends[i + 1]. unit is that of the squares, which are rounded
-    up to it, so that their sums are exact: rows dense or sparse, in whatever block.
+    entries and out, float64, hold all rows one after the other; row i starts at ends[i]
+    and stops before ends[i + 1]. Squares are rounded up to whole units. Their sums
+    are therefore exact, for dense and for sparse rows, in any block.
     """
     most = 0
     for i in range(len(ends) - 1):
@@ -42,8 +41,8 @@ def shorten(entries, ends, bound, normalize, unit, out):
     for i in range(len(ends) - 1):
         row, scaled = entries[ends[i] : ends[i + 1]], out[ends[i] : ends[i + 1]]
         squares = memory[: len(row)]
-        # Powers of two are exact and keep the squares from over- and underflow. Beyond
-        # float64 as one factor they are two.
+        # Scaling by powers of two is exact and prevents over- and underflow of the
+        # squares. Two factors, because one might exceed float64.
         exponent = -math.frexp(_largest(row))[1]
         near = min(max(exponent, -999), 999)
         first, second = math.ldexp(1.0, near), math.ldexp(1.0, exponent - near)
@@ -77,25 +76,25 @@ def _largest(row):
     return largest
 
 
-# Compiled residuals: derivative of a loss with respect to the margins.
+# Compiled residuals: derivatives of a loss with respect to the margins.
 #
-# Every loss has a leaf (see `kernels.losses`), which replaces the margins of some rows
-# by their residuals:
+# Every loss has a compiled function, its leaf (see `kernels.losses`), which replaces
+# the margins of some rows by their residuals:
 #
 # * margins : float64 (n_outputs, n_rows), changed in place; one output for two classes;
 # * target : integers (n_rows,), the class of each row, 0-based; for the regression
 #   losses float64, its value;
-# * parameter : float64, which most ignore.
+# * parameter : float64, which most losses ignore.
 #
-# Loops run over the rows, so that they become vectors; those over the outputs of a row
-# go in one order. What a row contributes cannot depend on where it stands: additions,
-# multiplications, divisions, square roots and comparisons round alike in vectors and in
-# scalars, and nothing else is used. No fastmath: the NaN guard of the clip needs NaN.
-# For the same reasons leaves call `exponentials` and not `math.exp`.
+# Inner loops run over the rows, so that LLVM vectorises them; outputs of a row are
+# handled in a fixed order. A row's contribution must not depend on its position. Leaves
+# use only additions, multiplications, divisions, square roots and comparisons, which
+# round alike in vectors and in scalars. They call `exponentials`, not `math.exp`. They
+# use no fastmath, because the clip must recognise NaN.
 
 
 _FILES = (f"skfdp.kernels.losses.{name}" for name in (*CLASSIFICATION, *REGRESSION))
-#: Others know a residual by the place of its leaf; two losses may share one.
+#: Other modules refer to a leaf by its index here; two losses may share a leaf.
 _LEAVES = tuple(dict.fromkeys(importlib.import_module(f).LOSS.leaf for f in _FILES))
 _ARGUMENTS = {
     np.dtype(np.int16): (FLOATS, types.Array(types.int16, 1, "C"), types.float64),
@@ -107,18 +106,18 @@ call_leaf = caller(*_ARGUMENTS.values())
 
 
 def place(leaf) -> int:
-    """Return what others know a leaf by, the same in every process."""
+    """Return the index of a leaf, the same in every process."""
     return _LEAVES.index(leaf)
 
 
 @functools.cache
 def leaf_address(kind: int, target: np.dtype) -> int:
-    """Return the address of the leaf at a place, for targets of int16 or float64."""
+    """Return the address of the leaf of an index, for targets of int16 or float64."""
     return address(_LEAVES[kind], _ARGUMENTS[target])
 
 
 class Column(NamedTuple):
-    """One number of each row, at ``step * row + first`` of a flat memory."""
+    """A per-row scalar, at ``step * row + first`` of a flat array."""
 
     memory: np.ndarray
     step: int
@@ -126,7 +125,7 @@ class Column(NamedTuple):
 
 
 class Task(NamedTuple):
-    """The loss and the facts by which margins of records become residuals."""
+    """The loss, targets and weights that turn margins into residuals."""
 
     kind: int  # the `place` of the leaf
     parameter: float
@@ -138,9 +137,9 @@ class Task(NamedTuple):
 
 
 class Clip(NamedTuple):
-    """Bounds of a contribution, in the units of residual times row.
+    """Bounds of a contribution, which is a residual times a row.
 
-    Residuals become integer numbers of `unit`, which saturate at `largest`.
+    Residuals are rounded to integer multiples of `unit` and saturate at `largest`.
     """
 
     squared_norms: Column
@@ -150,19 +149,19 @@ class Clip(NamedTuple):
 
 
 def weighted_residuals(margins: np.ndarray, rows: np.ndarray, task: Task) -> None:
-    """Replace margins by residuals, offset and both kinds of weights being applied."""
+    """Replace margins by residuals, with offset, class weights and record weights."""
     weigh(margins, rows, leaf_of(task), task)
 
 
 @part
 def entry(column, row):
-    """Return the number of a row."""
+    """Return the scalar of a row."""
     return column.memory[column.step * row + column.first]
 
 
 @part
 def entries(column, rows, out):
-    """Write the numbers of some rows; of neighbours as one piece of memory."""
+    """Write the scalars of some rows; consecutive rows are read in one piece."""
     n_rows, apart = len(out), 0
     for i in range(n_rows):
         apart |= rows[i] - rows[0] - i
@@ -182,7 +181,7 @@ def leaf_of(task: Task) -> int:
 
 @part
 def weigh(margins, rows, leaf, task):
-    """Do what `weighted_residuals` does, given the address of the leaf."""
+    """Replace margins by weighted residuals, given the address of the leaf."""
     n_outputs, n_rows = margins.shape
     if task.offset.size > 0:
         for i in range(n_rows):
@@ -215,16 +214,16 @@ def weigh(margins, rows, leaf, task):
 def clip_residuals(residuals, rows, clip):
     """Scale each rank-one contribution to the clip norm and quantise, in place.
 
-    Record i contributes residuals[:, i] (x) x, where x has the squared norm of row
-    rows[i]; the result is the nearest integer number of the unit. Rounding can lengthen
-    a contribution by at most unit sqrt(K) |x| / 2, which is taken off the clip norm
+    Record i contributes residuals[:, i] (x) x, where x is row rows[i], and residuals
+    are rounded to the nearest multiple of the unit. Rounding can lengthen a
+    contribution by at most unit sqrt(K) |x| / 2, which is subtracted from the clip norm
     first.
     """
     n_outputs, n_rows = residuals.shape
     half = 0.5 * clip.unit * math.sqrt(n_outputs)
     length, factor = np.empty(n_rows), np.zeros(n_rows)
     entries(clip.squared_norms, rows, length)
-    if n_outputs == 1:  # the root of the square
+    if n_outputs == 1:  # the norm is the absolute value
         for i in range(n_rows):
             factor[i] = abs(residuals[0, i])
     else:
@@ -241,7 +240,7 @@ def clip_residuals(residuals, rows, clip):
         factor[i] = scale if room > 0.0 else 0.0
     for k in range(n_outputs):
         for i in range(n_rows):
-            # Factor 0 is 0 even for NaN. Saturation comes before the rounding.
+            # A factor of 0 gives 0 even for NaN. Saturate before rounding.
             scaled = residuals[k, i] * factor[i] if factor[i] > 0.0 else 0.0
             scaled = clip.largest if scaled > clip.largest else scaled
             scaled = -clip.largest if scaled < -clip.largest else scaled
@@ -252,10 +251,10 @@ def clip_residuals(residuals, rows, clip):
 def clip_differences(full, public, rows, clip, squared_public, inner):
     """Clip and quantise ``full[:, i] (x) x - public[:, i] (x) x_public``, in place.
 
-    The norm of a difference of two rank-one matrices is exact:
+    The squared norm of a difference of two rank-one matrices has a closed form:
     |f|^2 |x|^2 + |p|^2 |z|^2 - 2 (f.p)(x.z). Quantising f and p toward zero can
-    lengthen their difference by at most unit sqrt(K) (|x| + |z|), which is taken off
-    the clip norm first.
+    lengthen their difference by at most unit sqrt(K) (|x| + |z|), which is subtracted
+    from the clip norm first.
     """
     n_outputs = full.shape[0]
     for i in range(full.shape[1]):
@@ -265,13 +264,13 @@ def clip_differences(full, public, rows, clip, squared_public, inner):
             pp += public[k, i] * public[k, i]
             fp += full[k, i] * public[k, i]
         xx, zz = entry(clip.squared_norms, rows[i]), entry(squared_public, rows[i])
-        # The subtraction cancels; its error is relative to the terms, not to the rest.
+        # The subtraction cancels: its error is relative to the terms, not the result.
         terms = ff * xx + pp * zz
         square = max(terms - 2 * fp * inner[rows[i]], 0.0) + 1e-9 * terms
         slack = clip.unit * math.sqrt(n_outputs) * (math.sqrt(xx) + math.sqrt(zz))
         room = clip.clip_norm * (1 - 1e-9) - slack
         factor = _clip_factor(math.sqrt(square), room) if room > 0 else 0.0
-        # One factor for both sides: saturating one of them alone could lengthen v.
+        # One factor for both: saturating one of them could lengthen the difference.
         limit = clip.largest * clip.unit * 0.999
         for k in range(n_outputs):
             bound = max(abs(full[k, i]), abs(public[k, i])) * factor
@@ -284,7 +283,7 @@ def clip_differences(full, public, rows, clip, squared_public, inner):
 
 @part
 def _clip_factor(norm, clip_norm):
-    """At most 1 and clip_norm / norm; 0 where the norm is not a number."""
+    """Return min(1, clip_norm / norm), or 0 where the norm is infinite or NaN."""
     factor = clip_norm / norm
     factor = factor if norm > clip_norm else 1.0
     return factor if norm < np.inf else 0.0
@@ -292,9 +291,9 @@ def _clip_factor(norm, clip_norm):
 
 @part
 def _quantised(residual, factor, clip):
-    """Truncate toward zero and saturate; factor 0 is 0 even for NaN."""
+    """Truncate toward zero and saturate; a factor of 0 gives 0 even for NaN."""
     if factor == 0.0:
         return 0.0
-    # Saturate before the conversion: a float beyond int64 has no defined truncation.
+    # Saturate before truncating: the result must fit into int64.
     scaled = min(max(residual * factor / clip.unit, -clip.largest), clip.largest)
     return np.trunc(scaled)

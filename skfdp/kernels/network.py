@@ -1,9 +1,9 @@
-"""Elementwise leaves of the network query, compiled, around BLAS products.
+"""Compiled elementwise functions of the network query, around BLAS products.
 
-Every matrix entry is an integer that its dtype holds exactly. Each row is treated by
-itself, and sums of squares are integers below 2**53: no result depends on the order
-or on the other rows. Sums may be reordered where they are exact; ``nnan`` and ``ninf``
-never, the guards against NaN need them.
+Every matrix entry is an integer that its dtype represents exactly. Each row is computed
+separately, and sums of squares are integers below 2**53. No result depends on the order
+of summation or on other rows. fastmath may reorder exact sums, but ``nnan`` and
+``ninf`` are never set, because the guards must recognise NaN.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import numpy as np
 
 from skfdp.kernels.compiling import kernel
 
-# Below this share of entries that are not zero, skipping the others beats BLAS.
+# Below this share of non-zero entries, skipping zeros is faster than BLAS.
 _SPARSE = 0.2
 # Sums of integers that are exact in any order.
 _REORDER = {"reassoc", "contract", "nsz", "arcp"}
 
 
 def _sparse(a: np.ndarray) -> bool:
-    """Guess from the first rows; products are exact, so only the time depends on it."""
+    """Guess from the first rows whether a is sparse; this only affects the time."""
     head = a[:64]
     return np.count_nonzero(head) < _SPARSE * head.size
 
 
 @kernel()
 def compressed(a):
-    """Return where the rows start, and the columns and entries that are not zero.
+    """Return the CSR form: row starts, columns and non-zero entries.
 
     The loop has no branch.
     """
@@ -47,7 +47,7 @@ def compressed(a):
 
 @kernel()
 def turned(n_columns, starts, columns, entries):
-    """Return what `compressed` returned, column by column, in float64."""
+    """Return the CSC form, in float64, of the CSR form that `compressed` returns."""
     column_starts = np.zeros(n_columns + 1, np.int64)
     rows, values = np.empty(starts[-1], np.int32), np.empty(starts[-1])
     for t in range(starts[-1]):
@@ -65,7 +65,7 @@ def turned(n_columns, starts, columns, entries):
 
 @kernel(fastmath=_REORDER)
 def add_combinations(starts, indices, entries, vectors, out):
-    """out[i] += sum of entries[t] * vectors[indices[t]], four at a time."""
+    """out[i] += sum of entries[t] * vectors[indices[t]], four terms at a time."""
     for i in range(out.shape[0]):
         row, t = out[i], starts[i]
         while t + 4 <= starts[i + 1]:
@@ -84,7 +84,7 @@ def add_combinations(starts, indices, entries, vectors, out):
 
 @kernel(error_model="numpy")
 def activate(z, row_scale, column_scale, bits):
-    """Return the ReLU and a constant 1, and one power of two for each row."""
+    """Return the ReLU with a constant 1 appended, as integers, and each row's scale."""
     width = z.shape[1]
     out, scale = np.empty((z.shape[0], width + 1), z.dtype), np.empty(z.shape[0])
     row = np.empty(width + 2)
@@ -99,7 +99,7 @@ def activate(z, row_scale, column_scale, bits):
 
 @kernel(error_model="numpy")
 def integers(errors, bits, out, scale):
-    """Round each row to integers of at most `bits`; zeros where not finite."""
+    """Round each row to integers of at most `bits` bits; a non-finite row becomes 0."""
     width = errors.shape[1]
     row = np.empty(width + 1)
     for i in range(errors.shape[0]):
@@ -110,7 +110,7 @@ def integers(errors, bits, out, scale):
 
 @kernel(error_model="numpy")
 def masked(z, column_scale, inputs, bits):
-    """Mask by the active neurons, and round as `integers` does."""
+    """Zero the entries of inactive neurons, and round as `integers` does."""
     out, scale = np.empty(z.shape, z.dtype), np.empty(z.shape[0])
     row = np.empty(z.shape[1] + 1)
     for i in range(z.shape[0]):
@@ -135,13 +135,13 @@ def dots(a, b):
 
 @kernel(error_model="numpy")
 def _round_row(row, bits, out):
-    """Write row, float64, as integers of at most `bits`; return its power of two.
+    """Write row, float64, as integers of at most `bits` bits; return its power of two.
 
-    Zeros, and 0, where an entry is not finite or all are zero. The row has one entry
-    more than out, which is overwritten.
+    If an entry is not finite, or all are zero, write zeros and return 0. The last entry
+    of row is scratch: row has one entry more than out.
     """
-    # Without their sign, floats are ordered as their bits are, NaN beyond infinity;
-    # maxima of integers fill vectors.
+    # The bits of absolute values are ordered like the values, with NaN above infinity.
+    # The maximum is taken of these integers, because LLVM vectorises that.
     sizes, largest = row.view(np.int64), np.int64(0)
     for k in range(out.shape[0]):
         largest = max(largest, sizes[k] & np.int64(0x7FFFFFFFFFFFFFFF))
@@ -170,7 +170,7 @@ class Operations:
         self._dtype = np.dtype(dtype)
 
     def place(self, values: np.ndarray) -> np.ndarray:
-        """Return int16 records where the products will be taken."""
+        """Return int16 records on the device of the products."""
         return values
 
     def host(self, a: np.ndarray) -> np.ndarray:
@@ -186,7 +186,7 @@ class Operations:
         return records[part].astype(self._dtype)
 
     def product(self, a: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return ``a @ weights``: exact, so that skipping zeros changes nothing."""
+        """Return ``a @ weights``, which is exact with or without skipping zeros."""
         if not _sparse(a):
             return a @ weights
         out = np.zeros((len(a), weights.shape[1]), dtype=self._dtype)
@@ -194,7 +194,7 @@ class Operations:
         return out
 
     def integers(self, errors: np.ndarray, bits: int):
-        """Return rows rounded to integers of `bits`, and their scales."""
+        """Return rows rounded to integers of at most `bits` bits, and their scales."""
         out = np.empty(errors.shape, dtype=self._dtype)
         scale = np.empty(len(errors))
         integers(errors, bits, out, scale)

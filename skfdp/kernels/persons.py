@@ -1,20 +1,20 @@
-"""The contribution of a person to a step, compiled: gradients summed, then clipped.
+"""The compiled contribution of a person to a step: gradients are summed, then clipped.
 
 A person contributes the clipped sum of ``r (x) x`` over the person's rows, where r are
-residuals times public weights. The rows' terms may cancel, so that the norm of the sum
-has to come from the sum itself:
+residuals times public weights. Terms of different rows may cancel. The norm is
+therefore computed from the sum itself:
 
-1. the residuals become integers, in a unit of the person's own (`_as_integers`);
+1. the residuals are rounded to integers, on a grid for each person (`_as_integers`);
 2. the sum of integers times rows is exact, and its norm is rounded up;
-3. the sum times one factor fits the clip norm, and its entries are truncated toward
-   zero, to the unit of the release, which makes none of them longer.
+3. the sum is multiplied by one factor, so that it fits the clip norm, and its entries
+   are truncated toward zero, to the grid of the release. Truncation lengthens nothing.
 
-Maxima and sums of integers do not depend on the order of the rows, on what else is in
-the batch, or on the format of the rows; so neither does what a person contributes.
+Maxima and sums of integers do not depend on the order of the rows, on the rest of the
+batch, or on the format of the rows. The same holds for a person's contribution.
 
-Shapes: rows int64 (B,), those of one person after the other, which begin and end in
-them at ends, int64 (P + 1,); residuals float64 (K, B), which are written over. Arrays
-that are added to come last.
+Shapes: rows int64 (B,) holds the rows of one person after the other; ends int64
+(P + 1,) holds where each person starts and stops. residuals float64 (K, B) is
+overwritten. Output arrays come last.
 """
 
 import math
@@ -27,9 +27,9 @@ from skfdp.kernels.contributions import entry
 
 # Entries of a person's sum of integers are at most about 2**50: exact in float64.
 _BITS = 50
-# Gradients below this are nothing; their unit might not be a float64.
+# Smaller gradients count as zero; their grid step might underflow.
 _LEAST = 2.0**-900
-# Of what is exact: any order gives the same.
+# For exact sums, which do not depend on the order.
 _EXACT = {"reassoc", "contract", "nsz"}
 
 
@@ -37,15 +37,15 @@ _EXACT = {"reassoc", "contract", "nsz"}
 def add_dense(X, rows, ends, residuals, clip, memory, out):
     """Add the clipped contribution of each person.
 
-    X int16 (n, W), the rows in the first D of W columns; residuals may be NaN or
-    infinite. memory float64 (K, D), for the sum of one person; out float64 (K, D),
-    integers that stay below 2**53.
+    X int16 (n, W) holds the rows in the first D of W columns; residuals may be NaN or
+    infinite. memory float64 (K, D) is for the sum of one person; out float64 (K, D)
+    holds integers below 2**53.
 
     Notes
     -----
-    **Guarantees.** What is added for a person are integers of an L2 norm of at most
-    ``clip_norm / unit``, which depend on the person's rows alone, in whatever order. It
-    is 0 if one of the residuals is not a number or infinite.
+    **Guarantees.** For each person, integers with an L2 norm of at most ``clip_norm /
+    unit`` are added. They depend only on the person's rows, not on their order. They
+    are 0 if one of the residuals is NaN or infinite.
     """
     n_outputs, n_columns = out.shape
     step = _step(n_outputs)
@@ -62,12 +62,12 @@ def add_dense(X, rows, ends, residuals, clip, memory, out):
 
 @kernel(error_model="numpy")
 def add_sparse(csr, shift, rows, ends, residuals, clip, memory, out):
-    """Add what `add_dense` adds, for rows that are CSR rows minus a shift.
+    """Do what `add_dense` does, for rows that are CSR rows minus a shift.
 
     csr is data int16, indices int32 and indptr int64; shift int64 (D,); out int64
-    (D, K). memory has zeros int64 (D, K), for sums, which are zero again at the end;
+    (D, K). memory is a tuple of sums, int64 (D, K), which are zero before and after;
     the columns of a person's sum, int64 (D,), those with a shift first; whether each
-    column is among them, bool (D,); and how many have a shift.
+    column is among them, bool (D,); and the number of columns with a shift.
     """
     sums, columns, known, n_shifted = memory
     n_outputs = out.shape[1]
@@ -91,11 +91,11 @@ def add_sparse(csr, shift, rows, ends, residuals, clip, memory, out):
 
 @kernel(error_model="numpy")
 def _as_integers(rows, start, stop, squared_norms, residuals):
-    """Turn a person's residuals into integers, and return their unit.
+    """Round a person's residuals to integers, and return their grid step.
 
-    The unit is 0, and nothing else holds, if the person contributes nothing. The number
-    of rows times the longest row times the largest integer is at most ``2**_BITS``, up
-    to a relative 1e-15.
+    The step is 0 if the person contributes nothing; the residuals are then undefined.
+    Otherwise the number of rows times the longest row times the largest integer is at
+    most ``2**_BITS``, up to a relative 1e-15.
     """
     square, largest, finite = 1.0, 0.0, True
     for i in range(start, stop):
@@ -117,20 +117,19 @@ def _as_integers(rows, start, stop, squared_norms, residuals):
 
 @kernel()
 def _step(n_outputs):
-    """Return the unit in which norms are rounded up.
+    """Return the grid step to which entries are rounded up for the norm.
 
-    The norm of a sum is at most ``2**_BITS sqrt(K)``, which are 2**24 of these units:
-    squares of entries that are rounded up sum up to less than 2**53, exact in any
-    order.
+    The norm of a sum is at most ``2**_BITS sqrt(K)``, which is 2**24 of these steps.
+    The squares of the rounded entries sum to less than 2**53, exactly in any order.
     """
     return 2.0 ** (_BITS - 24) * math.sqrt(n_outputs)
 
 
 @kernel(error_model="numpy")
 def _factor(norm, unit, clip):
-    """Return what turns a sum of integers into the contribution, before truncation.
+    """Return the factor from a sum of integers to the contribution, before truncation.
 
-    norm is that of the sum, rounded up; unit is that of the integers.
+    norm is the norm of the sum, rounded up; unit is the grid step of the integers.
     """
     if norm == 0.0:
         return 0.0
@@ -141,14 +140,14 @@ def _factor(norm, unit, clip):
 
 @kernel()
 def _add_rows(X, rows, start, stop, residuals, out):
-    """Out = sum of integers times rows of one person."""
+    """Write the sum of integers times rows of one person to out."""
     out[:] = 0.0
     tiles.add_outer_products(X, rows[start:stop], residuals[:, start:stop], out)
 
 
 @kernel(fastmath=_EXACT)
 def _square(total, inverse):
-    """Return the squared norm of a sum in squared steps, entries rounded up."""
+    """Return the squared norm of a sum in squared steps, with entries rounded up."""
     square = 0.0
     for k in range(total.shape[0]):
         for j in range(total.shape[1]):
@@ -163,8 +162,8 @@ def _add_sparse_rows(
 ):
     """Add integers times CSR rows of one person to sums, which may wrap around.
 
-    Columns that are new are noted, and their number is returned. moved is the sum of
-    the integers, int64 (K,).
+    New columns are appended to `columns`; return how many there are in all. moved,
+    int64 (K,), becomes the sum of the integers.
     """
     data, indices, indptr = csr
     n_outputs = residuals.shape[0]
@@ -188,12 +187,12 @@ def _add_sparse_rows(
 
 @kernel()
 def _shifted_square(shift, moved, columns, inverse, sums):
-    """Take the shift off the sums, and return the squared norm as `_square` does."""
+    """Subtract the shift from the sums; return the squared norm as `_square` does."""
     square = 0.0
     for at in range(len(columns)):
         j = columns[at]
         for k in range(len(moved)):
-            # Both may have wrapped around; the difference fits.
+            # Both terms may have wrapped around, but the difference fits into int64.
             sums[j, k] -= shift[j] * moved[k]
             size = np.ceil(abs(np.float64(sums[j, k])) * inverse)
             square += size * size

@@ -1,13 +1,13 @@
-"""Compiled samplers: from random words to rounded normals and to Poisson batches.
+"""Compiled samplers: turn random words into rounded normals and Poisson batches.
 
-A word is 64 random bits. No table depends on one, loops handle four at once, and the
-only branch is for normals that float64 cannot round with certainty. Everything is
-additions, multiplications, divisions and square roots, which round alike on every
-machine, in vectors and in scalars; there is no fastmath, which would lift that.
+A word is 64 random bits. No table look-up depends on a word, loops handle four words at
+once, and the only branch is for normals that float64 cannot round with certainty. The
+code uses only additions, multiplications, divisions and square roots, which round
+alike on every machine, in vectors and in scalars. fastmath would break that.
 
-Integers become floats by or-ing the bits of 2**52 into them, and floats integers by
-adding 2**52, since AVX2 has no packed conversion. What is stored as one and read as the
-other goes through memory, in loops of its own; LLVM vectorises each of them.
+AVX2 cannot convert packed integers to floats. Integers become floats by or-ing the bits
+of 2**52 into them; floats become integers by adding 2**52. An array that is written as
+one type and read as the other has separate loops, each of which LLVM vectorises.
 """
 
 import math
@@ -16,7 +16,7 @@ import numpy as np
 
 from skfdp.kernels.compiling import kernel, part
 
-# What is in the making stays in the first-level cache.
+# Words per chunk, so that intermediate results stay in the first-level cache.
 _CHUNK = 256
 _PLUS_TWO_TO_52 = np.uint64(0x4330000000000000)
 _TWO_TO_52 = 2.0**52
@@ -31,14 +31,14 @@ _LOW = np.uint64(2**32 - 1)
 _EXPONENT = np.uint64(1023 + 64)
 _0, _1, _2, _9, _11 = (np.uint64(n) for n in (0, 1, 2, 9, 11))
 _32, _52, _61, _62, _63 = (np.uint64(n) for n in (32, 52, 61, 62, 63))
-# How far a computed normal may be from the one that its words begin, at most, as shares
-# of itself and of its radius; what that comparison may round; and the radii between
-# which two words are enough (docs/theory/exact_release.rst, The theorem).
+# Largest error of a computed normal, relative to itself and to its radius; the limit of
+# a certain rounding; and the radii between which two words are enough
+# (docs/theory/exact_release.rst, The theorem).
 _OF_ITSELF = 13 * 2.0**-53
 _OF_RADIUS = 3.5 * 2.0**-53
 _CERTAIN = 0.5 - 2.0**-50
 _NEAR, _FAR = 2.0**-11, 6.2
-# The same of -log(u) for the coins, up to 20; beyond it one word is too few.
+# The same for the -log(u) of Poisson sampling, up to 20; beyond, one word is too few.
 _GAP_ERROR, _FAR_GAP = 2.0**-35, 20.0
 
 
@@ -53,9 +53,9 @@ def add_rounded_normals(total, std, words, unsure):
     entries 2i and 2i + 1, wherever a call begins. The second normal of the last pair is
     not used if n is odd.
 
-    Returned is of how many pairs the words and float64 do not decide the integers; the
-    beginning of unsure, int64, half as many as words, is overwritten by these pairs i,
-    to which nothing was added.
+    Return how many pairs the words and float64 cannot decide. Nothing is added for
+    these pairs; their numbers i are written to the beginning of unsure, int64, which
+    is half as long as words.
     """
     n_pairs = words.size // 2
     if 2 * n_pairs < total.size:
@@ -88,15 +88,15 @@ def _points(words, scratch):
     A pair of normals is ``sqrt(-2 log(u))`` times a point of the unit circle. With
     first word A and second word B,
 
-    * the bits of A and then the last 11 of B are the first 75 of u; half a unit is
-      added;
-    * the 50 bits of B above them are the first of the angle within one eighth of the
-      circle; half a unit is added, so that it is never 0;
+    * the bits of A and then the last 11 bits of B are the first 75 bits of u, plus half
+      of the last place;
+    * the 50 bits of B above them are the first bits of the angle within one eighth of
+      the circle, plus half of the last place, so that the angle is never 0;
     * the first three bits of B swap cosine and sine and choose their signs.
 
     Row 0 of `scratch` becomes radius times cosine, row 2 radius times sine and row 3
-    the radius. Sine and cosine are Taylor series in the angle, at most pi/4. A normal
-    is off by less than eleven times 2**-53 of itself.
+    the radius. Sine and cosine are Taylor series in the angle, which is at most pi/4.
+    The relative error of a normal is below 11 * 2**-53.
     """
     n = words.size // 2
     high, low = scratch[0, :n], scratch[1, :n]
@@ -128,9 +128,9 @@ def _points(words, scratch):
 
 @part
 def _round_sizes(n, std, scratch):
-    """Make rows 0 and 2 integers plus 2**52; return how many pairs are not certain.
+    """Round rows 0 and 2 to integers plus 2**52; return the number of uncertain pairs.
 
-    In row 3 the radius is replaced by a number that is above `_CERTAIN` for those.
+    Row 3, the radius, is overwritten by a number above `_CERTAIN` for these pairs.
     """
     cosine, sine, spare = scratch[0, :n], scratch[2, :n], scratch[3, :n]
     n_unsure = 0
@@ -149,7 +149,7 @@ def _round_sizes(n, std, scratch):
 
 @part
 def _swap_and_sign(words, scratch, out):
-    """Write the integers of rows 0 and 2 as the first bits of each second word say."""
+    """Write rows 0 and 2, swapped and signed by the first bits of each second word."""
     n = words.size // 2
     cosine = scratch[0, :n].view(np.uint64)
     sine = scratch[2, :n].view(np.uint64)
@@ -166,13 +166,14 @@ def _swap_and_sign(words, scratch, out):
 def _minus_logarithms(high, low, scale, spare):
     """Replace `high` by ``-log(u)``, u uniform; `low` and `spare` are overwritten.
 
-    ``u = (a * 2**32 + (b + 1/2) * scale) * 2**-64``, where `high` holds a + 2**52, a
-    below 2**32, and `low` b + 2**52, b below 2**43, ``(b + 1/2) * scale`` below 2**32.
-    The result is above 0 for every word. Error below four units in the last place.
+    ``u = (a * 2**32 + (b + 1/2) * scale) * 2**-64``. `high` holds a + 2**52, with a
+    below 2**32; `low` holds b + 2**52, with b below 2**43 and ``(b + 1/2) * scale``
+    below 2**32. The result is positive for every word, and its error is below four
+    units in the last place.
 
     ``u = 2**-n * (1 + f)`` with 1 + f between sqrt(1/2) and sqrt(2), and
-    ``log(1 + f) = 2 artanh(f / (2 + f))``, as a series. What u loses in rounding to 53
-    bits is kept and added to f: otherwise u near 1 had few values, or was 1.
+    ``log(1 + f) = 2 artanh(f / (2 + f))``, as a series. The rounding error of u is
+    added to f; without it u would take few values near 1, or be 1.
     """
     bits, counts = high.view(np.uint64), spare.view(np.uint64)
     for i in range(high.size):
@@ -200,17 +201,17 @@ def _minus_logarithms(high, low, scale, spare):
 
 @kernel(error_model="numpy")
 def poisson_members(words, pace, last, n_rows, members):
-    """Write the members of a Poisson batch that follow row `last`, as far as is sure.
+    """Write the members of a Poisson batch after row `last`, up to an uncertain gap.
 
-    The next member is ``1 + floor(-log(u) / pace)`` further on, where the first 64 bits
-    of u are a word. pace is ``-log(1 - rate)``; 0 and infinity give no further member
-    and all rows. last is the row of the member before, -1 for the first. Gaps are cut
-    at n_rows, at most 2**53, so that nothing overflows.
+    The next member is ``1 + floor(-log(u) / pace)`` rows further on, where the first 64
+    bits of u are a word. pace is ``-log(1 - rate)``; 0 selects no further row and
+    infinity all of them. last is the row of the previous member, -1 at the start. Gaps
+    are cut at n_rows, at most 2**53, so that nothing overflows.
 
-    Returned are the count of members, as many as words were used, beyond which members,
-    int64, n or more, are scratch; and whether the next word and float64 do not decide
-    its gap. If they do, fewer members than words mean that the end of the rows was
-    reached.
+    Return the number of members, which is that of the words used, and whether the next
+    word and float64 cannot decide its gap. If they can, fewer members than words mean
+    that the end of the rows was reached. members is int64, at least as long as words;
+    its entries after the last member are scratch.
     """
     size = min(words.size, _CHUNK)
     scratch = np.empty((3, size))

@@ -1,14 +1,14 @@
-"""The two products of a linear step in 16-bit integers, for rows that are not long.
+"""The two products of a linear step in 16-bit integers, for short rows.
 
-They write what the float64 tiles of `tiles` write, at several times the pace.
-`products.products` says when sums fit.
+The results equal those of the float64 loops in `tiles`, several times faster.
+`products.products` decides whether the sums fit.
 
-A row is read in tiles of 16 columns. The last tile ends with the row in memory, so that
-it may overlap the one before: weights are zero there, and sums are not read, as with
-columns behind those of the row.
+A row is read in tiles of 16 columns. The last tile ends with the row in memory, and may
+overlap the tile before. In the overlap, and in columns after the first D, weights are
+zero and sums are not read.
 
-Shapes: X int16 (n, C), C at least 16, the rows in the first D of C columns; rows int64
-(B,), the batch; W the tiles of C columns, times 16. Arrays written come last.
+Shapes: X int16 (n, C), C at least 16, holds the rows in the first D of C columns; rows
+int64 (B,) is the batch; W is the number of tiles times 16. Output arrays come last.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ from skfdp.kernels.vectors import (
     zeros,
 )
 
-#: Pairs of rows whose sum is taken in int32.
+#: Number of pairs of rows that are summed in int32.
 PAIRS = 16
-# What a block of rows and its residuals may have, so that they stay in the cache
-# between the two products; in int16.
+# Largest size of a block of rows with its residuals, in int16 entries, so that both
+# stay in the cache between the two products.
 _BLOCK_ENTRIES = 2**16
-# Rows of a batch lie far apart. One that is asked for early has arrived in time: from
-# main memory in the second cache, and from there in the first.
+# Rows of a batch are far apart in memory, and are prefetched so many rows early: from
+# main memory into the second-level cache, and from there into the first.
 _EARLY, _AHEAD = 48, 12
 
 
 class Links(NamedTuple):
-    """Addresses of what `margins`, `add_outer_products` and `add_clipped` call.
+    """Addresses of the functions for groups of five outputs and for single outputs.
 
-    0 for tiles that no output needs.
+    An address is 0 if no output needs the function.
     """
 
     margins_by_five: int
@@ -73,8 +73,8 @@ def margins(X, rows, theta, factor, early, links, out):
     """out[k, i] = factor * (X[rows[i]] . theta[k]).
 
     theta int16 (K, W). The inner products must fit into int32; partial sums may wrap.
-    There may be more rows than are asked for, those of the blocks to come: with
-    `early`, rows that lie apart, they are asked for in two steps.
+    rows may be longer than out; the further rows are those of the next blocks, which
+    are only prefetched. With `early`, for scattered rows, this happens in two steps.
     """
     given = X, rows, theta, factor, early
     if out.shape[0] >= 5:
@@ -85,7 +85,7 @@ def margins(X, rows, theta, factor, early, links, out):
 
 @kernel()
 def _margins_by_five(x, rows, w, factor, early, out):
-    """Write `margins`, two rows and five outputs a tile; the last K % 5 are left."""
+    """Write `margins`, two rows and five outputs at a time, without the last K % 5."""
     n_outputs, n_rows = out.shape
     n_columns, width = x.shape[1], w.shape[1]
     last = n_columns - WIDTH
@@ -122,7 +122,7 @@ def _margins_by_five(x, rows, w, factor, early, out):
 
 @kernel()
 def _margins_by_one(x, rows, w, factor, early, out):
-    """Write the last K % 5 outputs of `margins`, four rows a tile."""
+    """Write the last K % 5 outputs of `margins`, four rows at a time."""
     n_outputs, n_rows = out.shape
     n_columns, width = x.shape[1], w.shape[1]
     last, rest = n_columns - WIDTH, np.empty(4)
@@ -155,16 +155,16 @@ def _margins_by_one(x, rows, w, factor, early, out):
 def add_outer_products(X, rows, residuals, links, out):
     """Add residuals.T @ X[rows] to out.
 
-    residuals float64 (K, B), integers of int16; a row times its residual is below
-    2**26 in every entry. out int64 (K, W), each tile in `PAIR_ORDER`. What is returned
-    times 2**31 is what every entry of out is too large by.
+    residuals float64 (K, B) are integers that fit into int16; a row times its residual
+    is below 2**26 in every entry. out is int64 (K, W), each tile in `PAIR_ORDER`.
+    Return the excess: every entry of out is too large by 2**31 times this number.
     """
     n_outputs, n_rows = residuals.shape
     n_pairs = (n_rows + 1) // 2
     r = np.empty(2 * n_pairs * n_outputs, np.int16)
     first, second = np.empty(n_pairs, np.int64), np.empty(n_pairs, np.int64)
-    # The residuals of pairs of rows side by side, and where the rows start. An odd last
-    # row is paired with itself, at a residual of 0.
+    # Interleave the residuals of each pair of rows, and find where the rows start. An
+    # odd last row is paired with itself, with a residual of 0.
     for i in range(n_pairs):
         h = min(2 * i + 1, n_rows - 1)
         first[i], second[i] = rows[2 * i] * X.shape[1], rows[h] * X.shape[1]
@@ -228,14 +228,14 @@ def _add_by_five(x, first, second, r, u):
 
 @kernel()
 def _add_by_one(x, first, second, r, u):
-    """Do it for the last K % 5 outputs, two tiles at a time."""
+    """Do `add_outer_products` for the last K % 5 outputs, two tiles at a time."""
     n_outputs, width = u.shape
     step, last = 2 * n_outputs, x.shape[1] - WIDTH
     for k in range(n_outputs // 5 * 5, n_outputs):
         for start in range(0, len(first), PAIRS):
             stop = min(start + PAIRS, len(first))
             for t in range(0, width, 2 * WIDTH):
-                # The second tile is the first once more where there is no second.
+                # Without a second tile, the first is read twice.
                 one, two = min(t, last), min(min(t + WIDTH, width - WIDTH), last)
                 a0, a1, b0, b1 = half(), half(), half(), half()
                 at = start * step + 2 * k
@@ -263,7 +263,7 @@ call_margins, call_add = caller(_MARGINS), caller(_ADD)
 
 @functools.cache
 def links(n_outputs: int) -> Links:
-    """Return the addresses of the tiles that so many outputs need."""
+    """Return the addresses of the functions that a number of outputs needs."""
     five, one = n_outputs >= 5, n_outputs % 5 > 0
     return Links(
         address(_margins_by_five, _MARGINS) if five else 0,
@@ -274,7 +274,7 @@ def links(n_outputs: int) -> Links:
 
 
 def block_size(n_columns: int, n_outputs: int) -> int:
-    """Return how many rows stay in the cache with their residuals."""
+    """Return the number of rows of a block, which fits the cache with its residuals."""
     rows = _BLOCK_ENTRIES // (n_columns + 4 * n_outputs)
     return max(2 * PAIRS, rows - rows % (2 * PAIRS))
 
@@ -283,11 +283,11 @@ def block_size(n_columns: int, n_outputs: int) -> int:
 def add_clipped(
     X, batch, whole, start, stop, theta, factor, task, clip, leaf, links, own, out
 ):
-    """Add the clipped contributions of rows, by blocks that stay in the cache.
+    """Add the clipped contributions of rows, in blocks that stay in the cache.
 
-    The rows are those of the numbers start to stop - 1 if `whole`, and otherwise
-    batch[start:stop]. own, int64 (block_size,), is memory for the numbers of a block.
-    For out and what is returned see `add_outer_products`.
+    The rows are start to stop - 1 if `whole`, and batch[start:stop] otherwise. own,
+    int64 (block_size,), is memory for the row numbers of a block. For out and the
+    returned excess see `add_outer_products`.
     """
     n_outputs, size, excess = theta.shape[0], len(own), 0
     memory = np.empty(size * n_outputs)
@@ -307,9 +307,9 @@ def add_clipped(
 
 @kernel()
 def unfold(folded, excess, n_columns, out):
-    """Out = sums that `add_outer_products` has collected, less the excess; (K, D).
+    """Write the sums of `add_outer_products` minus the excess to out (K, D).
 
-    n_columns are those of X, which may be more than those of out.
+    n_columns is the number of columns of X, which may exceed that of out.
     """
     last = n_columns - WIDTH
     for k in range(out.shape[0]):

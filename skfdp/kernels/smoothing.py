@@ -1,15 +1,15 @@
-"""Compiled map of rows of hats to smooth coordinates."""
+"""Compiled product of spline bases with the shapes of their smooth terms."""
 
 from skfdp.kernels.compiling import kernel
 
 
 @kernel()
 def smooth(encoded, first, shapes, factor, start, out):
-    """Write (hats @ shapes) * factor, of which few entries of a row are not zero.
+    """Write (hats @ shapes) * factor, where most entries of a row of hats are zero.
 
-    encoded (n, D), the hats of a block from column `first` on; shapes (H, K); factor
-    (K,); out (n, W), written from column `start` on; float64. Products are added in the
-    order of the columns: a row does not depend on those beside it.
+    All arrays are float64. encoded (n, D) holds the hats, a linear spline basis, from
+    column `first` on; shapes (H, K); factor (K,); out (n, W) is written from column
+    `start` on. Each row is summed in column order, independently of the other rows.
     """
     n_hats, width = shapes.shape
     for i in range(encoded.shape[0]):

@@ -1,11 +1,11 @@
-"""Compiled products of CSR rows that are shifted but never filled in.
+"""Compiled products of CSR rows minus a dense shift; the difference is never stored.
 
-A row is ``x - shift``, x sparse and shift dense, all integers. What is written are the
-integers that the dense kernels give for the difference.
+A row is ``x - shift``, where x is sparse, shift is dense and all entries are integers.
+The results equal those of the dense kernels on the difference.
 
-Shapes: data int16, indices int32, indptr int64, the CSR form of x; rows int64 (B,), the
-batch. theta int16 (D, K), and out int64 (D, K): one column of X is one stretch of
-memory.
+Shapes: data int16, indices int32 and indptr int64 are the CSR form of x; rows int64
+(B,) is the batch. theta int16 and out int64 are (D, K), so that the entries of one
+column of X are contiguous.
 """
 
 import numpy as np
@@ -15,19 +15,19 @@ from skfdp.kernels.tiles import powers, saturated
 from skfdp.kernels.vectors import prefetch
 
 _COLUMNS = 64
-# Stored entries lie in columns far apart; what is asked for this early has arrived.
+# Stored entries belong to distant columns; prefetching starts so many entries early.
 _AHEAD = 8
 
 
 @kernel()
 def round_weights(theta, bits, shift, out, shifted):
-    """Round theta as `tiles.round_weights` does, and turn it.
+    """Round theta as `tiles.round_weights` does, and transpose it.
 
     out int16 (D, K); shifted int64 (K,), its product with the shift.
     """
     first, second = powers(bits)
     shifted[:] = 0
-    # Neighbouring columns, so that what is written stays in the cache.
+    # Blocks of neighbouring columns, so that the output stays in the cache.
     for start in range(0, theta.shape[1], _COLUMNS):
         stop = min(start + _COLUMNS, theta.shape[1])
         for k in range(theta.shape[0]):
@@ -51,8 +51,8 @@ def shifted_sum(sums, shift, total, out):
 def margins(data, indices, indptr, rows, theta, start, factor, total, out):
     """out[:, i] = factor * (x[rows[i]] . theta - start); start is ``shift . theta``.
 
-    start int64 (K,). total (K,) is memory, int32 where the differences fit into it,
-    which takes half of the time, and int64 otherwise; sums before it may wrap around.
+    start int64 (K,). total (K,) is working memory: int32 if the results fit into it,
+    which halves the time, and int64 otherwise. Partial sums may wrap around.
     """
     n_outputs, weights, last = theta.shape[1], theta.ravel(), len(indices) - 1
     for i in range(rows.shape[0]):
@@ -95,10 +95,10 @@ def add_outer_products(data, indices, indptr, rows, residuals, out, total):
 
 @kernel()
 def add_by_columns(data, rows, starts, residuals, out, total):
-    """Add what `add_outer_products` adds, of neighbouring rows in CSC form.
+    """Do what `add_outer_products` does, for a block of consecutive rows in CSC form.
 
-    residuals int32 (B, K), one for each of these rows. The sum of a column is written
-    once, whereas row by row the sums lie all over the memory.
+    residuals int32 (B, K), one row for each row of X. Each sum is written once per
+    column, instead of once per row at scattered places in memory.
     """
     for i in range(residuals.shape[0]):
         for k in range(residuals.shape[1]):

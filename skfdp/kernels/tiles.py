@@ -1,12 +1,12 @@
-"""Compiled leaves of the linear query, for rows of any length.
+"""Compiled products of the linear query, for rows of any length.
 
-Every product and sum here is an integer below 2**53 held in float64, therefore exact
-in any order: tiles, threads, blocks and fused multiply-adds cannot change a bit of
-the result. That is why ``reassoc`` is allowed; ``nnan`` and ``ninf`` never are.
+Every product and sum is an integer below 2**53 in float64, and therefore exact in any
+order. Tiles, threads, blocks and fused multiply-adds cannot change a bit of the result.
+That is why ``reassoc`` is allowed; ``nnan`` and ``ninf`` never are.
 
-Shapes: X int16 (n, W), the rows in the first D of W columns; rows int64 (B,), the
-batch; theta float64 (K, D), integers; residuals float64 (K, B). Arrays written come
-last.
+Shapes: X int16 (n, W) holds the rows in the first D of W columns; rows int64 (B,) is
+the batch; theta float64 (K, D) holds integers; residuals float64 (K, B). Output arrays
+come last.
 """
 
 import math
@@ -21,9 +21,10 @@ _REORDER = {"reassoc", "contract", "nsz", "arcp"}
 
 @kernel(fastmath=_REORDER)
 def weight_bits(theta):
-    """Return the power of two that scales theta, finite, before it is rounded.
+    """Return the exponent of the power of two that scales theta before rounding.
 
-    As many bits as keep the entries below 2**15 and each output's norm below 2**16.
+    It is the largest for which the entries stay below 2**15 and each output's norm
+    below 2**16. theta must be finite.
     """
     largest = 0.0
     for k in range(theta.shape[0]):
@@ -31,7 +32,7 @@ def weight_bits(theta):
             size = abs(theta[k, j])
             largest = size if size > largest else largest
     size = math.frexp(largest)[1]
-    exponent = max(size, -1000)  # of a factor that float64 holds
+    exponent = max(size, -1000)  # so that the factor is finite
     factor = math.ldexp(1.0, -exponent)
     longest = 0.0
     for k in range(theta.shape[0]):
@@ -44,11 +45,11 @@ def weight_bits(theta):
 
 @kernel()
 def round_weights(theta, bits, n_columns, out):
-    """Out = theta * 2**bits to the nearest integer, saturating at 2**15 - 1.
+    """Write theta * 2**bits to out, rounded and saturating at 2**15 - 1.
 
-    out, of any type, may have more columns than rows in memory, `n_columns`: then its
-    last `WIDTH` columns are the last ones of theta. Columns that theta does not fill
-    are left alone.
+    out, of any type, may be wider than the rows in memory, `n_columns`. Its last
+    `WIDTH` columns are then those that end with the row. Columns without a weight are
+    not written.
     """
     first, second = powers(bits)
     wider = out.shape[1] - n_columns
@@ -62,14 +63,14 @@ def round_weights(theta, bits, n_columns, out):
 
 @part
 def saturated(scaled):
-    """Return the nearest integer that fits into int16, or its negative."""
+    """Return the nearest integer between -32767 and 32767."""
     scaled = 32767.0 if scaled > 32767.0 else scaled
     return np.rint(-32767.0 if scaled < -32767.0 else scaled)
 
 
 @part
 def powers(bits):
-    """Return two factors of 2**bits: one may be too large."""
+    """Return two factors of 2**bits, which may be too large for one float64."""
     half = bits // 2
     return math.ldexp(1.0, half), math.ldexp(1.0, bits - half)
 
@@ -122,8 +123,8 @@ def margins(X, rows, theta, out):
 def add_outer_products(X, rows, residuals, out):
     """Out += residuals.T @ X[rows], four rows and five outputs at a time.
 
-    out is float64 (K, D), integers below 2**53. Rows that the last four lack count with
-    a residual of 0.
+    out is float64 (K, D), integers below 2**53. If the last group has fewer than four
+    rows, it is filled up with residuals of 0.
     """
     n_outputs, n_rows = residuals.shape
     n_columns = out.shape[1]
@@ -162,7 +163,7 @@ def add_outer_products(X, rows, residuals, out):
 
 @kernel()
 def move_integers(partial, total):
-    """Add partial, integers in float64, to total, int64, and set it to zero."""
+    """Add partial, integers in float64, to total, int64, and set partial to zero."""
     for k in range(partial.shape[0]):
         for j in range(partial.shape[1]):
             total[k, j] += np.int64(partial[k, j])
@@ -171,7 +172,7 @@ def move_integers(partial, total):
 
 @kernel()
 def inner_products(X, Z, n_columns, out):
-    """out[i] = X[i] . Z[i], of their first columns; integers below 2**53."""
+    """out[i] = X[i] . Z[i] over the first n_columns; integers below 2**53."""
     for i in range(out.shape[0]):
         total = 0
         for j in range(n_columns):

@@ -1,12 +1,12 @@
 """Vectors of integers in compiled loops, faster than plain numba loops.
 
-A `Shorts` holds 16 int16, an `Ints` 8 int32. They live in registers: a loop that keeps
-them in local variables becomes a tile. `multiply_add` is one instruction on x86
-(``vpmaddwd``, four times the multiply-adds of one in float64); written in plain vector
-operations, it compiles on every machine.
+A `Shorts` holds 16 int16, an `Ints` 8 int32. A loop that keeps them in local variables
+keeps them in registers. `multiply_add` is one instruction on x86 (``vpmaddwd``, with
+four times the multiply-adds of one in float64). It is written in plain vector
+operations, so that it compiles on every machine.
 
-Arrays are passed flat and contiguous, with the place of the first element, and nothing
-checks the place. The tests compare every operation with NumPy.
+Arrays are contiguous and passed with the flat index of the first element, which is not
+checked. The tests compare every operation with NumPy.
 """
 
 from llvmlite import ir
@@ -15,10 +15,10 @@ from numba.extending import intrinsic, models, register_model
 
 #: Elements of a `Shorts`.
 WIDTH = 16
-# Where `low_pairs` and then `high_pairs` put the elements of a `Shorts`. Halves of a
-# register are interleaved by themselves, because crossing them costs more.
+# The elements of a `Shorts` in the order of `low_pairs` and then `high_pairs`. Each
+# half of a register is interleaved separately: moves between halves cost more.
 _PAIRS = (0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15)
-#: Where `add_unsigned_to` then adds them.
+#: The elements in the order in which `add_unsigned_to` adds them to an array.
 PAIR_ORDER = (*_PAIRS[:8:2], *_PAIRS[1:8:2], *_PAIRS[8::2], *_PAIRS[9::2])
 
 _INT32 = ir.IntType(32)
@@ -27,7 +27,7 @@ _INTS = ir.VectorType(_INT32, 8)
 
 
 class _Vector(types.Type):
-    """Numba's name of an LLVM vector."""
+    """The numba type of an LLVM vector."""
 
     def __init__(self, name: str, vector: ir.VectorType):
         super().__init__(name=name)
@@ -36,7 +36,7 @@ class _Vector(types.Type):
 
 @register_model(_Vector)
 class _VectorModel(models.PrimitiveModel):
-    """A vector is what LLVM takes it for."""
+    """The data model of a vector: the LLVM vector itself."""
 
     def __init__(self, dmm, fe_type):
         super().__init__(dmm, fe_type, fe_type.vector)
@@ -46,7 +46,7 @@ Shorts, Ints = _Vector("Shorts", _SHORTS), _Vector("Ints", _INTS)
 
 
 def _pointer(context, builder, signature, arguments, vector):
-    """Return where in the flat array, the first argument, the second one points."""
+    """Return a pointer to the element of an array, given the array and a flat index."""
     array = context.make_array(signature.args[0])(context, builder, arguments[0])
     place = builder.gep(array.data, [arguments[1]])
     return builder.bitcast(place, vector.as_pointer())
@@ -59,7 +59,7 @@ def _load(context, builder, signature, arguments, vector):
 
 
 def _shuffled(builder, first, second, order):
-    """Return elements of two vectors in the order given, second after first."""
+    """Return elements of two concatenated vectors, in the given order."""
     mask = ir.Constant(ir.VectorType(_INT32, len(order)), list(order))
     return builder.shuffle_vector(first, second, mask)
 
@@ -87,7 +87,7 @@ def load_pair(typing, array, place):
 
 
 def _asking(cache):
-    """Return an intrinsic that asks for an element; no effect on any number."""
+    """Return an intrinsic that prefetches an element; it changes no result."""
 
     @intrinsic
     def ask(typing, array, place):
@@ -108,8 +108,8 @@ def _asking(cache):
     return ask
 
 
-#: Ask for an element that is needed soon, into the first cache; and for one that is
-#: needed later, into the second: more of these may be on their way at once.
+#: Prefetch an element that is needed soon into the first-level cache, and one that is
+#: needed later into the second-level cache, which allows more pending requests.
 prefetch, prefetch_early = _asking(3), _asking(2)
 
 
@@ -123,7 +123,7 @@ def _filled(number):
     return fill
 
 
-#: 0, and 2**31, where a sum starts that `add_unsigned_to` ends.
+#: 0, and 2**31, the start of a sum that is passed to `add_unsigned_to`.
 zeros, half = _filled(0), _filled(-(2**31))
 
 
@@ -183,7 +183,7 @@ def store_sums(typing, array, place, factor, a, b, c, d):
     """Write the sums of four vectors, modulo 2**32, times a factor: 4 float64."""
 
     def halved(builder, first, second):
-        # Neighbours within each half of a register, as one instruction adds them.
+        # Add neighbours within each half of a register, which is one instruction.
         order = (0, 2, 8, 10, 4, 6, 12, 14)
         even = _shuffled(builder, first, second, order)
         odd = _shuffled(builder, first, second, [i + 1 for i in order])
@@ -210,8 +210,8 @@ def store_sums(typing, array, place, factor, a, b, c, d):
 def add_unsigned_to(typing, array, place, vector):
     """Add 8 elements, read as uint32, to an int64 array: first the even ones.
 
-    A sum that starts at `half` of the range never wraps around as long as it moves by
-    less than 2**31, and needs no signs here: those cost several instructions.
+    A sum that starts at `half` does not wrap around while it changes by less than
+    2**31. It is read as unsigned, because signs cost several instructions.
     """
 
     def build(context, builder, signature, arguments):

@@ -1,11 +1,11 @@
-"""Losses, one a file: the compiled residual, the value, and facts about them.
+"""Losses, one per file: the compiled residual, the value, and their properties.
 
-A file has `LOSS`, a `loss.Loss`, under the name by which users ask for it. To add one,
-write its file and put its name below; CONTRIBUTING.rst has an example. Other rooms find
-them in `queries.losses`.
+The file has the name that users pass, and defines `LOSS`, a `loss.Loss`. To add a loss,
+write its file and add its name below; CONTRIBUTING.rst has an example. Other packages
+import losses from `queries.losses`.
 """
 
-#: Losses of linear classifiers; residuals of targets that are classes.
+#: Losses of linear classifiers, whose targets are classes.
 CLASSIFICATION = ("log_loss", "hinge", "squared_hinge")
-#: Losses of linear regressors; residuals of targets that are numbers.
+#: Losses of linear regressors, whose targets are numbers.
 REGRESSION = ("squared_error", "huber", "poisson")

@@ -10,7 +10,7 @@ from skfdp.kernels.losses.loss import Loss
 
 @kernel()
 def residual(margins, target, threshold):
-    """Margin minus target, cut at the threshold; NaN stays NaN."""
+    """Margin minus target, clipped to the threshold; NaN stays NaN."""
     for i in range(margins.shape[1]):
         error = margins[0, i] - target[i]
         if error > threshold:
@@ -27,7 +27,7 @@ def _value(threshold: float, margins: np.ndarray, target: np.ndarray) -> np.ndar
 
 
 def huber(threshold: float) -> Loss:
-    """Return the Huber loss of a threshold."""
+    """Return the Huber loss with a threshold."""
     return Loss(
         "huber",
         residual,

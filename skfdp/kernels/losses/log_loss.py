@@ -1,4 +1,4 @@
-"""The log loss: sigmoid of one margin, softmax of several."""
+"""The log loss: sigmoid of one margin, softmax of several margins."""
 
 import math
 
@@ -12,8 +12,8 @@ _AVERAGED = 1.0
 
 @kernel(error_model="numpy")
 def residual(margins, target, parameter):
-    """Probabilities less the one-hot target, or less their mean over all labels."""
-    # One call for both: each copy of a loop takes its time to compile.
+    """Probabilities minus the one-hot target, or minus its average over all labels."""
+    # One call for both cases, since a second copy would take time to compile.
     _probabilities(margins)
     n_outputs, n_rows = margins.shape
     if parameter == _AVERAGED:
@@ -26,7 +26,7 @@ def residual(margins, target, parameter):
             margins[0, i] -= target[i]
     else:
         for i in range(n_rows):
-            # The cast is for regressors, whose targets get no classes.
+            # The cast lets numba compile this for regressors, whose targets are floats.
             margins[np.int64(target[i]), i] -= 1.0
 
 
@@ -34,9 +34,9 @@ def residual(margins, target, parameter):
 def exponentials(values):
     """Replace each entry of a contiguous array, at most 709, by its exponential.
 
-    Written in additions and multiplications, which round alike in vectors and scalars:
-    a vectorised library function would round the last entries otherwise than the rest.
-    Error below three units in the last place; exp(-708) below -708; NaN stays NaN.
+    It uses additions and multiplications, which round alike in vectors and scalars. A
+    vectorised library function might round the last entries differently. The error is
+    below three units in the last place. Values below -708 count as -708; NaN stays NaN.
     """
     flat = values.ravel()
     power = np.empty(flat.size)
@@ -49,7 +49,7 @@ def exponentials(values):
         power[i] = shifted
         n = shifted - 6755399441055744.0
         r = (x - n * 0.6931471803691238) - n * 1.9082149292705877e-10
-        # Two short chains instead of a long one: each step waits for the one before.
+        # Two short chains are faster than a long one, whose steps wait for each other.
         z = r * r
         even = (1 / 479001600 * z + 1 / 3628800) * z + 1 / 40320
         odd = (1 / 39916800 * z + 1 / 362880) * z + 1 / 5040
@@ -64,11 +64,11 @@ def exponentials(values):
 
 @part
 def _probabilities(margins):
-    """Sigmoid of one margin, softmax of several."""
+    """Replace margins by probabilities: sigmoid of one margin, softmax of several."""
     n_outputs, n_rows = margins.shape
     largest, share = margins[0].copy(), np.zeros(n_rows)
     if n_outputs == 1:
-        # One margin m against 0: exp(-|m|), which is exp(m) / 1 or 1 / exp(m).
+        # For one margin m, exp(-|m|) gives the sigmoid without overflow.
         for i in range(n_rows):
             margins[0, i] = -abs(largest[i])
     else:
@@ -103,7 +103,7 @@ def _value(margins: np.ndarray, target: np.ndarray) -> np.ndarray:
     return largest + np.log(total) - margins[np.arange(len(margins)), target]
 
 
-def _reach(n_classes: int) -> float:
+def _largest_residual(n_classes: int) -> float:
     return 1.0 if n_classes == 2 else math.sqrt(2.0)
 
 
@@ -112,8 +112,8 @@ LOSS = Loss(
     residual,
     _value,
     curvature=0.5,
-    max_residual=_reach,
+    max_residual=_largest_residual,
     sign_fixed=True,
-    label_reach=_reach,
+    label_reach=_largest_residual,
     averaged=_AVERAGED,
 )

@@ -1,4 +1,4 @@
-"""A loss as a function of the margin: pointwise, without linear algebra."""
+"""The class of a loss, a function of target and margins."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Loss:
-    """One loss: its compiled residual and what the defaults need to know about it.
+    """A loss: its compiled residual, its value and the properties that defaults use.
 
-    A loss maps (target, margins) to values and residuals, the residual being the
-    derivative with respect to the margins.
+    The residual is the derivative of the loss with respect to the margins.
     """
 
     name: str  # what users pass; the name of the file
@@ -28,21 +27,21 @@ class Loss:
     curvature: float
     #: ``max_residual(n_classes)``, the largest L2 norm of a residual.
     max_residual: Callable[[int], float] = lambda n_classes: math.inf
-    #: Whether the target alone fixes the sign of every entry of the residual, or it is
-    #: zero.
+    #: Whether the target alone fixes the sign of every non-zero entry of the residual.
     sign_fixed: bool = False
-    #: ``label_reach(n_classes)``, the largest distance between the residuals of two
-    #: labels at equal margins; None: no bound below twice the largest residual.
+    #: ``label_reach(n_classes)``, the sensitivity of the residual to the label: the
+    #: largest distance between the residuals of two labels at equal margins. None means
+    #: that only twice the largest residual is known as a bound.
     label_reach: Callable[[int], float] | None = None
-    #: What the residual depends on besides margins and target.
+    #: The parameter of the residual, for instance the Huber threshold.
     parameter: float = 0.0
-    #: The parameter with which the leaf leaves the target out and averages over all
-    #: labels; None: it cannot.
+    #: The parameter for which the leaf ignores the target and averages over all labels;
+    #: None if the loss has no such average.
     averaged: float | None = None
 
     def __reduce__(self):
-        # By name: a compiled function that is pickled comes back as another one, which
-        # compiled loops do not know.
+        # Pickle the name: a compiled function would be unpickled as a new function,
+        # which is not in the table of leaves.
         return _named, (self.name, self.parameter)
 
     @property
@@ -59,12 +58,12 @@ class Loss:
         return np.ascontiguousarray(out.T)
 
     def target_free_residual(self, margins: np.ndarray) -> np.ndarray:
-        """Return the residuals averaged over all labels: what margins alone tell."""
+        """Return the residuals averaged over all labels, from the margins alone."""
         return self.target_free.residual(margins, np.empty(0, dtype=np.int64))
 
 
 def _named(name: str, parameter: float) -> Loss:
-    """Return a loss of this package, with its parameter."""
+    """Return the loss of a name, with a parameter."""
     file = importlib.import_module(f"skfdp.kernels.losses.{name}")
     make = getattr(file, name, None)
     loss = file.LOSS if make is None else make(parameter)
@@ -72,8 +71,8 @@ def _named(name: str, parameter: float) -> Loss:
 
 
 def narrow(target: np.ndarray) -> np.ndarray:
-    """Return targets as leaves take them, in new memory: float64, or int16 classes.
+    """Return a copy of the targets in the dtype of the leaves: float64, int16 classes.
 
-    One type of each kind, since every other one would be compiled as well.
+    Each further dtype would need a further compilation.
     """
     return np.array(target, np.float64 if target.dtype.kind == "f" else np.int16)

@@ -1,4 +1,4 @@
-"""The common part of losses that ask each class against the rest."""
+"""Common functions of the one-vs-rest losses."""
 
 import math
 
@@ -9,7 +9,7 @@ from skfdp.kernels.compiling import part
 
 @part
 def sign(target, k, n_outputs):
-    """Return 1 for the class of output k, -1 for the others."""
+    """Return 1 if output k is the class of the target, and -1 otherwise."""
     if n_outputs == 1:
         return 1.0 if target == 1 else -1.0
     return 1.0 if target == k else -1.0
@@ -25,5 +25,5 @@ def shortfalls(margins: np.ndarray, target: np.ndarray) -> np.ndarray:
 
 
 def unit_slopes(n_classes: int) -> float:
-    """Return the `max_residual` of a loss whose slope is at most 1 in each output."""
+    """Return the `max_residual` of a loss with slope at most 1 in each output."""
     return 1.0 if n_classes == 2 else math.sqrt(n_classes)

@@ -1,4 +1,4 @@
-"""Half the Poisson deviance, up to a constant; a log link."""
+"""The Poisson loss: half the deviance, up to a constant, with a log link."""
 
 import numpy as np
 
@@ -6,13 +6,13 @@ from skfdp.kernels.compiling import kernel
 from skfdp.kernels.losses.log_loss import exponentials
 from skfdp.kernels.losses.loss import Loss
 
-# The loss goes on as a straight line beyond this margin.
+# The loss is linear beyond this margin.
 _LARGEST_LOG_RATE = 30.0
 
 
 @kernel()
 def residual(margins, target, largest):
-    """Rate minus target; margins are capped, or a huge rate would count as nothing."""
+    """Rate minus target, with capped margins, so that the rate stays finite."""
     for i in range(margins.shape[1]):
         margins[0, i] = largest if margins[0, i] > largest else margins[0, i]
     exponentials(margins)
@@ -30,6 +30,6 @@ LOSS = Loss(
     "poisson",
     residual,
     _value,
-    curvature=1.0,  # the rate, which the loop's unit makes 1 on average
+    curvature=1.0,  # the rate, which is 1 on average for a rescaled target
     parameter=_LARGEST_LOG_RATE,
 )

@@ -1,4 +1,4 @@
-"""Half the squared error: scikit-learn's, up to a constant."""
+"""Half the squared error, as in scikit-learn."""
 
 import math
 
@@ -17,5 +17,5 @@ LOSS = Loss(
     residual,
     _value,
     curvature=1.0,
-    parameter=math.inf,  # a Huber loss that is never cut
+    parameter=math.inf,  # a Huber loss with infinite threshold
 )
