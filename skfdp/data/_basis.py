@@ -1,11 +1,11 @@
-r"""Smooth coordinates of encoded rows: neighbouring knots share what they learn.
+r"""Linear spline basis ("hats") of encoded rows, and smooth terms made from it.
 
-Rows of hats ``H`` become ``H L``, with a public matrix L for each block. A model of
-them is a model of hats: weights theta on the rows ``H L`` are the weights ``L theta``
-on the hats. Directions of L that are smooth are long, rough ones are short or left out,
-so that noise of one size in every weight of theta is little noise in a curve.
+Rows of hats ``H`` become ``H L``, with a public matrix L for each block. Weights theta
+on the rows ``H L`` are the weights ``L theta`` on the hats, so that the models are the
+same. Columns of L with smooth shapes are long, rough ones are short or left out. Equal
+noise in every weight of theta is then little noise in the fitted curve.
 
-L is a function of public numbers alone: it costs no privacy and learns nothing.
+L depends on public numbers alone: it costs no privacy.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from skfdp.data.target import Spelling
 
 # Blocks of encoded columns: one for each declared column and date part.
 #
-# A row has a fixed number of entries in a block, all in [0, 1], and at most the norm 1.
-# Hats are rounded to multiples of 2**-26, so that they sum to exactly 1: a norm bound
-# must not hinge on rounding.
+# In a block, a row has a fixed number of entries, all in [0, 1], and a norm of at most
+# 1. Hats are rounded to multiples of 2**-26, so that they sum to exactly 1 and the norm
+# bound does not depend on rounding.
 
 
 MISSING, OTHER = "missing", "other"
@@ -36,11 +36,11 @@ _GRID = 2.0**26
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Block:
-    """Neighbouring encoded columns that come from one raw column."""
+    """A block of adjacent encoded columns that come from one raw column."""
 
     kind: ClassVar[str] = ""
 
-    #: "age"; of dates also "admitted.month", "admitted.weekday".
+    #: Such as "age", or for a date "admitted.month" and "admitted.weekday".
     name: str
     #: Position of the raw column.
     parent: int
@@ -51,12 +51,11 @@ class Block:
     #: How values are read: "number", "date" (days since 1970-01-01), "month",
     #: "weekday" or "category".
     reads: str = "number"
-    #: Of hats and lines, in the units that the block reads; one for each hat, and the
-    #: two bounds of a line.
+    #: Knots of hats, or the two bounds of a linear term, in the units that are read.
     knots: np.ndarray | None = None
-    #: Of a cyclic block with knots: where the first knot comes again.
+    #: Period end of a cyclic block with knots, equivalent to the first knot.
     end: float | None = None
-    #: Whether the last level before "missing" is a neighbour of the first.
+    #: Whether the last level before "missing" is adjacent to the first.
     cyclic: bool = False
 
     @property
@@ -71,25 +70,25 @@ class Block:
 
     @property
     def missing(self) -> int:
-        """Place of the level that missing values have, from the start."""
+        """Position of the level "missing" within the block."""
         return self.levels.index(MISSING)
 
     def entries(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
-        """Return places and values of the entries of each row that may not be zero.
+        """Return positions and values of the entries of each row that may be non-zero.
 
-        Both have the shape (n_rows, n_entries). Places count from the start of the
-        block; a row has none twice.
+        Both have the shape (n_rows, n_entries). Positions count from the start of the
+        block and are distinct within a row.
         """
         raise NotImplementedError
 
     def raw(self, points: np.ndarray) -> np.ndarray:
-        """Return what the block reads: days since 1970-01-01 as dates."""
+        """Return points in raw units: days since 1970-01-01 become dates."""
         if self.reads != "date":
             return points
         return np.datetime64("1970-01-01", "m") + np.rint(points * 1440).astype("m8[m]")
 
     def encode(self, raw: Any) -> np.ndarray:
-        """Return the rows of this block, for figures, shape (n_rows, n_levels)."""
+        """Encode raw values, for plots; return shape (n_rows, n_levels)."""
         places, values = self.entries(Column(raw))
         rows = np.zeros((len(places), len(self.levels)))
         np.put_along_axis(rows, places, values, axis=1)
@@ -98,7 +97,7 @@ class Block:
     def _replaced(
         self, places: np.ndarray, values: np.ndarray, missing: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return entries with the level "missing" instead of all else where it is."""
+        """Return entries in which missing rows have the level "missing" alone."""
         width = places.shape[1]
         places[missing] = self.missing - np.arange(width)
         values[missing] = np.arange(width) == 0
@@ -106,7 +105,7 @@ class Block:
 
 
 class HatsBlock(Block):
-    """Hats: a number between two knots counts for both, by its distance to them."""
+    """Linear spline basis: a number is interpolated between two neighbouring knots."""
 
     kind: ClassVar[str] = "hats"
 
@@ -124,7 +123,7 @@ class HatsBlock(Block):
 
 
 class LinearBlock(Block):
-    """Line: a number scaled from its bounds to [0, 1]."""
+    """Linear term: a number scaled from its bounds to [0, 1]."""
 
     kind: ClassVar[str] = "linear"
 
@@ -140,15 +139,15 @@ class LinearBlock(Block):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CategoriesBlock(Block):
-    """Categories, one column each; unknown ones are "other"."""
+    """One-hot categories; unknown ones are "other"."""
 
     kind: ClassVar[str] = "categories"
 
-    #: Which values are which category; None where parts of dates are read.
+    #: The declared categories; None for parts of dates.
     spelling: Spelling | None = None
 
     def entries(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
-        """Return a single 1."""
+        """Return a single 1 per row."""
         if self.reads == "category":
             other = self.levels.index(OTHER)
             places = column.places(self.spelling, other, self.missing)
@@ -159,8 +158,8 @@ class CategoriesBlock(Block):
 
 
 def _share(x: np.ndarray, low: Any, high: Any) -> np.ndarray:
-    """Return where x in [low, high] lies between them, from 0 to 1; 1 if they meet."""
-    with np.errstate(over="ignore"):  # the distance of sides near the largest floats
+    """Scale x from [low, high] to [0, 1]; return 1 if both ends are equal."""
+    with np.errstate(over="ignore"):  # high - low may overflow
         unit = np.where(np.isinf(np.subtract(high, low)), 0.25, 1.0)
     width = high * unit - low * unit
     share = np.divide(
@@ -171,24 +170,24 @@ def _share(x: np.ndarray, low: Any, high: Any) -> np.ndarray:
 
 #: Share of the target's variance that curves and categories are expected to explain.
 EXPLAINED = 0.5
-#: What "missing" is expected to tell, over what the first direction is.
+#: Prior variance of the level "missing" relative to the first direction.
 MISSING_VARIANCE = 1 / 9
-# With less signal than that only the first direction is left.
+# Lower limit of the signal, at which only the first direction is kept.
 _LEAST_SIGNAL = 1e-3
-# Half-way between the lengths of the prior, in which rough shapes are learnt late, and
-# whitened ones, in which a straight line is learnt as slowly as everything else.
+# Compromise between prior lengths (1), which learn rough shapes late, and whitened
+# lengths (0), which learn the linear term as slowly as all others.
 _HALF = 0.5
-# Widened by more than rounding, so that no row is longer than 1.
+# Larger than rounding errors, so that no row is longer than 1.
 _WIDER = 1 + 1e-12
 
 
 def directions(n_knots: int, cyclic: bool = False) -> np.ndarray:
-    """Return shapes of a curve at its equally distant knots, the smoothest first.
+    """Return shapes of a curve at equally spaced knots, the smoothest first.
 
-    They are orthonormal columns that sum to zero, shape (n_knots, n_knots - 1): a
-    constant is the intercept's. First a straight line, then the eigenvectors of the sum
-    of squared second differences in ascending order. Of a cyclic curve, whose last knot
-    is a neighbour of the first, the waves, in pairs.
+    They are orthonormal columns that sum to zero, because the intercept covers
+    constants; the shape is (n_knots, n_knots - 1). The first is linear. The others are
+    eigenvectors of the sum of squared second differences, in ascending order. For a
+    cyclic curve, whose last knot is adjacent to the first, they are pairs of waves.
     """
     if cyclic:
         angle = 2 * np.pi * np.arange(n_knots) / n_knots
@@ -200,12 +199,12 @@ def directions(n_knots: int, cyclic: bool = False) -> np.ndarray:
     shapes = shapes[:, 1:]
     line = np.arange(n_knots) - (n_knots - 1) / 2
     shapes[:, 0] = line / np.linalg.norm(line)
-    # The sign of an eigenvector is anybody's.
+    # The sign of an eigenvector is arbitrary.
     return shapes * np.where(shapes[-1] < 0, -1.0, 1.0)
 
 
 def orders(n_knots: int, cyclic: bool = False) -> np.ndarray:
-    """Return the number of bends, or of waves, of each direction, from 1."""
+    """Return the order of each direction: its number of bends or waves, from 1."""
     place = np.arange(n_knots - 1)
     return place // 2 + 1 if cyclic else place + 1
 
@@ -219,24 +218,24 @@ def contrasts(n_levels: int) -> np.ndarray:
 
 
 def shares_of_norm(prior: np.ndarray, noise: float, chance: float) -> np.ndarray:
-    r"""Share out the squared norm of a row among directions.
+    r"""Divide the squared norm of a row among directions.
 
-    Let direction j have the share a_j of the squared norm. A release then tells the
-    correlation of its coordinate with the target up to noise of variance
-    ``noise**2 / a_j``, beside the chance of the labels, c. Where a correlation has the
-    prior variance v_j, the best linear estimates explain
+    Let direction j have the share a_j of the squared norm. A release then estimates the
+    correlation of this direction with the target, with noise of variance
+    ``noise**2 / a_j`` and sampling variance c. If correlations have prior variances
+    v_j, the best linear estimates explain
     ``sum v_j**2 / (v_j + c + noise**2 / a_j)`` of the target's variance, which is
     largest at
 
     .. math:: a_j = \max(0, \theta v_j - noise^2) / (v_j + c), \qquad \sum_j a_j = 1.
 
-    So weak directions are left out, the more of them the louder the noise, and the
-    others are nearly whitened: reverse water-filling (Cover and Thomas, *Elements of
+    Weak directions are left out, more of them with more noise, and the others are
+    nearly whitened. This is reverse water-filling (Cover and Thomas, *Elements of
     Information Theory*, section 10.3.3), with a prior in place of the known variance.
 
-    The prior v is positive. The noise is the standard deviation of that of the released
-    statistic over the number of records, for rows of norm 1 and a target of standard
-    deviation 1.
+    `prior` is v, positive, and `chance` is c. `noise` is the standard deviation of the
+    noise in the released statistic over the number of records, for rows of norm 1 and a
+    target of standard deviation 1.
     """
     order = np.argsort(-prior, kind="stable")
     v = prior[order]
@@ -246,15 +245,15 @@ def shares_of_norm(prior: np.ndarray, noise: float, chance: float) -> np.ndarray
     last = np.nonzero(level * v > noise**2)[0].max(initial=0)
     share = np.empty(len(v))
     share[order] = np.maximum(0, level[last] * v - noise**2) / total
-    share[order[0]] = share[order[0]] or 1.0  # where noise drowns even the rounding
+    share[order[0]] = share[order[0]] or 1.0  # even if the noise exceeds everything
     return share
 
 
 def prior_variances(n_knots: int, cyclic: bool = False) -> np.ndarray:
-    """Return how much of a curve's variance is expected in each of `directions`.
+    """Return the prior share of a curve's variance in each of `directions`.
 
-    That of a random walk along the knots: a direction of j bends has 1 / j**2 of that
-    of the line.
+    The prior is that of a random walk along the knots: a direction of order j has 1 /
+    j**2 of the variance of the first.
     """
     variance = orders(n_knots, cyclic) ** -2.0
     return variance / variance.sum()
@@ -272,53 +271,50 @@ def squared_lengths(
     Parameters
     ----------
     variance : ndarray of shape (n_directions,)
-        What is expected of each direction in the curve: positive, of sum 1.
+        Prior variance of each direction: positive, with sum 1.
     signal : float
         ``mu n``: the budget's Gaussian-DP parameter for a sum that moves by 1, times
         the number of records. Infinite without noise.
     n_records : int
-        Nominal where the number is private.
+        The nominal number if the number of records is private.
     n_blocks : int
-        They share the norm of a row, and what the row explains.
+        Number of blocks, which share the norm and the explained variance of a row.
     n_outputs : int, default=1
-        Columns of weights: one for each class where there are more than two.
+        Number of outputs: one for each class if there are more than two.
     """
     prior, chance = variance * EXPLAINED / n_blocks, 1 / n_records
-    # A block is 1 / sqrt(n_blocks) long if the row is 1 long. Contributions are cut to
-    # about the size of a residual: the noise follows that.
+    # In a row of norm 1 a block has the norm 1 / sqrt(n_blocks). The noise is
+    # proportional to the clip norm, which is about the size of a residual.
     noise = math.sqrt(n_blocks * n_outputs) / max(signal, _LEAST_SIGNAL)
     share = shares_of_norm(prior, noise, chance)
-    # What a direction costs by chance alone: more than it is expected to explain.
+    # Leave out directions whose sampling variance exceeds their prior variance.
     share[(prior <= chance) & (prior < prior.max())] = 0.0
     squares = share * (prior + chance) ** _HALF
     return squares / squares.max()
 
 
 def lengths(shapes: np.ndarray, squares: np.ndarray) -> np.ndarray:
-    """Return the lengths of directions with which no row of hats is longer than 1.
+    """Return the lengths of directions for which no row of hats is longer than 1.
 
-    Given the orthonormal shapes of a curve, and their squared lengths up to a factor.
-
-    ``shapes * lengths`` is L, whose longest row has norm 1, up to rounding. So no
-    mean of its rows is longer, and rows of hats make means.
+    `shapes` are orthonormal, and `squares` their squared lengths up to a factor.
+    ``shapes * lengths`` is L, whose longest row has norm 1, up to rounding. Rows of
+    hats give weighted means of the rows of L, which are not longer.
     """
     norms = np.tensordot(squares, shapes**2, axes=(0, 1))
     return np.sqrt(squares) / (math.sqrt(norms.max()) * _WIDER)
 
 
 class _Curve:
-    """The smooth coordinates of one block, by a function of `squared_lengths`.
+    """The smooth terms of one block; `squares_of` returns `squared_lengths`.
 
     Columns count from the start of the block.
     """
 
     def __init__(self, block: Block, squares_of: Callable[[np.ndarray], np.ndarray]):
         every = np.arange(len(block.levels))
-        # Encoded columns that become smooth, the shape of each of their directions, and
-        # its length.
+        # Encoded columns that become smooth terms, and the shapes and lengths of these.
         self.smooth, self.shapes, self.factor = every[:0], np.empty((0, 0)), np.empty(0)
-        # Encoded columns that stay what they are, after the smooth ones, but for their
-        # lengths.
+        # Encoded columns that are only rescaled; they come after the smooth terms.
         self.plain, self.plain_factor = every, np.ones(len(every))
         if block.kind == "hats":
             self._draw(block, squares_of)
@@ -327,8 +323,8 @@ class _Curve:
     def _draw(self, block: Block, squares_of: Callable) -> None:
         given = len(block.levels) - 1, block.end is not None
         shapes, variance = directions(*given), prior_variances(*given)
-        # The level "missing" is one more direction, which noise may drown, too: a
-        # missing value then has the mean of the curve.
+        # The level "missing" is one more direction. If it is left out because of the
+        # noise, a missing value gets the mean of the curve.
         variance = np.append(variance, variance.max() * MISSING_VARIANCE)
         squares = squares_of(variance / variance.sum())
         kept = np.flatnonzero(squares[:-1])
@@ -342,7 +338,7 @@ class _Curve:
     def rows(self, encoded: np.ndarray, first: int, out: np.ndarray, own: int) -> None:
         """Write the columns of this block for some rows.
 
-        It begins at the columns `first` of encoded and `own` of out.
+        The block starts at column `first` of encoded and at column `own` of out.
         """
         width = len(self.factor)
         plain = slice(own + width, own + self.n_columns)
@@ -363,15 +359,16 @@ class _Curve:
 
 
 class Smoothing:
-    """The map between encoded rows and smooth coordinates, and back for weights.
+    """Map encoded rows to smooth terms, and weights of smooth terms back.
 
-    Of an encoder's blocks, in order, and of the numbers of `squared_lengths`.
+    It takes an encoder's blocks, in order, and the parameters of `squared_lengths`.
 
     Notes
     -----
-    **Guarantees.** A function of the declared blocks and of the numbers, which are
-    public. Each row becomes what it would become alone. Entries are in [-1, 1], and no
-    block of a row is longer than 1, up to 1e-9, if none of the encoded row is.
+    **Guarantees.** The map is a function of the declared blocks and of public numbers.
+    Each row is mapped independently of the others. Entries are in [-1, 1]. If every
+    block of an encoded row has a norm of at most 1, so has every mapped block, up to
+    1e-9.
     """
 
     def __init__(
@@ -380,7 +377,7 @@ class Smoothing:
         self.n_encoded = max((block.stop for block in blocks), default=0)
         given = {"signal": signal, "n_records": n_records, "n_outputs": n_outputs}
         squares = functools.partial(squared_lengths, n_blocks=len(blocks), **given)
-        # The columns of each block among the encoded and the smooth ones.
+        # The encoded and the mapped columns of each block.
         self._curves: list[tuple[slice, slice, _Curve]] = []
         self.n_columns = 0
         for block in blocks:
@@ -389,13 +386,13 @@ class Smoothing:
             self._curves.append((slice(block.start, block.stop), own, curve))
             self.n_columns = own.stop
         sizes = [curve.n_columns for *_, curve in self._curves]
-        # The block of each smooth column.
+        # The block of each mapped column.
         self.block = np.repeat(np.arange(len(sizes)), sizes)
 
     def rows(self, encoded: np.ndarray | csr_array) -> np.ndarray | csr_array:
-        """Return encoded rows in smooth coordinates, shape (n_rows, n_columns).
+        """Map encoded rows to smooth terms, shape (n_rows, n_columns).
 
-        CSR rows remain CSR, with the same numbers.
+        CSR rows stay CSR, with the same numbers as dense rows.
         """
         if issparse(encoded):
             parts = []
@@ -414,11 +411,11 @@ class Smoothing:
         return out
 
     def weights(self, coef: np.ndarray, power: int = 1) -> np.ndarray:
-        """Return weights on encoded columns, given weights on smooth ones, a row each.
+        """Return weights of encoded columns, given weights of mapped columns.
 
-        ``encoded @ weights.T`` is ``rows(encoded) @ coef.T``. With the power 2 it
-        returns variances, given those of independent smooth weights: by the squares of
-        the map, which has no matrix of all columns by all columns.
+        Both have one row per output: ``encoded @ weights.T`` equals
+        ``rows(encoded) @ coef.T``. With ``power=2``, `coef` and the result are
+        variances of independent weights.
         """
         out = np.zeros((len(coef), self.n_encoded))
         for given, own, curve in self._curves:
@@ -426,28 +423,28 @@ class Smoothing:
         return out
 
 
-# Knots: where the pieces of a curve meet.
+# Knots of the linear spline basis.
 
 
-#: Knots of a column where nothing is known but its bounds.
+#: Default number of knots outside of an estimator.
 STANDALONE_KNOTS = 8
-#: Knots beside a budget, in smooth coordinates, which leave out what noise would drown:
-#: 8 and 16 are too few for steps, for long tails and for bounds that are too wide.
+#: Default number of knots in an estimator, whose smooth terms suit the budget. 8 and 16
+#: were too few for steps, for long tails and for bounds that are too wide.
 SMOOTH_KNOTS = 32
 
-#: Geometric steps from 0 start this many halvings below the upper bound: a column whose
-#: typical value is a hundredth of what is declared still gets a few knots below it.
+#: Geometric knots from 0 start this many halvings below the upper bound. A column whose
+#: typical value is a hundredth of its bound still gets a few knots below it.
 HALVINGS = 7
 
 
 def spread_knots(low: float, high: float, n_knots: int, spacing: str) -> np.ndarray:
     """Return knots from low to high; some coincide if the bounds are too close.
 
-    There are at least 2, low < high, and 0 <= low where the spacing is "geometric", not
-    "even". Geometric steps from 0 go from 0 to high / 128, and on from there; with less
-    than 9 knots to a larger share of high, so that no step more than doubles.
+    At least 2 knots and low < high are required. `spacing` is "even", or "geometric"
+    with 0 <= low. Geometric knots from 0 have high / 128 as the second knot. With fewer
+    than 9 knots the second is larger, so that the others at most double.
     """
-    # Of the last digit, near the largest float or the smallest.
+    # The last digit may overflow near the largest float, or underflow.
     with np.errstate(over="ignore", under="ignore"):
         if spacing == "even":
             knots = _steps(low, high, n_knots)

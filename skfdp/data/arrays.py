@@ -1,11 +1,11 @@
-"""Values of users' tables: each cell by itself, and whole tables, checked.
+"""Read the cells of users' tables, and check whole tables.
 
-A column has one type in a table, and one private value can decide which: a missing one
-turns integers into floats, a misspelt one turns all numbers into text. So every value
-is read as if it stood alone, in whatever type the column comes; which values are one
-category is for `skfdp.data.target`. Durations are days, times of day are hours,
-and periods begin with their first moment. Nothing that a cell can hold raises an error,
-and no datum appears in one.
+One private value can decide the type of its column: a missing value turns integers into
+floats, a misspelt number turns all numbers into text. Every value is therefore read
+independently of the others, whatever the type of the column. `skfdp.data.target`
+decides which values are the same category. Durations become days, times of day hours,
+and periods their first moment. No value of a cell raises an error, and no error quotes
+a datum.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from skfdp.data.validation import (
 from skfdp.privacy.events import Relation
 
 _DAY = 86_400_000_000  # microseconds
-# What libraries find the clock of, whatever the time zone.
+# Range in which libraries can compute the local time of every time zone.
 _ZONED = np.datetime64("0001-01-02", "us"), np.datetime64("9999-12-31T09", "us")
 
 
 class Column:
-    """Raw column of any library, read as what its blocks need, and only once.
+    """A raw column of any library, read once and converted as its blocks need it.
 
-    `number` and `moment` read one cell of a column of objects.
+    `number` and `moment` convert one cell of a column of objects.
     """
 
     def __init__(self, raw: Any, number: Callable = number, moment: Callable = moment):
@@ -81,8 +81,8 @@ class Column:
     def read(self, what: str) -> np.ndarray:
         """Return float64 with NaN for missing and unreadable values.
 
-        A "date" is days since 1970-01-01, with fractions; a "month" is from 0 to 11,
-        a "weekday" from 0, Monday, to 6, and an "hour" from 0 to 23.
+        `what` is "number", "date" (days since 1970-01-01, with fractions), "month" (0
+        to 11), "weekday" (0, Monday, to 6) or "hour" (0 to 23).
         """
         if what == "number":
             return self._numbers
@@ -118,11 +118,11 @@ def as_array(raw: Any) -> np.ndarray:
 
 
 def exact(raw: Any) -> np.ndarray:
-    """Return a raw column without a change of its numbers; see `as_array`.
+    """Return a raw column as an array without changing its numbers; see `as_array`.
 
-    Integers stay integers, because float64 cannot hold all of them, and float32 stays
-    float32, of which 0.1 is another number in float64. Only what a library is asked for
-    is used of it, so that none needs to be installed.
+    Integers stay integers, because float64 cannot represent all of them. float32 stays
+    float32, because its 0.1 is another number in float64. pandas, polars and pyarrow
+    are used only for their own columns, so that none needs to be installed.
     """
     if isinstance(raw, np.ndarray):
         found = raw
@@ -142,15 +142,15 @@ def exact(raw: Any) -> np.ndarray:
 
 
 def objects(values: Iterable) -> np.ndarray:
-    """Return values as they are, one by one, in an array of objects."""
-    # np.array would make a table of lists of one length, and found[:] = values too.
+    """Return the unchanged values in a one-dimensional array of objects."""
+    # np.array, and found[:] = values, would turn lists of one length into a table.
     values = list(values)
     return np.fromiter(values, dtype=object, count=len(values))
 
 
 def _of_pandas(raw: Any) -> np.ndarray:
     dtype = raw.dtype
-    if hasattr(dtype, "categories"):  # one missing value makes floats of integers
+    if hasattr(dtype, "categories"):  # not to_numpy: a missing value would give floats
         known = objects([*exact(dtype.categories), None])
         return known[np.asarray(getattr(raw, "cat", raw).codes)]
     kind = getattr(dtype, "kind", "O")
@@ -162,11 +162,11 @@ def _of_pandas(raw: Any) -> np.ndarray:
         own = getattr(dtype, "numpy_dtype", getattr(dtype, "subtype", None))
         return raw.to_numpy(dtype=own, na_value=np.nan)
     if kind == "M" and getattr(dtype, "tz", None) is not None and hasattr(raw, "dt"):
-        # The clock beyond these years, or those of nanoseconds, would be an error.
+        # Beyond these years, or those of nanoseconds, the local time would be an error.
         utc = np.clip(microseconds(raw.dt.tz_convert(None).to_numpy()), *_ZONED)
         zoned = type(raw)(utc).dt.tz_localize("UTC").dt.tz_convert(dtype.tz)
         return zoned.dt.tz_localize(None).to_numpy()
-    with contextlib.suppress(Exception):  # text of pyarrow that is no UTF-8
+    with contextlib.suppress(Exception):  # text of pyarrow that is not UTF-8
         return raw.to_numpy(dtype=object)
     return _of_pyarrow(_chunked(raw.array.__arrow_array__()))
 
@@ -174,7 +174,7 @@ def _of_pandas(raw: Any) -> np.ndarray:
 def _of_polars(series: Any) -> np.ndarray:
     dtype = series.dtype
     if getattr(dtype, "time_zone", None) is not None:
-        if (unit := dtype.time_unit) != "ns":  # which hold no such years
+        if (unit := dtype.time_unit) != "ns":  # nanoseconds never exceed the range
             ends = [side.astype(f"datetime64[{unit}]").astype(int) for side in _ZONED]
             series = series.to_physical().clip(*map(int, ends)).cast(dtype)
         series = series.dt.replace_time_zone(None)
@@ -185,7 +185,7 @@ def _of_polars(series: Any) -> np.ndarray:
 
 
 def _chunked(column: Any) -> Any:
-    """Return a column of pyarrow as what makes arrays of every type without a flag."""
+    """Return a column of pyarrow as a ChunkedArray, which converts every type."""
     import pyarrow
 
     chunked = isinstance(column, pyarrow.ChunkedArray)
@@ -204,7 +204,7 @@ def _of_pyarrow(column: Any) -> np.ndarray:
     if floats or kind in ("integer", "date"):
         return column.to_numpy()
     if kind in ("time", "duration"):
-        # Without nanoseconds, which Python's objects do not have.
+        # In microseconds, because Python's objects have no nanoseconds.
         micro = "duration[us]" if kind == "duration" else "time64[us]"
         wide = column.cast("time64[ns]") if text.startswith("time32") else column
         return objects(wide.cast(micro, safe=False).to_pylist())
@@ -213,7 +213,7 @@ def _of_pyarrow(column: Any) -> np.ndarray:
     return objects(column.to_pylist())
 
 
-# Raw tables: their columns, and what the types of these say.
+# Raw tables: their columns and the types of these.
 
 
 def is_frame(X: Any) -> bool:
@@ -233,15 +233,15 @@ def is_dask(X: Any) -> bool:
 
 
 def check_no_path(X: Any) -> None:
-    """Refuse the path of a table, which looks like text."""
+    """Raise TypeError if X is the path of a file instead of a table."""
     if isinstance(X, (str, os.PathLike)):
         raise TypeError(
-            "X is a path: pass a table, such as pandas.read_csv(path), what a schema "
-            "reads of it, or open_table(path) for a file that is larger than memory."
+            "X is a path: pass a table, such as pandas.read_csv(path), the table that "
+            "a schema reads, or open_table(path) for a file larger than memory."
         )
 
 
-#: Tables that a schema does not read.
+#: Tables that a schema refuses, with a remedy for each.
 _REFUSED = {
     "a Dask collection": "use each partition, as X.map_partitions(model.predict)",
     "read in blocks": "pass a frame, such as pandas.read_parquet(path)",
@@ -252,7 +252,7 @@ _REFUSED = {
 
 
 def check_table(X: Any) -> Any:
-    """Return a frame, of any number of rows; refuse anything else."""
+    """Return X if it is a frame, with any number of rows; refuse anything else."""
     check_no_path(X)
     kinds = (
         is_dask(X),
@@ -274,14 +274,14 @@ def check_table(X: Any) -> Any:
 
 
 def column_labels(X: Any) -> list:
-    """Return the names of the columns of a frame or a large table, or none."""
-    # First those of pyarrow, whose `columns` are values.
+    """Return the column names of a frame or a large table, or an empty list."""
+    # pyarrow first, because its `columns` are values.
     names = getattr(X, "column_names", getattr(X, "columns", None))
     return [] if names is None else list(names)
 
 
 def check_names(X: Any) -> None:
-    """Refuse a frame in which two columns have one name."""
+    """Refuse a frame in which two columns have the same name."""
     if not is_frame(X):
         return
     seen: set[str] = set()
@@ -302,14 +302,14 @@ def raw_column(X: Any, place: int) -> Any:
     return X[:, place]
 
 
-# What names of types begin with, of numpy, pandas, polars and pyarrow.
+# Beginnings of the type names of numpy, pandas, polars and pyarrow, and their kinds.
 _KINDS = (
     ("datetime|date|timestamp", "date"),
     ("period", "period"),
     ("bool", "boolean"),
     ("u?int[0-9]", "integer"),
     ("float|double|halffloat|decimal", "number"),
-    # Months and years have no number of days.
+    # Durations in months and years cannot be converted to days.
     (r"(?-i:timedelta64($|\[(generic|\d*[YM])\]))", "other"),
     ("timedelta|duration", "duration"),
     ("time", "time"),
@@ -322,13 +322,13 @@ _KINDS = (
 
 
 def type_kind(raw: Any) -> str:
-    """Return what a type can hold, "" where nothing is known; looks at no value.
+    """Return the kind of values that a type can hold, "" if unknown; reads no value.
 
     Returns
     -------
     kind : str
-        One of `_KINDS`. A categorical column has the kind of its categories, those of
-        objects that of text. "other" holds neither numbers nor dates nor text.
+        One of `_KINDS`. A categorical column has the kind of its categories, and "text"
+        if they are objects. "other" is neither numbers nor dates nor text.
     """
     dtype = getattr(raw, "dtype", getattr(raw, "type", None))
     if type(dtype).__name__ == "CategoricalDtype":
@@ -345,7 +345,7 @@ def type_kind(raw: Any) -> str:
 # Checked tables of numbers, and targets.
 
 
-# Kept as they are: a float64 copy of X would double the memory of a fit.
+# Accepted dtypes, because a float64 copy of X would double the memory of a fit.
 _DTYPES = [
     np.float64,
     np.float32,
@@ -361,8 +361,8 @@ _MISSING_LABELS = (
     "their own, or choose the records by public facts alone; dropping or filling them "
     "by what y holds would depend on private values."
 )
-# What is said instead of a sentence of scikit-learn that begins so: theirs would send a
-# user to steps that learn from private rows, or speaks of something else.
+# Replacements of scikit-learn's messages, by their beginnings. The originals recommend
+# steps that learn from private rows, or do not fit.
 _INSTEAD = {
     "Input X contains NaN": (
         "Input X contains NaN: fill missing values with constants that are chosen "
@@ -383,7 +383,7 @@ _INSTEAD = {
         "Expected 2D array as X. Reshape your data to (n_samples, n_features)."
     ),
 }
-# Sentences of scikit-learn that quote no value of X or y. Any other is replaced.
+# Messages of scikit-learn that quote no value of X or y. All others are replaced.
 _QUOTES_NOTHING = re.compile(
     r"Found array with|Found input variables with|X has \d+ feat"
     r"|The feature names should match|Sparse data was passed|This "
@@ -402,20 +402,20 @@ def check_arrays(
     any_target: bool = False,
     enough: bool = True,
 ):
-    """Validate X (and y) with scikit-learn, keeping the dtype and hiding the data.
+    """Validate X (and y) with scikit-learn; keep the dtype, and quote no value.
 
-    Missing and infinite numbers of X pass: `check_finite` looks at the public ones.
-    `any_target` looks at the shape of y alone. `enough=False` takes
-    any number of rows: they are some of a table.
+    Missing and infinite numbers of X are accepted; `check_finite` checks the public
+    ones. `any_target` checks only the shape of y. `enough=False` accepts any number of
+    rows, for a part of a table.
 
     Returns
     -------
     X : ndarray or canonical csr_array of shape (n_rows, n_features), or (X, y)
-        A large table stays one: nothing is read.
+        A large table stays a large table, and is not read.
     """
     X = unmasked(X)
     check_no_path(X)
-    # Equal names, and types that hold no numbers; no value is read.
+    # Refuse equal names and types that hold no numbers; no value is read.
     if is_frame(X) and len(X.shape) == 2:
         check_names(X)
         for kind, (holds, remedy) in _NOT_NUMBERS.items():
@@ -437,8 +437,8 @@ def check_arrays(
         if issparse(X) and not accept_sparse:
             raise TypeError(
                 f"{type(estimator).__name__} needs a dense X, and this one is sparse: "
-                "pass X.toarray() if it fits, or leave this step out, because the "
-                "linear estimators take CSR and centre it without filling it in."
+                "pass X.toarray() if it fits into memory, or leave this step out, "
+                "because the linear estimators centre CSR without making it dense."
             )
         X = _validated(estimator, X, reset, accept_sparse)
         X = _canonical(X) if issparse(X) else X
@@ -459,7 +459,7 @@ def check_arrays(
 
 
 def _columns_of_kind(X: Any, kind: str) -> list[str]:
-    """Return the quoted names of the columns of a frame that are of a kind."""
+    """Return the quoted names of a frame's columns of a kind."""
     labels = list(enumerate(column_labels(X)))
     return [repr(str(n)) for j, n in labels if type_kind(raw_column(X, j)) == kind]
 
@@ -469,12 +469,12 @@ def _listed(names: list[str]) -> str:
 
 
 def kind_of(X: Any) -> str:
-    """Return the kind of the dtype of an array of numpy, "" of anything else."""
+    """Return the dtype kind of a numpy array, or "" for anything else."""
     return X.dtype.kind if isinstance(X, np.ndarray) else ""
 
 
 _DECLARE = "TableSchema({{{{{{}}: {}}}}}) declares them"
-#: What columns hold that are no numbers, and what to do.
+#: Content of columns that are not numbers, and a remedy for each.
 _NOT_NUMBERS = {
     "text": ("text", _DECLARE.format("Category([...])")),
     "date": ("dates", _DECLARE.format("Date(first, last)")),
@@ -484,12 +484,12 @@ _NOT_NUMBERS = {
 
 
 def declared_numbers(X: Any, bounds: Any) -> Any:
-    """Return a table with numbers in the columns that are declared as numbers.
+    """Convert the columns that are declared as numbers to numbers.
 
-    A cell of another kind is missing, as it is where a file is read: it must not stop a
-    fit. Durations are days and times of day hours, by the type of the column. Only a
-    mapping of `bounds` declares columns of a type of text, by their names: a pair may
-    be meant for the others.
+    A cell that is not a number becomes missing, as in a table read from a file, because
+    it must not stop a fit. Durations become days and times of day hours. Columns of
+    text are converted only if `bounds` is a mapping that names them, because a pair may
+    be meant for the other columns.
     """
     if isinstance(X, LargeTable) or issparse(X) or hasattr(type(X), "collect"):
         return X
@@ -512,7 +512,7 @@ def declared_numbers(X: Any, bounds: Any) -> Any:
             return X
     labels = column_labels(values)
     declared = _declared_places(bounds, values.shape[1], list(map(str, labels)))
-    # A pair is for all columns: then those of a type of text are refused.
+    # A pair is for all columns; columns of text are then refused later.
     read = ("object", "text") if isinstance(bounds, Mapping) else ("object",)
     found = {}
     for place in range(values.shape[1]):
@@ -528,7 +528,7 @@ def declared_numbers(X: Any, bounds: Any) -> Any:
 
 
 def _with_columns(X: Any, labels: list, found: dict[int, np.ndarray]) -> Any:
-    """Return a frame with other columns in some places."""
+    """Return a frame with some columns replaced."""
     if hasattr(type(X), "iloc"):
         X = X.copy(deep=False)
         for place, values in found.items():
@@ -545,9 +545,10 @@ def _with_columns(X: Any, labels: list, found: dict[int, np.ndarray]) -> Any:
 
 
 def _declared_places(bounds: Any, n_columns: int, names: list[str]) -> set[int]:
-    """Return the columns that bounds declare as numbers; wrong ones are refused later.
+    """Return the positions of the columns that `bounds` declares as numbers.
 
-    So do bounds=False, for columns that are scaled already, and "private".
+    A pair, False (columns are scaled) and "private" declare all columns. Unknown keys
+    are refused later.
     """
     if bounds is None:
         return set()
@@ -559,12 +560,12 @@ def _declared_places(bounds: Any, n_columns: int, names: list[str]) -> set[int]:
 
 
 def numeric_target(y: Any) -> Any:
-    """Return a target whose type is read as numbers; refuse a type that holds none.
+    """Convert a target to numbers; refuse a type that holds no numbers.
 
-    Durations are days and times of day hours. No value decides which error is raised.
+    Durations become days and times of day hours. Errors depend on the type alone.
     """
     raw = y
-    if hasattr(y, "divisions"):  # of Dask, whose partitions are read later
+    if hasattr(y, "divisions"):  # a Dask series, whose partitions are read later
         return y
     if is_frame(y) and len(y.shape) == 2 and y.shape[1] == 1:
         raw = raw_column(y, 0)
@@ -588,7 +589,7 @@ def _checked_table(estimator, X: LargeTable, reset: bool) -> LargeTable:
         message = _NOT_NUMERIC
         if names := getattr(X.source, "no_numbers", ()):
             message = (
-                f"X has {len(names)} column(s) of a type that is no number: "
+                f"X has {len(names)} column(s) of a type that is not numeric: "
                 f"{_listed(list(map(repr, names)))}; drop them, X.drop(name), or "
                 "encode them over declared or public categories before."
             )
@@ -596,7 +597,7 @@ def _checked_table(estimator, X: LargeTable, reset: bool) -> LargeTable:
     if X.dtype not in _DTYPES:
         X = X.after(lambda block: block.astype(np.float64), np.float64)
     if reset:
-        # Zeros without memory: their shape is looked at.
+        # Zeros without memory, because only the shape is checked.
         zeros = np.broadcast_to(np.float64(0), X.shape)
         _validated(estimator, zeros, reset, False)
         if X.names is not None:
@@ -609,7 +610,7 @@ def _checked_table(estimator, X: LargeTable, reset: bool) -> LargeTable:
 
 
 def _check_columns(estimator, X: LargeTable) -> None:
-    """Raise ValueError where a large table has other columns than that of the fit."""
+    """Raise ValueError if a large table has other columns than the table of the fit."""
     if X.shape[1] != estimator.n_features_in_:
         raise ValueError(
             f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
@@ -626,7 +627,7 @@ def _check_columns(estimator, X: LargeTable) -> None:
 def blanked(
     X: np.ndarray | csr_array | LargeTable, public: np.ndarray
 ) -> np.ndarray | csr_array | LargeTable:
-    """Return a table of the same form whose private columns hold zeros."""
+    """Return a copy of a table with zeros in the private columns."""
     if isinstance(X, LargeTable):
         return X.after(lambda block: np.where(public, block, block.dtype.type(0)))
     if issparse(X):
@@ -640,10 +641,10 @@ def blanked(
 
 
 def check_finite(X: np.ndarray | csr_array | LargeTable, public: np.ndarray) -> None:
-    """Refuse what is not finite in public columns, as `check_arrays` does."""
+    """Raise ValueError if a public column holds a value that is not finite."""
     if X.dtype.kind != "f" or not public.any():
         return
-    for block in row_blocks(X):  # no copy of all public columns
+    for block in row_blocks(X):  # in blocks, to avoid a copy of all public columns
         rows = X[block]
         values = rows.data[public[rows.indices]] if issparse(X) else rows[:, public]
         if np.isnan(values).any():
@@ -653,19 +654,19 @@ def check_finite(X: np.ndarray | csr_array | LargeTable, public: np.ndarray) -> 
 
 
 def either(one: np.ndarray | None, other: np.ndarray | None) -> np.ndarray | None:
-    """Return which rows are in one of two sets; None: no row is."""
+    """Return the union of two masks of rows; None stands for an empty mask."""
     if one is None or other is None:
         return other if one is None else one
     return one | other
 
 
 def _validated(estimator, X, reset: bool, accept_sparse: bool, given: Any = None):
-    """Return what scikit-learn makes of X; its errors without a datum.
+    """Validate X with scikit-learn; replace errors that quote a datum.
 
-    `given` is the X of the user, where that is another one.
+    `given` is the user's X if X is a converted copy.
     """
     try:
-        # A sum that overflows in the check for finite numbers would warn.
+        # scikit-learn's check for finite numbers would warn if its sum overflows.
         with np.errstate(all="ignore"):
             return validate_data(
                 estimator,
@@ -681,11 +682,11 @@ def _validated(estimator, X, reset: bool, accept_sparse: bool, given: Any = None
             raise
         kind = TypeError if isinstance(error, TypeError) else ValueError
         text = str(error)
-    # Outside the handler, so that the original is not kept as a context either.
+    # Outside the handler, so that the original error is not kept as a context.
     for start, ours in _INSTEAD.items():
         if text.startswith(start):
             raise kind(ours)
-    if given is None:  # a number beyond the floats may be why
+    if given is None:  # the reason may be a number outside float64
         return _validated(estimator, _within_floats(X), reset, accept_sparse, given=X)
     text = _NOT_NUMERIC
     if is_frame(given) and len(given.shape) == 2:
@@ -704,24 +705,25 @@ def _quotes_nothing(error: Exception) -> bool:
 
 
 def _within_floats(X):
-    """Return X with infinity for whole numbers beyond the floats; see the records."""
+    """Return X with infinity in place of integers outside float64."""
     if issparse(X):
         return X
     try:
         values = np.asarray(X, dtype=object)
         if values.dtype.kind == "O" and values.ndim == 2:
             values = np.frompyfunc(within_floats, 1, 1)(values)
-            named = hasattr(X, "iloc")  # pandas alone holds such numbers
+            named = hasattr(X, "iloc")  # of all frames, only pandas holds such numbers
             return type(X)(values, columns=X.columns) if named else values
-    except Exception:  # what is no table is refused as it stands
+    except Exception:  # X is not a table, and is refused unchanged
         return X
     return X
 
 
 def shaped_target(y, n_rows: int, as_objects: bool = True) -> np.ndarray:
-    """Return y as an array of shape (n_rows,), whatever it holds.
+    """Return y as an array of shape (n_rows,), of any type.
 
-    `as_objects` lets no entry of a list decide the type of all.
+    With `as_objects` a list becomes an array of objects, so that no entry decides the
+    type of the others.
     """
     try:
         y = unmasked(y, as_objects=True)
@@ -746,7 +748,7 @@ def _check_complete(y: np.ndarray, given: Any) -> None:
     kind = y.dtype.kind
     if kind == "c":
         raise ValueError(_INSTEAD["Complex data not supported"])
-    # A missing entry of a list of texts has become text.
+    # In an array of texts, a missing entry of the list has become text.
     listed = given if isinstance(given, (list, tuple)) else ()
     entries = listed if kind in "biufSU" else y
     if any(map(is_missing, entries)) or (kind == "f" and np.isnan(y).any()):
@@ -759,14 +761,14 @@ def _check_complete(y: np.ndarray, given: Any) -> None:
 
 
 def _canonical(X) -> csr_array:
-    """Return CSR rows whose column numbers increase, each within X and once.
+    """Return canonical CSR rows, with increasing column numbers and no duplicates.
 
-    Norms are taken entry by entry: a repeated column would make a row longer than its
-    norm. What the object says of itself is not believed.
+    Norms are computed from stored entries, so that a repeated column would make a row
+    longer than its norm. The object's own flags are not trusted.
     """
     X = csr_array((X.data, X.indices, X.indptr), shape=X.shape)
     valid = False
-    with contextlib.suppress(ValueError):  # which may quote an entry
+    with contextlib.suppress(ValueError):  # this error may quote an entry
         X.check_format(full_check=True)
         valid = True
     if not valid:
@@ -781,7 +783,7 @@ def _canonical(X) -> csr_array:
 
 
 def _check_enough(estimator, n_rows: int, reset: bool) -> None:
-    """Refuse tables without enough rows, where the number of rows is public."""
+    """Refuse tables with too few rows, if the number of rows is public."""
     relation = getattr(estimator, "neighboring_relation", None)
     if reset and relation and not Relation.of(relation).counts_are_public:
         return

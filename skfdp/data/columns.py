@@ -1,7 +1,7 @@
-"""Public columns: names, patterns, indices, masks or slices, resolved.
+"""Resolve the declaration of public columns: names, patterns, positions, mask or slice.
 
-A wrong reading would disclose private columns, and nobody would see it. So whatever can
-be read in two ways is refused, with what to write instead.
+A misread declaration would disclose private columns without any sign of it. Ambiguous
+declarations are therefore refused, and the message says what to write instead.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def public_mask(
     Notes
     -----
     **Guarantees.** The mask is a function of the parameter, the column labels and the
-    number of columns. Integers are positions only where they cannot be labels: on
-    arrays, on labels that are strings, and on the labels 0, 1, 2, … in order.
+    number of columns. Integers are read as positions only if X is an array, if all
+    labels are strings, or if the labels are 0, 1, 2, … in order.
     """
     spec = public_features
     labels = None if names is None else list(names)
@@ -106,7 +106,7 @@ def public_mask(
 
 
 def _counted(labels: list | None) -> bool:
-    """Whether an integer can only be a position, or label and position agree."""
+    """Whether integers are unambiguous: positions, or labels equal to positions."""
     if labels is None or all(isinstance(label, str) for label in labels):
         return True
     whole = (
@@ -116,11 +116,11 @@ def _counted(labels: list | None) -> bool:
 
 
 def _listed(spec: Any) -> list:
-    """Return the entries of a sequence; refuse what is none."""
+    """Return the entries of a sequence; refuse anything else."""
     if isinstance(spec, Mapping):
         raise ValueError(
-            "public_features is a mapping, of which only the keys would count, "
-            "whatever their values say: pass a list of the public columns."
+            "public_features is a mapping, and its values would be ignored: pass a "
+            "list of the public columns."
         )
     single = isinstance(spec, (str, numbers.Integral))
     flat = getattr(spec, "ndim", 1) == 1 and (single or isinstance(spec, Iterable))
@@ -129,13 +129,13 @@ def _listed(spec: Any) -> list:
     if hasattr(spec, "iloc") and not all(isinstance(item, str) for item in spec):
         raise ValueError(
             "public_features is a Series, whose index may have another order than X's "
-            "columns: pass its to_numpy() if the order is theirs, or a list of names."
+            "columns: pass its to_numpy() if the orders agree, or a list of names."
         )
     return [spec] if single else list(spec)
 
 
 def _check_unambiguous(spec: Any, items: list, n_features: int) -> None:
-    """Refuse integers that could be a mask, or that carry labels of their own."""
+    """Refuse integers that could be a mask."""
     integers = [item for item in items if isinstance(item, numbers.Integral)]
     if not integers:
         return
@@ -177,7 +177,7 @@ def _named(item: Any, names: Sequence[str] | None, labels: list | None) -> list[
 
 
 def _matching(names: Sequence[str | int], key: str) -> list[int]:
-    """Return where a name is; an exact one wins, even if it looks like a pattern."""
+    """Return the positions of a name, or else of the names that match the pattern."""
     columns = [(j, name) for j, name in enumerate(names) if isinstance(name, str)]
     exact = [j for j, name in columns if name == key]
     return exact or [j for j, name in columns if fnmatch.fnmatchcase(name, key)]
@@ -209,10 +209,10 @@ def column_names(own: Sequence[str] | None, n_features: int) -> tuple[str | int,
 
 
 def target_name(declared: str | None, y: Any) -> str | None:
-    """Return the declared name of the target, else that of y, None without one.
+    """Return the declared name of the target, else the name of y, else None.
 
-    A Series, or a DataFrame of one column, has a name. That of a Dask array is none:
-    it is a digest of its values.
+    A Series, or a DataFrame of one column, has a name. The name of a Dask array is
+    ignored, because it is a digest of its values.
     """
     if declared is None:
         if is_dask(y) and not hasattr(type(y), "divisions"):
@@ -238,7 +238,7 @@ def name_facts(
     has_target: bool = True,
     public_target: bool = False,
 ) -> dict[str, Any]:
-    """Return what the events of a fit say of names; none is public and private."""
+    """Return the names for the events of a fit; refuse a name with two meanings."""
     names = {False: {}, True: {}}  # of private and of public columns, in order
     for name, is_public in zip(columns, public, strict=True):
         names[bool(is_public)][name] = None
@@ -249,9 +249,8 @@ def name_facts(
     both = sorted([name for name in both if isinstance(name, str)])
     if both:
         raise ValueError(
-            f"{both[0]!r} names something public and something private of this fit: "
-            "what is computed from a public column is public too; treat all of it "
-            "alike, or correct the names."
+            f"{both[0]!r} names both a public and a private column or target of this "
+            "fit: declare all of them public or all private, or correct the names."
         )
     unnamed = ["columns"] * (not all([isinstance(name, str) for name in columns]))
     unnamed += ["target"] * (has_target and target is None)

@@ -1,4 +1,4 @@
-"""Encoder of raw tables that learns nothing."""
+"""Encoder of raw tables that uses declarations alone and learns nothing from rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skfdp.data.arrays import Column, check_no_path, raw_column
 from skfdp.data.validation import check_flag
 from skfdp.privacy.checks import shown
 
-#: Encoded columns that estimators hold with all of their zeros.
+#: Number of encoded columns up to which estimators store the encoding as dense.
 MOST_DENSE = 4096
 
 
@@ -27,16 +27,16 @@ MOST_DENSE = 4096
 class DeclaredEncoder(TransformerMixin, BaseEstimator):
     """Encoder of raw tables into bounded blocks of columns, by declarations alone.
 
-    Every raw column becomes a block: a number the hats of a piecewise linear curve or
-    one scaled column, text one column for each category, a date a trend with its month
-    and weekday, and perhaps its hour. What a row becomes depends on this row and on the
-    declarations; nothing is learnt from the rows, private or public.
+    Every raw column becomes a block of columns. A number becomes a linear spline basis
+    ("hats") or one scaled column. Text becomes one column for each category. A date
+    becomes a trend, a month and a weekday, and if declared an hour. The encoding of a
+    row depends on this row and the declarations; nothing is learnt from the rows.
 
     Parameters
     ----------
     schema : TableSchema
-        Bounds, categories and curves of the columns. It selects the features of
-        a table by their names; the table may hold further columns, in any order.
+        Bounds, categories and spline knots of the columns. It selects the features of
+        a table by name; the table may have further columns, in any order.
     sparse_output : bool, default=False
         Return a CSR array instead of an ndarray.
 
@@ -46,7 +46,7 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
         In the order of the encoded columns. Each has a `name`, the position of its raw
         column (`parent`), its encoded columns (`start`, `stop`), its `kind` ("hats",
         "linear", "categories"), `knots` and `levels`;
-        ``block.encode(values)`` is the block of some raw values, for figures.
+        ``block.encode(values)`` encodes some raw values, for instance for a plot.
     n_features_in_ : int
         Number of columns of the table of `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -54,23 +54,24 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    **Guarantees.** `fit` reads names and types of columns, no value. `transform`
-    answers for every value that a cell can hold, and for each row as if it stood alone:
-    whether private values make a column text, float or integer changes no other row.
-    Entries are in [0, 1], and the norm of a block is at most 1.
+    **Guarantees.** `fit` reads names and types of columns, but no value. `transform`
+    accepts every value, and encodes each row independently of the others. If a private
+    value turns a column into text, floats or integers, no other row changes. Entries
+    are in [0, 1], and the norm of a block is at most 1.
 
-    **Missing values** (None, NaN, NaT, NA, empty text), infinite ones and those that
-    cannot be read as what is declared have the level "missing" in every block of their
-    column, *instead* of all other levels. Unknown categories have the level "other". A
-    declared category "missing" or "other" is this level.
+    **Missing values** (None, NaN, NaT, NA, empty text), infinite values and unreadable
+    values get the level "missing" in every block of their column, *instead* of all
+    other levels. Unknown categories get the level "other". A declared category
+    "missing" or "other" is the same level.
 
-    **Hats** are degree-1 splines: at a knot one column is 1, between two knots both
-    columns share 1, in multiples of 2**-26.
+    **Hats** are splines of degree 1, as in scikit-learn's `SplineTransformer`. At a
+    knot one column is 1. Between two knots both columns sum to 1, in multiples of
+    2**-26.
 
-    **Dates** are days since 1970-01-01 in `knots`, and what the clock shows: a time
-    zone is left out. Text must be ISO (2024-02-29, or more after it). The month, the
-    weekday and the hour are categories, since there is nothing between two months for a
-    curve to fill in: cyclic hats with a knot at each month would be the same columns.
+    **Dates** are days since 1970-01-01 in `knots`, in local time without the time zone.
+    Text must be in ISO format (2024-02-29, with or without a time). Month, weekday and
+    hour are categories. Cyclic hats with a knot at each month would be the same
+    columns.
 
     Examples
     --------
@@ -114,7 +115,7 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
         ValueError
             If a column is missing, or the schema is not complete.
         """
-        vars(self).pop("blocks_", None)  # a fit that fails leaves none
+        vars(self).pop("blocks_", None)  # a failed fit leaves the encoder unfitted
         check_flag("sparse_output", self.sparse_output)
         if not hasattr(type(self.schema), "blocks"):
             raise TypeError(f"schema={shown(self.schema)} must be a TableSchema.")
@@ -123,7 +124,7 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
         return self.fit_to_smooth(X, smooth=False)
 
     def fit_to_smooth(self, X, smooth: bool = True):
-        """Fit inside an estimator, which smooths curves: "auto" then is more knots."""
+        """Fit inside an estimator; if it smooths the splines, "auto" is more knots."""
         validate_data(self, X, skip_check_array=True)
         self.blocks_ = self.schema.blocks(smooth)
         return self
@@ -151,7 +152,7 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
         return _width(self.blocks_)
 
     def encoded(self, X, least: int = 1) -> np.ndarray | csr_array:
-        """Return the encoded rows of what the schema selected, at least so many."""
+        """Encode the columns that the schema selected; require `least` rows."""
         if len(X) < least:
             raise ValueError("X has 0 sample(s): at least 1 is needed.")
         encode = _sparse if self.sparse_output else _dense
@@ -173,7 +174,7 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
         return np.array(names, dtype=object)
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Return whether a fit came to its end."""
+        """Return whether a fit has finished."""
         return hasattr(self, "blocks_")
 
     def __sklearn_tags__(self):
@@ -219,19 +220,19 @@ def _sparse(blocks: tuple[Block, ...], X: Any) -> csr_array:
     return found
 
 
-# Encoded tables: what an encoder makes of the raw table of a fit.
+# Encoded tables: the encoded raw table of a fit.
 
 
 @dataclasses.dataclass(frozen=True)
 class EncodedTable:
-    """The rows of a fit, and which raw columns each of their columns comes from."""
+    """The encoded rows of a fit, and the raw column behind each encoded column."""
 
     encoder: DeclaredEncoder  # fitted
-    #: Of shape (n_rows, n_encoded); private but for its public columns.
+    #: Encoded rows, shape (n_rows, n_encoded); private except for public columns.
     encoded: np.ndarray | csr_array
-    #: The public raw columns, shape (n_raw,).
+    #: Mask of the public raw columns, shape (n_raw,).
     raw_mask: np.ndarray
-    #: Between encoded columns and those of the loop; None: they are the same.
+    #: Map from encoded columns to columns of the loop; None if they are the same.
     smoothing: Smoothing | None = None
 
     @property
@@ -247,7 +248,7 @@ class EncodedTable:
 
     @property
     def levels(self) -> np.ndarray:
-        """The block of each column of the loop that is a category, else -1."""
+        """The block of each column of the loop, or -1 if it is not a category."""
         kinds = np.array([block.kind == "categories" for block in self.encoder.blocks_])
         return np.where(kinds[self.block], self.block, -1)
 
@@ -258,12 +259,12 @@ class EncodedTable:
 
     @property
     def mask(self) -> np.ndarray:
-        """The public columns of the loop, shape (n_columns,)."""
+        """Mask of the public columns of the loop, shape (n_columns,)."""
         return self.public_blocks[self.block]
 
     @property
     def public_encoded(self) -> np.ndarray:
-        """The public encoded columns, shape (n_encoded,)."""
+        """Mask of the public encoded columns, shape (n_encoded,)."""
         return self.public_blocks[self._block_of_encoded]
 
     @property
@@ -273,7 +274,7 @@ class EncodedTable:
 
     @property
     def longest(self) -> float:
-        """Bound of the norm of a row: each block is at most 1 long."""
+        """Bound of the norm of a row, whose blocks have norms of at most 1."""
         return math.sqrt(max(1, len(self.encoder.blocks_)))
 
     @property
@@ -286,12 +287,12 @@ class EncodedTable:
         return tuple(raw[self.encoder.blocks_[j].parent] for j in self.block)
 
     def smooth(self, signal: float, n_records: int, n_outputs: int) -> EncodedTable:
-        """Return the table in smooth coordinates; parameters as for `Smoothing`."""
+        """Return the table with smooth terms; parameters as for `Smoothing`."""
         smoothing = Smoothing(self.encoder.blocks_, signal, n_records, n_outputs)
         return dataclasses.replace(self, smoothing=smoothing)
 
     def public_part(self) -> EncodedTable:
-        """Return the same without the private columns of `encoded`."""
+        """Return the table with only the public columns of `encoded`."""
         shown = self.encoded[:, self.public_encoded]
         return dataclasses.replace(self, encoded=shown)
 
@@ -301,12 +302,12 @@ class EncodedTable:
         return self.encoded if smoothing is None else smoothing.rows(self.encoded)
 
     def weights(self, coef: np.ndarray, power: int = 1) -> np.ndarray:
-        """Return weights on encoded columns, given weights on those of the loop.
+        """Return weights of encoded columns, given weights of columns of the loop.
 
         Parameters are those of `Smoothing.weights`.
         """
         return coef if self.smoothing is None else self.smoothing.weights(coef, power)
 
     def variances(self, variances: np.ndarray) -> np.ndarray:
-        """Return variances of `weights`, given those of independent weights."""
+        """Return variances of `weights`, given variances of independent weights."""
         return self.weights(variances, power=2)

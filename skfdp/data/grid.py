@@ -1,4 +1,4 @@
-"""The integer grid: rows as int16, so that every sum over rows is an exact integer."""
+"""Rows quantised to int16, so that every sum over rows is an exact integer."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from scipy.sparse import csr_array, issparse
 from skfdp.data.sources import Reader, RowFile, working_memory
 from skfdp.privacy.checks import computed
 
-# Passes over rows in blocks of bounded size, and what they share of CSR rows.
+# Blocks of rows, and operations on dense and CSR rows.
 
 
-# Blocks of about this many float64 entries bound the memory of every pass.
+# Number of float64 entries per block, which bounds the memory of every pass.
 _BLOCK_ENTRIES = 2**17
 
 
@@ -39,12 +39,12 @@ def row_of_entries(X: csr_array) -> np.ndarray:
 
 
 def _with_data(X: csr_array, data: np.ndarray) -> csr_array:
-    """Return a CSR array with the pattern of X and other numbers."""
+    """Return a CSR array with the pattern of X and other data."""
     return csr_array((data, X.indices, X.indptr), shape=X.shape)
 
 
 def row_products(rows: np.ndarray | csr_array, weights: np.ndarray) -> np.ndarray:
-    """Return the product of each row with weights, the same in whatever block."""
+    """Return the product of each row with weights, independent of its block."""
     if issparse(rows):
         return rows @ weights
     if len(rows) == 1:
@@ -53,34 +53,37 @@ def row_products(rows: np.ndarray | csr_array, weights: np.ndarray) -> np.ndarra
 
 
 def squared_norms(rows: np.ndarray) -> np.ndarray:
-    """Return the squared norm of each row, the same in whatever block it stands."""
+    """Return the squared norm of each row, independent of its block."""
     if len(rows) == 1:
-        # Alone, a long row would be summed in another order than among others.
+        # A single long row would be summed in another order than several rows.
         return squared_norms(np.vstack([rows, np.zeros_like(rows)]))[:1]
     rows = np.ascontiguousarray(rows)
     return np.einsum("ij,ij->i", rows, rows)
 
 
 def unit_of_squares(n_columns: int) -> float:
-    """Return the unit of squares of entries below 1 that makes their sums exact."""
+    """Return the factor by which squares of entries below 1 are scaled and rounded.
+
+    The sums of the rounded squares are exact.
+    """
     return 2.0 ** (52 - int(n_columns).bit_length())
 
 
-# The noise is exact at every size. What grows with it is the share of entries that need
-# a second look, in integers: 2**-14 at 2**34 grid units, 2**-8 at 2**40, which is still
-# far below what the kernel can hold (docs/theory/exact_release.rst, The theorem).
+# The noise is exact at every size. Larger noise needs integer arithmetic for a larger
+# share of entries: 2**-14 at 2**34 grid units and 2**-8 at 2**40, which is still far
+# below the limit of the kernel (docs/theory/exact_release.rst, The theorem).
 SAFE_STD = 2.0**34
 MAX_STD = 2.0**40
 
 #: One grid unit of a row entry. Entries saturate at +-(2 - 2**-14).
 GRID = 2.0**-14
 _LARGEST = 2**15 - 1
-# Bytes that come from memory together, and those of a vector of the kernels.
+# Bytes of a cache line, and of a vector of the kernels.
 _LINE, _VECTOR = 64, 32
 
 
 def on_grid(value: float | np.ndarray) -> float | np.ndarray:
-    """Return the value as the grid holds it."""
+    """Round a value to the grid."""
     return np.clip(np.rint(value / GRID), -_LARGEST, _LARGEST) * GRID
 
 
@@ -92,13 +95,13 @@ def sum_unit(
     Parameters
     ----------
     noise_std : float or ndarray
-        Standard deviation of the noise; 0 where a test wants none.
+        Standard deviation of the noise; 0 in some tests.
     clip_norm : float
-        L2 bound, hence entrywise bound, of one contribution.
+        L2 bound of one contribution, which also bounds its entries.
     n_rows : int
         A public bound on the number of contributions.
     finest : float
-        Smallest unit of use.
+        Lower limit of the returned unit.
     """
     room = np.maximum(noise_std / SAFE_STD, n_rows * clip_norm / 2.0**62)
     room = np.maximum(room, finest)
@@ -110,7 +113,7 @@ def times_columns(
     rows: np.ndarray | csr_array, factor: np.ndarray
 ) -> np.ndarray | csr_array:
     """Multiply each column by its factor; CSR rows keep their pattern."""
-    with np.errstate(all="ignore"):  # a warning would tell of a private value
+    with np.errstate(all="ignore"):  # a warning would reveal a private value
         if not issparse(rows):
             return rows * factor
         return _with_data(rows, rows.data * factor[rows.indices])
@@ -118,22 +121,22 @@ def times_columns(
 
 @dataclasses.dataclass(frozen=True)
 class GridRows:
-    """Rows as integers: ``values * unit`` are the rows that the kernels see.
+    """Quantised dense rows: the kernels read ``values * unit``.
 
     Attributes
     ----------
     values : int16 ndarray of shape (n_rows, n_columns)
-        Quantised row minus quantised centre; in memory, or mapped from a file.
+        Quantised rows minus the quantised centre, in memory or mapped from a file.
     squared_norms : float64 ndarray of shape (n_rows,)
         Exact integers, in squared grid units.
     scale : float
         Public factor of every entry.
     reader : Reader or None
-        Of rows in a file.
+        The reader of rows in a file.
     joined : int16 ndarray of shape (n_rows, n_columns + 8 or more), default=None
-        Contiguous: the values, zeros, and in the last two times four columns a target
-        and the squared norm, so that one access to memory brings all that a step needs
-        of a record. None: they lie apart.
+        Contiguous rows of the values, zeros, and in the last eight columns the target
+        and the squared norm, 8 bytes each. One memory access then loads everything
+        that a step needs of a record. None: they are separate arrays.
     """
 
     values: np.ndarray
@@ -142,11 +145,11 @@ class GridRows:
     reader: Reader | None = dataclasses.field(default=None, repr=False)
     joined: np.ndarray | None = dataclasses.field(default=None, repr=False)
     n_rows: int = computed()
-    #: The constant column included.
+    #: Number of columns, including the constant one.
     n_columns: int = computed()
-    #: What one integer stands for.
+    #: Grid step: the value of the integer 1.
     unit: float = computed()
-    #: What kernels read: the values are its first columns.
+    #: Array that kernels read; its first columns are the values.
     table: np.ndarray = computed()
 
     def __post_init__(self):
@@ -154,7 +157,7 @@ class GridRows:
             if self.joined is None or len(part) == 0:
                 continue
             if not np.may_share_memory(part, self.joined):
-                raise ValueError("values and squared_norms must be those of joined.")
+                raise ValueError("values and squared_norms must be views of joined.")
         n_rows, n_columns = self.values.shape
         vars(self).update(
             n_rows=n_rows,
@@ -164,21 +167,21 @@ class GridRows:
         )
 
     def __getitem__(self, rows: slice) -> GridRows:
-        """Return some of the rows; what they hold is not copied."""
+        """Return some of the rows, without a copy."""
         joined = None if self.joined is None else self.joined[rows]
         some = self.values[rows], self.squared_norms[rows]
         return GridRows(*some, self.scale, None, joined)
 
     @property
     def norms_in_memory(self) -> tuple[np.ndarray, int, int]:
-        """The squared norms as flat memory, the step between two, and the first one."""
+        """The squared norms as a flat array, their stride, and the first position."""
         if self.joined is None:
             return self.squared_norms, 1, 0
         step = self.joined.shape[1] // 4
         return self.joined.view(np.float64).reshape(-1), step, step - 1
 
     def target_in_memory(self, target: np.ndarray) -> tuple[np.ndarray, int, int]:
-        """Return a target as `norms_in_memory` does, beside the rows if it is there.
+        """Return a target as `norms_in_memory` does, from `joined` if it is there.
 
         Parameters
         ----------
@@ -195,7 +198,7 @@ class GridRows:
     def stretches(
         self, batch: np.ndarray | None, start: int, stop: int
     ) -> Iterator[tuple[int, int]]:
-        """Yield the ends of the parts in which ``batch[start:stop]`` is best read.
+        """Yield start and stop of the parts in which to read ``batch[start:stop]``.
 
         `batch` None means every row. Rows in memory are one part.
         """
@@ -218,28 +221,31 @@ class GridRows:
         """Map, quantise and centre the rows of X, block by block.
 
         An entry is truncated toward zero, then the rounded centre is subtracted. Both
-        are integers, so it does not matter whether the difference is stored (dense) or
-        never formed (CSR). Entries saturate where the difference would leave int16.
+        are integers, so that dense rows, which store the difference, and CSR rows,
+        which do not, give the same results. Entries saturate so that the difference
+        fits into int16.
 
-        The rows of a table in a file go into a file without a name if they are larger
-        than the working memory, and are read from there.
+        Rows of a table in a file go to an anonymous temporary file if they exceed the
+        working memory.
 
         Parameters
         ----------
         X : ndarray or csr_array of shape (n_rows, n_features), any numeric dtype
-            CSR in canonical form; or what gives blocks of rows as an array does.
+            CSR in canonical form, or an object that returns blocks of rows like an
+            array.
         transform : callable
-            Acts on each row by itself; float64 rows. It keeps the pattern of CSR rows.
+            Function of each row, which returns float64 rows. It keeps the pattern of
+            CSR rows.
         bias : float, default=None
-            Value of a constant last column, after `scale`; None adds none.
+            Value of a constant last column, after `scale`; None: no such column.
         n_features : int, default=None
-            Columns that `transform` returns; None means those of X.
+            Number of columns that `transform` returns; None: that of X.
         centre : ndarray of shape (n_features,), default=None
             Public or released; subtracted from the transformed rows. None: zero.
         scale : float
             Factor of the centred rows.
         target : int64 or float64 ndarray of shape (n_rows,), default=None
-            Laid beside the rows, with their norms, where they are dense and in memory.
+            Stored beside the rows, with their norms, if they are dense and in memory.
 
         Returns
         -------
@@ -249,10 +255,10 @@ class GridRows:
         n_features = X.shape[1] if n_features is None else n_features
         if centre is None:
             centre = np.zeros(n_features)
-        # NaN as an integer would be -2**63, and sums would wrap.
+        # NaN would become the integer -2**63, and sums would wrap around.
         centre = np.nan_to_num(np.rint(centre / GRID))
         centre = np.clip(centre, -_LARGEST, _LARGEST)
-        # Zero lies within, and the difference to the centre fits into int16.
+        # The limits include zero, and the difference to the centre fits into int16.
         low = np.maximum(-_LARGEST, centre - _LARGEST)
         high = np.minimum(_LARGEST, centre + _LARGEST)
         constant = [] if bias is None else [round(bias / (GRID * scale))]
@@ -280,7 +286,7 @@ class GridRows:
                 part = values[block]
             part[:, :n_features] = np.subtract(entries, centre, out=entries)
             part[:, n_features:] = constant
-            # Integers below 2**53: exact in float64, whatever the order of the sum.
+            # Integers below 2**53 are exact in float64, in any order of the sum.
             integers = part.astype(np.float64)
             squared_norms[block] = np.einsum("ij,ij->i", integers, integers)
             if on_disk:
@@ -290,10 +296,10 @@ class GridRows:
 
 
 def _joined(shape: tuple[int, int], target: np.ndarray) -> np.ndarray:
-    """Return memory for rows of int16, with a target and room for their norms.
+    """Return an array for rows of int16, with the target and room for the norms.
 
-    Rows begin at the start of a line or of its second half, as vectors do, so that a
-    row of half a line or of a whole one lies in one line. Columns between are zeros.
+    Rows start at a cache line or at its second half, so that a row of half a line or a
+    whole line lies within one line. Columns in between are zeros.
     """
     n_rows, n_columns = shape
     width = _VECTOR * math.ceil((2 * n_columns + 16) / _VECTOR)
@@ -310,10 +316,9 @@ def _joined(shape: tuple[int, int], target: np.ndarray) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class SparseGridRows:
-    """CSR rows as integers minus a dense vector: ``(x - shift) * unit``.
+    """Quantised CSR rows minus a dense vector: ``(x - shift) * unit``.
 
-    The difference is never formed. It equals the row that `GridRows` would store, in
-    exact integers.
+    The difference is never stored. It equals the integers that `GridRows` would store.
 
     Attributes
     ----------
@@ -363,7 +368,7 @@ class SparseGridRows:
     def stretches(
         self, batch: np.ndarray | None, start: int, stop: int
     ) -> Iterator[tuple[int, int]]:
-        """Yield the ends of the one part in which rows are read; see `GridRows`."""
+        """Yield start and stop as a single part; see `GridRows`."""
         return iter([(start, stop)])
 
     @classmethod
@@ -377,7 +382,7 @@ class SparseGridRows:
             entries = np.trunc(rows.data / GRID)
             np.clip(entries, low[rows.indices], high[rows.indices], out=entries)
             data[X.indptr[block.start] : X.indptr[block.stop]] = entries
-            # |x|**2 - 2 x.shift + |shift|**2; every term an integer below 2**53.
+            # |x|**2 - 2 x.shift + |shift|**2, where every term is an integer < 2**53.
             terms = entries * (entries - 2 * shift[rows.indices])
             n_rows = block.stop - block.start
             products = np.bincount(row_of_entries(rows), terms, minlength=n_rows)

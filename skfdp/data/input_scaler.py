@@ -1,7 +1,7 @@
-"""The input scaler: declared bounds, then a public divisor, or a norm.
+"""The input scaler: clip columns to their bounds, and scale or clip rows.
 
-It is one function, the same in ``fit`` and ``predict``, for dense and for CSR rows, and
-acts on each row by itself.
+``fit`` and ``predict`` apply the same function, to dense and to CSR rows, and to each
+row independently.
 """
 
 from __future__ import annotations
@@ -34,28 +34,29 @@ from skfdp.privacy.checks import computed, shown
 
 @dataclasses.dataclass(frozen=True)
 class InputScaler:
-    """The input scaler: bounds, then a divisor, or a norm.
+    """Clip columns to their bounds, then divide rows or clip their norms.
 
-    The map of a linear model shortens no row (`shortens` is False), unless rows are to
-    be normalised: it cuts values outside the bounds and nothing else, and predictions
-    are linear in X within them. Its rows may be longer than 1, so each query bounds
-    what a record contributes. Networks and centring shorten rows.
+    For a linear model without `normalize`, `shortens` is False: only values outside the
+    bounds are clipped, and predictions are linear in X within the bounds. Rows may then
+    be longer than 1; each query bounds the contribution of a record. Networks and
+    centring clip the norms of rows.
 
     Attributes
     ----------
     low, span : ndarray of shape (n_features,) or None
-        Columns become ``clip(x - low, 0, span) / span``; an infinite span leaves the
-        column as it is. None: no declared bounds.
+        Columns become ``clip(x - low, 0, span) / span``; a column with an infinite span
+        is unchanged. None: no declared bounds.
     feature_bound : float
-        What rows are divided by after the bounds. Where the map shortens rows it is
-        their L2 bound, and longer ones are scaled back to it. In a linear model it is
+        Divisor of the rows after clipping to the bounds. With `shortens` it is also
+        their L2 bound, and longer rows are scaled down to it. In a linear model it is
         not the parameter of that name but 1, or 8 if columns have no bounds. Infinite:
-        rows keep their length, undivided.
+        rows are not divided.
     normalize : bool
         Scale every non-zero row to the norm `feature_bound` exactly.
     public : bool ndarray of shape (n_features,) or None
-        Public columns beside private ones. They are left out of the norm and keep
-        their scale: a norm of the whole row would mix private values into them.
+        Mask of public columns beside private ones. They are excluded from the norm and
+        keep their scale, because a norm of the whole row would depend on private
+        values.
     shortens : bool
         Whether rows longer than `feature_bound` are scaled back to it.
     """
@@ -66,9 +67,9 @@ class InputScaler:
     normalize: bool = False
     public: np.ndarray | None = None
     shortens: bool = True
-    #: What `mapped` divides the columns by after the bounds, where rows are not cut.
+    #: Divisor of each column in `mapped`, after the bounds.
     divisor: float | np.ndarray = computed()
-    #: What `scale` subtracts from the columns, and then divides them by.
+    #: Offset that `scale` subtracts from each column, and its divisor after that.
     offset: float | np.ndarray = computed()
     factor: float | np.ndarray = computed()
 
@@ -86,22 +87,22 @@ class InputScaler:
     def filled(
         self, X: np.ndarray | csr_array | LargeTable
     ) -> tuple[np.ndarray | csr_array | LargeTable, np.ndarray | None]:
-        """Return rows whose numbers are finite, and which have none to stand in.
+        """Replace numbers that are not finite, and return which records become null.
 
         Returns
         -------
         X : ndarray, csr_array or LargeTable of shape (n_rows, n_features)
-            NaN and infinity replaced by the middle of their declared bounds, by 0 where
-            there are none. The table given, if that has only finite numbers.
+            NaN and infinity are replaced by the middle of the declared bounds, or by 0
+            without bounds. If all numbers are finite, it is the given table.
         is_null : bool ndarray of shape (n_rows,) or None
-            The rows that had one in a column without bounds; None: no row had.
+            Mask of the rows with such a number in a column without bounds, or None.
         """
         if isinstance(X, LargeTable):
             return self._filled_table(X)
         values = X.data if issparse(X) else X
         if values.dtype.kind != "f":
             return X, None
-        # In blocks, without a mask of the size of the table.
+        # In blocks, to avoid a mask of the size of the table.
         parts = blocks(len(values), math.prod(values.shape[1:]))
         if all([np.isfinite(values[part]).all() for part in parts]):
             return X, None
@@ -121,19 +122,19 @@ class InputScaler:
     def _stand_ins(
         self, n_columns: int, dtype: np.dtype
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return what stands for what is not finite, and which columns have bounds."""
+        """Return the replacements of non-finite numbers, and the bounded columns."""
         span = np.full(n_columns, np.inf) if self.span is None else self.span
         middle = np.zeros(n_columns)
         bounded = np.isfinite(span)
         if bounded.any():
             middle[bounded] = self.low[bounded] + span[bounded] / 2
-        largest = np.finfo(dtype).max  # of float32 that is below some bounds
+        largest = np.finfo(dtype).max  # for float32, bounds may exceed it
         return np.clip(middle, -largest, largest), bounded
 
     def _filled_table(self, X: LargeTable) -> tuple[LargeTable, np.ndarray | None]:
-        """Return a large table whose blocks are filled as they are read.
+        """Return a large table whose blocks are filled when they are read.
 
-        That they are does not depend on what the table holds.
+        This happens whatever the table holds.
         """
         if X.dtype.kind != "f":
             return X, None
@@ -150,16 +151,15 @@ class InputScaler:
         return X.after(fill), is_null if is_null.any() else None
 
     def mapped(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
-        """Return float64 rows, their private part at most 1 long if they are shortened.
+        """Return scaled float64 rows; with `shortens`, private parts have norm <= 1.
 
-        X is finite, as `filled` returns it; CSR in canonical form, with every low of
-        the bounds 0. Dense and CSR rows give the same numbers, to
-        the last bit.
+        X is finite, as `filled` returns it. CSR rows are in canonical form, and all
+        lower bounds are 0. Dense and CSR rows give the same numbers, to the last bit.
         """
         return self.shorten(self.scale(X))
 
     def shorten(self, rows: np.ndarray | csr_array) -> np.ndarray | csr_array:
-        """Return scaled rows over feature_bound, cut to norm 1 if the map shortens."""
+        """Divide scaled rows by feature_bound, and clip their norms if `shortens`."""
         if np.isinf(self.feature_bound):
             return rows
         if not (self.shortens or self.normalize):
@@ -191,11 +191,11 @@ class InputScaler:
         return _with_data(rows, out) if issparse(rows) else out
 
     def within(self, length: float) -> InputScaler:
-        """Return the map that divides rows by `length` and cuts them to norm 1."""
+        """Return the scaler that divides rows by `length` and clips them to norm 1."""
         return dataclasses.replace(self, feature_bound=length, shortens=True)
 
     def of_public(self, public: np.ndarray) -> InputScaler:
-        """Return the map of the public columns alone; none of the others enters."""
+        """Restrict the scaler to the public columns."""
         if public.all():
             return self
         return dataclasses.replace(
@@ -203,17 +203,17 @@ class InputScaler:
         )
 
     def __call__(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
-        """Return the rows that `coef_` meets, in the units of X.
+        """Return clipped rows in the units of X, which `coef_` applies to.
 
-        ``decision_function(X) == input_scaler_(X) @ coef_.T + intercept_``. Where no
-        row is shortened or normalised, they differ from X outside the bounds alone, and
-        where a number is missing or infinite: see `filled`.
+        ``decision_function(X) == input_scaler_(X) @ coef_.T + intercept_``. Unless rows
+        are shortened or normalised, the result differs from X only for values outside
+        the bounds, and for missing or infinite numbers (see `filled`).
         """
         X = X if issparse(X) else np.asarray(X)
         return self.restored(self.mapped(self.filled(X)[0]))
 
     def restored(self, rows: np.ndarray | csr_array) -> np.ndarray | csr_array:
-        """Return mapped rows in the units of X; the rows given are left as they are."""
+        """Return mapped rows in the units of X; the given rows are not changed."""
         if issparse(rows):
             units = self.divisor * self.factor  # the offsets are 0
             return times_columns(rows, np.broadcast_to(units, rows.shape[1]))
@@ -221,7 +221,7 @@ class InputScaler:
         return rows if self.span is None else rows * self.factor + self.offset
 
     def part(self, columns: np.ndarray) -> InputScaler:
-        """Return the map of some columns, as if they were the whole row."""
+        """Restrict the scaler to some columns, as if they were the whole row."""
         own = dataclasses.replace(self, public=None)
         if self.span is None:
             return own
@@ -229,9 +229,9 @@ class InputScaler:
         return dataclasses.replace(own, low=low, span=span)
 
     def coefficients(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Translate weights on mapped rows into weights on ``self(X)`` and an offset.
+        """Convert weights on mapped rows to weights on ``self(X)`` and an offset.
 
-        The offset of each output is to be added to the intercept.
+        The offset of each output must be added to the intercept.
         """
         coef = weights / self.divisor / self.factor
         if self.span is None:
@@ -248,13 +248,13 @@ class InputScaler:
                 with np.errstate(all="ignore"):
                     data[bounded] = np.clip(data[bounded] / span[bounded], 0.0, 1.0)
             return _with_data(X, data)
-        # C order: a reduction over the columns of an F-ordered block sums in an order
-        # that depends on the block, and a row must not.
+        # C order: in an F-ordered block the order of a sum over the columns would
+        # depend on the block.
         X = np.asarray(X, dtype=np.float64, order="C")
         if self.span is None:
             return X
         finite = np.isfinite(self.span)
-        with np.errstate(all="ignore"):  # a warning would tell of a private value
+        with np.errstate(all="ignore"):  # a warning would reveal a private value
             if finite.all():
                 return np.clip((X - self.low) / self.span, 0.0, 1.0)
             rows = X.copy()
@@ -313,7 +313,7 @@ def resolve_bounds(
 
 def _pair(value: Any, name: str) -> tuple:
     try:
-        # A frame would be read by the labels of its columns, a mapping by its keys.
+        # Iterating over a frame or a mapping would give its labels or keys.
         low, high = (
             None if isinstance(value, dict) or hasattr(value, "columns") else value
         )
@@ -343,23 +343,23 @@ def _column(name: Any, n_features: int, names: Sequence[str] | None) -> int:
 # Mapped rows of a dense table, read in blocks; public columns are mapped once.
 
 
-#: Mapped public columns are kept up to this many bytes; beyond it they are mapped again
-#: for each pass.
+#: Bytes up to which mapped public columns are kept; larger ones are mapped again for
+#: each pass.
 MOST_KEPT = 2**26
 
 
 @dataclasses.dataclass(frozen=True)
 class PublicRows:
-    """The public columns of mapped rows: `mask` says which, and no other is read.
+    """The public columns of mapped rows, given by `mask`; no other column is read.
 
-    `input_scaler` is that of these columns.
+    `input_scaler` is the scaler of these columns.
     """
 
     table: np.ndarray | LargeTable
     mask: np.ndarray
     input_scaler: InputScaler
     shape: tuple[int, int] = computed()
-    #: Whether the table lies in a file.
+    #: Whether the table is stored in a file.
     on_disk: bool = computed()
 
     def __post_init__(self):
@@ -389,9 +389,9 @@ class PublicRows:
 
 @dataclasses.dataclass(frozen=True)
 class WholeRows:
-    """Mapped rows: the public columns that were mapped before, beside private ones.
+    """Mapped rows: public columns, which are mapped once, and private columns.
 
-    `input_scaler` is that of whole rows.
+    `input_scaler` is the scaler of whole rows.
     """
 
     public: PublicRows
@@ -408,7 +408,7 @@ class WholeRows:
         mask, X = self.public.mask, self.public.table[block]
         if mask.all():
             return self.public[block]
-        if self.input_scaler.public is None:  # the norm is that of whole rows
+        if self.input_scaler.public is None:  # the norm includes public columns
             return self.input_scaler.mapped(X)
         rows = np.empty(X.shape)
         rows[:, mask] = self.public[block]
@@ -416,22 +416,23 @@ class WholeRows:
         return rows
 
 
-# The coordinates of the loop, and the way back from theta to coefficients.
+# The centred and rescaled columns of the loop, and the conversion to coefficients.
 
 
-# Factors of columns further apart than this share no factor of the integers.
+# Largest ratio of column factors for a common factor of the integers.
 _MOST_APART = 64.0
-# Of moved rows the integers hold entries up to eight units, the usual norm being 1.
+# Divisor of rows that are centred before the grid: integers hold entries up to 8, for
+# rows with a usual norm of 1.
 _REACH_OF_MOVED = 4.0
-# Entries beyond it are cut to it, so that no difference is infinite.
+# Entries are clipped to this, so that no difference is infinite.
 _FURTHEST = 1e150
-# A penalty as steep as that holds a weight at zero; steeper ones could overflow.
+# Largest curvature of a penalty, which holds a weight at zero without overflow.
 _STEEPEST = 1e60
 
 
 @dataclasses.dataclass(frozen=True)
 class Coordinates:
-    """``row of the loop = [(mapped row - mean) * scale, bias]``.
+    """Centre and rescale mapped rows: ``[(mapped row - mean) * scale, bias]``.
 
     Attributes
     ----------
@@ -439,17 +440,17 @@ class Coordinates:
     mean : ndarray of shape (n_features,)
         Released, or a function of public columns alone; on the grid.
     scale : float or ndarray of shape (n_features,)
-        Public or released. The largest factor multiplies the integer rows, what is
-        left of the others multiplies the rows before they become integers.
+        Public or released. The largest factor multiplies the integer rows; the ratios
+        of the others to it multiply the rows before quantisation.
     bias : float or None
         Value of the constant last column, on the grid; None: no intercept.
     mean_error : float
         Standard deviation of the noise in a private entry of `mean`.
     longest : float or None
-        None: rows become integers before the mean is subtracted. A number: they are
-        centred and scaled first, so that their spread has all of the grid, whatever
-        their length; and rows are cut to this norm, the constant column among them,
-        if it is finite. Dense rows alone.
+        None: rows are quantised before the mean is subtracted. A number: rows are
+        centred and scaled before quantisation, so that their spread uses the whole
+        grid. If it is finite, rows with their constant column are clipped to this norm.
+        Only for dense rows.
     """
 
     input_scaler: InputScaler
@@ -461,14 +462,14 @@ class Coordinates:
 
     @classmethod
     def moved(cls, input_scaler, mean, scale, bias, mean_error, longest) -> Coordinates:
-        """Build coordinates of rows that are centred and scaled before the grid."""
+        """Build coordinates for rows that are centred before quantisation."""
         if bias is not None and math.isinf(longest):
             bias = on_grid(bias / _REACH_OF_MOVED) * _REACH_OF_MOVED
         return cls(input_scaler, mean, scale, bias, mean_error, longest)
 
     @classmethod
     def centred(cls, input_scaler, mean, scale, bias, mean_error=0.0) -> Coordinates:
-        """Build coordinates; mean and bias are rounded as the grid will hold them."""
+        """Build coordinates with mean and bias rounded to the grid."""
         before, after, is_far = _factors(scale, mean)
         if not is_far:
             mean = on_grid(mean * before) / before
@@ -483,18 +484,18 @@ class Coordinates:
         mapped: Callable[[np.ndarray], np.ndarray] | None = None,
         n_features: int | None = None,
     ) -> GridRows | SparseGridRows:
-        """Quantise the rows of X, which are mapped first where they are not yet.
+        """Quantise the rows of X, which are mapped first unless they are mapped.
 
-        With a target each row has its norm and its target beside it in memory, for
-        loops that read rows at random. `mapped` maps rows that are of another kind, to
-        rows of `n_features` columns.
+        With `target`, the norm and the target of each row are stored beside the row,
+        for loops that read rows in random order. `mapped` replaces the input scaler; it
+        returns rows of `n_features` columns.
         """
         if mapped is None and not isinstance(X, (PublicRows, WholeRows)):
             mapped = self.input_scaler.mapped
         if self.longest is not None:
             return self._moved(X, mapped, target)
         before, after, is_far = _factors(self.scale, self.mean)
-        # Public columns without bounds: what is far from zero is centred first.
+        # Public columns without bounds may be far from zero, and are centred first.
         first = is_far and not issparse(X)
 
         def transform(block):
@@ -514,13 +515,13 @@ class Coordinates:
         )
 
     def _moved(self, X, mapped, target) -> GridRows:
-        """Quantise rows that are centred, scaled and perhaps cut as they are read."""
+        """Quantise rows that are centred, scaled and perhaps clipped when read."""
         cut = math.isfinite(self.longest)
         constant = [] if self.bias is None else [self.bias]
         reach = 1.0 if cut else _REACH_OF_MOVED
 
         def transform(block):
-            with np.errstate(all="ignore"):  # a warning would tell of a private value
+            with np.errstate(all="ignore"):  # a warning would reveal a private value
                 rows = block if mapped is None else mapped(block)
                 rows = (rows - self.mean) * (self.scale / reach)
             if not cut:
@@ -559,14 +560,14 @@ class Coordinates:
     def penalty_curvature(self, strength: float) -> np.ndarray:
         """Return D such that ``strength / 2 * |w|**2`` is ``sum of D theta**2 / 2``.
 
-        w are the weights of the bounded columns: where there are no bounds, `coef_`.
-        Each is one entry of theta times a factor, whatever was subtracted of the rows,
-        so that the penalty is diagonal here; the intercept is free. `strength` is per
-        record; D is float64, one for each column of the loop's rows.
+        w are the weights of the columns scaled to [0, 1], or `coef_` without bounds.
+        Each is an entry of theta times a factor, so that the penalty is diagonal. The
+        intercept is not penalised. `strength` is per record; D is float64, one entry
+        for each column of the loop's rows.
         """
         n_features = len(self.mean)
         out = np.zeros(n_features + (self.bias is not None))
-        with np.errstate(all="ignore"):  # a scale may be released: no warning of it
+        with np.errstate(all="ignore"):  # the scale may be released: do not warn
             factor = (self.scale / self.input_scaler.divisor) ** 2
             out[:n_features] = np.minimum(strength * factor, _STEEPEST)
         return np.nan_to_num(out)
@@ -575,37 +576,36 @@ class Coordinates:
 def _factors(
     scale: float | np.ndarray, mean: np.ndarray
 ) -> tuple[float | np.ndarray, float, bool]:
-    """Return what multiplies the rows before they become integers, and after.
+    """Return the factors of the rows before and after quantisation.
 
-    And whether the mean of columns of their own scale has no room on the grid.
+    The third value is whether the scaled mean of a column exceeds the grid.
     """
     if np.ndim(scale) == 0:
         return 1.0, float(scale), False
     after = float(np.max(scale))
     if np.min(scale) < after / _MOST_APART:
-        after = 1.0  # or the small ones would fall between the integers
+        after = 1.0  # otherwise small columns would be rounded to zero
     before = scale / after
     return before, after, bool((np.abs(mean * before) > 1).any())
 
 
-# Mapped rows about a centre, rotated or not, made block by block.
+# Mapped rows, centred, scaled and perhaps rotated, computed block by block.
 
 
 @dataclasses.dataclass(frozen=True)
 class Rotation:
-    """Random signs, then the Hadamard matrix over the root of its size.
+    """Random rotation: random signs, then the normalised Hadamard matrix.
 
-    Rows are padded with zeros to a power of two. Lengths and distances stay, and what
-    is long in a few columns becomes short in all of them.
+    Rows are padded with zeros to a power of two. Norms and distances are kept. Large
+    entries in a few columns are spread over all columns.
 
-    `signs` are 1 or -1, from coins that have to do with no record.
+    `signs` are 1 or -1, drawn independently of the records.
 
     Notes
     -----
-    **Guarantees.** Each entry is made of its own row by additions, subtractions and
-    products in a fixed order, each of which is rounded as IEEE 754 says: a row gives
-    the same numbers to the last bit in whatever block it stands. A product of matrices
-    or a transform of a library need not.
+    **Guarantees.** Each entry is computed from its own row by additions, subtractions
+    and products in a fixed order, rounded by IEEE 754. A row therefore gives the same
+    bits in every block. Matrix products or transforms of a library do not ensure that.
     """
 
     signs: np.ndarray
@@ -638,7 +638,7 @@ def rotated_width(n_columns: int) -> int:
 
 def _hadamard(rows: np.ndarray) -> np.ndarray:
     n_rows, width = rows.shape
-    columns = rows.T.copy()  # so that what is added lies in one piece
+    columns = rows.T.copy()  # so that the summands are contiguous
     half = 1
     while half < width:
         pairs = columns.reshape(width // (2 * half), 2, half * n_rows)
@@ -651,17 +651,17 @@ def _hadamard(rows: np.ndarray) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class MovedRows:
-    """Rows minus a centre, over a length, and perhaps rotated.
+    """Centred and rescaled rows, perhaps rotated, computed when they are read.
 
-    Queries read them as they would read a table: nothing but a block is ever held.
+    Queries read them like a table, and only a block is in memory at a time.
 
-    `rows` may be private, and are finite; `centre` and all that follows are public or
-    released. After a rotation rows have its `width`.
+    `rows` may be private, and are finite; `centre`, `length` and `rotation` are public
+    or released. Rotated rows have the `width` of the rotation.
 
     Notes
     -----
-    **Guarantees.** A moved row is a function of that row and of released numbers. It
-    may have infinite or missing entries where the row is beyond all measure.
+    **Guarantees.** The result is a function of the row and of released numbers. It may
+    have infinite or NaN entries if the row is extremely large.
     """
 
     rows: Any
@@ -680,7 +680,7 @@ class MovedRows:
 
     def __getitem__(self, block: slice | np.ndarray) -> np.ndarray:
         """Return some of the rows, float64."""
-        with np.errstate(all="ignore"):  # a warning would tell of a private value
+        with np.errstate(all="ignore"):  # a warning would reveal a private value
             moved = (self.rows[block] - self.centre) / self.length
             return moved if self.rotation is None else self.rotation.rows(moved)
 
@@ -688,6 +688,6 @@ class MovedRows:
         """Return the norm of each row, float64 (n_rows,)."""
         found = np.empty(self.shape[0])
         for block in blocks(*self.shape):
-            # einsum, which sums the squares, warns of no overflow.
+            # `squared_norms` uses einsum, which does not warn of an overflow.
             found[block] = np.sqrt(squared_norms(self[block]))
         return found

@@ -1,4 +1,4 @@
-"""One checked table: what is public of it, and the rest."""
+"""A checked table, with its public part and its private part."""
 
 from __future__ import annotations
 
@@ -18,57 +18,56 @@ from skfdp.data.target import TargetMap
 from skfdp.data.units import Units
 from skfdp.privacy.checks import computed
 
-#: The grid of a sum leaves room for this many times `n_records` rows, aligned at their
-#: bound. Where n is private there may be more: sums then wrap around, which is
+#: The grid of a sum has room for this many times `n_records` parallel contributions at
+#: their bound. If n is private there may be more. Sums then wrap around, which is
 #: post-processing of the exact release (docs/theory/exact_release.rst).
 MOST_ROWS = 16
-#: Columns that a first model takes of wide encoded rows.
+#: Most columns of a first model on sparse encoded rows.
 MOST_NARROWED = 512
 
 
 @dataclasses.dataclass(frozen=True)
 class PublicRecords:
-    """The public part of a table: all that may be prepared or planned with.
+    """The public part of a table, on which `prepare` and `plan` of a method depend.
 
     Attributes
     ----------
     mask : bool ndarray of shape (n_features,)
-        The public columns.
+        Mask of the public columns.
     input_scaler : InputScaler
-        Of whole rows.
+        The scaler of whole rows.
     n_records : int
-        Number of records, of persons where these are protected; nominal where it is
-        private.
+        Number of records, or of persons if these are protected; the nominal number if
+        it is private.
     columns : tuple of str or int
-        Names of all columns, positions where there are none.
+        Names of all columns, or positions without names.
     sparse : bool
-        Whether the rows are held as CSR.
+        Whether the rows are stored as CSR.
     target : int64 or float64 ndarray of shape (n_rows,) or None
         The target if it is public: codes of classes, or numbers.
     labels : ndarray of shape (n_rows,) or None
         The public target as it was given.
     target_name : str or None
     classes : ndarray of shape (n_classes,) or None
-        None where the target is no label, or where there is none.
+        None for a regression, or without a target.
     classes_source : str or None
-        Where `classes` come from.
+        Source of `classes`: "declared" or "data".
     class_weight : float64 ndarray of shape (n_classes,) or None
     target_map : TargetMap or None
         Declared bounds and link of a regression target.
     private_reach : float or None
-        Bound of the norm of the private columns of a mapped row, where something else
-        than bounds of columns tells it: their blocks, each at most 1 long.
+        Bound of the norm of the private columns of a mapped row, if it follows from
+        their blocks, with norms of at most 1, and not from bounds.
     encoding : EncodedTable or None
-        Where an encoder makes the columns of raw ones; its public part.
+        Public part of the encoded table, if an encoder made the columns.
     levels : int64 ndarray of shape (n_features,) or None
-        Of an encoded table: the column whose categories these are, -1 for others.
+        For an encoded table, the block of each category column, and -1 for others.
     units : Units or None
-        Weights of the rows, and the persons they belong to; None: each row is a record
-        and counts as one.
+        Weights and persons of the rows; None: each row is a record with weight 1.
     n_given : int or None
-        Number of rows of the table as it was given, those of weight 0 too.
+        Number of rows of the user's table, including rows of weight 0.
     in_partitions : bool
-        Whether the rows are those of a collection that computes them when asked.
+        Whether the rows belong to a lazy collection in partitions, such as Dask's.
     """
 
     mask: np.ndarray
@@ -89,7 +88,7 @@ class PublicRecords:
     units: Units | None = None
     n_given: int | None = None
     in_partitions: bool = False
-    # The whole table; only its public columns leave this class.
+    # The whole table; this class exposes only its public columns.
     _table: np.ndarray | csr_array | LargeTable | None = dataclasses.field(
         default=None, repr=False
     )
@@ -97,26 +96,26 @@ class PublicRecords:
     n_private: int = computed()
     #: Whether the target is public.
     has_target: bool = computed()
-    #: 0 where the target is no label.
+    #: Number of classes; 0 for a regression.
     n_classes: int = computed()
-    #: Columns of the margins.
+    #: Number of columns of the margins.
     n_outputs: int = computed()
     #: Whether each column has declared bounds, shape (n_features,).
     bounded: np.ndarray = computed()
     #: Whether there are bounds, and every private column has them.
     private_bounded: bool = computed()
     #: Bound of the norm of the private columns of a row before any division; infinite
-    #: where nothing tells it. It may be rounded: what relies on it cuts.
+    #: if unknown. It may be rounded, so that its users must clip.
     longest_private: float = computed()
     #: Public bound on the number of rows, or of counts, for the grid of a sum.
     capacity: int = computed()
-    #: What a penalty on a sum over rows is compared with, in the user's units.
+    #: Sum of the row weights in the user's units, which divides a penalty.
     total_weight: float = computed()
-    #: How many times as far as one row one person's rows move a weighted sum.
+    #: Sensitivity factor: a person moves a weighted sum at most this many times as far
+    #: as one row moves a plain sum.
     reach: float = computed()
-    #: Records whose plain average is as noisy as the weighted one of these. The rules
-    #: of `parameters` know a budget by the noise of a sum over n: one person moves this
-    #: one `reach` times as far as a record does.
+    #: Effective number of records: a plain average over so many records is as noisy as
+    #: this weighted average. The rules of `parameters` depend on that noise.
     n_effective: float = computed()
 
     def __post_init__(self):
@@ -150,47 +149,47 @@ class PublicRecords:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows, where something is public; private otherwise."""
+        """Number of rows; private if no column and no target is public."""
         return self._table.shape[0]
 
     @property
     def shares(self) -> np.ndarray | None:
-        """Weight of each row in a sum, of total `n_records`; None: 1 for each."""
+        """Weight of each row in a sum, with total `n_records`; None: all are 1."""
         return None if self.units is None else self.units.shares
 
     @property
     def has_persons(self) -> bool:
-        """Whether the unit of protection is a person, with any number of rows."""
+        """Whether the privacy unit is a person, with any number of rows."""
         return self.units is not None and self.units.persons is not None
 
     @property
     def unit(self) -> str:
-        """The unit of protection, as events have it."""
+        """The privacy unit, as in events."""
         return "person" if self.has_persons else "record"
 
     @property
     def row_shares(self) -> np.ndarray:
-        """As `shares`, ones where each row counts 1; only where something is public."""
+        """`shares` as an array; only for tables whose number of rows is public."""
         return np.ones(self.n_rows) if self.units is None else self.units.shares
 
     @property
     def X(self) -> np.ndarray | csr_array | LargeTable:
-        """The public columns as they were given, shape (n_rows, n_public)."""
+        """The unscaled public columns, shape (n_rows, n_public)."""
         return self._table if self.mask.all() else self._table[:, self.mask]
 
     @functools.cached_property
     def mapped(self) -> PublicRows | csr_array:
-        """The public columns as the loop meets them, mapped once."""
+        """The public columns as the loop reads them, mapped once."""
         input_scaler = self.input_scaler.of_public(self.mask)
         if issparse(self._table):
             return input_scaler.mapped(self.X)
         return PublicRows(self._table, self.mask, input_scaler)
 
     def blocks(self) -> Iterator[np.ndarray | csr_array]:
-        """Yield `mapped`, some rows at a time.
+        """Yield `mapped` in blocks of rows.
 
-        Blocks follow the public columns alone: a sum of floats depends on its order,
-        and the number of stored private entries must not show in it.
+        The blocks depend on the public columns alone. A sum of floats depends on its
+        order, and must not reveal the number of stored private entries.
         """
         mapped, sparse = self.mapped, issparse(self._table)
         for block in row_blocks(mapped) if sparse else blocks(*self._table.shape):
@@ -198,14 +197,15 @@ class PublicRecords:
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether `of_public` leaves columns out, and has the rest with all zeros."""
+        """Whether `of_public` selects some columns and stores them as dense."""
         return self.sparse and self.encoding is not None
 
     @functools.cached_property
     def kept(self) -> np.ndarray:
-        """The columns of `of_public`: the public ones; of wide ones what varies most.
+        """Mask of the columns of `of_public`.
 
-        These are the frequent categories. What is left out is rare.
+        They are the public columns, or the `MOST_NARROWED` with the largest variance if
+        the encoding is sparse. Only rare categories are left out.
         """
         if not self.is_narrowed:
             return self.mask
@@ -256,18 +256,18 @@ class PublicRecords:
 
 @dataclasses.dataclass(frozen=True)
 class Records:
-    """A checked table, split into what is public and the rest, with its input scaler.
+    """A checked table with its public part, its input scaler and its null records.
 
     Attributes
     ----------
     X : ndarray, csr_array or LargeTable of shape (n_rows, n_features)
-        Private, apart from the columns of `public`.
+        Private, except for the public columns.
     target : int64 or float64 ndarray of shape (n_rows,) or None
-        Codes of classes, or numbers; private unless it is that of `public`.
+        Codes of classes, or numbers; private unless `public` has it.
     public : PublicRecords
     is_null : bool ndarray of shape (n_rows,) or None
-        Records that add nothing to any release, because a private value of theirs is
-        malformed and has no neutral one to stand in; None: there are none. Private.
+        Private mask of the null records, which add nothing to any release, because a
+        private value is malformed and has no neutral replacement; None without any.
     """
 
     X: np.ndarray | csr_array | LargeTable
@@ -277,32 +277,32 @@ class Records:
 
     @property
     def input_scaler(self) -> InputScaler:
-        """The map of whole rows."""
+        """The input scaler of whole rows."""
         return self.public.input_scaler
 
     @property
     def mapped(self) -> WholeRows | csr_array:
-        """Whole rows as the loop meets them; CSR rows are not mapped yet."""
+        """Whole rows as the loop reads them; CSR rows are not mapped yet."""
         if issparse(self.X):
             return self.X
         return WholeRows(self.public.mapped, self.input_scaler)
 
     @property
     def n_rows(self) -> int:
-        """Number of rows; private where nothing is public."""
+        """Number of rows; private if no column and no target is public."""
         return self.X.shape[0]
 
     def query(self, recipe: Callable, **per_row: Any) -> Any:
-        """Return the query that a recipe makes of this table.
+        """Return the query that a recipe builds from this table.
 
         Parameters
         ----------
         recipe : callable
-            ``(records, **per_row) -> Query``; it can be pickled, and reads nothing but
-            what it is given, so that it can be sent to where rows are.
+            ``(records, **per_row) -> Query``. It can be pickled and depends on its
+            arguments alone, so that it can be sent to the workers that hold the rows.
         per_row
-            Public arrays, or `GridRows`, with one entry for each row; None: there are
-            none. A recipe that is sent to some rows is given what belongs to these.
+            Public arrays or `GridRows` with one entry for each row, or None. A worker
+            receives the entries of its rows.
         """
         return recipe(self, **per_row)
 
@@ -312,17 +312,17 @@ class Records:
         return dataclasses.replace(self, X=public.X, public=public)
 
     def with_target(self, change: Callable[[np.ndarray], np.ndarray]) -> Records:
-        """Return the same table with another target, a function of each one."""
+        """Return the table with a changed target; `change` acts on each entry."""
         return dataclasses.replace(self, target=change(self.target))
 
     @property
     def total_weight(self) -> float:
-        """As that of `public`, of the rows there are; for fits without privacy."""
+        """Sum of the weights of the actual rows, for fits without privacy."""
         units = self.public.units
         return self.X.shape[0] if units is None else units.total
 
     def mapped_by(self, input_scaler: InputScaler) -> Records:
-        """Return the same table under another input scaler."""
+        """Return the table with another input scaler."""
         public = dataclasses.replace(self.public, input_scaler=input_scaler)
         return dataclasses.replace(self, public=public)
 

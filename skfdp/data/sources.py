@@ -1,6 +1,6 @@
-"""Sources of large tables: files of arrays, Arrow tables and data sets.
+"""Large tables, read in blocks from arrays in files, Arrow tables and data sets.
 
-Each imports what it needs when it is used, and nothing else needs it.
+Optional libraries are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -27,33 +27,31 @@ from skfdp.addresses import public
 from skfdp.data.validation import unmasked
 from skfdp.privacy.checks import shown
 
-# Integer rows in files without a name: written once, read through a map. What is
-# private lies in no file that can be opened by name, and goes with the process, however
-# that ends.
+# Private integer rows go to an anonymous temporary file, which is read through a memory
+# map. The system deletes it when the process exits.
 
-# A pass asks for this many bytes while it reads as many before them, in pieces that
-# every system reads in advance at once.
+# Bytes that a pass reads ahead, and bytes of one request to the system.
 _STRETCH, _PIECE = 2**25, 2**19
-# Rows of a batch that are no further apart than this are read in one piece.
+# Largest gap in bytes between two rows of a batch that are requested together.
 _GAP = 2**15
-# Of so many rows a batch asks at once.
+# Rows of a batch that are requested together.
 _MEMBERS = 2**12
 _NO_ROOM = (
     "the folder of temporary files, {folder!r}, has no room for the integer rows of "
-    "this X, 2 bytes a number: let TMPDIR name a folder on a disk that has, or raise "
+    "this X, 2 bytes a number: set TMPDIR to a folder with more room, or raise "
     "sklearn.set_config(working_memory=...), in MiB, to hold them in memory."
 )
 
 
 def working_memory() -> int:
-    """Return the bytes that a table may take: scikit-learn's `working_memory`."""
+    """Return scikit-learn's `working_memory` in bytes, the limit of a table."""
     return int(get_config()["working_memory"] * 2**20)
 
 
 def check_room(n_rows: int, n_columns: int) -> None:
-    """Raise OSError where integer rows that do not fit into memory fit nowhere else.
+    """Raise OSError if the integer rows fit neither into memory nor on the disk.
 
-    It looks at the shape of a table alone, before anything is charged.
+    This depends on the shape of the table alone, and happens before any charge.
     """
     size, folder = 2 * n_rows * n_columns, tempfile.gettempdir()
     if size > working_memory() and shutil.disk_usage(folder).free < size:
@@ -65,13 +63,13 @@ def _no_room() -> OSError:
 
 
 class RowFile:
-    """Int16 rows on their way into a file that has no name.
+    """Writer of int16 rows to an anonymous temporary file.
 
     Notes
     -----
-    **Guarantees.** Where the system knows files without a name (Linux), there is none
-    at any time; elsewhere the name is deleted before the first row is written (Windows:
-    with the process). No other user may open it. Its blocks are freed, not overwritten.
+    **Guarantees.** On Linux the file never has a name. On other systems the name is
+    deleted before the first row is written (on Windows, when the process exits). No
+    other user may open the file. Its blocks are freed, not overwritten.
     """
 
     def __init__(self, n_columns: int):
@@ -79,12 +77,12 @@ class RowFile:
         self._file = tempfile.TemporaryFile(buffering=2**20)
 
     def write(self, rows: np.ndarray) -> None:
-        """Append some rows; OSError says it if the disk is full."""
+        """Append some rows; raise OSError if the disk is full."""
         with _in_words():
             self._file.write(np.ascontiguousarray(rows, dtype=np.int16).data)
 
     def read(self) -> tuple[np.ndarray, Reader]:
-        """Return all rows, not to be written to, and what reads them in advance."""
+        """Return a read-only map of the rows and its read-ahead reader."""
         with _in_words():
             self._file.flush()
         with self._file:
@@ -104,9 +102,9 @@ def _in_words() -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True)
 class Reader:
-    """Reads mapped rows in advance: it changes how fast they come, and nothing else.
+    """Read-ahead of memory-mapped rows; it affects only the speed.
 
-    `memory` is that of the whole file.
+    `memory` maps the whole file.
     """
 
     memory: mmap.mmap
@@ -115,10 +113,10 @@ class Reader:
     def stretches(
         self, batch: np.ndarray | None, start: int, stop: int
     ) -> Iterator[tuple[int, int]]:
-        """Yield the ends of parts of ``batch[start:stop]``, None being every row.
+        """Yield start and stop of parts of ``batch[start:stop]``; None: every row.
 
-        The part after the one that is yielded is asked for in advance. Numbers of a
-        batch increase.
+        The next part is requested from the system in advance. The row numbers of a
+        batch must increase.
         """
         whole = batch is None
         size = max(1, _STRETCH // self.row_bytes) if whole else _MEMBERS
@@ -130,7 +128,7 @@ class Reader:
             yield first, last
 
     def _ask(self, batch: np.ndarray | None, first: int, last: int) -> None:
-        """Ask for rows, in pieces that lie side by side."""
+        """Request rows from the system, in contiguous pieces."""
         if first == last:
             return
         begins, ends = np.array([first]), np.array([last])
@@ -145,13 +143,13 @@ class Reader:
                 self._advise("MADV_WILLNEED", piece, min(_PIECE, end - piece))
 
     def _advise(self, name: str, *place: int) -> None:
-        """Give the system a hint, if it takes hints."""
+        """Give the system a hint about memory access, if it supports hints."""
         if hasattr(mmap, name):
             with contextlib.suppress(OSError):
                 self.memory.madvise(getattr(mmap, name), *place)
 
 
-# Large tables: read in blocks of rows, wherever they lie, and never as a whole.
+# Large tables, which are read in blocks of rows and never as a whole.
 
 
 _TOO_LARGE = (
@@ -161,37 +159,37 @@ _TOO_LARGE = (
     "the linear estimators do."
 )
 _FAILED = (
-    "the table cannot be read because a file of it is missing, cut, changed or "
-    "damaged, or the disk fails: restore it and fit anew."
+    "the table cannot be read because one of its files is missing, truncated, changed "
+    "or damaged, or the disk fails: restore the file and fit again."
 )
 
 
 def read_safely(
     read: Callable[..., Any], *arguments: Any, message: str = _FAILED
 ) -> Any:
-    """Return what a reader returns; its errors become one OSError that quotes nothing.
+    """Call a reader, and replace every error by one OSError that quotes no value.
 
-    The type of an error is left out too, because it may depend on a value.
+    The type of the error is hidden too, because it may depend on a value.
     """
     try:
         return read(*arguments)
     except MemoryError:
         raise
-    except Exception:  # whatever a library raises; it may quote a value
+    except Exception:  # any error of a library may quote a value
         pass
-    # Outside the handler, so that no error that quotes a value is kept as a context.
+    # Outside the handler: its error may quote a value, and must not become a context.
     raise OSError(message)
 
 
-# The source of a table has `shape`, `dtype`, `on_disk` (whether rows lie in a file: of
-# them integer rows may lie in one too; what somebody holds in memory alone is written
-# nowhere), `read(start, stop)` and `take(rows)`, of numbers that increase. Where
-# columns are stored one by one, `selected(names)` is the source of some of them, and
-# `column(name)` one of any type as an array.
+# The source of a table has `shape`, `dtype`, `on_disk`, `read(start, stop)` and
+# `take(rows)`, for increasing row numbers. `on_disk` is whether the rows are in a file.
+# Only then may integer rows be written to a temporary file. Sources with separately
+# stored columns also have `selected(names)`, the source of some columns, and
+# `column(name)`, which returns a column of any type as an array.
 
 
 class ArraySource:
-    """The rows of an array of two axes, such as a memory map."""
+    """The source of a two-dimensional array, such as a memory map."""
 
     def __init__(self, array: np.ndarray, on_disk: bool = True):
         self._array, self.on_disk = array, on_disk
@@ -202,7 +200,7 @@ class ArraySource:
         return self.take(slice(start, stop))
 
     def take(self, rows: np.ndarray | slice) -> np.ndarray:
-        """Return rows by their numbers."""
+        """Return rows by their numbers, or a slice of rows."""
         read_safely(_check_uncut, self._array)
         return np.asarray(self._array[rows])
 
@@ -210,7 +208,8 @@ class ArraySource:
 def _check_uncut(array: np.ndarray) -> None:
     """Raise OSError if the file of a memory map has become shorter than the map.
 
-    To read beyond its end would kill the process, as a cut during the read still does.
+    Reading beyond its end would kill the process. Truncating the file during a read
+    still does.
     """
     memory = getattr(array, "_mmap", None)
     if memory is not None:
@@ -225,20 +224,20 @@ class LargeTable:
 
     ``table[10:20]`` and ``table[[3, 5]]`` are arrays of some rows, ``table[:, mask]``
     is the table of some columns, ``table["age"]`` one column as an array, and
-    ``table.drop("age")`` the table without it. Nothing is read before it is needed.
+    ``table.drop("age")`` the table without it. Rows are read when they are needed.
 
     Attributes
     ----------
     source : ArraySource or ArrowSource
     names : tuple of str or None
-        Of the columns.
+        Names of the columns.
     dtype : dtype
     width : int
         Number of columns.
     steps : tuple of callable
-        What is done to each block as it is read: functions of each row by itself.
+        Functions applied to each block after reading; each acts on single rows.
     rows : int64 ndarray of shape (n_rows,) or None
-        The rows of the source that are left, increasing; None: every row.
+        Increasing numbers of the selected rows of the source; None: every row.
     """
 
     source: Any
@@ -268,12 +267,12 @@ class LargeTable:
 
     @property
     def columns(self) -> list[str] | None:
-        """Names of the columns, None where there are none."""
+        """Names of the columns, or None without names."""
         return None if self.names is None else list(self.names)
 
     @property
     def on_disk(self) -> bool:
-        """Whether the rows lie in a file."""
+        """Whether the rows are in a file."""
         return self.source.on_disk
 
     def __len__(self) -> int:
@@ -283,7 +282,7 @@ class LargeTable:
         return f"LargeTable(shape={self.shape}, dtype={self.dtype.name})"
 
     def __getitem__(self, index: Any) -> Any:
-        """Return some rows or one named column, an array, or a table of columns."""
+        """Return some rows or a named column as an array, or a table of columns."""
         if isinstance(index, str):
             return self._column(index)
         if isinstance(index, tuple):
@@ -291,7 +290,7 @@ class LargeTable:
             some = len(index) == 2 and isinstance(index[1], slice)
             if len(index) != 2 or not whole or not (some or np.ndim(index[1]) == 1):
                 raise TypeError(
-                    "a large table gives some rows, or all of some columns."
+                    "a large table takes an index of rows, or [:, columns]."
                 )
             return self._some_columns(index[1])
         block = self._read(index)
@@ -300,7 +299,7 @@ class LargeTable:
         return block
 
     def _read(self, index: Any) -> np.ndarray:
-        """Return some rows as the source has them."""
+        """Return some rows of the source, before `steps`."""
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
             if step == 1 and self.rows is None:
@@ -310,7 +309,7 @@ class LargeTable:
         if index.dtype.kind == "b":
             index = np.flatnonzero(index)
         if index.ndim != 1 or (index.size and index.dtype.kind not in "iu"):
-            raise TypeError("a large table takes slices and numbers of rows.")
+            raise TypeError("a large table takes slices and row numbers.")
         index = index.astype(np.int64, copy=False)
         rows = index if self.rows is None else self.rows[index]
         if len(rows) < 2 or (np.diff(rows) > 0).all():
@@ -321,7 +320,7 @@ class LargeTable:
     def after(
         self, step: Callable[[np.ndarray], np.ndarray], dtype: Any = None
     ) -> LargeTable:
-        """Return the table to whose blocks one more thing is done."""
+        """Return the table with one more function applied to each block."""
         dtype = self.dtype if dtype is None else np.dtype(dtype)
         return dataclasses.replace(self, steps=(*self.steps, step), dtype=dtype)
 
@@ -352,7 +351,7 @@ class LargeTable:
             raise KeyError(f"there is no column {name!r}.")
 
     def chosen(self, rows: np.ndarray) -> LargeTable:
-        """Return the table of some rows, by a mask or by numbers that increase."""
+        """Return the table of some rows, by a mask or by increasing numbers."""
         rows = np.arange(len(self))[rows]
         if len(rows) == len(self):
             return self
@@ -360,9 +359,9 @@ class LargeTable:
         return dataclasses.replace(self, rows=rows)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """Return the whole table, if it is no larger than the working memory.
+        """Return the whole table, if it fits into the working memory.
 
-        One column is one number for each row, and always given.
+        A table of one column is always returned.
         """
         if self.width != 1:
             check_whole(self.nbytes)
@@ -370,7 +369,7 @@ class LargeTable:
         return in_memory(self).astype(dtype, copy=False)
 
     def astype(self, dtype: Any) -> np.ndarray:
-        """Return the whole table, if it is no larger than the working memory."""
+        """Return the whole table, if it fits into the working memory."""
         return self.__array__(dtype)
 
 
@@ -384,31 +383,31 @@ def in_memory(table: LargeTable) -> np.ndarray:
 
 
 def check_whole(n_bytes: int) -> None:
-    """Raise MemoryError where the whole of a large table takes too much memory."""
+    """Raise MemoryError if so many bytes exceed the working memory."""
     if n_bytes > working_memory():
         raise MemoryError(_TOO_LARGE)
 
 
 def whole_table(X: Any) -> Any:
-    """Return a large table as an array, and any other one as it is."""
+    """Return a large table as an array, and any other table unchanged."""
     return np.asarray(X) if isinstance(X, LargeTable) else X
 
 
 def chosen_rows(X: Any, rows: np.ndarray) -> Any:
-    """Return some rows of an array, or of a large table without a look at them."""
+    """Return some rows of an array, or of a large table without reading them."""
     return X.chosen(rows) if isinstance(X, LargeTable) else X[rows]
 
 
-# About so many entries of an Arrow table or data set are held at once.
+# Number of entries of an Arrow table or data set that are held at once.
 _ENTRIES = 2**21
 _UNREADABLE = (
-    "{given} is no table that can be read in blocks: give a NumPy array of two axes, "
-    "such as a memory map, a pyarrow Table or data set, or the path of .npy, .parquet, "
-    ".arrow, or of a folder of .parquet or .arrow files."
+    "{given} is not a table that can be read in blocks: pass a two-dimensional NumPy "
+    "array, such as a memory map, a pyarrow Table or data set, or the path of a .npy, "
+    ".parquet or .arrow file, or of a folder of .parquet or .arrow files."
 )
 _NOT_OPENED = (
-    "{path} cannot be opened as {kind}: it is cut, damaged or of another format, or "
-    "holds Python objects; write it anew."
+    "{path} cannot be opened as {kind}: it is truncated, damaged or of another format, "
+    "or holds Python objects; write the file again."
 )
 #: The format of a file by its suffix, as pyarrow calls it.
 _FORMATS = {
@@ -424,30 +423,30 @@ def open_table(table: Any) -> LargeTable:
     Parameters
     ----------
     table : str, path or object
-        The path of a ``.npy`` file, of ``.parquet`` or ``.arrow`` files or a folder of
-        them; or a NumPy array of two axes, such as a memory map, a pyarrow Table, or a
-        pyarrow data set.
+        The path of a ``.npy``, ``.parquet`` or ``.arrow`` file, or of a folder of
+        ``.parquet`` or ``.arrow`` files; or a two-dimensional NumPy array, such as a
+        memory map, a pyarrow Table, or a pyarrow data set.
 
     Returns
     -------
     table : LargeTable
-        ``table["income"]`` is one column as an array, and ``table.drop("income")`` the
-        table without it, which ``fit`` and ``predict`` take as X.
+        The table, which ``fit`` and ``predict`` accept as X. ``table["income"]`` is a
+        column as an array, and ``table.drop("income")`` the table without it.
 
     Raises
     ------
     ValueError
-        For what is no such table.
+        If the argument is none of these.
     OSError
         If a file is missing or damaged.
 
     Notes
     -----
-    Nothing is read before it is needed, and never the whole: in a fit of a linear
-    model, no more than scikit-learn's ``working_memory`` (MiB, see
-    :func:`sklearn.set_config`) beside labels and norms. The integer rows of a table
-    that lies in files go into a temporary file without a name if they are larger than
-    that; what is in memory, such as a pyarrow Table, is not written to a disk.
+    The table is read in blocks when they are needed. A fit of a linear model holds at
+    most scikit-learn's ``working_memory`` (MiB, see :func:`sklearn.set_config`), and
+    labels and norms. If the integer rows of a table in files are larger than that,
+    they go to an anonymous temporary file. Tables in memory, such as a pyarrow Table,
+    are not written to disk.
 
     Examples
     --------
@@ -476,10 +475,10 @@ def open_table(table: Any) -> LargeTable:
 
 
 def large_table(X: Any) -> LargeTable | None:
-    """Return X as a table that is read in blocks, None where it is another array.
+    """Return X as a large table, or None if it should be read as an ordinary array.
 
-    Memory maps and Arrow tables become one if they are larger than the working memory;
-    data sets in any case.
+    Memory maps and Arrow tables become a large table if they exceed the working memory,
+    data sets always.
     """
     if isinstance(X, LargeTable):
         return X
@@ -510,9 +509,10 @@ def _opened(path: Path) -> LargeTable:
 
 
 def _format_of_folder(path: Path) -> str:
-    """Return the format of the files of a folder, or refuse them by their suffixes.
+    """Return the common format of the files in a folder, from their suffixes.
 
-    Those of other programs, such as "_SUCCESS", are left out, as pyarrow does.
+    Files whose names start with "." or "_", such as "_SUCCESS", are ignored, as in
+    pyarrow.
     """
     suffixes: set[str] = set()
     for _, folders, files in os.walk(path, followlinks=True):
@@ -537,6 +537,7 @@ def _arrow(table: Any) -> LargeTable:
     names = table.schema.names
     if len(set(names)) < len(names):
         raise ValueError("this table has two columns of one name: rename one of them.")
+    # A Table is in memory, a data set in files.
     if held := hasattr(table, "num_rows"):
         from pyarrow import dataset
 
@@ -545,16 +546,16 @@ def _arrow(table: Any) -> LargeTable:
 
 
 class ArrowSource:
-    """The rows of a pyarrow data set, in the order of its files.
+    """The source of a pyarrow data set, in the order of its files.
 
-    Columns are float32 where that holds them, else float64; a missing entry is NaN.
-    Columns that are no numbers may be left out, or read one by one, and nothing else.
-    Each file is read with its own types, and numbers become floats here: no cell can
-    stop a read because another file has another type. Rows are read a stretch at a
-    time; the last one is kept.
+    Columns are float32 if that represents them exactly, else float64; a missing entry
+    is NaN. Columns that are not numeric can only be left out, or read one by one. Each
+    file is read with its own types before numbers become floats. A cell therefore
+    cannot stop a read because another file has another type. Rows are read in blocks;
+    the last block is kept.
 
-    `names` are the columns, None: all. `whole` is the source of all columns, which was
-    checked; None: this one is to be.
+    `names` are the columns, None: all. `whole` is a checked source of all columns;
+    None: this source checks the data set.
     """
 
     def __init__(
@@ -586,7 +587,7 @@ class ArrowSource:
         self._size = max(1, _ENTRIES // max(1, len(names)))
         self._last: tuple[int, np.ndarray | None] = -1, None
         self._lock = threading.Lock()
-        # The row that comes next, and what is left of the batches that hold it.
+        # The next row, and the remaining batches from that row on.
         self._next, self._batches = 0, None
 
     def selected(self, names: list[str]) -> ArrowSource:
@@ -594,7 +595,7 @@ class ArrowSource:
         return ArrowSource(self._given, self.on_disk, names, self)
 
     def column(self, name: str) -> np.ndarray:
-        """Return one column, of any type; whole numbers are never made floats."""
+        """Return one column, of any type; integers do not become floats."""
 
         def read() -> np.ndarray:
             from pyarrow import types
@@ -610,7 +611,7 @@ class ArrowSource:
                     arrays.append(_as_array(part))
             kinds = {array.dtype.kind for array in arrays}
             whole = kinds <= {"u", "i"}
-            # Signed and unsigned 64 bits have no common type but floats.
+            # Signed and unsigned 64-bit integers have only a float as common type.
             if len(kinds) > 1 and not (whole and np.result_type(*arrays).kind != "f"):
                 arrays = [array.astype(object) for array in arrays]
             return np.concatenate(arrays) if arrays else np.empty(0)
@@ -629,7 +630,7 @@ class ArrowSource:
         return np.concatenate(parts or [np.empty((0, self.shape[1]), self.dtype)])
 
     def take(self, rows: np.ndarray) -> np.ndarray:
-        """Return rows by their numbers, which increase."""
+        """Return rows by increasing numbers."""
         found = np.empty((len(rows), self.shape[1]), dtype=self.dtype)
         numbers = rows // self._size
         for number in np.unique(numbers):
@@ -638,12 +639,12 @@ class ArrowSource:
         return found
 
     def _numbered(self, number: int) -> np.ndarray:
-        """Return a stretch by its number."""
+        """Return a block of rows by its number."""
         with self._lock:
             if self._last[0] != number:
                 start = number * self._size
                 stop = min(start + self._size, self.shape[0])
-                self._last = -1, None  # two are never held
+                self._last = -1, None  # free the last block before reading the next
                 self._last = number, read_safely(self._stretch, start, stop)
             return self._last[1]
 
@@ -656,7 +657,7 @@ class ArrowSource:
         while self._next < stop:
             batch, first = next(self._batches), self._next
             self._next += batch.num_rows
-            if self._next > stop:  # the rest is of the next stretch
+            if self._next > stop:  # the rest belongs to the next block
                 rest = batch.slice(stop - first)
                 self._batches = itertools.chain([rest], self._batches)
                 self._next = stop
@@ -669,16 +670,16 @@ class ArrowSource:
         return out
 
     def _scan(self, first: int) -> Iterator[Any]:
-        """Yield batches of rows, from a piece on."""
+        """Yield batches of rows, from the piece of number `first` on."""
         from pyarrow import dataset
 
         for piece, _ in self._pieces[first:]:
             options: dict[str, Any] = {}
-            if hasattr(piece, "row_groups"):  # by pages: row groups may be large
+            if hasattr(piece, "row_groups"):  # read pages, as row groups may be large
                 options["fragment_scan_options"] = dataset.ParquetFragmentScanOptions(
                     use_buffered_stream=True, pre_buffer=False
                 )
-            # With the types that this file has.
+            # Read with the types of this file.
             schema, own = self._given.schema, piece.physical_schema
             for place, field in enumerate(schema):
                 if own.get_field_index(field.name) >= 0:
@@ -695,7 +696,7 @@ class ArrowSource:
 
 
 def _pieces(dataset: Any) -> list[tuple[Any, int]]:
-    """Return what a data set is read from, row groups of Parquet, and their rows."""
+    """Return the pieces of a data set, such as row groups, with their row numbers."""
     found = []
     for fragment in dataset.get_fragments():
         groups = getattr(fragment, "row_groups", None)
@@ -708,10 +709,10 @@ def _pieces(dataset: Any) -> list[tuple[Any, int]]:
 
 
 def _types_by_column(dataset: Any, schemas: Sequence[Any]) -> dict[str, list[Any]]:
-    """Return the types that each column has in the files, or refuse them by its name.
+    """Return the types of each column in the files; refuse types that do not match.
 
-    Numbers of any size may be mixed, and text in any form. A file may lack no column,
-    unless all do: then its path holds it.
+    Numeric types may be mixed, and so may text types. A column must be in all files, or
+    in none if it comes from their paths.
     """
     names = list(dataset.schema.names)
     names += sorted({name for one in schemas for name in one.names} - set(names))
@@ -738,7 +739,7 @@ def _types_by_column(dataset: Any, schemas: Sequence[Any]) -> dict[str, list[Any
 
 
 def _kind_of(kind: Any) -> str:
-    """Return what types of two files must have in common to be read together."""
+    """Return the kind of a type; types of one kind may be mixed in a table."""
     from pyarrow import types
 
     if types.is_null(kind):
@@ -753,7 +754,7 @@ def _kind_of(kind: Any) -> str:
 
 
 def _float_size(kind: Any) -> int | None:
-    """Return the bytes of the float for an Arrow type, None if it is no number."""
+    """Return the bytes of the float for an Arrow type, or None if it is not numeric."""
     if _kind_of(kind) == "missing":
         return 4
     if _kind_of(kind) != "number":
@@ -778,7 +779,7 @@ def _as_array(column: Any) -> np.ndarray:
 
 
 def arrow_texts(column: Any) -> np.ndarray:
-    """Return a column of text as objects; bytes that are no UTF-8 become a mark."""
+    """Return a column of text as objects; invalid UTF-8 becomes U+FFFD."""
     from pyarrow import types
 
     if types.is_dictionary(column.type):
@@ -787,7 +788,7 @@ def arrow_texts(column: Any) -> np.ndarray:
         return column.to_numpy(zero_copy_only=False)
     except MemoryError:
         raise
-    except Exception:  # pyarrow has no error of its own for this
+    except Exception:  # pyarrow has no specific error for invalid UTF-8
         pass
     wide = "large_binary" if types.is_large_string(column.type) else "binary"
     cells = column.cast(wide).to_pylist()

@@ -1,4 +1,4 @@
-"""Spelling of declared levels, labels of a classifier, units of a regression target."""
+"""Spelling of declared levels, labels of a classifier, scale of a regression target."""
 
 from __future__ import annotations
 
@@ -21,69 +21,69 @@ from skfdp.data.grid import blocks
 from skfdp.data.validation import check_interval, check_size, within_floats
 from skfdp.privacy.checks import shown
 
-# Which cells are one declared level.
+# Which cells belong to the same declared level.
 #
-# The declaration decides the spelling, one declared level at a time:
+# The declaration decides, one level at a time:
 #
-# - A level that is declared as a number or a boolean is a number. 1, 1.0, True and text
-#   that spells the number ("1", "01", "1.0", "1e0") are one level. The words "true" and
-#   "false", in upper or lower case, are levels only of declared booleans.
-# - A level that is declared as text is text. Text is compared in its NFC form and
-#   without the spaces around it, so that "01" and "1", "1.10" and "1.1", "1E50" and
-#   "1E50.0" differ. The words "true" and "false" are one level in upper and in lower
-#   case, and are the level of the booleans too, because readers of files turn them into
-#   booleans. Bytes are read as UTF-8. A number matches by its shortest spelling: 1 and
-#   1.0 are "1", 0.1 is "0.1". A date matches by its ISO form.
+# - A level declared as a number or a boolean matches as a number. 1, 1.0, True and text
+#   that spells the number ("1", "01", "1.0", "1e0") are the same level. The words
+#   "true" and "false", in upper or lower case, match only declared booleans.
+# - A level declared as text matches as text. Text is compared in NFC form and without
+#   surrounding spaces, so that "01" and "1", "1.10" and "1.1", "1E50" and "1E50.0"
+#   differ. The words "true" and "false" match in upper and in lower case. They also
+#   match booleans, because file readers turn these words into booleans. Bytes are read
+#   as UTF-8. A number matches by its shortest spelling: 1 and 1.0 are "1", 0.1 is
+#   "0.1". A date matches by its ISO form.
 #
-# Whole numbers are compared exactly, beyond 2**53 too. A float that large can stand for
-# several whole numbers (a column with a missing value turns whole numbers into floats):
-# it is only a level that is declared as this float, never a declared int or text. The
-# limit of float32 is 2**24, that of float16 is 2**11.
+# Whole numbers are compared exactly, also beyond 2**53. A larger float can stand for
+# several whole numbers, for instance after a missing value turned a column into floats.
+# It matches only a level declared as this float, never an int or text. For float32 the
+# limit is 2**24, for float16 2**11.
 #
-# None, NaN, NaT, NA and empty text are missing. So are words that readers of files take
-# for missing, such as "NA" and "nan", unless they are declared as text.
+# None, NaN, NaT, NA and empty text are missing. So are the words that file readers
+# treat as missing, such as "NA" and "nan", unless they are declared as text.
 
 
-#: The places of a cell that is no declared level, and of one that is missing.
+#: The places of an undeclared cell and of a missing cell.
 UNDECLARED, MISSING_CELL = -1, -2
 
-#: What pandas reads as missing, unless a cell of the column has more than 64 bits.
+#: Words that pandas reads as missing, unless a cell of the column exceeds 64 bits.
 TAKEN_FOR_MISSING = frozenset(
     "#N/A,#N/A N/A,#NA,-1.#IND,-1.#QNAN,-NaN,-nan,1.#IND,1.#QNAN,<NA>,N/A,NA,NULL,NaN,"
     "None,n/a,nan,null".split(",")
 )
-# Stands for values that have no text.
+# Text of values that cannot be converted to text.
 _UNREADABLE = "?"
 NOWHEN = np.datetime64("NaT", "us")
-_FURTHEST_YEAR = 200_000  # microseconds in int64 reach 90,000 years further
-# In a microsecond.
+_FURTHEST_YEAR = 200_000  # well within microseconds in int64, which end 90,000 later
+# Units per microsecond.
 _FINER = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}
-# Only with dashes: "20200131" and 20200131 are one number in two types.
+# Dates need dashes: "20200131" would be the same value as the number 20200131.
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].*)?", re.DOTALL)
-# More digits than a number needs, and fewer than int() refuses or memory holds.
+# Most digits of a number; int() refuses texts with slightly more.
 _MOST_DIGITS = 4000
 _DIGITS = re.compile(r"[+-]?[0-9]+")
 
 
 @dataclasses.dataclass(frozen=True)
 class Spelling:
-    """Declared levels, and the place of each cell among them; see the module.
+    """Declared levels, which return the place of a cell among them.
 
-    `levels` are in the order of the declaration, numbers and booleans as Python numbers
-    and all else as text. `spelling_of` checks the levels and makes the spelling.
+    `levels` are in declared order: numbers and booleans as Python numbers, all others
+    as text. `spelling_of` checks the levels and returns a `Spelling`.
     """
 
     levels: tuple[str | bool | int | float, ...]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"levels": self.levels}  # the index is made anew
+        return {"levels": self.levels}  # the index is computed again
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         object.__setattr__(self, "levels", tuple(state["levels"]))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The declared spelling of each level: "01067", "1" of 1.0, "True"."""
+        """The declared spelling of each level: "01067", "1" for 1.0, "True"."""
         return tuple(map(name_of, self.levels))
 
     @cached_property
@@ -96,14 +96,14 @@ class Spelling:
 
     @cached_property
     def _place_of_text(self) -> dict[str, int]:
-        """The place of a cell that is the declared text of a level."""
+        """The place of each cell that equals the declared text of a level."""
         texts = [level for level in self.levels if type(level) is str]
         return {text: self._place(text) for text in texts}
 
     def place(self, value: Any) -> int:
-        """Return the place of a cell; `UNDECLARED` or `MISSING_CELL`, below 0, if none.
+        """Return the place of a cell, or `UNDECLARED` or `MISSING_CELL`, below 0.
 
-        No value raises an error.
+        This never raises, whatever the value.
         """
         known = self._place_of_text.get(value) if type(value) is str else None
         return self._place(value) if known is None else known
@@ -130,9 +130,9 @@ class Spelling:
 def spelling_of(declared: Iterable, name: str, noun: str = "category") -> Spelling:
     """Return the spelling of declared levels.
 
-    `name` is that of the declaration in errors, such as ``"categories['zip']"``, and
-    `noun` that of one level. ValueError is raised if a level is a missing value, or if
-    one cell would be two levels. (``np.array([1, "a"])`` holds two texts.)
+    `name` names the declaration in errors, such as ``"categories['zip']"``, and `noun`
+    one level. Raise ValueError if a level is a missing value, or if a cell would match
+    two levels. (``np.array([1, "a"])`` holds two texts.)
 
     Examples
     --------
@@ -144,7 +144,7 @@ def spelling_of(declared: Iterable, name: str, noun: str = "category") -> Spelli
     [0, 0, 1, -1]
     """
     found = tuple(declared)
-    try:  # what is equal may differ in type, such as 1 and True
+    try:  # the types are in the key, because 1 == True
         return _spelling_of(tuple(map(type, found)), found, name, noun)
     except TypeError:  # levels without a hash
         return _spelling_of.__wrapped__((), found, name, noun)
@@ -163,7 +163,7 @@ def _spelling_of(types: tuple, declared: tuple, name: str, noun: str) -> Spellin
                 f"because a missing value is never a {noun}."
             )
         own, of_cell = _keys_of_level(level), _keys_of_cell(level)[0]
-        # 1 and "01" have no key in common, and yet the cell "01" would be both.
+        # 1 and "01" have no key in common, yet the cell "01" would match both.
         before = [declares[key] for key in (*own, *of_cell) if key in declares]
         before += [matches[key] for key in own if key in matches]
         if before:
@@ -178,16 +178,16 @@ def _spelling_of(types: tuple, declared: tuple, name: str, noun: str) -> Spellin
 
 
 def name_of(level: str | bool | int | float) -> str:
-    """Return the spelling of a level: text as it is, a number by its shortest one."""
+    """Return the spelling of a level: text unchanged, a number by its shortest one."""
     if isinstance(level, (str, bool)):
         return str(level)
-    return _shortest(level) or hex(int(level))  # with more digits than str() takes
+    return _shortest(level) or hex(int(level))  # too many digits for str()
 
 
 def text_of(value: Any) -> str | None:
-    """Return the text that a cell has among levels declared as text; None if missing.
+    """Return the text by which a cell matches levels declared as text; None if missing.
 
-    The words "true" and "false" are "True" and "False", however they are written.
+    The words "true" and "false", in upper or lower case, become "True" and "False".
     """
     keys, missing = _keys_of_cell(value)
     found = [key[1] for key in keys if key[0] == "text"]
@@ -225,7 +225,7 @@ def _keys_of_level(level: str | bool | int | float) -> list[tuple]:
 
 
 def _keys_of_cell(value: Any) -> tuple[list[tuple], bool]:
-    """Return the keys of a cell, and whether it is missing where no level has them."""
+    """Return the keys of a cell, and whether it is missing if no level has a key."""
     value = _decoded(value)
     if isinstance(value, str):
         return _keys_of_text(_text(value))
@@ -272,7 +272,7 @@ def _decoded(value: Any) -> Any:
 
 
 def _written(value: Any) -> str:
-    """Return the text of what is no text and no number; dates in ISO form."""
+    """Return the text of a value that is neither text nor a number; dates as ISO."""
     if isinstance(value, (datetime.date, np.datetime64)):
         text = str(moment(value)).replace("T", " ")
         return re.sub(r" 00:00:00(\.0*)?$", "", text)
@@ -295,14 +295,14 @@ def _is_bool(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    # A timedelta64 calls itself an integer.
+    # A timedelta64 is an instance of numbers.Integral.
     return isinstance(value, (numbers.Real, decimal.Decimal)) and not isinstance(
         value, np.timedelta64
     )
 
 
 def _exact(value: Any) -> int | float:
-    """Return a number as a whole number if it is one, else as a float; or as NaN."""
+    """Return a number as an int if it is whole, else as a float; NaN if unreadable."""
     try:
         if isinstance(value, numbers.Integral):
             return int(value)
@@ -320,7 +320,7 @@ def _exact(value: Any) -> int | float:
 
 
 def _exact_decimal(value: decimal.Decimal) -> int | float:
-    # int() of a large exponent takes all memory.
+    # int() of a large exponent would use up the memory.
     whole = value.is_finite() and value.adjusted() < _MOST_DIGITS
     if whole and value == value.to_integral_value():
         return int(value)
@@ -328,14 +328,14 @@ def _exact_decimal(value: decimal.Decimal) -> int | float:
 
 
 def number_in(text: str) -> int | float | None:
-    """Return the number that text spells, whole ones exactly, or NaN; None if none."""
+    """Return the number in a text, or None; whole numbers are exact."""
     if "_" in text:
         return None
     try:
         if _DIGITS.fullmatch(text):
             return int(text)
         found = float(text)
-    except ValueError:  # int() refuses more digits than anybody needs
+    except ValueError:  # not a number, or too many digits for int()
         return None
     if not math.isfinite(found):
         return found
@@ -353,7 +353,7 @@ def _is_rounded(number: float, value: Any) -> bool:
 
 
 def _shortest(number: int | float | decimal.Decimal) -> str | None:
-    """Return the shortest spelling of a number, None if it is too long for one."""
+    """Return the shortest spelling of a number, or None if it is too long."""
     if isinstance(number, decimal.Decimal) and number.is_finite():
         low, high = number.as_tuple().exponent, number.adjusted()
         if not -_MOST_DIGITS < int(low) <= high < _MOST_DIGITS:
@@ -370,10 +370,10 @@ def _shortest(number: int | float | decimal.Decimal) -> str | None:
 
 
 def number(value: Any) -> float:
-    """Return a value as a finite number; NaN where it is none.
+    """Return a value as a finite number, or NaN if it is not one.
 
-    Booleans are 0 and 1, text is read as one of them or as a number, durations are days
-    and times of day hours.
+    Booleans become 0 and 1, durations days and times of day hours. Text is read as a
+    boolean or a number.
     """
     try:
         found = _as_number(_decoded(value))
@@ -404,11 +404,11 @@ def _as_number(value: Any) -> float:
 
 
 def moment(value: Any) -> np.datetime64:
-    """Return a date or time in microseconds, NaT where it is none.
+    """Return a date or time in microseconds, or NaT if it is not one.
 
-    Dates of Python, numpy and pandas, a Period, which is its first moment, or ISO text
-    that begins with year, month and day. A time zone is left out: the time is the one
-    on the clock there.
+    Accepted are dates of Python, numpy and pandas, a Period (its first moment), and ISO
+    text that begins with year, month and day. The time zone is dropped: the result is
+    the local time.
     """
     try:
         return _as_moment(_decoded(value))
@@ -437,11 +437,11 @@ def _as_moment(value: Any) -> np.datetime64:
 
 
 def microseconds(values: np.ndarray) -> np.ndarray:
-    """Return datetime64 of any unit in microseconds, years beyond 200,000 cut."""
+    """Return datetime64 of any unit in microseconds, clipped to the year 200,000."""
     unit, _ = np.datetime_data(values.dtype)
     if unit == "generic":
         return np.full(values.shape, NOWHEN)
-    if unit in _FINER:  # NumPy cannot convert what lies in the first microsecond
+    if unit in _FINER:  # NumPy cannot convert values in the first microsecond
         first = np.datetime64(-(2**63) + _FINER[unit], unit)
         return np.maximum(values, first).astype("datetime64[us]")
     low, high = (
@@ -452,7 +452,7 @@ def microseconds(values: np.ndarray) -> np.ndarray:
 
 
 def each(values: Iterable, read: Callable[[Any], Any]) -> list:
-    """Return read(value) of each value, of equal ones once where that is safe."""
+    """Return read(value) for each value, once for equal values where that is safe."""
     values = list(values)
     others = set(map(type, values)) - {str, type(None)}
     # 1, 1.0 and True would be one key.
@@ -462,24 +462,24 @@ def each(values: Iterable, read: Callable[[Any], Any]) -> list:
     return [known[value] for value in values]
 
 
-# A target that is a straight line away from zero needs no logarithm of zero.
+# A relative spread below this counts as zero.
 _SMALLEST = 1e-12
-# Of targets without bounds.
+# Largest target without declared bounds.
 _FURTHEST = 1e100
 
 
 @dataclasses.dataclass(frozen=True)
 class TargetMap:
-    """``target of the loop = (target - centre) / scale``.
+    """Rescaling of a regression target: ``(target - centre) / scale``.
 
     Attributes
     ----------
     centre, scale : float
-        Released, or functions of a public target. The centre of a log link is 0.
+        Released, or functions of a public target. The centre is 0 with a log link.
     log : bool
-        Log link: rates are ``scale * exp(margin)``.
+        Whether the link is a log link: rates are ``scale * exp(margin)``.
     low, high : float
-        Declared bounds of the target; infinite where there are none.
+        Declared bounds of the target; infinite without bounds.
     error : float
         Standard deviation of the noise in a released centre.
     """
@@ -492,19 +492,19 @@ class TargetMap:
     error: float = 0.0
 
     def __call__(self, y: np.ndarray) -> np.ndarray:
-        """Return the target in the loop's units, float64."""
+        """Return the rescaled target, float64."""
         return (np.clip(y, self.low, self.high) - self.centre) / self.scale
 
     def coefficients(
         self, coef: np.ndarray, intercept: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return coefficients whose margins are in the target's units, or its log."""
+        """Return coefficients for the target in its own units, or for its log."""
         if self.log:
             return coef, intercept + math.log(self.scale)
         return coef * self.scale, intercept * self.scale + self.centre
 
     def margins(self, margins: np.ndarray | None) -> np.ndarray | None:
-        """Return margins in the target's units, or its log, in the loop's units."""
+        """Return rescaled margins, given margins in the target's units, or its log."""
         if margins is None:
             return None
         if self.log:
@@ -512,12 +512,12 @@ class TargetMap:
         return (margins - self.centre) / self.scale
 
     def offset(self) -> float:
-        """Return the margin, in the target's units or its log, of 0 in the loop's."""
+        """Return the margin, in the target's units or its log, of a rescaled 0."""
         return math.log(self.scale) if self.log else self.centre
 
 
 def check_target_bounds(bounds: Any, loss: str, required: bool) -> tuple[float, float]:
-    """Return the declared bounds as floats, infinite where there are none."""
+    """Return the declared bounds as floats, or infinite ones without bounds."""
     if bounds is None:
         if required:
             raise ValueError(
@@ -527,7 +527,7 @@ def check_target_bounds(bounds: Any, loss: str, required: bool) -> tuple[float, 
             )
         return -math.inf, math.inf
     try:
-        # A frame would be read by the labels of its columns, a mapping by its keys.
+        # Iterating over a frame or a mapping would give its labels or keys.
         low, high = map(
             float,
             None if hasattr(bounds, "columns") or isinstance(bounds, dict) else bounds,
@@ -551,10 +551,10 @@ def check_target_bounds(bounds: Any, loss: str, required: bool) -> tuple[float, 
 def check_target(
     y: np.ndarray, loss: str, bounded: bool, finite: bool = True
 ) -> np.ndarray:
-    """Return y as float64 numbers; quotes no value.
+    """Return y as float64; errors quote no value.
 
-    Counts must not be negative, but where declared bounds clip them: an error would
-    tell of a private target. `finite=False` lets NaN and infinity pass.
+    Negative counts are refused unless declared bounds clip them, because an error would
+    then reveal a private target. `finite=False` accepts NaN and infinity.
     """
     y = np.asarray(y)
     if y.dtype.kind == "O":
@@ -562,8 +562,8 @@ def check_target(
         for place, value in enumerate(y):
             found = number(value)
             if math.isnan(found):
-                # Infinity is refused as such. Other values are missing where the target
-                # is private, because they must not stop a fit.
+                # Infinity is refused below. Other unreadable values count as missing if
+                # the target is private, because they must not stop a fit.
                 real = isinstance(value, (numbers.Real, decimal.Decimal))
                 kept = (finite or real) and not isinstance(value, np.timedelta64)
                 found = within_floats(value) if kept else math.nan
@@ -573,7 +573,7 @@ def check_target(
         values = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError):
         values = None
-    # Outside the handler, so that no error that quotes a value is kept as a context.
+    # Outside the handler: its error may quote a value, and must not become a context.
     if values is None or y.dtype.kind in "USMm":
         raise ValueError(
             "y holds values that are not numbers: a regressor needs a numeric target."
@@ -591,10 +591,10 @@ def check_target(
 
 
 def check_unbounded(y: np.ndarray) -> None:
-    """Raise ValueError where a target without declared bounds has no float64 mean."""
+    """Raise ValueError if a target without declared bounds is too large for float64."""
     if np.abs(y).max(initial=0.0) > _FURTHEST:
         raise ValueError(
-            f"y holds numbers beyond {_FURTHEST:g}, whose squares leave float64: "
+            f"y holds numbers beyond {_FURTHEST:g}, whose squares overflow float64: "
             "rescale the target, or declare target_bounds."
         )
 
@@ -606,12 +606,12 @@ def exact_map(
     margins: np.ndarray | None = None,
     shares: np.ndarray | None = None,
 ) -> TargetMap:
-    """Return the map of a public target, from its own mean and spread.
+    """Return the rescaling of a public target, from its own mean and spread.
 
-    `start` gives the bounds and the link; `centred` says that the model has an
-    intercept, and `shares` how often each row counts (None: once). Around the `margins`
-    of a public model the spread is that of what they leave; a log link has its scale
-    from the mean all the same, because margins do not scale.
+    `start` has the bounds and the link; `centred` is whether the model has an
+    intercept; `shares` are row weights (None: 1). With the `margins` of a public model
+    the spread is that of the residuals. With a log link the scale is always the mean,
+    because margins do not scale.
     """
 
     def mean_of(values: np.ndarray) -> float:
@@ -629,20 +629,20 @@ def exact_map(
     return dataclasses.replace(start, centre=mean, scale=scale)
 
 
-#: Standard deviation over mean absolute deviation, for normals.
+#: Ratio of standard deviation to mean absolute deviation of a normal.
 SPREAD = math.sqrt(math.pi / 2)
 
 
-# The labels of a classifier: which there are, and which one each record has.
+# The labels of a classifier, and the label of each record.
 
 
-#: What to do where labels seem to be coded.
+#: Remedy in errors on labels that seem to be coded.
 RECODED = (
     "cross_val_predict(method='predict_proba'), voting, stacking, bagging and "
     "one-vs-rest of scikit-learn code labels as 0, ..., k-1 before fit: declare these "
     "numbers as `classes` there, or the labels that y holds."
 )
-#: Classes are held as int16.
+#: Class codes are stored as int16.
 MOST_CLASSES = 2**15
 
 
@@ -654,10 +654,10 @@ class Labels:
     ----------
     classes : ndarray of shape (n_classes,)
     codes : int64 ndarray of shape (n_rows,)
-        Position of each label in `classes`; 0 where there is no label.
+        Position of each label in `classes`; 0 for a record without one.
     source : {"declared", "data"}
     missing : bool ndarray of shape (n_rows,) or None
-        Records without a label of `classes`; None: there are none.
+        Mask of the records without a label of `classes`; None if all have one.
     """
 
     classes: np.ndarray
@@ -667,19 +667,19 @@ class Labels:
 
     @classmethod
     def unseen(cls, classes: Sequence, n_rows: int) -> Labels:
-        """Return declared labels without a look at y: every code is 0."""
+        """Return declared labels without reading y: every code is 0."""
         declared = declared_labels(classes)
         return cls(declared, np.zeros(n_rows, dtype=np.int64), "declared")
 
 
 def encode_any(y: np.ndarray, classes: Sequence) -> Labels:
-    """Encode y, of any type, over the declared classes, which decide the spelling.
+    """Encode y, of any type, as positions in the declared classes.
 
     Raises
     ------
     ValueError
-        If no value of the dtype of y can be one of the classes: only what the dtype
-        shows may be refused.
+        If no value of y's dtype can be one of the classes. The error depends on the
+        dtype alone, not on the values.
     """
     declared = declared_labels(classes)
     spelling = _spelling(declared)
@@ -699,7 +699,7 @@ def _spelling(declared: np.ndarray) -> Spelling:
 
 
 def _check_type(dtype: np.dtype, declared: np.ndarray, spelling: Spelling) -> None:
-    """Refuse a type of y in which no declared label can occur; looks at no value."""
+    """Refuse a dtype of y in which no declared label can occur; reads no value."""
     kind = dtype.kind
     spelt = [number_in(v) if isinstance(v, str) else v for v in spelling.levels]
     spelt = [found for found in spelt if found is not None]
@@ -721,9 +721,9 @@ def _check_type(dtype: np.dtype, declared: np.ndarray, spelling: Spelling) -> No
 
 
 def check_recoded(y: np.ndarray, classes: Any) -> None:
-    """Refuse a y of whole numbers over declared booleans, which a fit would confuse.
+    """Refuse a y of integers with declared booleans, which may be codes of labels.
 
-    scikit-learn codes labels before some fits, and takes predictions for such codes.
+    scikit-learn codes labels before some fits, and reads predictions as such codes.
     """
     if y.dtype.kind in "iu" and np.asarray(classes).dtype.kind == "b":
         raise ValueError(
@@ -738,9 +738,9 @@ def are_codes(classes: np.ndarray) -> bool:
 
 
 def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
-    """Encode y over the declared classes, or over those that it holds.
+    """Encode y as positions in the declared classes, or in the classes of y.
 
-    ValueError is raised where y holds no labels, one label, or others than declared.
+    Raise ValueError if y is not discrete, holds one class, or an undeclared label.
     """
     if classes is not None:
         labels = encode_any(y, classes)
@@ -750,8 +750,8 @@ def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
                 "declare every label that can occur."
             )
         return labels
-    # Not `check_classification_targets`: its warning about many classes would tell how
-    # many occur, and silencing it is not safe where threads fit at the same time.
+    # Not `check_classification_targets`: its warning would reveal the number of
+    # classes, and silencing a warning is not thread-safe.
     kind, seen, codes = _kind_and_codes(y)
     if seen is None:
         raise ValueError(
@@ -773,15 +773,15 @@ def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
 
 
 def _kind_and_codes(y: np.ndarray) -> tuple:
-    """Return the kind of y, its labels and their codes; None of each without order."""
+    """Return the kind of y, its labels and codes, or None if labels have no order."""
     try:
         return type_of_target(y, input_name="y"), *_seen_and_codes(y)
-    except TypeError:  # not raised from here: its context may be of values
+    except TypeError:  # the caller raises, because this error may quote values
         return None, None, None
 
 
 def _seen_and_codes(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return what `numpy.unique` does, with no more memory than that of the codes."""
+    """Return labels and codes as `numpy.unique` does, with less memory."""
     if y.dtype.kind == "O":
         return np.unique(y, return_inverse=True)
     parts = [y[block] for block in blocks(len(y), 1)]
@@ -800,7 +800,7 @@ def _check_number(labels: np.ndarray) -> None:
 
 
 def declared_labels(classes: Any) -> np.ndarray:
-    """Return the declared labels, sorted, each once; at least two spellings."""
+    """Return the declared labels, sorted and unique; refuse fewer than two."""
     labels = None
     if isinstance(classes, Collection) and not isinstance(classes, (str, Mapping)):
         with contextlib.suppress(TypeError, ValueError):  # of labels without an order
@@ -811,7 +811,7 @@ def declared_labels(classes: Any) -> np.ndarray:
             f"classes={shown(classes)} must be a sequence of labels of one type."
         )
     _check_number(labels)
-    # An array has one type: in it 1, 1.0 and "1" may have become equal.
+    # In an array, which has one dtype, 1, 1.0 and "1" may have become equal.
     if len({(type(label), label) for label in classes}) > len(labels):
         raise ValueError(
             f"classes={shown(classes)} holds one label in two types: keep one of them."
@@ -825,19 +825,19 @@ def declared_labels(classes: Any) -> np.ndarray:
 def class_shares(
     codes: np.ndarray, n_classes: int, shares: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return the frequencies of classes, none of them 0; only for public labels."""
+    """Return the frequencies of public labels; an empty class counts as one record."""
     counts = np.maximum(np.bincount(codes, shares, minlength=n_classes), 1.0)
     return counts / counts.sum()
 
 
 def log_odds(shares: np.ndarray) -> np.ndarray:
-    """Return the margins, shape (n_outputs,), at which classes have these shares."""
+    """Return the margins, shape (n_outputs,), that predict these class frequencies."""
     logs = np.log(shares)
     return logs[1:] - logs[:1] if len(shares) == 2 else logs - logs.mean()
 
 
 def resolve_class_weight(class_weight: Any, classes: np.ndarray) -> np.ndarray:
-    """Return one public weight per class; "balanced" has none, see `log_odds`."""
+    """Return one public weight per class; all are 1 for "balanced", see `log_odds`."""
     weights = np.ones(len(classes))
     if isinstance(class_weight, str | None) and class_weight in (None, "balanced"):
         return weights

@@ -1,4 +1,4 @@
-"""Units of protection: whose rows a neighbour changes, and how much each row counts."""
+"""Privacy units: the person of each row, and the public weights of rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skfdp.privacy import gdp_mu
 from skfdp.privacy.checks import shown
 from skfdp.privacy.events import Relation
 
-#: Bits of a row's weight: sums of integers stay sums of integers.
+#: Bits of a row's weight, which is an integer, so that weighted sums stay exact.
 WEIGHT_BITS = 10
 FULL_WEIGHT = 2**WEIGHT_BITS
 
@@ -31,18 +31,17 @@ class Units:
         From 0 to `FULL_WEIGHT`. A row of weight 0 adds nothing to any release.
     persons : int64 ndarray of shape (n_rows,) or None
         Number of the person of each row, from 0 in the order of first appearance;
-        None: each row is a record of its own.
+        None: each row is a record.
     count : float
-        What one count of `weights` is in the user's own units, which penalties are
-        compared with.
+        Value of weight 1 in the user's units, for penalties.
 
     Notes
     -----
-    All of it is public: neighbours have the same weights and the same partition.
+    Weights and persons are public: they are the same for neighbours.
 
-    Rows enter sums with weights whose mean over the persons' totals is 1 (`shares`), so
-    that a sum over `n_units` is a weighted average over rows, and a person counts in
-    rules and rates as a record does where there are no persons.
+    In sums, rows have the weights `shares`, whose totals per person have mean 1. A sum
+    over `n_units` is then a weighted average over rows, and the rules of defaults treat
+    a person as a record.
     """
 
     weights: np.ndarray
@@ -56,42 +55,42 @@ class Units:
 
     @property
     def unit(self) -> str:
-        """The unit of protection, as events have it."""
+        """The privacy unit, as in events."""
         return "record" if self.persons is None else "person"
 
     @functools.cached_property
     def n_units(self) -> int:
-        """Number of persons, or of records where there are no persons."""
+        """Number of persons, or of records without persons."""
         return self.n_rows if self.persons is None else int(self.persons.max()) + 1
 
     @property
     def total(self) -> float:
-        """Sum of the weights in the user's own units."""
+        """Sum of the weights in the user's units."""
         return self.count * int(self.weights.sum())
 
     @functools.cached_property
     def joint(self) -> bool:
-        """Whether some person has several rows that count, which enter sums jointly."""
+        """Whether a person has several rows with positive weight, clipped jointly."""
         if self.persons is None:
             return False
         return bool((np.bincount(self.persons[self.weights > 0]) > 1).any())
 
     @functools.cached_property
     def step(self) -> float:
-        """What one count of `weights` adds to a sum: shares are whole numbers of it."""
+        """Grid step of `shares`: the share of a row of weight 1."""
         return self.n_units / int(self.weights.sum())
 
     @functools.cached_property
     def shares(self) -> np.ndarray:
-        """The weight of each row in a sum, whose total is `n_units`, float64."""
+        """Weight of each row in a sum, float64, with total `n_units`."""
         return self.weights * self.step
 
     @functools.cached_property
     def reach(self) -> float:
-        """The largest total share of one person, at least 1 up to a rounding.
+        """Sensitivity factor: the largest total share of a person, about 1 or more.
 
         One person's rows move a weighted sum at most this many times as far as one row
-        moves a plain one.
+        moves a plain sum.
         """
         totals = self.weights
         if self.persons is not None:
@@ -102,12 +101,12 @@ class Units:
 
     @functools.cached_property
     def _by_person(self) -> tuple[np.ndarray, np.ndarray]:
-        """Row numbers, one person after the other, and how many each has."""
+        """Row numbers sorted by person, and the number of rows of each person."""
         counts = np.bincount(self.persons, minlength=self.n_units)
         return np.argsort(self.persons, kind="stable"), counts
 
     def rows_of(self, units: np.ndarray) -> np.ndarray:
-        """Return the row numbers of some persons, one person after the other."""
+        """Return the row numbers of some persons, sorted by person."""
         if self.persons is None:
             return units
         order, counts = self._by_person
@@ -119,15 +118,15 @@ class Units:
     def by_person(
         self, batch: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rows of a batch that count, one person after the other.
+        """Return the rows of a batch with positive weight, sorted by person.
 
-        `batch` has row numbers, in any order; None: every row. Beside them is where the
-        rows of each person begin and end.
+        `batch` has row numbers, in any order; None: every row. The second array has the
+        positions at which the rows of each person start, and the end.
         """
         if batch is None:
             return self._all_by_person
         rows = batch[self.weights[batch] > 0]
-        # Next to free where the rows are in this order already.
+        # A stable sort is fast if the rows are sorted already.
         rows = rows[np.argsort(self.persons[rows], kind="stable")]
         starts = np.flatnonzero(np.diff(self.persons[rows], prepend=-1))
         return rows, np.append(starts, len(rows))
@@ -137,7 +136,7 @@ class Units:
         return self.by_person(self._by_person[0])
 
     def kept(self, rows: np.ndarray) -> Units | None:
-        """Return the units of some rows, given by number or as a mask."""
+        """Return the `Units` of some rows, given by number or as a mask."""
         persons = self.persons
         if persons is not None:
             persons = numbered(persons[rows])
@@ -147,7 +146,7 @@ class Units:
 def numbered(groups: Any) -> np.ndarray:
     """Return the number of each entry's group, in the order of first appearance.
 
-    Names of groups leave no trace: equal partitions give equal numbers.
+    The result depends on the partition alone, not on the names of the groups.
     """
     _, first, codes = np.unique(groups, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int64)
@@ -156,11 +155,11 @@ def numbered(groups: Any) -> np.ndarray:
 
 
 def rounded(weights: np.ndarray, full: int = FULL_WEIGHT) -> np.ndarray:
-    """Return weights as whole numbers of at most `full`, in proportion.
+    """Return proportional integer weights of at most `full`.
 
-    Whole numbers are kept up to a common factor, and none that is positive becomes 0:
-    only other numbers are rounded, by at most half of ``1 / full`` of the largest, or
-    up to that.
+    Integers of at most `full` are kept, up to a common factor. Other weights are
+    rounded to multiples of ``1 / full`` of the largest; a positive weight becomes at
+    least one such multiple.
     """
     whole = weights.max() <= full and bool((weights == np.rint(weights)).all())
     found = weights if whole else np.rint(weights / weights.max() * full)
@@ -169,14 +168,13 @@ def rounded(weights: np.ndarray, full: int = FULL_WEIGHT) -> np.ndarray:
 
 
 def balanced(weights: np.ndarray, persons: np.ndarray, noise: float) -> np.ndarray:
-    """Return weights under which nobody's rows count for too much.
+    """Limit the total weight of each person to the best compromise with the noise.
 
-    The rows of a person whose weights sum to t are multiplied by ``min(1, m / t)``: the
-    noise of a sum grows with m, and what other rows would have said of an average falls
-    with it. m is where noise and chance together are least, as if a weight were a
-    number of independent rows; without noise it is the largest t, and nothing changes.
-    `noise` is the variance of the noise in a sum of which one row of mean weight has
-    variance 1, where each person has one.
+    If a person's weights sum to t, they are multiplied by ``min(1, m / t)``. The noise
+    of a sum grows with m, and the sampling variance falls with it. m minimises the sum
+    of both, as if a weight were a number of independent rows. Without noise it is the
+    largest t, and the weights do not change. `noise` is the variance of the noise in a
+    sum with one row per person, relative to the variance of a row of mean weight.
     """
     unit = weights / weights.max()
     totals = np.bincount(persons, unit / unit.mean())
@@ -192,34 +190,34 @@ def balanced(weights: np.ndarray, persons: np.ndarray, noise: float) -> np.ndarr
 
 
 def first_rows(persons: np.ndarray, most: int) -> np.ndarray:
-    """Return which rows are among the first `most` of their person."""
+    """Return the mask of the first `most` rows of each person."""
     order, sizes = np.argsort(persons, kind="stable"), np.bincount(persons)
     rank = np.empty(len(persons), dtype=np.int64)
     rank[order] = np.arange(len(persons)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     return rank < most
 
 
-# Of weights where there is no noise, and hence no grid that has to hold them.
+# Largest integer weight without noise, where no grid limits it.
 _FINE = 2**32
 _NOT_WEIGHTS = (
-    "sample_weight must be one finite number that is not negative for each row: public "
-    "weights, which depend on nothing private; leave it out where all count alike."
+    "sample_weight must be one finite, non-negative number for each row, a public "
+    "weight that depends on nothing private; leave it out for equal weights."
 )
 _MISSING = (
     "groups has missing entries: give each such row a name of its own, or the name of "
     "its person."
 )
 _NOT_NAMES = (
-    "groups holds entries that cannot be told apart as names of persons: pass texts, "
-    "or numbers, not a mixture of both."
+    "groups holds entries that cannot be compared as names of persons: pass texts or "
+    "numbers, not a mixture of both."
 )
 
 
 def check_named(public_features: Any, bounds: Any, groups: str) -> None:
-    """Refuse positions of columns beside the name of a column that is taken out.
+    """Refuse positions of columns if `groups` names a column, which is removed from X.
 
-    They could be counted with that column or without it: one column too far, and a
-    private one would be disclosed.
+    Positions with and without that column differ by one, so that a misreading would
+    disclose a private column.
     """
     listed = public_features
     if listed is None or isinstance(listed, str):
@@ -231,16 +229,16 @@ def check_named(public_features: Any, bounds: Any, groups: str) -> None:
     for name, (given, entries) in named.items():
         if not all(isinstance(entry, str) for entry in entries):
             raise ValueError(
-                f"{name}={shown(given)} gives positions, and groups={shown(groups)} "
-                "takes a column out of X before they are counted: name the columns, or "
-                "pass that column by itself, groups=X[...]."
+                f"{name}={shown(given)} gives positions, which are ambiguous because "
+                f"groups={shown(groups)} removes a column from X: name the columns, or "
+                "pass that column as an array, groups=X[...]."
             )
 
 
 def without_group_column(X: Any, groups: Any) -> tuple[Any, Any]:
-    """Return X without the column that a text names, and that column.
+    """Return X without the column that `groups` names, and that column.
 
-    Groups that are no text are returned as they are.
+    If `groups` is not a name, both are returned unchanged.
     """
     if not isinstance(groups, str):
         return X, groups
@@ -265,13 +263,13 @@ def without_column(X: Any, name: str | None) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class RowsOfUnits:
-    """The rows that count, their weights as a user gave them, and their persons.
+    """The rows with positive weight, their weights and their persons.
 
     Attributes
     ----------
     rows : int64 ndarray of shape (n_kept,)
-        Row numbers in the user's table. The others are left out before anything else
-        looks at them: those of weight 0, and of a person with too many.
+        Row numbers in the user's table. Rows of weight 0, and rows of a person beyond
+        the limit, are left out before anything else reads them.
     weights : float64 ndarray of shape (n_kept,)
         Positive.
     persons : int64 ndarray of shape (n_kept,) or None
@@ -290,11 +288,11 @@ class RowsOfUnits:
         relation: Relation,
         most: int | None = None,
     ) -> RowsOfUnits | None:
-        """Return what a user gave; None where each row is a record and counts as one.
+        """Check weights and groups; return None if both are None.
 
-        Rows of a person after `most` do not count. ValueError is raised for other
-        shapes, values that are no weights, missing persons, or a relation under which
-        the rows cannot be counted in public.
+        Only the first `most` rows of a person are kept. Raise ValueError for wrong
+        shapes, invalid weights, missing persons, or a relation under which the number
+        of rows is private.
         """
         if sample_weight is None and groups is None:
             return None
@@ -307,10 +305,10 @@ class RowsOfUnits:
         return cls(rows, weights[rows], persons)
 
     def units(self, noise: float | None) -> Units | None:
-        """Return how the rows count; None where each is a record and counts as one.
+        """Return the `Units`, or None if each row is a record of weight 1.
 
-        `noise` is that of `balanced`; None: nothing is released, and no row counts
-        less.
+        `noise` is as for `balanced`; None: nothing is released, and weights are not
+        limited.
         """
         weights = self.weights
         if self.persons is None and (weights == 1).all():
@@ -325,10 +323,10 @@ class RowsOfUnits:
 def units_as_weighted(
     sample_weight: Any, groups: Any, n_rows: int, relation: Relation
 ) -> Units | None:
-    """Return the units of a number that has to mean what users say it does.
+    """Return the `Units` for a statistic with fixed weights, such as a score.
 
-    Rows count as `sample_weight` says. Without it persons count alike, and so do the
-    rows of each: nobody's rows reach further than those of somebody with one.
+    The weights are `sample_weight`. Without it all persons have equal total weights,
+    divided equally among their rows.
     """
     if sample_weight is None and groups is None:
         return None
@@ -341,7 +339,7 @@ def units_as_weighted(
 def _taken(
     sample_weight: Any, groups: Any, n_rows: int, relation: Relation
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the weights of the rows and their persons, checked."""
+    """Return the checked weights and persons of the rows."""
     if not relation.counts_are_public:
         name = "sample_weight" if groups is None else "groups"
         raise ValueError(
@@ -353,24 +351,24 @@ def _taken(
 
 
 def _weights(sample_weight: Any, n_rows: int) -> np.ndarray:
-    """Return public weights as float64, quoting none of them."""
+    """Return public weights as float64; errors quote none of them."""
     if sample_weight is None:
         return np.ones(n_rows)
     if isinstance(sample_weight, str):
         raise ValueError(
             f"sample_weight={shown(sample_weight)} is a name: pass public numbers, one "
-            "for each row. A private column cannot weigh rows, because how far a "
-            "record may move a sum follows from the weights, which are disclosed."
+            "for each row. A private column cannot weigh rows, because the sensitivity "
+            "of a sum follows from the weights, which are disclosed."
         )
     try:
         found = np.asarray(unmasked(sample_weight))
         weights = found.astype(np.float64) if found.dtype.kind in "biufO" else None
     except (TypeError, ValueError, OverflowError):
         weights = None
-    # Outside the handler, so that no error that quotes a value is kept as a context.
+    # Outside the handler: its error may quote a value, and must not become a context.
     if weights is None:
         raise ValueError(_NOT_WEIGHTS)
-    if weights.ndim == 0:  # as scikit-learn has it: the same for all
+    if weights.ndim == 0:  # one weight for all rows, as in scikit-learn
         weights = np.full(n_rows, weights)
     if weights.shape != (n_rows,):
         raise ValueError(
@@ -381,14 +379,14 @@ def _weights(sample_weight: Any, n_rows: int) -> np.ndarray:
         raise ValueError(_NOT_WEIGHTS)
     if not weights.any():
         raise ValueError(
-            "sample_weight is zero in every row, so that none counts: give some row a "
-            "positive weight."
+            "sample_weight is zero in every row: give at least one row a positive "
+            "weight."
         )
     return weights
 
 
 def _persons(groups: Any, n_rows: int) -> np.ndarray:
-    """Return the number of the person of each row, quoting no name."""
+    """Return the number of the person of each row; errors quote no name."""
     try:
         groups = unmasked(groups, as_objects=True)
         found = np.asarray(groups)
@@ -399,11 +397,11 @@ def _persons(groups: Any, n_rows: int) -> np.ndarray:
     if found is None or found.shape != (n_rows,):
         has = "lists of several lengths" if found is None else f"shape {found.shape}"
         raise ValueError(
-            f"groups must have one entry for each of the {n_rows} rows of X, the name "
-            f"of its person, and has {has}."
+            f"groups must have one entry, the name of a person, for each of the "
+            f"{n_rows} rows of X, and has {has}."
         )
     kind = found.dtype.kind
-    if kind in "OTV":  # of "V", each name is a tuple
+    if kind in "OTV":  # for "V", each name is a tuple
         return _by_name(np.fromiter(found.tolist(), dtype=object, count=n_rows))
     missing = {"f": np.isnan, "c": np.isnan, "M": np.isnat, "m": np.isnat}.get(kind)
     if missing is not None and missing(found).any():
@@ -412,7 +410,7 @@ def _persons(groups: Any, n_rows: int) -> np.ndarray:
 
 
 def _by_name(names: np.ndarray) -> np.ndarray:
-    """Return the numbers of Python objects; equal ones are one person."""
+    """Return the person of each name; equal Python objects are one person."""
     if any(map(_lacks_name, names)):
         raise ValueError(_MISSING)
     texts = [isinstance(name, str) for name in names]
@@ -420,7 +418,7 @@ def _by_name(names: np.ndarray) -> np.ndarray:
         number = {name: i for i, name in enumerate(dict.fromkeys(names))}
     except TypeError:  # a name that is a list, say
         number = None
-    # A number and its text would be two persons, half of whose rows are protected.
+    # A number and its text would be two persons, each protected for some rows only.
     if number is None or (any(texts) and not all(texts)):
         raise ValueError(_NOT_NAMES)
     return np.array([number[name] for name in names], dtype=np.int64)
@@ -436,10 +434,7 @@ def _lacks_name(name: Any) -> bool:
 def noise_of_sums(
     epsilon: float, delta: float, relation: Relation, n_columns: int
 ) -> float | None:
-    """Return the `noise` of `balanced` for a sum of rows of this many columns.
-
-    None without privacy.
-    """
+    """Return the `noise` of `balanced` for a sum of rows, or None without privacy."""
     if math.isinf(epsilon):
         return None
     return n_columns * (relation.moves(1.0) / gdp_mu(epsilon, delta)) ** 2

@@ -20,11 +20,11 @@ from scipy import special
 from skfdp.privacy.checks import shown
 from skfdp.privacy.events import PrivacyBudgetError
 
-#: Between these a product of a few numbers, and its inverse, is a normal float64.
+#: Limits within which a product of a few numbers, and its inverse, is a normal float64.
 SMALLEST, LARGEST = 1e-30, 1e30
-# Sides of intervals may be further out, because they are only subtracted and divided.
+# Largest side of an interval; sides are only subtracted and divided.
 _FURTHEST = 1e100
-# A share of the larger side that still has 4,000 floats in it.
+# Least width relative to the larger side; such an interval has about 4,000 floats.
 _NARROWEST = 1e-12
 
 
@@ -37,7 +37,7 @@ def check_flag(name: str, value: Any) -> None:
 
 
 def is_auto(value: Any) -> bool:
-    """Whether a parameter is "auto"; asks no array, which would answer by entry."""
+    """Whether a parameter is "auto"; an array, which compares by entry, is not."""
     return isinstance(value, str) and value == "auto"
 
 
@@ -55,7 +55,7 @@ def check_number(
     if any([value is other or (value == other) is True for other in also]):
         return
     kind = numbers.Integral if integral else numbers.Real
-    # A timedelta64 calls itself an integer, and compares with none.
+    # A timedelta64 is an instance of Integral, but does not compare with numbers.
     fits = isinstance(value, kind) and not isinstance(value, (bool, np.timedelta64))
     if fits and (low < value < high or (include_low and value == low)):
         return
@@ -71,26 +71,26 @@ def check_size(
 ) -> None:
     """Raise ValueError unless value is in `also` or a number whose square is usable.
 
-    `zero` allows 0 too; `also` holds no numbers.
+    `zero` allows 0 too; `also` must not contain numbers.
     """
     check_number(name, value, include_low=zero, also=also)
     if not isinstance(value, numbers.Real):
         return
     if not (SMALLEST <= value <= LARGEST or (zero and value == 0)):
         raise ValueError(
-            f"{name}={value!r} must lie between {SMALLEST:g} and {LARGEST:g}: products "
-            "of numbers beyond leave float64; choose a value of moderate size."
+            f"{name}={value!r} must lie between {SMALLEST:g} and {LARGEST:g}, so that "
+            "products stay within float64; choose a value of moderate size."
         )
 
 
 def check_interval(name: str, value: Any, low: Any, high: Any) -> None:
     """Raise ValueError unless float64 can divide the intervals finely.
 
-    `value` is what the user passed, for the message; `low` < `high` are finite sides.
+    `value` is the user's parameter, for the message; `low` < `high` are finite.
     """
     low, high = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
     largest = np.maximum(np.abs(low), np.abs(high))
-    with np.errstate(all="ignore"):  # the width of what is too far out may overflow
+    with np.errstate(all="ignore"):  # the width may overflow
         width = high - low
         usable = (largest <= _FURTHEST) & (width >= 1 / _FURTHEST)
         usable &= width >= _NARROWEST * largest
@@ -110,11 +110,11 @@ def check_choice(name: str, value: Any, choices: Collection) -> None:
 
 
 def unmasked(values: Any, *, as_objects: bool = False) -> Any:
-    """Return an array or a list with missing values where it is masked.
+    """Replace masked entries of an array or a list by missing values.
 
     Anything but a masked array, an array of objects, a list or a list of rows is
-    returned as it is. Missing is NaN, as in numbers, or (`as_objects`) None, as in
-    labels.
+    returned unchanged. The missing value is NaN, for numbers, or None with
+    `as_objects`, for labels.
     """
     if values is np.ma.masked:
         return None if as_objects else math.nan
@@ -130,12 +130,12 @@ def unmasked(values: Any, *, as_objects: bool = False) -> Any:
         entries = values.ravel().tolist()
         found = np.fromiter(entries, dtype=object, count=len(entries))
         return found.reshape(values.shape)
-    # Not `filled`, which takes None for the fill value of the array.
+    # Not `filled`, which replaces None by the fill value of the array.
     data, mask = np.ma.getdata(values), np.ma.getmaskarray(values)
     kept, missing = np.dtype(object), None if as_objects else math.nan
     if kind == "O":
         mask = mask | np.asarray(_ARE_MASKED(data), dtype=bool)
-    elif kind in "mM":  # nanoseconds would become whole numbers
+    elif kind in "mM":  # an array of objects would turn nanoseconds into integers
         kept, missing = data.dtype, np.array("NaT", data.dtype)
     elif kind in "biuf" and not as_objects:
         kept = data.dtype if kind == "f" else np.dtype(np.float64)
@@ -171,10 +171,10 @@ def is_missing(value: Any) -> bool:
 
 
 def within_floats(value: Any) -> Any:
-    """Return a number that has no float as infinity, or NaN; anything else as it is.
+    """Replace numbers outside float64 by ±inf and signalling NaN by NaN.
 
-    NumPy refuses the whole array for one whole number beyond the floats, or one
-    signalling NaN: a private number would stop a fit by its size.
+    Otherwise NumPy would refuse the whole array, and the size of one private number
+    would stop a fit. Other values are returned unchanged.
     """
     if not isinstance(value, (numbers.Real, decimal.Decimal)):
         return value
@@ -189,11 +189,11 @@ def within_floats(value: Any) -> Any:
 
 # Guards around every fit: floating-point traps, sample weights, warnings.
 #
-# ``np.seterr(all="raise")`` turns an overflow, or a product that is a denormal number,
-# into an exception: one private value would stop a fit that was charged, and everybody
-# would see it. So fits and predictions compute with traps off, whatever the user has
-# set, and so do estimators inside ours. A user's callbacks and public loss see releases
-# and public facts alone, and run in the user's own state.
+# ``np.seterr(all="raise")`` turns an overflow or a denormal product into an exception.
+# One private value could then stop a charged fit, which would disclose it. Fits and
+# predictions, and estimators inside them, therefore run with traps off. A user's
+# callbacks and public loss receive only releases and public facts, and run with the
+# user's own settings.
 
 
 _WEIGHTS = (
@@ -205,7 +205,7 @@ _GROUPS = (
     "FeatureDPLogisticRegression, DPSGDFRegressor, FeatureDPRegressor) protect "
     "persons who have several rows; use one of them, or keep one row of each person."
 )
-# Whose frames may stand between a fit and the line that asked for it.
+# Packages whose frames may be between a fit and the user's line that called it.
 _BETWEEN = ("skfdp", "sklearn", "joblib", "contextlib", "functools")
 # The (NumPy, SciPy) state in which the outermost fit was called; None outside of fits.
 _USERS: contextvars.ContextVar[tuple[dict, dict] | None] = contextvars.ContextVar(
@@ -214,19 +214,20 @@ _USERS: contextvars.ContextVar[tuple[dict, dict] | None] = contextvars.ContextVa
 
 
 class UtilityWarning(UserWarning):
-    """The result will be private, but probably not of much use."""
+    """Warning that a result is private but probably not useful."""
 
 
 @contextlib.contextmanager
 def without_traps() -> Iterator[None]:
     """Compute without floating-point exceptions and warnings, in this thread.
 
-    Also a decorator, for what reads rows outside of fits: ``@without_traps()``.
+    Also a decorator, for functions that read rows outside of fits:
+    ``@without_traps()``.
 
     Notes
     -----
-    NumPy's and SciPy's states belong to a thread: a function that runs in another one
-    opens this context for itself. Compiled kernels do not look at it.
+    NumPy's and SciPy's states belong to a thread. A function that runs in another
+    thread must open this context itself. Compiled kernels ignore these states.
     """
     with np.errstate(all="ignore"), special.errstate(all="ignore"):
         yield
@@ -234,7 +235,7 @@ def without_traps() -> Iterator[None]:
 
 @contextlib.contextmanager
 def users_state() -> Iterator[None]:
-    """Compute as the user's code outside of the fit does; also a decorator."""
+    """Restore the floating-point settings of the user's code; also a decorator."""
     state = _USERS.get()
     if state is None:
         yield
@@ -248,9 +249,9 @@ def guarded_fit(fit: Callable) -> Callable:
 
     Notes
     -----
-    **Guarantees.** No floating-point state that the user has set turns a value of the
-    rows into an exception or a warning. A `sample_weight`, and `groups`, are refused
-    before anything else happens where they are not in the signature.
+    **Guarantees.** The user's floating-point settings cannot turn a value of the rows
+    into an exception or a warning. `sample_weight` and `groups` are refused at once if
+    they are not in the signature.
     """
     parameters = inspect.signature(fit).parameters
     takes_weights, takes_groups = "sample_weight" in parameters, "groups" in parameters
@@ -260,7 +261,7 @@ def guarded_fit(fit: Callable) -> Callable:
         if not takes_groups and "groups" in kwargs:
             names = {"name": type(self).__name__, "verb": fit.__name__}
             raise TypeError(_GROUPS.format(**names))
-        # scikit-learn's third one
+        # In scikit-learn, sample_weight is the third positional argument.
         if not takes_weights and ("sample_weight" in kwargs or len(args) > 2):
             raise TypeError(_WEIGHTS.format(name=type(self).__name__))
         outermost = _USERS.get() is None
@@ -268,7 +269,7 @@ def guarded_fit(fit: Callable) -> Callable:
         try:
             with without_traps():
                 return fit(self, *args, **kwargs)
-        except PrivacyBudgetError as error:  # its message says all, its frames nothing
+        except PrivacyBudgetError as error:  # the message suffices without a traceback
             raise error.with_traceback(None) from None
         finally:
             if token is not None:

@@ -423,7 +423,7 @@ def test_routed_groups_and_weights_reach_each_fold(piped):
 
 # -- bad input -------------------------------------------------------------------------
 MIXED = np.array([1, "1"] * (N_ROWS // 2), dtype=object)
-NO_WEIGHTS = "must be one finite number that is not negative"
+NO_WEIGHTS = "must be one finite, non-negative number"
 BAD = [
     ("sample_weight", weights, match)
     for weights, match in (
@@ -452,10 +452,10 @@ BAD += [
         ([None] + ["a"] * (N_ROWS - 1), "groups has missing entries"),
         (np.full(N_ROWS, np.datetime64("NaT")), "groups has missing entries"),
         (pd.array([pd.NA] + [1] * (N_ROWS - 1)), "groups has missing entries"),
-        (MIXED, "groups holds entries that cannot be told apart"),
+        (MIXED, "groups holds entries that cannot be compared"),
         (
             pd.Series([[1]] * N_ROWS),
-            "groups holds entries that cannot be told apart",
+            "groups holds entries that cannot be compared",
         ),
         ("person", "groups='person' is not the name of a column of X"),
     )

@@ -147,7 +147,7 @@ def test_attack_1_a_failing_disk_ends_a_fit_in_one_sentence(tmp_path, damage):
 
     model.set_params(ledger=Spoiling())
     with pytest.raises(
-        OSError, match="^the table cannot be read .* fit anew.$"
+        OSError, match="^the table cannot be read .* fit again.$"
     ) as told:
         model.fit(open_table(path), LABELS)
     assert "0.777" not in str(told.value) and told.value.__context__ is None
@@ -207,7 +207,7 @@ def damaged(path, kind):
 )
 def test_a_damaged_file_is_refused_in_one_sentence(tmp_path, kind):
     with pytest.raises(
-        OSError, match=r"' cannot be opened as .* write it anew\.$"
+        OSError, match=r"' cannot be opened as .* write the file again\.$"
     ) as e:
         open_table(damaged(tmp_path, kind))
     assert "0.777" not in str(e.value) and e.value.__context__ is None
@@ -247,14 +247,14 @@ def test_a_memory_map_whose_file_was_cut_is_refused(tmp_path, offset):
         file.truncate(offset + 200)
     for table in tables:
         for chosen in (slice(0, 5), [0, 3]):
-            with pytest.raises(OSError, match="^the table cannot be read .* fit anew."):
+            with pytest.raises(OSError, match="^the table cannot be read .* fit again."):
                 table[chosen]
     model = DPSGDFClassifier(
         bounds=(0, 1), classes=[0, 1], solver=NoisyGradientDescent(max_iter=2)
     )
     with (
         sklearn.config_context(working_memory=0),
-        pytest.raises(OSError, match="^the table cannot be read .* fit anew.$"),
+        pytest.raises(OSError, match="^the table cannot be read .* fit again.$"),
     ):
         model.fit(rows, LABELS[:40])
 

@@ -144,7 +144,7 @@ def test_values_cannot_leave_what_lies_beside_them():
     X, rng = table(20)
     rows = built(X, rng.integers(0, 2, len(X)))
     for name in ("values", "squared_norms"):
-        with pytest.raises(ValueError, match="must be those of joined"):
+        with pytest.raises(ValueError, match="must be views of joined"):
             dataclasses.replace(rows, **{name: getattr(rows, name).copy()})
     changed = dataclasses.replace(rows, values=rows.values.copy(), joined=None)
     assert changed.table is changed.values

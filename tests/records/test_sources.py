@@ -174,7 +174,7 @@ def test_columns_that_are_no_numbers_or_have_one_name_are_named(X, y):
     with pytest.raises(ValueError, match="two columns of one name"):
         open_table(twice)
     table = open_table(arrow(X, y))
-    with pytest.raises(ValueError, match="of a type that is no number: 'label'; drop"):
+    with pytest.raises(ValueError, match="of a type that is not numeric: 'label'; drop"):
         DPSGDFClassifier(bounds=(0, 1)).fit(table, y)
 
 
