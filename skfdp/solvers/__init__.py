@@ -1,8 +1,8 @@
-"""Ways to train a model: what `solver`, `centering` and `loss` of estimators take.
+"""Algorithms for the parameters `solver`, `centering` and `loss` of estimators.
 
-Each is a name or an object that holds the parameters of one algorithm. A name stands
-for its object with defaults. The parameters of an object can be searched, as
-``solver__clip_norm``.
+Such a parameter is the name of an algorithm or an object with its parameters. A name
+selects the object with default parameters. The parameters of an object can be searched,
+for instance as ``solver__clip_norm``.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ __all__ = [
 ]
 
 
-# The constructor takes the fields, by name alone.
+# The fields are keyword-only parameters of the constructor.
 _parameters = dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 
 
 class Choice(BaseEstimator):
-    """The parameters of one algorithm; `fit` reads them and changes none."""
+    """The parameters of one algorithm, which `fit` reads and does not change."""
 
     def _check(self) -> None:
         """Raise ValueError for a parameter out of range."""
@@ -53,32 +53,34 @@ class NoisyGradientDescent(Choice):
     ----------
     clip_norm : float or "auto", default="auto"
         L2 bound of one record's contribution to one gradient sum, for rows of typical
-        norm 1 (regression: and targets of spread 1). It alone bounds what a long row
-        adds.
+        norm 1 (in a regression also targets of spread 1). Long rows are not clipped in
+        any other way.
     max_iter : int or "auto", default="auto"
-        Number of noisy steps. "auto": 80 to 1000, by the signal.
+        Number of noisy steps. "auto": 80 to 1000, more with a larger budget and more
+        records.
     learning_rate : float or "auto", default="auto"
-        First step size on the clipped sum over ``n clip_norm``.
+        First step size, which multiplies the noisy clipped sum over ``n clip_norm``.
     learning_rate_decay : float, default=1.0
-        Share of the step size that is gone at the end, linearly; 0: constant steps.
+        Share by which the step size decreases linearly until the end; 0: constant.
     momentum : float or "auto", default="auto"
-        Factor of the velocity, in [0, 1). "auto": 0.9, and less on fewer than 200
-        steps, ``1 - 20 / max_iter``, but at least 0.5; of networks 0.9.
+        Momentum, in [0, 1). "auto": 0.9; with fewer than 200 steps
+        ``1 - 20 / max_iter``, but at least 0.5. For networks always 0.9.
     iterate : {"last", "tail", "uniform"}, default="last"
-        The published weights: the last, or a mean of the second half or of all.
+        The published weights: the last iterate, or the mean over the second half of the
+        steps or over all steps.
     noise_decay : float, default=0.75
         Exponent of the schedule of the noise over time; 0: constant noise.
     max_weight_norm : float, default=None
-        Project the weights (in the loop's coordinates) onto this L2 ball.
+        Radius of an L2 ball onto which each step projects the weights, for centred and
+        rescaled columns.
     row_norm : float or "auto", default="auto"
-        Typical L2 norm of the private columns of a row, within `bounds`: the loop
-        divides by it. Longer rows are not cut, but for a network, which meets rows of
-        up to this norm. "auto": their mean norm, released (a network: a rule of the
-        number of columns).
+        Typical L2 norm of the private columns of a row, within `bounds`, by which the
+        loop divides. Only networks clip longer rows. "auto": the released mean norm,
+        or for a network a rule based on the number of columns.
     normalize : bool, default=False
-        Scale every non-zero row, its private columns alone where others are public, to
-        one norm, so that no norm is released. The model is then one of normalised rows,
-        in `predict` too.
+        Scale every non-zero row to one norm, so that no norm is released. If some
+        columns are public, this applies to the private columns alone. `predict` then
+        normalises rows, too.
 
     Examples
     --------
@@ -118,24 +120,23 @@ class NoisyGradientDescent(Choice):
 @public("skfdp.solvers")
 @_parameters
 class NoisySGD(NoisyGradientDescent):
-    """Noisy gradient descent on Poisson batches: every record joins by chance (DP-SGD).
+    """Noisy gradient descent on Poisson-sampled batches (DP-SGD).
 
     Parameters
     ----------
     batch_size : int or "auto", default="auto"
-        Expected number of records in a batch. "auto": 4096; for a network every row of
-        up to 4096, or where the last layer alone is trained, else a 16th, at least
-        1024.
+        Expected number of records in a batch. "auto": 4096. For a network: all rows if
+        there are at most 4096, or if only the last layer is trained; otherwise a 16th
+        of the rows, but at least 1024.
     clip_norm : float or "auto", default="auto"
         As for `NoisyGradientDescent`.
     max_iter : int or "auto", default="auto"
-        Number of noisy steps. "auto": 20 passes over the records; for a network 10, and
-        at least 100 steps, or up to 300 where the budget has use for them.
+        Number of noisy steps. "auto": 20 passes over the records. For a network: 10
+        passes, but at least 100 steps, and up to 300 if the budget is large.
     learning_rate, learning_rate_decay, momentum, iterate, noise_decay
-        As for `NoisyGradientDescent`.
+        As for `NoisyGradientDescent`. `noise_decay` applies only to full batches.
     max_weight_norm, row_norm, normalize
-        As for `NoisyGradientDescent`. The schedule of the noise is for full batches
-        alone.
+        As for `NoisyGradientDescent`.
     """
 
     batch_size: int | str = "auto"
@@ -148,27 +149,27 @@ class NoisySGD(NoisyGradientDescent):
 @public("skfdp.solvers")
 @_parameters
 class FeatureDPSGD(NoisyGradientDescent):
-    """Algorithm 1 of the first paper: a public loss, and noise on the rest.
+    """Descent with a public loss, and noise on the rest of the gradient (Algorithm 1).
 
-    The public loss is a loss of the public part of each record. Its gradient is exact;
-    what the whole gradient adds to it is clipped, summed and released with noise.
+    The public loss depends on the public part of each record. Its gradient is exact.
+    The difference between the whole gradient and that of the public loss is clipped,
+    summed and released with noise.
 
     Parameters
     ----------
     public_loss : {"gaussian", "zero", "impute"} or callable, default="gaussian"
-        The loss of the public part, padded to a whole record with normals that are
-        drawn once a fit, or with zeros. "impute" is for networks alone: with private
-        columns drawn given the class. Without a public target it is the loss averaged
-        over all labels. A callable, for a linear classifier alone, adds the exact
-        gradient of any public term:
+        The values that replace private columns in the public loss. "gaussian": normals,
+        drawn once per fit. "zero": zeros. "impute": draws given the class, only for
+        networks. If the target is private, the loss is averaged over all labels. A
+        callable, only for linear classifiers, adds the exact gradient of a public term:
         ``(coef, intercept, X_public, y) -> (coef_gradient, intercept_gradient)``,
-        y being None unless the target is public.
+        where y is None unless the target is public.
     padding_scale : float, default=1.0
         Standard deviation of the normals, for columns within [0, 1].
     public_batch_size : int, default=None
-        Uniform public batch of each step; None: all rows.
+        Size of the uniform public batch of each step; None: all rows.
     gradient_scale : float, default=1.0
-        Factor of the private gradient, alpha of the paper.
+        Factor of the private gradient; alpha in the paper.
     batch_size : int, "auto" or None, default=None
         Expected number of records in a private batch, as for `NoisySGD`. None: every
         record.
@@ -203,14 +204,15 @@ class FeatureDPSGD(NoisyGradientDescent):
 @public("skfdp.solvers")
 @_parameters
 class OneShot(Choice):
-    """One release of a statistic of the labels, and a solution from it that is free.
+    """Label-DP classifier from one released statistic of the labels.
 
-    For classifiers: every column has to be public, and the target private.
+    All columns must be public and the target private. The model is computed from the
+    statistic and the public columns, which costs no further privacy.
 
     Parameters
     ----------
     max_iter : int, default=1000
-        Most iterations of the public optimiser.
+        Maximum number of iterations of the public optimiser.
     """
 
     max_iter: int = 1000
@@ -229,16 +231,15 @@ class GaussianCentering(Choice):
     Parameters
     ----------
     budget_share : float or "auto", default="auto"
-        Share of the squared Gaussian-DP parameter that buys the mean.
+        Share of the squared Gaussian-DP parameter for the mean.
     clip_quantile : float, "auto" or None, default="auto"
-        Quantile of the distances of rows from the mean, released, by which the loop
-        divides, where no column is public. "auto": 0.9 with `clip_features`, else none.
-        None: none.
+        Quantile of the distances between rows and the mean. It is released, and the
+        loop divides by it. Only for tables without public columns. "auto": 0.9 with
+        `clip_features`, else None. None: no quantile is released.
     clip_features : bool, default=False
-        The feature clipping of Algorithm 2: with tau that quantile, the constant column
-        of the intercept is tau, and rows ``[x - mean, tau]`` longer than sqrt(2) tau
-        are cut to it in the loop, and there alone: the model is linear as ever. A
-        factor above 0 of a whole row changes no class.
+        The feature clipping of Algorithm 2. With tau that quantile, the constant column
+        of the intercept is tau, and the loop clips rows ``[x - mean, tau]`` to the norm
+        sqrt(2) tau. The model stays linear in unclipped rows.
     """
 
     budget_share: float | str = "auto"
@@ -252,17 +253,18 @@ class GaussianCentering(Choice):
         check_flag("clip_features", self.clip_features)
         if self.clip_features and level is None:
             raise ValueError(
-                "clip_quantile=None leaves clip_features=True no length to cut rows "
-                "to: leave clip_quantile out, or clip_features."
+                "clip_quantile=None gives clip_features=True no norm to clip rows to: "
+                "leave out clip_quantile or clip_features."
             )
 
 
 @public("skfdp.solvers")
 class AdaptiveCentering(GaussianCentering):
-    """Centre rows by a mean whose error follows their spread, and not their norm.
+    """Centre rows by a released mean whose error is proportional to their spread.
 
-    Algorithm 2 of the second paper, for means far longer than the spread, where no
-    column is public (:ref:`adaptive-centring`). It is released in five parts.
+    Algorithm 2 of the second paper, for tables without public columns whose mean is
+    much longer than the spread of the rows (:ref:`adaptive-centring`). The mean takes
+    five releases.
 
     Parameters
     ----------
@@ -281,9 +283,9 @@ class Huber(Choice):
     Parameters
     ----------
     threshold : float or "auto", default="auto"
-        In the target's units. "auto": 1.35 times the spread of the target, which costs
-        nothing more. A number below a thousandth of the width of `target_bounds` makes
-        it an absolute error, and the fit warns.
+        Threshold in the target's units. "auto": 1.35 times the spread of the target,
+        without an additional charge. The fit warns if it is below a thousandth of the
+        width of `target_bounds`, because the loss is then an absolute error.
     """
 
     threshold: float | str = "auto"
@@ -295,24 +297,24 @@ class Huber(Choice):
 @public("skfdp.solvers")
 @_parameters
 class Pretraining(Choice):
-    """The start of the loop of a network.
+    """Initial weights of a network's training loop, for a public target.
 
     Parameters
     ----------
     start : {"auto", "linear", "class_sums", "public"}, default="auto"
-        "public": at a network of the public columns and the public target, private
-        columns being 0. "class_sums": the same with private columns drawn given the
-        class, from sums that are released once; needs `bounds` for the private columns.
-        "linear": at a `FeatureDPLogisticRegression`, which two neurons of each hidden
-        layer for each class pass on; it maps the rows, and refuses `row_norm` and
-        `normalize`. "auto": "linear" if the target is public; where that is refused,
-        layers are too narrow for it, or for a public loss, "class_sums" from 20 classes
-        on and "public" for fewer. None of them where the target is private.
+        "public": train a network on the public columns, with private columns set to 0.
+        "class_sums": the same with private columns drawn given the class, from sums
+        that are released once; needs `bounds` for the private columns. "linear": start
+        at a `FeatureDPLogisticRegression`, which needs two neurons per class in each
+        hidden layer; it scales the rows, and refuses `row_norm` and `normalize`.
+        "auto": "linear" if possible. With narrow layers, with a public loss, or where
+        "linear" is refused, it is "class_sums" from 20 classes on and "public" for
+        fewer. With a private target the network starts at random weights.
     budget_share : float or "auto", default="auto"
         Share of the squared Gaussian-DP budget for the class sums or the linear model;
-        1: no loop. "auto": half for class sums, and all of it for the linear model,
-        which no loop that follows has improved; but half if `solver` or
-        `trained_layers` asks for a loop.
+        1: no loop. "auto": half for class sums. For the linear model all of it, because
+        no loop improved that model, but half if `solver` or `trained_layers` requests a
+        loop.
     """
 
     start: str = "auto"
@@ -327,13 +329,13 @@ class Pretraining(Choice):
 @public("skfdp.solvers")
 @_parameters
 class NumpyBackend(Choice):
-    """NumPy multiplies in the loop of a network.
+    """Train a network with NumPy.
 
     Parameters
     ----------
     dtype : {"float32", "float64"}, default="float32"
-        Of the products: with "float32" the gradients are those of a network with about
-        9 bits in each activation, with "float64" 15. The guarantee is the same.
+        Data type of the products. Activations have about 9 bits with "float32" and 15
+        with "float64". The guarantee is the same.
     """
 
     dtype: str = "float32"
@@ -345,12 +347,12 @@ class NumpyBackend(Choice):
 @public("skfdp.solvers")
 @_parameters
 class TorchBackend(NumpyBackend):
-    """PyTorch multiplies in the loop of a network; the result is NumPy's, to a bit.
+    """Train a network with PyTorch; results equal those of NumPy to the last bit.
 
     Parameters
     ----------
     device : str, default=None
-        Such as "cuda".
+        Device of PyTorch, such as "cuda".
     dtype : {"float32", "float64"}, default="float32"
         As for `NumpyBackend`.
     """
@@ -358,13 +360,13 @@ class TorchBackend(NumpyBackend):
     device: str | None = None
 
 
-#: Where a network starts, by name; `pretraining` also takes an object.
+#: Starts of a network, by name; `pretraining` also takes an object.
 STARTS = ("linear", "class_sums", "public")
 #: The backends of networks, by name.
 BACKENDS: dict[str, type[Choice]] = {"numpy": NumpyBackend, "torch": TorchBackend}
-#: Public losses of `FeatureDPSGD`, by what pads the public part.
+#: Values that replace private columns in the public loss of `FeatureDPSGD`.
 PADDINGS = ("zero", "gaussian", "impute")
-#: The solvers of loops, by name; `solver` also takes an object of the class.
+#: The solvers with a training loop, by name; `solver` also takes an object.
 LOOPS: dict[str, type[Choice]] = {
     "noisy-gd": NoisyGradientDescent,
     "noisy-sgd": NoisySGD,
@@ -382,23 +384,23 @@ CENTERINGS: dict[str, type[Choice]] = {
 def resolve(
     parameter: str, value: Any, kinds: Mapping[str, type[Choice]], *others: Any
 ) -> Any:
-    """Return the object that a parameter asks for, or one of the other values.
+    """Return the object that a parameter selects, or one of the other values.
 
     Parameters
     ----------
     parameter : str
-        Its name.
+        Name of the parameter.
     value : object
-        As the user gave it.
+        The user's value.
     kinds : mapping
-        The classes of objects that it may be, by the name that stands for one.
+        The accepted classes, by name.
     *others : object
-        What else it may be.
+        Other accepted values.
 
     Raises
     ------
     ValueError
-        If it is something else, or has a parameter out of range.
+        If the value is not accepted, or has a parameter out of range.
     """
     if type(value) in kinds.values():
         value._check()

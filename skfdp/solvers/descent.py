@@ -1,4 +1,4 @@
-"""The method of noisy descent: plan it, run it."""
+"""Noisy gradient descent of linear models: preparation, plan and run."""
 
 from __future__ import annotations
 
@@ -57,19 +57,19 @@ class DescentStart:
     Attributes
     ----------
     moments : Moments or None
-        Of the public columns.
+        Moments of the public columns.
     public_model : PublicModel, PublicRegression or None
-        Margins of a public model, in which the descent starts.
+        The public model at which the descent starts.
     has_model : bool
-        Whether the descent starts at a model of the public columns.
+        Whether the descent starts at a public or released model of the public columns.
     offset : ndarray of shape (n_rows, n_outputs) or None
-        That model's margins for the training rows; of a released one once it is.
+        Margins of that model for the training rows.
     fitted : ndarray of shape (n_rows, n_outputs) or None
-        Margins at which it is judged what a clip takes off a public target.
+        Margins at which `clipped_away` estimates the bias of clipping.
     coordinates : Coordinates or None
-        Those of the loop, where every column is public.
+        The centring and scaling of the loop, if every column is public.
     rows : GridRows, SparseGridRows or None
-        The rows of the loop in them.
+        The rows of the loop, if every column is public.
     """
 
     moments: Moments | None = None
@@ -92,13 +92,14 @@ class DescentPlan(Plan):
     norms : (float, float)
         Typical norms of the public and of the private part of a row.
     orthant : bool
-        The signs of a contribution are public: ``sensitivity = sqrt(2) clip_norm``.
+        Whether the signs of a contribution are public, so that the sensitivity is
+        ``sqrt(2) clip_norm``.
     label_bound : float or None
-        How far a replaced label moves a sum, where every column is public.
+        Sensitivity to a replaced label, if every column is public.
     centred : DescentPlan or None
-        The plan to follow instead if the released mean is long enough to be subtracted,
-        which takes the signs away: of a smaller clip norm, at the same sensitivity.
-        None: that is not decided by the mean.
+        The plan that replaces this one if the released mean is long enough to be
+        subtracted, after which signs are not public. It has a smaller clip norm and the
+        same sensitivity. None: the plan does not depend on the mean.
     """
 
     learning_rate: float
@@ -109,10 +110,10 @@ class DescentPlan(Plan):
 
     @functools.cached_property
     def with_signs(self) -> DescentPlan:
-        """The plan of rows that are centred by this one, or else keep public signs.
+        """The plan that keeps public signs, or follows this plan if it centres rows.
 
-        With their signs they may be sqrt(2) times as long at the same sensitivity,
-        hence noise.
+        With public signs the clip norm may be sqrt(2) times as large, at the same
+        sensitivity and noise.
         """
         root, schedule = math.sqrt(2), self.schedule
         clip_norm = root * schedule.clip_norm
@@ -137,18 +138,20 @@ def bounded_by_labels(
     schedule: PrivacyPlan,
     calibrate: Callable[..., PrivacyPlan],
 ) -> tuple[PrivacyPlan, float | None]:
-    """Return the schedule under the bound of labels, and that bound if it is of use.
+    """Return the schedule for the sensitivity to labels, if that one is smaller.
+
+    The second value is that sensitivity, or None if it is not smaller.
 
     Parameters
     ----------
     public : PublicRecords
     loss : Loss
     rows : GridRows, SparseGridRows or None
-        Of the loop, where they are public.
+        The rows of the loop, if they are public.
     schedule : PrivacyPlan
-        Of any record.
+        The schedule for a whole replaced record.
     calibrate : callable
-        ``calibrate(sensitivity=...)``: the schedule of another sensitivity.
+        ``calibrate(sensitivity=...)`` returns the schedule of another sensitivity.
     """
     if rows is None:
         return schedule, None
@@ -158,7 +161,7 @@ def bounded_by_labels(
     return calibrate(sensitivity=bound), bound
 
 
-# The sums of a descent: that of clipped gradients, and those of public losses.
+# The sums of a descent: clipped gradients, and gradients of public losses.
 
 
 def gradients(
@@ -180,21 +183,21 @@ def gradients(
     offset : float64 ndarray of shape (n_rows, n_outputs), default=None
         Margins of a public model.
     rows : GridRows or SparseGridRows, default=None
-        The loop's rows, where all of them is public; None: they are made here.
+        The loop's rows, if all columns are public; None: they are quantised here.
     coordinates : Coordinates
     at_random : bool
-        Whether batches are rows that lie apart: each gets its target beside it.
+        Whether batches are scattered rows; targets are then stored beside the rows.
     pads : bool
-        Whether there is a public loss that pads.
+        Whether there is a public loss with padded private columns.
     padded : GridRows, SparseGridRows or None
-        Its rows; None: the loop's own, because all columns are public.
+        The padded rows; None: the loop's rows, because all columns are public.
     settings
         Further arguments of `LinearQuery`.
     """
     public = records.public
     if rows is None:
         target = records.target if at_random else None
-        # Where nothing is public, no row is mapped before.
+        # Without public columns, `coordinates.grid` maps the rows.
         table = records.mapped if public.mask.any() else records.X
         rows = coordinates.grid(table, target)
     return LinearQuery(
@@ -220,31 +223,31 @@ def public_gradient(
     coordinates: Coordinates,
     mechanism: Mechanism,
 ) -> Callable[[np.ndarray], np.ndarray] | None:
-    """Return the exact gradient of the public loss, None where there is none.
+    """Return the exact gradient of the public loss, or None without one.
 
     Parameters
     ----------
     method : Descent
     records : Records
     loss : Loss
-        In the loop's units.
+        The loss for the rescaled target.
     fitted : float64 ndarray of shape (n_rows, n_outputs) or None
         As for `clipped_away`.
     query : LinearQuery
     coordinates : Coordinates
     mechanism : Mechanism
-        Gives the coins of public batches.
+        Provides the random stream of public batches.
     """
     terms, public = [], records.public
     if method.padding is not None:
-        coins = mechanism.streams.public("batch")
+        sampler = mechanism.streams.public("batch")
         size = method.loop.public_batch_size
-        terms.append(public_model.padded_gradient(query, coins, size))
+        terms.append(public_model.padded_gradient(query, sampler, size))
     if method.public_loss is not None:
         terms.append(
             public_model.users_gradient(method.public_loss, public, coordinates)
         )
-    # The mean of rates is released instead: they grow faster than their margins.
+    # For the Poisson loss the mean rate is released instead.
     is_cut = method.scales is not None and loss.name != "poisson"
     if is_cut and public.has_target:
         known = records.target, loss, fitted
@@ -252,7 +255,7 @@ def public_gradient(
     return (lambda theta: sum(term(theta) for term in terms)) if terms else None
 
 
-# The class frequencies, released: where a descent with a private target starts.
+# Released class frequencies, the start of a descent with a private target.
 
 
 CLASS_COUNTS = "class counts"
@@ -261,14 +264,14 @@ MOST_UNDECLARED = 0.05
 
 
 def event(public: PublicRecords, budget: Budget, mu: float) -> Event | None:
-    """Return the event of the counts, None where noise would leave their grid.
+    """Return the event of the class counts, or None if their grid is too small.
 
     Parameters
     ----------
     public : PublicRecords
     budget : Budget
     mu : float
-        Of the whole budget, for releases of sensitivity `clip_norm`.
+        mu of the whole budget, for releases of sensitivity `clip_norm`.
     """
     query = LabelSum.planned(public.n_classes, 1.0)
     sensitivity = query.sensitivity(budget.relation)
@@ -285,7 +288,7 @@ def event(public: PublicRecords, budget: Budget, mu: float) -> Event | None:
 
 
 def counts_labels(events: Iterable[Event]) -> bool:
-    """Whether releases show that records have none of the declared labels."""
+    """Whether a release reveals records without a declared label."""
     counted = [e for e in events if e.label == CLASS_COUNTS]
     return bool(counted) and counted[0].relation.counts_are_public
 
@@ -302,9 +305,9 @@ def released_log_odds(
 ) -> np.ndarray:
     """Return the margins of the released class frequencies, shape (n_outputs,).
 
-    Counts are shrunk toward classes of one size by twice what Stein's lemma asks for:
-    half of all noise would pass at once that, and the noise of a margin that every
-    record shares spoils more than a start at equal classes does.
+    Counts are shrunk toward equal class sizes by twice the amount of Stein's lemma.
+    With the single amount, noise would often remain, and noise in a margin of all
+    records costs more than a start at equal classes.
 
     Raises
     ------
@@ -321,7 +324,7 @@ def released_log_odds(
     square = float(apart @ apart)
     free = n_classes - 1
     kept = max(0.0, 1 - 2 * free * noise_std**2 / square) if square > 0 else 0.0
-    # No share is known to be below the noise, which may be as large as all of them.
+    # Frequencies are at least as large as the noise, up to equal frequencies.
     least = min(1 / n_classes, max(1.0, noise_std) / n)
     most = 1 - (n_classes - 1) * least
     return log_odds(np.clip(1 / n_classes + kept * apart / n, least, most))
@@ -330,12 +333,12 @@ def released_log_odds(
 def check_counts(
     counts: np.ndarray, noise_std: float, public: PublicRecords, relation: Relation
 ) -> None:
-    """Judge the declared labels by released class counts; free.
+    """Check the declared labels against released class counts, as post-processing.
 
     Parameters
     ----------
     counts : ndarray of shape (n_classes,)
-        Released, in records, with noise of standard deviation `noise_std` in each.
+        Released counts of records, with noise of standard deviation `noise_std`.
     noise_std : float
     public : PublicRecords
     relation : Relation
@@ -343,16 +346,15 @@ def check_counts(
     Raises
     ------
     ValueError
-        If a declared class has no more records than three standard deviations of the
-        noise, and more than four standard deviations of records have no declared label.
-        So it is if scikit-learn has coded the labels as 0, ..., k - 1.
+        If a declared class has at most three standard deviations of the noise in
+        records, and more than four standard deviations of records have no declared
+        label. This happens if scikit-learn has coded the labels as 0, ..., k - 1.
 
     Notes
     -----
-    **Guarantees.** A function of released and of public numbers. Where the number of
-    records is private, or the labels were read from y, nothing is judged. Noise alone
-    passes four standard deviations in 1 of 30,000 fits; it would pass three in 1 of
-    740, and where there are few records any class may look empty.
+    **Guarantees.** The check uses released and public numbers alone. It is skipped if
+    the number of records is private, or if the classes were read from y. Noise alone
+    exceeds four standard deviations in 1 of 30,000 fits, and three in 1 of 740.
     """
     if not relation.counts_are_public or public.classes_source != "declared":
         return
@@ -374,15 +376,15 @@ def check_counts(
         )
     if missing > MOST_UNDECLARED * public.n_records:
         warn_caller(
-            f"{without}; they count for nothing: declare every label that can occur.",
+            f"{without}; they are ignored: declare every label that can occur.",
             UtilityWarning,
         )
 
 
-# The noise of a descent: a warning before it, and what it leaves in coefficients.
+# The noise that a descent leaves in the coefficients.
 
 
-# Iterates and gradients beyond this overflow in products.
+# Larger iterates and gradients overflow in products.
 _FURTHEST = 1e50
 
 
@@ -393,7 +395,7 @@ def answer_of(
     steps: list[tuple[np.ndarray, np.ndarray]] | None,
     public: PublicRecords,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Return what `path_noise` tells of steps, None where there are none to tell from.
+    """Return the result of `path_noise`, or None without usable steps.
 
     `rule`, `stds` and `average` are as for `HeavyBall.noise_left`, and `steps` as for
     `path_noise`, or None.
@@ -403,14 +405,14 @@ def answer_of(
     n_outputs, n_columns = steps[0][0].shape
     axes = np.eye(n_columns)
     levels = np.array([-1]) if public.levels is None else public.levels
-    # Indicators sum to 1, so that nothing curves the loss along the sum of their
-    # weights: the axes of categories are their sum and differences.
+    # One-hot columns sum to 1, so that the loss has no curvature along the sum of their
+    # weights. The axes of categories are therefore their sum and differences.
     for k in np.unique(levels[levels >= 0]):
         at = np.flatnonzero(levels == k)
         ones = np.full((len(at), 1), len(at) ** -0.5)
         axes[np.ix_(at, at)] = np.hstack([ones, contrasts(len(at))])
     axes = np.kron(np.eye(n_outputs), axes)
-    # Private numbers, public ones, the categories of each column, and the intercept.
+    # Kinds: private numbers, public numbers, categories by column, and the intercept.
     own = np.where(public.mask, -2, -1)
     if public.levels is not None:
         own = np.where(public.levels < 0, own, public.levels)
@@ -432,28 +434,27 @@ def noise_of(
     measured: float,
     follows: bool,
 ) -> CoefficientNoise:
-    """Return the noise of the coefficients: estimated, or as large as it can be.
+    """Return the noise of the coefficients: an estimate, or an upper bound.
 
-    That of the intercept also has what earlier releases add to it, as if the steps,
-    which make up for that, did nothing: the error of the private mean, and of the log
-    odds at which the descent starts.
+    The noise of the intercept includes the errors of the private mean and of the log
+    odds at which the descent starts. The steps reduce these errors, which is ignored.
 
     Parameters
     ----------
     rule, stds, average
         As for `HeavyBall.noise_left`.
     answer : tuple of three ndarrays or None
-        What `path_noise` returns; None: the bound is returned.
+        Result of `path_noise`; None: return the bound.
     path : tuple of three ndarrays of shape (n_outputs, n_columns)
         The weights at the start, at the end of the steps, and as they are published.
     coordinates : Coordinates
     public : PublicRecords
     counts : Event or None
-        Of the log odds in the last column of the start.
+        Event of the log odds in the last column of the start.
     along : ndarray of theta's shape
-        Standard deviation along the step by the noise in its measured factor.
+        Standard deviation along the step from the noise in its measured factor.
     measured : float
-        Share of the factor that follows from its measurement, not from a prior.
+        Share of the factor that comes from the measurement rather than from a prior.
     follows : bool
         Whether the steps start at the margins of a released model.
     """
@@ -463,28 +464,28 @@ def noise_of(
     if counts is not None:
         std = float(counts.noise_std[0]) / public.n_records
         variance = variance + _of_log_odds(coordinates.bias * start[:, -1], std)
-    # What each column of the released step was multiplied by.
+    # The factor that multiplied each column of the released step.
     step, scaled = ended - start, theta - start
-    if len(step) > 1:  # nothing depends on a sum over the classes
+    if len(step) > 1:  # predictions do not depend on the mean over the classes
         step, scaled = step - step.mean(axis=0), scaled - scaled.mean(axis=0)
     square = (step**2).sum(axis=0)
     factor = (step * scaled).sum(axis=0) / np.where(square > 0, square, 1.0)
     factor = np.broadcast_to(factor, step.shape)
     if answer is None:
-        # A factor below 1 is as noisy as the step that it is estimated from.
+        # A factor below 1 is estimated from the noisy step, and does not reduce noise.
         left = rule.noise_left(stds, average) * np.maximum(factor, 1.0)
         return CoefficientNoise.of_independent(left, coordinates, np.sqrt(variance))
     covariance, remaining, curvature = answer
     n_outputs, n_columns = theta.shape
     each = np.eye(n_outputs)
-    # What is published of the step, as a linear map of it.
+    # The published part of the step, as a linear map of the step.
     taken = np.diag(factor.ravel())
-    if theta is not ended and n_outputs > 1:  # the mean over the classes is left out
+    if theta is not ended and n_outputs > 1:  # without the mean over the classes
         taken = np.kron(each - 1 / n_outputs, np.eye(n_columns)) @ taken
     step = (theta - start).ravel()
     pull = step @ curvature
     if measured and pull @ step > 0:
-        # The factor is measured where the loss is least along the noisy step.
+        # The measured factor minimises the loss along the noisy step.
         taken = taken - measured * np.outer(step, pull @ taken) / (pull @ step)
     shape = n_outputs, n_columns, n_outputs, n_columns
     each = taken @ covariance @ taken.T
@@ -502,7 +503,7 @@ def noise_of(
 
 
 def _of_log_odds(margins: np.ndarray, std: float) -> np.ndarray:
-    """Return the variances of log odds of class frequencies with this noise."""
+    """Return the variances of log odds of noisy class frequencies."""
     if len(margins) == 1:  # a half of the difference of two counts
         share = 1 / (1 + np.exp(-margins))
         return (std / (share * (1 - share))) ** 2 / 2
@@ -511,7 +512,7 @@ def _of_log_odds(margins: np.ndarray, std: float) -> np.ndarray:
     return own * (1 - 2 / n_classes) + own.sum() / n_classes**2
 
 
-#: What a report says where the bounds hold; the code enforces all of it.
+#: Assumptions of a report for these sensitivities; the code enforces them.
 ORTHANT = assumptions.enforced(assumptions.ORTHANT)
 LABEL = assumptions.enforced(assumptions.LABEL)
 
@@ -524,18 +525,18 @@ class Descent:
     ----------
     loss : Loss
     loop : Loop
-        With a number of rows, or None, as `batch_size`.
+        Its `batch_size` is a number of rows or None.
     centring : Centring
     penalty : float or None
-        s of ``s / 2 |w|**2`` per record; None: none. A regression asks `scales`.
+        s of ``s / 2 |w|**2`` per record, for classifiers; None: no penalty.
     scales : TargetScales or None
-        Of a regression.
+        Scales and penalty of a regression.
     padding : {"zero", "gaussian"} or None
-        What a public loss pads private columns with.
+        Values of private columns in a public loss.
     public_loss : callable or None
-        A public loss of the user's own: its gradients in coef and intercept.
+        A user's public loss, which returns gradients in coef and intercept.
     public_model : "auto", classifier, regressor or None
-        Where to start from.
+        The public model to start from.
     n_jobs : int
     """
 
@@ -549,15 +550,15 @@ class Descent:
     public_model: Any = None
     n_jobs: int = 1
 
-    # -- in public -------------------------------------------------------------------
+    # -- public preparation ----------------------------------------------------------
     def prepare(self, public: PublicRecords, budget: Budget) -> DescentStart:
-        """Learn what is public: moments, a model of the public part, label rows."""
+        """Compute public moments, a public model, and the rows if all are public."""
         joint = public.units is not None and public.units.joint
         if self.padding is not None and joint:
             raise ValueError(
-                f"public_loss={self.padding!r} pads record by record, and with "
-                "groups the rows of a person are clipped together: leave public_loss "
-                "out, or keep one row of each person by max_rows_per_group=1."
+                f"public_loss={self.padding!r} is not supported with groups, because "
+                "all rows of a person are clipped together: leave public_loss out, or "
+                "keep one row of each person by max_rows_per_group=1."
             )
         found: dict[str, Any] = {"moments": self.centring.prepare(public)}
         if self.scales is None and public.mask.all():  # label-DP: public rows
@@ -575,7 +576,7 @@ class Descent:
                     f"public_model={self.public_model!r} predicts margins that are not "
                     "finite: fit it on rows like input_scaler_(X), or scale it down."
                 )
-            # Margins of rows are no part of a published model.
+            # A published model must not contain margins of rows.
             model = dataclasses.replace(model, out_of_fold=None)
             found |= {"public_model": model, "has_model": True, "offset": margins}
             found["fitted"] = margins
@@ -583,15 +584,14 @@ class Descent:
         partly = public.mask.any() and not public.mask.all()
         automatic = model is not None and isinstance(self.public_model, str)
         if public.has_target and cuts and partly and not automatic:
-            # The clip takes off less where the descent ends than where it starts, be
-            # that nothing or a weak model.
+            # Estimate the bias of clipping at a fitted model, not at a weak start.
             fit = resolve_public_model("auto", public)
             rows, units = public.rows(), public.units
             found["fitted"] = fit.training_margins(rows, public.target, units)
         return DescentStart(**found)
 
     def _public_model(self, public: PublicRecords, budget: Budget) -> Any:
-        """Return the public model to start from; it needs a public target."""
+        """Return the public model to start from, or None."""
         spec, automatic = self.public_model, isinstance(self.public_model, str)
         if spec is None or public.mask.all():
             return None
@@ -610,7 +610,7 @@ class Descent:
     ) -> DescentPlan:
         """Resolve every "auto" and calibrate the noise."""
         replaced = budget.mu / budget.relation.moves(1.0)
-        # Gradients keep public signs, unless a mean is subtracted.
+        # Contributions have public signs unless a mean is subtracted.
         signed = (
             self.centring.kind not in ("gaussian", "adaptive")
             and self.padding is None
@@ -620,7 +620,7 @@ class Descent:
         learns = self.centring.can_learn_mean(public, replaced)
         orthant = signed and not learns
         reach = gradient_sensitivity(budget.relation, 1.0, orthant=orthant)
-        # The rules of `defaults` are for sensitivity clip_norm.
+        # The rules of `parameters` assume the sensitivity clip_norm.
         mu, n = budget.mu / reach, public.n_records
         s2n = parameters.signal_to_noise(mu, n, public.n_features, public.n_outputs)
         gap = None
@@ -632,8 +632,8 @@ class Descent:
             told = f"the index of signal to noise is {s2n:.2g}, and should be 2 or more"
             if gap is not None and gap >= parameters.LARGE_GAP:
                 told = (
-                    f"fits like this one lost about {100 * gap:.0f} % of what the "
-                    "columns tell (skfdp.metrics.expected_gap)"
+                    f"fits like this one lost about {100 * gap:.0f} % of the gain over "
+                    "a constant (skfdp.metrics.expected_gap)"
                 )
             warn_caller(
                 f"the budget is small for n={n} records and {public.n_features} "
@@ -648,7 +648,7 @@ class Descent:
         clip = self.loop.clip_norm
         if clip == "auto":
             clip = parameters.clip_norm(s2n, regression=self.scales is not None)
-        # A person's rows are clipped together, and move a sum as one record's row does.
+        # A person's rows are clipped together, with the sensitivity of one record.
         calibrate = functools.partial(
             dataclasses.replace(budget, reach=1.0).calibrate,
             n_steps=n_steps,
@@ -661,9 +661,9 @@ class Descent:
         automatic = self._learning_rate(public, mu, schedule, prepared.has_model)
         chosen = self.loop.learning_rate
         learning_rate = automatic if chosen == "auto" else chosen
-        # A penalty, or a ball, bounds what the noise can do.
+        # A penalty or a weight norm limits the noise in the weights.
         if not self._is_penalised and self.loop.max_weight_norm is None:
-            # Longer steps make larger weights, no worse ones: the loss bends them.
+            # Larger steps enlarge the weights, not their error: the loss saturates.
             steps = min(learning_rate, automatic) * self._decay(schedule)
             noise = self._noise_in_gradients(schedule, public)
             momentum = self.loop.momentum_of(n_steps)
@@ -698,14 +698,14 @@ class Descent:
         mu: float,
         orthant: bool,
     ) -> tuple[Event, ...]:
-        """Return what is released before the loop, and after it."""
+        """Return the events of the releases before and after the loop."""
         target, rate, counts, scale = None, None, None, None
         if self.scales is not None:
             has_model = prepared.has_model
             target = self.scales.event(public, budget, mu, has_public_model=has_model)
             rate = self.scales.rate_event(public, budget, mu)
         measured = postprocessing.is_measured(self, public)
-        # The start at class frequencies, which have to be released.
+        # The descent starts at class frequencies, which must be released.
         known = public.has_target or prepared.has_model
         if measured and self.centring.bias is not None and not known:
             counts = event(public, budget, mu)
@@ -741,7 +741,7 @@ class Descent:
         return rate
 
     def _decay(self, schedule: PrivacyPlan) -> np.ndarray:
-        """Return the step sizes over the first."""
+        """Return the step sizes divided by the first."""
         gone = self.loop.learning_rate_decay
         return 1 - gone * np.arange(schedule.n_steps) / schedule.n_steps
 
@@ -753,7 +753,7 @@ class Descent:
         return self.loop.gradient_scale * schedule.noise_std / clipped
 
     def needs_whole_table(self) -> str | None:
-        """Return what cannot be summed over partitions, None where all can."""
+        """Return the setting that partitions do not support, or None."""
         if self.padding is not None:
             return f"public_loss={self.padding!r}"
         return self.centring.needs_whole_table()
@@ -818,13 +818,13 @@ class Descent:
         )
         path = start, theta
         made = rule, query, coordinates, n_iter, steps, target_map
-        theta, noise = self._told(path, made, records, prepared, plan, mechanism)
+        theta, noise = self._taken(path, made, records, prepared, plan, mechanism)
         return dataclasses.replace(found(theta, n_iter), noise=noise)
 
-    def _told(
+    def _taken(
         self, path, made, records, prepared, plan, mechanism
     ) -> tuple[np.ndarray, CoefficientNoise]:
-        """Return the start plus what is worth taking of the path, and its noise."""
+        """Return the weights after scaling and shrinking the step, and their noise."""
         (start, theta), public = path, records.public
         rule, query, coordinates, n_iter, steps, target_map = made
         event, along = plan.event(postprocessing.LABEL), np.zeros_like(theta)
@@ -856,7 +856,7 @@ class Descent:
             walk, clip = self._walk(public, plan), plan.schedule.clip_norm
             blocks = postprocessing.target_blocks(public.mask, has_model)
             if public.mask.all() and target_map.error > 0 and coordinates.bias:
-                # Rows are centred exactly: the intercept corrects the mean alone.
+                # Rows are centred exactly, so the intercept only corrects the mean.
                 places, square = np.array([public.n_features]), coordinates.bias**2
                 doubt = (target_map.error / target_map.scale) ** 2
                 blocks = [*blocks, postprocessing.Block(places, square, doubt)]
@@ -894,7 +894,7 @@ class Descent:
             return prepared.coordinates
         public, bias = records.public, self.centring.bias
         if public.mask.all() and self._is_shrunk and not public.target_map.log:
-            # The noisy mean of the target is worth as many steps as one column is.
+            # Let the intercept, which corrects the noisy mean, learn like one column.
             if bias is not None:
                 bias = max(bias, public.n_features**-0.5)
             return self.centring.public_coordinates(public, prepared.moments, bias)
@@ -910,8 +910,8 @@ class Descent:
         padded, pads = None, self.padding is not None
         if pads and not public.mask.all():
             scale = self.loop.padding_scale if self.padding == "gaussian" else 0.0
-            coins = mechanism.streams.public("padding")
-            padded = public_model.drawn_rows(public, coordinates, scale, coins)
+            generator = mechanism.streams.public("padding")
+            padded = public_model.drawn_rows(public, coordinates, scale, generator)
         recipe = functools.partial(
             gradients,
             coordinates=coordinates,
@@ -929,7 +929,7 @@ class Descent:
     def _rule(
         self, public, plan: DescentPlan, query, coordinates, target_map
     ) -> HeavyBall:
-        """Return how to step along a released gradient, and on the penalty."""
+        """Return the update rule for released gradients, including the penalty."""
         loop, rate, n_steps = self.loop, plan.learning_rate, plan.schedule.n_steps
         momentum = loop.momentum_of(n_steps)
         strength, curvature = self.penalty, None
@@ -953,7 +953,7 @@ class Descent:
 
     @property
     def _is_shrunk(self) -> bool:
-        """Whether a regression's released weights are shrunk by their known noise."""
+        """Whether a regression's released weights are shrunk by their noise."""
         free = not self._is_penalised and self.loop.max_weight_norm is None
         return self.scales is not None and free and self.loop.iterate == "last"
 

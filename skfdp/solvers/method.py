@@ -1,7 +1,7 @@
-"""The interface of methods: prepare in public, plan, and run.
+"""The interface of methods: prepare from public data, plan, and run.
 
-A method is a frozen object with its own numbers; it never sees an estimator. To add
-one, write a file like `linear_model.label_statistic` and let the `_method` of an
+A method is a frozen object with its parameters, independent of estimators. To add a
+method, write a file like `solvers.label_statistic` and let the `_method` of an
 estimator return it; CONTRIBUTING.rst has an example.
 """
 
@@ -22,15 +22,16 @@ from skfdp.privacy.assumptions import Assumption
 from skfdp.privacy.events import Relation
 from skfdp.queries import Query
 
-#: Called with the number of a step and a function that builds the model of that moment;
-#: returns whether to stop. What it sees is released. None: nobody wants to see steps.
+#: Callback of each step: its arguments are the number of the step and a function that
+#: returns the current model; it returns whether to stop. It receives released values
+#: alone. None: no callback.
 OnStep = Callable[[int, Callable[[], Any]], bool] | None
 
 
 def of_weights(
     on_step: OnStep, model: Callable[[np.ndarray, int], Any]
 ) -> Callable[[int, np.ndarray], bool] | None:
-    """Return `on_step` for a loop that has weights, which `model` makes a model of."""
+    """Return `on_step` for a loop of weights; `model` converts weights to a model."""
     if on_step is None:
         return None
     return lambda step, theta: on_step(step, lambda: model(theta, step + 1))
@@ -38,20 +39,21 @@ def of_weights(
 
 @dataclasses.dataclass(frozen=True)
 class Budget:
-    """The budget of a fit, and what each of its events says of the whole fit.
+    """The budget of a fit, and the fields that all of its events share.
 
     Attributes
     ----------
     epsilon, delta : float
     relation : Relation
     facts : mapping
-        Fields of `Event`: the relation, names, what is public, seeds.
+        Fields of `Event`: the relation, names, public columns, seeds.
     before : tuple of Event, default=()
-        What another method of the same fit releases before, on full batches. It is part
-        of epsilon and of whatever is calibrated here.
+        Events of an earlier method of the same fit, on full batches. They count towards
+        epsilon in every calibration.
     reach : float, default=1.0
-        How many times as far as one record the unit of protection moves a sum; see
-        `Units.reach`. Methods plan for records, and never multiply by it.
+        Sensitivity factor: a privacy unit moves a sum at most this many times as far as
+        one record; see `Units.reach`. Methods plan for records, and never multiply by
+        it.
     """
 
     epsilon: float
@@ -63,18 +65,18 @@ class Budget:
 
     @functools.cached_property
     def mu(self) -> float:
-        """Gaussian-DP parameter of the budget, of what `before` leaves of it."""
+        """Gaussian-DP parameter of the budget that remains after `before`."""
         whole = gdp_mu(self.epsilon, self.delta)
         if not self.before:
             return whole
         return math.sqrt(whole**2 - sum(float(e.mu or 0) ** 2 for e in self.before))
 
     def after(self, *events: Event) -> Budget:
-        """Return the budget of what comes after these releases."""
+        """Return the budget for the releases after these events."""
         return dataclasses.replace(self, before=(*self.before, *events))
 
     def share(self, share: float) -> Budget:
-        """Return the budget that has this share of ``mu**2``."""
+        """Return the budget with this share of ``mu**2``."""
         if share == 1:
             return self
         epsilon = gdp_epsilon(self.delta, math.sqrt(share) * self.mu)
@@ -89,7 +91,7 @@ class Budget:
         sensitivity: float,
         n_steps: int = 1,
     ) -> Event:
-        """Return the event of full-batch releases, from what they are for records."""
+        """Return the event of full-batch releases, from the parameters for records."""
         return Event(
             label=label,
             noise_std=(noise_std * self.reach,),
@@ -109,10 +111,10 @@ class Budget:
     ) -> PrivacyPlan:
         """Return the schedule with the least noise within the budget.
 
-        Parameters are those of :func:`skfdp.privacy.calibrate`; a schedule of noise
-        over time needs full batches, and is left out without them. Clip norm and
-        sensitivity are those of records, and become those of units, as in `event`. What
-        is released `before` is among its `other_events`.
+        Parameters are those of :func:`skfdp.privacy.calibrate`. `noise_decay` is
+        ignored without full batches. Clip norm and sensitivity are given for records
+        and converted to privacy units, as in `event`. The events `before` are added to
+        `other_events`.
         """
         others = (*self.before, *schedule.pop("other_events", ()))
         if schedule.get("sampling_rate", 1.0) < 1:
@@ -129,7 +131,7 @@ class Budget:
         )
 
     def release_once(self, label: str, query: Query, *others: Event) -> dict[str, Any]:
-        """Return what a `Plan` says of one release, after other ones."""
+        """Return the `events` and the `schedule` of a plan with one more release."""
         schedule = self.calibrate(
             n_steps=1,
             clip_norm=query.clip_norm,
@@ -140,26 +142,26 @@ class Budget:
         return {"events": events, "schedule": schedule}
 
     def named(self, schedule: PrivacyPlan, label: str) -> Event:
-        """Return the event of a schedule under its label, with the facts of the fit."""
+        """Return the event of a schedule, with its label and the facts of the fit."""
         return dataclasses.replace(schedule.event, label=label, **self.facts)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The plan of a method; methods add their own numbers in a subclass.
+    """The plan of a method; methods add their own fields in a subclass.
 
     Attributes
     ----------
     events : tuple of Event
-        Everything that will be released, to be charged before it is.
+        All planned releases, which are charged before any of them.
     schedule : PrivacyPlan
-        Of the last releases, with those before it among its `other_events`.
+        The schedule of the last releases; earlier ones are its `other_events`.
     assumptions : tuple of Assumption
-        What the guarantee rests on.
+        Assumptions of the guarantee.
     n_steps : int or None
-        Steps that callbacks are told of; None where there is no loop.
+        Number of steps for callbacks; None without a loop.
     counts_labels : bool
-        Whether a release shows that records have none of the declared labels.
+        Whether a release reveals records without a declared label.
     expected_gap : float or None
         See `FitPlan`.
     """
@@ -173,23 +175,23 @@ class Plan:
 
     @property
     def releases(self) -> tuple[Event, ...]:
-        """The events whose releases the mechanism of the fit releases."""
+        """The events that the mechanism of the fit releases."""
         return self.events
 
     def event(self, label: str) -> Event | None:
-        """Return the event of this label, None where it was not planned."""
+        """Return the event of this label, or None if it was not planned."""
         found = [event for event in self.events if event.label == label]
         return found[0] if found else None
 
 
 class Method(Protocol):
-    """One way to fit; a frozen object."""
+    """Interface of a fitting method; an implementation is a frozen object."""
 
     def prepare(self, public: PublicRecords, budget: Budget) -> Any:
-        """Learn from what is public; free, and handed to `plan` and `run`."""
+        """Learn from public data, without a charge, for `plan` and `run`."""
 
     def plan(self, public: PublicRecords, prepared: Any, budget: Budget) -> Plan:
-        """Return what will be released; a function of public facts alone."""
+        """Plan the releases, from public facts alone."""
 
     def run(
         self,
@@ -199,4 +201,4 @@ class Method(Protocol):
         mechanism: Mechanism,
         on_step: OnStep,
     ) -> Any:
-        """Release what was planned, by the mechanism alone, and return the model."""
+        """Release the plan through the mechanism, and return the model."""

@@ -1,12 +1,12 @@
-r"""The rules behind every "auto", from public and released numbers only.
+r"""Rules for parameters that are "auto", from public and released numbers only.
 
-The rules were found on ten data sets and checked on eleven others; the page on
-defaults in the theory tells how.
+The rules were chosen on ten data sets and checked on eleven others; see the page on
+defaults in the theory.
 
-Notation: ``n`` rows (public), ``d`` features, ``m`` columns of weights (1 for two
-classes, else one per class), ``mu`` the Gaussian-DP parameter of the budget for
-sensitivity ``clip_norm`` (half of the budget's own mu where a replaced record moves a
-sum by ``2 * clip_norm``). Rows of the loop have a typical norm of 1.
+Notation: ``n`` rows (public), ``d`` features, ``m`` outputs (1 for two classes, else
+one per class), ``mu`` the Gaussian-DP parameter of the budget for sensitivity
+``clip_norm``. That is half of the budget's own mu if a replaced record moves a sum by
+``2 * clip_norm``. Rows of the loop have a typical norm of 1.
 """
 
 from __future__ import annotations
@@ -41,49 +41,50 @@ LEAST_STEPS, USUAL_STEPS, MOST_STEPS = 80, 200, 1000
 MOMENTUM, LEAST_MOMENTUM = 0.9, 0.5
 #: Expected batch and passes over the data of the Poisson loop.
 BATCH_SIZE, N_EPOCHS = 4096, 20
-#: From here on classes are many: class sums pay in networks.
+#: Least number of classes that counts as many; class sums then improve networks.
 MANY_CLASSES = 20
 #: Largest share of ``mu**2`` for a mean.
 MOST_FOR_MEAN = 0.15
 #: Least share of ``mu**2`` for the private mean.
 LEAST_FOR_MEAN = 0.02
-#: Least norm of the public columns beside a public model that has seen them already.
+#: Least norm of the public columns if a public model was fitted on them already.
 LEAST_PUBLIC_NORM = 0.25
-# What no gradient exceeds, the residuals of a classifier being bounded.
+# Largest clip norm of a classifier, whose residuals are bounded.
 _LARGEST_CLIP = 100.0
-# Below this clip norm most residuals are cut: the loss is no steeper to step on.
+# Below this clip norm most residuals are clipped, and the cap of the step size does not
+# decrease further.
 _CAP_CLIP = 0.6
-# Steps on a penalised weight end within exp(-8) of the way from where they began.
+# Time constants of the steps on a penalised weight; exp(-8) of the start remains.
 _TIME_CONSTANTS = 8.0
-# Standard deviation of the noise that the loop leaves in one weight: the largest that
-# a logit tolerates; a prediction in units of the target's spread tolerates less.
+# Standard deviation of the noise that the loop may leave in one weight, for logits and
+# for predictions in units of the target's spread.
 _WEIGHT_NOISE, _WEIGHT_NOISE_OF_TARGETS = 1.5, 0.75
 
 
 def signal_to_noise(mu: float, n: float, d: int, m: int) -> float:
-    """Signal-to-noise index of one whole-budget gradient, ``mu n / sqrt(d m)``."""
+    """Return the signal-to-noise index of the budget, ``mu n / sqrt(d m)``."""
     return mu * n / math.sqrt(d * m)
 
 
-#: Signals, and the share of what columns tell that fits with these lost to the noise:
-#: medians over the tables of ``benchmarks/reproduce/gaps.py``, cut at 1.
+#: Signals, and the accuracy that fits lost to noise as a share of the gain over a
+#: constant: medians over the tables of ``benchmarks/reproduce/gaps.py``, at most 1.
 SIGNALS = (3.0, 10.0, 32.0, 100.0, 316.0, 1000.0, 3162.0, 10_000.0, 100_000.0)
 GAPS = {
     "private": (1.0, 1.0, 0.88, 0.47, 0.19, 0.08, 0.04, 0.01, 0.0),
     "label-DP": (1.0, 0.96, 0.53, 0.19, 0.04, 0.02, 0.01, 0.0, 0.0),
 }
-#: From here on a fit warns of little more than the start.
+#: Expected gap from which a fit warns.
 LARGE_GAP = 0.75
 
 
 def gap_of(signal: float, kind: str) -> float:
-    """Return which share of what columns tell is lost to the noise, about.
+    """Return the expected share of the gain over a constant that noise costs.
 
     Parameters
     ----------
     signal : float
-        Records over the noise of a sum of unit vectors: ``mu n`` for a record that
-        moves it by 1.
+        Number of records over the noise in a sum of unit vectors: ``mu n`` if a record
+        moves the sum by 1.
     kind : {"private", "label-DP"}
     """
     return float(np.interp(math.log(signal), np.log(SIGNALS), GAPS[kind]))
@@ -98,24 +99,24 @@ def expected_gap(
     neighboring_relation: str = "replace_one",
     label_dp: bool = False,
 ) -> float:
-    """Return how much accuracy privacy is expected to cost, before any data is seen.
+    """Return the expected cost of privacy in accuracy, without reading data.
 
-    The share of what the columns of a table tell of the target that a default fit loses
-    to the noise: 0 is a model without privacy, 1 a constant. It is a median over 19
-    tables of 8 to 44 columns and 2 to 5 classes, numbers as curves. Where it is .47 and
-    .19, a quarter of the tables lost more than .77 and .45. Regressions of four further
-    tables were near it, and below epsilon times n of 300 worse than the mean.
+    The gap is 0 for a model without privacy and 1 for a constant prediction. It is the
+    median loss of default fits on 19 tables with 8 to 44 columns and 2 to 5 classes,
+    with spline bases for numbers. Where the median is .47 or .19, a quarter of the
+    tables lost more than .77 or .45. Regressions on four further tables were similar.
+    If epsilon times n was below 300, they were worse than the mean.
 
     Parameters
     ----------
     epsilon : float
     n_records : int
-        Of the training table; persons, where all rows of a person are protected.
+        Number of records of the training table, or of persons if all rows of a person
+        are protected.
     delta : float, default=1e-5
     neighboring_relation : str, default="replace_one"
     label_dp : bool, default=False
-        Whether every column is public, and only the target is private. Otherwise
-        nothing is public.
+        Whether only the target is private. Otherwise everything is private.
 
     Returns
     -------
@@ -125,12 +126,12 @@ def expected_gap(
     Raises
     ------
     ValueError
-        If a number or a name is out of its range.
+        If a number or a name is invalid.
 
     Notes
     -----
-    **Guarantees.** A function of its arguments: it reads no data and costs nothing.
-    What it interpolates is printed by ``benchmarks/reproduce/gaps.py``.
+    **Guarantees.** The result depends on the arguments alone and costs no privacy. It
+    interpolates the output of ``benchmarks/reproduce/gaps.py``.
 
     Examples
     --------
@@ -144,17 +145,18 @@ def expected_gap(
 
 
 def mean_fraction(mu: float, n: float, d: int, least: float = LEAST_FOR_MEAN) -> float:
-    """Share of ``mu**2`` for the private mean: an error of about 1/4, where it pays."""
+    """Return the share of ``mu**2`` for the private mean, for an error of about 1/4."""
     return float(np.clip(16 * d / (mu * n) ** 2, least, MOST_FOR_MEAN))
 
 
-#: A mean of rows of norm 1 that is shorter than the root of this is not subtracted
-#: where their signs are worth a sqrt(2): that lengthens the rest by 1.15 at most.
+#: If rows of norm 1 have a mean with a smaller squared norm, public signs are kept
+#: instead of subtracting it. Centred rows would be rescaled by at most 1.15, whereas
+#: signs reduce the sensitivity by sqrt(2).
 LEAST_SQUARED_MEAN = 0.25
 
 
 def shrunk_mean(mean: np.ndarray, noise_std: float) -> np.ndarray:
-    """James-Stein shrinkage toward zero: free, and zero where the mean is noise.
+    """Shrink a released mean toward zero by James-Stein, as post-processing.
 
     Parameters
     ----------
@@ -167,31 +169,31 @@ def shrunk_mean(mean: np.ndarray, noise_std: float) -> np.ndarray:
     if square == 0:
         return mean
     error = mean.size * noise_std**2
-    # The mean of rows cut to norm 1 is no longer: what exceeds it is noise, too.
+    # The mean of rows with norms of at most 1 has a norm of at most 1.
     return mean * min(max(0.0, 1 - error / square), 1 / (1 + error))
 
 
 def centred_scale(mean: np.ndarray, noise_std: float = 0.0) -> float:
-    """Factor that gives centred unit rows a norm of about 1 again.
+    """Return the factor that gives centred unit rows a norm of about 1 again.
 
     Parameters
     ----------
     mean : ndarray of shape (d,)
         The released mean.
     noise_std : float, default=0.0
-        Standard deviation of its noise per coordinate. The error of the mean, about
-        ``sqrt(d) noise_std`` long, is scaled like the rows, and must not become longer
-        than a row.
+        Standard deviation of its noise per coordinate. The error of the mean has a norm
+        of about ``sqrt(d) noise_std`` and is scaled, too; the factor keeps it below the
+        norm of a row.
     """
     error = max(mean.size * noise_std**2, 1e-6)
     return 1 / math.sqrt(max(1 - float(mean @ mean), min(0.05, error)))
 
 
 def n_steps(signal: float, s2n: float) -> int:
-    """Return the steps of the full-batch loop: a large signal has more to reach.
+    """Return the number of steps of the full-batch loop, which grows with the signal.
 
-    The noise of the whole loop does not depend on their number, and their sum does not
-    as long as none of them is as long as `learning_rate` allows.
+    The total noise of the loop does not depend on this number. The total step size does
+    not either, until single steps reach the cap of `learning_rate`.
 
     Parameters
     ----------
@@ -205,19 +207,19 @@ def n_steps(signal: float, s2n: float) -> int:
 
 
 def clip_norm(s2n: float, *, regression: bool = False) -> float:
-    """Clip norm: a small one pulls harder, a large one is unbiased.
+    """Return the clip norm: small ones reduce the noise, large ones the bias.
 
-    It grows with the signal until it cuts nothing but rows a hundred times as long as
-    usual: beyond that, residuals would fall between the integers.
+    It grows with the signal up to 100, which clips only rows a hundred times as long as
+    usual. With larger ones, residuals would be rounded to zero.
 
     Parameters
     ----------
     s2n : float
         See `signal_to_noise`.
     regression : bool, default=False
-        Residuals of targets of spread 1 have no bound, and cutting many of them biases
-        the mean: the clip norm grows with the signal without a plateau. Beyond 4 it
-        cuts next to nothing and the noise grows with it: it grows more slowly there.
+        Residuals of targets of spread 1 are unbounded, and clipping many of them biases
+        the mean. The clip norm therefore grows with the signal without a plateau.
+        Beyond 4 it clips almost nothing, and grows more slowly.
     """
     if regression:
         clip = 0.8 * math.sqrt(s2n / 128)
@@ -237,13 +239,13 @@ def learning_rate(
     curvature: float,
     regression: bool = False,
 ) -> float:
-    """First step size, on the clipped sum over ``n * clip_norm``.
+    """Return the first step size, on the clipped sum over ``n * clip_norm``.
 
-    Below the cap the noise that accumulates in a weight has a standard deviation of
-    1.5 whatever the problem (0.75 in a regression); the cap keeps heavy-ball steps on
-    the unclipped loss stable, and is lower for losses of higher curvature than the
-    softmax. A small clip norm does not lower the cap in proportion: nearly all
-    residuals are cut there, and the loss is nearly linear.
+    Below the cap, the noise that accumulates in a weight has a standard deviation of
+    1.5 (0.75 in a regression). The cap keeps heavy-ball steps on the unclipped loss
+    stable, and is lower for losses with a higher curvature than the softmax. A small
+    clip norm does not lower the cap in proportion, because nearly all residuals are
+    clipped and the loss is nearly linear.
     """
     pace = 2 * (1 - momentum) / n_steps
     cap = float(np.clip(2.5 * n * pace, 10, 40)) * min(1.0, 0.5 / curvature)
@@ -255,12 +257,11 @@ def learning_rate(
 def learning_rate_of_penalised(
     rate: float, n_steps: int, *, momentum: float, curvature: np.ndarray
 ) -> np.ndarray:
-    """First step size of each weight beside a penalty: no more than it needs.
+    """Return the first step size of each penalised weight.
 
-    The steps take a weight of curvature D through ``sum of rate_t D / (1 - momentum)``
-    time constants. `_TIME_CONSTANTS` of them leave nothing of the start, exp(-8). With
-    more of them the last iterate follows the last releases alone, which are the
-    noisiest, and forgets those before.
+    For a weight of curvature D the steps last ``sum of rate_t D / (1 - momentum)`` time
+    constants. After `_TIME_CONSTANTS`, exp(-8) of the start remains. With more, the
+    last iterate would depend only on the last releases, which are the noisiest.
 
     Parameters
     ----------
@@ -276,12 +277,12 @@ def learning_rate_of_penalised(
 def block_norms(
     has_public_model: bool, s2n: float = 0.0, columns: tuple[int, int] = (1, 1)
 ) -> tuple[float, float]:
-    """Typical norms of the public and of the private part of a row that has both.
+    """Return typical norms of the public and the private part of a row with both.
 
-    What a block carries is between what one column does and what all of its columns
-    would if each told something of its own: it counts as the root of their number.
-    Beside a public model the public columns only carry what depends on both parts, of
-    which a large signal can tell more.
+    A block's signal lies between that of one column and of independent columns; we
+    weight it by the square root of their number. After a public model the public
+    columns matter only through terms of both parts, for which a larger signal is
+    needed.
 
     Parameters
     ----------
@@ -289,7 +290,7 @@ def block_norms(
     s2n : float, default=0.0
         See `signal_to_noise`.
     columns : (int, int), default=(1, 1)
-        Number of public and of private columns; by default both blocks are alike.
+        Number of public and of private columns; by default the blocks are equal.
     """
     if not has_public_model:
         ours, theirs = np.sqrt(columns).tolist()
@@ -304,8 +305,8 @@ def block_norms(
 def starts_at_public_model(mu: float, n: float, n_classes: int, n_private: int) -> bool:
     """Whether a descent with a public target starts at a model of the public part.
 
-    With many classes and a large budget the start is far from the joint model and is
-    left too slowly (measured on generated baskets of 100 classes).
+    With many classes and a large budget this start is too far from the joint model
+    (measured on the synthetic Purchase100-like data set).
 
     Parameters
     ----------
@@ -319,43 +320,43 @@ def starts_at_public_model(mu: float, n: float, n_classes: int, n_private: int) 
 # -- networks ------------------------------------------------------------------------
 #: Passes over the rows of a network's Poisson loop, and fewest steps of any loop.
 NETWORK_EPOCHS, NETWORK_STEPS, MOST_NETWORK_STEPS = 10, 100, 300
-#: Class sums that keep less than this of their differences are noise: not used.
+#: Least share of the differences between class sums that must survive shrinkage.
 LEAST_KEPT = 0.03
 #: Clip norm of all layers together, and of the last layer alone.
 NETWORK_CLIP, LAST_LAYER_CLIP = 1.0, 0.3
 
 
 def network_row_bound(n_features: int) -> float:
-    """L2 bound of a network's rows: columns in [0, 1] are 1/2 in the square mean."""
+    """Return the L2 bound of a network's rows, whose columns are typically 1/2."""
     return max(1.0, math.sqrt(n_features) / 2)
 
 
 def pretraining_epochs(n: int) -> int:
-    """Return the passes over synthetic rows: 160,000 rows, but 3 to 800 passes.
+    """Return the number of passes over synthetic rows, from 3 to 800.
 
-    160,000 rows are 800 steps of 200 rows. Fewer rows than 200 make one step a pass,
-    and as many steps.
+    The passes amount to 160,000 rows, which are 800 steps of 200 rows. With fewer than
+    200 rows a pass is one step.
     """
     return min(max(3, math.ceil(160_000 / n)), 800)
 
 
 def sums_bound(n_private: int, mean_square: float | None) -> float:
-    """L2 bound of the private columns of a row in the class sums.
+    """Return the L2 bound of the private columns of a row in the class sums.
 
     Parameters
     ----------
     n_private : int
-        Private columns, in [0, 1].
+        Number of private columns, in [0, 1].
     mean_square : float or None
-        Mean square of the public columns in [0, 1], a guess for the private ones; None
-        without public columns.
+        Mean square of the public columns in [0, 1], as a guess for the private ones;
+        None without public columns.
     """
     guess = 0.25 if not mean_square else 1.5 * mean_square
     return math.sqrt(n_private * min(guess, 1.0))
 
 
 def network_batch(n: int) -> int:
-    """Return a network's expected batch: all of few rows, else 1/16, at least 1024."""
+    """Return a network's expected batch: up to 4096 all rows, else 1/16, >= 1024."""
     return n if n <= BATCH_SIZE else max(math.ceil(n / 16), 1024)
 
 
@@ -364,13 +365,13 @@ PRETRAINING_SHARES = {"class_sums": 0.5, "linear": 1.0}
 
 
 def network_noise(widths: tuple[int, ...], learnt: bool) -> float:
-    """Return the noise that a loop may leave in a weight; it outgrows random ones."""
+    """Return the noise that a loop may leave in a weight of a network."""
     fresh = math.sqrt(2 / max(map(sum, itertools.pairwise(widths))))
     return 0.03 if learnt else 2 * fresh
 
 
 def network_steps(signal: float, left: float) -> int:
-    """Return how many steps of at most 1 leave the noise `left`: 100 to 300."""
+    """Return the number of steps, 100 to 300, that leave the noise `left`."""
     enough = math.ceil(left * math.sqrt(3) * signal)
     return min(max(enough, NETWORK_STEPS), MOST_NETWORK_STEPS)
 
@@ -378,36 +379,37 @@ def network_steps(signal: float, left: float) -> int:
 def network_learning_rate(
     noise_multiplier: float, expected: float, n_steps: int, momentum: float, left: float
 ) -> float:
-    """First step of a network's loop, on the clipped sum over ``q n clip_norm``.
+    """Return a network's first step size, on the clipped sum over ``q n clip_norm``.
 
-    The noise that accumulates in a weight has the standard deviation `left`, and no
-    step is above 1.
+    The noise that accumulates in a weight has the standard deviation `left`. The step
+    size is at most 1.
     """
     noise = noise_multiplier / expected * math.sqrt(n_steps / 3) / (1 - momentum)
     return min(1.0, left / noise)
 
 
 def network_index(reach: float, widths: tuple[int, ...]) -> float:
-    """Signal-to-noise index of a network that starts at random.
+    """Return the signal-to-noise index of a network with random initial weights.
 
-    The spread of the margins between rows that the loop can teach, over the spread that
-    the random start has already. The signal is that of `signal_to_noise`: `reach` is
-    ``mu n`` times the noise that the loop leaves in a weight, up to ``sqrt(3)/2``. For
-    rows in [0, 1], and gradients ``sqrt(2)`` times as long as their rows:
+    It is the spread of margins between rows that the loop can add, over the spread of
+    the random start. `reach` is ``mu n`` times the noise that the loop leaves in a
+    weight, up to ``sqrt(3)/2``. For rows in [0, 1], and gradients ``sqrt(2)`` times as
+    long as their rows:
 
-    * a quarter of a row's squared length differs between rows, in d directions; where
-      the classes lie one standard deviation apart, in one of them, and half of the
-      neurons are open, a margin moves by ``|gradient| * reach / (16 d)``;
-    * half of the row's length differs between rows, and reaches the margin of a random
-      network times the root of its gain: rectified layers pass ``out / (in + out)`` of
-      the squared length on, the last one ``2 / (in + out)``.
+    * a quarter of a row's squared norm differs between rows, in d directions. If the
+      classes are one standard deviation apart in one direction, and half of the neurons
+      are active, a margin moves by ``|gradient| * reach / (16 d)``;
+    * half of a row's norm differs between rows. In a random network the margins have
+      the root of the gain times that norm: ReLU layers pass on ``out / (in + out)`` of
+      the squared norm, and the last layer ``2 / (in + out)``.
 
     Parameters
     ----------
     reach : float
-        How far the loop moves along a gradient of norm `clip_norm` that all rows share.
+        Distance that the loop moves along a gradient of norm `clip_norm` common to all
+        rows.
     widths : tuple of int
-        Of every layer, the input's first.
+        Widths of all layers, starting with the input.
     """
     pairs = list(zip(widths, widths[1:], strict=False))
     gain = math.prod(out / (inputs + out) for inputs, out in pairs[:-1])
@@ -419,20 +421,20 @@ def network_index(reach: float, widths: tuple[int, ...]) -> float:
 def last_layer_learning_rate(
     mu: float, n: float, d: int, n_classes: int, n_steps: int, momentum: float
 ) -> float:
-    """First step of a loop on the last layer, ``mu`` that of the loop alone.
+    """Return the first step size on the last layer; ``mu`` is that of the loop.
 
-    ``kappa`` is the standard deviation that the noise leaves in a weight, up to a
-    constant: small where a class has few records for its budget.
+    Up to a constant, ``kappa`` is the standard deviation of the noise left in a weight.
+    It is small if a class has few records for its budget.
     """
     index = math.sqrt(2) * mu * n * (2 / n_classes) / math.sqrt(d)
     kappa = index / 10 if index < 10 else min(max(index / 50, 1.0), 2.0)
     return kappa * mu * n * 2 * (1 - momentum) / n_steps
 
 
-# The parameters of estimators: their checks, and what they resolve to.
+# The parameters of estimators: checks and resolution.
 
 
-#: What the guarantee takes for granted beyond what the events tell.
+#: Assumptions of the guarantee beyond the events.
 ASSUMPTIONS = (
     Assumption(
         "Bounds, clip norm and every other constructor parameter were chosen without "
@@ -443,11 +445,11 @@ ASSUMPTIONS = (
 )
 
 
-#: Epsilon beyond which a fit warns.
+#: Epsilon above which a fit warns.
 MOST_EPSILON = 10.0
 
-#: Divisor of columns without bounds, which are taken to be scaled: the loop's integers
-#: reach twice as far.
+#: Divisor of columns without bounds, which are assumed to be scaled; the integers of
+#: the loop represent twice this range.
 UNBOUNDED_REACH = 8.0
 
 
@@ -455,10 +457,9 @@ UNBOUNDED_REACH = 8.0
 class Loop:
     """The parameters of a loop of noisy steps, from an object of `skfdp.solvers`.
 
-    `batch_size` is the expected private batch; None: every row. "auto" is for the
-    estimator to resolve, and the momentum for `momentum_of`. `padding_scale`,
-    `gradient_scale`, `public_batch_size` and `learning_rate_decay` are those of
-    `FeatureDPSGD`.
+    `batch_size` is the expected private batch; None: every row. The estimator resolves
+    "auto", and `momentum_of` the momentum. `padding_scale`, `gradient_scale` and
+    `public_batch_size` belong to `FeatureDPSGD`.
     """
 
     clip_norm: float | str = "auto"
@@ -476,7 +477,7 @@ class Loop:
 
     @classmethod
     def of(cls, solver: Choice) -> Loop:
-        """Return the loop that an object of `skfdp.solvers` asks for."""
+        """Return the loop parameters of an object of `skfdp.solvers`."""
         given = solver.get_params(deep=False)
         names = [field.name for field in dataclasses.fields(cls)]
         return cls(**{name: given[name] for name in names if name in given})
@@ -484,8 +485,8 @@ class Loop:
     def momentum_of(self, n_steps: int) -> float:
         """Return the momentum of so many steps.
 
-        "auto": gradients last a twentieth of the steps, at most 10 steps. With a longer
-        memory few steps would swing about the optimum.
+        "auto": its memory is a 20th of the steps, at most 10 steps. With a longer one a
+        short loop would oscillate about the optimum.
         """
         if self.momentum != "auto":
             return self.momentum
@@ -504,11 +505,11 @@ class Loop:
         ----------
         n_records : int
         n_steps : int
-            Steps on full batches, where `max_iter` is "auto".
+            Number of full-batch steps if `max_iter` is "auto".
         n_epochs : int
-            Passes over the records on smaller ones.
+            Number of passes over the records with smaller batches.
         automatic : int or None
-            Expected batch, where `batch_size` is "auto"; None: every row.
+            Expected batch if `batch_size` is "auto"; None: every row.
         """
         batch = automatic if self.batch_size == "auto" else self.batch_size
         rate = 1.0 if batch is None else min(1.0, batch / n_records)
@@ -519,13 +520,13 @@ class Loop:
 
 @functools.cache
 def shown_parameters(estimator_class: type) -> frozenset[str]:
-    """Return the names that `get_params` shows: those of the own constructor."""
+    """Return the parameter names of `get_params`, those of the class's constructor."""
     return frozenset(_named(estimator_class.__init__)) - {"self"}
 
 
 @functools.cache
 def parameters_of(estimator_class: type) -> Mapping[str, inspect.Parameter]:
-    """Return the parameters of an estimator by name, those of its bases included.
+    """Return the parameters of an estimator by name, including those of its bases.
 
     A user's subclass may leave some to its base, or pass them on as ``**parameters``.
     """
@@ -537,20 +538,20 @@ def parameters_of(estimator_class: type) -> Mapping[str, inspect.Parameter]:
 
 
 def _named(function: Callable) -> dict[str, inspect.Parameter]:
-    """Return the parameters of a function that have a name of their own."""
+    """Return the parameters of a function without ``*args`` and ``**kwargs``."""
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     given = inspect.signature(function).parameters
     return {name: p for name, p in given.items() if p.kind in kinds}
 
 
 def declared_by(model: Any, name: str) -> Any:
-    """Return the parameter of any model that `get_params` shows; None: it has none."""
+    """Return a parameter of any model from `get_params`, or None if it has none."""
     shown_ones = getattr(model, "get_params", None)
     return shown_ones(deep=False).get(name) if callable(shown_ones) else None
 
 
 def nominal_count(relation: Any) -> int | None:
-    """Return the declared number of records where it is private, None elsewhere."""
+    """Return the nominal number of records if the true one is private, else None."""
     if isinstance(relation, AddOrRemoveOne):
         return int(relation.n_records)
     if not Relation.of(relation).counts_are_public:
@@ -563,15 +564,15 @@ def nominal_count(relation: Any) -> int | None:
 
 
 def warn_of_weakness(epsilon: float, random_state: int | None) -> None:
-    """Warn, before anything is charged, of a seed or an epsilon that protects little.
+    """Warn, before any charge, of a seed or an epsilon with little protection.
 
-    The seed is not quoted: the warning may end up in a log.
+    The seed is not quoted, because warnings may be logged.
     """
     if random_state is not None:
         warn_caller(
-            "random_state is an int: whoever knows or guesses it can remove the noise, "
-            "so this fit gives NO privacy guarantee, whatever epsilon says. Leave it "
-            "out for anything that is released. For experiments: "
+            "random_state is an int: anyone who knows or guesses it can remove the "
+            "noise, so this fit gives NO privacy guarantee for any epsilon. Leave it "
+            "out for anything you publish. For experiments: "
             "warnings.simplefilter('ignore', skfdp.PrivacyWarning).",
             PrivacyWarning,
         )
@@ -588,12 +589,12 @@ def warn_of_weakness(epsilon: float, random_state: int | None) -> None:
 def public_count(
     n_rows: int, n_records: int | None, epsilon: float, delta: float
 ) -> int:
-    """Return n where it is public, else the declared number; warn of delta."""
+    """Return n if it is public, else the nominal number; warn of a large delta."""
     n_public = n_rows if n_records is None else int(n_records)
     if math.isfinite(epsilon) and delta >= 1 / n_public:
         warn_caller(
-            f"delta={delta!r} is not below 1/n = {1 / n_public:.3g}: such a "
-            "delta would allow to publish a record at random.",
+            f"delta={delta!r} is not below 1/n = {1 / n_public:.3g}: with such a delta "
+            "a mechanism may publish a random record.",
             UserWarning,
         )
     return n_public
@@ -616,12 +617,11 @@ def resolve_input_scaler(
     Parameters
     ----------
     public : bool ndarray of shape (n_features,)
-        Columns of which nobody is told that they have no bounds.
+        Public columns, for which missing bounds cause no warning.
     shortens : bool, default=True
-        False: rows keep their length, for linear models. Rows that are to be
-        normalised do not.
+        False, for linear models: rows are not clipped unless they are normalised.
     longest : float, default=None
-        Norm that no row exceeds, where that does not follow from the bounds.
+        Bound of the norms of rows, if it does not follow from the bounds of columns.
     """
     low, span = resolve_bounds(bounds, n_features, names)
     if span is None or np.isinf(span).any():
@@ -632,13 +632,12 @@ def resolve_input_scaler(
     if not shortens:
         row_norm = UNBOUNDED_REACH
         if longest is not None:
-            # A power of two by which no row is longer than 2, if it is not above 16:
-            # shorter rows are those that the integers of the fast loop can hold. Of
-            # very many columns few are large, as a rule, and each keeps the resolution
-            # of 1/16.
+            # Divide by a power of two, at most 16, so that rows have norms of at most
+            # 2 and fit into the integers of the fast loop. With very many columns only
+            # few are usually large, and each keeps a resolution of 1/16.
             row_norm = 2.0 ** min(max(math.ceil(math.log2(longest / 2)), 0), 4)
     elif row_norm == "auto":
-        # Columns without bounds are taken as scaled.
+        # Columns without bounds are assumed to be scaled.
         row_norm = 1.0 if longest is None else longest
     input_scaler = InputScaler(
         low, span, float(row_norm), bool(normalize), shortens=shortens
@@ -646,8 +645,8 @@ def resolve_input_scaler(
     if sparse and np.any(input_scaler.offset):
         raise ValueError(
             "bounds must have low == 0 in every column of a sparse X, so that zeros "
-            "stay zeros: declare (0, high), or bounds=False with columns scaled "
-            "before, or pass a dense X."
+            "stay zeros: declare (0, high), or scale the columns and pass "
+            "bounds=False, or pass a dense X."
         )
     return input_scaler
 
@@ -655,7 +654,7 @@ def resolve_input_scaler(
 def warn_of_bounds(
     bounds: Any, span: np.ndarray | None, public: np.ndarray, names: Any
 ) -> None:
-    """Warn if private columns have no bounds, unless users say so; of public facts."""
+    """Warn if columns have no bounds, unless bounds=False; from public facts alone."""
     n_private = int((~public).sum())
     declare = "bounds=(low, high) or a mapping by column"
     if bounds is None and not n_private:
@@ -668,7 +667,7 @@ def warn_of_bounds(
         warn_caller(
             "bounds=None: expect no better than chance, because no column bounds are "
             f"declared for {n_private} private column(s): columns of unequal scale "
-            "train badly, and a row with a missing value counts for nothing. Declare "
+            "train badly, and a row with a missing value is ignored. Declare "
             f"{declare}, or a TableSchema where the estimator takes one, or use the "
             "bounds that private_bounds releases; bounds=False is for "
             "columns that are scaled already.",
@@ -680,8 +679,8 @@ def warn_of_bounds(
     columns = places if names is None else [str(names[i]) for i in places]
     listed = ", ".join(map(repr, columns[:5])) + ", ..." * (len(columns) > 5)
     warn_caller(
-        f"bounds leave {len(columns)} private column(s) as they are: {listed}; columns "
-        "of unequal scale train badly, and a row with a missing value there counts for "
-        "nothing, so declare theirs too, (0, 1) for columns of zeros and ones.",
+        f"bounds do not cover {len(columns)} private column(s): {listed}; columns of "
+        "unequal scale train badly, and a row with a missing value there is ignored, "
+        "so declare their bounds too, (0, 1) for columns of zeros and ones.",
         UtilityWarning,
     )

@@ -167,13 +167,13 @@ def test_private_columns_that_bounds_leave_out_are_named(name, small):
     frame = pd.DataFrame(X, columns=list("abcd"))
     shared = {"public_features": ["a"]}
     (text,) = told_of_bounds(name, frame, y, bounds={"b": (0, 1)}, **shared)
-    assert "leave 2 private column(s) as they are: 'c', 'd'; " in text
+    assert "do not cover 2 private column(s): 'c', 'd'; " in text
     assert "declare theirs too" in text
     # Equal for all private values: names and bounds are public.
     frame.loc[:, "b":] = 1e9
     assert [text] == told_of_bounds(name, frame, y, bounds={"b": (0, 1)}, **shared)
     (text,) = told_of_bounds(name, X, y, bounds={1: (0, 1)}, public_features=[0])
-    assert "as they are: 2, 3; " in text
+    assert "private column(s): 2, 3; " in text
     whole = {column: (0, 1) for column in "bcd"}
     assert not told_of_bounds(name, frame, y, bounds=whole, **shared)
     assert not told_of_bounds(name, frame, y, bounds=False, **shared)
@@ -184,7 +184,7 @@ def test_many_columns_without_bounds_are_counted(small):
     (text,) = told_of_bounds(
         "FeatureDPLogisticRegression", X, small[1], bounds={0: (0, 1)}
     )
-    assert "leave 19 private column(s) as they are: 1, 2, 3, 4, 5, ...; " in text
+    assert "do not cover 19 private column(s): 1, 2, 3, 4, 5, ...; " in text
 
 
 # -- coef_ ----------------------------------------------------------------------------

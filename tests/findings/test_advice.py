@@ -233,7 +233,7 @@ def test_newcomer_b_a_fit_without_bounds_says_what_to_expect(name):
     first = str(next(w for w in caught if w.category is UtilityWarning).message)
     assert "expect no better than chance" in first
     assert "2 private column(s)" in first
-    assert "a row with a missing value counts for nothing" in first
+    assert "a row with a missing value is ignored" in first
     for remedy in ("bounds=(low, high)", "TableSchema", "private_bounds"):
         assert remedy in first
 
@@ -261,7 +261,7 @@ def test_newcomer_b_the_number_is_that_of_private_columns():
 
 def test_newcomer_b_columns_left_without_bounds_lose_rows_with_missing_values():
     model = DPSGDFClassifier(delta=1e-3, bounds={0: (18, 90)})
-    with pytest.warns(UtilityWarning, match="bounds leave 1 .* counts for nothing"):
+    with pytest.warns(UtilityWarning, match="bounds do not cover 1 .* is ignored"):
         model.fit(TABLE, BOTH)
 
 
