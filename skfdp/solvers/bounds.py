@@ -1,9 +1,9 @@
-"""Bounds from noisy counts: post-processing alone.
+"""Private bounds of columns, computed from noisy histograms.
 
-What decides is the noise, which is public, and the noisy counts, which are released.
-Bounds that are too wide cost little, and bounds that are too narrow cut what the model
-should learn from: so an interval is widened on little evidence, and made narrower only
-where nearly all records are seen to be inside.
+The bounds depend on the released counts and the public noise alone. Bounds that are too
+wide cost little accuracy; bounds that are too narrow clip useful values. An interval is
+therefore widened on little evidence, and narrowed only if nearly all records are
+clearly inside.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ from skfdp.queries.statistics import (
 )
 from skfdp.solvers.method import Budget, Method, OnStep, Plan
 
-#: Where nothing is seen of a column: what columns that are scaled already have.
+#: Bounds of a column without significant counts, suitable for scaled columns.
 FALLBACK, FALLBACK_OF_SPARSE = (-1.0, 1.0), (0.0, 1.0)
-#: Of a column in which zeros alone are seen.
+#: Bounds of a column in which only zeros are significant.
 OF_ZEROS = (0.0, 1.0)
-#: Chance that a window of empty bins passes in a column; it costs little, because the
-#: bounds of a column of which nothing is seen are as arbitrary.
+#: Probability of a false positive window in a column. It costs little, because the
+#: fallback bounds are just as arbitrary.
 CHANCE = 0.05
-#: Share of the records with numbers other than 0 that may be outside.
+#: Share of the records with non-zero numbers that may be outside of the bounds.
 MAY_MISS = 0.05
-# Standard deviations of the noise: of what may be nothing.
+# Standard deviations of the noise up to which a count may be zero.
 _DOUBT = 2.0
-# Binades of a window whose lower end is 0: they begin below a quarter of the upper one.
+# Number of binades from which the lower end of a one-sided window is 0.
 _NEAR_ZERO = 3
 
 
 @dataclasses.dataclass(frozen=True)
 class Told:
-    """The noisy counts of one column, of noise `std`, and their sum without noise."""
+    """The noisy counts of one column, their noise `std`, and the number of records."""
 
     counts: np.ndarray
     std: float
@@ -63,33 +63,34 @@ class Told:
 
     @property
     def has_zeros(self) -> bool:
-        """Whether more zeros are seen than may be noise."""
+        """Whether the count of zeros exceeds the noise."""
         return bool(self.counts[ZERO] > _DOUBT * self.std)
 
     @property
     def n_numbers(self) -> float:
-        """About how many records have a finite number other than 0."""
+        """Estimated number of records with a finite number other than 0."""
         special = self.counts[[MISSING, INFINITE, ZERO]]
         return self.n_records - float(special[special > _DOUBT * self.std].sum())
 
     def holds_nearly_all(self, inside: float, noise: float) -> bool:
-        """Whether an interval is seen to hold all numbers but `MAY_MISS` of them.
+        """Whether an interval clearly holds a share ``1 - MAY_MISS`` of the numbers.
 
-        `inside` is the noisy count of the numbers within, `noise` its deviation.
+        `inside` is the noisy count of numbers inside, `noise` its standard deviation.
         """
         spare = MAY_MISS * self.n_numbers - _DOUBT * noise
         return spare >= 0 and self.n_numbers - inside <= spare
 
 
 def threshold(length: int) -> float:
-    """Return how many standard deviations a window of this many binades has to reach.
+    """Return the standard deviations from which a window of binades is significant.
 
     Notes
     -----
     **Guarantees.** A column has at most ``3 N_BINADES`` windows of each length: of
-    negative numbers, of positive ones, of both. A normal exceeds z with probability at
-    most ``exp(-z**2 / 2) / 2``, and ``1 / (k (k + 1))`` sums to 1 over all lengths k:
-    the chance that a window of empty bins passes is at most ``CHANCE / 2``.
+    negative numbers, of positive numbers, and of both. A normal exceeds z with
+    probability at most ``exp(-z**2 / 2) / 2``, and ``1 / (k (k + 1))`` sums to 1 over
+    all lengths k. The probability that a window of empty bins passes is therefore at
+    most ``CHANCE / 2``.
     """
     windows = 3 * N_BINADES * length * (length + 1)
     return math.sqrt(2 * math.log(windows / CHANCE))
@@ -97,7 +98,7 @@ def threshold(length: int) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Window:
-    """A run of binades, `last` included; its noisy count, and the deviation of that."""
+    """A run of binades, including `last`, with its noisy count and its noise."""
 
     first: int
     last: int
@@ -106,7 +107,7 @@ class Window:
 
     @classmethod
     def best(cls, counts: np.ndarray, std: float) -> Window:
-        """Return the window that most exceeds what may be noise in each of its bins."""
+        """Return the window whose counts most exceed the noise of its bins."""
         gain = np.r_[0.0, np.cumsum(counts - _DOUBT * std)]
         least = np.minimum.accumulate(gain)[:-1]
         stop = int(np.argmax(gain[1:] - least)) + 1
@@ -116,7 +117,7 @@ class Window:
 
     @property
     def passes(self) -> bool:
-        """Whether this is no window of empty bins; see `threshold`."""
+        """Whether the window is significant; see `threshold`."""
         length = self.last - self.first + 1
         return self.total > threshold(length) * self.noise
 
@@ -128,10 +129,11 @@ class Window:
 
 
 def rough_bounds(told: Told, *, sparse: bool = False) -> tuple[float, float] | None:
-    """Return bounds of a column from its binades, None where nothing stands out.
+    """Return bounds of a column from its binades, or None without a significant window.
 
-    They are powers of two, or 0: one binade more than those that stand out, unless they
-    are seen to hold nearly all numbers. The lower one of a sparse column is 0.
+    The bounds are powers of two, or 0. They include one binade beyond the significant
+    window, unless that clearly holds nearly all numbers. The lower bound of a sparse
+    column is 0.
     """
     split = N_SPECIAL + N_BINADES
     sides = {1: told.counts[split:]}
@@ -166,9 +168,9 @@ def rough_bounds(told: Told, *, sparse: bool = False) -> tuple[float, float] | N
 
 
 def fine_bounds(told: Told, edges: np.ndarray) -> tuple[float, float]:
-    """Return the shortest run of even bins that is seen to hold nearly all numbers.
+    """Return the shortest run of even bins that clearly holds nearly all numbers.
 
-    All of them where none is seen to. Zero stays inside if zeros are seen.
+    Return all bins if no run does. Zero stays inside if its count is significant.
     """
     numbers = told.counts[N_SPECIAL:]
     n_even, everywhere = len(edges) - 1, float(numbers.sum())
@@ -178,7 +180,7 @@ def fine_bounds(told: Told, edges: np.ndarray) -> tuple[float, float]:
         runs = sums[length:] - sums[:-length]
         start = int(np.argmax(runs))
         inside, n_outside = float(runs[start]), n_even + 2 - length
-        if n_outside < length:  # what is outside has less noise, and all are known
+        if n_outside < length:  # the complement has fewer bins, hence less noise
             inside, n_noisy = told.n_numbers - (everywhere - inside), n_outside
         else:
             n_noisy = length
@@ -191,27 +193,27 @@ def fine_bounds(told: Told, edges: np.ndarray) -> tuple[float, float]:
 
 
 def even_bins(bounds: list[tuple[float, float]]) -> EvenBins:
-    """Return the rule of even bins within some bounds."""
+    """Return bins of equal width between the bounds of each column."""
     low, high = np.array(bounds, dtype=np.float64).reshape(-1, 2).T
     return EvenBins(low, high, N_EVEN)
 
 
-# The method of private bounds: binades first, then even bins within what they told.
+# The method of private bounds: binades first, then even bins within rough bounds.
 
 
 #: Labels of the two events.
 BINADES, BINS = "binades", "bins"
 #: Even bins of a column.
 N_EVEN = 32
-#: Share of the squared budget of both that the binades take: without them there are no
-#: bounds, and what the bins add is a factor of 2 or so.
+#: Share of the squared budget for the binades, which are essential; even bins narrow
+#: the bounds by a factor of about 2.
 BINADES_SHARE = 0.7
-#: More counts than that are not held: some 50,000 columns.
+#: Largest number of counts, enough for about 50,000 columns.
 MOST_COUNTS = 2**26
 
 
 class FoundBounds(NamedTuple):
-    """Bounds of a column, and whether it stood out of the noise."""
+    """Bounds of a column, and whether its counts were significant."""
 
     bounds: tuple[float, float]
     seen: bool
@@ -219,13 +221,13 @@ class FoundBounds(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class BoundsRelease:
-    """The release of bounds."""
+    """The method that releases bounds."""
 
     def prepare(self, public: PublicRecords, budget: Budget) -> None:
-        """Learn nothing: bounds of public columns are exact, and needed at the end."""
+        """Prepare nothing: `run` computes the exact bounds of public columns."""
 
     def plan(self, public: PublicRecords, prepared: None, budget: Budget) -> Plan:
-        """Calibrate the two releases; all of the budget is theirs."""
+        """Calibrate the two releases, which take the whole budget."""
         first, _ = events(public, budget, (BINADES_SHARE, 1 - BINADES_SHARE))
         query = BinCounts.planned(public.n_private)
         schedule = budget.calibrate(
@@ -258,19 +260,19 @@ def event_of_counts(
     share: float,
     n_steps: int = 1,
 ) -> Event:
-    """Return the event of counts of columns in bins, each of this share of ``mu**2``.
+    """Return the event of `n_steps` histograms, each with this share of ``mu**2``.
 
     Raises
     ------
     ValueError
-        If there are more counts than can be held, or integers cannot carry their noise.
+        If there are too many counts, or if the noise exceeds their grid.
     """
     query = BinCounts.planned(n_columns)
     if math.prod(query.shape) > MOST_COUNTS:
         raise ValueError(
-            f"{label} of {n_columns} columns need more counts than can be held: name "
-            f"at most {MOST_COUNTS // query.rule.n_bins} of them and declare the "
-            "bounds of the others, or use centering='gaussian'."
+            f"{label} of {n_columns} columns need too many counts: name at most "
+            f"{MOST_COUNTS // query.rule.n_bins} of them and declare the bounds of "
+            "the others, or use centering='gaussian'."
         )
     reach = query.sensitivity(budget.relation)
     event = budget.event(
@@ -287,7 +289,7 @@ def event_of_counts(
 def events(
     public: PublicRecords, budget: Budget, shares: tuple[float, float]
 ) -> tuple[Event, Event]:
-    """Return the events of the two releases, which take these shares of ``mu**2``."""
+    """Return the events of the two releases, with these shares of ``mu**2``."""
     first, second = (
         event_of_counts(label, public.n_private, public, budget, share)
         for label, share in zip((BINADES, BINS), shares, strict=True)
@@ -296,18 +298,18 @@ def events(
 
 
 def check_noise(event: Event, budget: Budget, units: Units | None) -> None:
-    """Raise ValueError where integers cannot carry the noise of the counts."""
+    """Raise ValueError if the noise of the counts exceeds their grid."""
     if event.noise_std[0] > MAX_STD * (1.0 if units is None else units.step):
         raise ValueError(
             f"epsilon={budget.epsilon!r} and delta={budget.delta!r} need more noise "
-            "than the grid of the released counts can carry: raise the budget."
+            "than the grid of the released counts can represent: raise the budget."
         )
 
 
 def released(records: Records, plan: Plan, mechanism: Mechanism) -> list[FoundBounds]:
-    """Return the bounds of all columns: released, and exact where they are public.
+    """Return released bounds of private columns, and exact bounds of public ones.
 
-    Private columns of the records may hold any number; nothing was filled in.
+    Private columns may contain any number, including NaN and infinity.
     """
     public, sparse = records.public, issparse(records.X)
     private, n = np.flatnonzero(~public.mask), public.n_records
@@ -334,10 +336,10 @@ def released(records: Records, plan: Plan, mechanism: Mechanism) -> list[FoundBo
 
 
 def exactly(column: np.ndarray | csr_array) -> FoundBounds:
-    """Return the bounds of a column that may be looked at, shape (n_rows, 1).
+    """Return the exact bounds of a public column, shape (n_rows, 1).
 
-    They are exact, as far as bounds can be declared. A constant column gets 1, or its
-    own size, above its value.
+    They are clipped to sizes that `bounds` accepts. The width for a constant column is
+    1 or the size of its value.
     """
     values = (column.data if issparse(column) else np.asarray(column)).ravel()
     values = values[np.isfinite(values)].astype(np.float64)
@@ -350,18 +352,18 @@ def exactly(column: np.ndarray | csr_array) -> FoundBounds:
     return FoundBounds((low, high), True)
 
 
-# The method of fits that do not know their bounds: release them, then fit.
+# The method of fits with private bounds: release the bounds, then fit.
 
 
-#: Stands for bounds that are not released yet: all that a plan may know of them is that
-#: every column will have some.
+#: Placeholder for bounds before their release; a plan may only assume that every
+#: column will have bounds.
 UNKNOWN = (0.0, 1.0)
-#: Least and largest shares of ``mu**2`` of the binades, and of the bins.
+#: Least and largest shares of ``mu**2`` for the binades, and for the bins.
 BINADES_SHARES, BINS_SHARES = (0.01, 0.2), (0.01, 0.02)
-# Wanted noise in a count, as a share of the records: a quarter of them in one binade
-# stand out, and a twentieth in eight bins is told from none.
+# Desired noise in a count, as a share of the records. A quarter of them in one binade
+# is then significant, and so is a twentieth in eight bins.
 _BINADES_NOISE, _BINS_NOISE = 0.058, 0.009
-# The sentences on declared bounds, and what is said of released ones instead.
+# The assumptions on declared bounds, and their replacements for released bounds.
 _INSTEAD = {
     sentences.VALUES_CLIPPED: sentences.VALUES_CLIPPED_RELEASED,
     sentences.ORTHANT: sentences.ORTHANT_RELEASED,
@@ -371,9 +373,10 @@ _INSTEAD = {
 def with_public_bounds(
     input_scaler: InputScaler, X: np.ndarray | csr_array, public: np.ndarray
 ) -> InputScaler:
-    """Return a map of bounds `UNKNOWN` with the exact ones of the public columns.
+    """Return an input scaler with the exact bounds of the public columns.
 
-    Only the public columns of X are read, which are finite.
+    Only the public columns of X are read, which are finite. Private columns keep the
+    bounds `UNKNOWN`.
     """
     low, span = input_scaler.low.copy(), input_scaler.span.copy()
     for place in np.flatnonzero(public):
@@ -383,17 +386,17 @@ def with_public_bounds(
 
 
 def told_of_released(found: Iterable[Assumption]) -> tuple[Assumption, ...]:
-    """Return assumptions that speak of released bounds in place of declared ones."""
-    told = (
+    """Return the assumptions for released bounds in place of declared ones."""
+    released = (
         enforced(_INSTEAD[one.text]) if one.text in _INSTEAD else one for one in found
     )
-    return (*told, enforced(sentences.BOUNDS_RELEASED))
+    return (*released, enforced(sentences.BOUNDS_RELEASED))
 
 
 def shares(public: PublicRecords, budget: Budget) -> tuple[float, float]:
     """Return the shares of ``mu**2`` of the two releases, from public numbers."""
     reach = BinCounts.planned(public.n_private).sensitivity(budget.relation)
-    # The noise of all of the budget, as a share of the records or persons.
+    # The noise with the whole budget, as a share of the records or persons.
     alone = reach * budget.reach / (budget.mu * public.n_records)
     wanted = (alone / _BINADES_NOISE) ** 2, (alone / _BINS_NOISE) ** 2
     binades, bins = np.clip(wanted, *zip(BINADES_SHARES, BINS_SHARES, strict=True))
@@ -402,23 +405,23 @@ def shares(public: PublicRecords, budget: Budget) -> tuple[float, float]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BoundsPlan(Plan):
-    """The plan of both: the last releases are those of the method that comes after."""
+    """The plan of the bounds and of the following method."""
 
     after: Plan
 
 
 @dataclasses.dataclass(frozen=True)
 class BoundsFirst:
-    """The release of bounds, and a linear method after it.
+    """The release of bounds, followed by a linear method.
 
     Notes
     -----
-    **Guarantees.** Given what the bounds releases told, the input scaler is a fixed
-    function of each record, and the same for neighbours. What the method claims of its
-    releases it claims for every input scaler with bounds, so that it holds given any
-    outcome, and adaptive composition adds both up: the method's plan is calibrated
-    beside the events of the bounds. Its plan sees `UNKNOWN` bounds of private columns
-    and the exact ones of public columns, and is a function of public facts.
+    **Guarantees.** Given the released bounds, the input scaler is a fixed function of
+    each record, and the same for neighbours. The guarantee of the method holds for
+    every input scaler with bounds, and therefore for any released bounds. Adaptive
+    composition covers both: the method is calibrated together with the events of the
+    bounds. Its plan uses `UNKNOWN` bounds of private columns and the exact bounds of
+    public columns, and is a function of public facts.
     """
 
     method: Method
@@ -427,11 +430,11 @@ class BoundsFirst:
         return budget.after(*events(public, budget, shares(public, budget)))
 
     def prepare(self, public: PublicRecords, budget: Budget) -> Any:
-        """Let the method learn what is public."""
+        """Prepare the method from public data."""
         return self.method.prepare(public, self._rest(public, budget))
 
     def plan(self, public: PublicRecords, prepared: Any, budget: Budget) -> BoundsPlan:
-        """Plan the release of bounds, and the method on what that leaves."""
+        """Plan the release of bounds, and the method with the remaining budget."""
         rest = self._rest(public, budget)
         after = self.method.plan(public, prepared, rest)
         return BoundsPlan(
@@ -451,7 +454,7 @@ class BoundsFirst:
         mechanism: Mechanism,
         on_step: OnStep,
     ) -> Any:
-        """Release the bounds, map the rows by them, and run the method."""
+        """Release the bounds, scale the rows by them, and run the method."""
         pairs = [one.bounds for one in released(records, plan, mechanism)]
         low, high = np.array(pairs).T.copy()
         input_scaler = dataclasses.replace(
@@ -464,8 +467,8 @@ class BoundsFirst:
         def watched(step: int, model: Callable[[], Any]) -> bool:
             return on_step(step, lambda: with_map(model()))
 
-        # Every column has bounds now: their middle stands in for any number that is
-        # none, and no record becomes null; see `InputScaler.filled`.
+        # Every column has bounds now. Their middle replaces numbers that are not
+        # finite, so that no record becomes null; see `InputScaler.filled`.
         X, _ = input_scaler.filled(records.X)
         public = dataclasses.replace(
             records.public, input_scaler=input_scaler, _table=X

@@ -1,13 +1,12 @@
-r"""A released model of the public columns, and descent from it.
+r"""A released model of the public columns, followed by a descent from it.
 
-Where the label and some columns are private, the rest of a record is public. With the
-log loss the label enters a model of the public columns linearly: one release tells it,
-as in label-DP. The descent then starts at that model's margins, as it does at those of
-a public model where the label is public too, and its noisy steps teach what the private
-columns add.
+This method is for a private label, with some private and some public columns. With the
+log loss, one released statistic of the labels gives a model of the public columns, as
+in label-DP. The descent starts at the margins of that model, and its noisy steps learn
+the effect of the private columns.
 
-Other losses, class weights, sparse rows and regressions have no such release. A second
-descent in its place was measured, and does not pay.
+Other losses, class weights, sparse rows and regressions have no such statistic. A
+second descent in its place was measured, and did not improve accuracy.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from skfdp.solvers.label_statistic import LabelStatistic, PublicGeometry
 from skfdp.solvers.method import Budget, OnStep, Plan
 from skfdp.solvers.postprocessing import LinearFit
 
-#: Before the labels of the first model's releases.
+#: Prefix of the labels of the first model's releases.
 PREFIX = "first model"
-#: Least and largest share of the descent in ``mu**2``.
+#: Least and largest share of ``mu**2`` for the descent.
 LEAST, MOST = 0.1, 0.9
-#: Records over the noise of a sum of unit vectors at which the share's odds double.
+#: Signal at which the odds of the share double.
 SIGNAL = 1000.0
 #: Below this signal the first model has the whole budget.
 LEAST_SIGNAL = 150.0
@@ -39,17 +38,17 @@ LEAST_SIGNAL = 150.0
 def share_of_descent(n_private: int, n_public: int, signal: float) -> float:
     """Return the share of ``mu**2`` that the descent gets.
 
-    Noise costs a model about its number of weights over its share. The sum of
-    ``n_public / (1 - s)`` and ``n_private / s`` is least where the odds of s are the
-    root of ``n_private / n_public``. The descent moves the public weights too, and the
-    further the larger the signal: that raises the odds.
+    The cost of noise is about the number of weights over the share. The sum of
+    ``n_public / (1 - s)`` and ``n_private / s`` is least if the odds of s are the root
+    of ``n_private / n_public``. The descent also moves the public weights, further with
+    a larger signal, which raises the odds.
 
     Parameters
     ----------
     n_private, n_public : int
-        Columns of the loop.
+        Numbers of columns of the loop.
     signal : float
-        ``mu n``, of the whole budget. Below `LEAST_SIGNAL` the share is 0.
+        ``mu n`` for the whole budget. Below `LEAST_SIGNAL` the share is 0.
     """
     if signal < LEAST_SIGNAL:
         return 0.0
@@ -58,10 +57,10 @@ def share_of_descent(n_private: int, n_public: int, signal: float) -> float:
 
 
 def precedes(descent: Descent, public: PublicRecords) -> bool:
-    """Whether a first model pays: of public facts and parameters alone.
+    """Whether to fit a first model, from public facts and parameters alone.
 
-    A penalty, a ball around 0, an average of iterates and a public loss are asked for
-    by a user, and are those of one model.
+    It is not fitted if a user sets a penalty, a weight norm, an average of iterates or
+    a public loss, which would apply to both models.
     """
     loop, mixed = descent.loop, 0 < public.n_private < public.n_features
     asked = (descent.padding, descent.public_loss, descent.penalty)
@@ -78,7 +77,7 @@ def precedes(descent: Descent, public: PublicRecords) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Prepared:
-    """The public part of the table, and the public lessons of both methods."""
+    """The public part of the table, and the preparations of both methods."""
 
     public: PublicRecords
     first: PublicGeometry
@@ -87,7 +86,7 @@ class Prepared:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FirstModelPlan(Plan):
-    """The plans of both models; `events` are those of both, in their order."""
+    """The plans of both models; `events` are their events in order."""
 
     first: Plan
     after: DescentPlan | None
@@ -100,20 +99,19 @@ class FirstModel:
     Attributes
     ----------
     first : LabelStatistic
-        Of a table whose columns are all public, with a private target.
+        The method for a table with public columns alone and a private target.
     after : Descent or None
-        Without a public model of its own. None: the first model is the model.
+        The descent, without a public model. None: the first model is the result.
 
     Notes
     -----
-    **Guarantees.** The first model's release is that of a table that has the public
-    columns alone. Neighbours share these, so that a record moves the release by what
-    its label does, and a null record, whichever private value made it one, by what a
-    missing label does. The model is a function of the release and of public columns. To
-    the descent its margins are one fixed number for each row, the same for neighbours:
-    what the descent claims of its releases holds for every such offset. So adaptive
-    composition adds up both, and the descent is calibrated beside the first model's
-    event (:ref:`released-first-model`).
+    **Guarantees.** The first model's release depends on the public columns and the
+    labels alone. Neighbours have the same public columns, so that a record moves the
+    release by the effect of its label. A null record counts as a missing label. The
+    model is a function of the release and of public columns. For the descent its
+    margins are fixed offsets, the same for neighbours, and the guarantee of the descent
+    holds for all offsets. Adaptive composition covers both, and the descent is
+    calibrated together with the first model's event (:ref:`released-first-model`).
     """
 
     first: LabelStatistic
@@ -121,11 +119,11 @@ class FirstModel:
 
     @classmethod
     def before(cls, descent: Descent, first: LabelStatistic) -> FirstModel:
-        """Return both; the descent has no public model of its own."""
+        """Return the combined method; the descent gets no public model."""
         return cls(first, dataclasses.replace(descent, public_model=None))
 
     def needs_whole_table(self) -> str | None:
-        """Return what cannot be summed over partitions, None where all can."""
+        """Return the setting that partitions do not support, or None."""
         after = None if self.after is None else self.after.needs_whole_table()
         return after or self.first.needs_whole_table()
 
@@ -138,7 +136,7 @@ class FirstModel:
         return share_of_descent(public.n_private, n_public, signal)
 
     def prepare(self, public: PublicRecords, budget: Budget) -> Prepared:
-        """Let both methods learn what is public."""
+        """Prepare both methods from public data."""
         own, share = public.of_public(), self._share(public, budget)
         first = self.first.prepare(own, budget.share(1 - share))
         if self.after is None:
@@ -146,7 +144,7 @@ class FirstModel:
         if share == 0:
             warn_caller(
                 f"the budget is small for n={public.n_records} {public.unit}s (n mu < "
-                f"{LEAST_SIGNAL:.0f}): the model is one of the public columns, and the "
+                f"{LEAST_SIGNAL:.0f}): the model uses only the public columns, and the "
                 f"{public.n_private} private column(s) have weights of 0.",
                 UtilityWarning,
             )
@@ -157,7 +155,7 @@ class FirstModel:
     def plan(
         self, public: PublicRecords, prepared: Prepared, budget: Budget
     ) -> FirstModelPlan:
-        """Plan the first model on its share, and the descent on what that leaves."""
+        """Plan the first model with its share, and the descent with the rest."""
         share = budget.share(1 - self._share(public, budget))
         first = self.first.plan(prepared.public, prepared.first, share)
         events = tuple(

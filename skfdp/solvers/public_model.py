@@ -1,4 +1,4 @@
-"""A model of the public part, which private descent starts from, and public losses."""
+"""Public models, as starts of a private descent, and gradients of public losses."""
 
 from __future__ import annotations
 
@@ -27,34 +27,33 @@ from skfdp.mechanisms.release import uniform_batch
 from skfdp.privacy.checks import shown
 from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES
 
-#: Log-probabilities below this one are raised to it: a public model may be certain,
-#: and wrong.
+#: Lower limit of log-probabilities, because a public model may be certain but wrong.
 FLOOR = -12.0
 N_FOLDS = 5
-# Inverse penalties of the default models of labels and of counts: on standardised
-# columns, and on columns as they are, where a rare one is held back more.
+# Inverse penalties of the default models of labels and of counts, on standardised
+# columns and on unscaled columns, where rare ones are penalised more.
 _STANDARDISED, _PLAIN = (0.01, 0.1), (1.0,)
-# Weights up to which Newton's method is the faster one, and rows for each weight from
-# which on a penalty hardly matters.
+# Most weights for which Newton's method is faster, and rows per weight from which a
+# penalty hardly matters.
 _MOST_NEWTON, _MANY_ROWS = 300, 100
-# Penalties of that of numbers, compared by leaving one out.
+# Penalties of the default model of numbers, compared by leave-one-out.
 _ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10_000.0)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _OfPublicColumns:
-    """Margins as a function of the public columns, and nothing else.
+    """Margins as a function of the public columns alone.
 
     Attributes
     ----------
     estimator : estimator or None
         Fitted on the public columns of ``input_scaler(X)``; None: a constant.
     linear : (ndarray of shape (n_outputs, n_public), ndarray of shape (n_outputs,))
-        The same margins as weights and intercept, None where they are not linear.
+        Weights and intercept of the margins, or None if they are not linear.
     prefitted : bool
         Whether the margins of the training rows need no cross-validation.
     out_of_fold : ndarray of shape (n_rows, n_outputs) or None
-        Margins of the training rows, where they are known already.
+        Out-of-fold margins of the training rows, if computed already.
     """
 
     estimator: Any
@@ -65,7 +64,7 @@ class _OfPublicColumns:
     _predicts: ClassVar[str]
 
     def margins(self, rows: np.ndarray) -> np.ndarray:
-        """Return margins of shape (n_rows, n_outputs) of public columns of mapped X."""
+        """Return margins, shape (n_rows, n_outputs), of scaled public columns."""
         if self.linear is not None:
             coef, intercept = self.linear
             return rows @ coef.T + intercept
@@ -81,13 +80,12 @@ class _OfPublicColumns:
     ) -> np.ndarray:
         """Return margins of rows that the estimator was fitted on, out of fold.
 
-        A model is too sure of its own training rows, and would leave nothing to learn
-        from the private columns; a linear one too where it has as many weights as
-        there are rows. The scale of numbers is taken from what it leaves. Public data
-        alone: cross-validation is free.
+        In-sample predictions are overconfident, so that the private columns would have
+        no residuals to explain, and the scale of a target would be too small.
+        Cross-validation uses public data alone and costs no privacy.
 
-        Without a target, which is private then, the model was fitted elsewhere. No fold
-        has some of the rows of a person, and not the others.
+        If the target is private, it is None, and the model was fitted elsewhere. All
+        rows of a person are in the same fold.
         """
         if self.out_of_fold is not None:
             return self.out_of_fold
@@ -97,12 +95,12 @@ class _OfPublicColumns:
         folds = None if splitter is None else folds_of(units, N_FOLDS, splitter)
         if folds is None:
             return self.margins(rows)
-        # Such imports are a tenth of the first fit of an estimator that needs none.
+        # A local import: it would take a tenth of the first fit of other estimators.
         from sklearn.model_selection import cross_val_predict
 
         weights = weights_of(self.estimator, units)
         with warnings.catch_warnings(), passed(weights):
-            warnings.simplefilter("ignore", RuntimeWarning)  # of folds without a class
+            warnings.simplefilter("ignore", RuntimeWarning)  # folds without a class
             warnings.simplefilter("ignore", ConvergenceWarning)
             found = cross_val_predict(
                 clone(self.estimator),
@@ -117,7 +115,7 @@ class _OfPublicColumns:
     def add_to(
         self, coef: np.ndarray, intercept: np.ndarray, public: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return (coef, intercept) of both models; unchanged where it is not linear."""
+        """Return the sum of both models' (coef, intercept), or them if not linear."""
         if self.linear is None:
             return coef, intercept
         coef = coef.copy()
@@ -127,14 +125,14 @@ class _OfPublicColumns:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PublicModel(_OfPublicColumns):
-    """Margins of `classes`, those of the private model: zero on average over them."""
+    """Public model of classes; its margins have mean zero over the `classes`."""
 
     classes: np.ndarray
 
     _predicts = "predict_proba"
 
     def _to_fold(self, labels: np.ndarray) -> tuple[np.ndarray, Any]:
-        """Return what is predicted, and how to split the rows; None: too few."""
+        """Return the target and the splitter, or None with too few rows."""
         enough = np.bincount(labels).max() >= N_FOLDS
         return self.classes[labels], N_FOLDS if enough else None
 
@@ -151,7 +149,7 @@ class PublicModel(_OfPublicColumns):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PublicRegression(_OfPublicColumns):
-    """Margins in the units of the target: predictions, or their logarithms.
+    """Public model of numbers; its margins are predictions, or their logarithms.
 
     `target_map` has the link and the declared bounds of the target.
     """
@@ -161,10 +159,10 @@ class PublicRegression(_OfPublicColumns):
     _predicts = "predict"
 
     def _to_fold(self, target: np.ndarray) -> tuple[np.ndarray, Any]:
-        """Return what is predicted, and how to split the rows; None: too few."""
+        """Return the target and the splitter, or None with too few rows."""
         from sklearn.model_selection import KFold
 
-        # Rows may come in the order of their targets.
+        # Shuffle, because rows may be sorted by their targets.
         splitter = KFold(N_FOLDS, shuffle=True, random_state=0)
         y = np.clip(target, self.target_map.low, self.target_map.high)
         return y, splitter if len(y) >= 2 * N_FOLDS else None
@@ -177,9 +175,10 @@ class PublicRegression(_OfPublicColumns):
 
 
 def weights_of(estimator: Any, units: Units | None) -> dict[str, np.ndarray]:
-    """Return the arguments of `fit` that weigh the rows, where an estimator takes them.
+    """Return the `fit` arguments with the row weights, if an estimator accepts them.
 
-    Those of a Pipeline are those of its steps; others count rows alike.
+    For a Pipeline they are the arguments of its steps. Other estimators weigh all rows
+    equally.
     """
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import has_fit_parameter
@@ -198,9 +197,9 @@ def weights_of(estimator: Any, units: Units | None) -> dict[str, np.ndarray]:
 
 
 def passed(arguments: dict) -> contextlib.AbstractContextManager:
-    """Return a context in which arguments reach the steps that they name.
+    """Return a context in which `fit` arguments reach the steps of a Pipeline.
 
-    Where users have turned on the routing of metadata, steps would have to ask first.
+    It turns off metadata routing, under which steps would have to request them.
     """
     if not arguments:
         return contextlib.nullcontext()
@@ -208,9 +207,9 @@ def passed(arguments: dict) -> contextlib.AbstractContextManager:
 
 
 def folds_of(units: Units | None, n_folds: int, splitter: Any) -> Any:
-    """Return what splits rows into folds, None where there are too few persons.
+    """Return folds that keep a person's rows together, or None with too few persons.
 
-    With persons their rows stay together; without, it is `splitter`.
+    Without persons, return `splitter`.
     """
     if units is None or units.persons is None:
         return splitter
@@ -227,7 +226,7 @@ def folds_of(units: Units | None, n_folds: int, splitter: Any) -> Any:
 
 
 def _is_fitted(estimator: Any) -> bool:
-    """Return whether scikit-learn calls an estimator fitted."""
+    """Return whether scikit-learn considers an estimator fitted."""
     try:
         check_is_fitted(estimator)
     except (NotFittedError, TypeError):
@@ -236,7 +235,7 @@ def _is_fitted(estimator: Any) -> bool:
 
 
 def check_public_model(spec: Any, public_target: bool, *, regression: bool) -> None:
-    """Refuse what cannot be a public model."""
+    """Raise ValueError if `spec` cannot be a public model."""
     if spec is None or (isinstance(spec, str) and spec == "auto"):
         return
     usable, wanted = hasattr(spec, "fit"), "a regressor"
@@ -261,11 +260,11 @@ def resolve_public_model(
 ) -> PublicModel | PublicRegression:
     """Return the fitted public model, of labels or of numbers.
 
-    An estimator that is not fitted yet is cloned and fitted on the public columns and
-    the public target, within its bounds. "auto" stands for logistic regression, or
-    `PoissonRegressor` for a log link, chosen out of fold, or for ridge regression, its
-    penalty chosen by leaving one out. Where no column is public, or a class is absent,
-    it is the class frequencies, or the mean.
+    An unfitted estimator is cloned and fitted on the public columns and the public
+    target, within its bounds. "auto" is logistic regression for classes,
+    `PoissonRegressor` for a log link, and ridge regression for other numbers. Their
+    penalties are chosen by cross-validation. Without public columns, or if a class is
+    absent, "auto" predicts the class frequencies or the mean.
     """
     classes, units, y = public.classes, public.target_map, public.target
     width = int(public.mask.sum())
@@ -297,10 +296,10 @@ def resolve_public_model(
         unknown = set(spec.classes_.tolist()) - set(classes.tolist())
         if unknown:
             raise ValueError(
-                f"public_model knows the labels {sorted(unknown)!r}, which are not in "
+                f"public_model has the labels {sorted(unknown)!r}, which are not in "
                 f"`classes`={classes.tolist()!r}: fit it on the same labels."
             )
-    if public.encoding is not None:  # it sees encoded columns as the table has them
+    if public.encoding is not None:  # it is fitted on encoded columns before smoothing
         width = public.encoding.encoded.shape[1]
     known = getattr(spec, "n_features_in_", width)
     if known != width:
@@ -313,7 +312,7 @@ def resolve_public_model(
 
 
 def _constant(public: PublicRecords, y: np.ndarray) -> np.ndarray | None:
-    """Return the intercept where "auto" is a constant, None where it is a model."""
+    """Return the intercept if "auto" predicts a constant, else None."""
     empty = not public.mask.any()
     if public.target_map is not None:
         log = public.target_map.log
@@ -331,9 +330,9 @@ def _constant(public: PublicRecords, y: np.ndarray) -> np.ndarray | None:
 def _most_likely(
     public: PublicRecords, own: dict[str, Any]
 ) -> PublicModel | PublicRegression:
-    """Return the model of labels or counts that these out of fold speak for.
+    """Return the model of labels or counts with the least out-of-fold loss.
 
-    Public data alone: neither the choice nor the folds cost privacy.
+    The choice and the folds use public data alone and cost no privacy.
     """
     from sklearn.linear_model import LogisticRegression, PoissonRegressor
     from sklearn.model_selection import check_cv
@@ -343,7 +342,7 @@ def _most_likely(
     rows, target, classes = public.rows(), public.target, public.classes
     n_weights = rows.shape[1] * public.n_outputs
     small = not public.sparse and n_weights <= _MOST_NEWTON
-    # A step of Newton's method forgets where it began, so that folds may share a start.
+    # Newton's method hardly depends on its start, so that folds may share one.
     given: dict[str, Any] = {"max_iter": 1000, "warm_start": small}
     given |= {"solver": "newton-cholesky", "tol": 1e-6} if small else {}
     units, log = public.target_map, classes is None
@@ -355,7 +354,7 @@ def _most_likely(
     folds = None if splitter is None else folds_of(public.units, N_FOLDS, splitter)
     if folds is not None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a rare class
+            warnings.simplefilter("ignore")  # about rare classes
             folds = list(check_cv(folds, y, classifier=not log).split(rows, y))
     shares = public.shares
 
@@ -399,7 +398,7 @@ def _linear_weights(
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return weights and intercept of a fitted linear model, scaled or not.
 
-    None for another model, or a pipeline of anything but a scaler and such a model.
+    Return None for other models and for pipelines with other steps than a scaler.
     """
     from sklearn.linear_model import (
         LinearRegression,
@@ -433,25 +432,25 @@ def _linear_weights(
     return coef, np.array(intercept)
 
 
-# Exact gradients of public losses: of padded rows, and of the user's own.
+# Exact gradients of public losses: padded rows, and a user's loss.
 
 
 Gradient = Callable[[np.ndarray], np.ndarray]
 
 
 def padded_gradient(
-    query: Any, coins: np.random.Generator, size: int | None
+    query: Any, sampler: np.random.Generator, size: int | None
 ) -> Gradient:
-    """Return the mean gradient over a public batch of padded rows; None: all."""
+    """Return the mean gradient over a public batch of padded rows; None: all rows."""
     return lambda theta: query.public_gradient(
-        theta, uniform_batch(coins, query.n_rows, size)
+        theta, uniform_batch(sampler, query.n_rows, size)
     )
 
 
 def users_gradient(
     public_loss: Callable, public: PublicRecords, coordinates: Coordinates
 ) -> Gradient:
-    """Return the gradient of a loss that a user wrote, of theta."""
+    """Return the gradient of a user's public loss with respect to theta."""
     X_public = public.X.astype(np.float64)
 
     def gradient(theta: np.ndarray) -> np.ndarray:
@@ -486,18 +485,17 @@ def clipped_away(
     public: PublicRecords,
     coordinates: Coordinates,
 ) -> Gradient:
-    """Return about what the clip takes off the gradients of a public target.
+    """Return a correction of the bias that clipping causes with a public target.
 
-    The residuals of a model of the public part are public then, and so is their
-    gradient along the public columns and the intercept: only how much of it the clip
-    cuts is not. What it cuts of rows whose private part is 1 long is given back. The
-    model is fitted, wherever the descent starts: residuals of a start far from the
-    optimum would be given back at every step, also after steps have explained them.
-    Else clipping pulls skewed targets from the mean toward the median. As the clip norm
-    grows, nothing is cut, and nothing given back.
+    Without it, clipping pulls skewed targets from the mean toward the median. With a
+    public target the residuals of a fitted public model are public, and so are their
+    gradients in the public columns and the intercept. The correction is the part of
+    them that clipping would remove if private parts of rows had norm 1. The model must
+    be fitted: with residuals of a poor start, the correction would stay after the
+    steps have explained them. With a large clip norm the correction is zero.
 
-    `target` and `loss` are in the loop's units, `fitted` are the margins of that model
-    or None, and `coordinates` are released, or functions of public columns.
+    `target` and `loss` are rescaled, `fitted` are the margins of that model or None,
+    and `coordinates` are released, or functions of public columns.
     """
     mask, bias = public.mask, coordinates.bias or 0.0
     start = np.zeros((len(target), 1)) if fitted is None else fitted
@@ -529,7 +527,7 @@ def drawn_rows(
     scale: float,
     generator: np.random.Generator,
 ) -> GridRows | SparseGridRows:
-    """Return the rows of the loop whose private columns hold N(0, scale**2).
+    """Return the rows of the loop with private columns drawn from N(0, scale**2).
 
     CSR rows are padded with zeros, whatever the scale.
     """
@@ -544,7 +542,7 @@ def drawn_rows(
     scaled = input_scaler.of_public(mask)
 
     def padded(block: np.ndarray) -> np.ndarray:
-        # drawn even at scale 0, so that both paddings share later public draws
+        # drawn even for scale 0, so that later public draws do not depend on it
         drawn = scale * generator.standard_normal((len(block), public.n_private))
         rows = np.zeros((len(block), mask.size))
         rows[:, mask], rows[:, ~mask] = scaled.scale(block), drawn

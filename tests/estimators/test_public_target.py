@@ -370,7 +370,7 @@ def test_names_of_a_fitted_model_are_kept():
         ),
         (
             {"public_model": LogisticRegression().fit([[0], [1]], [0, 7])},
-            r"public_model knows the labels \[7\]",
+            r"public_model has the labels \[7\]",
         ),
         (
             {"public_model": LogisticRegression().fit([[0] * 9, [1] * 9], [0, 1])},

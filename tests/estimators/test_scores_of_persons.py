@@ -189,7 +189,7 @@ def test_one_ledger_counts_persons_and_refuses_records(panel):
     "given, match",
     [
         ({"groups": "who"}, "not the name of a column of X"),
-        ({"groups": [1, 2]}, "groups must have one entry, the name of a person, for each of"),
+        ({"groups": [1, 2]}, "groups must have one entry for each of the 900 rows"),
         ({"sample_weight": [1.0]}, "sample_weight has the shape"),
         (
             {"groups": np.arange(900), "neighboring_relation": AddOrRemoveOne(900)},

@@ -247,7 +247,7 @@ def test_a_memory_map_whose_file_was_cut_is_refused(tmp_path, offset):
         file.truncate(offset + 200)
     for table in tables:
         for chosen in (slice(0, 5), [0, 3]):
-            with pytest.raises(OSError, match="^the table cannot be read .* fit again."):
+            with pytest.raises(OSError, match="^the table cannot be read .* again."):
                 table[chosen]
     model = DPSGDFClassifier(
         bounds=(0, 1), classes=[0, 1], solver=NoisyGradientDescent(max_iter=2)
