@@ -27,18 +27,18 @@ from skfdp.queries.statistics import RowSum
 from skfdp.solvers import adaptive_centring, parameters
 from skfdp.solvers.method import Budget, Plan
 
-#: The norm to which rows and their constant column are cut, over the released quantile
-#: of distances, which is the value of that column.
+#: The norm to which rows with their constant column are clipped, over the released
+#: quantile of distances, which is the value of that column.
 LONGEST = math.sqrt(2)
-# A released length is no shorter than this part of the longest row that bounds allow.
+# Largest ratio of the longest row within bounds to the released length.
 _SHORTEST = 64.0
-# Where distances are counted from a mean of rows of a usual norm of 1: few are beyond.
+# Largest distance from the mean in a histogram, for rows with a usual norm of 1.
 _FURTHEST, _FURTHEST_OF_NORMALIZED = 8.0, 2.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Moments:
-    """The mean of the public columns, and the root mean square of what is left."""
+    """The mean of the public columns, and the root mean square of the residuals."""
 
     mean: np.ndarray
     spread: float
@@ -49,19 +49,19 @@ class Centring:
     """The centring and scaling of rows, so that each block has a known typical norm.
 
     Public columns are centred and scaled exactly, private ones by a released mean and a
-    released length. Rows are cut here if `clip_features` says so; else long ones meet
-    the clip of a gradient.
+    released length. Rows are clipped only with `clip_features`; otherwise gradients
+    are.
 
     Without an intercept nothing is centred. `mean_fraction` is the share of the squared
-    budget for the private mean, and `length` the typical norm of the private columns of
-    a row after the bounds; "auto": released; None: the input scaler gives rows of norm
-    1.
+    budget for the private mean. `length` is the typical norm of the private columns of
+    a row after the bounds; "auto": released; None: the input scaler returns rows of
+    norm 1.
 
-    The kind "adaptive" and the last two attributes are for dense tables without public
-    columns. `clip_quantile` is that of the distances from the mean, released to be the
-    unit of rows; None: it is not; "auto": `adaptive_centring.LEVEL` where Algorithm 2
-    needs one. `clip_features` says whether rows longer than it are cut to it, with
-    their constant column.
+    The kind "adaptive", `clip_quantile` and `clip_features` are for dense tables
+    without public columns. `clip_quantile` is the level of a released quantile of the
+    distances from the mean, by which rows are divided; None: none; "auto":
+    `adaptive_centring.LEVEL` if Algorithm 2 needs a quantile. With `clip_features` rows
+    and their constant column are clipped to a norm proportional to it.
     """
 
     kind: str | None
@@ -74,7 +74,7 @@ class Centring:
     bias: float | None = computed()
     _centres: bool = computed()
     _adapts: bool = computed()
-    #: Quantile of the distances that is the unit of rows, None where none is.
+    #: Level of the quantile of distances that divides the rows, or None.
     _level: float | None = computed()
 
     def __post_init__(self):
@@ -92,22 +92,22 @@ class Centring:
 
     @property
     def takes_sparse(self) -> bool:
-        """Whether rows may be CSR: no row is moved before it is cut or measured."""
+        """Whether rows may be CSR: no row is centred before it is clipped."""
         return not self._adapts and self._level is None
 
     def needs_whole_table(self) -> str | None:
-        """Return what cannot be summed over partitions, None where all can."""
+        """Return the setting that partitions do not support, or None."""
         if self._adapts:
             return "centering='adaptive'"
         return None if self._level is None else "clip_quantile or clip_features"
 
     def prepare(self, public: PublicRecords) -> Moments | None:
-        """Return the moments of the public columns, None where there are none."""
+        """Return the moments of the public columns, or None without such columns."""
         if public.sparse and not self.takes_sparse:
             raise ValueError(
-                "centering='adaptive', clip_quantile and clip_features need a dense X: "
-                "centred rows have no zeros to leave out. Pass X.toarray(), or leave "
-                "them out."
+                "centering='adaptive', clip_quantile and clip_features need a dense X, "
+                "because centred rows are not sparse: pass X.toarray(), or leave them "
+                "out."
             )
         if not public.mask.any():
             return None
@@ -121,8 +121,8 @@ class Centring:
     def can_learn_mean(self, public: PublicRecords, mu: float) -> bool:
         """Whether a private mean is worth its share of a budget of this mu.
 
-        It is where users say so, or where the largest share buys an error of at most
-        1/2: with less, little is left of the mean after its shrinkage.
+        It is if the user sets it, or if the largest share gives an error of at most
+        1/2. With larger errors the shrunk mean is close to zero.
         """
         if not self._centres:
             return False
@@ -134,10 +134,10 @@ class Centring:
     def events(
         self, public: PublicRecords, budget: Budget, mu: float, *, mean: bool = True
     ) -> tuple[Event, ...]:
-        """Return the events of what centres and scales the private columns.
+        """Return the events of the releases that centre and scale private columns.
 
         `mu` is that of the whole budget, for releases of sensitivity `clip_norm`;
-        `mean` says whether private columns are centred.
+        `mean` is whether private columns are centred.
         """
         if public.mask.all():
             return ()
@@ -157,12 +157,12 @@ class Centring:
         wanted, found = [], []
         if self.length == "auto":
             share = parameters.mean_fraction(mu, n, 1, least=0.005)
-            # Few columns may be zero in most rows: then the root of the mean square is
-            # what noise in weights is multiplied by, and not the mean length.
+            # If a few private columns are zero in most rows, the effect of noise in
+            # weights follows the root mean square of lengths, which is released, too.
             n_steps = 1 + (public.n_private < public.n_features)
             if n_steps == 2 and public.target_map is not None:
-                # A regression shrinks its steps by a prior: a rough length will do.
-                # An error of half of a usual one.
+                # A regression shrinks its steps by a prior, so that a rough length is
+                # enough, with an error of half of a usual length.
                 share = float(np.clip(4 / (mu * n) ** 2, 0.005, 0.1))
                 n_steps = 1 + (share < parameters.LEAST_FOR_MEAN)
             wanted.append(("row length", share, RowSum.planned(), n_steps))
@@ -185,7 +185,7 @@ class Centring:
     def public_coordinates(
         self, public: PublicRecords, moments: Moments, bias: float | None = None
     ) -> Coordinates:
-        """Return the coordinates where every column is public.
+        """Return the coordinates of the loop if every column is public.
 
         `bias` is the value of the constant column; None: the attribute.
         """
@@ -202,7 +202,7 @@ class Centring:
         mechanism: Mechanism,
         least_mean: float = 0.0,
     ) -> Coordinates:
-        """Return the coordinates of the loop; releases what was planned for them.
+        """Return the coordinates of the loop, from the planned releases.
 
         `moments` are what `prepare` returned, and `norms` the typical norms of the
         public and of the private part of a row. A released mean of rows of norm 1 is
@@ -262,9 +262,9 @@ class Centring:
         error: float,
         radius: float = 1.0,
     ) -> Coordinates:
-        """Return coordinates whose unit is the quantile of the distances from a mean.
+        """Return coordinates that divide rows by a quantile of distances from a mean.
 
-        `radius` is the unit where no quantile was planned; see `clip_quantile`.
+        `radius` replaces the quantile if none was planned; see `clip_quantile`.
         """
         if self._level is not None:
             part = adaptive_centring.released_quantile(
@@ -291,7 +291,7 @@ class Centring:
             return 1.0 if self.length is None else self.length / divisor
         furthest = public.longest_private
         if math.isinf(furthest):
-            # Columns without bounds are taken as scaled: most within 2 of zero.
+            # Columns without bounds are assumed to be scaled, mostly within [-2, 2].
             furthest = 2 * math.sqrt(public.n_private)
         lengths = functools.partial(private_lengths, furthest=furthest, divisor=divisor)
         found, error = released_mean(
@@ -308,7 +308,7 @@ class Centring:
 
 
 def _row_sum(records: Records, input_scaler: InputScaler) -> RowSum:
-    """Return the sum of the private columns, cut by a input scaler; a recipe."""
+    """Return the sum of the private columns, clipped by an input scaler; a recipe."""
     public = records.public
     return RowSum(records.X, input_scaler, public.capacity, public.private_bounded)
 
@@ -318,9 +318,9 @@ def private_lengths(
 ) -> np.ndarray:
     """Return the norm of the private columns of each row, at most `furthest`.
 
-    Or a power of it. Rows are mapped, and then multiplied by `divisor`. The same
-    numbers for dense and CSR rows, to the last bit: squares are rounded up to a unit
-    that makes their sums exact.
+    The norm is raised to `power`. Rows are mapped, and then multiplied by `divisor`.
+    Dense and CSR rows give the same bits, because squares are rounded up to a unit that
+    makes their sums exact.
     """
     furthest = furthest / divisor
     public, X = records.public, records.X
@@ -328,11 +328,11 @@ def private_lengths(
     input_scaler = public.input_scaler.part(private)
     unit = unit_of_squares(public.n_private)
     lengths = np.empty(X.shape[0])
-    with np.errstate(all="ignore"):  # a warning would tell of a private value
+    with np.errstate(all="ignore"):  # a warning would reveal a private value
         for block in row_blocks(X):
             rows = input_scaler.mapped(X[block][:, private])
             entries = rows.data if issparse(rows) else rows
-            # An entry beyond `furthest` makes a row that is as long as can be.
+            # A row with an entry beyond `furthest` has the largest length.
             entries = np.clip(entries / furthest, -1, 1)
             squares = np.ceil(entries**2 * unit)
             if issparse(rows):
@@ -354,10 +354,10 @@ def released_mean(
     mechanism: Mechanism,
     **per_row: Any,
 ) -> tuple[float, float]:
-    """Return the noisy mean of numbers within public bounds, and its noise's std.
+    """Return a noisy mean of numbers within public bounds, and the noise's std.
 
-    The sum of ``(value - middle) / half`` moves by at most 1 if a value is nulled
-    (counts as the middle), and by at most 2 if it is replaced.
+    The sum of ``(value - middle) / half`` moves by at most 1 if a record becomes null
+    (and counts as the middle), and by at most 2 if it is replaced.
 
     ``values(records, **per_row)`` returns the numbers, as a recipe of `Records.query`.
     """
@@ -370,18 +370,17 @@ def released_mean(
 
 
 def _sum_of_numbers(records: Records, values, low, high, **per_row: Any) -> RowSum:
-    """Return the sum of numbers in a public interval, as parts of its half."""
+    """Return the sum of numbers, rescaled from a public interval to [-1, 1]."""
     middle, half = (low + high) / 2, (high - low) / 2
     unit = (np.clip(values(records, **per_row), low, high) - middle) / half
     return RowSum(unit[:, None], InputScaler(), records.public.capacity)
 
 
 def public_moments(public: PublicRecords, centre: bool) -> Moments:
-    """Return the mean of the public columns and the root mean square of the rest.
+    """Return the weighted mean of the public columns and their spread about it.
 
-    Rows count as their weights say. The same numbers for dense and CSR rows, to the
-    last bit: terms are rounded to a unit that makes their sums exact, whatever the
-    order, and the weights are whole numbers.
+    Dense and CSR rows give the same bits: terms are rounded to a unit that makes their
+    sums exact in any order, and the weights are integers.
     """
     weights = None if public.units is None else public.units.weights
     total = public.n_rows if weights is None else int(weights.sum())
@@ -410,7 +409,7 @@ def public_moments(public: PublicRecords, centre: bool) -> Moments:
         square = float(np.sum(square / unit * furthest**2))
     spread = math.sqrt(square / total) if square > 0 else 0.0
     if not (np.isfinite(mean).all() and math.isfinite(spread)):
-        return Moments(np.zeros(len(mean)), 0.0)  # leave the columns as they are
+        return Moments(np.zeros(len(mean)), 0.0)  # do not change the columns
     return Moments(mean, spread)
 
 
@@ -437,23 +436,22 @@ def _sums(
     return total
 
 
-# Conditional centring: the prediction of private columns, from one release.
+# Conditional centring: predict the private columns from one release.
 #
 # The private rows are regressed on ``[1, z]``, where z are the public columns, centred
-# and whitened. Rows of the regression are weighted such that every weighted row has the
-# same norm: no record has more leverage than another, so that the noise, which must
-# hide the record of the largest leverage, is not set by an outlier. All of this is
+# and whitened. The rows are weighted to equal norms, so that all records have the same
+# leverage. Otherwise the sensitivity would be that of an outlier. z and the weights are
 # public.
 
 
 #: Public columns get this share of the squared norm of an output row, on average.
 PUBLIC_SHARE = 0.25
-#: No output row has more of it than this: the rest is room for private columns.
+#: Largest share of the squared norm of an output row for public columns.
 LARGEST_PUBLIC_SHARE = 0.5
 # A slope must exceed its noise by this many standard deviations, and the noise that
 # it adds to a prediction must stay below this squared norm (private rows have 1).
 _SIGNIFICANCE, _MOST_NOISE = 2.0, 0.25
-# Directions of smaller relative variance are rounding.
+# Directions with a smaller relative variance are rounding errors.
 _SMALLEST_VARIANCE = 1e-9
 _SHRINK = 1 - 1e-9
 
@@ -461,12 +459,12 @@ _SHRINK = 1 - 1e-9
 class Regressors:
     """Public rows ``[1, z]`` with ``z = (u - mean) @ basis``, and their weights.
 
-    `mean` is that of the scaled public columns U, of shape (n_rows, n_public), exactly,
-    and `variance` that of a whole public row about it. `basis` whitens: the columns of
-    z, `rows` less the first, are uncorrelated and have the standard deviation `spread`;
-    there are none where every public column is constant. A weighted row ``weights[i] *
-    rows[i]`` has norm 1; or all weights are 1, which gives ordinary least squares, for
-    fits without privacy.
+    `mean` is the exact mean of the scaled public columns U, of shape (n_rows,
+    n_public), and `variance` the mean squared distance of a public row from it. `basis`
+    whitens: the columns of z, which follow the first column of `rows`, are uncorrelated
+    with standard deviation `spread`. There are none if every public column is constant.
+    A weighted row ``weights[i] * rows[i]`` has norm 1. For fits without privacy all
+    weights are 1, which gives ordinary least squares.
     """
 
     def __init__(self, U: np.ndarray, *, weighted: bool):
@@ -498,7 +496,7 @@ class Regressors:
 
     @functools.cached_property
     def grid(self) -> np.ndarray:
-        """Weighted rows as int16, in units of GRID toward zero: norm at most 1."""
+        """Weighted rows as int16, truncated to multiples of GRID: norm at most 1."""
         scaled = self.rows * (self.weights * (_SHRINK / GRID))[:, None]
         return np.trunc(scaled).astype(np.int16)
 
@@ -518,10 +516,10 @@ class Centre:
 
 
 def centre(regressors: Regressors, statistic: np.ndarray, noise_std: float) -> Centre:
-    """Return what centres rows; post-processing of the released sum.
+    """Compute the centre of rows, as post-processing of the released sum.
 
-    The weighted least squares are solved, and what does not exceed its noise, of the
-    standard deviation `noise_std`, is shrunk.
+    Solve the weighted least squares, and shrink coefficients that do not exceed their
+    noise; `noise_std` is the standard deviation of the noise in the sum.
     """
     rows, spread = regressors.rows, regressors.spread
     gram, n_rows = (rows * regressors.weights[:, None]).T @ rows, len(rows)
@@ -544,7 +542,7 @@ def centre(regressors: Regressors, statistic: np.ndarray, noise_std: float) -> C
     error = float(n_private * (noise_std / total) ** 2 + factors**2 @ noise)
     rest = min(1.0, 1 - statistic[-1] / n_rows) - intercept @ intercept
     rest -= spread**2 * np.sum(slopes**2)
-    # Noise must not scale rows up: neither that of the length nor of the centre.
+    # Noise in the length or in the centre must not increase the scale of rows.
     rest = max(rest, min(1.0, noise_std / n_rows))
     rest = max(rest, min(0.05, max(error, 1e-6)))
     # z has the variance spread**2 in every direction; u has that of its columns.
@@ -558,11 +556,11 @@ def centre(regressors: Regressors, statistic: np.ndarray, noise_std: float) -> C
 
 
 def _factors(squares: np.ndarray, variances: np.ndarray, size: int) -> np.ndarray:
-    """Return James-Stein factors that are 0 where a vector may be noise alone.
+    """Return James-Stein factors, which are 0 if a vector may be noise alone.
 
     The squared norm of noise has the mean ``size * variance`` and the standard
-    deviation ``sqrt(2 size) * variance``. Stein's own threshold, the mean, lets half of
-    all empty directions through, and their noise adds up.
+    deviation ``sqrt(2 size) * variance``. Stein's threshold, the mean, would keep half
+    of the vectors that are only noise.
     """
     threshold = (size + _SIGNIFICANCE * math.sqrt(2 * size)) * variances
     return np.maximum(0.0, 1 - threshold / np.maximum(squares, np.finfo(float).tiny))

@@ -1,4 +1,4 @@
-"""Metrics of private scores: the table that they need, and what they make of it."""
+"""Metrics of private scores: the released table, and estimates from it."""
 
 from __future__ import annotations
 
@@ -36,19 +36,18 @@ from skfdp.solvers.parameters import declared_by
 
 # Confidence intervals of bounded numbers that are estimated with known variance.
 #
-# A noisy share may lie outside [0, 1]. Cutting the usual interval there would leave it
-# empty now and then, and cutting the estimate first would cover too often. The
-# intervals here invert tests of every value in [0, 1], each with the variance that it
-# would have itself (as Wilson's do), whose acceptance regions are ordered by likelihood
-# ratios (as those of Feldman and Cousins 1998,
-# https://doi.org/10.1103/PhysRevD.57.3873, are). They are never empty, and their
-# coverage is that of the normal law.
+# A noisy share may be outside [0, 1]. Clipping the usual interval would sometimes leave
+# it empty, and clipping the estimate first would make it too wide. The intervals here
+# invert tests of every value in [0, 1], with the variance under that value, as Wilson's
+# intervals do. Acceptance regions are ordered by likelihood ratios (Feldman and Cousins
+# 1998, https://doi.org/10.1103/PhysRevD.57.3873). The intervals are never empty, and
+# have their nominal coverage for normal estimates.
 
 
-# Candidate values, and how often they are drawn closer around an end that was found:
-# ends are exact to 65**-4, which is 6e-8.
+# Candidate values per round of the search for an end, and number of rounds. Ends are
+# exact to 65**-4, which is 6e-8.
 _N_VALUES, _N_ROUNDS = 65, 4
-# A variance of 0 is that of a value that the estimate must equal.
+# Replaces a variance of 0, for which the estimate must equal the value.
 _LEAST = 1e-200
 
 
@@ -57,10 +56,10 @@ def bounded_interval(
     variance: Callable[[np.ndarray], np.ndarray],
     confidence: float,
 ) -> tuple[float, float]:
-    """Return a confidence interval of a number in [0, 1]: what is not rejected.
+    """Return a confidence interval of a number in [0, 1].
 
-    The estimate is normal around the number, if unclipped, with a variance that is a
-    function of an array of what the number may be.
+    The unclipped estimate is normal around the number. `variance` returns its variance
+    for an array of possible numbers.
     """
     nearest = min(max(estimate, 0.0), 1.0)
 
@@ -81,12 +80,11 @@ def _rarity(
     estimate: float,
     variance: Callable[[np.ndarray], np.ndarray],
 ) -> np.ndarray:
-    r"""Return, for each value, how probable a less surprising estimate than this is.
+    r"""Return, for each value, the probability of an estimate with a smaller statistic.
 
-    In standard errors, let t be how far an estimate is from the value, and d(t) how far
-    from [0, 1]. The probability is that of ``{t : t**2 - d(t)**2 <= c}``, where c is
-    what that is for the estimate: twice a logarithm of the ratio of the largest
-    likelihood and that of the value.
+    In standard errors, let t be the distance of an estimate from the value, and d(t)
+    its distance from [0, 1]. The statistic ``t**2 - d(t)**2`` is twice the log
+    likelihood ratio between the best value and this one.
     """
     std = np.sqrt(np.maximum(variance(values), _LEAST))
     low, high, moved = -values / std, (1 - values) / std, (estimate - values) / std
@@ -103,24 +101,23 @@ def _rarity(
 
 # Estimates of metrics from a noisy table, with intervals for noise and sampling.
 #
-# The truth that an interval is about is that of the population: what the metric would
-# be on very many records like the scored ones. All of it is computed from released
-# numbers and public facts.
+# Intervals are for the population: the metric on very many records like the scored
+# ones. Everything is computed from released numbers and public facts.
 
 
-#: What bins tell of the order in the next one, and in the one after; see `auc_kernel`.
+#: Corrections for pairs in bins at distance 1 and 2; see `auc_kernel`.
 _WITHIN = (7 / 60, -1 / 60)
 
 
 class Estimate(NamedTuple):
-    """One number of a score, in the units of its metric; NaN where undetermined."""
+    """An estimate of a metric, in its units, with an interval; NaN if undetermined."""
 
     value: float
     low: float
     high: float
 
 
-#: The estimate of what the release says nothing about.
+#: The estimate of a metric that the release does not determine.
 _UNDETERMINED = Estimate(math.nan, math.nan, math.nan)
 
 
@@ -131,18 +128,18 @@ class NoisyTable:
     Attributes
     ----------
     cells : float64 ndarray of shape (n_cells,)
-        Counts with noise.
+        Noisy counts.
     losses : float64 ndarray of shape (n_losses, 2)
-        Sums of losses and of weighted squares, with noise.
+        Noisy sums of losses and of weighted squares.
     noise_std : float
         Standard deviation of the noise of each entry.
     n_records : float or None
-        Number of records, or the sum of their shares where rows have weights; None
-        where it is private.
+        Number of records, or the sum of their shares for weighted rows; None if it is
+        private.
     confidence : float
     spread : float, default=1.0
-        How many times the variance is that rows of equal weights would have, drawn one
-        by one: `row_spread` has a bound.
+        Factor of the sampling variance relative to independent rows of equal weights;
+        see `row_spread`.
     """
 
     cells: np.ndarray
@@ -159,27 +156,27 @@ class NoisyTable:
 
     @property
     def counts(self) -> np.ndarray:
-        """The counts, made to add up to the number of records where it is public."""
+        """The counts, corrected to sum to the number of records if it is public."""
         if self.n_records is None:
             return self.cells
         excess = self.cells.sum() - self.n_records
         return self.cells - excess / len(self.cells)
 
     def estimate(self, found: float, variance, bound: float = 1.0) -> Estimate:
-        """Return a number in [0, 1] and its interval, in units of one over `bound`."""
+        """Return a number in [0, 1] and its interval, multiplied by `bound`."""
         low, high = bounded_interval(found, variance, self.confidence)
         return Estimate(bound * min(max(found, 0.0), 1.0), bound * low, bound * high)
 
     def _drawn(self, a: np.ndarray) -> np.ndarray:
-        """Return the variance that drawing gives a share a, times their number."""
+        """Return the sampling variance of a share a, times the number of records."""
         return self.spread * a * (1 - a)
 
     def mean(self, weights: np.ndarray, among: np.ndarray | None = None) -> Estimate:
         """Return the mean over records of the weights of their cells, in [0, 1].
 
-        With weights 0 and 1 it is a share. Of all records, or of those in cells of a
-        mask, whose number is noisy: then ``weights - a = 0`` is tested for each
-        a, whose noise is normal, the interval of a quotient by Fieller (1954).
+        With weights 0 and 1 it is a share. `among` restricts the mean to the cells of a
+        mask, whose number of records is noisy. The interval of such a quotient tests
+        whether the sum of ``weights - a`` is 0 for each a (Fieller 1954).
         """
         n = self.n_records if among is None else None
         among = np.ones(len(weights), dtype=bool) if among is None else among
@@ -195,7 +192,7 @@ class NoisyTable:
             own = self.spread * max(float(cells @ weights**2) / total - found**2, 0.0)
 
         def variance(a: np.ndarray) -> np.ndarray:
-            # The noise that is left once the counts add up to n, or that of a ratio.
+            # The noise after the counts are corrected to sum to n, or of a ratio.
             moved = weights - (a[:, None] if n is None else weights.mean())
             noise = self.noise * (moved**2).sum(axis=-1) / total**2
             return np.minimum(own, self._drawn(a)) / total + noise
@@ -203,14 +200,14 @@ class NoisyTable:
         return self.estimate(found, variance)
 
     def mean_loss(self, j: int, bound: float = 1.0) -> Estimate:
-        """Return the mean of one loss, whose unit in the table is its bound."""
+        """Return the mean of a loss, which the table stores divided by its bound."""
         n = self.n_records
         total = float(self.cells.sum()) if n is None else n
         if not total > 0:
             return _UNDETERMINED
         noisy_cells = len(self.cells) if n is None else 0
         found, square = self.losses[j] / [total, SQUARES * total]
-        # The square of a noisy mean is too large by the variance of its noise.
+        # The square of a noisy mean is biased by the variance of the noise.
         own = square - found**2 + self.noise / total**2
         own = self.spread * max(own, 0.0) / max(1.0, 1 - 1 / total)
 
@@ -221,20 +218,19 @@ class NoisyTable:
         return self.estimate(float(found), variance, bound)
 
     def r2(self, j: int, bound: float, k: int, width: float) -> Estimate:
-        """Return the coefficient of determination: 1 less the error over the variance.
+        """Return the coefficient of determination R2.
 
         Parameters
         ----------
         j, k : int
-            The losses that are the squared error, over its bound, and the target's
-            place in its range of this width.
+            Indices of the squared error, divided by `bound`, and of the target,
+            rescaled to [0, 1] from a range of this `width`.
 
         Notes
         -----
-        With M the error and V the variance of the target, ``M - a V = 0`` is tested for
-        each a, as in `mean`. The drawing of V has at most the variance of a variance of
-        numbers in [0, 1], and the drawings of both may add up: the interval is rather
-        too wide.
+        With M the mean squared error and V the variance of the target, ``M - a V = 0``
+        is tested for each a, as in `mean`. The sampling variances of M and V are
+        bounded and added, so that the interval is conservative.
         """
         n = self.n_records
         total = float(self.cells.sum()) if n is None else n
@@ -265,20 +261,19 @@ class NoisyTable:
         positives: np.ndarray,
         places: np.ndarray | None = None,
     ) -> Estimate:
-        """Return the area under the ROC curve, or half of one plus a difference.
+        """Return the area under the ROC curve, or (1 + a difference of two areas) / 2.
 
-        Parameters are the cells of each class, by increasing score; or of any order,
-        with the bins of two models in each: then the area of the first model is
-        compared with that of the second.
+        Parameters are the cells of each class, by increasing score. To compare two
+        models, each cell has the bins of both, and the difference is the area of the
+        first model minus that of the second.
 
         Notes
         -----
         With counts p and q and the kernel A of `auc_kernel`, the area is
         ``p A q / (sum(p) sum(q))``. Tested is ``p (A - a) q = 0`` for each a.
 
-        Whether scores in one bin are ties or have an order there, nobody can tell from
-        the counts. The value takes them to be in order; the interval holds what either
-        would give.
+        The counts do not show whether scores in one bin are ties or ordered. The value
+        assumes an order; the interval covers both cases.
         """
         p, q = self.cells[negatives], self.cells[positives]
         if not (p.sum() > 0 and q.sum() > 0):
@@ -291,21 +286,21 @@ class NoisyTable:
         return Estimate(ordered.value, low, high)
 
     def _auc(self, p: np.ndarray, q: np.ndarray, kernel: np.ndarray) -> Estimate:
-        """Return the area that one kernel gives, and its interval."""
+        """Return the area for one kernel, and its interval."""
         pairs, s2 = float(p.sum() * q.sum()), self.noise
 
         def parts(a: float) -> tuple[float, float, float]:
-            """Return the variance by noise, the least it can be, and by sampling."""
+            """Return the noise variance, its lower limit, and the sampling variance."""
             moved = kernel - a
             squares, of_p, of_q = moved**2, moved @ q, p @ moved
             least = s2**2 * squares.sum()
             noise = s2 * (of_p @ of_p + of_q @ of_q) - least
-            # DeLong, DeLong and Clarke-Pearson 1988, freed of the squares of the noise.
+            # DeLong, DeLong and Clarke-Pearson 1988, corrected for squared noise.
             sampling = p @ (of_p**2 - s2 * squares.sum(axis=1))
             sampling += q @ (of_q**2 - s2 * squares.sum(axis=0))
             return noise, least, sampling
 
-        # Each part is a quadratic function of a: three values tell it.
+        # Each part is a quadratic function of a, given by three values.
         places = np.array([0.0, 0.5, 1.0])
         curves = np.polyfit(places, np.array([*map(parts, places)]) / pairs**2, 2)
 
@@ -318,7 +313,7 @@ class NoisyTable:
 
 
 def row_spread(totals: np.ndarray) -> float:
-    r"""Return a bound of how much the drawing of whole persons adds to a variance.
+    r"""Return a bound on the factor by which sampling persons increases a variance.
 
     Parameters
     ----------
@@ -327,33 +322,33 @@ def row_spread(totals: np.ndarray) -> float:
 
     Notes
     -----
-    What a person adds to an error is :math:`\sum_r s_r z_r` over rows with shares s and
-    deviations z, and by Cauchy and Schwarz
-    :math:`(\sum_r s_r z_r)^2 \le T \sum_r s_r z_r^2`, with equality if all of a
-    person's rows deviate alike. If how much a person weighs tells nothing of how its
-    rows deviate, the sum of the right sides over all persons is
-    :math:`\sum T^2 / \sum T` times what it is for rows that are drawn one by one.
+    A person's contribution to an error is :math:`\sum_r s_r z_r` over rows with shares
+    s and deviations z. By Cauchy and Schwarz :math:`(\sum_r s_r z_r)^2 \le T \sum_r s_r
+    z_r^2`, with equality if all rows of a person deviate equally. If weights and
+    deviations are independent, the sum of the right sides over all persons is
+    :math:`\sum T^2 / \sum T` times that of independent rows.
     """
     whole = float(totals.sum())
     return float(totals @ totals) / whole if whole > 0 else 1.0
 
 
 def auc_kernel(n_bins: int, within: tuple[float, ...] = _WITHIN) -> np.ndarray:
-    r"""Return how much a pair of a negative and a positive in two bins counts.
+    r"""Return the weight of a pair of a negative and a positive for their bins.
 
     Parameters
     ----------
     n_bins : int
     within : tuple of float
-        What pairs in bins at distance 1, 2, ... count more than 1 in the right order,
-        and less than 0 in the wrong one. () takes scores in one bin for ties.
+        Corrections for pairs in bins at distance 1, 2, ...: added to 1 for the right
+        order, and subtracted from 0 for the wrong order. () treats scores in one bin as
+        ties.
 
     Notes
     -----
-    1 if the positive is in a later bin, 1/2 in the same. Within a bin positives are
-    later on average, because densities go on changing, and the counts of the bins
-    around tell how. Let the densities be waves of frequency :math:`\omega` (radians a
-    bin). A bin averages them, which multiplies by
+    The weight is 1 if the positive is in a later bin, and 1/2 in the same bin. Within a
+    bin positives are later on average, because the densities change; the counts of the
+    neighbouring bins show how. Let the densities be waves of frequency :math:`\omega`
+    (radians per bin). A bin averages them, which multiplies by
     :math:`\sin(\omega/2) / (\omega/2)`; the area of all pairs divides their product by
     :math:`i \omega`. So its kernel of counts has the Fourier transform
     :math:`\omega / (4 i \sin^2(\omega/2)) = (1/\omega + \omega/12 + \omega^3/240 +
@@ -372,7 +367,7 @@ def auc_kernel(n_bins: int, within: tuple[float, ...] = _WITHIN) -> np.ndarray:
 def joint_kernel(
     places: np.ndarray | None, n_cells: int, within: tuple[float, ...]
 ) -> np.ndarray:
-    """Return the kernel of one model, or half of one plus the difference of two."""
+    """Return the kernel of one model, or of (1 + the difference of two models) / 2."""
     if places is None:
         return auc_kernel(n_cells, within)
     kernel = auc_kernel(int(places.max()) + 1, within)
@@ -381,19 +376,19 @@ def joint_kernel(
 
 
 TWO, SEVERAL, NUMBERS = "two classes", "several classes", "numbers"
-#: Of tables of counts: shares of records, and the counts themselves.
+#: Metrics that are shares of records among a class or all records.
 _RATES = ("recall", "false_positive_rate", "selection_rate")
 _LOSSES = ("log_loss", "brier_score")
 _ERRORS = ("mean_absolute_error", "mean_squared_error")
-#: R2 follows from the squared error and the mean and variance of the target.
+#: R2 is computed from the squared error, and the mean and variance of the target.
 _R2 = "r2"
 METRICS = {
     TWO: ("accuracy", "confusion_matrix", "roc_auc", *_RATES, *_LOSSES),
     SEVERAL: ("accuracy", "confusion_matrix", *_LOSSES),
     NUMBERS: (_R2, *_ERRORS),
 }
-#: Those whose difference between models is estimated, and the bins of each of two or of
-#: three models: all are in one table, whose noise grows with the number of its cells.
+#: Metrics of comparisons, and the bins per model for two or for three models. All bins
+#: are in one table, whose noise grows with the number of its cells.
 COMPARED = ("accuracy", "roc_auc", *_LOSSES, *_ERRORS)
 N_JOINT_BINS = {2: 8, 3: 4}
 DEFAULTS = {
@@ -401,16 +396,17 @@ DEFAULTS = {
     SEVERAL: METRICS[SEVERAL][:2],
     NUMBERS: METRICS[NUMBERS],
 }
-#: Those that are the better, the smaller.
+#: Metrics for which smaller values are better.
 SMALLER = (*_LOSSES, *_ERRORS, "false_positive_rate")
-#: Bins are even in log odds, out to these: rare classes have scores near 0.
+#: Largest log odds of a bin edge. Edges are even in log odds, because scores of rare
+#: classes are near 0.
 FURTHEST = 6.0
 _FEWEST, _MOST = 24, 96
 
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """The cells and losses of the scored records; public facts alone.
+    """The cells and losses of a score, from public facts alone.
 
     Attributes
     ----------
@@ -419,15 +415,16 @@ class Layout:
     metrics : tuple of str
     n_classes : int
     edges : tuple of float
-        Scores that part the bins of two classes; a score on an edge is below it.
+        Scores that separate the bins of two classes; a score on an edge is below it.
     threshold : float
-        The edge above which two classes are predicted positive.
+        The edge above which a record is predicted positive, with two classes.
     bounds : mapping from str to float
-        What losses and errors are cut to, in their units, by metric.
+        Bounds to which losses and errors are clipped, in their units, by metric.
     counts_are_public : bool
-        Whether the number of records is known.
+        Whether the number of records is public.
     n_models : int
-        Above 1 the cells are those of all models, and losses are of pairs of them.
+        Number of models. Above 1, cells combine all models, and losses are differences
+        of pairs.
     """
 
     task: str
@@ -441,7 +438,7 @@ class Layout:
 
     @property
     def counts(self) -> str:
-        """What is counted: "bins", "pairs", "right", "records" or "nothing"."""
+        """The kind of counts: "bins", "pairs", "right", "records" or "nothing"."""
         tabled = set(self.metrics) - {"accuracy", _R2, *_LOSSES, *_ERRORS}
         if tabled:
             return "bins" if self.task == TWO else "pairs"
@@ -451,7 +448,7 @@ class Layout:
 
     @property
     def n_guesses(self) -> int:
-        """Number of bins of two classes, of classes where there are several."""
+        """Number of bins for two classes, and of classes otherwise."""
         return len(self.edges) + 1 if self.task == TWO else self.n_classes
 
     @property
@@ -463,30 +460,30 @@ class Layout:
 
     @property
     def losses(self) -> tuple[str, ...]:
-        """What has a sum in the table: losses, and the target where R2 needs it."""
+        """Losses with a sum in the table, including the target if R2 needs it."""
         return tuple(self.bounds)
 
     def planned(self, n_groups: int, capacity: int) -> ScoreTable:
-        """Return the table of no records, with room for as many as `capacity`."""
+        """Return an empty table, for planning; `capacity` bounds the records."""
         n_losses = len(self.losses) * max(1, len(self.pairs))
         table = ScoreTable.planned(self.n_cells, n_losses, n_groups)
         return dataclasses.replace(table, capacity=capacity)
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """Pairs of models that are compared: the later one less the earlier."""
+        """Pairs of models that are compared: the later one minus the earlier one."""
         return list(itertools.combinations(range(self.n_models), 2))
 
-    # -- private: what one record is, a function of that record -----------------------
+    # -- private: the cell and the losses of a record, functions of that record -------
     def cells(self, codes: np.ndarray, said: np.ndarray) -> np.ndarray:
         """Return the cell of each record; private.
 
         Parameters
         ----------
         codes : int64 ndarray of shape (n_rows,)
-            Class of each record, -1 where it has none.
+            Class of each record, or -1 without one.
         said : float64 ndarray of shape (n_rows,)
-            Of two classes the score, of several the predicted one; NaN: none.
+            The score for two classes, and the predicted class otherwise; NaN: none.
         """
         if self.counts in ("records", "nothing"):
             return np.zeros(len(codes), dtype=np.int64)
@@ -501,7 +498,7 @@ class Layout:
         return np.where(known, codes * self.n_guesses + place, last)
 
     def in_units(self, found: Mapping[str, np.ndarray], valid: np.ndarray):
-        """Return the losses of each record over their bounds, cut to [0, 1]; private.
+        """Return the private losses divided by their bounds, clipped to [0, 1].
 
         Records that are not `valid` have the worst losses, 1.
         """
@@ -512,7 +509,7 @@ class Layout:
     def joined(
         self, found: list[tuple[np.ndarray, np.ndarray]]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the cell and the losses of each record, given those of each model."""
+        """Return combined cells and losses of records, given those of each model."""
         if self.n_models == 1:
             return found[0]
         cells, losses = np.array([one for one, _ in found]), [one for _, one in found]
@@ -527,7 +524,7 @@ class Layout:
         halves = [(1 + losses[j] - losses[i]) / 2 for i, j in self.pairs]
         return joint, np.hstack(halves)
 
-    # -- of released numbers ----------------------------------------------------------
+    # -- functions of released numbers ------------------------------------------------
     def estimates(self, table: NoisyTable) -> dict[str, Estimate]:
         """Return the estimate of every metric but the confusion matrix."""
         found = {}
@@ -569,7 +566,7 @@ class Layout:
         return found
 
     def _right(self, places: np.ndarray) -> np.ndarray:
-        """Return which models are right in each cell, shape (n_models, n_cells)."""
+        """Return whether each model is right in each cell, (n_models, n_cells)."""
         if self.counts == "right":
             return 1 - places
         guess = places > self.edges.index(self.threshold)
@@ -587,8 +584,8 @@ class Layout:
         return table.mean(1.0 * (guess == 1), side)
 
     def _sides(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the class of each cell, and that predicted there; -1: none."""
-        if self.counts == "right":  # whichever class it is
+        """Return the true and predicted class of each cell (-1 if undefined)."""
+        if self.counts == "right":  # any class
             return np.array([0, -1]), np.array([0, -1])
         guess = np.arange(self.n_guesses)
         if self.task == TWO:
@@ -597,7 +594,7 @@ class Layout:
         return np.append(actual, -1), np.append(np.tile(guess, self.n_classes), -1)
 
     def confusion_matrix(self, table: NoisyTable) -> np.ndarray | None:
-        """Return noisy counts of actual by predicted class, None if not asked for."""
+        """Return noisy counts of actual by predicted class, or None."""
         if "confusion_matrix" not in self.metrics:
             return None
         found, sides = np.zeros((self.n_classes, self.n_classes)), self._sides()
@@ -606,7 +603,7 @@ class Layout:
 
 
 def check_metrics(metrics: Any, known: Iterable[str], of: str = "") -> tuple[str, ...]:
-    """Return the metrics that are asked for, each once; `of` ends the refusal."""
+    """Return the requested metrics, each once; `of` is the end of the error message."""
     named = [metrics] if isinstance(metrics, str) else metrics
     try:
         found = tuple(dict.fromkeys(named))
@@ -623,11 +620,11 @@ def check_metrics(metrics: Any, known: Iterable[str], of: str = "") -> tuple[str
 def bin_edges(
     threshold: float, n_bins: int | None, noise_std: float, n_records: int
 ) -> tuple[float, ...]:
-    """Return the edges of the bins of scores, the threshold among them.
+    """Return the edges of the bins of scores, including the threshold.
 
-    `n_bins` is before the threshold is added; 1: the threshold alone. None follows from
-    public numbers: as many as leave the noise of the number of right predictions below
-    the variance n / 8 that sampling gives it, from 24 to 96.
+    `n_bins` is the number before the threshold is added; 1: the threshold alone. None:
+    24 to 96 bins, so that the noise variance of the number of right predictions stays
+    below a sampling variance of n / 8.
     """
     if n_bins is None:
         wanted = n_records / max(4 * noise_std**2, 1e-300)
@@ -637,7 +634,7 @@ def bin_edges(
     return tuple(sorted(edges | {float(threshold)}))
 
 
-# Predictions of a fixed model, record by record, whatever the records hold.
+# Predictions of a fixed model, record by record, for any content of the records.
 
 
 _WITHHELD = (
@@ -648,7 +645,7 @@ _WITHHELD = (
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """The model that is scored, and how it tells its predictions; public facts.
+    """The scored model and its prediction method, from public facts.
 
     Attributes
     ----------
@@ -656,7 +653,7 @@ class Model:
     task : str
     classes : ndarray of shape (n_classes,) or None
     by : {"predict_proba", "decision_function", "predict"}
-        The method that gives scores of two classes, or predictions.
+        The method that returns scores of two classes, or predictions.
     """
 
     estimator: Any
@@ -676,7 +673,7 @@ def table_of(
     model : Model
     layout : Layout
     X : table
-        Anything that `rows_of` takes.
+        Any table that `rows_of` accepts.
     y : ndarray of shape (n_rows,)
 
     Returns
@@ -686,12 +683,12 @@ def table_of(
 
     Notes
     -----
-    **Guarantees.** If the model predicts each row by itself, then the cell and the
-    losses of a record are a function of that record, of its position and of the number
-    of records; of that record alone where the number is private. No exception of the
-    model and no warning comes out. A row that it refuses has no prediction; the others
-    are predicted in a table of the same shape, in which another row stands in for it,
-    so that not a bit of theirs depends on it.
+    **Guarantees.** If the model predicts each row independently, the cell and the
+    losses of a record depend only on that record, its position and the number of
+    records. If that number is private, they depend on the record alone. Exceptions and
+    warnings of the model are suppressed. A row that the model refuses has no
+    prediction. The other rows are predicted in a table of the same shape, in which
+    another row replaces it, so that no bit of their predictions depends on it.
     """
     needed = {"predict_proba"} if layout.losses else set()
     if model.task == NUMBERS:
@@ -711,7 +708,7 @@ def table_of(
         none = np.zeros(len(y), dtype=np.int64)
         return none, layout.in_units(found, np.isfinite(error))
     codes, shape = _codes(y, model.classes), (len(y), len(model.classes))
-    # Columns are those of `classes_`, codes those of the sorted labels.
+    # Columns follow `classes_`, codes follow the sorted labels.
     order = np.argsort(np.argsort(model.classes, kind="stable"), kind="stable")
     said, chances = np.zeros(len(y)), np.zeros(shape)
     if "predict_proba" in outputs:
@@ -726,7 +723,7 @@ def table_of(
         guesses = _codes(outputs["predict"], model.classes)
         said = np.where(guesses < 0, math.nan, guesses)
     cells = layout.cells(codes, np.where(np.isfinite(said), said, math.nan))
-    # The loss of a record without class or probabilities is the worst one.
+    # A record without class or probabilities has the worst loss.
     valid = (codes >= 0) & np.isfinite(chances).all(axis=1)
     chances = np.clip(chances, 0.0, 1.0)
     own = np.eye(shape[1])[np.maximum(codes, 0)]
@@ -737,7 +734,7 @@ def table_of(
 
 
 def _codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Return the place of each label among the sorted classes, -1 where it has none."""
+    """Return the position of each label in the sorted classes, or -1."""
     found = encode_any(labels, classes)
     codes = found.codes.copy()
     if found.missing is not None:
@@ -748,11 +745,11 @@ def _codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
 def predicted(
     call: Callable[[Any], Any], X: Any, n_rows: int, *, alone: bool = False
 ) -> np.ndarray:
-    """Return what a method predicts for each row; None for rows that it refuses.
+    """Return the predictions of a method, with None for rows that it refuses.
 
-    With `alone` each row is predicted in a table of its own, because the number of rows
-    is private: products of matrices round by the shape of the table. The result has the
-    type object where rows were refused, or are alone.
+    With `alone`, for a private number of rows, each row is predicted in a separate
+    table, because matrix products round differently for other shapes. The result has
+    dtype object with `alone` or if rows were refused.
     """
     everyone, result = np.arange(n_rows), np.full(n_rows, None, dtype=object)
     if alone or n_rows == 0:
@@ -760,7 +757,7 @@ def predicted(
             found = _attempt(call, rows_of(X, everyone[row : row + 1]))
             result[row] = None if found is None else found[0]
         return result
-    # A copy, as where rows stand in: equal memory makes equal bits.
+    # Copy as for replaced rows, because equal memory layouts give equal bits.
     found = _attempt(call, rows_of(X, everyone))
     if found is not None:
         return found
@@ -777,10 +774,10 @@ def predicted(
 
 
 def _passing(call: Callable[[Any], Any], X: Any, n_rows: int) -> np.ndarray:
-    """Return which rows are predicted, by halving what is refused.
+    """Return the mask of rows that the model accepts, found by bisection.
 
-    Rows are tried in a table of the public size, repeated as often as it takes: a model
-    that refuses short tables must not lose the rows beside one that it refuses.
+    Rows are repeated to the public size of the table, because a model may refuse short
+    tables.
     """
     passing, left = np.ones(n_rows, dtype=bool), [np.arange(n_rows)]
     while left:
@@ -795,13 +792,13 @@ def _passing(call: Callable[[Any], Any], X: Any, n_rows: int) -> np.ndarray:
 
 
 def _attempt(call: Callable[[Any], Any], X: Any) -> np.ndarray | None:
-    """Return the predictions of some rows, None if there are not as many."""
+    """Return the predictions of some rows, or None if their number is wrong."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             found = np.asarray(call(X))
             fits = found.ndim > 0 and len(found) == X.shape[0]
-        except Exception:  # whatever a user's model raises; it may quote the data
+        except Exception:  # a user's model may raise anything, and quote data
             return None
     return found if fits else None
 
@@ -814,7 +811,7 @@ def rows_of(X: Any, rows: np.ndarray) -> Any:
 
 
 def _numbers(found: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Return predictions as floats, NaN where there is none."""
+    """Return predictions as floats, or NaN without a prediction."""
     if found.dtype.kind in "biuf" and found.size == math.prod(shape):
         return found.astype(np.float64).reshape(shape)
     result = np.full(shape, math.nan)
@@ -828,7 +825,7 @@ def _numbers(found: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _real(y: np.ndarray) -> np.ndarray:
-    """Return a target as floats, NaN where an entry is no number."""
+    """Return a target as floats, or NaN for entries that are not numbers."""
     if y.dtype.kind in "biuf":
         return y.astype(np.float64)
     real = (float, np.floating)  # may be infinite
@@ -837,7 +834,7 @@ def _real(y: np.ndarray) -> np.ndarray:
 
 
 def model_of(estimator: Any) -> Model:
-    """Return how a fitted model tells its predictions, or raise ValueError."""
+    """Return the `Model` of a fitted estimator, or raise ValueError."""
     if not hasattr(estimator, "predict"):
         raise ValueError(
             f"model={shown(estimator)} has no predict: pass a fitted classifier or "
@@ -874,17 +871,16 @@ class Scored:
     y : ndarray of shape (n_rows,)
         Private.
     columns : tuple of str or int
-        Names of all columns, that of the groups among them.
+        Names of all columns, including that of the groups.
     facts : dict
-        What the event says of names.
+        Fields of the event on names.
     group : int64 ndarray of shape (n_rows,)
         Public.
     groups : tuple
         Values of the groups; empty without.
     by : str, int or None
     units : Units or None
-        Weights of the rows, and the persons they belong to; None: each row is a record
-        and counts as one.
+        Weights and persons of the rows; None: each row is a record with weight 1.
     """
 
     X: Any
@@ -916,7 +912,7 @@ class Scored:
         return np.bincount(group, minlength=self.n_groups).tolist()
 
     def totals(self, group: int | None = None) -> np.ndarray:
-        """Return the shares of all units, in one group or in all; public."""
+        """Return the public shares of all privacy units, in one group or in all."""
         chosen = slice(None) if group is None else self.group == group
         shares, persons = self.units.shares[chosen], self.units.persons
         if persons is None:
@@ -925,10 +921,10 @@ class Scored:
 
     @classmethod
     def build(cls, X: Any, y: Any, by: Any, named: Any, model: Any):
-        """Check what is public of a table, or raise ValueError; quotes no datum.
+        """Check the public facts of a table, or raise ValueError that quotes no datum.
 
-        Parameters are what the user gave, but for `named`, the name of the target that
-        the user or the model gives, or None, and for the fitted `model`.
+        `named` is the declared name of the target or None, and `model` the fitted
+        model. The other parameters are those of the user.
         """
         X = table_with_rows(X)
         n_rows, n_columns = map(int, X.shape)
@@ -952,7 +948,7 @@ class Scored:
 
 
 def table_with_rows(X: Any) -> Any:
-    """Return X as something whose rows can be taken."""
+    """Return X as a table whose rows can be selected."""
     check_no_path(X)
     check_names(X)
     if issparse(X):
@@ -970,7 +966,7 @@ def table_with_rows(X: Any) -> Any:
 
 
 def _check_columns(model: Any, n_columns: int, own: list[str]) -> None:
-    """Refuse another table than the model was fitted to, by public facts."""
+    """Raise ValueError if the table has other columns than that of the fit."""
     wanted = getattr(model, "n_features_in_", None)
     if wanted is not None and wanted != n_columns:
         raise ValueError(
@@ -1025,15 +1021,15 @@ def column_of(X: Any, place: int) -> list:
     return column.to_list() if hasattr(column, "to_list") else column.tolist()
 
 
-# The origin of a scored model: what its own report says, and who counts it.
+# The origin of a scored model: its report, and the ledger with its charges.
 
 
-#: Of a score whose model was declared public.
+#: Assumption of a score whose model was declared public.
 MODEL_IS_PUBLIC = Assumption(
     "The model is public, as was declared: it does not depend on the scored records.",
     enforced=False,
 )
-#: Of a score without the ledger of the fit, by unit; a report of both counts both.
+#: Assumption of a score without the ledger of the fit, by privacy unit.
 OTHERS = {
     "record": Assumption(
         "The scored records are others than those that the model was fitted to: no "
@@ -1080,7 +1076,7 @@ def fit_of(model: Any, is_public: bool) -> PrivacyReport | None:
 def assumptions_of(
     fit: PrivacyReport | None, is_public: bool, ledger: PrivacyLedger | None, unit: str
 ) -> tuple[Assumption, ...]:
-    """Return what a score of this unit of protection assumes of the model."""
+    """Return the assumptions on the model of a score, for a privacy unit."""
     if is_public:
         return (MODEL_IS_PUBLIC,)
     if holds(ledger, fit):
@@ -1089,7 +1085,7 @@ def assumptions_of(
 
 
 def holds(ledger: PrivacyLedger | None, fit: PrivacyReport) -> bool:
-    """Whether a ledger was charged for a fit: it has the receipts and the events."""
+    """Whether a ledger was charged for a fit, by its receipts and events."""
     if ledger is None or not fit.events:
         return False
     try:
@@ -1099,7 +1095,7 @@ def holds(ledger: PrivacyLedger | None, fit: PrivacyReport) -> bool:
     return True
 
 
-# Metrics that a model has something to say of, and the bounds of their losses.
+# Metrics that a model supports, and the bounds of their losses.
 
 
 def loss_bounds(
@@ -1108,7 +1104,7 @@ def loss_bounds(
     loss_bound: float,
     error_bound: float | None,
 ) -> dict[str, float]:
-    """Return the bounds of the losses that are asked for, in their own units."""
+    """Return the bounds of the requested losses, in their units."""
     if model.task == NUMBERS:
         low, high = declared_range(model.estimator)
         bound = high - low if error_bound is None else error_bound
@@ -1133,7 +1129,7 @@ def loss_bounds(
 
 
 def declared_range(estimator: Any) -> tuple[float, float]:
-    """Return the declared bounds of a regressor's target; NaN where there are none."""
+    """Return the declared bounds of a regressor's target, or NaN without bounds."""
     while hasattr(estimator, "steps"):
         estimator = estimator.steps[-1][1]
     bounds, schema = (

@@ -1,4 +1,4 @@
-"""The result of a private score, and what may be chosen by it."""
+"""The result of a private score, and the choice of a threshold from it."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ from skfdp.solvers.score import (
 
 #: The subject of the report of a score, before the name of the model's class.
 SUBJECT = "private_score of "
-#: That of a comparison.
+#: The subject of the report of a comparison.
 COMPARISON = "compare_private of "
-# Standard errors by which a gain, or the size of a class, must differ from nothing.
-# Beyond one alone the best of many edges that gain nothing lies as often as not.
+# Standard errors by which a gain, or the size of a class, must exceed zero. The best of
+# many useless edges would often exceed one standard error.
 _CLEAR = 2.0
 
 
 class ScoredClassifier(ClassifierMixin, BaseEstimator):
     """Fitted classifier of two classes, with the report of its fit and of its score.
 
-    `PrivateThreshold.apply` makes it. It is frozen: `fit` and `clone` return it as it
-    is, since what it was made from is released already.
+    `PrivateThreshold.apply` returns it. It is frozen: `fit` and `clone` return it
+    unchanged, because it was built from releases.
 
     Parameters
     ----------
     estimator : fitted classifier of two classes
         With predict_proba or decision_function.
     release : PrivacyReport
-        Of the private score that a threshold followed from.
+        The report of the private score behind the threshold.
 
     Attributes
     ----------
@@ -61,8 +61,8 @@ class ScoredClassifier(ClassifierMixin, BaseEstimator):
         found, scored = type(estimator).__name__, release.subject
         if scored != SUBJECT + found:
             raise ValueError(
-                f"model={found} is another one than was scored, which was "
-                f"{scored.removeprefix(SUBJECT)}: pass the model of the score."
+                f"model={found} is not the scored model, which is a "
+                f"{scored.removeprefix(SUBJECT)}: pass the scored model."
             )
         model = model_of(estimator)
         if model.task != TWO or model.by == "predict":
@@ -79,27 +79,27 @@ class ScoredClassifier(ClassifierMixin, BaseEstimator):
     def privacy_(self) -> PrivacyReport:
         """The report of the fit and of the score.
 
-        A model that was declared public, and has no report of a private fit, leaves the
-        score alone, with that declaration among its assumptions.
+        For a model that was declared public without a report of a private fit, it is
+        the report of the score, which includes that declaration as an assumption.
         """
         release, is_public = self.release, MODEL_IS_PUBLIC in self.release.assumptions
         fit = fit_of(self.estimator, is_public)
         if fit is None or math.isinf(fit.epsilon) or fit.leaks:
             return dataclasses.replace(release, subject=type(self).__name__)
-        # The two are composed here, whoever's the records are.
+        # Both are composed here, whether or not their records overlap.
         kept = tuple(a for a in release.assumptions if a not in OTHERS.values())
         release = dataclasses.replace(release, assumptions=kept)
         return of_releases(self, [("estimator", fit), ("scores", release)])
 
     def fit(self, X: Any = None, y: Any = None) -> ScoredClassifier:
-        """Learn nothing: what was released stays."""
+        """Return the unchanged classifier."""
         return self
 
     def __sklearn_clone__(self) -> ScoredClassifier:
         return self
 
     def set_params(self, **params: Any) -> ScoredClassifier:
-        """Refuse: another parameter would be one that was not released.
+        """Raise ValueError, because the parameters come from a release.
 
         Raises
         ------
@@ -107,7 +107,7 @@ class ScoredClassifier(ClassifierMixin, BaseEstimator):
         """
         raise ValueError(
             f"{min(params, default='a parameter')} cannot be set: a ScoredClassifier "
-            "is the result of a release; make another one by "
+            "is the result of a release; get another one from "
             "PrivateScore.best_threshold."
         )
 
@@ -141,10 +141,10 @@ class ScoredClassifier(ClassifierMixin, BaseEstimator):
         return f"ScoredClassifier({type(self.estimator).__name__}(...))"
 
 
-# Thresholds that are chosen by a released table of labels and bins of scores.
+# Thresholds that are chosen from a released table of labels and bins of scores.
 
 
-#: What thresholds are compared by, the larger the better, from the counts of true
+#: Metrics of thresholds, where larger is better, as functions of the numbers of true
 #: positives, false negatives, false positives and true negatives.
 _NAMED: dict[str, Callable[..., np.ndarray]] = {
     "balanced_accuracy": lambda tp, fn, fp, tn: (tp / (tp + fn) + tn / (fp + tn)) / 2,
@@ -155,7 +155,7 @@ _COSTS = ("false_positive", "false_negative")
 
 
 def _measure(metric: Any) -> Callable[..., np.ndarray]:
-    """Return what a metric makes of counts, or raise ValueError."""
+    """Return the function of counts for a metric, or raise ValueError."""
     if isinstance(metric, str) and metric in _NAMED:
         return _NAMED[metric]
     if isinstance(metric, Mapping) and set(metric) == set(_COSTS):
@@ -174,26 +174,25 @@ def _measure(metric: Any) -> Callable[..., np.ndarray]:
 class PrivateThreshold:
     """Threshold of two classes; `PrivateScore.best_threshold` returns it.
 
-    It follows from a release and costs nothing more.
+    It is post-processing of a release, without an additional charge.
 
     Attributes
     ----------
     threshold : float
-        A score above it is the last class. One of the edges of the bins, or the
-        threshold that was scored.
+        Records with a higher score get the last class. It is an edge of the bins, or
+        the scored threshold.
     is_default : bool
-        Whether it is the threshold that was scored: no other one was better by more
-        than two standard errors, or noise hides a class.
+        Whether it is the scored threshold: no other one was better by more than two
+        standard errors, or a class is too small for the noise.
     gain : float
-        Estimate of how much better it is than the threshold that was scored, in units
-        of the metric; 0 for that threshold itself. **Optimistic**: it is the best of
-        many.
+        Estimated improvement over the scored threshold, in units of the metric; 0 for
+        the scored threshold. It is **optimistic**, as the best of many estimates.
     interval : (float, float)
-        Of the gain on the population, whichever threshold had been chosen: it holds for
-        all edges at once with the confidence of the score (Bonferroni), and so the
-        choice does not invalidate it. NaN where noise hides a class.
+        Confidence interval of the gain on the population. It holds for all edges at
+        once with the confidence of the score (Bonferroni), so that the choice does not
+        invalidate it. NaN if a class is too small for the noise.
     privacy_ : PrivacyReport
-        Of the score.
+        The report of the score.
     """
 
     threshold: float
@@ -208,21 +207,21 @@ class PrivateThreshold:
         Parameters
         ----------
         model : fitted classifier
-            The one that was scored.
+            The scored model.
 
         Returns
         -------
         classifier : FixedThresholdClassifier
-            Of scikit-learn. `skfdp.report` tells of the fit and of the score. Fitting
-            it changes nothing: the model in it stays as it is.
+            A scikit-learn classifier. `skfdp.report` reports the fit and the score.
+            Fitting it does not change the model in it.
 
         Raises
         ------
         ValueError
-            If the model is of another class than the scored one, or not fitted.
+            If the model has another class than the scored one, or is not fitted.
         """
         scored = ScoredClassifier(model, self.privacy_)
-        # There a score on the threshold is above it, and in the table it is below.
+        # scikit-learn counts a score on the threshold as above it, the table as below.
         return FixedThresholdClassifier(
             scored,
             threshold=math.nextafter(self.threshold, 1.0),
@@ -241,39 +240,39 @@ class PrivateScore:
     Attributes
     ----------
     values : dict of str to float
-        Each metric but the confusion matrix, cut to its range. NaN where it is
-        undetermined: too few records for the noise.
+        Each metric but the confusion matrix, clipped to its range. NaN if there are too
+        few records for the noise.
     intervals : dict of str to (float, float)
-        Confidence intervals of the metrics on the population of the records: they
-        cover the noise and the drawing of the records. NaN where undetermined.
+        Confidence intervals of the metrics on the population. They cover the noise and
+        the sampling of the records. NaN if undetermined.
     confidence : float
-        Of each interval by itself.
+        Confidence of each single interval.
     confusion_matrix : ndarray of shape (n_classes, n_classes) or None
-        Counts of actual by predicted class with noise, hence neither whole numbers nor
-        all positive; None if not asked for.
+        Noisy counts of actual by predicted class, which may be negative and are not
+        integers; None if not requested.
     classes : ndarray of shape (n_classes,) or None
         Labels in the order of the matrix; the last one of two is the positive one.
     n_records : int
-        Number of records, of persons where these are protected; nominal where it is
-        private.
+        Number of records, or of persons if these are protected; the nominal number if
+        it is private.
     noise_std : float
         Standard deviation of the noise of each released entry, in records or persons.
     table : ndarray of shape (n_entries,)
         The release itself: counts of cells, then sums of losses and squares.
     edges : tuple of float
-        Scores that part the bins of the table, in increasing order; empty where no bins
-        were counted. The table begins with the counts of the first class in each bin,
-        and goes on with those of the last class.
+        Scores that separate the bins of the table, in increasing order; empty without
+        bins. The table begins with the counts of the first class in each bin, followed
+        by those of the last class.
     threshold : float
-        The one of the edges above which a record was predicted positive.
+        The edge above which a record was predicted positive.
     spread : float
-        How many times the variance by drawing is that of rows one by one: above 1 for
+        Factor of the sampling variance relative to independent rows; above 1 for
         persons with several rows.
     by : str or None
-        Name of the column that parts the groups.
+        Name of the column that defines the groups.
     groups : dict of str or number to PrivateScore
-        Score of each group, empty without `by`. Their `privacy_` is that of the whole,
-        because one charge covers all of them.
+        Score of each group, empty without `by`. All have the same `privacy_`, because
+        one charge covers all groups.
     privacy_ : PrivacyReport
     """
 
@@ -293,21 +292,20 @@ class PrivateScore:
     privacy_: PrivacyReport
 
     def best_threshold(self, metric: Any = "balanced_accuracy") -> PrivateThreshold:
-        r"""Return the best threshold among the edges of the bins; costs nothing more.
+        r"""Return the best threshold among the edges of the bins, without a charge.
 
         Parameters
         ----------
         metric : str or dict, default="balanced_accuracy"
-            Or "accuracy", "f1", or the costs of one wrong prediction of either kind,
-            ``{"false_positive": 1.0, "false_negative": 5.0}``, whose mean is made
-            small.
+            "balanced_accuracy", "accuracy", "f1", or the costs of wrong predictions,
+            such as ``{"false_positive": 1.0, "false_negative": 5.0}``, whose mean is
+            minimised.
 
         Returns
         -------
         threshold : PrivateThreshold
-            The scored threshold, if no other one is better by more than two standard
-            errors, of noise and sampling, or if noise hides a class. ``apply`` makes a
-            model that uses it.
+            The scored threshold, unless another one is better by more than two standard
+            errors of noise and sampling. Its ``apply`` returns a model that uses it.
 
         Raises
         ------
@@ -316,25 +314,25 @@ class PrivateScore:
 
         Notes
         -----
-        **Guarantees.** A function of released numbers: post-processing.
+        **Guarantees.** The result is post-processing of released numbers.
 
-        What this score says at the chosen threshold is optimistic, since the same noise
-        has chosen it. `PrivateThreshold.interval` holds for all edges at once; or make
-        another `private_score` with ``threshold=...``, of other records or of another
-        part of the budget.
+        This score is optimistic at the chosen threshold, because the same noise was
+        used to choose it. `PrivateThreshold.interval` holds for all edges at once.
+        Alternatively, call `private_score` again with ``threshold=...``, on other
+        records or with another part of the budget.
 
         The gain of an edge is a smooth function of the counts, with derivative
-        :math:`g_c` by count c. So its variance is :math:`\sum_c g_c^2 (n_c + s^2)` to
-        first order: the counts :math:`n_c` by sampling (the metric is a ratio, so that
-        :math:`\sum_c g_c n_c = 0`), and :math:`s^2` by noise. Chosen is the edge whose
-        gain less two standard errors is largest, if that is positive, and otherwise the
-        one at the start.
+        :math:`g_c` by count c. Its variance is :math:`\sum_c g_c^2 (n_c + s^2)` to first
+        order: :math:`n_c` from sampling (the metric is a ratio, so that
+        :math:`\sum_c g_c n_c = 0`), and :math:`s^2` from noise. The chosen edge has the
+        largest gain minus two standard errors, if that is positive. Otherwise it is the
+        scored threshold.
         """
         n_bins = len(self.edges) + 1
         if n_bins < 4:
             raise ValueError(
                 f"best_threshold needs at least four bins of two classes, and this "
-                f"score has {n_bins}: ask private_score for metrics with 'roc_auc'."
+                f"score has {n_bins}: call private_score with 'roc_auc' in metrics."
             )
         measure = _measure(metric)
         counts = self.table[: 2 * n_bins].reshape(2, n_bins)
@@ -349,15 +347,15 @@ class PrivateScore:
                 privacy_=self.privacy_,
             )
 
-        # The size of a class that is not clear of noise is hidden.
+        # Keep the threshold if the size of a class does not clearly exceed the noise.
         if not (counts.sum(axis=1) > _CLEAR * std * math.sqrt(n_bins)).all():
             return chosen(start, 0.0, math.nan)
         below = np.cumsum(counts, axis=1)[:, :-1]
         above = counts.sum(axis=1, keepdims=True) - below
         rates = np.array([above[1], below[1], above[0], below[0]])
-        with np.errstate(all="ignore"):  # what f1 divides by may be zero
+        with np.errstate(all="ignore"):  # the denominator of f1 may be zero
             value = measure(*rates)
-            # Derivatives by each of the four, exactly: of complex steps.
+            # Exact derivatives by each of the four numbers, from complex steps.
             steps = 1e-100j * np.eye(4)[:, :, None]
             tp, fn, fp, tn = (measure(*(rates + step)).imag / 1e-100 for step in steps)
             upper = np.arange(n_bins) > np.arange(n_bins - 1)[:, None]
@@ -399,7 +397,7 @@ class PrivateComparison:
     ----------
     values : dict of (str, str) to float
         By pair of models and metric: ``("b - a", "accuracy")`` is the accuracy of b
-        less that of a. NaN where undetermined: too few records for the noise.
+        minus that of a. NaN if there are too few records for the noise.
     intervals : dict of (str, str) to (float, float)
         Confidence intervals of the differences on the population of the records.
     confidence : float

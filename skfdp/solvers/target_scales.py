@@ -1,4 +1,4 @@
-"""The scales of a regression: of the target, of the rows, and of the penalty."""
+"""The scales of a regression: target, penalty and mean rate."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from skfdp.solvers.centring import released_mean
 from skfdp.solvers.method import Budget
 from skfdp.solvers.postprocessing import STRONGEST
 
-# The part of the declared bounds that holds the targets, from one noisy histogram.
+# The part of the declared bounds that contains the targets, from one noisy histogram.
 #
-# The noise of a mean grows with the width of the interval that its numbers are cut to.
-# Bounds that are sure to hold are wide. So a coarse histogram is released first, and
-# the mean then within the bins that hold all records but what could be noise, and one
-# more on either side. As the budget grows, nothing is cut.
+# The noise of a mean grows with the width of the interval to which its numbers are
+# clipped, and safe bounds are wide. A coarse histogram is therefore released first. The
+# mean is then taken within the bins that contain all records except for noise, and one
+# more bin on either side. With a large budget nothing is clipped.
 
 
-# Counts have fewer bins: doubling ones below a few counts are empty and add noise.
+# Numbers of bins. Counts have fewer: doubling bins below a few counts would be empty.
 N_BINS, N_DOUBLINGS = 16, 8
-# A histogram of more noise than that, as a share of the records, tells nothing.
+# Largest noise in a useful histogram, as a share of the records.
 _MOST_NOISE = 0.16
-# Standard deviations of the noise that may be no records. One even bin too many costs
-# little; one that is twice as wide as those before doubles the noise.
+# Standard deviations of the noise up to which bins may be empty. One more even bin
+# costs little, but one more doubling bin doubles the noise.
 _DOUBT, _DOUBT_OF_DOUBLING = 2.0, 3.0
 
 
@@ -53,10 +53,10 @@ def edges(bounds: TargetMap) -> np.ndarray:
 def released_window(
     records: Records, event: Event, mechanism: Mechanism
 ) -> tuple[float, float]:
-    """Return the interval that holds the targets, from one release.
+    """Return the interval that contains the targets, from one release.
 
-    A record counts in one bin: its row is a unit vector, hence the sum of the rows
-    moves by at most 1 if a record is nulled (it counts in none), and by at most 2 if it
+    A record counts in one bin, and its row is a unit vector. The sum of the rows moves
+    by at most 1 if a record becomes null (and counts in no bin), and by at most 2 if it
     is replaced.
     """
     public = records.public
@@ -64,7 +64,7 @@ def released_window(
     query = records.query(_in_bins)
     counts = mechanism.release(event.label, query, stream="target histogram")
     noise_std = event.noise_std[0] / public.n_records
-    # Counts have no gap between the lower bound and the mean.
+    # For counts, the interval starts at the lower bound.
     first, last = filled(counts / public.n_records, noise_std, upward=bounds.log)
     found = edges(bounds)
     return float(found[max(0, first - 1)]), float(found[min(len(counts), last + 1)])
@@ -81,11 +81,11 @@ def _in_bins(records: Records) -> RowSum:
 
 
 def filled(shares: np.ndarray, noise_std: float, *, upward: bool) -> tuple[int, int]:
-    """Return the first bin, and that after the last, that hold all but noise.
+    """Return first and stop of the run of bins that contains all records but noise.
 
-    From the largest bin on, or the first one if `upward`, the larger neighbour is taken
-    in, until what is left of all records is less than the noise of the sum. `shares` of
-    the records are noisy, each by `noise_std`.
+    Start at the largest bin, or at the first bin if `upward`, and add the larger
+    neighbour until the remaining share of the records is below the noise of the sum.
+    `shares` are noisy shares of the records; `noise_std` is the noise of each.
     """
     first = 0 if upward else int(shares.argmax())
     last = first + 1
@@ -99,34 +99,33 @@ def filled(shares: np.ndarray, noise_std: float, *, upward: bool) -> tuple[int, 
     return first, last
 
 
-#: Wanted error of means of targets, and of counts and rates, over half their interval.
+#: Desired error of the mean of targets, counts and rates, over half of the interval.
 TARGET_ERROR, COUNT_ERROR, RATE_ERROR = 0.1, 0.005, 0.05
 #: Huber's threshold over the spread of the target, as in `HuberRegressor`.
 HUBER_THRESHOLD = 1.35
-# Where means and mean absolute deviations lie within the width of an interval: any mean
-# is as likely; the deviation of normals four spreads wide on either side is a tenth,
-# that of even targets a quarter.
+# Priors of the mean and of the mean absolute deviation, over the width of the interval.
+# Means are uniform. Deviations are 0.1 for normals four standard deviations wide on
+# either side, and 0.25 for uniform targets.
 _SPREAD_OF_MEANS = 12**-0.5
 _DEVIATION, _SPREAD_OF_DEVIATIONS = 0.15, 0.1
-# About how far clips and noise move the logarithm of a mean rate.
+# Typical displacement of the logarithm of a mean rate by clipping and noise.
 _DISPLACED = 0.5
-# Releases of that mean. The second one is at rates of about the right mean, of which
-# the noise is a smaller part.
+# Number of releases of that mean. At the second one the rates have about the right
+# mean, so that the noise is relatively smaller.
 _N_RATES = 2
-# About the variance of what a fit adds to the logarithms of rates.
+# Typical variance that a fit adds to the logarithms of rates.
 _ADDED = 0.2
-# Parts of the declared width, and of the spread, below which a threshold of Huber's
-# loss leaves hardly a target in its squared part.
+# Fractions of the declared width, and of the spread, below which a threshold makes
+# Huber's loss nearly an absolute error.
 _TINY_WIDTH, _TINY_SPREAD = 1000, 100
 
 
 @dataclasses.dataclass(frozen=True)
 class TargetScales:
-    """The scales for targets of spread 1 and rows of mean length 1.
+    """The rescaling of targets to spread 1, and the scales that follow from it.
 
-    `huber_threshold` is in units of the target, and read by the Huber loss alone;
-    "auto": `HUBER_THRESHOLD`. The penalty `alpha` is in units of the target; None:
-    none.
+    `huber_threshold` is in units of the target and used only by the Huber loss; "auto":
+    `HUBER_THRESHOLD`. The penalty `alpha` is in units of the target; None: no penalty.
     """
 
     fit_intercept: bool
@@ -137,14 +136,14 @@ class TargetScales:
         """Return s of the penalty ``s / 2 |w|**2`` of a mean over `total` rows."""
         if self.alpha is None:
             return None
-        # |w|**2 and the loss both scale with the square of the unit, but for a log
-        # link, where w does not scale and the loss does linearly.
+        # |w|**2 and the loss both scale with the square of the unit. With a log link w
+        # does not scale, and the loss scales linearly.
         if target_map.log:
             return min(self.alpha / target_map.scale, STRONGEST)
         return min(self.alpha / total, STRONGEST)
 
     def keeps_unit(self, target_map: TargetMap) -> bool:
-        """Whether the target keeps its unit: a scale of rates is an intercept."""
+        """Whether the target is not rescaled: rates need an intercept for that."""
         return target_map.log and not self.fit_intercept
 
     def event(
@@ -155,7 +154,7 @@ class TargetScales:
         *,
         has_public_model: bool = False,
     ) -> Event | None:
-        """Return the event of the target's scales, None where they are public."""
+        """Return the event of the target's scales, or None if they are public."""
         n = public.n_records
         if public.has_target or self.keeps_unit(public.target_map):
             return None
@@ -163,7 +162,7 @@ class TargetScales:
         log, n_effective = public.target_map.log, public.n_effective
         blocks = postprocessing.target_blocks(public.mask, has_public_model)
         pull = postprocessing.pull(mu, n_effective, blocks)
-        # Where the columns can teach next to nothing, the target has the budget.
+        # If the columns can contribute little, the target's scales get more budget.
         room = (0.4 if log else 0.6) * (1 - pull)
         most = max(0.15, room / (n_means + 1))
         error = COUNT_ERROR if log else TARGET_ERROR
@@ -181,7 +180,7 @@ class TargetScales:
     def rate_event(
         self, public: PublicRecords, budget: Budget, mu: float
     ) -> Event | None:
-        """Return the event of the mean rate, None where there is no such number."""
+        """Return the event of the mean rate, or None if it is not released."""
         if not public.target_map.log or not self.fit_intercept:
             return None
         share = _share(mu, public.n_effective, RATE_ERROR, 0.01, 0.2)
@@ -202,25 +201,25 @@ class TargetScales:
         event: Event,
         mechanism: Mechanism,
     ) -> np.ndarray:
-        """Return the weights with the intercept at which the mean rate is right.
+        """Correct the intercept so that the mean rate equals the mean count.
 
         Clipped gradients pull the rates of skewed counts from their mean toward their
-        median, and noise in weights moves them all. The mean of the counts is known, or
-        released; that of the rates is released here, and the intercept takes up the
-        difference.
+        median, and noise in weights changes all rates. The mean count is public or
+        released. The mean rate is released here, and the intercept is shifted by the
+        difference of the logarithms.
 
-        Rates are cut at a multiple of the mean that noise allows. It grows with the
-        root of the budget, so that the error of the mean falls with it. What it cuts is
-        taken to be what it cuts of lognormal rates around those of the public model.
+        Rates are clipped at a multiple of the mean, which grows with the root of the
+        budget so that the error of the mean decreases. The effect of the clip is
+        estimated for lognormal rates around those of the public model.
 
         **Guarantees.** Each of `_N_RATES` releases is a mean of numbers in the public
-        interval [0, most], whatever the weights, which are released, and the row: the
-        bound of `released_mean` holds. `rate_event` charges for all of them. The rest
-        is a function of released numbers and of the public model.
+        interval [0, most], for all rows and all weights, so that the bound of
+        `released_mean` holds. `rate_event` charges for all of them. The rest is a
+        function of released numbers and of the public model.
 
-        `theta` has the shape (1, n_columns), ``shrink(theta, curvature=...)`` takes off
-        what is noise, between the releases, and `offset` are the margins of a public
-        model in the loop's units or None.
+        `theta` has the shape (1, n_columns). ``shrink(theta, curvature=...)`` shrinks
+        the weights between the releases. `offset` are rescaled margins of a public
+        model or None.
         """
         public, theta = records.public, theta.copy()
         noise_std = 0.5 * event.noise_std[0] / public.n_records
@@ -237,19 +236,19 @@ class TargetScales:
             level, slope = postprocessing.rate_level(
                 start, _ADDED, most, found, public.shares
             )
-            # The less the noise tells, the more the weights are taken at their word.
-            told = (displaced * slope) ** 2
-            kept = told / (told + error**2)
-            displaced *= math.sqrt(1 - kept)  # that of the posterior
+            # Bayesian estimate of the displacement: with more noise it is smaller.
+            signal = (displaced * slope) ** 2
+            kept = signal / (signal + error**2)
+            displaced *= math.sqrt(1 - kept)  # of the posterior
             theta[:, -1] -= kept * (level + _ADDED / 2) / coordinates.bias
             if k == 0:
-                # Rates are the curvature. Where clips lowered them, they also cut many
-                # residuals, which do not bend the loss.
+                # The curvature is the mean rate. If clipping lowered it, many clipped
+                # residuals add no curvature.
                 theta = shrink(theta, curvature=min(found, 1.0) ** 2)
         return theta
 
     def exactly(self, records: Records, margins: np.ndarray | None = None) -> TargetMap:
-        """Return the map of a target that may be looked at, given public margins."""
+        """Return the exact rescaling of a public target, given public margins."""
         start = records.public.target_map
         if self.keeps_unit(start):
             return start
@@ -264,7 +263,7 @@ class TargetScales:
         mechanism: Mechanism,
         margins: np.ndarray | None = None,
     ) -> TargetMap:
-        """Return the map of the target, from released numbers where it is private."""
+        """Return the rescaling of the target, from releases if it is private."""
         if event is None:
             return self.exactly(records, margins)
         start = records.public.target_map
@@ -304,13 +303,13 @@ class TargetScales:
     def scaled(
         self, records: Records, target_map: TargetMap, loss: Loss
     ) -> tuple[Records, Loss]:
-        """Return the table with its target in the loop's units, and the loss there."""
+        """Return the table with the rescaled target, and the rescaled loss."""
         threshold = self.huber_threshold
         if loss.name == "huber" and threshold == "auto":
             loss = huber(HUBER_THRESHOLD)
         elif loss.name == "huber":
-            # Without bounds the spread is exact: the target is public, or there is no
-            # privacy.
+            # Without bounds the target is public or the fit is not private, so that the
+            # spread is exact.
             tiny = threshold < target_map.scale / _TINY_SPREAD
             if math.isinf(target_map.high) and tiny:
                 _warn_of_absolute_loss(threshold, "a hundredth of the target's spread")
@@ -319,7 +318,7 @@ class TargetScales:
 
 
 def warn_of_huber_threshold(threshold: float | str, bounds: tuple | None) -> None:
-    """Warn of a threshold that is tiny beside the declared bounds."""
+    """Warn of a threshold that is tiny compared with the declared bounds."""
     if threshold == "auto" or bounds is None:
         return
     low, high = map(float, bounds)
@@ -331,12 +330,12 @@ def warn_of_huber_threshold(threshold: float | str, bounds: tuple | None) -> Non
 
 
 def _warn_of_absolute_loss(threshold: float, size: str) -> None:
-    """Warn that Huber's loss is hardly ever squared."""
+    """Warn that Huber's loss is an absolute error in nearly all rows."""
     warn_caller(
-        f"threshold={float(threshold):g} is below {size}: Huber's loss is then "
-        "an absolute error in nearly all rows, which learns little under noise; leave "
-        "'auto', 1.35 times the target's spread, or give the size of usual errors in "
-        "the target's units.",
+        f"threshold={float(threshold):g} is below {size}: Huber's loss is then an "
+        "absolute error in nearly all rows, which learns little with noise; use "
+        "'auto', 1.35 times the target's spread, or the size of usual errors in the "
+        "target's units.",
         UtilityWarning,
     )
 
@@ -349,20 +348,20 @@ def _targets(records: Records, bounds: TargetMap) -> np.ndarray:
 def _distances(
     records: Records, bounds: TargetMap, centre, low, high, margins=None
 ) -> np.ndarray:
-    """Return how far targets are from their centre, or from margins within bounds."""
+    """Return the distances of targets from their centre, or from clipped margins."""
     around = centre if margins is None else np.clip(margins[:, 0], low, high)
     return np.abs(_targets(records, bounds) - around)
 
 
 def _rates(records: Records, coef, intercept, most, offset=None) -> np.ndarray:
-    """Return the fitted rates over that of the loop's unit, at most `most`."""
+    """Return the fitted, rescaled rates, clipped to `most`."""
     rates = np.empty(records.n_rows)
     start = np.zeros(records.n_rows) if offset is None else offset[:, 0]
-    with np.errstate(all="ignore"):  # a warning would tell of a private value
+    with np.errstate(all="ignore"):  # a warning would reveal a private value
         for block in row_blocks(records.X):
             rows = records.public.input_scaler(records.X[block])
             margins = row_products(rows, coef) + intercept + start[block]
-            # NaN counts as the mean.
+            # A margin of NaN becomes 0, the rescaled mean.
             cut = np.nan_to_num(margins).clip(-99.0, math.log(most))
             rates[block] = np.exp(cut)
     return rates
@@ -371,10 +370,10 @@ def _rates(records: Records, coef, intercept, most, offset=None) -> np.ndarray:
 def _share(
     mu: float, n_records: int, error: float, least: float = 0.02, most: float = 0.15
 ) -> float:
-    """Return the share of ``mu**2`` for a mean in [-1, 1] of this error, in bounds."""
+    """Return the share of ``mu**2``, within limits, for a mean with this error."""
     return float(np.clip((error * mu * n_records) ** -2.0, least, most))
 
 
 def _expected(found: float, error: float, middle: float, spread: float) -> float:
-    """Return what a noisy number is expected to be, given where such numbers lie."""
+    """Return the posterior mean of a noisy number with a normal prior."""
     return middle + (found - middle) * spread**2 / (spread**2 + error**2)
