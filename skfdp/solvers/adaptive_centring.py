@@ -1,9 +1,9 @@
-"""The mean whose error follows the spread of the rows: a rough one, then a fine one.
+"""Release a mean whose error is proportional to the spread of the rows.
 
-After Huang, Liang and Yi (2021). A rough centre is found column by column in rotated
-rows, in three histograms of all columns; then how far rows are from it; then the mean
-of the rows about it, cut to that distance. What is cut and what the noise follows is
-the spread, and no longer the length of the rows.
+After Huang, Liang and Yi (2021). Three histograms of rotated columns give a rough
+centre. A fourth histogram gives a quantile of the distances from it. Rows are then
+centred and clipped to that distance, and their mean is released. Clip and noise follow
+the spread of the rows instead of their length.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Shells:
     def bins(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Return the shell of each distance, int64; any float64 has exactly one.
 
-        NaN and infinity are beyond every radius; the columns are of no account.
+        NaN and infinity are beyond every radius; `columns` is ignored.
         """
         return np.searchsorted(RADII, values, side="left").astype(np.int64)
 
@@ -67,9 +67,9 @@ SHARES = 0.005, 0.05
 # Wanted noise in a count, as a share of the records beyond the quantile, and of all:
 # then 32 empty shells are told from an eighth of the records.
 _NOISE, _NOISE_OF_ALL = 1 / 8, 1 / 136
-# Standard deviations of the noise: of what may be nothing.
+# Standard deviations of the noise up to which a count may be zero.
 _DOUBT = 3.0
-# With more doubt than this share of the records, nothing is seen.
+# Largest useful noise, as a share of the records.
 _MOST_DOUBT = 1 / 4
 
 
@@ -96,9 +96,9 @@ def released_quantile(
 ) -> float:
     """Return the released quantile of the norms, over ``rows.length``.
 
-    The rows are about a centre, over a length that few of them exceed. The quantile is
-    one of `RADII`: at most 1, and the larger the less the noise leaves to see. `stream`
-    is the name of the noise, the number of records is public.
+    The rows are centred and divided by a length that few of them exceed. The quantile
+    is one of `RADII`, at most 1, and larger with more noise. `stream` is the name of
+    the noise stream; the number of records is public.
     """
     query = BinCounts(rows.lengths()[:, None], Shells())
     counts = mechanism.release(LABEL, query, stream=stream)[0]
@@ -106,13 +106,12 @@ def released_quantile(
 
 
 def quantile(counts: np.ndarray, level: float, std: float, n_records: int) -> float:
-    """Return the least radius down to which few are seen to be beyond.
+    """Return the least radius beyond which there are clearly few records.
 
-    The walk begins at the largest radius and ends where more than ``1 - level`` of the
-    records may be beyond, or more than may be noise where that is larger: the doubt is
-    three standard deviations of their noisy number, and grows with each shell. So a
-    quantile is too large rather than too small, by about a shell where there are enough
-    records, and one of a lower level where there are not.
+    The search starts at the largest radius. It stops if more than ``1 - level`` of the
+    records may be beyond, or more than three standard deviations of the noise if that
+    is larger. With enough records the quantile is too large by about a shell; with few
+    records its level is lower.
     """
     beyond, found = 0.0, 1.0
     for passed, count in enumerate(counts[:0:-1]):
@@ -131,7 +130,7 @@ ROUGH, MEAN = "rough mean", "mean"
 N_HISTOGRAMS = 3
 #: Public stream of the rotation.
 ROTATION = "rotation"
-# No length is smaller: what is divided by it stays a number.
+# Smallest length, so that divisions by it stay finite.
 _SHORTEST = 1e-150
 
 
@@ -222,10 +221,10 @@ def _rough_centre(
 def boxed(counts: np.ndarray, std: float, n_records: int) -> list[tuple[float, float]]:
     """Return bounds of all rotated columns from their binades.
 
-    After the rotation no column is much longer than the others. So the sizes of all
-    of them together tell how long any may be: that is seen where single columns are
-    lost in the noise, and a column that seems longer is taken for noise. `counts` are
-    noisy ones of `Binades`, a row for each column.
+    After the rotation all columns have similar sizes. The total counts of all columns
+    therefore give a bound, also where single columns have too much noise. A column with
+    a larger bound is treated as noise. `counts` are noisy counts of `Binades`, a row
+    for each column.
     """
     width = len(counts)
     split = N_SPECIAL + N_BINADES
@@ -243,9 +242,9 @@ def boxed(counts: np.ndarray, std: float, n_records: int) -> list[tuple[float, f
 
 
 def narrowed(counts: np.ndarray, std: float, edges: np.ndarray) -> tuple[float, float]:
-    """Return the run of even bins that stands out of the noise, one more on each side.
+    """Return the significant run of even bins, extended by one bin on each side.
 
-    All of them where none stands out. `counts` are noisy ones of `EvenBins`.
+    Return all bins if no run is significant. `counts` are noisy counts of `EvenBins`.
     """
     window = Window.best(counts[N_SPECIAL + 1 : -1], std)
     if not window.passes:

@@ -387,10 +387,10 @@ def with_public_bounds(
 
 def told_of_released(found: Iterable[Assumption]) -> tuple[Assumption, ...]:
     """Return the assumptions for released bounds in place of declared ones."""
-    released = (
+    replaced = (
         enforced(_INSTEAD[one.text]) if one.text in _INSTEAD else one for one in found
     )
-    return (*released, enforced(sentences.BOUNDS_RELEASED))
+    return (*replaced, enforced(sentences.BOUNDS_RELEASED))
 
 
 def shares(public: PublicRecords, budget: Budget) -> tuple[float, float]:

@@ -1,7 +1,7 @@
-"""The error of a model from a label statistic: noise, and the chance of the labels.
+"""Label-DP models from one released label statistic, and the errors of their weights.
 
-The rows are public, so that the curvature of the loss is, and so is the variance of the
-labels that the model predicts. All of it is post-processing of the one release.
+The rows are public, and so are the curvature of the loss and the label variance that
+the model predicts. Everything after the release is post-processing.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from skfdp.solvers.postprocessing import (
 )
 from skfdp.solvers.whitening import LONGEST_ROW, WeightedRows, Whitening
 
-#: The scale of the prior that is expected, and the spread of its logarithm.
+#: Expected scale of the prior, and the spread of its logarithm.
 USUAL, SPREAD = 1 / 3, math.log(10)
-#: Fits whose curvature gives the penalty of the next.
+#: Number of preliminary fits, each of which gives the penalty of the next.
 ROUNDS = 2
 #: Constant terms beyond which the barrier is linear.
 FAR = 30.0
@@ -66,10 +66,10 @@ class Barrier:
     def of(
         cls, bias: float | None, noise_std: float, weight: float, n_outputs: int
     ) -> Barrier | None:
-        """Return that of this noise and mean weight per record, if there is a bias."""
+        """Return the barrier for this noise and mean weight, or None without a bias."""
         if bias is None:
             return None
-        # The statistic tells ``bias * mean weight * p``. With many classes the slope
+        # The statistic contains ``bias * mean weight * p``. With many classes the slope
         # is s**2 / p, and the sum of exp(c) is about their number.
         strength = (noise_std / bias) ** 2 / weight * n_outputs
         return cls(bias, strength)
@@ -98,9 +98,9 @@ class Barrier:
 class Objective:
     """``mean w a(theta phi) - <theta, S> / n + theta' P theta / 2``.
 
-    The public `rows` are ``w_i phi_i``, and `weight` is w times what the row counts in
-    the mean, which divides by n. The `penalty` P is per record, and `barrier` that of
-    the weights of the last column.
+    The public `rows` are ``w_i phi_i``, and `weight` is w times the share of the row in
+    the mean, which divides by n. The `penalty` P is per record, and `barrier` applies
+    to the weights of the last column.
     """
 
     rows: np.ndarray
@@ -116,7 +116,7 @@ class Objective:
         """Return theta and the iterations; statistic is S / n, shaped like theta."""
         shape = statistic.shape
         start = np.zeros(shape) if start is None else start
-        # In these units the curvature is about 1 in every direction.
+        # Rescale so that the curvature is about 1 in every direction.
         curvature = self.curvature(start)[0] + np.diagonal(self.penalty)
         unit = 1 / np.sqrt(np.maximum(curvature, 1e-9 * curvature.max()))
 
@@ -146,7 +146,7 @@ class Objective:
         return self._mean(theta)[1]
 
     def class_shares(self, theta: np.ndarray, shares: np.ndarray) -> np.ndarray:
-        """Return the class frequencies that theta tells of rows with these shares."""
+        """Return the class frequencies that theta predicts for rows with shares."""
         mean = np.zeros(len(theta))
         for block, margins in self._margins(theta):
             mean += shares[block] @ self.loss.target_free_residual(margins) / self.n
@@ -154,7 +154,7 @@ class Objective:
         return np.maximum(mean + 1 / len(mean), 1 / self.n)  # residuals are centred
 
     def curvature(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return diagonals of the Hessian without penalty, and of S / n by chance."""
+        """Return the diagonals of the Hessian and of the sampling variance of S / n."""
         hessian, variance = np.zeros((2, self.rows.shape[1]))
         for block, margins in self._margins(theta):
             spread = _label_variance(margins)
@@ -198,7 +198,7 @@ def _label_variance(margins: np.ndarray) -> np.ndarray:
 
 
 def denoised(statistic: np.ndarray) -> np.ndarray:
-    """Project S onto what is known of it: its sum over the classes is zero."""
+    """Project S onto the constraint that its sum over the classes is zero."""
     if len(statistic) == 1:
         return statistic
     return statistic - statistic.mean(axis=0)
@@ -206,29 +206,28 @@ def denoised(statistic: np.ndarray) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Prior:
-    """A normal prior of the weights, whose scale the release chooses, for free.
+    """A normal prior of the weights, whose scale is estimated from the release.
 
-    `variance` is that of a weight up to the scale, which applies to the `varying`
-    columns, all but the constant one. `noise_std` is that of the released statistic,
-    per record.
+    `variance` is the variance of a weight up to the scale, which applies to the
+    `varying` columns, all but the constant one. `noise_std` is the noise in the
+    released statistic, per record.
 
     Notes
     -----
-    Near the null model, the one of the constant column alone, what the statistic has
-    beyond it is linear in the weights, ``A theta`` per record, up to the noise of the
-    release and the chance of the labels: both of known variance, N together. So each
-    entry is normal of variance ``A**2 t T + N``, which tells the scale t. Its logarithm
-    has a wide prior, which only matters where the noise drowns everything.
+    Near the null model, which has the constant column alone, the rest of the statistic
+    is linear in the weights, ``A theta`` per record, plus noise and sampling errors of
+    a known total variance N. Each entry is normal with variance ``A**2 t T + N``, from
+    which the scale t is estimated. The logarithm of t has a wide prior, which only
+    matters if the noise dominates.
 
     Given t the best linear estimate keeps the part ``A**2 t T / (A**2 t T + N)`` of an
-    entry; the mean of these over the posterior of t is that of one t for each entry,
-    and the penalty ``N / (A t T)`` keeps it. A and N are then taken at the model that
-    was found: labels that are nearly certain tell little more about the weights, but
-    the noise stays what it is. The scale is never fitted to the weights that were
-    found: they are the larger the noisier they are, and such rounds do not end.
+    entry. The mean of these parts over the posterior of t defines one t for each entry,
+    and the penalty ``N / (A t T)`` has the same effect. A and N are then computed again
+    at the fitted model. The scale is never estimated from fitted weights, which are
+    larger with more noise; such iterations do not converge.
 
-    With more than two classes the weights of the constant column have a penalty, too,
-    by their prior variance: frequencies of small classes are soon lost in noise.
+    With more than two classes the weights of the constant column are also penalised by
+    their prior variance, because frequencies of small classes are noisy.
     """
 
     variance: np.ndarray
@@ -238,7 +237,7 @@ class Prior:
     def minimise(
         self, objective: Objective, statistic: np.ndarray, max_iter: int
     ) -> tuple[np.ndarray, int, Objective]:
-        """Return theta, the iterations and what was minimised; statistic is S / n."""
+        """Return theta, the iterations and the final objective; statistic is S / n."""
         theta, steps = self._null(objective, statistic), 0
         found = objective.curvature(theta)
         beyond = statistic - objective.gradient(theta)
@@ -268,7 +267,7 @@ class Prior:
     def _scale(
         self, statistic: np.ndarray, first: np.ndarray, chance: np.ndarray
     ) -> np.ndarray:
-        """Return t of each column, given what S / n has beyond the null model."""
+        """Return t of each column, given S / n minus that of the null model."""
         free = self.varying
         scales = np.geomspace(1e-3, 1e3, 61)
         signal = (first**2 * self.variance)[free]
@@ -287,18 +286,18 @@ class Prior:
         return found
 
 
-#: Weights of all outputs together beyond which only the diagonal of the curvature is
-#: looked at, and nothing is said of the chance of the labels.
+#: Most weights for the full curvature; with more, only its diagonal is used, and
+#: sampling errors are not estimated.
 MOST_WEIGHTS = 600
-#: Products that the curvature may cost; of more rows an even part is looked at.
+#: Most products for the curvature; with more rows, an evenly spaced part is used.
 MOST_PRODUCTS = 3e8
-#: Newton steps to the weights without the penalty, and the share of a weight's error
-#: that the last one may be.
+#: Newton steps for the unpenalised weights, and the largest last step relative to a
+#: weight's error.
 NEWTON_STEPS, NEGLIGIBLE = 25, 1e-3
-# A longer step leads to weights that are infinite.
+# Longer steps mean that the weights diverge.
 _FARTHEST = 1e6
-#: Variance of the error of a log odds, the mean over the records, beyond which its law
-#: is not the normal one of the first order: intervals were seen to cover 98 %.
+#: Mean variance of the error of a log odds above which the normal approximation fails;
+#: intervals then covered 98 %.
 MOST_SPREAD = 0.1
 
 
@@ -310,16 +309,16 @@ def noise_of(
     fold: Fold,
     is_complete: Callable[[], bool],
 ) -> CoefficientNoise:
-    """Return the noise in the minimiser, and what is known without the penalty.
+    """Return the noise in the minimiser, and the unpenalised estimate if it exists.
 
     The minimiser `theta` of `objective` has the shape of `statistic`, S / n, each entry
     of which has noise of `noise_std`; `fold` returns (coef, intercept) of weights.
-    `is_complete` returns whether the columns of the objective span those of X, and is
-    called of few columns alone.
+    `is_complete` returns whether the columns of the objective span those of X; it is
+    only called for few columns.
 
     Notes
     -----
-    The minimiser moves by the inverse Hessian times what S / n moves by. With H the
+    The minimiser moves by the inverse Hessian times the change of S / n. With H the
     curvature of the loss, P that of the penalty and V the variance of the labels, the
     noise has the covariance ``(H + P)**-1 s**2 (H + P)**-1``, and the weights without
     the penalty ``H**-1 (s**2 + V) H**-1``, if the probabilities are those of a linear
@@ -368,7 +367,7 @@ def noise_of(
 def _of_diagonal(
     objective: Objective, theta: np.ndarray, noise_std: float
 ) -> np.ndarray:
-    """Return the variances of many weights, as if their directions were apart.
+    """Return the variances of many weights, as if their errors were independent.
 
     The columns are principal directions, so that the curvature is nearly diagonal.
     """
@@ -398,9 +397,9 @@ def _shares(margins: np.ndarray) -> np.ndarray:
 
 
 class Curvature:
-    """The Hessian of the mean loss and the variance of S / n by the labels' chance.
+    """The Hessian of the mean loss, and the sampling variance of S / n.
 
-    Of many rows an even part is looked at; `rows` are phi, without the weights.
+    With many rows, an evenly spaced part is used; `rows` are phi, without the weights.
     """
 
     def __init__(self, objective: Objective, n_outputs: int):
@@ -414,7 +413,7 @@ class Curvature:
 
     @property
     def noise(self) -> np.ndarray:
-        """Covariance of the noise over its variance: of a class less the mean."""
+        """Covariance of the noise, minus its mean over classes, over its variance."""
         n, p = self.n_outputs, self.rows.shape[1]
         if n == 1:
             return np.eye(p)
@@ -433,7 +432,7 @@ class Curvature:
                 found = self._sums(share[:, k] * ((k == m) - share[:, m]))
                 hessian[k, :, m], variance[k, :, m] = found
                 hessian[m, :, k], variance[m, :, k] = found
-        # Nothing depends on a sum over the classes; this keeps it where it is.
+        # Predictions do not depend on a sum over the classes; keep it fixed.
         size = np.trace(hessian[0, :, 0]) / p
         level = np.einsum("km,ij->kimj", np.full((n, n), 1 / n), size * np.eye(p))
         return (hessian + level).reshape(n * p, n * p), variance.reshape(n * p, n * p)
@@ -451,10 +450,10 @@ def _unpenalised(
     theta: np.ndarray,
     noise_std: float,
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the weights without penalty and their covariance, None if there are none.
+    """Return the unpenalised weights and their covariance, or None if they diverge.
 
-    Newton's method from the penalised weights; a statistic with much noise may ask for
-    infinite weights, and then nothing is known.
+    Newton's method starts at the penalised weights. With much noise the unpenalised
+    weights may be infinite.
     """
     theta = theta.copy()
     for _ in range(NEWTON_STEPS):
@@ -497,9 +496,9 @@ def _by_output(covariance: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
 class PublicGeometry:
     """The public rows of the statistic.
 
-    `n_labels` are the rows of the statistic. Two classes have one, the difference of
-    their sums, or both sums where a label is replaced: the noise in the difference is
-    the same, and the sum of both counts the records with a declared label.
+    `n_labels` is the number of rows of the statistic. Two classes have one, the
+    difference of their sums. If labels are replaced they have both sums: the noise in
+    the difference is the same, and the total counts the records with a declared label.
     """
 
     whitening: Whitening
@@ -526,7 +525,7 @@ class LabelStatistic:
         query = LabelSum.planned(public.n_outputs, LONGEST_ROW)
         std = public.reach * query.sensitivity(budget.relation) / budget.mu
         noise = std / public.row_shares.sum() / math.sqrt(_curvature(public.n_classes))
-        # That of class frequencies with a Dirichlet distribution of parameter 3.
+        # For class frequencies with a Dirichlet distribution of parameter 3.
         mean_prior = 1 / (3 * public.n_classes + 1) if self.fit_intercept else None
         found = Whitening.learn(public.mapped, mean_prior, noise, public.shares)
         rows = found.grid(public.mapped, public.shares)
@@ -536,8 +535,8 @@ class LabelStatistic:
         if strongest**2 * found.prior[0] < noise**2:
             warn_caller(
                 f"the budget is small for n={public.n_records} {public.unit}s: the "
-                "noise is louder than what the strongest direction of X is expected to "
-                "tell; expect little more than the majority class.",
+                "noise exceeds the expected signal of the strongest direction of X; "
+                "expect little more than the majority class.",
                 UtilityWarning,
             )
         return PublicGeometry(whitening=found, rows=rows, n_labels=n_labels)
@@ -566,7 +565,7 @@ class LabelStatistic:
         mechanism: Mechanism,
         on_step: OnStep,
     ) -> LinearFit:
-        """Release the statistic once, then optimise in public."""
+        """Release the statistic once, then optimise as post-processing."""
         public, rows = records.public, prepared.rows
         recipe = functools.partial(
             _statistic, n_labels=prepared.n_labels, bound=rows.bound
@@ -594,7 +593,7 @@ class LabelStatistic:
         # P of ``strength / 2 |w|**2``, w the weights of the bounded columns.
         directions = found.basis / public.input_scaler.feature_bound
         size = directions.shape[1]
-        # The noisy statistic may ask for an infinite intercept; this keeps it finite.
+        # Keep the intercept finite, which noise could make infinite.
         penalty = 1e-8 * np.eye(len(found.prior))
         penalty[:size, :size] += strength * directions.T @ directions
         objective = Objective(
@@ -638,10 +637,10 @@ def _statistic(
 def refusal_of_one_shot(
     given: Mapping[str, Any], public: PublicRecords, mu: float
 ) -> str | None:
-    """Return why the fit cannot be done in one shot, None where it can.
+    """Return why solver="one-shot" is impossible, or None if it is possible.
 
-    `given` are the parameters of the estimator, and `mu` is that of the budget; looks
-    at public facts alone.
+    `given` are the parameters of the estimator, and `mu` is that of the budget. The
+    result depends on public facts alone.
     """
     if not public.mask.all() or public.has_target:
         return (

@@ -1,4 +1,4 @@
-"""The method of a network: what it starts from, its plan, its loop."""
+"""The method of a network: its start, its plan and its training loop."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from skfdp.solvers.method import Budget, OnStep, Plan, of_weights
 from skfdp.solvers.parameters import Loop
 from skfdp.solvers.public_model import drawn_rows, padded_gradient
 
-# ReLU networks without any privacy: starting points, synthetic rows, margins.
+# ReLU networks without private data: starts, synthetic rows and margins.
 
 _BATCH = 200
 _ROWS_OF_A_CALL = 4096
@@ -55,7 +55,7 @@ class Network(NamedTuple):
         return self.hidden(rows) @ self.coefs[-1] + self.intercepts[-1]
 
     def to_theta(self, input_bias: float) -> np.ndarray:
-        """Return one vector; `input_bias` is the constant that the input layer sees."""
+        """Return one vector; `input_bias` is the constant input of the first layer."""
         biases = [input_bias] + [1.0] * (len(self.coefs) - 1)
         layers = zip(self.coefs, self.intercepts, biases, strict=True)
         return np.concatenate(
@@ -75,9 +75,9 @@ class Network(NamedTuple):
     def passing_on(cls, coef, intercept, hidden, generator) -> Network:
         """Return a network whose margins are those of a linear model.
 
-        Two neurons of each hidden layer carry a margin, its positive and its negative
-        part. The others are drawn from a public stream, and nothing listens to them
-        yet. Hidden layers have a width of at least ``2 * n_outputs``.
+        Two neurons of each hidden layer carry the positive and the negative part of a
+        margin. The others are drawn from a public stream, and have output weights of 0.
+        Hidden layers have a width of at least ``2 * n_outputs``.
         """
         n_outputs, n_inputs = coef.shape
         pair = 2 * n_outputs
@@ -93,7 +93,7 @@ class Network(NamedTuple):
         return cls(coefs, intercepts)
 
     def spread(self, classes: np.ndarray, n_classes: int) -> Network:
-        """Return the network with an output for every class, seen or not."""
+        """Return the network with an output for every class, present or not."""
         if len(classes) == n_classes:
             return self
         coef = np.zeros((len(self.coefs[-1]), n_classes))
@@ -124,9 +124,9 @@ def trained(
     hidden: tuple[int, ...],
     generator: np.random.Generator,
 ) -> Network:
-    """Train a network without privacy on rows that may be disclosed.
+    """Train a network without noise on public or synthetic rows.
 
-    `draw` returns rows, for each epoch anew, and `generator` is a public stream.
+    `draw` returns new rows for each epoch, and `generator` is a public stream.
     """
     model = MLPClassifier(
         hidden,
@@ -153,11 +153,10 @@ def trained(
 def shrunk_class_means(
     sums: np.ndarray, counts: np.ndarray, noise_std: float
 ) -> tuple[np.ndarray, float]:
-    """Shrink noisy class sums to means: toward the grand mean, by the known noise.
+    """Return class means from noisy sums, shrunk toward the grand mean.
 
-    Sums are of columns in [0, 1], counts are public. Returned are the means, and the
-    share of the classes' differences that the shrinkage left, on average over the
-    records: 0 where the sums are noise.
+    Columns are in [0, 1], and counts are public. The second result is the share of the
+    differences between classes that remains after the shrinkage, 0 for pure noise.
     """
     grand = sums.sum(axis=0) / max(counts.sum(), 1)
     sizes = np.maximum(counts, 1)[:, None]
@@ -230,8 +229,8 @@ class NetworkFit(NamedTuple):
 class NetworkStart(NamedTuple):
     """The result of preparing a network: the choice, from public facts.
 
-    `share` is that of ``mu**2``, for what is released before the loop; 1: there is no
-    loop. `linear_public` is the table as the linear model meets it.
+    `share` is the share of ``mu**2`` for the releases before the loop; 1: no loop.
+    `linear_public` is the table for the linear model.
     """
 
     pretraining: str | None
@@ -253,17 +252,17 @@ class NetworkPlan(Plan):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NetworkDescent:
-    """A network: a start that is learnt before, then a loop of noisy gradients.
+    """A network: a pretrained start, then a loop of noisy gradients.
 
     Attributes
     ----------
     widths : tuple of int
-        Of every layer, the input's without a constant.
+        Widths of all layers, starting with the input, without constants.
     loop : Loop
     asks_for_loop : bool
-        Whether a parameter is set that only the loop has.
+        Whether the user set a parameter of the loop.
     maps_rows : bool
-        Whether the user set how rows are mapped, which a linear model does by itself.
+        Whether the user set the scaling of rows, which a linear start determines.
     pretraining, pretraining_share, trained_layers, public_loss
         See `FeatureDPMLPClassifier`, as for the others.
     """
@@ -298,9 +297,9 @@ class NetworkDescent:
             n_jobs=self.n_jobs,
         )
 
-    # -- in public -------------------------------------------------------------------
+    # -- public preparation ----------------------------------------------------------
     def prepare(self, public: PublicRecords, budget: Budget) -> NetworkStart:
-        """Choose what to start from, and prepare the linear model."""
+        """Choose the start, and prepare the linear model."""
         pretraining = self._pretraining(public)
         share = self._share(pretraining)
         start = NetworkStart(pretraining, share, self._trained_layers(pretraining))
@@ -316,7 +315,7 @@ class NetworkDescent:
         return start._replace(linear_public=own, linear=found)
 
     def _pretraining(self, public: PublicRecords) -> str | None:
-        """Return what to learn from, or raise ValueError for what does not fit."""
+        """Return the kind of pretraining, or raise ValueError if it is impossible."""
         chosen = self.pretraining
         sums_fit = public.has_target and public.private_bounded
         shows_columns = public.has_target and public.mask.any()
@@ -514,7 +513,7 @@ class NetworkDescent:
     def _warn(
         self, public: PublicRecords, schedule: PrivacyPlan, rate: float, informed: bool
     ) -> None:
-        """Warn where noise, or a random start, says more than the budget can teach."""
+        """Warn if noise or the random start outweigh the signal."""
         n, n_steps, momentum = public.n_records, schedule.n_steps, self.loop.momentum
         pace = (1 - self.loop.learning_rate_decay / 2) / (1 - momentum)
         index = parameters.network_index(rate * n_steps * pace, self.widths)
@@ -527,7 +526,7 @@ class NetworkDescent:
                 "FeatureDPLogisticRegression learns with the same budget.",
                 UtilityWarning,
             )
-        if self.loop.max_weight_norm is not None:  # a ball bounds what the noise can do
+        if self.loop.max_weight_norm is not None:  # the projection limits the noise
             return
         decay = self.loop.learning_rate_decay * (np.arange(n_steps) / n_steps)
         expected = schedule.sampling_rate * n * schedule.clip_norm
@@ -543,7 +542,7 @@ class NetworkDescent:
         mechanism: Mechanism,
         on_step: OnStep,
     ) -> NetworkFit:
-        """Release what comes first, then descend."""
+        """Release the start, then run the loop."""
         linear, input_scaler = None, plan.input_scaler
         if plan.linear is not None:  # at a mechanism for its own events
             model = self.linear.run(

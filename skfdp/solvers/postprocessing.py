@@ -1,13 +1,11 @@
-"""The scale of released logits: expected from the noise, then measured.
+"""Scale and shrink the released weights of a descent, and estimate their noise.
 
-A descent of logits leaves noise in its weights. How much of the result is noise depends
-on the data, and a scale that is too large makes probabilities worse than those of the
-start. So the weights are first multiplied by what a prior and the known noise tell
-(empirical Bayes, free), and then by a number that one cheap release measures: the slope
-of the loss along the step at two points. A number needs d times less budget than d
-weights, so what is measured is known where the weights are mostly noise still. The
-records that it is measured on are those of the descent: what weights fitted to chance
-is taken off.
+A descent of logits leaves noise in its weights. The amount depends on the data, and
+weights that are too large give worse probabilities than the start. The weights are
+therefore shrunk by a prior and the known noise (empirical Bayes, without a charge).
+Then they are multiplied by a factor that one cheap release measures: the slope of the
+loss along the step at two points. One number needs d times less budget than d weights.
+It is measured on the training records, and corrected for overfitting.
 """
 
 from __future__ import annotations
@@ -37,43 +35,43 @@ from skfdp.solvers.method import Budget
 from skfdp.solvers.public_model import PublicModel, PublicRegression
 
 LABEL = "temperature"
-#: Where the slope along the step is measured, the step being 1 long.
+#: Fractions of the step at which the slope is measured.
 POINTS = (0.2, 1.0)
-#: Where to cut the margins of the step, over their expected root mean square.
+#: Bound of the margins of the step, over their expected root mean square.
 REACH = 0.7
-#: Temperatures to weigh up, and curvatures of the loss along the step over the usual.
+#: Candidate temperatures, and curvatures relative to the expected one.
 _TEMPERATURES = np.linspace(0.0, 1.2, 61)
 _CURVATURES = np.geomspace(0.1, 2.0, 30)
-# Noise of a slope, over its usual change along the step, that leaves no hope.
+# Relative noise of a slope from which the prior becomes much narrower.
 _HOPELESS = 4.0
-# Prior standard deviation of a logit: what weights are expected to explain, and those
-# of public columns beside a public model.
+# Prior standard deviation of a logit, and that from public columns after a public
+# model was fitted on them.
 _SPREAD, _SPREAD_SEEN = 1.5, 0.6
-# Of several classes the weights of each are larger than half of a difference.
+# Factor of the prior with several classes, whose weights are larger.
 _OF_SEVERAL = 1.5
 # Prior standard deviation of the intercept's distance from the start.
 _INTERCEPT_SPREAD = 0.3
-# More columns than these count as these: a row touches few of a wide table, and most
-# of what it tells is in columns that many rows share.
+# Largest number of columns in these rules. In a wide table most columns are zero in a
+# row, and the common ones carry most of the signal.
 MOST_USED = 300
-# Least share of the usual noise in the weights of a wide regression.
+# Least factor of the usual noise in the weights of a wide regression.
 _QUIET = 0.25
-# Spread of margins, in logits or in spreads of the target, that is next to nothing.
+# Spread of margins, in logits or in spreads of the target, below which a fit warns.
 _LEAST_SPREAD = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """Columns of the loop whose weights are expected to be of one size.
+    """Columns of the loop with a common prior of their weights.
 
     Attributes
     ----------
     columns : int ndarray
     square : float
-        Mean squared norm of their part of a row.
+        Mean squared norm of these columns of a row.
     prior : float
-        Of logits: the standard deviation of a weight. Of targets: the share of the
-        start's squared error that the columns are expected to explain.
+        For logits, the prior standard deviation of a weight. For targets, the expected
+        share of the start's squared error that the columns explain.
     """
 
     columns: np.ndarray
@@ -82,14 +80,14 @@ class Block:
 
     @property
     def n_used(self) -> int:
-        """Columns that share the curvature of the loss."""
+        """Number of columns that share the curvature of the loss, limited."""
         return max(1, min(len(self.columns), MOST_USED))
 
 
 def label_variance(margins: np.ndarray, shares: np.ndarray | None = None) -> float:
-    """Return the variance of a label, a mean over classes, that margins tell.
+    """Return the variance of a label under these margins, averaged over classes.
 
-    Margins have the shape (n_rows, n_outputs); `shares` say how often each row counts.
+    Margins have the shape (n_rows, n_outputs); `shares` are row weights.
     """
     several = margins.shape[1] > 1
     odds = margins - margins.max(axis=1, keepdims=True) if several else margins
@@ -113,7 +111,7 @@ def logit_blocks(
     for columns, norm, seen in ((~mask, norms[1], False), (mask, norms[0], True)):
         if not columns.any():
             continue
-        # What a model of public columns has seen already has little left to tell.
+        # After a public model, public columns can add little.
         spread = _SPREAD_SEEN if has_model and seen else _SPREAD
         norm = norm if mask.any() and not mask.all() else 1.0
         found.append(Block(np.flatnonzero(columns), norm**2, several * spread))
@@ -131,17 +129,17 @@ def expected(
     clip_norm: float,
     fitted: np.ndarray | None = None,
 ) -> tuple[np.ndarray, float]:
-    """Return the released step, each block times the part that is not noise.
+    """Shrink the released step by block, and return its effective degrees of freedom.
 
-    And how many weights it fits to the chance of the labels, each counted by the part
-    that is taken. By so much the slope of the summed loss along the step is steeper on
-    its own records than on others (Efron 2004, doi:10.1198/016214504000000692).
+    The degrees of freedom measure overfitting: by this number the slope of the summed
+    loss along the step is steeper on the training records than on others (Efron 2004,
+    doi:10.1198/016214504000000692).
 
-    The step, of shape (n_outputs, n_columns), is what the descent added to its start;
-    `variance` is that of a label there, over the records: the curvature of the loss.
-    What the gradients of `walk` are divided by is `clip_norm`. `fitted`, of the shape
-    of the step, says which part of an error of the start the steps took off each
-    weight; None: unknown, and nothing is counted.
+    The step, of shape (n_outputs, n_columns), is the difference between the result of
+    the descent and its start. `variance` is the label variance at the start, which is
+    the curvature of the loss. The gradients of `walk` are divided by `clip_norm`.
+    `fitted`, of the shape of the step, is the part of an error of the start that the
+    steps removed from each weight; None: unknown, and the degrees of freedom are 0.
     """
     found = step - step.mean(axis=0) if len(step) > 1 else step.copy()
     free = 1 - 1 / len(step) if len(step) > 1 else 1.0
@@ -152,8 +150,8 @@ def expected(
         gain, noise = walk.outcome(curvature * cut / clip_norm)
         gain, n_free = max(gain, 1e-9), weights.size * free
         # A released weight is gain * weight + noise. The variance of the weights has a
-        # prior guess with an error as large, and an estimate from the released ones;
-        # they are averaged by their variances.
+        # prior guess, with an equally large error, and an estimate from the release.
+        # Both are averaged with their inverse variances.
         prior, error = block.prior**2, (noise / gain) ** 2
         square = float(np.vdot(weights, weights)) / n_free
         estimate = square / gain**2 - error
@@ -172,7 +170,7 @@ def expected(
 
 
 def is_measured(method: Any, public: PublicRecords) -> bool:
-    """Whether the scale is measured: of the log loss, unless users shaped it."""
+    """Whether the scale is measured: for the log loss with default settings."""
     weight = public.class_weight
     return (
         method.scales is None
@@ -198,7 +196,7 @@ def event(public: PublicRecords, budget: Budget, loss: Loss, mu: float) -> Event
 
 
 def expected_reach(step: np.ndarray, blocks: list[Block]) -> float:
-    """Return where to cut the margins of a step: `REACH` of their expected size."""
+    """Return the bound of the margins of a step: `REACH` times their expected size."""
     square = 0.0
     for block in blocks:
         entry = block.square / len(block.columns)
@@ -213,18 +211,18 @@ def temperature(
     reach: float,
     variance: float,
 ) -> tuple[float, float, float]:
-    """Return the mean of the posterior of the factor of a step, and its noise.
+    """Return the posterior mean of the factor of a step, its noise, and a share.
 
-    And the share of it that the slopes decide, not the prior.
+    The share is the part of the mean that follows from the slopes, not from the prior.
 
-    The slope of the loss along the step is taken to be linear in the factor a, ``H (a -
-    a_0)``. The factor a_0 has a half-normal prior around 0, where the start is, the
-    narrower the less the noise leaves to see; the curvature H one that is flat in its
-    logarithm. The slopes are released, at `POINTS`, each with noise of `noise_std`; the
-    variance of a label at the start is what the curvature is about.
+    The slope of the loss along the step is modelled as linear in the factor a, ``H (a -
+    a_0)``. The factor a_0 has a half-normal prior around 0, the start, which is
+    narrower with more noise. The curvature H has a prior that is flat in its logarithm,
+    around the label variance at the start. The slopes are released at `POINTS`, each
+    with noise of `noise_std`.
     """
     usual = variance * n_records * reach / REACH
-    # Where the slopes tell nothing, nothing is taken: the prior would be a bet.
+    # With uninformative slopes the factor is close to 0.
     width = 1 / math.hypot(1, noise_std / (_HOPELESS * usual))
     best, curvature = _TEMPERATURES[:, None], usual * _CURVATURES[None]
     log = -((best / width) ** 2) / 2 + 0 * curvature
@@ -237,7 +235,7 @@ def temperature(
         square = (_TEMPERATURES - mean) ** 2
         moments.append((mean, float(np.average(square, weights=weight))))
     (mean, variance), (_, of_prior) = moments
-    # What the prior decides is no noise.
+    # The part that follows from the prior is not noise.
     share = max(0.0, 1 - variance / max(of_prior, 1e-12))
     return mean, math.sqrt(variance * share), share
 
@@ -255,14 +253,15 @@ def scaled(
     mechanism: Mechanism,
     fitted: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return the start plus as much of the descent's step as is worth taking.
+    """Return the start plus the scaled step of the descent, and the scaling error.
 
-    And by how much that is uncertain, along the step: one standard deviation; and the
-    share of the factor that was measured.
+    The second value is one standard deviation along the step, and the third the share
+    of the factor that was measured.
 
-    Of the descent are its end `theta`, `query`, `blocks`, `walk`, `bias` (the value of
-    the constant column; None: no intercept) and `offset`, the margins of a public model
-    or None. `event` is that of the measurement. `fitted` is as for `expected`.
+    `theta` is the result of the descent, `bias` the value of the constant column (None:
+    no intercept), and `offset` the margins of a public model or None. `query`, `blocks`
+    and `walk` describe the descent. `event` is that of the measurement. `fitted` is as
+    for `expected`.
     """
     margins = offset
     if margins is None:  # an intercept or zero, the same for every record
@@ -281,7 +280,7 @@ def scaled(
         reach=reach,
     )
     slopes = mechanism.release(LABEL, derived(query, recipe))
-    slopes = slopes + n_fitted * REACH / reach  # those of other records
+    slopes = slopes + n_fitted * REACH / reach  # corrected for overfitting
     noise_std, n = float(event.noise_std[0]), public.n_records
     factor, std, share = temperature(slopes, noise_std, n, reach, variance)
     if offset is None and public.n_features > MOST_USED:
@@ -292,9 +291,9 @@ def scaled(
 
 
 def warn_of_small_margins(spread: float) -> None:
-    """Warn if rows have about the margins of the start; of released numbers alone.
+    """Warn if the margins hardly differ between rows, from released numbers alone.
 
-    Of wide tables without a public model: of narrow ones the plan warns before.
+    This is for wide tables without a public model; for narrow tables the plan warns.
     """
     if spread < _LEAST_SPREAD:
         warn_caller(
@@ -306,19 +305,17 @@ def warn_of_small_margins(spread: float) -> None:
         )
 
 
-# The shrinkage of released weights by the noise that is known to be in them.
+# The shrinkage of released weights of a regression by their known noise.
 #
-# A regression starts where it is right already: at the mean of the target, or at a
-# model of its public part. Where the budget is small the released weights are mostly
-# noise, and predictions are better with less of them. Functions of public and released
-# numbers: nothing here costs privacy.
+# A regression starts at the mean of the target, or at a model of its public part. With
+# a small budget the released weights are mostly noise, and shrinking them improves
+# predictions. This is post-processing of public and released numbers.
 
 
-#: How much of the start's squared error the columns are expected to explain: all of
-#: them beyond the mean; private ones beyond a model of public ones; and public ones
-#: beside them, which that model has seen.
+#: Expected share of the start's squared error that columns explain: all columns beyond
+#: the mean; private ones beyond a public model; and public ones beyond that model.
 SHARE, PRIVATE_SHARE, PUBLIC_SHARE = 0.5, 0.1, 0.02
-# Margins of rates beyond this are as good as infinite.
+# Largest margin of rates.
 _LARGEST = 99.0
 
 
@@ -337,26 +334,26 @@ def target_blocks(public: np.ndarray, has_public_model: bool) -> list[Block]:
 
 
 def pull(mu: float, n: float, blocks: list[Block]) -> float:
-    """Return the factor of the first step size: below 1 where little can be learnt.
+    """Return the factor of the first step size, below 1 if the signal is small.
 
     Without curvature, a step of size rate leaves noise of about ``rate / (mu n)`` in a
-    weight and takes it ``rate / d`` of the way. If the d columns explain a share, the
-    best rate, in units of that for a large budget, is about ``share mu n / d``. The
-    private columns decide beside a public model, and all columns without one; mu is
-    that of the whole budget, for releases of sensitivity `clip_norm`.
+    weight and moves it by ``rate / d`` of its value. If the d columns explain a share,
+    the best rate, relative to that for a large budget, is about ``share mu n / d``.
+    With a public model d counts the private columns, otherwise all columns. mu is that
+    of the whole budget, for releases of sensitivity `clip_norm`.
     """
-    # What is expected to explain as much competes for the same steps.
+    # Blocks with the same prior share the steps.
     prior = blocks[-1].prior
     width = sum(block.n_used for block in blocks if block.prior == prior)
     return min(1.0, prior * mu * n / width)
 
 
 def quietness(blocks: list[Block]) -> float:
-    """Return the share of the usual noise that weights of targets may end with.
+    """Return the factor of the usual noise that weights of a regression may keep.
 
-    The loss is flat along columns that few rows have, so that their weights keep all of
-    the noise of the steps. A row of a wide block sees as much of it as of one weight.
-    The last block decides.
+    The loss is flat along rare columns, so that their weights keep all noise of the
+    steps. In a wide block such noise affects every row. The last block determines the
+    factor.
     """
     block = blocks[-1]
     return max(_QUIET, block.n_used / max(1, len(block.columns)))
@@ -369,15 +366,16 @@ def shrunk(
     clip_norm: float,
     curvature: float = 1.0,
 ) -> np.ndarray:
-    """Return weights, shape (1, n_columns), each block times the share to keep.
+    """Shrink the weights, shape (1, n_columns), of each block by a factor.
 
-    The block's part of a prediction is a signal of variance `prior`, in squared units
-    of the residuals, and noise. The share of the sum with the least expected error is
-    signal over signal and noise. Columns of a block count as independent and equal:
-    correlated ones have less noise in predictions. `curvature` is that of the loss.
+    The block's part of a prediction is a signal of variance `prior`, relative to the
+    residuals, plus noise. The factor with the least expected error is the variance of
+    the signal over that of signal plus noise. Columns of a block are treated as
+    independent and equal; correlated ones have less noise in predictions. `curvature`
+    is that of the loss.
     """
     theta = theta.copy()
-    # Residuals that the clip cuts do not pull harder as the weight grows.
+    # Clipped residuals do not grow with the weight.
     slope = curvature * math.erf(clip_norm / math.sqrt(2)) / clip_norm
     for block in blocks:
         entry = block.square / len(block.columns)
@@ -387,9 +385,9 @@ def shrunk(
 
 
 def variance(theta: np.ndarray, blocks: list[Block]) -> float:
-    """Return the variance of the margins that weights give to rows of typical size.
+    """Return the variance of margins of typical rows.
 
-    Columns of a block count as independent and equal.
+    Columns of a block are treated as independent and equal.
     """
     total = 0.0
     for block in blocks:
@@ -405,10 +403,10 @@ def rate_level(
     mean: float,
     shares: np.ndarray | None = None,
 ) -> tuple[float, float]:
-    """Return by how much margins are above their start, from their mean rate.
+    """Return the level of margins above their start, from their mean rate.
 
-    Rates ``exp(start + level + z)``, z normal of this variance, are cut at `most`
-    before their mean is taken.
+    Rates are ``exp(start + level + z)``, with z normal of this variance, clipped to
+    `most`; `mean` is the mean of the clipped rates.
 
     Parameters
     ----------
@@ -417,21 +415,21 @@ def rate_level(
     variance, most, mean : float
         The mean is that of the cut rates, between 0 and `most`.
     shares : float64 ndarray of shape (n_rows,), default=None
-        How often each row counts in the mean; None: once.
+        Weight of each row in the mean; None: 1.
 
     Returns
     -------
     level, slope : float
-        The slope is that of the mean in the level.
+        The slope is the derivative of the mean by the level.
     """
-    # Equal margins once: without a public model all are.
+    # Compute equal margins once; without a public model all are equal.
     margins, which = np.unique(np.minimum(start, _LARGEST), return_inverse=True)
     counts = np.bincount(which, shares)
     weights = counts / counts.sum()
     std = max(math.sqrt(variance), 1e-6)
 
     def rates(level: float) -> tuple[float, float]:
-        """Return the means of those that are not cut, and of those that are."""
+        """Return the parts of the mean from unclipped and from clipped rates."""
         mid = margins + level
         room = (math.log(most) - mid) / std
         below = np.exp(np.minimum(mid + std**2 / 2, _LARGEST)) * ndtr(room - std)
@@ -444,22 +442,19 @@ def rate_level(
     return middle, rates(middle)[0]
 
 
-# The noise in released coefficients: what is known of it without the data.
-#
-# Functions of the plan, of public columns and of released numbers: nothing here costs
-# privacy.
+# The noise in released coefficients, from the plan, public columns and released
+# numbers, as post-processing.
 
 
-#: Entries of the covariances that a model keeps, at most: 16 MB.
+#: Most entries of the covariances that a model keeps (16 MB).
 MOST_ENTRIES = 2_000_000
-#: What is known: the law of the noise to first order, given the penalty that was
-#: chosen; the same for a curvature that is estimated from released gradients; or a
-#: noise that the true one does not exceed.
+#: Kinds of noise estimates: to first order, given the chosen penalty; the same with a
+#: curvature estimated from released gradients; or an upper bound.
 FIRST_ORDER, UPPER_BOUND = "first order", "upper bound"
 ESTIMATED = "estimated"
-#: Weights of a descent, all outputs together, and steps whose curvature is estimated.
+#: Most weights and most steps of a descent for which the curvature is estimated.
 MOST_WEIGHTS, MOST_PATH = 300, 2000
-# Share of a combination beyond what the columns determine that is rounding.
+# Undetermined share of a combination up to which it counts as rounding.
 _UNDETERMINED = 1e-6
 
 #: Returns (coef, intercept) of weights of shape (n_rows, n_columns), linearly.
@@ -479,25 +474,23 @@ class CoefficientNoise:
         Of shape (n_outputs, n_features + 1, n_features + 1); or, if only variances are
         kept, of shape (n_outputs, n_features + 1).
     kind : {"first order", "estimated", "upper bound"}
-        "first order": to first order in the noise, for the curvature of public or
-        released numbers, given the penalty that was chosen. "estimated": of a descent,
-        for the curvature that `path_noise` estimates. "upper bound": the noise without
-        curvature, which no loss of constant curvature exceeds. The Notes of
-        `HeavyBall.noise_left` say what is proved.
+        "first order": to first order in the noise, for the curvature from public or
+        released numbers, given the chosen penalty. "estimated": for a descent, with the
+        curvature that `path_noise` estimates. "upper bound": the noise without
+        curvature, an upper bound for every loss of constant curvature. The proof is in
+        the Notes of `HeavyBall.noise_left`.
     independent : bool
-        Whether the noises of two coefficients are independent, so that variances tell
-        all of them.
+        Whether the noises of coefficients are independent, so that variances suffice.
     estimate : ndarray of shape (n_outputs, n_features + 1) or None
-        The weights without the pull of the penalty, from the same release. None where
-        their error is not known.
+        The unpenalised weights from the same release; None if their error is unknown.
     error : ndarray of shape (n_outputs, n_features + 1, n_features + 1) or None
-        Covariance of `estimate`: noise and the chance of the labels.
+        Covariance of `estimate`, from noise and the sampling of the labels.
     free : ndarray of shape (n_features, n_directions) or None
-        Directions of norm 1 in which the coefficients of `estimate` could move without
-        a change of any margin: X does not determine what a combination has of them.
+        Unit directions in which the coefficients of `estimate` can move without
+        changing any margin, so that X does not determine them.
     remaining : ndarray of shape (n_outputs, n_features + 1, n_features + 1) or None
-        Of steps from another model's margins: the matrix that takes an error of that
-        model's coefficients to what is left of it in the sum. None: all of it.
+        For steps from another model's margins, the matrix that maps an error of that
+        model's coefficients to the remaining error of the sum. None: the identity.
     """
 
     covariance: np.ndarray
@@ -517,9 +510,9 @@ class CoefficientNoise:
         return np.sqrt(found)
 
     def std_of(self, combinations: np.ndarray) -> np.ndarray:
-        """Return the noise in linear combinations of the coefficients, one in each row.
+        """Return the standard deviation of combinations, one per row.
 
-        Its shape is (n_outputs, n_combinations); NaN where only the variances of
+        Its shape is (n_outputs, n_combinations). It is NaN if only the variances of
         dependent noises are kept.
         """
         n_features = combinations.shape[1]
@@ -531,11 +524,10 @@ class CoefficientNoise:
         return np.sqrt(self.covariance[:, :n_features] @ (combinations**2).T)
 
     def error_of(self, combinations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the unpenalised combinations, one in each row, and the error of each.
+        """Return unpenalised combinations, one per row, and their standard errors.
 
-        Both have the shape (n_outputs, n_combinations). NaN where the columns of X do
-        not determine a combination, as they do not for one weight of a block whose
-        columns sum to 1.
+        Both have the shape (n_outputs, n_combinations). They are NaN if X does not
+        determine a combination, such as one weight of a block whose columns sum to 1.
         """
         n_features = combinations.shape[1]
         if self.estimate is None:
@@ -560,12 +552,12 @@ class CoefficientNoise:
         return dataclasses.replace(self, **changed)
 
     def embedded(self, columns: np.ndarray) -> CoefficientNoise:
-        """Return the noise beside coefficients that have none.
+        """Return the noise with other coefficients added, which have no noise.
 
         Parameters
         ----------
         columns : bool ndarray of shape (n_features,)
-            The columns of these coefficients.
+            Mask of the columns of the present coefficients.
         """
         own, places = self.covariance, np.append(columns, True)
         if own.ndim == 2 or len(own) * len(places) ** 2 > MOST_ENTRIES:
@@ -579,9 +571,9 @@ class CoefficientNoise:
     def beside(self, other: CoefficientNoise) -> CoefficientNoise:
         """Return the noise of the sum of two models, from independent releases.
 
-        Steps that start at the margins of `other` make up for a part of its noise,
-        which `remaining` says. Where only variances are kept, all of it is added: an
-        estimate that is rather too large.
+        Steps that start at the margins of `other` correct a part of its noise, given by
+        `remaining`. If only variances are kept, the whole noise is added, which is
+        conservative.
         """
         kind = UPPER_BOUND if UPPER_BOUND in (self.kind, other.kind) else ESTIMATED
         if self.covariance.ndim == other.covariance.ndim == 3:
@@ -596,10 +588,10 @@ class CoefficientNoise:
         to: Callable[[np.ndarray], np.ndarray],
         of_variances: Callable[[np.ndarray], np.ndarray] | None = None,
     ) -> CoefficientNoise:
-        """Return the noise of other coefficients, which are linear in these.
+        """Return the noise of coefficients that are a linear map of these.
 
-        With covariances where these have few entries, else with variances alone, for
-        which no matrix of all coefficients by all coefficients is built.
+        The result has covariances if they have few entries, and otherwise variances
+        alone, without a matrix of all coefficients by all coefficients.
 
         Parameters
         ----------
@@ -638,10 +630,10 @@ class CoefficientNoise:
     def of_independent(
         cls, std: np.ndarray, coordinates: Coordinates, of_mean: np.ndarray
     ) -> CoefficientNoise:
-        """Return the noise of a descent, as large as it can be.
+        """Return an upper bound of the noise of a descent.
 
-        `std` is that of each weight of the loop, independent of one another, and
-        `of_mean` that of what earlier releases add to each intercept.
+        `std` is the independent noise of each weight of the loop, and `of_mean` the
+        noise of each intercept from earlier releases.
         """
         n_columns = std.shape[1]
         # fold is linear, and pull its adjoint: what a weight does to each coefficient
@@ -658,7 +650,7 @@ class CoefficientNoise:
     def of_weights(
         cls, covariances: np.ndarray, fold: Fold, kind: str
     ) -> CoefficientNoise:
-        """Return the noise of weights of known covariances, one for each output."""
+        """Return the noise for known covariances of the weights of each output."""
         J = matrix_of(fold, covariances.shape[1])
         if len(covariances) * len(J) ** 2 <= MOST_ENTRIES:
             return cls(J @ covariances @ J.T, kind)
@@ -669,10 +661,9 @@ class CoefficientNoise:
 # correlations of columns.
 _N_CURVATURES, _N_SIGNALS, _N_ROUNDS, _N_TURNS = 40, 8, 30, 3
 _CORRELATIONS = np.array([0.0, *np.geomspace(0.01, 1, 15)])
-# Steps that are left out, the first ones: far from the end of the path the loss has
-# another curvature.
+# Number of first steps that are ignored, because the curvature is different there.
 _SKIPPED = 2
-# Share of the prior that all pairs have alike, so that none is ruled out.
+# Share of a uniform prior, so that no pair is ruled out.
 _ALIKE = 0.02
 
 
@@ -684,7 +675,7 @@ def path_noise(
     axes: np.ndarray,
     kinds: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    r"""Return the noise that a descent leaves in its weights, and what it depends on.
+    r"""Estimate the noise that a descent leaves in its weights, from its path.
 
     Parameters
     ----------
@@ -693,9 +684,9 @@ def path_noise(
     rule, stds, average
         As for `HeavyBall.noise_left`.
     axes : ndarray of shape (theta.size, theta.size)
-        Orthonormal directions of weights whose noises are expected to be apart.
+        Orthonormal directions in which noises are expected to be nearly independent.
     kinds : int ndarray of shape (theta.size,)
-        Weights of one number are expected to be alike.
+        Weights of the same kind have a common prior.
 
     Returns
     -------
@@ -705,24 +696,24 @@ def path_noise(
 
     Notes
     -----
-    A function of released numbers: post-processing. Near the path the gradient is
-    taken to be linear, :math:`g_t = c + H (\theta_t - \theta_0) + s_t \xi_t` with
-    known :math:`s_t`. The noise moves the iterates, and later gradients show how the
-    loss answers. Given the path up to :math:`\theta_t` the error :math:`\xi_t` is new:
-    this is an ordinary regression, whose likelihood is exact.
+    This is post-processing of released numbers. Near the path the gradient is modelled
+    as linear, :math:`g_t = c + H (\theta_t - \theta_0) + s_t \xi_t` with known
+    :math:`s_t`. The noise moves the iterates, and later gradients reveal the curvature.
+    Given the path up to :math:`\theta_t` the error :math:`\xi_t` is independent, so
+    that this is an ordinary regression with an exact likelihood.
 
     *Along the axes.* The pairs (h, size of c) have a prior on a grid, which is fitted
-    to all axes of one kind (empirical Bayes). With a free c, short paths would look
-    curved: the bias of autoregressions. The variance along an axis is the posterior
-    mean of what each h would leave. What remains of an error of the start is the root
-    mean square of what each h would leave.
+    to all axes of one kind (empirical Bayes). A free c would bias the curvature of
+    short paths upward, as in autoregressions. The variance along an axis is the
+    posterior mean of the variances under each h. The remaining part of an error of the
+    start is the root mean square of the parts under each h.
 
     *Between the axes.* Entry (i, j) of H has a normal prior of standard deviation
-    :math:`\tau \sqrt{h_i h_j}`, where :math:`\tau` has the largest likelihood. The axes
-    are turned to the eigenvectors of the posterior mean of H, and all starts again,
-    with less left between them.
+    :math:`\tau \sqrt{h_i h_j}`, where :math:`\tau` maximises the likelihood. The axes
+    are rotated to the eigenvectors of the posterior mean of H, and the estimation is
+    repeated.
 
-    A penalty does not commute with H: beside one the axes are those of the weights.
+    With a penalty, which does not commute with H, the axes are those of the weights.
     """
     walk, penalty = rule.walk(stds), rule.curvature
     n_skipped = min(_SKIPPED, len(stds) // 2)
@@ -769,7 +760,7 @@ def _posterior(
 ) -> np.ndarray:
     """Return the posterior of each weight, shape (signals, curvatures, weights).
 
-    `shares` say how much of each weight is in each group of weights with one prior.
+    `shares` are the shares of each weight in the groups with a common prior.
     """
     # Sums of squares of the residuals, and their products with the constant.
     h = curvatures[:, None]
@@ -804,8 +795,8 @@ def _between(
     values, vectors = np.linalg.eigh(moved.T @ moved)
     basis = moved @ vectors  # orthogonal, each as long as the root of its value
     moved, constant = basis.T @ residuals, basis.T @ weight
-    # In these axes the covariance of a column is diagonal but for the constant. The
-    # inverse is what it takes off the identity.
+    # In these axes the covariance of a column is diagonal except for the constant. The
+    # inverse is the identity minus a correction.
     tau = _CORRELATIONS[:, None, None] ** 2 * sizes
     variance = 1 + tau * np.maximum(values, 0.0)[:, None]
     off = tau / variance
@@ -836,13 +827,13 @@ def _quadratic(rows: np.ndarray, matrices: np.ndarray) -> np.ndarray:
 # The result of the methods of linear models.
 
 
-#: A stronger penalty, per record, changes nothing any more: every weight is zero.
+#: Largest penalty per record, at which every weight is zero.
 STRONGEST = 1e30
 
 
 @dataclasses.dataclass(frozen=True)
 class LinearFit:
-    """A linear model on mapped rows, beside a public model if there is one.
+    """A linear model on mapped rows, with a public model if there is one.
 
     Attributes
     ----------
@@ -850,15 +841,15 @@ class LinearFit:
     intercept : ndarray of shape (n_outputs,)
     n_iter : int
     public_model : PublicModel, PublicRegression or None
-        Not within the weights yet.
+        A public model whose weights are not included in `coef`.
     target_map : TargetMap or None
-        The units of the margins, of regressors.
+        For regressors, the rescaling of the target.
     noise : CoefficientNoise or None
-        Of `coef` and `intercept`; None: nothing is known, or the fit is on its way.
+        Noise of `coef` and `intercept`; None if unknown, or during the fit.
     input_scaler : InputScaler or None
-        The map of the rows, where its bounds were released; None: it was known before.
+        The input scaler, if its bounds were released; None: that of the records.
     log_odds : ndarray of shape (n_outputs,) or None
-        Margins of the class frequencies, released or public; None: nobody knows them.
+        Margins of the released or public class frequencies; None if unknown.
     """
 
     coef: np.ndarray
@@ -871,9 +862,9 @@ class LinearFit:
     log_odds: np.ndarray | None = None
 
     def balanced(self) -> LinearFit:
-        """Return the classifier for classes of one size; post-processing.
+        """Return the classifier for equal class sizes, as post-processing.
 
-        Classes drawn alike change log odds by a constant alone. The noise is as before.
+        Other class frequencies change log odds only by a constant. The noise is kept.
         """
         noise, intercept = self.noise, self.intercept - self.log_odds
         if noise is not None and noise.estimate is not None:
@@ -883,7 +874,7 @@ class LinearFit:
         return dataclasses.replace(self, intercept=intercept, noise=noise)
 
     def whole(self, public: np.ndarray) -> LinearFit:
-        """Return the fit with the public model within the weights, if it is linear.
+        """Return the fit with the public model added to the weights, if it is linear.
 
         Parameters
         ----------
@@ -903,7 +894,7 @@ class LinearFit:
         return dataclasses.replace(self, coef=coef, noise=noise)
 
     def beside(self, first: LinearFit) -> LinearFit:
-        """Return the sum of this model and of the one that it started at."""
+        """Return the sum of this model and the model at which it started."""
         return dataclasses.replace(
             self,
             coef=self.coef + first.coef,

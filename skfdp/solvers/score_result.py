@@ -322,8 +322,8 @@ class PrivateScore:
         records or with another part of the budget.
 
         The gain of an edge is a smooth function of the counts, with derivative
-        :math:`g_c` by count c. Its variance is :math:`\sum_c g_c^2 (n_c + s^2)` to first
-        order: :math:`n_c` from sampling (the metric is a ratio, so that
+        :math:`g_c` by count c. Its variance is :math:`\sum_c g_c^2 (n_c + s^2)` to
+        first order: :math:`n_c` from sampling (the metric is a ratio, so that
         :math:`\sum_c g_c n_c = 0`), and :math:`s^2` from noise. The chosen edge has the
         largest gain minus two standard errors, if that is positive. Otherwise it is the
         scored threshold.

@@ -1,4 +1,4 @@
-r"""The public map of label-DP: a basis for the rows, and the weights of records.
+r"""The public basis of rows and the public weights of records in label-DP.
 
 With every column public and only the target private, the private part of a weighted
 canonical GLM's loss is linear in the weights of the model,
@@ -30,8 +30,8 @@ MOST_COLUMNS = 4096
 MOST_DOUBLES = 2**22
 #: Share of the target's variance that `water_filling` expects a model to explain.
 EXPLAINED = 0.5
-#: How many times its own variance the chance of the labels counts there, and the rows
-#: beyond which it counts no less: what a linear model misses does not vanish with n.
+#: Factor of the sampling variance there, and the rows above which that variance no
+#: longer decreases, because the error of a linear model does not vanish with n.
 CHANCE, CHANCE_ROWS = 10.0, 5000
 #: Share of the squared norm that the constant column has at least.
 LEAST_BIAS = 0.04
@@ -45,10 +45,10 @@ LONGEST_ROW = 1.0
 
 @dataclasses.dataclass(frozen=True)
 class WeightedRows:
-    """Public rows of a weighted loss, each as it enters the statistic.
+    """Public rows of a weighted loss, as they enter the statistic.
 
-    `grid` has ``w_i phi_i``, the constant column included; `weight` is w, in (0, 1];
-    `shares` say how often each record counts, beside w. None: once.
+    `grid` has ``w_i phi_i``, including the constant column; `weight` is w, in (0, 1];
+    `shares` are further weights of the records (None: 1).
     """
 
     grid: GridRows
@@ -99,7 +99,7 @@ class Whitening:
         noise: float,
         shares: np.ndarray | None = None,
     ):
-        """Learn the map from public rows, each of which counts `shares` times.
+        """Learn the map from public rows with weights `shares`.
 
         `mean_prior` is the prior variance of the target's mean over the target's
         variance; None: no intercept, and the rows are not centred. For `noise` see
@@ -274,18 +274,18 @@ def _shares(
 
     A bound R gives the records the weights ``w = min(1, R / |phi|)`` and the release
     the noise ``R noise``. In direction j, of mean square 1 before its share a_j, the
-    statistic then tells ``A_j = mean w x_j**2`` times the correlation, up to
-    ``R**2 noise**2 / a_j`` and the chance ``B_j / n``, ``B_j = mean w**2 x_j**2``. So
-    the best linear estimates explain
+    statistic estimates ``A_j = mean w x_j**2`` times the correlation, with noise
+    variance ``R**2 noise**2 / a_j`` and sampling variance ``B_j / n``, where ``B_j =
+    mean w**2 x_j**2``. The best linear estimates then explain
 
     .. math:: \sum_j v_j^2 / (v_j + (B_j / n + R^2 noise^2 / a_j) / A_j^2)
 
     of the target's variance. Without noise every weight is 1 at the best, because
     ``A_j**2 <= B_j``: the bound grows with the signal up to the longest row.
 
-    `squares` are ``x_j**2`` of some public rows, `counts` say how often these count,
-    and n. The last direction has a share of `least` at least. Returned are the quantile
-    of the norms that is the bound, and the shares.
+    `squares` are ``x_j**2`` of some public rows, `counts` are their weights and n. The
+    last direction gets a share of at least `least`. Return the level of the quantile of
+    norms that is the bound, and the shares.
     """
     best, (own, n_records) = -np.inf, counts
     for level in LEVELS:
