@@ -556,8 +556,8 @@ class NetworkDescent:
         records = records.mapped_by(input_scaler)
         if linear is not None:
             if plan.n_steps == 0:
-                coins = mechanism.streams.public("network")
-                network = Network.passing_on(*linear, self.hidden, coins)
+                generator = mechanism.streams.public("network")
+                network = Network.passing_on(*linear, self.hidden, generator)
                 return NetworkFit(network, input_scaler, 0)
             # On columns in [0, 1]: a loop after a linear model needs bounds for all.
             coef, own = linear[0], prepared.linear_public.input_scaler
@@ -581,8 +581,8 @@ class NetworkDescent:
             return found(theta, 0)
         loop, gradient = self.loop, None
         if query.padded is not None:
-            coins = mechanism.streams.public("batch")
-            gradient = padded_gradient(query, coins, self.loop.public_batch_size)
+            generator = mechanism.streams.public("batch")
+            gradient = padded_gradient(query, generator, self.loop.public_batch_size)
         theta, n_iter = descent(
             mechanism,
             query,
@@ -643,18 +643,18 @@ class NetworkDescent:
         query, the iterate to start at, and what makes a network on bounded rows of one.
         """
         public = records.public
-        coins = mechanism.streams.public("network")
+        generator = mechanism.streams.public("network")
 
         def draw() -> np.ndarray:
-            return synthetic_rows(public, means, coins)
+            return synthetic_rows(public, means, generator)
 
         if prepared.pretraining is None:
-            network = glorot(self.widths, coins)
+            network = glorot(self.widths, generator)
         elif linear is not None:
-            network = Network.passing_on(*linear, self.hidden, coins)
+            network = Network.passing_on(*linear, self.hidden, generator)
         else:
             labels = public.target, public.n_classes
-            network = trained(draw, *labels, self.hidden, coins)
+            network = trained(draw, *labels, self.hidden, generator)
             if means is None:
                 # What they were initialised to would pass private columns on as noise.
                 network.coefs[0][~public.mask] = 0.0
@@ -688,11 +688,11 @@ class NetworkDescent:
         rows = Rows.build(coordinates.grid(records.mapped), bound, bits.activation)
         padded = None
         if self.public_loss is not None:
-            coins = mechanism.streams.public("padding")
+            generator = mechanism.streams.public("padding")
             if self.public_loss == "impute":
 
                 def drawn(index: np.ndarray) -> np.ndarray:
-                    return synthetic_rows(public, means, coins, index[:, 0]) / bound
+                    return synthetic_rows(public, means, generator, index[:, 0]) / bound
 
                 grid = GridRows.build(
                     np.arange(len(public.target))[:, None],
@@ -702,7 +702,7 @@ class NetworkDescent:
                 )
             else:
                 scale = self.padding_scale if self.public_loss == "gaussian" else 0.0
-                grid = drawn_rows(public, coordinates, scale, coins)
+                grid = drawn_rows(public, coordinates, scale, generator)
             padded = Rows.build(grid, bound, bits.activation)
         return MLPQuery(
             rows=rows,

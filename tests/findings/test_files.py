@@ -224,7 +224,7 @@ def test_a_damaged_part_of_a_data_set_is_refused_in_one_sentence(tmp_path):
     given = dataset.dataset(path)
     (path / "part1.parquet").write_bytes(b"0.777123" * 50)
     for table in (path, given):
-        with pytest.raises(OSError, match="^the table cannot be read .*anew.$") as told:
+        with pytest.raises(OSError, match="^the table cannot be read .*again.$") as told:
             open_table(table)
         assert "0.777" not in str(told.value) and told.value.__context__ is None
 
@@ -265,7 +265,7 @@ def test_the_type_of_an_error_is_not_told(monkeypatch):
 
     monkeypatch.setattr("skfdp.data.sources._as_array", fails)
     table = open_table(pa.table({"x": [1.0, 2.0, 3.0]}))
-    with pytest.raises(OSError, match="^the table cannot be read .*anew.$") as told:
+    with pytest.raises(OSError, match="^the table cannot be read .*again.$") as told:
         table[0:2]
     assert "Key" not in str(told.value) and "0.777" not in str(told.value)
 

@@ -201,5 +201,5 @@ def test_a_pass_over_a_data_set_reads_it_once(X, y, tmp_path, monkeypatch):
     "given", ["X.csv", "X", 3, None, np.zeros(3), [[1.0, 2.0]], {"a": [1]}]
 )
 def test_what_is_no_table_is_told_in_one_sentence(given):
-    with pytest.raises(ValueError, match="no table that can be read in blocks: give"):
+    with pytest.raises(ValueError, match="is not a table that can be read in blocks: pass"):
         open_table(given)
