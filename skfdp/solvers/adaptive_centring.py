@@ -64,8 +64,8 @@ LABEL = "distances"
 LEVEL = 0.9
 #: Least and largest shares of ``mu**2`` of one histogram.
 SHARES = 0.005, 0.05
-# Wanted noise in a count, as a share of the records beyond the quantile, and of all:
-# then 32 empty shells are told from an eighth of the records.
+# Desired noise in a count, as a share of the records beyond the quantile, and of all
+# records. An eighth of the records is then significant in 32 shells.
 _NOISE, _NOISE_OF_ALL = 1 / 8, 1 / 136
 # Standard deviations of the noise up to which a count may be zero.
 _DOUBT = 3.0

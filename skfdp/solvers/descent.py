@@ -629,15 +629,15 @@ class Descent:
         little = s2n < 2 or (gap is not None and gap >= parameters.LARGE_GAP)
         if little and not prepared.has_model:
             usual = "the majority class" if self.scales is None else "the mean target"
-            told = f"the index of signal to noise is {s2n:.2g}, and should be 2 or more"
+            why = f"the index of signal to noise is {s2n:.2g}, and should be 2 or more"
             if gap is not None and gap >= parameters.LARGE_GAP:
-                told = (
+                why = (
                     f"fits like this one lost about {100 * gap:.0f} % of the gain over "
                     "a constant (skfdp.metrics.expected_gap)"
                 )
             warn_caller(
                 f"the budget is small for n={n} records and {public.n_features} "
-                f"features: expect little more than {usual}, because {told}. Raise "
+                f"features: expect little more than {usual}, because {why}. Raise "
                 "epsilon, use more records or fewer columns, or make columns public.",
                 UtilityWarning,
             )

@@ -326,7 +326,7 @@ def noise_of(
     the labels of the fitted one.
     """
     J = matrix_of(fold, theta.shape[1])
-    if not np.isfinite(theta).all():  # told by an error, once there are coefficients
+    if not np.isfinite(theta).all():  # a later check of the coefficients raises
         unknown = np.full((len(theta), len(J)), np.nan)
         return CoefficientNoise(unknown, FIRST_ORDER)
     if theta.size > MOST_WEIGHTS:

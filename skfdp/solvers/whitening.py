@@ -289,17 +289,17 @@ def _shares(
     """
     best, (own, n_records) = -np.inf, counts
     for level in LEVELS:
-        loud = noise
+        effective = noise
         for _ in range(ROUNDS):
-            share = water_filling(prior, loud, n_records)
+            share = water_filling(prior, effective, n_records)
             share[-1] = max(least, share[-1])
             share /= share.sum()
             norms = np.sqrt(squares @ share)
             radius = np.quantile(norms, level) or norms.max() or 1.0
             weight = 1 / np.maximum(1.0, norms / radius)
             first = (own * weight) @ squares / own.sum()
-            # What the weights take from the signal is as good as noise.
-            loud = noise * radius / max(first @ share, 1e-300)
+            # Weights that reduce the signal act like more noise.
+            effective = noise * radius / max(first @ share, 1e-300)
         second = (own * weight**2) @ squares / own.sum()
         kept = share > 0
         a, v, A, B = share[kept], prior[kept], first[kept], second[kept]
