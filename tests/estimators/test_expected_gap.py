@@ -71,7 +71,7 @@ def test_a_fit_that_would_learn_nothing_says_so_before_it_is_charged(make):
         of_target = {"target_bounds": (0, 1)}
     X, y = table(300)
     gap = 100 * expected_gap(0.1, 300)
-    with pytest.warns(UtilityWarning, match=re.escape(f"about {gap:.0f} % of the gain")):
+    with pytest.warns(UtilityWarning, match=re.escape(f"about {gap:.0f} % of the")):
         make(0.1, bounds=(0, 1), **of_target).plan(X)
     X, y = table(20_000)
     with warnings.catch_warnings():
