@@ -31,8 +31,8 @@ PREFIX = "first model"
 LEAST, MOST = 0.1, 0.9
 #: Signal at which the odds of the share double.
 SIGNAL = 1000.0
-#: Below this signal the first model has the whole budget.
-LEAST_SIGNAL = 150.0
+#: Signal below which the first model has the whole budget, if few columns are private.
+LEAST_SIGNAL = 300.0
 
 
 def share_of_descent(n_private: int, n_public: int, signal: float) -> float:
@@ -48,9 +48,15 @@ def share_of_descent(n_private: int, n_public: int, signal: float) -> float:
     n_private, n_public : int
         Numbers of columns of the loop.
     signal : float
-        ``mu n`` for the whole budget. Below `LEAST_SIGNAL` the share is 0.
+        ``mu n`` for the whole budget.
+
+    Returns
+    -------
+    share : float
+        0 if the signal times ``1 + n_private / n_public`` is below `LEAST_SIGNAL`: the
+        more of the columns is private, the more is lost without them.
     """
-    if signal < LEAST_SIGNAL:
+    if signal * (1 + n_private / n_public) < LEAST_SIGNAL:
         return 0.0
     odds = math.sqrt(n_private / n_public) * (1 + signal / SIGNAL)
     return min(MOST, max(LEAST, odds / (1 + odds)))
@@ -143,9 +149,9 @@ class FirstModel:
             return Prepared(own, first, None)
         if share == 0:
             warn_caller(
-                f"the budget is small for n={public.n_records} {public.unit}s (n mu < "
-                f"{LEAST_SIGNAL:.0f}): the model uses only the public columns, and the "
-                f"{public.n_private} private column(s) have weights of 0.",
+                f"the budget is small for n={public.n_records} {public.unit}s: the "
+                f"model uses only the public columns, and the {public.n_private} "
+                "private column(s) have weights of 0. Raise epsilon, or use more records.",
                 UtilityWarning,
             )
             return Prepared(own, first, None)
