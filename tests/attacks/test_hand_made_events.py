@@ -76,7 +76,10 @@ BAD_CALIBRATION = {
     "accountant": [["auto"], None, "rdp"],
     "neighboring_relation": [3, "swap"],
 }
-WHY = r"must|cannot|unknown|holds|makes|need|noth|has \d entries|exceeds|too far|negligible"
+WHY = (
+    r"must|cannot|unknown|holds|makes|need|noth|has \d entries|exceeds|too far"
+    r"|negligible"
+)
 
 
 def changed(table):
