@@ -198,7 +198,7 @@ class Replay:
         ):
             warnings.simplefilter("error")
             warnings.filterwarnings(
-                "ignore", message="bounds=None|bounds leave|the budget|delta="
+                "ignore", message="bounds=None|bounds do not cover|the budget|delta="
             )
             model.fit(rows, target)
         return self.sums

@@ -321,7 +321,7 @@ def test_coefficients_are_linear_in_x_and_classes_those_of_cut_rows(releases):
         ({"clip_features": "all"}, "clip_features='all' must be True or False"),
         (
             {"clip_features": True, "clip_quantile": None},
-            "clip_quantile=None leaves clip_features=True no length",
+            "clip_quantile=None gives clip_features=True no norm",
         ),
     ],
 )
@@ -334,7 +334,7 @@ def test_parameters_that_are_refused(kind, given, message):
 
 def test_more_columns_than_can_be_counted_are_refused():
     model = classifier(**ALGORITHM_2)
-    with pytest.raises(ValueError, match="rough mean of 131072 columns need more"):
+    with pytest.raises(ValueError, match="rough mean of 131072 columns need too many"):
         model.plan(np.zeros((3, 70_000)), [0, 1, 0])
 
 

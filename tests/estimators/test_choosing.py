@@ -284,7 +284,9 @@ def test_another_model_than_was_scored_is_refused(people):
     )
     private = private_model().fit(X[:500], y[:500])
     chosen = score.best_threshold()
-    with pytest.raises(ValueError, match="model=DPSGDFClassifier is another one"):
+    with pytest.raises(
+        ValueError, match="model=DPSGDFClassifier is not the scored model"
+    ):
         chosen.apply(private)
     with pytest.raises(ValueError, match="must be of two classes"):
         chosen.apply(LogisticRegression())

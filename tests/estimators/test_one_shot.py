@@ -323,7 +323,7 @@ def test_one_release_of_the_declared_level(relation, n_classes, digits, releases
         ({"solver": "noisy-gd"}, "descent"),
         ({"solver": NoisySGD(batch_size=50)}, "descent"),
         ({"public_features": [0], "epsilon": 20.0}, "descent"),
-        ({"public_features": [0]}, "first model: label statistic"),
+        ({"public_features": [0], "epsilon": 0.1}, "first model: label statistic"),
         ({"public_features": None, "public_target": True}, "descent"),
         ({"class_weight": {0: 2.0}}, "descent"),
         ({"solver": FeatureDPSGD(public_loss="zero")}, "descent"),
