@@ -225,7 +225,7 @@ class FitPlan:
       row length x 1: noise 198.9, sensitivity 2
       mean x 1: noise 70.32, sensitivity 1.414
       temperature x 1: noise 140.6, sensitivity 2.828
-      descent x 200: noise 70.6 to 514.8, sensitivity 0.9061
+      descent x 80: noise 44.79 to 231.7, sensitivity 0.9061
       share of predictive power that such fits lost to the noise: about 59 %
     >>> round(plan.mu, 3)
     0.142
