@@ -456,10 +456,15 @@ def each(values: Iterable, read: Callable[[Any], Any]) -> list:
     values = list(values)
     others = set(map(type, values)) - {str, type(None)}
     # 1, 1.0 and True would be one key.
-    if len(others) > 1 or not others <= {bool, int, float}:
+    if len(others) > 1 or not all(map(_is_plain, others)):
         return list(map(read, values))
     known = {value: read(value) for value in dict.fromkeys(values)}
     return [known[value] for value in values]
+
+
+def _is_plain(kind: type) -> bool:
+    """Whether equal values of a type are the same number."""
+    return kind in (bool, int, float) or issubclass(kind, (np.number, np.bool_))
 
 
 # A relative spread below this counts as zero.
