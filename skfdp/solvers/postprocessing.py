@@ -797,18 +797,23 @@ def _between(
     moved, constant = basis.T @ residuals, basis.T @ weight
     # In these axes the covariance of a column is diagonal except for the constant. The
     # inverse is the identity minus a correction.
-    tau = _CORRELATIONS[:, None, None] ** 2 * sizes
-    variance = 1 + tau * np.maximum(values, 0.0)[:, None]
-    off = tau / variance
-    squares = (residuals**2).sum(axis=0) - (off * moved**2).sum(axis=1)
-    of_constant = weight @ weight - (off * constant[:, None] ** 2).sum(axis=1)
-    both = weight @ residuals - (off * constant[:, None] * moved).sum(axis=1)
-    growth = 1 + signal**2 * of_constant
-    shared = signal**2 / growth * both
-    log = (shared * both - squares - np.log(growth)).sum(axis=1)
-    best = int(np.argmax(log - np.log(variance).sum(axis=(1, 2))))
-    solved = (moved - constant[:, None] * shared[best]) / variance[best]
-    found = np.sqrt(sizes)[:, None] * (vectors @ solved) * tau[best]
+    squares, products = (residuals**2).sum(axis=0), weight @ residuals
+    best = -math.inf, 0.0, 0.0
+    for correlation in _CORRELATIONS:
+        tau = correlation**2 * sizes
+        variance = 1 + tau * np.maximum(values, 0.0)[:, None]
+        off = tau / variance
+        left = squares - (off * moved**2).sum(axis=0)
+        of_constant = weight @ weight - (off * constant[:, None] ** 2).sum(axis=0)
+        both = products - (off * constant[:, None] * moved).sum(axis=0)
+        growth = 1 + signal**2 * of_constant
+        shared = signal**2 / growth * both
+        log = (shared * both - left - np.log(growth)).sum() - np.log(variance).sum()
+        if log > best[0]:
+            best = log, off, shared
+    _, off, shared = best
+    solved = (moved - constant[:, None] * shared) * off
+    found = np.sqrt(sizes)[:, None] * (vectors @ solved)
     return (found + found.T) / 2
 
 
