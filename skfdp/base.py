@@ -764,7 +764,7 @@ class TableEstimator(BaseEstimator):
             self.encoder_ = encoder.fit_to_smooth(X, smooths)
             wide = self.encoder_.n_encoded > MOST_DENSE
             self.encoder_.sparse_output = wide and self._omits_zeros and whole is None
-            X = self.encoder_.encoded(X, least=0)  # `_checked` counts the rows
+            X = self.encoder_.coded(X)
         checked = self._checked(X, y, planning) if whole is None else whole.of(self, X)
         X, y = checked
         n_given = X.shape[0] if whole is None else whole.n_rows
@@ -795,9 +795,12 @@ class TableEstimator(BaseEstimator):
             table, names = EncodedTable(self.encoder_, X, mask), None
             mask = table.mask
         self._check_split(mask)
-        check_finite(X, mask)
-        if planning:
+        if table is None:  # encoded rows are finite
+            check_finite(X, mask)
+        if planning and table is None:
             X = blanked(X, mask)
+        elif planning:
+            table = table.blanked()
         target, missing, facts = (
             self._target(y, X.shape[0]) if self._has_target else (None, None, {})
         )
@@ -823,7 +826,6 @@ class TableEstimator(BaseEstimator):
                         "the first digits of a code, or leave the column out.",
                         UtilityWarning,
                     )
-            table = dataclasses.replace(table, encoded=X)
             if self._smooths and math.isfinite(self.epsilon):
                 table = self._in_coordinates(table, n, facts, units)
             X, mask, columns = table.rows(), table.mask, table.names(columns)
@@ -832,7 +834,7 @@ class TableEstimator(BaseEstimator):
         if self._declared.releases_bounds:
             # Values are replaced after the bounds were released: see `BoundsFirst.run`.
             input_scaler = with_public_bounds(input_scaler, X, mask)
-        elif self._fills_in:
+        elif self._fills_in and table is None:
             X, is_null = input_scaler.filled(X)
         self._public_mask = mask
         public = PublicRecords(

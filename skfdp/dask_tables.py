@@ -753,7 +753,7 @@ def _records_of_partition(
     own, encoded = copy.copy(estimator), estimator._declared.encoder is not None
     y = own._declared.read_target(y)
     if encoded:
-        X = own.encoder_.encoded(own._declared.schema.select(X), least=0)
+        X = own.encoder_.coded(own._declared.schema.select(X))
     X, y = own._checked(X, y, planning, reset=encoded, enough=False)
     if not encoded:
         check_finite(X, public.mask)
@@ -764,7 +764,9 @@ def _records_of_partition(
         X, table = table.rows(), table.public_part()
     if planning:
         X = blanked(X, public.mask)
-    X, is_null = public.input_scaler.filled(X)
+    is_null = None
+    if table is None:  # encoded rows are finite
+        X, is_null = public.input_scaler.filled(X)
     public = dataclasses.replace(
         public,
         target=target if shows_target else None,
@@ -787,8 +789,8 @@ def _target(raw: tuple[Any, Any]) -> np.ndarray:
 
 
 def _public_columns(records: Records) -> np.ndarray:
-    return records.X[:, records.public.mask]
+    return np.asarray(records.X[:, records.public.mask])
 
 
 def _public_encoded(records: Records) -> np.ndarray:
-    return records.public.encoding.encoded
+    return records.public.encoding.whole

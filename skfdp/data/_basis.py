@@ -17,10 +17,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.sparse import csr_array, hstack, issparse
+from scipy.sparse import csr_array, hstack
 
 from skfdp.data.arrays import Column
-from skfdp.data.grid import blocks as row_blocks
 from skfdp.data.target import Spelling
 
 # Blocks of encoded columns: one for each declared column and date part.
@@ -335,20 +334,20 @@ class _Curve:
         self.plain = self.plain[missing & (squares[-1] > 0)]
         self.plain_factor = np.full(len(self.plain), math.sqrt(squares[-1]))
 
-    def rows(self, encoded: np.ndarray, first: int, out: np.ndarray, own: int) -> None:
-        """Write the columns of this block for some rows.
+    def write(
+        self, places: np.ndarray, values: np.ndarray, out: np.ndarray, own: int
+    ) -> None:
+        """Write the columns of this block for some rows, given their `entries`.
 
-        The block starts at column `first` of encoded and at column `own` of out.
+        `out` holds zeros, and the block starts at its column `own`.
         """
-        width = len(self.factor)
-        plain = slice(own + width, own + self.n_columns)
-        out[:, plain] = encoded[:, first + self.plain] * self.plain_factor
-        if width:
-            # numba loads with the first fit, not with `import skfdp`.
-            from skfdp.kernels.smoothing import smooth
+        if not self.smooth.size:
+            out[np.arange(len(out))[:, None], own + places] = values
+            return
+        # numba loads with the first fit, not with `import skfdp`.
+        from skfdp.kernels.smoothing import smooth
 
-            first += int(self.smooth[0])
-            smooth(encoded, first, self.shapes, self.factor, own, out)
+        smooth(places, values, self.shapes, self.factor, self.plain_factor, own, out)
 
     def weights(self, coef: np.ndarray, out: np.ndarray, power: int) -> None:
         """Write weights on the encoded columns of this block, or their variances."""
@@ -377,38 +376,31 @@ class Smoothing:
         self.n_encoded = max((block.stop for block in blocks), default=0)
         given = {"signal": signal, "n_records": n_records, "n_outputs": n_outputs}
         squares = functools.partial(squared_lengths, n_blocks=len(blocks), **given)
-        # The encoded and the mapped columns of each block.
-        self._curves: list[tuple[slice, slice, _Curve]] = []
+        #: The encoded and the mapped columns of each block, and its smooth terms.
+        self.curves: list[tuple[slice, slice, _Curve]] = []
         self.n_columns = 0
         for block in blocks:
             curve = _Curve(block, squares)
             own = slice(self.n_columns, self.n_columns + curve.n_columns)
-            self._curves.append((slice(block.start, block.stop), own, curve))
+            self.curves.append((slice(block.start, block.stop), own, curve))
             self.n_columns = own.stop
-        sizes = [curve.n_columns for *_, curve in self._curves]
+        sizes = [curve.n_columns for *_, curve in self.curves]
         # The block of each mapped column.
         self.block = np.repeat(np.arange(len(sizes)), sizes)
 
-    def rows(self, encoded: np.ndarray | csr_array) -> np.ndarray | csr_array:
-        """Map encoded rows to smooth terms, shape (n_rows, n_columns).
-
-        CSR rows stay CSR, with the same numbers as dense rows.
-        """
-        if issparse(encoded):
-            parts = []
-            for given, _, curve in self._curves:
-                part = encoded[:, given]
-                if curve.smooth.size:
-                    rows = np.empty((part.shape[0], curve.n_columns))
-                    curve.rows(part.toarray(), 0, rows, 0)
-                    part = csr_array(rows)
-                parts.append(part)
-            return hstack(parts, format="csr")
-        out = np.empty((len(encoded), self.n_columns))
-        for part in row_blocks(len(encoded), max(1, self.n_encoded)):
-            for given, own, curve in self._curves:
-                curve.rows(encoded[part], given.start, out[part], own.start)
-        return out
+    def rows(self, encoded: csr_array) -> csr_array:
+        """Map encoded rows to smooth terms, shape (n_rows, n_columns)."""
+        parts = []
+        for given, _, curve in self.curves:
+            part = encoded[:, given]
+            if curve.smooth.size:
+                values = part.toarray()
+                every = np.arange(values.shape[1], dtype=np.int32)
+                out = np.zeros((len(values), curve.n_columns))
+                curve.write(np.tile(every, (len(values), 1)), values, out, 0)
+                part = csr_array(out)
+            parts.append(part)
+        return hstack(parts, format="csr")
 
     def weights(self, coef: np.ndarray, power: int = 1) -> np.ndarray:
         """Return weights of encoded columns, given weights of mapped columns.
@@ -418,7 +410,7 @@ class Smoothing:
         variances of independent weights.
         """
         out = np.zeros((len(coef), self.n_encoded))
-        for given, own, curve in self._curves:
+        for given, own, curve in self.curves:
             curve.weights(coef[:, own], out[:, given], power)
         return out
 

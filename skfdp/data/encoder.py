@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skfdp.addresses import public
 from skfdp.data._basis import Block, Smoothing
-from skfdp.data.arrays import Column, check_no_path, raw_column
+from skfdp.data.arrays import Column, blanked, check_no_path, raw_column
+from skfdp.data.sources import LargeTable
 from skfdp.data.validation import check_flag
 from skfdp.privacy.checks import shown
 
@@ -151,12 +153,18 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
         """Number of encoded columns."""
         return _width(self.blocks_)
 
-    def encoded(self, X, least: int = 1) -> np.ndarray | csr_array:
-        """Encode the columns that the schema selected; require `least` rows."""
-        if len(X) < least:
+    def encoded(self, X) -> np.ndarray | csr_array:
+        """Encode the columns that the schema selected."""
+        if not len(X):
             raise ValueError("X has 0 sample(s): at least 1 is needed.")
-        encode = _sparse if self.sparse_output else _dense
-        return encode(self.blocks_, X)
+        rows = self.coded(X)
+        return rows if self.sparse_output else rows[:]
+
+    def coded(self, X) -> LargeTable | csr_array:
+        """Encode columns into a table that computes its rows, or into CSR."""
+        if self.sparse_output:
+            return _sparse(self.blocks_, X)
+        return LargeTable.of(CodedRows.of(self.blocks_, X))
 
     def get_feature_names_out(self, input_features=None):
         """Return the names of the encoded columns, such as "age__3" or "sex__other".
@@ -197,15 +205,6 @@ def _entries(blocks: tuple[Block, ...], X: Any):
             yield block, *block.entries(column)
 
 
-def _dense(blocks: tuple[Block, ...], X: Any) -> np.ndarray:
-    rows = np.zeros((X.shape[0], _width(blocks)))
-    flat = rows.reshape(-1)
-    starts = np.arange(X.shape[0])[:, None] * rows.shape[1]
-    for block, places, values in _entries(blocks, X):
-        flat[starts + (block.start + places)] = values
-    return rows
-
-
 def _sparse(blocks: tuple[Block, ...], X: Any) -> csr_array:
     shape = X.shape[0], _width(blocks)
     if not blocks:
@@ -220,6 +219,93 @@ def _sparse(blocks: tuple[Block, ...], X: Any) -> csr_array:
     return found
 
 
+@dataclasses.dataclass(frozen=True)
+class _Coded:
+    """The entries of one block of all rows: positions, and values if they are not 1."""
+
+    block: int
+    #: The first column of the block in the rows.
+    start: int
+    places: np.ndarray
+    values: np.ndarray | None
+    #: The smooth terms of the block; None: its encoded columns.
+    curve: Any = None
+
+    def write(self, chosen: slice | np.ndarray, out: np.ndarray) -> None:
+        """Write the columns of this block into rows of zeros."""
+        places = self.places[chosen]
+        if self.values is None:
+            own = self.start + places[:, 0].astype(np.intp)
+            out[np.arange(len(out)), own] = 1.0
+        elif self.curve is None:
+            rows = np.arange(len(out))[:, None]
+            out[rows, self.start + places] = self.values[chosen]
+        else:
+            self.curve.write(places, self.values[chosen], out, self.start)
+
+
+@dataclasses.dataclass(frozen=True)
+class CodedRows:
+    """Encoded rows that are computed when they are read; a source of `LargeTable`.
+
+    Only the entries of each block are stored: a category is a single integer, and a
+    value between two knots two integers and their weights.
+
+    Attributes
+    ----------
+    parts : tuple of _Coded
+        The blocks. Columns of other blocks are zeros.
+    shape : tuple of int
+    """
+
+    parts: tuple[_Coded, ...]
+    shape: tuple[int, int]
+
+    dtype: ClassVar[np.dtype] = np.dtype(np.float64)
+    on_disk: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, blocks: tuple[Block, ...], X: Any) -> CodedRows:
+        """Encode the columns of a table."""
+        parts = []
+        for number, (block, places, values) in enumerate(_entries(blocks, X)):
+            if block.kind == "categories":
+                kind, values = np.min_scalar_type(len(block.levels)), None
+            else:
+                kind = np.int32
+            parts.append(_Coded(number, block.start, places.astype(kind), values))
+        return cls(tuple(parts), (len(X), _width(blocks)))
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """Return the rows from `start` to `stop`."""
+        stop = min(stop, self.shape[0])
+        return self._rows(slice(start, stop), max(0, stop - start))
+
+    def take(self, rows: np.ndarray) -> np.ndarray:
+        """Return rows by their numbers."""
+        return self._rows(rows, len(rows))
+
+    def _rows(self, chosen: slice | np.ndarray, n_rows: int) -> np.ndarray:
+        out = np.zeros((n_rows, self.shape[1]))
+        for part in self.parts:
+            part.write(chosen, out)
+        return out
+
+    def smooth(self, smoothing: Smoothing) -> CodedRows:
+        """Return the rows in the columns of smooth terms."""
+        parts = []
+        for part in self.parts:
+            _, own, curve = smoothing.curves[part.block]
+            curve = curve if curve.smooth.size else None
+            parts.append(dataclasses.replace(part, start=own.start, curve=curve))
+        return CodedRows(tuple(parts), (self.shape[0], smoothing.n_columns))
+
+    def blanked(self, blocks: np.ndarray) -> CodedRows:
+        """Return the rows with zeros outside of some blocks, given by a mask."""
+        parts = tuple(part for part in self.parts if blocks[part.block])
+        return dataclasses.replace(self, parts=parts)
+
+
 # Encoded tables: the encoded raw table of a fit.
 
 
@@ -229,7 +315,7 @@ class EncodedTable:
 
     encoder: DeclaredEncoder  # fitted
     #: Encoded rows, shape (n_rows, n_encoded); private except for public columns.
-    encoded: np.ndarray | csr_array
+    encoded: LargeTable | csr_array
     #: Mask of the public raw columns, shape (n_raw,).
     raw_mask: np.ndarray
     #: Map from encoded columns to columns of the loop; None if they are the same.
@@ -291,15 +377,35 @@ class EncodedTable:
         smoothing = Smoothing(self.encoder.blocks_, signal, n_records, n_outputs)
         return dataclasses.replace(self, smoothing=smoothing)
 
+    def blanked(self) -> EncodedTable:
+        """Return the table with zeros in place of private entries."""
+        encoded = self.encoded
+        if issparse(encoded):
+            encoded = blanked(encoded, self.public_encoded)
+        else:
+            source = encoded.source.blanked(self.public_blocks)
+            encoded = dataclasses.replace(encoded, source=source)
+        return dataclasses.replace(self, encoded=encoded)
+
     def public_part(self) -> EncodedTable:
         """Return the table with only the public columns of `encoded`."""
-        shown = self.encoded[:, self.public_encoded]
+        shown = self.blanked().encoded[:, self.public_encoded]
         return dataclasses.replace(self, encoded=shown)
 
-    def rows(self) -> np.ndarray | csr_array:
+    @functools.cached_property
+    def whole(self) -> np.ndarray | csr_array:
+        """All of `encoded` in memory."""
+        return self.encoded if issparse(self.encoded) else np.asarray(self.encoded)
+
+    def rows(self) -> LargeTable | csr_array:
         """Return the rows of the loop, shape (n_rows, n_columns)."""
-        smoothing = self.smoothing
-        return self.encoded if smoothing is None else smoothing.rows(self.encoded)
+        smoothing, encoded = self.smoothing, self.encoded
+        if smoothing is None:
+            return encoded
+        if issparse(encoded):
+            return smoothing.rows(encoded)
+        source = encoded.source.smooth(smoothing)
+        return dataclasses.replace(encoded, source=source, width=smoothing.n_columns)
 
     def weights(self, coef: np.ndarray, power: int = 1) -> np.ndarray:
         """Return weights of encoded columns, given weights of columns of the loop.

@@ -242,7 +242,7 @@ class PublicRecords:
     def rows(self) -> np.ndarray | csr_array:
         """Return the public columns, scaled or encoded, as float64."""
         if self.encoding is not None:
-            return self.encoding.encoded
+            return self.encoding.whole
         input_scaler = self.input_scaler.of_public(self.mask)
         if issparse(self._table):
             return input_scaler.restored(self.mapped)

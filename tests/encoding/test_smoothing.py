@@ -1,10 +1,13 @@
 """Smooth coordinates: their spans, their norms, and the way back."""
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 from skfdp import DeclaredEncoder, TableSchema
 from skfdp.data._basis import (
@@ -56,6 +59,18 @@ def encoder_of_numbers(**options):
     return DeclaredEncoder(schema).fit(numbers([0]))
 
 
+def smooth_rows(smoothing, enc, X):
+    """Return the rows of smooth terms, which CSR rows equal to the bit."""
+    coded = enc.coded(enc.schema.select(X))
+    coded = dataclasses.replace(
+        coded, source=coded.source.smooth(smoothing), width=smoothing.n_columns
+    )
+    rows = coded[:]
+    sparse = smoothing.rows(csr_array(enc.transform(X)))
+    np.testing.assert_array_equal(rows, sparse.toarray())
+    return rows
+
+
 @pytest.mark.parametrize("cyclic", [False, True])
 @pytest.mark.parametrize("n_knots", [2, 3, 4, 7, 16, 64])
 def test_directions_are_orthonormal_and_leave_the_constant_out(n_knots, cyclic):
@@ -78,7 +93,7 @@ def test_the_first_direction_alone_is_a_straight_line(n_knots):
     smoothing = Smoothing(enc.blocks_, 1e-9, 10)
     x = np.linspace(0, 1, 101)[:, None]
     assert smoothing.n_columns == 1
-    assert np.allclose(smoothing.rows(enc.transform(numbers(x))), 2 * x - 1, atol=1e-7)
+    assert np.allclose(smooth_rows(smoothing, enc, numbers(x)), 2 * x - 1, atol=1e-7)
     weights = smoothing.weights(np.ones((1, 1)))[0, :n_knots]
     assert np.allclose(weights, np.linspace(-1, 1, n_knots), atol=1e-11)
 
@@ -173,7 +188,8 @@ def test_rows_are_the_product_with_the_matrix(signal):
     smoothing = Smoothing(enc.blocks_, signal, 200)
     whole = smoothing.weights(np.eye(smoothing.n_columns)).T
     assert whole.shape == (rows.shape[1], smoothing.n_columns)
-    assert np.allclose(smoothing.rows(rows), rows @ whole, atol=1e-12)
+    found = smooth_rows(smoothing, enc, table())
+    assert np.allclose(found, rows @ whole, atol=1e-12)
 
 
 @pytest.mark.parametrize("signal", SIGNALS)
@@ -183,14 +199,15 @@ def test_weights_go_back_to_hats(signal):
     smoothing = Smoothing(enc.blocks_, signal, 200)
     coef = rng.normal(size=(3, smoothing.n_columns))
     there = rows @ smoothing.weights(coef).T
-    assert np.allclose(there, smoothing.rows(rows) @ coef.T, atol=1e-10)
+    here = smooth_rows(smoothing, enc, table()) @ coef.T
+    assert np.allclose(there, here, atol=1e-10)
 
 
 @pytest.mark.parametrize("signal", SIGNALS)
 def test_no_block_of_a_row_is_longer_than_one(signal):
     enc = encoder()
     smoothing = Smoothing(enc.blocks_, signal, 200)
-    rows = smoothing.rows(enc.transform(table(2000)))
+    rows = smooth_rows(smoothing, enc, table(2000))
     assert np.abs(rows).max() <= 1
     for i, _ in enumerate(enc.blocks_):
         norms = np.linalg.norm(rows[:, smoothing.block == i], axis=1)
@@ -199,19 +216,19 @@ def test_no_block_of_a_row_is_longer_than_one(signal):
 
 def test_missing_values_have_the_mean_of_a_curve_where_noise_drowns_them():
     enc = encoder_of_numbers(knots=9)
-    rows = enc.transform(numbers([np.nan, 0.0, 1.0]))
+    X = numbers([np.nan, 0.0, 1.0])
     loud = Smoothing(enc.blocks_, 1e-3, 100)
-    assert np.allclose(loud.rows(rows), [[0], [-1], [1]], atol=1e-9)
+    assert np.allclose(smooth_rows(loud, enc, X), [[0], [-1], [1]], atol=1e-9)
     assert loud.weights(np.ones((1, 1)))[0, enc.blocks_[0].missing] == 0
-    quiet = Smoothing(enc.blocks_, np.inf, 10**9)
-    assert quiet.rows(rows)[0, -1] > 0.3 and (quiet.rows(rows)[1:, -1] == 0).all()
+    rows = smooth_rows(Smoothing(enc.blocks_, np.inf, 10**9), enc, X)
+    assert rows[0, -1] > 0.3 and (rows[1:, -1] == 0).all()
 
 
 def test_other_blocks_stay_as_they_are():
     enc = encoder()
     rows = enc.transform(table())
     smoothing = Smoothing(enc.blocks_, 10.0, 200)
-    smooth = smoothing.rows(rows)
+    smooth = smooth_rows(smoothing, enc, table())
     for i, block in enumerate(enc.blocks_):
         if block.kind in ("categories", "linear"):
             assert (
@@ -221,8 +238,9 @@ def test_other_blocks_stay_as_they_are():
 
 def test_a_free_matrix_loses_nothing_but_the_constant():
     enc = encoder_of_numbers(knots=9)
-    rows = enc.transform(numbers(np.random.default_rng(0).random(50)))
-    smooth = Smoothing(enc.blocks_, np.inf, 10**9).rows(rows)
+    X = numbers(np.random.default_rng(0).random(50))
+    smooth, rows = Smoothing(enc.blocks_, np.inf, 10**9), enc.transform(X)
+    smooth = smooth_rows(smooth, enc, X)
     with_constant = np.c_[smooth, np.ones(50)]
     found = with_constant @ np.linalg.lstsq(with_constant, rows)[0]
     assert np.allclose(found, rows, atol=1e-9)
@@ -232,17 +250,32 @@ def test_a_free_matrix_loses_nothing_but_the_constant():
 def test_a_row_does_not_depend_on_the_others(signal):
     enc = encoder()
     smoothing = Smoothing(enc.blocks_, signal, 200)
-    rows = enc.transform(table(5001))
-    whole = smoothing.rows(rows)
-    order = np.random.default_rng(0).permutation(len(rows))
-    assert np.array_equal(smoothing.rows(rows[order]), whole[order], equal_nan=False)
+    X = table(5001)
+    whole = smooth_rows(smoothing, enc, X)
+    order = np.random.default_rng(0).permutation(len(X))
+    assert np.array_equal(smooth_rows(smoothing, enc, X.iloc[order]), whole[order])
     for i in (0, 1, 4097, 5000):
-        assert np.array_equal(smoothing.rows(rows[i : i + 1])[0], whole[i])
+        assert np.array_equal(
+            smooth_rows(smoothing, enc, X.iloc[i : i + 1])[0], whole[i]
+        )
 
 
-def test_no_blocks_and_no_rows():
+def test_rows_of_codes_are_read_in_any_part_and_order():
+    enc, X = encoder(), table(50)
+    coded, rows = enc.coded(enc.schema.select(X)), enc.transform(X)
+    mixed = np.array([3, 1, 1, 49])
+    for part in (slice(0, 7), slice(45, 99), slice(9, 3), slice(0, 20, 5), mixed):
+        np.testing.assert_array_equal(coded[part], rows[part])
+    np.testing.assert_array_equal(coded.chosen(X["c"] > 1)[:], rows[X["c"] > 1])
+    held = sum(
+        one.places.nbytes + (0 if one.values is None else one.values.nbytes)
+        for one in coded.source.parts
+    )
+    assert held < rows.nbytes / 2
+
+
+def test_no_rows():
     enc = encoder()
+    coded = enc.coded(enc.schema.select(table(0))).source
     smoothing = Smoothing(enc.blocks_, 10.0, 200)
-    none = smoothing.rows(np.empty((0, smoothing.n_encoded)))
-    assert none.shape == (0, smoothing.n_columns)
-    assert Smoothing((), 10.0, 200).rows(np.empty((3, 0))).shape == (3, 0)
+    assert coded.smooth(smoothing).read(0, 5).shape == (0, smoothing.n_columns)
