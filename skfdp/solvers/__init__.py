@@ -37,7 +37,7 @@ _parameters = dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 
 
 class Choice(BaseEstimator):
-    """The parameters of one algorithm, which `fit` reads and does not change."""
+    """Base class of objects with the parameters of one algorithm; `fit` reads them."""
 
     def _check(self) -> None:
         """Raise ValueError for a parameter out of range."""
@@ -52,9 +52,9 @@ class NoisyGradientDescent(Choice):
     Parameters
     ----------
     clip_norm : float or "auto", default="auto"
-        L2 bound of one record's contribution to one gradient sum, for rows of typical
-        norm 1 (in a regression also targets of spread 1). Long rows are not clipped in
-        any other way.
+        L2 bound of one record's contribution to one gradient sum. It applies to rows of
+        typical norm 1, and in a regression to targets of spread 1. Long rows are not
+        clipped in any other way.
     max_iter : int or "auto", default="auto"
         Number of noisy steps. "auto": 80 to 1000, more with a larger budget and more
         records.
@@ -74,9 +74,9 @@ class NoisyGradientDescent(Choice):
         Radius of an L2 ball onto which each step projects the weights, for centred and
         rescaled columns.
     row_norm : float or "auto", default="auto"
-        Typical L2 norm of the private columns of a row, within `bounds`, by which the
-        loop divides. Only networks clip longer rows. "auto": the released mean norm,
-        or for a network a rule based on the number of columns.
+        Typical L2 norm of the private columns of a row, within `bounds`. The loop
+        divides rows by it; only networks clip longer rows. "auto": the released mean
+        norm, or for a network a rule based on the number of columns.
     normalize : bool, default=False
         Scale every non-zero row to one norm, so that no norm is released. If some
         columns are public, this applies to the private columns alone. `predict` then
@@ -125,9 +125,9 @@ class NoisySGD(NoisyGradientDescent):
     Parameters
     ----------
     batch_size : int or "auto", default="auto"
-        Expected number of records in a batch. "auto": 4096. For a network: all rows if
-        there are at most 4096, or if only the last layer is trained; otherwise a 16th
-        of the rows, but at least 1024.
+        Expected number of records in a batch. "auto": 4096. A network takes all rows if
+        there are at most 4096, or if only the last layer is trained. Otherwise it takes
+        a 16th of the rows, but at least 1024.
     clip_norm : float or "auto", default="auto"
         As for `NoisyGradientDescent`.
     max_iter : int or "auto", default="auto"
@@ -237,9 +237,10 @@ class GaussianCentering(Choice):
         loop divides by it. Only for tables without public columns. "auto": 0.9 with
         `clip_features`, else None. None: no quantile is released.
     clip_features : bool, default=False
-        The feature clipping of Algorithm 2. With tau that quantile, the constant column
-        of the intercept is tau, and the loop clips rows ``[x - mean, tau]`` to the norm
-        sqrt(2) tau. The model stays linear in unclipped rows.
+        The feature clipping of Algorithm 2. Let tau be the released quantile. The
+        constant column of the intercept is tau, and the loop clips rows
+        ``[x - mean, tau]`` to the norm sqrt(2) tau. The model stays linear in unclipped
+        rows.
     """
 
     budget_share: float | str = "auto"
@@ -303,18 +304,19 @@ class Pretraining(Choice):
     ----------
     start : {"auto", "linear", "class_sums", "public"}, default="auto"
         "public": train a network on the public columns, with private columns set to 0.
-        "class_sums": the same with private columns drawn given the class, from sums
-        that are released once; needs `bounds` for the private columns. "linear": start
-        at a `FeatureDPLogisticRegression`, which needs two neurons per class in each
-        hidden layer; it scales the rows, and refuses `row_norm` and `normalize`.
-        "auto": "linear" if possible. With narrow layers, with a public loss, or where
-        "linear" is refused, it is "class_sums" from 20 classes on and "public" for
+        "class_sums": the same, but draw private columns given the class, from sums that
+        are released once. This needs `bounds` for the private columns.
+        "linear": start at a `FeatureDPLogisticRegression`. This needs two neurons per
+        class in each hidden layer. It scales the rows, so `row_norm` and `normalize`
+        are refused.
+        "auto": "linear" if possible. With narrow layers, with a public loss, or if
+        "linear" is refused, it is "class_sums" for 20 classes or more, and "public" for
         fewer. With a private target the network starts at random weights.
     budget_share : float or "auto", default="auto"
         Share of the squared Gaussian-DP budget for the class sums or the linear model;
-        1: no loop. "auto": half for class sums. For the linear model all of it, because
-        no loop improved that model, but half if `solver` or `trained_layers` requests a
-        loop.
+        1: no loop. "auto" is half for class sums and 1 for the linear model, because no
+        loop improved that model. If `solver` or `trained_layers` requests a loop, it is
+        half in both cases.
     """
 
     start: str = "auto"

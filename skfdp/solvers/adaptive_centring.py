@@ -30,18 +30,18 @@ from skfdp.solvers import bounds, parameters
 from skfdp.solvers.bounds import Told, Window
 from skfdp.solvers.method import Budget, Plan
 
-#: Shells of a factor of 2, and how many there are.
+#: Number of shells between a radius and its double, and number of all shells.
 PER_OCTAVE, N_SHELLS = 4, 64
-#: Outer radii of the shells but the last, which has none.
+#: Outer radii of all shells except the last, which has none.
 RADII = 2.0 ** ((np.arange(N_SHELLS) - N_SHELLS + 1) / PER_OCTAVE)
 
 
 @dataclasses.dataclass(frozen=True)
 class Shells:
-    """The rule of shells: radii in geometric sequence up to 1, and what is beyond.
+    """Bins of distances: radii in geometric sequence up to 1, and one bin beyond.
 
-    For `queries.bins.BinCounts` of one column, that of the distances over a length
-    that is public or released.
+    It is a rule for `queries.statistics.BinCounts` with one column. This column holds
+    the distances, divided by a public or released length.
     """
 
     n_bins: int = N_SHELLS + 1
@@ -59,13 +59,13 @@ class Shells:
 
 #: Label of the event.
 LABEL = "distances"
-#: The quantile where users ask for none: rows beyond it are few, and those within have
-#: a norm of about 1 once it is the unit.
+#: Default level of the quantile. Few rows are beyond it, and the others have a norm of
+#: about 1 after division by it.
 LEVEL = 0.9
 #: Least and largest shares of ``mu**2`` of one histogram.
 SHARES = 0.005, 0.05
-# Desired noise in a count, as a share of the records beyond the quantile, and of all
-# records. An eighth of the records is then significant in 32 shells.
+# Desired noise in a count, first as a share of the records beyond the quantile, then as
+# a share of all records. An eighth of the records is then significant in 32 shells.
 _NOISE, _NOISE_OF_ALL = 1 / 8, 1 / 136
 # Standard deviations of the noise up to which a count may be zero.
 _DOUBT = 3.0
@@ -108,10 +108,10 @@ def released_quantile(
 def quantile(counts: np.ndarray, level: float, std: float, n_records: int) -> float:
     """Return the least radius beyond which there are clearly few records.
 
-    The search starts at the largest radius. It stops if more than ``1 - level`` of the
-    records may be beyond, or more than three standard deviations of the noise if that
-    is larger. With enough records the quantile is too large by about a shell; with few
-    records its level is lower.
+    The search starts at the largest radius. It stops if the number of records beyond
+    may exceed ``1 - level`` of all records, or three standard deviations of the noise
+    if that is larger. With enough records the quantile is too large by about one shell.
+    With few records its level is lower.
     """
     beyond, found = 0.0, 1.0
     for passed, count in enumerate(counts[:0:-1]):
@@ -126,7 +126,7 @@ def quantile(counts: np.ndarray, level: float, std: float, n_records: int) -> fl
 
 #: Labels of the events of the rough centre and of the mean about it.
 ROUGH, MEAN = "rough mean", "mean"
-#: Histograms of the rough centre: of binades, then twice of even bins within.
+#: Number of histograms for the rough centre: one of binades, then two of even bins.
 N_HISTOGRAMS = 3
 #: Public stream of the rotation.
 ROTATION = "rotation"
@@ -169,7 +169,8 @@ def events(
 def released_centre(records: Records, plan: Plan, mechanism: Mechanism) -> Centre:
     """Return the mean of the mapped rows, released about a rough centre.
 
-    The rows are dense, and every column is private; the plan has what `events` returns.
+    The rows are dense, and every column is private. The plan has the events of
+    `events`.
     """
     public, mapped = records.public, records.mapped
     rough, furthest = _rough_centre(records, plan.event(ROUGH), mechanism)
@@ -210,7 +211,7 @@ def _rough_centre(
     low, high = np.array(box).T
     rough = rotation.back((low + high) / 2)
     half = math.hypot(*((high - low) / 2))
-    # The public bound of the norm of a mapped row, infinite where none is.
+    # The public bound of the norm of a mapped row, infinite without a bound.
     input_scaler, longest = records.input_scaler, 1.0
     if not (input_scaler.normalize or input_scaler.shortens):
         longest = records.public.longest_private / input_scaler.feature_bound
@@ -222,15 +223,15 @@ def boxed(counts: np.ndarray, std: float, n_records: int) -> list[tuple[float, f
     """Return bounds of all rotated columns from their binades.
 
     After the rotation all columns have similar sizes. The total counts of all columns
-    therefore give a bound, also where single columns have too much noise. A column with
-    a larger bound is treated as noise. `counts` are noisy counts of `Binades`, a row
-    for each column.
+    therefore give a common bound, even if single columns have too much noise. A larger
+    bound of a single column is treated as noise. `counts` are noisy counts of
+    `Binades`, one row for each column.
     """
     width = len(counts)
     split = N_SPECIAL + N_BINADES
     sizes = (counts[:, N_SPECIAL:split] + counts[:, split:]).sum(axis=0)
     window = Window.best(sizes, std * math.sqrt(2 * width))
-    # Rows have a norm of about 1, where nothing is seen.
+    # Without a significant count, rows are assumed to have a norm of about 1.
     longest = 2 * width**-0.5
     if window.passes:
         longest = math.ldexp(1.0, min(window.last + 1, LAST))

@@ -55,7 +55,7 @@ _NEAR_ZERO = 3
 
 @dataclasses.dataclass(frozen=True)
 class Told:
-    """The noisy counts of one column, their noise `std`, and the number of records."""
+    """The noisy counts of one column, the standard deviation of their noise, and n."""
 
     counts: np.ndarray
     std: float
@@ -86,8 +86,8 @@ def threshold(length: int) -> float:
 
     Notes
     -----
-    **Guarantees.** A column has at most ``3 N_BINADES`` windows of each length: of
-    negative numbers, of positive numbers, and of both. A normal exceeds z with
+    **Guarantees.** A column has at most ``3 N_BINADES`` windows of each length, because
+    a window has negative numbers, positive numbers, or both. A normal exceeds z with
     probability at most ``exp(-z**2 / 2) / 2``, and ``1 / (k (k + 1))`` sums to 1 over
     all lengths k. The probability that a window of empty bins passes is therefore at
     most ``CHANCE / 2``.
@@ -180,7 +180,7 @@ def fine_bounds(told: Told, edges: np.ndarray) -> tuple[float, float]:
         runs = sums[length:] - sums[:-length]
         start = int(np.argmax(runs))
         inside, n_outside = float(runs[start]), n_even + 2 - length
-        if n_outside < length:  # the complement has fewer bins, hence less noise
+        if n_outside < length:  # fewer bins outside, hence less noise
             inside, n_noisy = told.n_numbers - (everywhere - inside), n_outside
         else:
             n_noisy = length
@@ -338,8 +338,8 @@ def released(records: Records, plan: Plan, mechanism: Mechanism) -> list[FoundBo
 def exactly(column: np.ndarray | csr_array) -> FoundBounds:
     """Return the exact bounds of a public column, shape (n_rows, 1).
 
-    They are clipped to sizes that `bounds` accepts. The width for a constant column is
-    1 or the size of its value.
+    They are clipped to numbers that `bounds` accepts. For a constant column the width
+    is 1 or the size of its value.
     """
     values = (column.data if issparse(column) else np.asarray(column)).ravel()
     values = values[np.isfinite(values)].astype(np.float64)
@@ -355,13 +355,13 @@ def exactly(column: np.ndarray | csr_array) -> FoundBounds:
 # The method of fits with private bounds: release the bounds, then fit.
 
 
-#: Placeholder for bounds before their release; a plan may only assume that every
-#: column will have bounds.
+#: Placeholder for bounds before their release. A plan may assume that every column will
+#: have bounds, and nothing else about them.
 UNKNOWN = (0.0, 1.0)
 #: Least and largest shares of ``mu**2`` for the binades, and for the bins.
 BINADES_SHARES, BINS_SHARES = (0.01, 0.2), (0.01, 0.02)
-# Desired noise in a count, as a share of the records. A quarter of them in one binade
-# is then significant, and so is a twentieth in eight bins.
+# Desired noise in a count, as a share of the records. A quarter of the records in one
+# binade is then significant, and so is a twentieth of them in eight bins.
 _BINADES_NOISE, _BINS_NOISE = 0.058, 0.009
 # The assumptions on declared bounds, and their replacements for released bounds.
 _INSTEAD = {
@@ -375,7 +375,7 @@ def with_public_bounds(
 ) -> InputScaler:
     """Return an input scaler with the exact bounds of the public columns.
 
-    Only the public columns of X are read, which are finite. Private columns keep the
+    Only the public columns of X are read; they are finite. Private columns keep the
     bounds `UNKNOWN`.
     """
     low, span = input_scaler.low.copy(), input_scaler.span.copy()
@@ -467,8 +467,8 @@ class BoundsFirst:
         def watched(step: int, model: Callable[[], Any]) -> bool:
             return on_step(step, lambda: with_map(model()))
 
-        # Every column has bounds now. Their middle replaces numbers that are not
-        # finite, so that no record becomes null; see `InputScaler.filled`.
+        # Every column has bounds now. The middle of the bounds replaces numbers that
+        # are not finite, so that no record becomes null; see `InputScaler.filled`.
         X, _ = input_scaler.filled(records.X)
         public = dataclasses.replace(
             records.public, input_scaler=input_scaler, _table=X

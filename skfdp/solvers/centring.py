@@ -27,8 +27,8 @@ from skfdp.queries.statistics import RowSum
 from skfdp.solvers import adaptive_centring, parameters
 from skfdp.solvers.method import Budget, Plan
 
-#: The norm to which rows with their constant column are clipped, over the released
-#: quantile of distances, which is the value of that column.
+#: Clip norm of rows with their constant column, divided by the released quantile of
+#: distances. The constant column has the value of this quantile.
 LONGEST = math.sqrt(2)
 # Largest ratio of the longest row within bounds to the released length.
 _SHORTEST = 64.0
@@ -49,19 +49,20 @@ class Centring:
     """The centring and scaling of rows, so that each block has a known typical norm.
 
     Public columns are centred and scaled exactly, private ones by a released mean and a
-    released length. Rows are clipped only with `clip_features`; otherwise gradients
-    are.
+    released length. Rows are clipped only with `clip_features`. Otherwise gradients are
+    clipped.
 
     Without an intercept nothing is centred. `mean_fraction` is the share of the squared
     budget for the private mean. `length` is the typical norm of the private columns of
-    a row after the bounds; "auto": released; None: the input scaler returns rows of
-    norm 1.
+    a row after the bounds. "auto": it is released. None: the input scaler returns rows
+    of norm 1.
 
     The kind "adaptive", `clip_quantile` and `clip_features` are for dense tables
     without public columns. `clip_quantile` is the level of a released quantile of the
-    distances from the mean, by which rows are divided; None: none; "auto":
-    `adaptive_centring.LEVEL` if Algorithm 2 needs a quantile. With `clip_features` rows
-    and their constant column are clipped to a norm proportional to it.
+    distances from the mean. Rows are divided by this quantile. None: no quantile.
+    "auto": `adaptive_centring.LEVEL` if Algorithm 2 needs a quantile. With
+    `clip_features` rows and their constant column are clipped to a norm proportional to
+    the quantile.
     """
 
     kind: str | None
@@ -114,15 +115,15 @@ class Centring:
         if self._adapts or self._level is not None:
             raise ValueError(
                 "centering='adaptive', clip_quantile and clip_features are for tables "
-                "without public columns: leave them out, or public_features."
+                "without public columns: leave out these parameters or public_features."
             )
         return public_moments(public, centre=self._centres)
 
     def can_learn_mean(self, public: PublicRecords, mu: float) -> bool:
         """Whether a private mean is worth its share of a budget of this mu.
 
-        It is if the user sets it, or if the largest share gives an error of at most
-        1/2. With larger errors the shrunk mean is close to zero.
+        The mean is released if the user sets its share, or if the largest share gives
+        an error of at most 1/2. With larger errors the shrunk mean is close to zero.
         """
         if not self._centres:
             return False
@@ -136,8 +137,8 @@ class Centring:
     ) -> tuple[Event, ...]:
         """Return the events of the releases that centre and scale private columns.
 
-        `mu` is that of the whole budget, for releases of sensitivity `clip_norm`;
-        `mean` is whether private columns are centred.
+        `mu` is the Gaussian-DP parameter of the whole budget, for releases of
+        sensitivity `clip_norm`. `mean` is whether private columns are centred.
         """
         if public.mask.all():
             return ()
@@ -157,11 +158,12 @@ class Centring:
         wanted, found = [], []
         if self.length == "auto":
             share = parameters.mean_fraction(mu, n, 1, least=0.005)
-            # If a few private columns are zero in most rows, the effect of noise in
-            # weights follows the root mean square of lengths, which is released, too.
+            # If there are few private columns, zero in most rows, the effect of noise
+            # in weights follows the root mean square of the lengths. It is released,
+            # too.
             n_steps = 1 + (public.n_private < public.n_features)
             if n_steps == 2 and public.target_map is not None:
-                # A regression shrinks its steps by a prior, so that a rough length is
+                # A regression shrinks its steps by a prior. A rough length is therefore
                 # enough, with an error of half of a usual length.
                 share = float(np.clip(4 / (mu * n) ** 2, 0.005, 0.1))
                 n_steps = 1 + (share < parameters.LEAST_FOR_MEAN)
@@ -174,7 +176,7 @@ class Centring:
             wanted.append(("mean", share, query, 1))
         for label, share, query, n_steps in wanted:
             reach = query.sensitivity(budget.relation)
-            most = budget.relation.moves(1.0)  # which `mu` is for
+            most = budget.relation.moves(1.0)  # the sensitivity that `mu` assumes
             std = reach / most / (math.sqrt(share) * mu)
             event = budget.event(label, std, sensitivity=reach, n_steps=n_steps)
             found.append(event)
@@ -187,7 +189,7 @@ class Centring:
     ) -> Coordinates:
         """Return the coordinates of the loop if every column is public.
 
-        `bias` is the value of the constant column; None: the attribute.
+        `bias` is the value of the constant column. None: the attribute `bias`.
         """
         scale = 1 / moments.spread if moments.spread > 0 else 1.0
         bias = self.bias if bias is None else bias
@@ -204,9 +206,9 @@ class Centring:
     ) -> Coordinates:
         """Return the coordinates of the loop, from the planned releases.
 
-        `moments` are what `prepare` returned, and `norms` the typical norms of the
+        `moments` are the result of `prepare`. `norms` are the typical norms of the
         public and of the private part of a row. A released mean of rows of norm 1 is
-        not subtracted if its squared norm, less its noise, is below `least_mean`.
+        not subtracted if its squared norm minus its noise is below `least_mean`.
         """
         public, mask = records.public, records.public.mask
         if mask.all():
@@ -264,7 +266,7 @@ class Centring:
     ) -> Coordinates:
         """Return coordinates that divide rows by a quantile of distances from a mean.
 
-        `radius` replaces the quantile if none was planned; see `clip_quantile`.
+        `radius` replaces the quantile if no quantile was planned; see `clip_quantile`.
         """
         if self._level is not None:
             part = adaptive_centring.released_quantile(
@@ -308,7 +310,7 @@ class Centring:
 
 
 def _row_sum(records: Records, input_scaler: InputScaler) -> RowSum:
-    """Return the sum of the private columns, clipped by an input scaler; a recipe."""
+    """Return the sum of the scaled private columns; a recipe of `Records.query`."""
     public = records.public
     return RowSum(records.X, input_scaler, public.capacity, public.private_bounded)
 
@@ -319,8 +321,8 @@ def private_lengths(
     """Return the norm of the private columns of each row, at most `furthest`.
 
     The norm is raised to `power`. Rows are mapped, and then multiplied by `divisor`.
-    Dense and CSR rows give the same bits, because squares are rounded up to a unit that
-    makes their sums exact.
+    Squares are rounded up to a unit that makes their sums exact. Dense and CSR rows
+    therefore give the same bits.
     """
     furthest = furthest / divisor
     public, X = records.public, records.X
@@ -356,8 +358,8 @@ def released_mean(
 ) -> tuple[float, float]:
     """Return a noisy mean of numbers within public bounds, and the noise's std.
 
-    The sum of ``(value - middle) / half`` moves by at most 1 if a record becomes null
-    (and counts as the middle), and by at most 2 if it is replaced.
+    The sum of ``(value - middle) / half`` changes by at most 1 if a record becomes null
+    (it then counts as the middle), and by at most 2 if a record is replaced.
 
     ``values(records, **per_row)`` returns the numbers, as a recipe of `Records.query`.
     """
@@ -379,8 +381,8 @@ def _sum_of_numbers(records: Records, values, low, high, **per_row: Any) -> RowS
 def public_moments(public: PublicRecords, centre: bool) -> Moments:
     """Return the weighted mean of the public columns and their spread about it.
 
-    Dense and CSR rows give the same bits: terms are rounded to a unit that makes their
-    sums exact in any order, and the weights are integers.
+    Terms are rounded to a unit that makes their sums exact in any order, and the
+    weights are integers. Dense and CSR rows therefore give the same bits.
     """
     weights = None if public.units is None else public.units.weights
     total = public.n_rows if weights is None else int(weights.sum())
@@ -409,7 +411,7 @@ def public_moments(public: PublicRecords, centre: bool) -> Moments:
         square = float(np.sum(square / unit * furthest**2))
     spread = math.sqrt(square / total) if square > 0 else 0.0
     if not (np.isfinite(mean).all() and math.isfinite(spread)):
-        return Moments(np.zeros(len(mean)), 0.0)  # do not change the columns
+        return Moments(np.zeros(len(mean)), 0.0)  # neither centre nor scale the columns
     return Moments(mean, spread)
 
 
@@ -438,18 +440,18 @@ def _sums(
 
 # Conditional centring: predict the private columns from one release.
 #
-# The private rows are regressed on ``[1, z]``, where z are the public columns, centred
-# and whitened. The rows are weighted to equal norms, so that all records have the same
-# leverage. Otherwise the sensitivity would be that of an outlier. z and the weights are
-# public.
+# The private rows are regressed on ``[1, z]``, where z are the centred and whitened
+# public columns. The rows are weighted to equal norms, so that all records have the
+# same leverage. Without weights an outlier would determine the sensitivity. z and the
+# weights are public.
 
 
 #: Public columns get this share of the squared norm of an output row, on average.
 PUBLIC_SHARE = 0.25
 #: Largest share of the squared norm of an output row for public columns.
 LARGEST_PUBLIC_SHARE = 0.5
-# A slope must exceed its noise by this many standard deviations, and the noise that
-# it adds to a prediction must stay below this squared norm (private rows have 1).
+# A slope must exceed its noise by this many standard deviations. The noise that it adds
+# to a prediction must stay below this squared norm; private rows have the norm 1.
 _SIGNIFICANCE, _MOST_NOISE = 2.0, 0.25
 # Directions with a smaller relative variance are rounding errors.
 _SMALLEST_VARIANCE = 1e-9
@@ -460,15 +462,15 @@ class Regressors:
     """Public rows ``[1, z]`` with ``z = (u - mean) @ basis``, and their weights.
 
     `mean` is the exact mean of the scaled public columns U, of shape (n_rows,
-    n_public), and `variance` the mean squared distance of a public row from it. `basis`
-    whitens: the columns of z, which follow the first column of `rows`, are uncorrelated
-    with standard deviation `spread`. There are none if every public column is constant.
-    A weighted row ``weights[i] * rows[i]`` has norm 1. For fits without privacy all
-    weights are 1, which gives ordinary least squares.
+    n_public). `variance` is the mean squared distance of a public row from it. After
+    multiplication by `basis` the columns of z are uncorrelated, with standard deviation
+    `spread`. They follow the first column of `rows`. z has no columns if every public
+    column is constant. A weighted row ``weights[i] * rows[i]`` has norm 1. For fits
+    without privacy all weights are 1, which gives ordinary least squares.
     """
 
     def __init__(self, U: np.ndarray, *, weighted: bool):
-        # Divided by the largest entry, so that squares neither over- nor underflow.
+        # Divide by the largest entry, so that squares neither over- nor underflow.
         size = np.abs(U).max(axis=0)
         size = np.where(size > 0, size, 1.0)
         centred = U / size
@@ -545,7 +547,7 @@ def centre(regressors: Regressors, statistic: np.ndarray, noise_std: float) -> C
     # Noise in the length or in the centre must not increase the scale of rows.
     rest = max(rest, min(1.0, noise_std / n_rows))
     rest = max(rest, min(0.05, max(error, 1e-6)))
-    # z has the variance spread**2 in every direction; u has that of its columns.
+    # z has the variance spread**2 in every direction, unlike u.
     variance = regressors.variance
     return Centre(
         intercept=intercept,
@@ -559,8 +561,8 @@ def _factors(squares: np.ndarray, variances: np.ndarray, size: int) -> np.ndarra
     """Return James-Stein factors, which are 0 if a vector may be noise alone.
 
     The squared norm of noise has the mean ``size * variance`` and the standard
-    deviation ``sqrt(2 size) * variance``. Stein's threshold, the mean, would keep half
-    of the vectors that are only noise.
+    deviation ``sqrt(2 size) * variance``. Stein's threshold is the mean; it would keep
+    half of the vectors that are only noise.
     """
     threshold = (size + _SIGNIFICANCE * math.sqrt(2 * size)) * variances
     return np.maximum(0.0, 1 - threshold / np.maximum(squares, np.finfo(float).tiny))

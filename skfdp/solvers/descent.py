@@ -98,8 +98,8 @@ class DescentPlan(Plan):
         Sensitivity to a replaced label, if every column is public.
     centred : DescentPlan or None
         The plan that replaces this one if the released mean is long enough to be
-        subtracted, after which signs are not public. It has a smaller clip norm and the
-        same sensitivity. None: the plan does not depend on the mean.
+        subtracted. After the subtraction signs are not public. It has a smaller clip
+        norm and the same sensitivity. None: the plan does not depend on the mean.
     """
 
     learning_rate: float
@@ -110,7 +110,7 @@ class DescentPlan(Plan):
 
     @functools.cached_property
     def with_signs(self) -> DescentPlan:
-        """The plan that keeps public signs, or follows this plan if it centres rows.
+        """The plan with public signs; its attribute `centred` is this plan.
 
         With public signs the clip norm may be sqrt(2) times as large, at the same
         sensitivity and noise.
@@ -138,9 +138,9 @@ def bounded_by_labels(
     schedule: PrivacyPlan,
     calibrate: Callable[..., PrivacyPlan],
 ) -> tuple[PrivacyPlan, float | None]:
-    """Return the schedule for the sensitivity to labels, if that one is smaller.
+    """Return the schedule for the smaller sensitivity, to a label or to a record.
 
-    The second value is that sensitivity, or None if it is not smaller.
+    The second value is the sensitivity to labels, or None if it is not smaller.
 
     Parameters
     ----------
@@ -271,7 +271,8 @@ def event(public: PublicRecords, budget: Budget, mu: float) -> Event | None:
     public : PublicRecords
     budget : Budget
     mu : float
-        mu of the whole budget, for releases of sensitivity `clip_norm`.
+        Gaussian-DP parameter of the whole budget, for releases of sensitivity
+        `clip_norm`.
     """
     query = LabelSum.planned(public.n_classes, 1.0)
     sensitivity = query.sensitivity(budget.relation)
@@ -294,7 +295,7 @@ def counts_labels(events: Iterable[Event]) -> bool:
 
 
 def _counts(records: Records) -> LabelSum:
-    """Return the class counts; a recipe."""
+    """Return the class counts; a recipe of `Records.query`."""
     ones = np.full((len(records.target), 1), round(1 / GRID), dtype=np.int16)
     rows = GridRows(ones, np.square(ones[:, 0], dtype=np.float64))
     return LabelSum(rows, records.target, records.public.n_classes, 1.0)
@@ -306,8 +307,8 @@ def released_log_odds(
     """Return the margins of the released class frequencies, shape (n_outputs,).
 
     Counts are shrunk toward equal class sizes by twice the amount of Stein's lemma.
-    With the single amount, noise would often remain, and noise in a margin of all
-    records costs more than a start at equal classes.
+    With the single amount, noise would often remain. This noise would be in the margins
+    of all records, which costs more than a start at equal classes.
 
     Raises
     ------
@@ -346,9 +347,10 @@ def check_counts(
     Raises
     ------
     ValueError
-        If a declared class has at most three standard deviations of the noise in
-        records, and more than four standard deviations of records have no declared
-        label. This happens if scikit-learn has coded the labels as 0, ..., k - 1.
+        If a declared class is nearly empty while many records have no declared label.
+        This happens if scikit-learn has coded the labels as 0, ..., k - 1. "Nearly
+        empty" is a count of at most three standard deviations of the noise, and "many"
+        a count above four.
 
     Notes
     -----
@@ -412,7 +414,8 @@ def answer_of(
         ones = np.full((len(at), 1), len(at) ** -0.5)
         axes[np.ix_(at, at)] = np.hstack([ones, contrasts(len(at))])
     axes = np.kron(np.eye(n_outputs), axes)
-    # Kinds: private numbers, public numbers, categories by column, and the intercept.
+    # Kinds of weights: private numbers, public numbers, the categories of each column,
+    # and the intercept.
     own = np.where(public.mask, -2, -1)
     if public.levels is not None:
         own = np.where(public.levels < 0, own, public.levels)
@@ -437,7 +440,7 @@ def noise_of(
     """Return the noise of the coefficients: an estimate, or an upper bound.
 
     The noise of the intercept includes the errors of the private mean and of the log
-    odds at which the descent starts. The steps reduce these errors, which is ignored.
+    odds at which the descent starts. That the steps reduce these errors is ignored.
 
     Parameters
     ----------
@@ -446,13 +449,13 @@ def noise_of(
     answer : tuple of three ndarrays or None
         Result of `path_noise`; None: return the bound.
     path : tuple of three ndarrays of shape (n_outputs, n_columns)
-        The weights at the start, at the end of the steps, and as they are published.
+        The weights at the start, after the last step, and as published.
     coordinates : Coordinates
     public : PublicRecords
     counts : Event or None
         Event of the log odds in the last column of the start.
     along : ndarray of theta's shape
-        Standard deviation along the step from the noise in its measured factor.
+        Standard deviation, along the step, that noise in the measured factor causes.
     measured : float
         Share of the factor that comes from the measurement rather than from a prior.
     follows : bool
@@ -504,7 +507,7 @@ def noise_of(
 
 def _of_log_odds(margins: np.ndarray, std: float) -> np.ndarray:
     """Return the variances of log odds of noisy class frequencies."""
-    if len(margins) == 1:  # a half of the difference of two counts
+    if len(margins) == 1:  # half of the difference of two counts
         share = 1 / (1 + np.exp(-margins))
         return (std / (share * (1 - share))) ** 2 / 2
     share = np.exp(margins - margins.max())
@@ -519,7 +522,7 @@ LABEL = assumptions.enforced(assumptions.LABEL)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Descent:
-    """Noisy descent of a linear model: DP-SGD, DPSGD-F, Algorithm 1 of paper 1.
+    """Noisy gradient descent of a linear model: DP-SGD, DPSGD-F, or Algorithm 1.
 
     Attributes
     ----------
@@ -584,7 +587,8 @@ class Descent:
         partly = public.mask.any() and not public.mask.all()
         automatic = model is not None and isinstance(self.public_model, str)
         if public.has_target and cuts and partly and not automatic:
-            # Estimate the bias of clipping at a fitted model, not at a weak start.
+            # Estimate the bias of clipping at a fitted model, because residuals of a
+            # poor start are too large.
             fit = resolve_public_model("auto", public)
             rows, units = public.rows(), public.units
             found["fitted"] = fit.training_margins(rows, public.target, units)
@@ -894,7 +898,7 @@ class Descent:
             return prepared.coordinates
         public, bias = records.public, self.centring.bias
         if public.mask.all() and self._is_shrunk and not public.target_map.log:
-            # Let the intercept, which corrects the noisy mean, learn like one column.
+            # The intercept corrects the noisy mean; let it learn like one column.
             if bias is not None:
                 bias = max(bias, public.n_features**-0.5)
             return self.centring.public_coordinates(public, prepared.moments, bias)

@@ -31,17 +31,18 @@ PREFIX = "first model"
 LEAST, MOST = 0.1, 0.9
 #: Signal at which the odds of the share double.
 SIGNAL = 1000.0
-#: Signal below which the first model has the whole budget, if few columns are private.
+#: Below this signal the first model gets the whole budget if few columns are private.
 LEAST_SIGNAL = 300.0
 
 
 def share_of_descent(n_private: int, n_public: int, signal: float) -> float:
     """Return the share of ``mu**2`` that the descent gets.
 
-    The cost of noise is about the number of weights over the share. The sum of
-    ``n_public / (1 - s)`` and ``n_private / s`` is least if the odds of s are the root
-    of ``n_private / n_public``. The descent also moves the public weights, further with
-    a larger signal, which raises the odds.
+    The noise in a model costs about the number of its weights divided by its share. Let
+    the descent have the share s. The total ``n_public / (1 - s) + n_private / s`` is
+    least if the odds of s are the root of ``n_private / n_public``. The descent also
+    moves the public weights, and moves them further with a larger signal. The odds
+    therefore increase with the signal.
 
     Parameters
     ----------
@@ -53,8 +54,8 @@ def share_of_descent(n_private: int, n_public: int, signal: float) -> float:
     Returns
     -------
     share : float
-        0 if the signal times ``1 + n_private / n_public`` is below `LEAST_SIGNAL`: the
-        more of the columns is private, the more is lost without them.
+        0 if the signal times ``1 + n_private / n_public`` is below `LEAST_SIGNAL`. The
+        more columns are private, the more a model without them loses.
     """
     if signal * (1 + n_private / n_public) < LEAST_SIGNAL:
         return 0.0
@@ -112,8 +113,8 @@ class FirstModel:
     Notes
     -----
     **Guarantees.** The first model's release depends on the public columns and the
-    labels alone. Neighbours have the same public columns, so that a record moves the
-    release by the effect of its label. A null record counts as a missing label. The
+    labels alone. Neighbours have the same public columns, so a record changes the
+    release only by its label. A null record counts as a missing label. The
     model is a function of the release and of public columns. For the descent its
     margins are fixed offsets, the same for neighbours, and the guarantee of the descent
     holds for all offsets. Adaptive composition covers both, and the descent is
@@ -137,7 +138,7 @@ class FirstModel:
         if self.after is None:
             return 0.0
         n_public = public.n_features - public.n_private
-        # `replace_one` moves a sum of unit vectors by 2.
+        # `replace_one` changes a sum of unit vectors by up to 2.
         signal = 2 * budget.mu * public.n_effective / budget.relation.moves(1.0)
         return share_of_descent(public.n_private, n_public, signal)
 

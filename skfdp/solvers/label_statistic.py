@@ -51,10 +51,10 @@ class Barrier:
     r"""A penalty that keeps noisy class frequencies away from zero.
 
     Let p be the frequency of a class, known up to noise of standard deviation s, and c
-    the constant term of its margin. If all frequencies are equally likely before, the
-    density of c is highest where ``(p - noisy p) p (1 - p) = s**2 (1 - 2 p)``. So
-    without features the penalty is ``s**2 (exp(c) + exp(-c))``: a noisy frequency of
-    zero becomes s. It vanishes with the noise.
+    the constant term of its margin. With a uniform prior of p, the density of c is
+    highest where ``(p - noisy p) p (1 - p) = s**2 (1 - 2 p)``. Without features the
+    penalty is therefore ``s**2 (exp(c) + exp(-c))``. It changes a noisy frequency of
+    zero to s, and it vanishes if there is no noise.
 
     `bias` is the value of the constant column.
     """
@@ -70,7 +70,7 @@ class Barrier:
         if bias is None:
             return None
         # The statistic contains ``bias * mean weight * p``. With many classes the slope
-        # is s**2 / p, and the sum of exp(c) is about their number.
+        # is s**2 / p, and the sum of exp(c) is about the number of classes.
         strength = (noise_std / bias) ** 2 / weight * n_outputs
         return cls(bias, strength)
 
@@ -85,7 +85,7 @@ class Barrier:
         return value, slope[:1] - slope[1:] if len(theta) == 1 else slope - slope.mean()
 
     def bend(self, theta: np.ndarray) -> np.ndarray:
-        """Return the second derivatives, by differences of the slope."""
+        """Return the second derivatives, computed as differences of the slope."""
         step = 1e-4 / self.bias
         out = np.empty(len(theta))
         for k, moved in enumerate(step * np.eye(len(theta))):
@@ -96,11 +96,11 @@ class Barrier:
 
 @dataclasses.dataclass(frozen=True)
 class Objective:
-    """``mean w a(theta phi) - <theta, S> / n + theta' P theta / 2``.
+    """The objective ``mean w a(theta phi) - <theta, S> / n + theta' P theta / 2``.
 
-    The public `rows` are ``w_i phi_i``, and `weight` is w times the share of the row in
-    the mean, which divides by n. The `penalty` P is per record, and `barrier` applies
-    to the weights of the last column.
+    The public `rows` are ``w_i phi_i``. The mean divides a sum over rows by n, and
+    `weight` is w times the share of each row in that sum. The `penalty` P is per
+    record. `barrier` applies to the weights of the last column.
     """
 
     rows: np.ndarray
@@ -113,7 +113,7 @@ class Objective:
     def minimise(
         self, statistic: np.ndarray, start: np.ndarray | None, max_iter: int
     ) -> tuple[np.ndarray, int]:
-        """Return theta and the iterations; statistic is S / n, shaped like theta."""
+        """Return theta and the number of iterations; statistic is S / n."""
         shape = statistic.shape
         start = np.zeros(shape) if start is None else start
         # Rescale so that the curvature is about 1 in every direction.
@@ -142,7 +142,7 @@ class Objective:
         return found.x.reshape(shape) * unit, int(found.nit)
 
     def gradient(self, theta: np.ndarray) -> np.ndarray:
-        """Return the gradient of ``mean w a``: the statistic that theta expects."""
+        """Return the gradient of ``mean w a``, the expected statistic under theta."""
         return self._mean(theta)[1]
 
     def class_shares(self, theta: np.ndarray, shares: np.ndarray) -> np.ndarray:
@@ -179,7 +179,10 @@ class Objective:
 
 
 def _log_partition(margins: np.ndarray) -> np.ndarray:
-    """Return a: log-sum-exp less the mean margin; over +-m/2 for one output."""
+    """Return a of the formula, the log-sum-exp of the margins minus their mean.
+
+    With one output the two margins are m/2 and -m/2.
+    """
     if margins.shape[1] == 1:  # several times as fast as np.logaddexp
         size = np.abs(margins[:, 0])
         return size / 2 + np.log(1 + np.exp(-size))
@@ -189,7 +192,7 @@ def _log_partition(margins: np.ndarray) -> np.ndarray:
 
 
 def _label_variance(margins: np.ndarray) -> np.ndarray:
-    """Return the variance of a centred label, the mean over the outputs."""
+    """Return the variance of a centred label, averaged over the outputs."""
     if margins.shape[1] == 1:
         return 0.25 - np.tanh(margins[:, 0] / 2) ** 2 / 4
     odds = np.exp(margins - margins.max(axis=1)[:, None])
@@ -208,23 +211,23 @@ def denoised(statistic: np.ndarray) -> np.ndarray:
 class Prior:
     """A normal prior of the weights, whose scale is estimated from the release.
 
-    `variance` is the variance of a weight up to the scale, which applies to the
-    `varying` columns, all but the constant one. `noise_std` is the noise in the
-    released statistic, per record.
+    `variance` is the variance of a weight up to the scale. The scale applies to the
+    `varying` columns, which are all columns except the constant one. `noise_std` is the
+    noise in the released statistic, per record.
 
     Notes
     -----
-    Near the null model, which has the constant column alone, the rest of the statistic
-    is linear in the weights, ``A theta`` per record, plus noise and sampling errors of
-    a known total variance N. Each entry is normal with variance ``A**2 t T + N``, from
-    which the scale t is estimated. The logarithm of t has a wide prior, which only
-    matters if the noise dominates.
+    The null model has the constant column alone. Near it the rest of the statistic is
+    linear in the weights: it is ``A theta`` per record, plus noise and sampling errors
+    of a known total variance N. Let T be `variance` and t the scale. Each entry is
+    normal with variance ``A**2 t T + N``, from which t is estimated. The logarithm of t
+    has a wide prior, which only matters if the noise dominates.
 
     Given t the best linear estimate keeps the part ``A**2 t T / (A**2 t T + N)`` of an
-    entry. The mean of these parts over the posterior of t defines one t for each entry,
-    and the penalty ``N / (A t T)`` has the same effect. A and N are then computed again
-    at the fitted model. The scale is never estimated from fitted weights, which are
-    larger with more noise; such iterations do not converge.
+    entry. The mean of these parts over the posterior of t defines one t for each entry.
+    The penalty ``N / (A t T)`` has the same effect. A and N are then computed again at
+    the fitted model. The scale is never estimated from fitted weights: they grow with
+    the noise, and such iterations do not converge.
 
     With more than two classes the weights of the constant column are also penalised by
     their prior variance, because frequencies of small classes are noisy.
@@ -273,7 +276,7 @@ class Prior:
         signal = (first**2 * self.variance)[free]
         noise = self.noise_std**2 + chance[free]
         expected = noise + scales[:, None] * signal
-        # The entries of many classes sum to zero.
+        # With several classes the entries sum to zero, so one is not free.
         n_outputs = max(1, len(statistic) - 1)
         squares = (statistic[:, free] ** 2).sum(axis=0)
         loss = (n_outputs * np.log(expected) + squares / expected).sum(axis=1)
@@ -291,13 +294,13 @@ class Prior:
 MOST_WEIGHTS = 600
 #: Most products for the curvature; with more rows, an evenly spaced part is used.
 MOST_PRODUCTS = 3e8
-#: Newton steps for the unpenalised weights, and the largest last step relative to a
-#: weight's error.
+#: Number of Newton steps for the unpenalised weights, and the largest last step in
+#: units of a weight's standard error.
 NEWTON_STEPS, NEGLIGIBLE = 25, 1e-3
 # Longer steps mean that the weights diverge.
 _FARTHEST = 1e6
-#: Mean variance of the error of a log odds above which the normal approximation fails;
-#: intervals then covered 98 %.
+#: Mean variance of the error of a log odds above which the normal approximation fails.
+#: Intervals at this limit covered 98 %.
 MOST_SPREAD = 0.1
 
 
@@ -311,19 +314,19 @@ def noise_of(
 ) -> CoefficientNoise:
     """Return the noise in the minimiser, and the unpenalised estimate if it exists.
 
-    The minimiser `theta` of `objective` has the shape of `statistic`, S / n, each entry
-    of which has noise of `noise_std`; `fold` returns (coef, intercept) of weights.
-    `is_complete` returns whether the columns of the objective span those of X; it is
-    only called for few columns.
+    `theta` is the minimiser of `objective`. It has the shape of `statistic`, S / n,
+    each entry of which has noise of `noise_std`. `fold` returns (coef, intercept) of
+    weights. `is_complete` returns whether the columns of the objective span those of X;
+    it is called only if there are few columns.
 
     Notes
     -----
-    The minimiser moves by the inverse Hessian times the change of S / n. With H the
-    curvature of the loss, P that of the penalty and V the variance of the labels, the
-    noise has the covariance ``(H + P)**-1 s**2 (H + P)**-1``, and the weights without
-    the penalty ``H**-1 (s**2 + V) H**-1``, if the probabilities are those of a linear
-    model; else it is the covariance around the best linear model, with the variance of
-    the labels of the fitted one.
+    The minimiser changes by the inverse Hessian times the change of S / n. Let H be the
+    curvature of the loss, P that of the penalty and V the variance of the labels. The
+    noise then has the covariance ``(H + P)**-1 s**2 (H + P)**-1``. The weights without
+    the penalty have the covariance ``H**-1 (s**2 + V) H**-1`` if the probabilities are
+    those of a linear model. Otherwise this is the covariance around the best linear
+    model, with the variance of the labels under the fitted one.
     """
     J = matrix_of(fold, theta.shape[1])
     if not np.isfinite(theta).all():  # a later check of the coefficients raises
@@ -408,12 +411,12 @@ class Curvature:
         part = slice(None, None, max(1, round(n_rows / max(most, 1.0))))
         self.weight, self.n_outputs = objective.weight[part], n_outputs
         self.rows = objective.rows[part].astype(np.float64) / self.weight[:, None]
-        # What means over all records and over these rows divide by.
+        # Divisors of means over all records, and over these rows.
         self._every, self._own = objective.n, objective.n * len(self.rows) / n_rows
 
     @property
     def noise(self) -> np.ndarray:
-        """Covariance of the noise, minus its mean over classes, over its variance."""
+        """Covariance of the noise minus its mean over classes, relative to s**2."""
         n, p = self.n_outputs, self.rows.shape[1]
         if n == 1:
             return np.eye(p)
@@ -471,14 +474,14 @@ def _unpenalised(
         if size < NEGLIGIBLE:
             moments = curvature.rows.T @ curvature.rows / len(curvature.rows)
             each = _by_output(error, theta.shape)
-            # Of a margin, the mean over rows and outputs.
+            # Variance of a margin, averaged over rows and outputs.
             spread = float(np.einsum("kij,ij->", each, moments)) / len(theta)
             return (theta, error) if spread <= MOST_SPREAD else None
     return None
 
 
 def _inverse(matrix: np.ndarray) -> np.ndarray:
-    # A penalty of zero may leave directions free that the rows do not have.
+    # With a penalty of zero, directions in which no row varies are free.
     return np.linalg.pinv(matrix, hermitian=True)
 
 
@@ -496,9 +499,10 @@ def _by_output(covariance: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
 class PublicGeometry:
     """The public rows of the statistic.
 
-    `n_labels` is the number of rows of the statistic. Two classes have one, the
-    difference of their sums. If labels are replaced they have both sums: the noise in
-    the difference is the same, and the total counts the records with a declared label.
+    `n_labels` is the number of rows of the statistic. For two classes it is 1, for the
+    difference of the two sums. Under "replace_one" both sums are released. The noise in
+    their difference is the same, and their total counts the records with a declared
+    label.
     """
 
     whitening: Whitening
@@ -510,8 +514,8 @@ class PublicGeometry:
 class LabelStatistic:
     """One release of the label statistic, then a public optimiser.
 
-    C is the inverse penalty; "auto": chosen from the release. `max_iter` is that of the
-    public optimiser.
+    `C` is the inverse penalty; "auto": it is estimated from the release. `max_iter` is
+    the maximum number of iterations of the public optimiser.
     """
 
     loss: Loss
@@ -576,7 +580,7 @@ class LabelStatistic:
         n, weight = float(shares.sum()), rows.weight * shares
         noise_std = float(plan.schedule.noise_std[0]) / n
         if plan.counts_labels:
-            # The last column of a row is the same in all rows but for its weight.
+            # The last column is constant, up to the weights of the rows.
             counted = n / float(shares @ rows.grid.values[:, -1] * GRID)
             descent.check_counts(
                 released[:, -1] * counted,
@@ -590,7 +594,7 @@ class LabelStatistic:
         else:
             statistic = denoised(released)
         strength = 0.0 if self.C == "auto" else 1 / (self.C * records.total_weight)
-        # P of ``strength / 2 |w|**2``, w the weights of the bounded columns.
+        # P of the penalty ``strength / 2 |w|**2`` on the weights w of bounded columns.
         directions = found.basis / public.input_scaler.feature_bound
         size = directions.shape[1]
         # Keep the intercept finite, which noise could make infinite.

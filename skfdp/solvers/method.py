@@ -22,9 +22,9 @@ from skfdp.privacy.assumptions import Assumption
 from skfdp.privacy.events import Relation
 from skfdp.queries import Query
 
-#: Callback of each step: its arguments are the number of the step and a function that
-#: returns the current model; it returns whether to stop. It receives released values
-#: alone. None: no callback.
+#: Callback of each step. Its arguments are the number of the step and a function that
+#: returns the current model. It returns whether to stop. It receives only released
+#: values. None: no callback.
 OnStep = Callable[[int, Callable[[], Any]], bool] | None
 
 
@@ -51,9 +51,9 @@ class Budget:
         Events of an earlier method of the same fit, on full batches. They count towards
         epsilon in every calibration.
     reach : float, default=1.0
-        Sensitivity factor: a privacy unit moves a sum at most this many times as far as
-        one record; see `Units.reach`. Methods plan for records, and never multiply by
-        it.
+        Sensitivity factor: a privacy unit changes a sum at most this many times as much
+        as one record; see `Units.reach`. Methods plan for records, and never multiply
+        by this factor.
     """
 
     epsilon: float

@@ -55,7 +55,10 @@ class Network(NamedTuple):
         return self.hidden(rows) @ self.coefs[-1] + self.intercepts[-1]
 
     def to_theta(self, input_bias: float) -> np.ndarray:
-        """Return one vector; `input_bias` is the constant input of the first layer."""
+        """Return all weights as one vector.
+
+        `input_bias` is the constant input of the first layer.
+        """
         biases = [input_bias] + [1.0] * (len(self.coefs) - 1)
         layers = zip(self.coefs, self.intercepts, biases, strict=True)
         return np.concatenate(
@@ -64,7 +67,7 @@ class Network(NamedTuple):
 
     @classmethod
     def from_matrices(cls, matrices, input_bias: float) -> Network:
-        """Build a network from matrices whose last column meets a constant."""
+        """Build a network from matrices whose last column has the intercepts."""
         biases = [input_bias] + [1.0] * (len(matrices) - 1)
         return cls(
             [matrix[:, :-1].T.copy() for matrix in matrices],
@@ -133,8 +136,8 @@ def trained(
         batch_size=min(_BATCH, len(target)),
         random_state=int(generator.integers(2**31)),
     )
-    # scikit-learn checks the rows, the labels and the classes in every call, which on a
-    # dozen rows takes a hundred times as long as a step: passes share a call.
+    # scikit-learn checks rows, labels and classes in every call. For a dozen rows this
+    # takes a hundred times as long as a step. Several passes therefore share a call.
     n_epochs = parameters.pretraining_epochs(len(target))
     together = min(n_epochs, math.ceil(_ROWS_OF_A_CALL / len(target)))
     with warnings.catch_warnings():
@@ -155,8 +158,9 @@ def shrunk_class_means(
 ) -> tuple[np.ndarray, float]:
     """Return class means from noisy sums, shrunk toward the grand mean.
 
-    Columns are in [0, 1], and counts are public. The second result is the share of the
-    differences between classes that remains after the shrinkage, 0 for pure noise.
+    Columns are in [0, 1], and class counts are public. The second result is the share
+    of the differences between classes that remains after the shrinkage. It is 0 for
+    pure noise.
     """
     grand = sums.sum(axis=0) / max(counts.sum(), 1)
     sizes = np.maximum(counts, 1)[:, None]
@@ -227,7 +231,7 @@ class NetworkFit(NamedTuple):
 
 
 class NetworkStart(NamedTuple):
-    """The result of preparing a network: the choice, from public facts.
+    """The result of preparing a network, from public facts.
 
     `share` is the share of ``mu**2`` for the releases before the loop; 1: no loop.
     `linear_public` is the table for the linear model.
@@ -244,8 +248,8 @@ class NetworkStart(NamedTuple):
 class NetworkPlan(Plan):
     """The plan of a network."""
 
-    input_scaler: InputScaler  # of the rows that the network meets
-    linear: DescentPlan | None  # of the linear model that comes first
+    input_scaler: InputScaler  # of the inputs of the network
+    linear: DescentPlan | None  # plan of the linear model that comes first
     #: First step size, on the clipped sum over ``q n clip_norm``; 0: no loop.
     learning_rate: float
 
@@ -380,7 +384,8 @@ class NetworkDescent:
         if layers == "auto":
             releases = pretraining in parameters.PRETRAINING_SHARES
             return "last" if releases and not whole else "all"
-        # Inputs may be negative, activations may not: the bound of the sensitivity.
+        # The smaller sensitivity holds for activations, which are not negative. It does
+        # not hold for inputs.
         if layers == "last" and (whole or pretraining is None):
             raise ValueError(
                 "trained_layers='last' needs hidden layers that were pretrained and no "
@@ -407,8 +412,8 @@ class NetworkDescent:
                 dataclasses.replace(event, label=f"{_LINEAR}: {event.label}")
                 for event in linear.events
             )
-            # Rows that the network shortened would meet other weights than were
-            # trained.
+            # If the network clipped the norms of rows, the weights of the linear model
+            # would not fit them.
             longest = math.sqrt(public.n_features)
             input_scaler = dataclasses.replace(input_scaler, feature_bound=longest)
             if share == 1:
@@ -437,7 +442,7 @@ class NetworkDescent:
         if found.epsilon <= 0:
             raise ValueError(
                 f"budget_share={self.pretraining_share!r} of "
-                f"epsilon={budget.epsilon!r} is nothing for the linear model: raise "
+                f"epsilon={budget.epsilon!r} is too small for the linear model: raise "
                 "one of them."
             )
         return found
@@ -448,7 +453,7 @@ class NetworkDescent:
     ) -> PrivacyPlan:
         """Return the plan of the class sums, in units of rows of norm 1."""
         query = ClassSum.planned(nonnegative=public.private_bounded)
-        # Rounding may not push the sums alone above the budget.
+        # If the sums have the whole budget, rounding must not exceed it.
         std = query.sensitivity(budget.relation) / (math.sqrt(share) * budget.mu)
         return PrivacyPlan(
             target_epsilon=budget.epsilon,
@@ -468,7 +473,7 @@ class NetworkDescent:
         last = start.trained_layers == "last"
         if clip == "auto":
             clip = parameters.LAST_LAYER_CLIP if last else parameters.NETWORK_CLIP
-        # Of the last layer alone: activations are not negative, and a public target
+        # For the last layer alone activations are not negative, and a public target
         # fixes the signs of the errors.
         signs = last and public.has_target
         reach = gradient_sensitivity(budget.relation, 1.0, orthant=signs)
@@ -498,7 +503,7 @@ class NetworkDescent:
             return self.loop.learning_rate
         n, n_steps, momentum = public.n_records, schedule.n_steps, self.loop.momentum
         if layers == "last" and schedule.sampling_rate == 1:
-            # mu of the loop for sensitivity clip_norm, as the rule wants it
+            # mu of the loop for sensitivity clip_norm, as the rule expects it
             mu = math.sqrt(float((schedule.clip_norm**2 / schedule.noise_std**2).sum()))
             n_inputs = self.widths[-2] + 1
             return parameters.last_layer_learning_rate(
@@ -544,7 +549,7 @@ class NetworkDescent:
     ) -> NetworkFit:
         """Release the start, then run the loop."""
         linear, input_scaler = None, plan.input_scaler
-        if plan.linear is not None:  # at a mechanism for its own events
+        if plan.linear is not None:  # released by a mechanism for its own events
             model = self.linear.run(
                 dataclasses.replace(records, public=prepared.linear_public),
                 prepared.linear,
@@ -559,7 +564,8 @@ class NetworkDescent:
                 generator = mechanism.streams.public("network")
                 network = Network.passing_on(*linear, self.hidden, generator)
                 return NetworkFit(network, input_scaler, 0)
-            # On columns in [0, 1]: a loop after a linear model needs bounds for all.
+            # Convert to columns in [0, 1]. A loop after a linear model needs bounds for
+            # all columns.
             coef, own = linear[0], prepared.linear_public.input_scaler
             linear = coef * own.span, linear[1] + coef @ own.low
         event, means = plan.event("class sums"), None
@@ -608,7 +614,7 @@ class NetworkDescent:
     ) -> np.ndarray | None:
         """Release the class sums once; return means of the bounded private columns.
 
-        None where the released sums turn out to be noise.
+        Return None if the released sums do not exceed their noise.
         """
         public = records.public
         private, bound = ~public.mask, private_bound(public)
@@ -636,11 +642,12 @@ class NetworkDescent:
         clip_norm: float,
         mechanism: Mechanism,
     ) -> tuple[MLPQuery | LinearQuery, np.ndarray, Callable[[np.ndarray], Network]]:
-        """Pretrain on what is public or released, and build the query of the loop.
+        """Pretrain on public and released data, and build the query of the loop.
 
-        `means` are released ones of the private columns given the class, `linear` is
-        the coef and intercept of a released model on bounded columns. Returned are the
-        query, the iterate to start at, and what makes a network on bounded rows of one.
+        `means` are released means of the private columns given the class. `linear` is
+        (coef, intercept) of a released model on bounded columns. Return the query, the
+        first iterate, and a function that converts an iterate to a network on bounded
+        rows.
         """
         public = records.public
         generator = mechanism.streams.public("network")
@@ -656,10 +663,10 @@ class NetworkDescent:
             labels = public.target, public.n_classes
             network = trained(draw, *labels, self.hidden, generator)
             if means is None:
-                # What they were initialised to would pass private columns on as noise.
+                # With their initial weights private columns would act like noise.
                 network.coefs[0][~public.mask] = 0.0
         bound = public.input_scaler.feature_bound
-        # The constant of the input layer is 1 for rows up to that length, on the grid.
+        # The constant input is 1 for rows of up to this norm, rounded to the grid.
         coordinates = Coordinates.centred(
             public.input_scaler, np.zeros(public.n_features), 1.0, min(1.0, 1 / bound)
         )
@@ -724,9 +731,10 @@ class NetworkDescent:
 def _last_layer(
     query: MLPQuery, theta: np.ndarray, network: Network, rows: np.ndarray
 ) -> tuple[LinearQuery, np.ndarray, Callable[[np.ndarray], Network]]:
-    """Return a loop over the last layer, on the activations of the frozen others.
+    """Return a loop over the last layer, with the other layers frozen.
 
-    They are scaled by one number, from synthetic rows, to norms of about 1.
+    Activations are divided by one number, computed from synthetic rows, so that their
+    norms are about 1.
     """
     hidden = network.hidden(rows)
     scale = math.sqrt(float(np.einsum("ij,ij->", hidden, hidden)) / len(hidden) + 1)
@@ -738,7 +746,7 @@ def _last_layer(
         clip_norm=query.clip_norm,
         capacity=query.capacity,
         class_weight=query.class_weight,
-        orthant=True,  # what the sensitivity of the last layer rests on
+        orthant=True,  # the sensitivity of the last layer requires it
         n_jobs=query.n_jobs,
     )
 

@@ -3,10 +3,10 @@ r"""Rules for parameters that are "auto", from public and released numbers only.
 The rules were chosen on ten data sets and checked on eleven others; see the page on
 defaults in the theory.
 
-Notation: ``n`` rows (public), ``d`` features, ``m`` outputs (1 for two classes, else
-one per class), ``mu`` the Gaussian-DP parameter of the budget for sensitivity
-``clip_norm``. That is half of the budget's own mu if a replaced record moves a sum by
-``2 * clip_norm``. Rows of the loop have a typical norm of 1.
+Notation: ``n`` is the public number of rows, ``d`` of features, and ``m`` of outputs (1
+for two classes, else one per class). ``mu`` is the Gaussian-DP parameter of the budget
+for sensitivity ``clip_norm``. It is half of the budget's own mu if a replaced record
+changes a sum by ``2 * clip_norm``. Rows of the loop have a typical norm of 1.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from skfdp.solvers import Choice
 BIAS_FEATURE = 0.1
 #: Fewest, usual and most steps of the full-batch loop.
 LEAST_STEPS, USUAL_STEPS, MOST_STEPS = 80, 200, 1000
-#: Momentum of many steps, and of the fewest.
+#: Momentum of a loop of many steps, and of a loop of `LEAST_STEPS`.
 MOMENTUM, LEAST_MOMENTUM = 0.9, 0.5
 #: Expected batch and passes over the data of the Poisson loop.
 BATCH_SIZE, N_EPOCHS = 4096, 20
@@ -66,8 +66,9 @@ def signal_to_noise(mu: float, n: float, d: int, m: int) -> float:
     return mu * n / math.sqrt(d * m)
 
 
-#: Signals, and the accuracy that fits lost to noise as a share of the gain over a
-#: constant: medians over the tables of ``benchmarks/reproduce/gaps.py``, at most 1.
+#: Signals, and for each the accuracy that fits lost to noise, as a share of the gain
+#: over a constant prediction. These are medians over the tables of
+#: ``benchmarks/reproduce/gaps.py``, at most 1.
 SIGNALS = (3.0, 10.0, 32.0, 100.0, 316.0, 1000.0, 3162.0, 10_000.0, 100_000.0)
 GAPS = {
     "private": (1.0, 1.0, 0.88, 0.47, 0.19, 0.08, 0.04, 0.01, 0.0),
@@ -83,8 +84,8 @@ def gap_of(signal: float, kind: str) -> float:
     Parameters
     ----------
     signal : float
-        Number of records over the noise in a sum of unit vectors: ``mu n`` if a record
-        moves the sum by 1.
+        Number of records, divided by the noise in a sum of unit vectors. It is ``mu n``
+        if a record changes the sum by 1.
     kind : {"private", "label-DP"}
     """
     return float(np.interp(math.log(signal), np.log(SIGNALS), GAPS[kind]))
@@ -103,9 +104,10 @@ def expected_gap(
 
     The gap is 0 for a model without privacy and 1 for a constant prediction. It is the
     median loss of default fits on 19 tables with 8 to 44 columns and 2 to 5 classes,
-    with spline bases for numbers. Where the median is .47 or .19, a quarter of the
-    tables lost more than .77 or .45. Regressions on four further tables were similar.
-    If epsilon times n was below 300, they were worse than the mean.
+    with spline bases for numbers. Single tables differ: at a median of .47 a quarter of
+    the tables lost more than .77, and at a median of .19 more than .45. Regressions on
+    four further tables were similar. If epsilon times n was below 300, they were worse
+    than the mean.
 
     Parameters
     ----------
@@ -182,8 +184,8 @@ def centred_scale(mean: np.ndarray, noise_std: float = 0.0) -> float:
         The released mean.
     noise_std : float, default=0.0
         Standard deviation of its noise per coordinate. The error of the mean has a norm
-        of about ``sqrt(d) noise_std`` and is scaled, too; the factor keeps it below the
-        norm of a row.
+        of about ``sqrt(d) noise_std``. The factor multiplies this error, too, and keeps
+        it below the norm of a row.
     """
     error = max(mean.size * noise_std**2, 1e-6)
     return 1 / math.sqrt(max(1 - float(mean @ mean), min(0.05, error)))
@@ -192,8 +194,8 @@ def centred_scale(mean: np.ndarray, noise_std: float = 0.0) -> float:
 def n_steps(signal: float, s2n: float) -> int:
     """Return the number of steps of the full-batch loop, which grows with the signal.
 
-    The total noise of the loop does not depend on this number. The total step size does
-    not either, until single steps reach the cap of `learning_rate`.
+    The total noise of the loop does not depend on this number. Neither does the total
+    step size, as long as single steps are below the cap of `learning_rate`.
 
     Parameters
     ----------
@@ -209,17 +211,17 @@ def n_steps(signal: float, s2n: float) -> int:
 def clip_norm(s2n: float, *, regression: bool = False) -> float:
     """Return the clip norm: small ones reduce the noise, large ones the bias.
 
-    It grows with the signal up to 100, which clips only rows a hundred times as long as
-    usual. With larger ones, residuals would be rounded to zero.
+    It grows with the signal up to 100. Such a norm clips only rows that are a hundred
+    times as long as usual. With a larger norm, residuals would be rounded to zero.
 
     Parameters
     ----------
     s2n : float
         See `signal_to_noise`.
     regression : bool, default=False
-        Residuals of targets of spread 1 are unbounded, and clipping many of them biases
-        the mean. The clip norm therefore grows with the signal without a plateau.
-        Beyond 4 it clips almost nothing, and grows more slowly.
+        For targets of spread 1. Their residuals are unbounded, and clipping many of
+        them biases the mean. The clip norm therefore grows with the signal without a
+        plateau. Beyond 4 it clips almost nothing, and grows more slowly.
     """
     if regression:
         clip = 0.8 * math.sqrt(s2n / 128)
@@ -260,8 +262,9 @@ def learning_rate_of_penalised(
     """Return the first step size of each penalised weight.
 
     For a weight of curvature D the steps last ``sum of rate_t D / (1 - momentum)`` time
-    constants. After `_TIME_CONSTANTS`, exp(-8) of the start remains. With more, the
-    last iterate would depend only on the last releases, which are the noisiest.
+    constants. After `_TIME_CONSTANTS` of them, exp(-8) of the start remains. With more
+    time constants, the last iterate would depend only on the last releases, which are
+    the noisiest.
 
     Parameters
     ----------
@@ -280,9 +283,8 @@ def block_norms(
     """Return typical norms of the public and the private part of a row with both.
 
     A block's signal lies between that of one column and of independent columns; we
-    weight it by the square root of their number. After a public model the public
-    columns matter only through terms of both parts, for which a larger signal is
-    needed.
+    weight it by the square root of their number. After a public model, public columns
+    only add effects that depend on both parts. These need a larger signal.
 
     Parameters
     ----------
@@ -318,7 +320,7 @@ def starts_at_public_model(mu: float, n: float, n_classes: int, n_private: int) 
 
 
 # -- networks ------------------------------------------------------------------------
-#: Passes over the rows of a network's Poisson loop, and fewest steps of any loop.
+#: Passes over the rows in a network's Poisson loop, and fewest and most steps of loops.
 NETWORK_EPOCHS, NETWORK_STEPS, MOST_NETWORK_STEPS = 10, 100, 300
 #: Least share of the differences between class sums that must survive shrinkage.
 LEAST_KEPT = 0.03
@@ -327,7 +329,7 @@ NETWORK_CLIP, LAST_LAYER_CLIP = 1.0, 0.3
 
 
 def network_row_bound(n_features: int) -> float:
-    """Return the L2 bound of a network's rows, whose columns are typically 1/2."""
+    """Return the L2 bound of a network's rows, whose entries are typically 1/2."""
     return max(1.0, math.sqrt(n_features) / 2)
 
 
@@ -356,7 +358,7 @@ def sums_bound(n_private: int, mean_square: float | None) -> float:
 
 
 def network_batch(n: int) -> int:
-    """Return a network's expected batch: up to 4096 all rows, else 1/16, >= 1024."""
+    """Return a network's expected batch: up to 4096 rows all, else a 16th, >= 1024."""
     return n if n <= BATCH_SIZE else max(math.ceil(n / 16), 1024)
 
 
@@ -391,17 +393,17 @@ def network_learning_rate(
 def network_index(reach: float, widths: tuple[int, ...]) -> float:
     """Return the signal-to-noise index of a network with random initial weights.
 
-    It is the spread of margins between rows that the loop can add, over the spread of
-    the random start. `reach` is ``mu n`` times the noise that the loop leaves in a
-    weight, up to ``sqrt(3)/2``. For rows in [0, 1], and gradients ``sqrt(2)`` times as
-    long as their rows:
+    It is a quotient: the spread of margins between rows that the loop can add, over the
+    spread that the random start has. `reach` is ``mu n`` times the noise that the loop
+    leaves in a weight, up to ``sqrt(3)/2``. The two spreads are those of rows in [0, 1]
+    whose gradients are ``sqrt(2)`` times as long as the rows:
 
-    * a quarter of a row's squared norm differs between rows, in d directions. If the
-      classes are one standard deviation apart in one direction, and half of the neurons
-      are active, a margin moves by ``|gradient| * reach / (16 d)``;
-    * half of a row's norm differs between rows. In a random network the margins have
-      the root of the gain times that norm: ReLU layers pass on ``out / (in + out)`` of
-      the squared norm, and the last layer ``2 / (in + out)``.
+    * Of a row's squared norm a quarter differs between rows, in d directions. Let the
+      classes be one standard deviation apart in one direction, and half of the neurons
+      be active. The loop then moves a margin by ``|gradient| * reach / (16 d)``.
+    * Of a row's norm one half differs between rows. In a random network the spread of
+      the margins is this norm times the root of the gain. A ReLU layer keeps ``out /
+      (in + out)`` of the squared norm, and the last layer ``2 / (in + out)``.
 
     Parameters
     ----------
@@ -448,8 +450,8 @@ ASSUMPTIONS = (
 #: Epsilon above which a fit warns.
 MOST_EPSILON = 10.0
 
-#: Divisor of columns without bounds, which are assumed to be scaled; the integers of
-#: the loop represent twice this range.
+#: Divisor of columns without bounds. Such columns are assumed to be scaled. The
+#: integers of the loop represent twice this range.
 UNBOUNDED_REACH = 8.0
 
 
@@ -457,9 +459,9 @@ UNBOUNDED_REACH = 8.0
 class Loop:
     """The parameters of a loop of noisy steps, from an object of `skfdp.solvers`.
 
-    `batch_size` is the expected private batch; None: every row. The estimator resolves
-    "auto", and `momentum_of` the momentum. `padding_scale`, `gradient_scale` and
-    `public_batch_size` belong to `FeatureDPSGD`.
+    `batch_size` is the expected size of a private batch; None: every row. The estimator
+    resolves "auto", except for the momentum, which `momentum_of` resolves.
+    `padding_scale`, `gradient_scale` and `public_batch_size` belong to `FeatureDPSGD`.
     """
 
     clip_norm: float | str = "auto"
@@ -483,10 +485,10 @@ class Loop:
         return cls(**{name: given[name] for name in names if name in given})
 
     def momentum_of(self, n_steps: int) -> float:
-        """Return the momentum of so many steps.
+        """Return the momentum for a number of steps.
 
-        "auto": its memory is a 20th of the steps, at most 10 steps. With a longer one a
-        short loop would oscillate about the optimum.
+        "auto": its memory is a 20th of the steps, at most 10 steps. With a longer
+        memory a short loop would oscillate about the optimum.
         """
         if self.momentum != "auto":
             return self.momentum
@@ -545,7 +547,7 @@ def _named(function: Callable) -> dict[str, inspect.Parameter]:
 
 
 def declared_by(model: Any, name: str) -> Any:
-    """Return a parameter of any model from `get_params`, or None if it has none."""
+    """Return a parameter of a model from `get_params`, or None if it does not exist."""
     shown_ones = getattr(model, "get_params", None)
     return shown_ones(deep=False).get(name) if callable(shown_ones) else None
 
@@ -564,7 +566,7 @@ def nominal_count(relation: Any) -> int | None:
 
 
 def warn_of_weakness(epsilon: float, random_state: int | None) -> None:
-    """Warn, before any charge, of a seed or an epsilon with little protection.
+    """Warn, before any charge, of a seed or of an epsilon that protects little.
 
     The seed is not quoted, because warnings may be logged.
     """
@@ -632,9 +634,10 @@ def resolve_input_scaler(
     if not shortens:
         row_norm = UNBOUNDED_REACH
         if longest is not None:
-            # Divide by a power of two, at most 16, so that rows have norms of at most
-            # 2 and fit into the integers of the fast loop. With very many columns only
-            # few are usually large, and each keeps a resolution of 1/16.
+            # Divide by a power of two, at most 16. Rows then have norms of at most 2
+            # and fit into the integers of the fast loop. If there are very many
+            # columns, few of them are usually large, and each keeps a resolution of
+            # 1/16.
             row_norm = 2.0 ** min(max(math.ceil(math.log2(longest / 2)), 0), 4)
     elif row_norm == "auto":
         # Columns without bounds are assumed to be scaled.

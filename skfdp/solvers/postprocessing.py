@@ -3,9 +3,10 @@
 A descent of logits leaves noise in its weights. The amount depends on the data, and
 weights that are too large give worse probabilities than the start. The weights are
 therefore shrunk by a prior and the known noise (empirical Bayes, without a charge).
-Then they are multiplied by a factor that one cheap release measures: the slope of the
-loss along the step at two points. One number needs d times less budget than d weights.
-It is measured on the training records, and corrected for overfitting.
+Then they are multiplied by a factor, which one cheap release measures. It is computed
+from the slope of the loss along the step, at two points. One number needs d times less
+budget than d weights. The slope is measured on the training records, and corrected for
+overfitting.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ _TEMPERATURES = np.linspace(0.0, 1.2, 61)
 _CURVATURES = np.geomspace(0.1, 2.0, 30)
 # Relative noise of a slope from which the prior becomes much narrower.
 _HOPELESS = 4.0
-# Prior standard deviation of a logit, and that from public columns after a public
-# model was fitted on them.
+# Prior standard deviation of a logit, and of its part from public columns if a public
+# model was fitted on them before.
 _SPREAD, _SPREAD_SEEN = 1.5, 0.6
-# Factor of the prior with several classes, whose weights are larger.
+# Factor of the prior for more than two classes, because their weights are larger.
 _OF_SEVERAL = 1.5
 # Prior standard deviation of the intercept's distance from the start.
 _INTERCEPT_SPREAD = 0.3
@@ -131,15 +132,16 @@ def expected(
 ) -> tuple[np.ndarray, float]:
     """Shrink the released step by block, and return its effective degrees of freedom.
 
-    The degrees of freedom measure overfitting: by this number the slope of the summed
-    loss along the step is steeper on the training records than on others (Efron 2004,
-    doi:10.1198/016214504000000692).
+    The degrees of freedom measure overfitting. They are the excess of the slope of the
+    summed loss along the step on the training records, compared with other records
+    (Efron 2004, doi:10.1198/016214504000000692).
 
     The step, of shape (n_outputs, n_columns), is the difference between the result of
     the descent and its start. `variance` is the label variance at the start, which is
     the curvature of the loss. The gradients of `walk` are divided by `clip_norm`.
-    `fitted`, of the shape of the step, is the part of an error of the start that the
-    steps removed from each weight; None: unknown, and the degrees of freedom are 0.
+    `fitted` has the shape of the step. It is the part of an error of the start that the
+    steps removed from each weight. None: it is unknown, and the degrees of freedom are
+    0.
     """
     found = step - step.mean(axis=0) if len(step) > 1 else step.copy()
     free = 1 - 1 / len(step) if len(step) > 1 else 1.0
@@ -161,7 +163,7 @@ def expected(
             1 / of_estimate + 1 / of_prior
         )
         kept, learnt = 0.0, max(learnt, 0.0)
-        if learnt != 0:  # E[weight] over the released one
+        if learnt != 0:  # expected weight divided by the released weight
             kept = min(1.0, gain * learnt / (gain**2 * learnt + noise**2))
         found[:, block.columns] = weights * kept
         if fitted is not None:
@@ -183,7 +185,7 @@ def is_measured(method: Any, public: PublicRecords) -> bool:
 
 
 def event(public: PublicRecords, budget: Budget, loss: Loss, mu: float) -> Event:
-    """Return the event of the measurement; mu is that of the whole budget."""
+    """Return the event of the measurement, for the parameter mu of the whole budget."""
     query = TemperatureSum.planned(loss, public.n_classes, len(POINTS))
     sensitivity = query.sensitivity(budget.relation)
     share = parameters.mean_fraction(mu, public.n_effective, 4)
@@ -196,7 +198,10 @@ def event(public: PublicRecords, budget: Budget, loss: Loss, mu: float) -> Event
 
 
 def expected_reach(step: np.ndarray, blocks: list[Block]) -> float:
-    """Return the bound of the margins of a step: `REACH` times their expected size."""
+    """Return the bound to which margins of a step are clipped.
+
+    It is `REACH` times their expected root mean square.
+    """
     square = 0.0
     for block in blocks:
         entry = block.square / len(block.columns)
@@ -215,11 +220,11 @@ def temperature(
 
     The share is the part of the mean that follows from the slopes, not from the prior.
 
-    The slope of the loss along the step is modelled as linear in the factor a, ``H (a -
-    a_0)``. The factor a_0 has a half-normal prior around 0, the start, which is
-    narrower with more noise. The curvature H has a prior that is flat in its logarithm,
-    around the label variance at the start. The slopes are released at `POINTS`, each
-    with noise of `noise_std`.
+    The slope of the loss along the step is modelled as linear in the factor a: it is
+    ``H (a - a_0)``. The best factor a_0 has a half-normal prior around 0, which is the
+    start. This prior is narrower with more noise. The curvature H has a prior that is
+    flat in its logarithm, around the label variance at the start. The slopes are
+    released at `POINTS`, each with noise of `noise_std`.
     """
     usual = variance * n_records * reach / REACH
     # With uninformative slopes the factor is close to 0.
@@ -255,13 +260,13 @@ def scaled(
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Return the start plus the scaled step of the descent, and the scaling error.
 
-    The second value is one standard deviation along the step, and the third the share
-    of the factor that was measured.
+    The second value is one standard deviation of the error along the step. The third is
+    the share of the factor that was measured.
 
-    `theta` is the result of the descent, `bias` the value of the constant column (None:
-    no intercept), and `offset` the margins of a public model or None. `query`, `blocks`
-    and `walk` describe the descent. `event` is that of the measurement. `fitted` is as
-    for `expected`.
+    `theta` is the result of the descent. `bias` is the value of the constant column
+    (None: no intercept). `offset` are the margins of a public model or None. `query`,
+    `blocks` and `walk` describe the descent. `event` is the event of the measurement.
+    `fitted` is as for `expected`.
     """
     margins = offset
     if margins is None:  # an intercept or zero, the same for every record
@@ -312,8 +317,9 @@ def warn_of_small_margins(spread: float) -> None:
 # predictions. This is post-processing of public and released numbers.
 
 
-#: Expected share of the start's squared error that columns explain: all columns beyond
-#: the mean; private ones beyond a public model; and public ones beyond that model.
+#: Expected share of the start's squared error that columns explain. The numbers are for
+#: all columns after a start at the mean, and for private and for public columns after a
+#: start at a public model.
 SHARE, PRIVATE_SHARE, PUBLIC_SHARE = 0.5, 0.1, 0.02
 # Largest margin of rates.
 _LARGEST = 99.0
@@ -336,11 +342,11 @@ def target_blocks(public: np.ndarray, has_public_model: bool) -> list[Block]:
 def pull(mu: float, n: float, blocks: list[Block]) -> float:
     """Return the factor of the first step size, below 1 if the signal is small.
 
-    Without curvature, a step of size rate leaves noise of about ``rate / (mu n)`` in a
-    weight and moves it by ``rate / d`` of its value. If the d columns explain a share,
-    the best rate, relative to that for a large budget, is about ``share mu n / d``.
-    With a public model d counts the private columns, otherwise all columns. mu is that
-    of the whole budget, for releases of sensitivity `clip_norm`.
+    Without curvature, steps of size ``rate`` leave noise of about ``rate / (mu n)`` in
+    a weight, and move it by ``rate / d`` of its value. If the columns explain a share,
+    the best rate is about ``share mu n / d`` times the rate for a large budget. With a
+    public model d counts the private columns, otherwise all columns. mu belongs to the
+    whole budget, for releases of sensitivity `clip_norm`.
     """
     # Blocks with the same prior share the steps.
     prior = blocks[-1].prior
@@ -351,9 +357,8 @@ def pull(mu: float, n: float, blocks: list[Block]) -> float:
 def quietness(blocks: list[Block]) -> float:
     """Return the factor of the usual noise that weights of a regression may keep.
 
-    The loss is flat along rare columns, so that their weights keep all noise of the
-    steps. In a wide block such noise affects every row. The last block determines the
-    factor.
+    The loss is flat along rare columns, so their weights keep all noise of the steps.
+    In a wide block such noise affects every row. The last block determines the factor.
     """
     block = blocks[-1]
     return max(_QUIET, block.n_used / max(1, len(block.columns)))
@@ -370,9 +375,9 @@ def shrunk(
 
     The block's part of a prediction is a signal of variance `prior`, relative to the
     residuals, plus noise. The factor with the least expected error is the variance of
-    the signal over that of signal plus noise. Columns of a block are treated as
-    independent and equal; correlated ones have less noise in predictions. `curvature`
-    is that of the loss.
+    the signal divided by the variance of signal plus noise. Columns of a block are
+    treated as independent and equal. If they are correlated, predictions have less
+    noise. `curvature` is the curvature of the loss.
     """
     theta = theta.copy()
     # Clipped residuals do not grow with the weight.
@@ -413,7 +418,7 @@ def rate_level(
     start : ndarray of shape (n_rows,)
         Public.
     variance, most, mean : float
-        The mean is that of the cut rates, between 0 and `most`.
+        The mean is between 0 and `most`.
     shares : float64 ndarray of shape (n_rows,), default=None
         Weight of each row in the mean; None: 1.
 
@@ -448,8 +453,7 @@ def rate_level(
 
 #: Most entries of the covariances that a model keeps (16 MB).
 MOST_ENTRIES = 2_000_000
-#: Kinds of noise estimates: to first order, given the chosen penalty; the same with a
-#: curvature estimated from released gradients; or an upper bound.
+#: Kinds of noise estimates; see `CoefficientNoise`.
 FIRST_ORDER, UPPER_BOUND = "first order", "upper bound"
 ESTIMATED = "estimated"
 #: Most weights and most steps of a descent for which the curvature is estimated.
@@ -457,7 +461,7 @@ MOST_WEIGHTS, MOST_PATH = 300, 2000
 # Undetermined share of a combination up to which it counts as rounding.
 _UNDETERMINED = 1e-6
 
-#: Returns (coef, intercept) of weights of shape (n_rows, n_columns), linearly.
+#: Linear function that returns (coef, intercept) of weights (n_rows, n_columns).
 Fold = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
@@ -474,11 +478,11 @@ class CoefficientNoise:
         Of shape (n_outputs, n_features + 1, n_features + 1); or, if only variances are
         kept, of shape (n_outputs, n_features + 1).
     kind : {"first order", "estimated", "upper bound"}
-        "first order": to first order in the noise, for the curvature from public or
-        released numbers, given the chosen penalty. "estimated": for a descent, with the
+        "first order": to first order in the noise, given the chosen penalty, with the
+        curvature from public or released numbers. "estimated": for a descent, with the
         curvature that `path_noise` estimates. "upper bound": the noise without
-        curvature, an upper bound for every loss of constant curvature. The proof is in
-        the Notes of `HeavyBall.noise_left`.
+        curvature. It is an upper bound for every loss of constant curvature; the Notes
+        of `HeavyBall.noise_left` have the proof.
     independent : bool
         Whether the noises of coefficients are independent, so that variances suffice.
     estimate : ndarray of shape (n_outputs, n_features + 1) or None
@@ -632,12 +636,13 @@ class CoefficientNoise:
     ) -> CoefficientNoise:
         """Return an upper bound of the noise of a descent.
 
-        `std` is the independent noise of each weight of the loop, and `of_mean` the
-        noise of each intercept from earlier releases.
+        `std` is the standard deviation of the independent noise in each weight of the
+        loop. `of_mean` is that of the noise that earlier releases cause in each
+        intercept.
         """
         n_columns = std.shape[1]
-        # fold is linear, and pull its adjoint: what a weight does to each coefficient
-        # (one each), and to the intercept.
+        # fold is linear, and pull is its adjoint. They give the effect of a weight on
+        # its one coefficient, and on the intercept.
         ones, none = np.ones((1, len(coordinates.mean))), np.zeros(1)
         to_coef = coordinates.pull(ones, none)[0, : len(coordinates.mean)]
         to_intercept = coordinates.pull(0 * ones, none + 1)[0]
@@ -657,8 +662,8 @@ class CoefficientNoise:
         return cls(_quadratic(J, covariances), kind)
 
 
-# Curvatures and signals to weigh up, rounds of the weighing, turns of the axes, and
-# correlations of columns.
+# Numbers of candidate curvatures and candidate signals, of rounds that fit their prior,
+# and of rotations of the axes; then the candidate correlations of columns.
 _N_CURVATURES, _N_SIGNALS, _N_ROUNDS, _N_TURNS = 40, 8, 30, 3
 _CORRELATIONS = np.array([0.0, *np.geomspace(0.01, 1, 15)])
 # Number of first steps that are ignored, because the curvature is different there.
@@ -691,29 +696,30 @@ def path_noise(
     Returns
     -------
     covariance, remaining, curvature : ndarrays of shape (theta.size, theta.size)
-        Of the noise; the matrix that takes an error of the start to what is left of it
-        in the end; and the mean of H.
+        The first is of the noise. The second maps an error of the start to its
+        remainder after the last step. The third is the posterior mean of H.
 
     Notes
     -----
     This is post-processing of released numbers. Near the path the gradient is modelled
     as linear, :math:`g_t = c + H (\theta_t - \theta_0) + s_t \xi_t` with known
     :math:`s_t`. The noise moves the iterates, and later gradients reveal the curvature.
-    Given the path up to :math:`\theta_t` the error :math:`\xi_t` is independent, so
-    that this is an ordinary regression with an exact likelihood.
+    The error :math:`\xi_t` is independent of the path up to :math:`\theta_t`. This is
+    therefore an ordinary regression with an exact likelihood.
 
-    *Along the axes.* The pairs (h, size of c) have a prior on a grid, which is fitted
-    to all axes of one kind (empirical Bayes). A free c would bias the curvature of
-    short paths upward, as in autoregressions. The variance along an axis is the
-    posterior mean of the variances under each h. The remaining part of an error of the
-    start is the root mean square of the parts under each h.
+    *Along the axes.* Let h be the curvature along an axis. The pairs (h, size of c)
+    have a prior on a grid, which is fitted to all axes of one kind (empirical Bayes).
+    Without a prior of c, the curvature of short paths would be biased upward, as in
+    autoregressions. The variance along an axis is the posterior mean of the variances
+    under each h. The remaining part of an error of the start is the root mean square of
+    the parts under each h.
 
     *Between the axes.* Entry (i, j) of H has a normal prior of standard deviation
     :math:`\tau \sqrt{h_i h_j}`, where :math:`\tau` maximises the likelihood. The axes
     are rotated to the eigenvectors of the posterior mean of H, and the estimation is
     repeated.
 
-    With a penalty, which does not commute with H, the axes are those of the weights.
+    A penalty does not commute with H. With a penalty the axes are those of the weights.
     """
     walk, penalty = rule.walk(stds), rule.curvature
     n_skipped = min(_SKIPPED, len(stds) // 2)
@@ -772,7 +778,7 @@ def _posterior(
     log = (taken - square - np.log(growth)[:, None, None]) / 2
     shape, log = log.shape, log.reshape(-1, log.shape[-1])  # a row for each pair
     likelihood = np.exp(log - log.max(axis=0))
-    # The priors of the groups, of which the shares of each weight sum to 1.
+    # The priors of the groups. The shares of each weight in the groups sum to 1.
     of_groups = (1 - _ALIKE) * shares / shares.sum(axis=0)
     prior = np.full((len(log), 1), 1 / len(log))
     for _ in range(_N_ROUNDS):
@@ -793,7 +799,7 @@ def _between(
     """Return the posterior mean of the curvature between the axes."""
     moved = moved * np.sqrt(sizes)
     values, vectors = np.linalg.eigh(moved.T @ moved)
-    basis = moved @ vectors  # orthogonal, each as long as the root of its value
+    basis = moved @ vectors  # orthogonal; norms are the roots of the eigenvalues
     moved, constant = basis.T @ residuals, basis.T @ weight
     # In these axes the covariance of a column is diagonal except for the constant. The
     # inverse is the identity minus a correction.

@@ -27,7 +27,7 @@ from skfdp.mechanisms.release import uniform_batch
 from skfdp.privacy.checks import shown
 from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES
 
-#: Lower limit of log-probabilities, because a public model may be certain but wrong.
+#: Lower limit of log-probabilities: a public model may be wrong with probability 1.
 FLOOR = -12.0
 N_FOLDS = 5
 # Inverse penalties of the default models of labels and of counts, on standardised
@@ -80,12 +80,12 @@ class _OfPublicColumns:
     ) -> np.ndarray:
         """Return margins of rows that the estimator was fitted on, out of fold.
 
-        In-sample predictions are overconfident, so that the private columns would have
-        no residuals to explain, and the scale of a target would be too small.
+        In-sample predictions are overconfident. The private columns would have no
+        residuals to explain, and the scale of a target would be too small.
         Cross-validation uses public data alone and costs no privacy.
 
-        If the target is private, it is None, and the model was fitted elsewhere. All
-        rows of a person are in the same fold.
+        The target is None if it is private; the model was then fitted on other data.
+        All rows of a person are in the same fold.
         """
         if self.out_of_fold is not None:
             return self.out_of_fold
@@ -95,7 +95,7 @@ class _OfPublicColumns:
         folds = None if splitter is None else folds_of(units, N_FOLDS, splitter)
         if folds is None:
             return self.margins(rows)
-        # A local import: it would take a tenth of the first fit of other estimators.
+        # Imported here, because the import takes a tenth of the time of a first fit.
         from sklearn.model_selection import cross_val_predict
 
         weights = weights_of(self.estimator, units)
@@ -115,7 +115,10 @@ class _OfPublicColumns:
     def add_to(
         self, coef: np.ndarray, intercept: np.ndarray, public: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the sum of both models' (coef, intercept), or them if not linear."""
+        """Return the sum of (coef, intercept) of both models.
+
+        If the margins of this model are not linear, return the arguments unchanged.
+        """
         if self.linear is None:
             return coef, intercept
         coef = coef.copy()
@@ -299,7 +302,7 @@ def resolve_public_model(
                 f"public_model has the labels {sorted(unknown)!r}, which are not in "
                 f"`classes`={classes.tolist()!r}: fit it on the same labels."
             )
-    if public.encoding is not None:  # it is fitted on encoded columns before smoothing
+    if public.encoding is not None:  # the model is fitted on columns before smoothing
         width = public.encoding.encoded.shape[1]
     known = getattr(spec, "n_features_in_", width)
     if known != width:
@@ -342,7 +345,8 @@ def _most_likely(
     rows, target, classes = public.rows(), public.target, public.classes
     n_weights = rows.shape[1] * public.n_outputs
     small = not public.sparse and n_weights <= _MOST_NEWTON
-    # Newton's method hardly depends on its start, so that folds may share one.
+    # The result of Newton's method hardly depends on its start. Folds may therefore
+    # start at the result of an earlier fold.
     given: dict[str, Any] = {"max_iter": 1000, "warm_start": small}
     given |= {"solver": "newton-cholesky", "tol": 1e-6} if small else {}
     units, log = public.target_map, classes is None
@@ -487,15 +491,16 @@ def clipped_away(
 ) -> Gradient:
     """Return a correction of the bias that clipping causes with a public target.
 
-    Without it, clipping pulls skewed targets from the mean toward the median. With a
-    public target the residuals of a fitted public model are public, and so are their
-    gradients in the public columns and the intercept. The correction is the part of
-    them that clipping would remove if private parts of rows had norm 1. The model must
-    be fitted: with residuals of a poor start, the correction would stay after the
-    steps have explained them. With a large clip norm the correction is zero.
+    Without the correction, clipping pulls skewed targets from the mean toward the
+    median. With a public target the residuals of a fitted public model are public. So
+    are the gradients of these residuals in the public columns and the intercept. The
+    correction is the part of these gradients that clipping would remove if private
+    parts of rows had norm 1. The model must be fitted. With residuals of a poor start,
+    the correction would persist after the steps have explained them. With a large clip
+    norm the correction is zero.
 
-    `target` and `loss` are rescaled, `fitted` are the margins of that model or None,
-    and `coordinates` are released, or functions of public columns.
+    `target` and `loss` are rescaled. `fitted` are the margins of the fitted model or
+    None. `coordinates` are released, or functions of public columns.
     """
     mask, bias = public.mask, coordinates.bias or 0.0
     start = np.zeros((len(target), 1)) if fitted is None else fitted

@@ -82,9 +82,10 @@ def _rarity(
 ) -> np.ndarray:
     r"""Return, for each value, the probability of an estimate with a smaller statistic.
 
-    In standard errors, let t be the distance of an estimate from the value, and d(t)
-    its distance from [0, 1]. The statistic ``t**2 - d(t)**2`` is twice the log
-    likelihood ratio between the best value and this one.
+    The statistic compares an estimate with a value. It is ``t**2 - d**2``, where t is
+    the distance of the estimate from the value, and d its distance from [0, 1], both in
+    standard errors. It is twice the log-likelihood ratio between the best value and
+    this one.
     """
     std = np.sqrt(np.maximum(variance(values), _LEAST))
     low, high, moved = -values / std, (1 - values) / std, (estimate - values) / std
@@ -110,7 +111,7 @@ _WITHIN = (7 / 60, -1 / 60)
 
 
 class Estimate(NamedTuple):
-    """An estimate of a metric, in its units, with an interval; NaN if undetermined."""
+    """An estimate of a metric, with an interval; NaN if undetermined."""
 
     value: float
     low: float
@@ -175,8 +176,9 @@ class NoisyTable:
         """Return the mean over records of the weights of their cells, in [0, 1].
 
         With weights 0 and 1 it is a share. `among` restricts the mean to the cells of a
-        mask, whose number of records is noisy. The interval of such a quotient tests
-        whether the sum of ``weights - a`` is 0 for each a (Fieller 1954).
+        mask. The number of records in these cells is noisy, so the mean is a quotient
+        of noisy numbers. Its interval has every a for which a test accepts that the sum
+        of ``weights - a`` is 0 (Fieller 1954).
         """
         n = self.n_records if among is None else None
         among = np.ones(len(weights), dtype=bool) if among is None else among
@@ -188,11 +190,11 @@ class NoisyTable:
         if not total > 0:
             return _UNDETERMINED
         found, own = float(cells @ weights) / total, math.inf
-        if ((weights > 0) & (weights < 1)).any():  # else known from the mean
+        if ((weights > 0) & (weights < 1)).any():  # else the mean determines it
             own = self.spread * max(float(cells @ weights**2) / total - found**2, 0.0)
 
         def variance(a: np.ndarray) -> np.ndarray:
-            # The noise after the counts are corrected to sum to n, or of a ratio.
+            # The noise of counts that are corrected to sum to n, or of a quotient.
             moved = weights - (a[:, None] if n is None else weights.mean())
             noise = self.noise * (moved**2).sum(axis=-1) / total**2
             return np.minimum(own, self._drawn(a)) / total + noise
@@ -228,9 +230,9 @@ class NoisyTable:
 
         Notes
         -----
-        With M the mean squared error and V the variance of the target, ``M - a V = 0``
-        is tested for each a, as in `mean`. The sampling variances of M and V are
-        bounded and added, so that the interval is conservative.
+        Let M be the mean squared error and V the variance of the target. As in `mean`,
+        ``M - a V = 0`` is tested for each a. The sampling variances of M and V are
+        bounded and added, so the interval is conservative.
         """
         n = self.n_records
         total = float(self.cells.sum()) if n is None else n
@@ -270,7 +272,8 @@ class NoisyTable:
         Notes
         -----
         With counts p and q and the kernel A of `auc_kernel`, the area is
-        ``p A q / (sum(p) sum(q))``. Tested is ``p (A - a) q = 0`` for each a.
+        ``p A q / (sum(p) sum(q))``. The interval has every a for which a test accepts
+        ``p (A - a) q = 0``.
 
         The counts do not show whether scores in one bin are ties or ordered. The value
         assumes an order; the interval covers both cases.
@@ -300,7 +303,7 @@ class NoisyTable:
             sampling += q @ (of_q**2 - s2 * squares.sum(axis=0))
             return noise, least, sampling
 
-        # Each part is a quadratic function of a, given by three values.
+        # Each part is a quadratic function of a, so three values determine it.
         places = np.array([0.0, 0.5, 1.0])
         curves = np.polyfit(places, np.array([*map(parts, places)]) / pairs**2, 2)
 
@@ -339,18 +342,18 @@ def auc_kernel(n_bins: int, within: tuple[float, ...] = _WITHIN) -> np.ndarray:
     ----------
     n_bins : int
     within : tuple of float
-        Corrections for pairs in bins at distance 1, 2, ...: added to 1 for the right
-        order, and subtracted from 0 for the wrong order. () treats scores in one bin as
-        ties.
+        Corrections for pairs in bins at distance 1, 2, ... They are added to 1 if the
+        order is right, and subtracted from 0 if it is wrong. () treats scores in one
+        bin as ties.
 
     Notes
     -----
     The weight is 1 if the positive is in a later bin, and 1/2 in the same bin. Within a
-    bin positives are later on average, because the densities change; the counts of the
-    neighbouring bins show how. Let the densities be waves of frequency :math:`\omega`
-    (radians per bin). A bin averages them, which multiplies by
-    :math:`\sin(\omega/2) / (\omega/2)`; the area of all pairs divides their product by
-    :math:`i \omega`. So its kernel of counts has the Fourier transform
+    bin positives are later on average, because the densities change. The counts of the
+    neighbouring bins show this change. Let the densities be waves of frequency
+    :math:`\omega` (radians per bin). The average over a bin multiplies a wave by
+    :math:`\sin(\omega/2) / (\omega/2)`. The area of all pairs divides the product of
+    the two waves by :math:`i \omega`. Its kernel of counts has the Fourier transform
     :math:`\omega / (4 i \sin^2(\omega/2)) = (1/\omega + \omega/12 + \omega^3/240 +
     \dots) / i`, while that of ties is :math:`\cot(\omega/2) / 2i = (1/\omega -
     \omega/12 - \omega^3/720 - \dots) / i`. The difference,
@@ -398,8 +401,8 @@ DEFAULTS = {
 }
 #: Metrics for which smaller values are better.
 SMALLER = (*_LOSSES, *_ERRORS, "false_positive_rate")
-#: Largest log odds of a bin edge. Edges are even in log odds, because scores of rare
-#: classes are near 0.
+#: Largest log odds of a bin edge. Edges are evenly spaced in log odds, because scores
+#: of rare classes are near 0.
 FURTHEST = 6.0
 _FEWEST, _MOST = 24, 96
 
@@ -448,7 +451,7 @@ class Layout:
 
     @property
     def n_guesses(self) -> int:
-        """Number of bins for two classes, and of classes otherwise."""
+        """Number of predictions: of bins for two classes, and otherwise of classes."""
         return len(self.edges) + 1 if self.task == TWO else self.n_classes
 
     @property
@@ -757,7 +760,7 @@ def predicted(
             found = _attempt(call, rows_of(X, everyone[row : row + 1]))
             result[row] = None if found is None else found[0]
         return result
-    # Copy as for replaced rows, because equal memory layouts give equal bits.
+    # Copy here as for replaced rows, because equal memory layouts give equal bits.
     found = _attempt(call, rows_of(X, everyone))
     if found is not None:
         return found
@@ -828,7 +831,7 @@ def _real(y: np.ndarray) -> np.ndarray:
     """Return a target as floats, or NaN for entries that are not numbers."""
     if y.dtype.kind in "biuf":
         return y.astype(np.float64)
-    real = (float, np.floating)  # may be infinite
+    real = (float, np.floating)  # these may be infinite and stay so
     found = [float(one) if isinstance(one, real) else number(one) for one in y]
     return np.array(found, dtype=np.float64)
 
@@ -941,7 +944,7 @@ class Scored:
             group, groups, by_name = _groups(X, by, columns, own)
             if by_name not in columns:
                 columns = (*columns, by_name)
-            # Columns of one name are one column of the table.
+            # All columns with this name count as one column.
             mask = np.array([name == by_name for name in columns])
         facts = name_facts(columns, mask, target=y_name)
         return cls(X, y, columns, facts, group, groups, by_name)
@@ -955,7 +958,7 @@ def table_with_rows(X: Any) -> Any:
         return X.tocsr()
     if not is_frame(X):
         X = unmasked(X)
-        # The type of a list is that of no cell.
+        # The type of a list does not determine the types of its cells.
         listed = isinstance(X, (list, tuple))
         X = np.array(X, dtype=object) if listed else np.asarray(X)
     if len(getattr(X, "shape", ())) != 2:

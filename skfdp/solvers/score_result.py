@@ -323,8 +323,8 @@ class PrivateScore:
 
         The gain of an edge is a smooth function of the counts, with derivative
         :math:`g_c` by count c. Its variance is :math:`\sum_c g_c^2 (n_c + s^2)` to
-        first order: :math:`n_c` from sampling (the metric is a ratio, so that
-        :math:`\sum_c g_c n_c = 0`), and :math:`s^2` from noise. The chosen edge has the
+        first order, with :math:`n_c` from sampling and :math:`s^2` from noise. (The
+        metric is a ratio, so :math:`\sum_c g_c n_c = 0`.) The chosen edge has the
         largest gain minus two standard errors, if that is positive. Otherwise it is the
         scored threshold.
         """
@@ -355,7 +355,7 @@ class PrivateScore:
         rates = np.array([above[1], below[1], above[0], below[0]])
         with np.errstate(all="ignore"):  # the denominator of f1 may be zero
             value = measure(*rates)
-            # Exact derivatives by each of the four numbers, from complex steps.
+            # Derivatives by each of the four numbers, exact by complex steps.
             steps = 1e-100j * np.eye(4)[:, :, None]
             tp, fn, fp, tn = (measure(*(rates + step)).imag / 1e-100 for step in steps)
             upper = np.arange(n_bins) > np.arange(n_bins - 1)[:, None]
@@ -401,10 +401,10 @@ class PrivateComparison:
     intervals : dict of (str, str) to (float, float)
         Confidence intervals of the differences on the population of the records.
     confidence : float
-        Of each interval by itself.
+        Confidence of each single interval.
     n_records : int
-        Number of records, of persons where these are protected; nominal where it is
-        private.
+        Number of records, or of persons if these are protected; the nominal number if
+        it is private.
     noise_std : float
         Standard deviation of the noise of each released entry.
     table : ndarray of shape (n_entries,)

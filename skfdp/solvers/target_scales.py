@@ -27,12 +27,13 @@ from skfdp.solvers.postprocessing import STRONGEST
 # The part of the declared bounds that contains the targets, from one noisy histogram.
 #
 # The noise of a mean grows with the width of the interval to which its numbers are
-# clipped, and safe bounds are wide. A coarse histogram is therefore released first. The
-# mean is then taken within the bins that contain all records except for noise, and one
-# more bin on either side. With a large budget nothing is clipped.
+# clipped, and safe bounds are wide. A coarse histogram is therefore released first. It
+# shows which bins contain all records, except for noise. The mean is then taken within
+# these bins and one more bin on either side. With a large budget nothing is clipped.
 
 
-# Numbers of bins. Counts have fewer: doubling bins below a few counts would be empty.
+# Numbers of even bins and of doubling bins. There are fewer doubling bins, because the
+# lowest of more bins would be empty.
 N_BINS, N_DOUBLINGS = 16, 8
 # Largest noise in a useful histogram, as a share of the records.
 _MOST_NOISE = 0.16
@@ -55,9 +56,9 @@ def released_window(
 ) -> tuple[float, float]:
     """Return the interval that contains the targets, from one release.
 
-    A record counts in one bin, and its row is a unit vector. The sum of the rows moves
-    by at most 1 if a record becomes null (and counts in no bin), and by at most 2 if it
-    is replaced.
+    A record counts in one bin, so its row is a unit vector. The sum of the rows changes
+    by at most 1 if a record becomes null (it then counts in no bin), and by at most 2
+    if a record is replaced.
     """
     public = records.public
     bounds = public.target_map
@@ -81,7 +82,7 @@ def _in_bins(records: Records) -> RowSum:
 
 
 def filled(shares: np.ndarray, noise_std: float, *, upward: bool) -> tuple[int, int]:
-    """Return first and stop of the run of bins that contains all records but noise.
+    """Return first and stop of the run of bins with all records, except for noise.
 
     Start at the largest bin, or at the first bin if `upward`, and add the larger
     neighbour until the remaining share of the records is below the noise of the sum.
@@ -103,15 +104,15 @@ def filled(shares: np.ndarray, noise_std: float, *, upward: bool) -> tuple[int, 
 TARGET_ERROR, COUNT_ERROR, RATE_ERROR = 0.1, 0.005, 0.05
 #: Huber's threshold over the spread of the target, as in `HuberRegressor`.
 HUBER_THRESHOLD = 1.35
-# Priors of the mean and of the mean absolute deviation, over the width of the interval.
-# Means are uniform. Deviations are 0.1 for normals four standard deviations wide on
-# either side, and 0.25 for uniform targets.
+# Standard deviations of the priors of the mean and of the mean absolute deviation, as
+# shares of the width of the interval. Means are uniform. Deviations are 0.1 for normals
+# whose bounds are four standard deviations from the mean, 0.25 for uniform targets.
 _SPREAD_OF_MEANS = 12**-0.5
 _DEVIATION, _SPREAD_OF_DEVIATIONS = 0.15, 0.1
-# Typical displacement of the logarithm of a mean rate by clipping and noise.
+# Typical amount by which clipping and noise change the logarithm of a mean rate.
 _DISPLACED = 0.5
-# Number of releases of that mean. At the second one the rates have about the right
-# mean, so that the noise is relatively smaller.
+# Number of releases of that mean. At the second release the rates have about the right
+# mean, so the noise is relatively smaller.
 _N_RATES = 2
 # Typical variance that a fit adds to the logarithms of rates.
 _ADDED = 0.2
@@ -136,14 +137,15 @@ class TargetScales:
         """Return s of the penalty ``s / 2 |w|**2`` of a mean over `total` rows."""
         if self.alpha is None:
             return None
-        # |w|**2 and the loss both scale with the square of the unit. With a log link w
-        # does not scale, and the loss scales linearly.
+        # |w|**2 and the loss are both proportional to the square of the target's unit.
+        # With a log link the unit does not change w, and the loss is proportional to
+        # the unit.
         if target_map.log:
             return min(self.alpha / target_map.scale, STRONGEST)
         return min(self.alpha / total, STRONGEST)
 
     def keeps_unit(self, target_map: TargetMap) -> bool:
-        """Whether the target is not rescaled: rates need an intercept for that."""
+        """Whether the target is not rescaled, for rates without an intercept."""
         return target_map.log and not self.fit_intercept
 
     def event(
@@ -236,10 +238,10 @@ class TargetScales:
             level, slope = postprocessing.rate_level(
                 start, _ADDED, most, found, public.shares
             )
-            # Bayesian estimate of the displacement: with more noise it is smaller.
+            # Bayesian estimate of this change, which is smaller with more noise.
             signal = (displaced * slope) ** 2
             kept = signal / (signal + error**2)
-            displaced *= math.sqrt(1 - kept)  # of the posterior
+            displaced *= math.sqrt(1 - kept)  # standard deviation of the posterior
             theta[:, -1] -= kept * (level + _ADDED / 2) / coordinates.bias
             if k == 0:
                 # The curvature is the mean rate. If clipping lowered it, many clipped

@@ -7,7 +7,8 @@ canonical GLM's loss is linear in the weights of the model,
           S = \sum_i w_i \phi_i \otimes (e_{y_i} - \bar e),
 
 so S is released once and everything after it is post-processing. The basis of phi and
-the weights of the records come from public rows and the level of the noise, for free.
+the weights of the records are computed from public rows and the level of the noise.
+They cost no privacy.
 """
 
 from __future__ import annotations
@@ -24,22 +25,22 @@ from skfdp.data.grid import GRID, GridRows, blocks
 from skfdp.data.input_scaler import InputScaler, PublicRows
 
 MOST_DIRECTIONS = 1024
-#: More columns than this: a randomised PCA, not the covariance of all of them.
+#: With more columns a randomised PCA replaces the covariance of all columns.
 MOST_COLUMNS = 4096
-#: Entries of rows that are held in float64.
+#: Largest number of entries of rows that are held in float64.
 MOST_DOUBLES = 2**22
 #: Share of the target's variance that `water_filling` expects a model to explain.
 EXPLAINED = 0.5
-#: Factor of the sampling variance there, and the rows above which that variance no
-#: longer decreases, because the error of a linear model does not vanish with n.
+#: Factor of the sampling variance in `water_filling`, and number of rows above which
+#: that variance no longer decreases, because a linear model keeps an error for large n.
 CHANCE, CHANCE_ROWS = 10.0, 5000
-#: Share of the squared norm that the constant column has at least.
+#: Least share of the squared norm of a row for the constant column.
 LEAST_BIAS = 0.04
 #: Quantiles of the public norms among which the bound of the rows is chosen.
 LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.97, 1.0)
-#: Public rows that the choice looks at, and the rounds that fit shares to the bound.
+#: Number of public rows for this choice, and of rounds that fit shares to the bound.
 SAMPLE_ROWS, ROUNDS = 4096, 3
-#: No row on the grid is longer than this.
+#: Largest norm of a row on the grid.
 LONGEST_ROW = 1.0
 
 
@@ -61,10 +62,10 @@ class WeightedRows:
         return math.sqrt(self.grid.squared_norms.max()) * GRID * (1 + 1e-12)
 
     def floats(self) -> np.ndarray:
-        """Return ``w_i phi_i`` times the shares, of large tables in float32.
+        """Return ``w_i phi_i`` times the shares, in float32 for large tables.
 
-        That is exact without shares, because the grid has 15 bits; sums over few rows
-        need more.
+        Without shares float32 is exact, because the grid has 15 bits. Sums over few
+        rows need float64.
         """
         values = self.grid.values
         kind = np.float32 if values.size > MOST_DOUBLES else np.float64
@@ -80,10 +81,10 @@ class WeightedRows:
 class Whitening:
     """Public map from mapped rows to phi: centred, rotated, scaled.
 
-    The columns of `basis` are principal directions, scaled by `water_filling`, over the
-    bound of the rows. `bias` is the value of the constant last column, None without an
-    intercept. `prior` is the variance of each weight that `water_filling` expects, for
-    a loss whose curvature is 1.
+    The columns of `basis` are principal directions, scaled by `water_filling` and
+    divided by the bound of the rows. `bias` is the value of the constant last column;
+    None: no intercept. `prior` is the variance of each weight that `water_filling`
+    expects, for a loss of curvature 1.
     """
 
     mean: np.ndarray
@@ -119,9 +120,9 @@ class Whitening:
         variance, directions = variance[kept], directions[:, kept]
         prior = EXPLAINED * variance / (variance.sum() or 1.0)
         directions = directions / np.sqrt(variance)
-        if fit_intercept:  # the constant column, as a direction beside the others
+        if fit_intercept:  # the constant column is one more direction
             prior = np.r_[prior, mean_prior]
-        elif not kept.any():  # nothing to learn from
+        elif not kept.any():  # no column varies: keep one direction of zeros
             prior, directions = np.ones(1), np.zeros((n_features, 1))
         part = slice(None, None, -(-n_rows // SAMPLE_ROWS))
         some = rows[part]
@@ -173,7 +174,7 @@ class Whitening:
 
     @property
     def varying(self) -> np.ndarray:
-        """Whether each column of phi is one of the basis, not the constant one."""
+        """Mask of the columns of phi from the basis, all except the constant one."""
         return np.arange(len(self.prior)) < self.basis.shape[1]
 
     def fold(
@@ -243,23 +244,23 @@ def _principal(
 def _principal_of_few(
     centred: np.ndarray, n_records: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return what `_principal` does, of fewer rows than columns.
+    """Do what `_principal` does, for fewer rows than columns.
 
-    From the products of the rows with each other: those of the columns, such as one
-    for each of thousands of categories, are more.
+    It uses the products of rows with rows. The products of columns with columns would
+    be more numbers, for instance with thousands of categories.
     """
     n_rows, n_features = centred.shape
     first = max(0, n_rows - MOST_DIRECTIONS)
     squares, sides = eigh(centred @ centred.T, subset_by_index=(first, n_rows - 1))
     kept = squares > 1e-10 * squares[-1]
-    if not kept.any():  # rows that are all alike
+    if not kept.any():  # all rows are equal
         return np.zeros(1), np.zeros((n_features, 1))
     squares, sides = squares[kept][::-1], sides[:, kept][:, ::-1]
     return squares / n_records, centred.T @ (sides / np.sqrt(squares))
 
 
 def water_filling(prior: np.ndarray, noise: float, n_records: float) -> np.ndarray:
-    """Return the shares of the directions in the squared norm; 0: left out."""
+    """Return the share of each direction in the squared norm; 0: it is left out."""
     return shares_of_norm(prior, noise, CHANCE / min(n_records, CHANCE_ROWS))
 
 
@@ -272,20 +273,20 @@ def _shares(
 ) -> tuple[float, np.ndarray]:
     r"""Choose the bound of the rows, and with it the shares of the directions.
 
-    A bound R gives the records the weights ``w = min(1, R / |phi|)`` and the release
-    the noise ``R noise``. In direction j, of mean square 1 before its share a_j, the
-    statistic estimates ``A_j = mean w x_j**2`` times the correlation, with noise
-    variance ``R**2 noise**2 / a_j`` and sampling variance ``B_j / n``, where ``B_j =
-    mean w**2 x_j**2``. The best linear estimates then explain
+    With a bound R the records have the weights ``w = min(1, R / |phi|)``, and the
+    release has the noise ``R noise``. Direction j has the mean square 1 before it gets
+    its share a_j. There the statistic estimates ``A_j = mean w x_j**2`` times the
+    correlation. The noise variance is ``R**2 noise**2 / a_j``. The sampling variance is
+    ``B_j / n``, where ``B_j = mean w**2 x_j**2``. The best linear estimates explain
 
     .. math:: \sum_j v_j^2 / (v_j + (B_j / n + R^2 noise^2 / a_j) / A_j^2)
 
-    of the target's variance. Without noise every weight is 1 at the best, because
-    ``A_j**2 <= B_j``: the bound grows with the signal up to the longest row.
+    of the target's variance. Without noise weights of 1 are best, because
+    ``A_j**2 <= B_j``. So the bound grows with the signal, up to the longest row.
 
-    `squares` are ``x_j**2`` of some public rows, `counts` are their weights and n. The
-    last direction gets a share of at least `least`. Return the level of the quantile of
-    norms that is the bound, and the shares.
+    `squares` are ``x_j**2`` of some public rows. `counts` are their weights and n. The
+    last direction gets a share of at least `least`. Return (level, shares). The bound
+    is the quantile of the norms at this level.
     """
     best, (own, n_records) = -np.inf, counts
     for level in LEVELS:

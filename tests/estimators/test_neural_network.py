@@ -468,7 +468,7 @@ PARAMETERS = [
     ),
     (
         PUBLIC | {"pretraining": Pretraining(budget_share=1e-12)},
-        "is nothing for the linear model: raise one of them",
+        "is too small for the linear model: raise one of them",
     ),
     ({"pretraining": Pretraining(budget_share=2)}, "budget_share=2 must be a number"),
     ({"trained_layers": "first"}, "trained_layers='first' is unknown"),
