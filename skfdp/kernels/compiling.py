@@ -26,10 +26,10 @@ _SOURCES = hashlib.blake2b(
 
 
 class _Cache(FunctionCache):
-    """numba's cache of a function; ignores a full or read-only disk."""
+    """numba's cache of a function, except that write errors are ignored."""
 
     def save_overload(self, sig, data):
-        """Write compiled code to the disk, if possible."""
+        """Write compiled code to the disk; do nothing if the disk is full."""
         with contextlib.suppress(OSError):
             super().save_overload(sig, data)
 
@@ -39,10 +39,10 @@ def kernel(**options) -> Callable[[Callable], Callable]:
 
     numba loads a cached function as long as its own file is unchanged, even if it calls
     functions of files that have changed. After an upgrade, a loop might use an outdated
-    clip. Here the name in the cache changes with every kernel file.
+    clip. Here the name in the cache changes if any kernel file changes.
 
-    If the cache cannot be written (a read-only package without a home folder, a full
-    disk), numba would raise. Here each process compiles the code instead.
+    numba raises an error if the cache cannot be written (a full disk, or a read-only
+    package without a home folder). Here each process compiles the code instead.
     ``NUMBA_CACHE_DIR`` may name another folder.
     """
 
@@ -64,12 +64,13 @@ def part(function: Callable) -> Callable:
     return kernel(error_model="numpy", inline="always")(function)
 
 
-# Calls by address: a kernel that others call is compiled once, by itself.
+# Calls by address: a kernel that other kernels call is compiled only once.
 #
 # numba compiles a called function again into every caller, at every level of calls. A
 # loop with all losses and tiles took as long to compile as all other kernels together.
 # A function called by address is compiled, or loaded from the disk, when its address is
-# requested. A fit requests the address of its loss and of the tiles for its outputs.
+# requested. A fit requests only the addresses of its loss and of the tiles that it
+# needs.
 #
 # An address is valid within one process: request it where it is used, and never store
 # it in an object that could be pickled.

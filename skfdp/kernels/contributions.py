@@ -28,7 +28,9 @@ from skfdp.kernels.losses import CLASSIFICATION, REGRESSION
 
 @kernel()
 def shorten(entries, ends, bound, normalize, unit, out):
-    """Divide each row by its norm, or by `bound` if it is shorter; see `InputScaler`.
+    """Divide each row by its norm, or by `bound` if the row is shorter.
+
+    It is a part of `InputScaler`.
 
     entries and out, float64, hold all rows one after the other; row i starts at ends[i]
     and stops before ends[i + 1]. Squares are rounded up to whole units. Their sums
@@ -42,7 +44,7 @@ def shorten(entries, ends, bound, normalize, unit, out):
         row, scaled = entries[ends[i] : ends[i + 1]], out[ends[i] : ends[i + 1]]
         squares = memory[: len(row)]
         # Scaling by powers of two is exact and prevents over- and underflow of the
-        # squares. Two factors, because one might exceed float64.
+        # squares. There are two factors, because a single one might exceed float64.
         exponent = -math.frexp(_largest(row))[1]
         near = min(max(exponent, -999), 999)
         first, second = math.ldexp(1.0, near), math.ldexp(1.0, exponent - near)
@@ -94,7 +96,7 @@ def _largest(row):
 
 
 _FILES = (f"skfdp.kernels.losses.{name}" for name in (*CLASSIFICATION, *REGRESSION))
-#: Other modules refer to a leaf by its index here; two losses may share a leaf.
+#: Other modules refer to a leaf by its index in this tuple. Losses may share a leaf.
 _LEAVES = tuple(dict.fromkeys(importlib.import_module(f).LOSS.leaf for f in _FILES))
 _ARGUMENTS = {
     np.dtype(np.int16): (FLOATS, types.Array(types.int16, 1, "C"), types.float64),
@@ -129,11 +131,11 @@ class Task(NamedTuple):
 
     kind: int  # the `place` of the leaf
     parameter: float
-    target: Column  # int16 or float64; empty memory where the residual needs none
+    target: Column  # int16 or float64; empty if the residual needs no target
     class_weight: np.ndarray  # float64 (n_classes,), or (0,) for none
     offset: np.ndarray  # float64 (n, K), or (0, 0) for none
     orthant: bool  # clamp the residuals to the signs that the target fixes
-    share: np.ndarray = np.empty(0)  # public weights of the rows (n,), or (0,)
+    share: np.ndarray = np.empty(0)  # public weights of rows (n,), or (0,) for none
 
 
 class Clip(NamedTuple):
@@ -166,7 +168,7 @@ def entries(column, rows, out):
     for i in range(n_rows):
         apart |= rows[i] - rows[0] - i
     if apart == 0 and column.step == 1 and n_rows > 0:
-        start = np.uint64(column.first + rows[0])  # no index counts from the end
+        start = np.uint64(column.first + rows[0])  # unsigned: no test for negatives
         for i in range(np.uint64(n_rows)):
             out[i] = column.memory[start + i]
     else:
@@ -201,7 +203,7 @@ def weigh(margins, rows, leaf, task):
             for k in range(n_outputs):
                 margins[k, i] *= share
     if task.orthant:
-        # In exact arithmetic these are the signs; a rounded softmax may exceed 1.
+        # In exact arithmetic nothing changes here, but a rounded softmax may exceed 1.
         for k in range(n_outputs):
             toward = k + (n_outputs == 1)
             for i in range(n_rows):
@@ -270,7 +272,7 @@ def clip_differences(full, public, rows, clip, squared_public, inner):
         slack = clip.unit * math.sqrt(n_outputs) * (math.sqrt(xx) + math.sqrt(zz))
         room = clip.clip_norm * (1 - 1e-9) - slack
         factor = _clip_factor(math.sqrt(square), room) if room > 0 else 0.0
-        # One factor for both: saturating one of them could lengthen the difference.
+        # Both have one factor, because saturating one could lengthen the difference.
         limit = clip.largest * clip.unit * 0.999
         for k in range(n_outputs):
             bound = max(abs(full[k, i]), abs(public[k, i])) * factor
@@ -291,7 +293,10 @@ def _clip_factor(norm, clip_norm):
 
 @part
 def _quantised(residual, factor, clip):
-    """Truncate toward zero and saturate; a factor of 0 gives 0 even for NaN."""
+    """Multiply by the factor, saturate and truncate toward zero, in grid units.
+
+    A factor of 0 gives 0 even for NaN.
+    """
     if factor == 0.0:
         return 0.0
     # Saturate before truncating: the result must fit into int64.

@@ -30,7 +30,7 @@ def _sparse(a: np.ndarray) -> bool:
 def compressed(a):
     """Return the CSR form: row starts, columns and non-zero entries.
 
-    The loop has no branch.
+    The loop has no branch, which would be slow.
     """
     starts, place = np.empty(a.shape[0] + 1, np.int64), 0
     columns, entries = np.empty(a.size + 1, np.int32), np.empty(a.size + 1, a.dtype)
@@ -65,7 +65,7 @@ def turned(n_columns, starts, columns, entries):
 
 @kernel(fastmath=_REORDER)
 def add_combinations(starts, indices, entries, vectors, out):
-    """out[i] += sum of entries[t] * vectors[indices[t]], four terms at a time."""
+    """Add sum of entries[t] * vectors[indices[t]] to out[i], four terms at a time."""
     for i in range(out.shape[0]):
         row, t = out[i], starts[i]
         while t + 4 <= starts[i + 1]:
@@ -110,7 +110,7 @@ def integers(errors, bits, out, scale):
 
 @kernel(error_model="numpy")
 def masked(z, column_scale, inputs, bits):
-    """Zero the entries of inactive neurons, and round as `integers` does."""
+    """Set the errors of inactive neurons to zero, and round as `integers` does."""
     out, scale = np.empty(z.shape, z.dtype), np.empty(z.shape[0])
     row = np.empty(z.shape[1] + 1)
     for i in range(z.shape[0]):
@@ -137,8 +137,8 @@ def dots(a, b):
 def _round_row(row, bits, out):
     """Write row, float64, as integers of at most `bits` bits; return its power of two.
 
-    If an entry is not finite, or all are zero, write zeros and return 0. The last entry
-    of row is scratch: row has one entry more than out.
+    If an entry is not finite, or all are zero, write zeros and return 0. row has one
+    entry more than out, which is overwritten.
     """
     # The bits of absolute values are ordered like the values, with NaN above infinity.
     # The maximum is taken of these integers, because LLVM vectorises that.

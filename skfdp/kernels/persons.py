@@ -7,7 +7,8 @@ therefore computed from the sum itself:
 1. the residuals are rounded to integers, on a grid for each person (`_as_integers`);
 2. the sum of integers times rows is exact, and its norm is rounded up;
 3. the sum is multiplied by one factor, so that it fits the clip norm, and its entries
-   are truncated toward zero, to the grid of the release. Truncation lengthens nothing.
+   are truncated toward zero, to the grid of the release. Truncation does not increase
+   the norm.
 
 Maxima and sums of integers do not depend on the order of the rows, on the rest of the
 batch, or on the format of the rows. The same holds for a person's contribution.
@@ -27,7 +28,7 @@ from skfdp.kernels.contributions import entry
 
 # Entries of a person's sum of integers are at most about 2**50: exact in float64.
 _BITS = 50
-# Smaller gradients count as zero; their grid step might underflow.
+# Smaller gradients count as zero, because their grid step might underflow.
 _LEAST = 2.0**-900
 # For exact sums, which do not depend on the order.
 _EXACT = {"reassoc", "contract", "nsz"}
@@ -65,9 +66,10 @@ def add_sparse(csr, shift, rows, ends, residuals, clip, memory, out):
     """Do what `add_dense` does, for rows that are CSR rows minus a shift.
 
     csr is data int16, indices int32 and indptr int64; shift int64 (D,); out int64
-    (D, K). memory is a tuple of sums, int64 (D, K), which are zero before and after;
-    the columns of a person's sum, int64 (D,), those with a shift first; whether each
-    column is among them, bool (D,); and the number of columns with a shift.
+    (D, K). memory is a tuple of four: sums, int64 (D, K), which are zero before and
+    after; the columns of a person's sum, int64 (D,), beginning with those that have a
+    shift; whether each column is among them, bool (D,); and the number of columns with
+    a shift.
     """
     sums, columns, known, n_shifted = memory
     n_outputs = out.shape[1]
@@ -94,8 +96,8 @@ def _as_integers(rows, start, stop, squared_norms, residuals):
     """Round a person's residuals to integers, and return their grid step.
 
     The step is 0 if the person contributes nothing; the residuals are then undefined.
-    Otherwise the number of rows times the longest row times the largest integer is at
-    most ``2**_BITS``, up to a relative 1e-15.
+    Otherwise the product of the number of rows, the longest row and the largest integer
+    is at most ``2**_BITS``, up to a relative 1e-15.
     """
     square, largest, finite = 1.0, 0.0, True
     for i in range(start, stop):
@@ -162,8 +164,8 @@ def _add_sparse_rows(
 ):
     """Add integers times CSR rows of one person to sums, which may wrap around.
 
-    New columns are appended to `columns`; return how many there are in all. moved,
-    int64 (K,), becomes the sum of the integers.
+    New columns are appended to `columns`; return the number of all columns. The sum of
+    the integers is written to moved, int64 (K,).
     """
     data, indices, indptr = csr
     n_outputs = residuals.shape[0]

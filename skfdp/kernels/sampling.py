@@ -23,22 +23,24 @@ _TWO_TO_52 = 2.0**52
 _ONE = np.uint64(0x3FF0000000000000)
 _SQRT_HALF = np.uint64(0x3FE6A09E667F3BCD)
 _FRACTION = np.uint64(2**52 - 1)
-# Bits of the second word of a pair: swap and two signs, 50 of the angle, 11 of the
-# radius. All constants are typed: uint64 with a Python int would become float64.
+# Bits of the second word of a pair: one for the swap, two for the signs, 50 of the
+# angle, 11 of the radius. All constants are typed, because numba would convert uint64
+# with a Python int to float64.
 _ANGLE = np.uint64((2**50 - 1) << 11)
 _RADIUS = np.uint64(2**11 - 1)
 _LOW = np.uint64(2**32 - 1)
 _EXPONENT = np.uint64(1023 + 64)
 _0, _1, _2, _9, _11 = (np.uint64(n) for n in (0, 1, 2, 9, 11))
 _32, _52, _61, _62, _63 = (np.uint64(n) for n in (32, 52, 61, 62, 63))
-# Largest error of a computed normal, relative to itself and to its radius; the limit of
-# a certain rounding; and the radii between which two words are enough
-# (docs/theory/exact_release.rst, The theorem).
+# Largest error of a computed normal, relative to itself and to its radius. Then the
+# limit up to which a rounding is certain, and the radii between which two words are
+# enough (docs/theory/exact_release.rst, The theorem).
 _OF_ITSELF = 13 * 2.0**-53
 _OF_RADIUS = 3.5 * 2.0**-53
 _CERTAIN = 0.5 - 2.0**-50
 _NEAR, _FAR = 2.0**-11, 6.2
-# The same for the -log(u) of Poisson sampling, up to 20; beyond, one word is too few.
+# Largest error of the -log(u) of Poisson sampling up to 20. Beyond 20 one word is not
+# enough.
 _GAP_ERROR, _FAR_GAP = 2.0**-35, 20.0
 
 
@@ -46,8 +48,8 @@ _GAP_ERROR, _FAR_GAP = 2.0**-35, 20.0
 def add_rounded_normals(total, std, words, unsure):
     """Add ``floor(std * x + 1/2)`` to each entry of `total`, x standard normal.
 
-    total int64 (n,), sums modulo 2**64. std is at most 2**40: ``abs(x) < 10.3``, so
-    that the noise is below the 2**52 up to which adding 2**52 rounds to integers.
+    total int64 (n,), sums modulo 2**64. std is at most 2**40 and ``abs(x) < 10.3``, so
+    the noise is below 2**52. Up to this size adding 2**52 rounds to integers.
 
     words uint64 (n,), or (n + 1,) for odd n: words 2i and 2i + 1 make the normals of
     entries 2i and 2i + 1, wherever a call begins. The second normal of the last pair is
@@ -128,9 +130,10 @@ def _points(words, scratch):
 
 @part
 def _round_sizes(n, std, scratch):
-    """Round rows 0 and 2 to integers plus 2**52; return the number of uncertain pairs.
+    """Round the normals in rows 0 and 2 of scratch to integers plus 2**52.
 
-    Row 3, the radius, is overwritten by a number above `_CERTAIN` for these pairs.
+    Return the number of pairs whose rounding is uncertain. For these pairs row 3, the
+    radius, is overwritten by a number above `_CERTAIN`.
     """
     cosine, sine, spare = scratch[0, :n], scratch[2, :n], scratch[3, :n]
     n_unsure = 0
@@ -149,7 +152,11 @@ def _round_sizes(n, std, scratch):
 
 @part
 def _swap_and_sign(words, scratch, out):
-    """Write rows 0 and 2, swapped and signed by the first bits of each second word."""
+    """Write the rounded normals of rows 0 and 2 as pairs.
+
+    The first three bits of the second word of a pair decide whether its two normals are
+    exchanged, and the sign of each.
+    """
     n = words.size // 2
     cosine = scratch[0, :n].view(np.uint64)
     sine = scratch[2, :n].view(np.uint64)
@@ -166,14 +173,15 @@ def _swap_and_sign(words, scratch, out):
 def _minus_logarithms(high, low, scale, spare):
     """Replace `high` by ``-log(u)``, u uniform; `low` and `spare` are overwritten.
 
-    ``u = (a * 2**32 + (b + 1/2) * scale) * 2**-64``. `high` holds a + 2**52, with a
-    below 2**32; `low` holds b + 2**52, with b below 2**43 and ``(b + 1/2) * scale``
-    below 2**32. The result is positive for every word, and its error is below four
-    units in the last place.
+    The uniform number is ``u = (a * 2**32 + (b + 1/2) * scale) * 2**-64``. `high` holds
+    a + 2**52, with a below 2**32. `low` holds b + 2**52, with b below 2**43 and
+    ``(b + 1/2) * scale`` below 2**32. The result is positive for every word, and its
+    error is below four units in the last place.
 
-    ``u = 2**-n * (1 + f)`` with 1 + f between sqrt(1/2) and sqrt(2), and
-    ``log(1 + f) = 2 artanh(f / (2 + f))``, as a series. The rounding error of u is
-    added to f; without it u would take few values near 1, or be 1.
+    To compute the logarithm, u is written as ``2**-n * (1 + f)``, with 1 + f between
+    sqrt(1/2) and sqrt(2). Then ``log(1 + f) = 2 artanh(f / (2 + f))`` is a series. The
+    rounding error of u is added to f. Without it u would have few values near 1, or be
+    1.
     """
     bits, counts = high.view(np.uint64), spare.view(np.uint64)
     for i in range(high.size):
@@ -208,10 +216,11 @@ def poisson_members(words, pace, last, n_rows, members):
     infinity all of them. last is the row of the previous member, -1 at the start. Gaps
     are cut at n_rows, at most 2**53, so that nothing overflows.
 
-    Return the number of members, which is that of the words used, and whether the next
-    word and float64 cannot decide its gap. If they can, fewer members than words mean
-    that the end of the rows was reached. members is int64, at least as long as words;
-    its entries after the last member are scratch.
+    Return the number of members, which is also the number of words used. The second
+    result is whether the next word and float64 cannot decide the next gap. If it is
+    False and there are fewer members than words, the end of the rows was reached.
+    members is int64, at least as long as words; its entries after the last member are
+    undefined.
     """
     size = min(words.size, _CHUNK)
     scratch = np.empty((3, size))
@@ -227,7 +236,7 @@ def poisson_members(words, pace, last, n_rows, members):
         n_unsure = 0
         for i in range(n):
             gap = high[i] / pace
-            # The error of -log(u) is below a tenth of it, for every word.
+            # For every word the error of -log(u) is below a tenth of -log(u).
             open_end = high[i] > _FAR_GAP and pace < np.inf and gap < 2.0 * n_rows
             whole = np.floor(gap)
             from_edge = gap - whole

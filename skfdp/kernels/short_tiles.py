@@ -51,8 +51,8 @@ PAIRS = 16
 # Largest size of a block of rows with its residuals, in int16 entries, so that both
 # stay in the cache between the two products.
 _BLOCK_ENTRIES = 2**16
-# Rows of a batch are far apart in memory, and are prefetched so many rows early: from
-# main memory into the second-level cache, and from there into the first.
+# Rows of a batch are far apart in memory. They are prefetched this many rows early:
+# from main memory into the second-level cache, and then into the first-level cache.
 _EARLY, _AHEAD = 48, 12
 
 
@@ -70,11 +70,11 @@ class Links(NamedTuple):
 
 @part
 def margins(X, rows, theta, factor, early, links, out):
-    """out[k, i] = factor * (X[rows[i]] . theta[k]).
+    """Write out[k, i] = factor * (X[rows[i]] . theta[k]).
 
     theta int16 (K, W). The inner products must fit into int32; partial sums may wrap.
-    rows may be longer than out; the further rows are those of the next blocks, which
-    are only prefetched. With `early`, for scattered rows, this happens in two steps.
+    rows may be longer than out. The additional rows belong to the next blocks and are
+    only prefetched. With `early`, for scattered rows, this happens in two steps.
     """
     given = X, rows, theta, factor, early
     if out.shape[0] >= 5:
@@ -157,7 +157,7 @@ def add_outer_products(X, rows, residuals, links, out):
 
     residuals float64 (K, B) are integers that fit into int16; a row times its residual
     is below 2**26 in every entry. out is int64 (K, W), each tile in `PAIR_ORDER`.
-    Return the excess: every entry of out is too large by 2**31 times this number.
+    Return the excess. Every entry of out is too large by 2**31 times this number.
     """
     n_outputs, n_rows = residuals.shape
     n_pairs = (n_rows + 1) // 2
@@ -285,9 +285,9 @@ def add_clipped(
 ):
     """Add the clipped contributions of rows, in blocks that stay in the cache.
 
-    The rows are start to stop - 1 if `whole`, and batch[start:stop] otherwise. own,
-    int64 (block_size,), is memory for the row numbers of a block. For out and the
-    returned excess see `add_outer_products`.
+    The rows are start to stop - 1 if `whole`, and batch[start:stop] otherwise. The row
+    numbers of a block are written to own, int64 (block_size,). For out and the returned
+    excess see `add_outer_products`.
     """
     n_outputs, size, excess = theta.shape[0], len(own), 0
     memory = np.empty(size * n_outputs)

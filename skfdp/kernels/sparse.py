@@ -41,7 +41,10 @@ def round_weights(theta, bits, shift, out, shifted):
 
 @kernel()
 def shifted_sum(sums, shift, total, out):
-    """out[k, j] = sums[j, k] - shift[j] * total[k], modulo 2**64; out int64 (K, D)."""
+    """Write out[k, j] = sums[j, k] - shift[j] * total[k], modulo 2**64.
+
+    out int64 (K, D).
+    """
     for j in range(out.shape[1]):
         for k in range(out.shape[0]):
             out[k, j] = sums[j, k] - shift[j] * total[k]
@@ -49,7 +52,9 @@ def shifted_sum(sums, shift, total, out):
 
 @kernel()
 def margins(data, indices, indptr, rows, theta, start, factor, total, out):
-    """out[:, i] = factor * (x[rows[i]] . theta - start); start is ``shift . theta``.
+    """Write out[:, i] = factor * (x[rows[i]] . theta - start).
+
+    start is ``shift . theta``.
 
     start int64 (K,). total (K,) is working memory: int32 if the results fit into it,
     which halves the time, and int64 otherwise. Partial sums may wrap around.
@@ -70,12 +75,13 @@ def margins(data, indices, indptr, rows, theta, start, factor, total, out):
 
 @kernel()
 def add_outer_products(data, indices, indptr, rows, residuals, out, total):
-    """Out += sum of x (x) residuals, and total += sum of residuals; int64.
+    """Add x (x) residuals to out, and residuals to total, for each row; int64.
 
     residuals float64 (K, B), integers.
 
-    The sums may wrap around. Subtracting ``shift (x) total``, which wraps too, leaves
-    the sum of clipped contributions modulo 2**64, and that fits into int64.
+    The sums may wrap around. The caller subtracts ``shift (x) total``, which may wrap
+    around, too. The result is the sum of clipped contributions modulo 2**64. This sum
+    fits into int64.
     """
     n_outputs = residuals.shape[0]
     integers, sums, last = np.empty(n_outputs, np.int32), out.ravel(), len(indices) - 1

@@ -47,9 +47,9 @@ def weight_bits(theta):
 def round_weights(theta, bits, n_columns, out):
     """Write theta * 2**bits to out, rounded and saturating at 2**15 - 1.
 
-    out, of any type, may be wider than the rows in memory, `n_columns`. Its last
-    `WIDTH` columns are then those that end with the row. Columns without a weight are
-    not written.
+    out may have any type. `n_columns` is the number of columns of rows in memory. If
+    out is wider, its last `WIDTH` columns stand for the last columns of a row. Columns
+    without a weight are not written.
     """
     first, second = powers(bits)
     wider = out.shape[1] - n_columns
@@ -77,10 +77,10 @@ def powers(bits):
 
 @kernel(fastmath=_REORDER)
 def margins(X, rows, theta, out):
-    """out[k, i] = X[rows[i]] . theta[k], two rows and five outputs at a time.
+    """Write out[k, i] = X[rows[i]] . theta[k], two rows and five outputs at a time.
 
-    Ten accumulators, two rows and one weight fit into 16 vector registers. An odd last
-    row is paired with itself.
+    This number is chosen because ten accumulators, two rows and one weight fit into 16
+    vector registers. An odd last row is paired with itself.
     """
     n_outputs, n_rows = out.shape
     n_columns = theta.shape[1]
@@ -121,7 +121,7 @@ def margins(X, rows, theta, out):
 
 @kernel(fastmath=_REORDER)
 def add_outer_products(X, rows, residuals, out):
-    """Out += residuals.T @ X[rows], four rows and five outputs at a time.
+    """Add residuals.T @ X[rows] to out, four rows and five outputs at a time.
 
     out is float64 (K, D), integers below 2**53. If the last group has fewer than four
     rows, it is filled up with residuals of 0.
@@ -172,7 +172,7 @@ def move_integers(partial, total):
 
 @kernel()
 def inner_products(X, Z, n_columns, out):
-    """out[i] = X[i] . Z[i] over the first n_columns; integers below 2**53."""
+    """Write out[i] = X[i] . Z[i] over the first n_columns; integers below 2**53."""
     for i in range(out.shape[0]):
         total = 0
         for j in range(n_columns):

@@ -1,8 +1,8 @@
 """Vectors of integers in compiled loops, faster than plain numba loops.
 
 A `Shorts` holds 16 int16, an `Ints` 8 int32. A loop that keeps them in local variables
-keeps them in registers. `multiply_add` is one instruction on x86 (``vpmaddwd``, with
-four times the multiply-adds of one in float64). It is written in plain vector
+keeps them in registers. `multiply_add` is one instruction on x86 (``vpmaddwd``), which
+does four times as many multiply-adds as one in float64. It is written in plain vector
 operations, so that it compiles on every machine.
 
 Arrays are contiguous and passed with the flat index of the first element, which is not
@@ -16,7 +16,7 @@ from numba.extending import intrinsic, models, register_model
 #: Elements of a `Shorts`.
 WIDTH = 16
 # The elements of a `Shorts` in the order of `low_pairs` and then `high_pairs`. Each
-# half of a register is interleaved separately: moves between halves cost more.
+# half of a register is interleaved separately, because moves between halves cost more.
 _PAIRS = (0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15)
 #: The elements in the order in which `add_unsigned_to` adds them to an array.
 PAIR_ORDER = (*_PAIRS[:8:2], *_PAIRS[1:8:2], *_PAIRS[8::2], *_PAIRS[9::2])
@@ -76,7 +76,7 @@ def load(typing, array, place):
 
 @intrinsic
 def load_pair(typing, array, place):
-    """Return 2 elements of an int16 array, 8 times."""
+    """Return a vector that repeats 2 elements of an int16 array 8 times."""
 
     def build(context, builder, signature, arguments):
         vector = ir.VectorType(ir.IntType(16), 2)
@@ -98,7 +98,7 @@ def _asking(cache):
                 builder.module, ir.FunctionType(ir.VoidType(), kinds), name
             )
             place = _pointer(context, builder, signature, arguments, byte)
-            # to be read, the cache, data
+            # the flags mean: to be read, level of the cache, data
             flags = [ir.Constant(_INT32, flag) for flag in (0, cache, 1)]
             builder.call(function, [place, *flags])
             return context.get_dummy_value()
@@ -114,7 +114,7 @@ prefetch, prefetch_early = _asking(3), _asking(2)
 
 
 def _filled(number):
-    """Return an intrinsic that returns a number, 8 times."""
+    """Return an intrinsic that returns a vector of 8 equal numbers."""
 
     @intrinsic
     def fill(typing):
@@ -131,7 +131,7 @@ zeros, half = _filled(0), _filled(-(2**31))
 def multiply_add(typing, total, first, second):
     """Return total[i] + first[2i] second[2i] + first[2i + 1] second[2i + 1].
 
-    Modulo 2**32; a product of two int16 fits.
+    The sums are modulo 2**32; a product of two int16 fits into int32.
     """
 
     def build(context, builder, signature, arguments):
@@ -147,7 +147,7 @@ def multiply_add(typing, total, first, second):
 
 
 def _pairing(chosen):
-    """Return an intrinsic that returns first[j], second[j] for the chosen j."""
+    """Return an intrinsic that alternates first[j] and second[j] for the chosen j."""
 
     @intrinsic
     def pair(typing, first, second):
@@ -208,10 +208,10 @@ def store_sums(typing, array, place, factor, a, b, c, d):
 
 @intrinsic
 def add_unsigned_to(typing, array, place, vector):
-    """Add 8 elements, read as uint32, to an int64 array: first the even ones.
+    """Add 8 elements, read as uint32, to an int64 array; even positions come first.
 
-    A sum that starts at `half` does not wrap around while it changes by less than
-    2**31. It is read as unsigned, because signs cost several instructions.
+    A sum that starts at `half` does not wrap around as long as it changes by less than
+    2**31. The sum is read as unsigned, because signs cost several instructions.
     """
 
     def build(context, builder, signature, arguments):

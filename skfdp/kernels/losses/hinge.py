@@ -9,7 +9,7 @@ from skfdp.kernels.losses.one_vs_rest import shortfalls, sign, unit_slopes
 
 @kernel()
 def residual(margins, target, parameter):
-    """Subgradient of max(0, 1 - sign * margin), one-vs-rest."""
+    """Replace margins by the subgradient of max(0, 1 - sign * margin), one-vs-rest."""
     for k in range(margins.shape[0]):
         for i in range(margins.shape[1]):
             side = sign(target[i], k, margins.shape[0])

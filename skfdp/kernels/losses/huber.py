@@ -10,7 +10,10 @@ from skfdp.kernels.losses.loss import Loss
 
 @kernel()
 def residual(margins, target, threshold):
-    """Margin minus target, clipped to the threshold; NaN stays NaN."""
+    """Replace margins by residuals: margin minus target, clipped to the threshold.
+
+    NaN stays NaN.
+    """
     for i in range(margins.shape[1]):
         error = margins[0, i] - target[i]
         if error > threshold:

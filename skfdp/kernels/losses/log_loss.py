@@ -12,8 +12,11 @@ _AVERAGED = 1.0
 
 @kernel(error_model="numpy")
 def residual(margins, target, parameter):
-    """Probabilities minus the one-hot target, or minus its average over all labels."""
-    # One call for both cases, since a second copy would take time to compile.
+    """Replace margins by probabilities minus the one-hot target.
+
+    With the parameter for it, subtract the average over all labels instead.
+    """
+    # One call for both cases, because a second copy would take time to compile.
     _probabilities(margins)
     n_outputs, n_rows = margins.shape
     if parameter == _AVERAGED:
@@ -34,9 +37,10 @@ def residual(margins, target, parameter):
 def exponentials(values):
     """Replace each entry of a contiguous array, at most 709, by its exponential.
 
-    It uses additions and multiplications, which round alike in vectors and scalars. A
-    vectorised library function might round the last entries differently. The error is
-    below three units in the last place. Values below -708 count as -708; NaN stays NaN.
+    It uses only additions and multiplications, which round alike in vectors and
+    scalars. A vectorised library function might round the last entries differently. The
+    error is below three units in the last place. Values below -708 count as -708; NaN
+    stays NaN.
     """
     flat = values.ravel()
     power = np.empty(flat.size)

@@ -40,7 +40,7 @@ class Loss:
     averaged: float | None = None
 
     def __reduce__(self):
-        # Pickle the name: a compiled function would be unpickled as a new function,
+        # Pickle the name. A compiled function would be unpickled as a new function,
         # which is not in the table of leaves.
         return _named, (self.name, self.parameter)
 
