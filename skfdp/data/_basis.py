@@ -1,11 +1,13 @@
 r"""Linear spline basis ("hats") of encoded rows, and smooth terms made from it.
 
 Rows of hats ``H`` become ``H L``, with a public matrix L for each block. Weights theta
-on the rows ``H L`` are the weights ``L theta`` on the hats, so that the models are the
-same. Columns of L with smooth shapes are long, rough ones are short or left out. Equal
-noise in every weight of theta is then little noise in the fitted curve.
+on the rows ``H L`` are the weights ``L theta`` on the hats, so the models are the same.
 
-L depends on public numbers alone: it costs no privacy.
+Each column of L is one shape of a curve. Smooth shapes have a large norm. Rough shapes
+have a small norm, or are left out. If all weights theta have the same noise, rough
+shapes add little of it to the fitted curve.
+
+L depends on public numbers alone, so it costs no privacy.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ class Block:
 
     kind: ClassVar[str] = ""
 
-    #: Such as "age", or for a date "admitted.month" and "admitted.weekday".
+    #: Name such as "age", or for parts of a date "admitted.month".
     name: str
     #: Position of the raw column.
     parent: int
@@ -50,9 +52,9 @@ class Block:
     #: How values are read: "number", "date" (days since 1970-01-01), "month",
     #: "weekday" or "category".
     reads: str = "number"
-    #: Knots of hats, or the two bounds of a linear term, in the units that are read.
+    #: Knots of hats, or the two bounds of a linear term, in the units of `reads`.
     knots: np.ndarray | None = None
-    #: Period end of a cyclic block with knots, equivalent to the first knot.
+    #: End of the period of a cyclic block with knots, equivalent to the first knot.
     end: float | None = None
     #: Whether the last level before "missing" is adjacent to the first.
     cyclic: bool = False
@@ -173,8 +175,8 @@ EXPLAINED = 0.5
 MISSING_VARIANCE = 1 / 9
 # Lower limit of the signal, at which only the first direction is kept.
 _LEAST_SIGNAL = 1e-3
-# Compromise between prior lengths (1), which learn rough shapes late, and whitened
-# lengths (0), which learn the linear term as slowly as all others.
+# Exponent between 1 (prior lengths, with which rough shapes are learnt late) and 0
+# (whitened lengths, with which the linear term is learnt as slowly as all others).
 _HALF = 0.5
 # Larger than rounding errors, so that no row is longer than 1.
 _WIDER = 1 + 1e-12
@@ -185,8 +187,8 @@ def directions(n_knots: int, cyclic: bool = False) -> np.ndarray:
 
     They are orthonormal columns that sum to zero, because the intercept covers
     constants; the shape is (n_knots, n_knots - 1). The first is linear. The others are
-    eigenvectors of the sum of squared second differences, in ascending order. For a
-    cyclic curve, whose last knot is adjacent to the first, they are pairs of waves.
+    eigenvectors of the sum of squared second differences, in ascending order. The last
+    knot of a cyclic curve is adjacent to the first; its shapes are pairs of waves.
     """
     if cyclic:
         angle = 2 * np.pi * np.arange(n_knots) / n_knots
@@ -228,7 +230,7 @@ def shares_of_norm(prior: np.ndarray, noise: float, chance: float) -> np.ndarray
 
     .. math:: a_j = \max(0, \theta v_j - noise^2) / (v_j + c), \qquad \sum_j a_j = 1.
 
-    Weak directions are left out, more of them with more noise, and the others are
+    Weak directions are left out, and more of them with more noise. The others are
     nearly whitened. This is reverse water-filling (Cover and Thomas, *Elements of
     Information Theory*, section 10.3.3), with a prior in place of the known variance.
 
@@ -239,7 +241,7 @@ def shares_of_norm(prior: np.ndarray, noise: float, chance: float) -> np.ndarray
     order = np.argsort(-prior, kind="stable")
     v = prior[order]
     total = v + chance
-    # The level if the first k directions are kept, for every k.
+    # The water level theta if the first k directions are kept, for every k.
     level = (1 + noise**2 * np.cumsum(1 / total)) / np.cumsum(v / total)
     last = np.nonzero(level * v > noise**2)[0].max(initial=0)
     share = np.empty(len(v))
@@ -275,7 +277,7 @@ def squared_lengths(
         ``mu n``: the budget's Gaussian-DP parameter for a sum that moves by 1, times
         the number of records. Infinite without noise.
     n_records : int
-        The nominal number if the number of records is private.
+        Number of records; the nominal number if it is private.
     n_blocks : int
         Number of blocks, which share the norm and the explained variance of a row.
     n_outputs : int, default=1
@@ -296,22 +298,23 @@ def lengths(shapes: np.ndarray, squares: np.ndarray) -> np.ndarray:
     """Return the lengths of directions for which no row of hats is longer than 1.
 
     `shapes` are orthonormal, and `squares` their squared lengths up to a factor.
-    ``shapes * lengths`` is L, whose longest row has norm 1, up to rounding. Rows of
-    hats give weighted means of the rows of L, which are not longer.
+    ``shapes * lengths`` is L, whose longest row has norm 1, up to rounding. A row of
+    hats becomes a weighted mean of rows of L. Such a mean is not longer than they are.
     """
     norms = np.tensordot(squares, shapes**2, axes=(0, 1))
     return np.sqrt(squares) / (math.sqrt(norms.max()) * _WIDER)
 
 
 class _Curve:
-    """The smooth terms of one block; `squares_of` returns `squared_lengths`.
+    """The smooth terms of one block.
 
-    Columns count from the start of the block.
+    `squares_of` returns the squared lengths of directions, given their prior variances;
+    see `squared_lengths`. Column numbers count from the start of the block.
     """
 
     def __init__(self, block: Block, squares_of: Callable[[np.ndarray], np.ndarray]):
         every = np.arange(len(block.levels))
-        # Encoded columns that become smooth terms, and the shapes and lengths of these.
+        # Encoded columns that become smooth terms, and shapes and lengths of the terms.
         self.smooth, self.shapes, self.factor = every[:0], np.empty((0, 0)), np.empty(0)
         # Encoded columns that are only rescaled; they come after the smooth terms.
         self.plain, self.plain_factor = every, np.ones(len(every))
@@ -322,8 +325,8 @@ class _Curve:
     def _draw(self, block: Block, squares_of: Callable) -> None:
         given = len(block.levels) - 1, block.end is not None
         shapes, variance = directions(*given), prior_variances(*given)
-        # The level "missing" is one more direction. If it is left out because of the
-        # noise, a missing value gets the mean of the curve.
+        # The level "missing" is one more direction. If the noise is so large that this
+        # direction is left out, a missing value gets the mean of the curve.
         variance = np.append(variance, variance.max() * MISSING_VARIANCE)
         squares = squares_of(variance / variance.sum())
         kept = np.flatnonzero(squares[:-1])
@@ -360,7 +363,7 @@ class _Curve:
 class Smoothing:
     """Map encoded rows to smooth terms, and weights of smooth terms back.
 
-    It takes an encoder's blocks, in order, and the parameters of `squared_lengths`.
+    Its parameters are an encoder's blocks, in order, and those of `squared_lengths`.
 
     Notes
     -----
@@ -420,12 +423,14 @@ class Smoothing:
 
 #: Default number of knots outside of an estimator.
 STANDALONE_KNOTS = 8
-#: Default number of knots in an estimator, whose smooth terms suit the budget. 8 and 16
-#: were too few for steps, for long tails and for bounds that are too wide.
+#: Default number of knots in an estimator, which leaves out shapes that the noise would
+#: hide. 8 and 16 were too few for steps, for long tails, and for bounds that are too
+#: wide.
 SMOOTH_KNOTS = 32
 
-#: Geometric knots from 0 start this many halvings below the upper bound. A column whose
-#: typical value is a hundredth of its bound still gets a few knots below it.
+#: The second of geometric knots from 0 is this many halvings below the upper bound. A
+#: column whose typical value is a hundredth of its bound gets a few knots below that
+#: value.
 HALVINGS = 7
 
 
@@ -442,7 +447,7 @@ def spread_knots(low: float, high: float, n_knots: int, spacing: str) -> np.ndar
             knots = _steps(low, high, n_knots)
         elif low == 0:
             first = high * 2.0 ** -min(HALVINGS, n_knots - 2)
-            first = max(first, np.nextafter(0.0, 1.0))  # high may be as small
+            first = max(first, np.nextafter(0.0, 1.0))  # high may be that small
             knots = np.r_[0.0, np.exp(_steps(np.log(first), np.log(high), n_knots - 1))]
         else:
             knots = np.exp(_steps(np.log(low), np.log(high), n_knots))

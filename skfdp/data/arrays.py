@@ -45,9 +45,9 @@ _ZONED = np.datetime64("0001-01-02", "us"), np.datetime64("9999-12-31T09", "us")
 
 
 class Column:
-    """A raw column of any library, read once and converted as its blocks need it.
+    """A raw column of any library, read once, and converted when a block asks for it.
 
-    `number` and `moment` convert one cell of a column of objects.
+    `number` and `moment` are functions that convert one cell of a column of objects.
     """
 
     def __init__(self, raw: Any, number: Callable = number, moment: Callable = moment):
@@ -93,7 +93,7 @@ class Column:
             count = moments.astype("datetime64[M]").astype(np.int64) % 12
         elif what == "hour":
             count = moments.astype("datetime64[h]").astype(np.int64) % 24
-        else:  # 1970-01-01 was a Thursday
+        else:  # weekday; 1970-01-01 was a Thursday
             count = (moments.astype("datetime64[D]").astype(np.int64) + 3) % 7
         return np.where(np.isnat(moments), np.nan, count)
 
@@ -121,8 +121,8 @@ def exact(raw: Any) -> np.ndarray:
     """Return a raw column as an array without changing its numbers; see `as_array`.
 
     Integers stay integers, because float64 cannot represent all of them. float32 stays
-    float32, because its 0.1 is another number in float64. pandas, polars and pyarrow
-    are used only for their own columns, so that none needs to be installed.
+    float32, because its 0.1 is not equal to the 0.1 of float64. pandas, polars and
+    pyarrow are used only for their own columns, so none needs to be installed.
     """
     if isinstance(raw, np.ndarray):
         found = raw
@@ -143,7 +143,7 @@ def exact(raw: Any) -> np.ndarray:
 
 def objects(values: Iterable) -> np.ndarray:
     """Return the unchanged values in a one-dimensional array of objects."""
-    # np.array, and found[:] = values, would turn lists of one length into a table.
+    # np.array and found[:] = values would make a table of lists of equal length.
     values = list(values)
     return np.fromiter(values, dtype=object, count=len(values))
 
@@ -162,7 +162,7 @@ def _of_pandas(raw: Any) -> np.ndarray:
         own = getattr(dtype, "numpy_dtype", getattr(dtype, "subtype", None))
         return raw.to_numpy(dtype=own, na_value=np.nan)
     if kind == "M" and getattr(dtype, "tz", None) is not None and hasattr(raw, "dt"):
-        # Beyond these years, or those of nanoseconds, the local time would be an error.
+        # Outside the range of `_ZONED`, or of nanoseconds, pandas raises an error.
         utc = np.clip(microseconds(raw.dt.tz_convert(None).to_numpy()), *_ZONED)
         zoned = type(raw)(utc).dt.tz_localize("UTC").dt.tz_convert(dtype.tz)
         return zoned.dt.tz_localize(None).to_numpy()
@@ -275,7 +275,7 @@ def check_table(X: Any) -> Any:
 
 def column_labels(X: Any) -> list:
     """Return the column names of a frame or a large table, or an empty list."""
-    # pyarrow first, because its `columns` are values.
+    # First the name of pyarrow, because the `columns` of its tables are values.
     names = getattr(X, "column_names", getattr(X, "columns", None))
     return [] if names is None else list(names)
 
@@ -302,7 +302,7 @@ def raw_column(X: Any, place: int) -> Any:
     return X[:, place]
 
 
-# Beginnings of the type names of numpy, pandas, polars and pyarrow, and their kinds.
+# Patterns for type names of numpy, pandas, polars and pyarrow, and their kinds.
 _KINDS = (
     ("datetime|date|timestamp", "date"),
     ("period", "period"),
@@ -322,13 +322,14 @@ _KINDS = (
 
 
 def type_kind(raw: Any) -> str:
-    """Return the kind of values that a type can hold, "" if unknown; reads no value.
+    """Return the kind of values that a column's type can hold; read no value.
 
     Returns
     -------
     kind : str
-        One of `_KINDS`. A categorical column has the kind of its categories, and "text"
-        if they are objects. "other" is neither numbers nor dates nor text.
+        One of `_KINDS`, or "" if the type is unknown. A categorical column has the kind
+        of its categories, and "text" if they are objects. "other" is neither numbers
+        nor dates nor text.
     """
     dtype = getattr(raw, "dtype", getattr(raw, "type", None))
     if type(dtype).__name__ == "CategoricalDtype":
@@ -362,7 +363,7 @@ _MISSING_LABELS = (
     "by what y holds would depend on private values."
 )
 # Replacements of scikit-learn's messages, by their beginnings. The originals recommend
-# steps that learn from private rows, or do not fit.
+# steps that learn from private rows, or remedies that do not apply here.
 _INSTEAD = {
     "Input X contains NaN": (
         "Input X contains NaN: fill missing values with constants that are chosen "
@@ -404,9 +405,9 @@ def check_arrays(
 ):
     """Validate X (and y) with scikit-learn; keep the dtype, and quote no value.
 
-    Missing and infinite numbers of X are accepted; `check_finite` checks the public
-    ones. `any_target` checks only the shape of y. `enough=False` accepts any number of
-    rows, for a part of a table.
+    Missing and infinite numbers in X are accepted; `check_finite` checks public
+    columns. With `any_target` only the shape of y is checked. `enough=False` accepts
+    any number of rows, for a part of a table.
 
     Returns
     -------
@@ -487,9 +488,9 @@ def declared_numbers(X: Any, bounds: Any) -> Any:
     """Convert the columns that are declared as numbers to numbers.
 
     A cell that is not a number becomes missing, as in a table read from a file, because
-    it must not stop a fit. Durations become days and times of day hours. Columns of
-    text are converted only if `bounds` is a mapping that names them, because a pair may
-    be meant for the other columns.
+    it must not stop a fit. Durations become days, and times of day become hours.
+    Columns of text are converted only if `bounds` is a mapping that names them. A pair
+    may be meant for the other columns.
     """
     if isinstance(X, LargeTable) or issparse(X) or hasattr(type(X), "collect"):
         return X
@@ -506,13 +507,13 @@ def declared_numbers(X: Any, bounds: Any) -> Any:
             return X
         try:
             values = np.array(X, dtype=object)
-        except ValueError:  # rows of several lengths, which are refused
+        except ValueError:  # rows have different lengths; they are refused later
             return X
         if values.ndim != 2 or not values.size:
             return X
     labels = column_labels(values)
     declared = _declared_places(bounds, values.shape[1], list(map(str, labels)))
-    # A pair is for all columns; columns of text are then refused later.
+    # A pair is for all columns; if some are text, they are refused later.
     read = ("object", "text") if isinstance(bounds, Mapping) else ("object",)
     found = {}
     for place in range(values.shape[1]):
@@ -562,7 +563,8 @@ def _declared_places(bounds: Any, n_columns: int, names: list[str]) -> set[int]:
 def numeric_target(y: Any) -> Any:
     """Convert a target to numbers; refuse a type that holds no numbers.
 
-    Durations become days and times of day hours. Errors depend on the type alone.
+    Durations become days, and times of day become hours. Errors depend on the type
+    alone.
     """
     raw = y
     if hasattr(y, "divisions"):  # a Dask series, whose partitions are read later
@@ -584,7 +586,7 @@ def numeric_target(y: Any) -> Any:
 
 
 def _checked_table(estimator, X: LargeTable, reset: bool) -> LargeTable:
-    """Return a large table of numbers, as `check_arrays` does."""
+    """Check a large table as `check_arrays` does, and return it as numbers."""
     if X.dtype.kind not in "biuf":
         message = _NOT_NUMERIC
         if names := getattr(X.source, "no_numbers", ()):
@@ -686,7 +688,7 @@ def _validated(estimator, X, reset: bool, accept_sparse: bool, given: Any = None
     for start, ours in _INSTEAD.items():
         if text.startswith(start):
             raise kind(ours)
-    if given is None:  # the reason may be a number outside float64
+    if given is None:  # a number outside float64 may be the reason: replace and repeat
         return _validated(estimator, _within_floats(X), reset, accept_sparse, given=X)
     text = _NOT_NUMERIC
     if is_frame(given) and len(given.shape) == 2:
@@ -712,9 +714,9 @@ def _within_floats(X):
         values = np.asarray(X, dtype=object)
         if values.dtype.kind == "O" and values.ndim == 2:
             values = np.frompyfunc(within_floats, 1, 1)(values)
-            named = hasattr(X, "iloc")  # of all frames, only pandas holds such numbers
+            named = hasattr(X, "iloc")  # only frames of pandas hold such numbers
             return type(X)(values, columns=X.columns) if named else values
-    except Exception:  # X is not a table, and is refused unchanged
+    except Exception:  # X is not a table: it stays unchanged and is refused
         return X
     return X
 
@@ -748,7 +750,7 @@ def _check_complete(y: np.ndarray, given: Any) -> None:
     kind = y.dtype.kind
     if kind == "c":
         raise ValueError(_INSTEAD["Complex data not supported"])
-    # In an array of texts, a missing entry of the list has become text.
+    # In an array made of a list of texts, missing entries have become text.
     listed = given if isinstance(given, (list, tuple)) else ()
     entries = listed if kind in "biufSU" else y
     if any(map(is_missing, entries)) or (kind == "f" and np.isnan(y).any()):
@@ -763,8 +765,8 @@ def _check_complete(y: np.ndarray, given: Any) -> None:
 def _canonical(X) -> csr_array:
     """Return canonical CSR rows, with increasing column numbers and no duplicates.
 
-    Norms are computed from stored entries, so that a repeated column would make a row
-    longer than its norm. The object's own flags are not trusted.
+    Norms are computed from stored entries. With a repeated column number a row would be
+    longer than this norm. The object's own flags are not trusted.
     """
     X = csr_array((X.data, X.indices, X.indptr), shape=X.shape)
     valid = False

@@ -1,6 +1,6 @@
 """Resolve the declaration of public columns: names, patterns, positions, mask or slice.
 
-A misread declaration would disclose private columns without any sign of it. Ambiguous
+A misread declaration would disclose private columns, and nobody would notice. Ambiguous
 declarations are therefore refused, and the message says what to write instead.
 """
 
@@ -52,7 +52,7 @@ def public_mask(
     labels = None if names is None else list(names)
     own = getattr(X, "columns", None)
     if own is not None and not callable(own):
-        labels = list(own)  # of whatever type
+        labels = list(own)  # of any type
     mask = np.zeros(n_features, dtype=bool)
     if spec is None:
         return mask

@@ -45,9 +45,9 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
     Attributes
     ----------
     blocks_ : tuple of Block
-        In the order of the encoded columns. Each has a `name`, the position of its raw
-        column (`parent`), its encoded columns (`start`, `stop`), its `kind` ("hats",
-        "linear", "categories"), `knots` and `levels`;
+        The blocks, in the order of the encoded columns. Each has a `name`, the position
+        of its raw column (`parent`), its encoded columns (`start`, `stop`), its `kind`
+        ("hats", "linear", "categories"), `knots` and `levels`.
         ``block.encode(values)`` encodes some raw values, for instance for a plot.
     n_features_in_ : int
         Number of columns of the table of `fit`.
@@ -57,8 +57,9 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
     Notes
     -----
     **Guarantees.** `fit` reads names and types of columns, but no value. `transform`
-    accepts every value, and encodes each row independently of the others. If a private
-    value turns a column into text, floats or integers, no other row changes. Entries
+    accepts every value, and encodes each row independently of the others. A private
+    value may turn a whole column into text, floats or integers; the encoding of the
+    other rows does not change. Entries
     are in [0, 1], and the norm of a block is at most 1.
 
     **Missing values** (None, NaN, NaT, NA, empty text), infinite values and unreadable
@@ -67,13 +68,12 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
     "missing" or "other" is the same level.
 
     **Hats** are splines of degree 1, as in scikit-learn's `SplineTransformer`. At a
-    knot one column is 1. Between two knots both columns sum to 1, in multiples of
+    knot one column is 1. Between two knots their two columns sum to 1, in multiples of
     2**-26.
 
     **Dates** are days since 1970-01-01 in `knots`, in local time without the time zone.
     Text must be in ISO format (2024-02-29, with or without a time). Month, weekday and
-    hour are categories. Cyclic hats with a knot at each month would be the same
-    columns.
+    hour are categories. For whole months these equal cyclic hats with one knot a month.
 
     Examples
     --------
@@ -105,7 +105,7 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : DataFrame or Table
-            Of pandas, polars or pyarrow. Only names of columns are read.
+            A table of pandas, polars or pyarrow. Only names of columns are read.
         y : ignored
 
         Returns
@@ -126,7 +126,7 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
         return self.fit_to_smooth(X, smooth=False)
 
     def fit_to_smooth(self, X, smooth: bool = True):
-        """Fit inside an estimator; if it smooths the splines, "auto" is more knots."""
+        """Fit inside an estimator; with `smooth`, "auto" means more knots."""
         validate_data(self, X, skip_check_array=True)
         self.blocks_ = self.schema.blocks(smooth)
         return self
@@ -137,7 +137,7 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : DataFrame or Table
-            With the features of the schema; types may differ from those of `fit`.
+            A table with the features of the schema; types may differ from `fit`.
 
         Returns
         -------

@@ -21,14 +21,14 @@ _BLOCK_ENTRIES = 2**17
 
 
 def blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Yield slices that cover the rows, a bounded number of entries each."""
+    """Yield slices that cover the rows; each has a bounded number of entries."""
     size = max(16, min(4096, _BLOCK_ENTRIES // max(1, n_columns)))
     for start in range(0, n_rows, size):
         yield slice(start, min(start + size, n_rows))
 
 
 def row_blocks(X: np.ndarray | csr_array) -> Iterator[slice]:
-    """Yield slices that cover the rows, a bounded number of stored entries each."""
+    """Yield slices that cover the rows; each has a bounded number of stored entries."""
     width = math.ceil(X.nnz / max(1, X.shape[0])) if issparse(X) else X.shape[1]
     return blocks(X.shape[0], width)
 
@@ -62,15 +62,15 @@ def squared_norms(rows: np.ndarray) -> np.ndarray:
 
 
 def unit_of_squares(n_columns: int) -> float:
-    """Return the factor by which squares of entries below 1 are scaled and rounded.
+    """Return the factor by which squares of entries below 1 are multiplied.
 
-    The sums of the rounded squares are exact.
+    After the multiplication they are rounded. Sums of the rounded squares are exact.
     """
     return 2.0 ** (52 - int(n_columns).bit_length())
 
 
-# The noise is exact at every size. Larger noise needs integer arithmetic for a larger
-# share of entries: 2**-14 at 2**34 grid units and 2**-8 at 2**40, which is still far
+# The noise is exact at every size. With more noise, more entries need integer
+# arithmetic: a share of 2**-14 at 2**34 grid units and of 2**-8 at 2**40. This is far
 # below the limit of the kernel (docs/theory/exact_release.rst, The theorem).
 SAFE_STD = 2.0**34
 MAX_STD = 2.0**40
@@ -134,9 +134,9 @@ class GridRows:
     reader : Reader or None
         The reader of rows in a file.
     joined : int16 ndarray of shape (n_rows, n_columns + 8 or more), default=None
-        Contiguous rows of the values, zeros, and in the last eight columns the target
-        and the squared norm, 8 bytes each. One memory access then loads everything
-        that a step needs of a record. None: they are separate arrays.
+        Contiguous rows with the values, zeros, and in the last eight columns the target
+        and the squared norm, of 8 bytes each. One memory access then loads everything
+        that a step needs about a record. None: they are separate arrays.
     """
 
     values: np.ndarray
@@ -181,7 +181,7 @@ class GridRows:
         return self.joined.view(np.float64).reshape(-1), step, step - 1
 
     def target_in_memory(self, target: np.ndarray) -> tuple[np.ndarray, int, int]:
-        """Return a target as `norms_in_memory` does, from `joined` if it is there.
+        """Return a target as `norms_in_memory` does, from `joined` if possible.
 
         Parameters
         ----------
@@ -200,7 +200,7 @@ class GridRows:
     ) -> Iterator[tuple[int, int]]:
         """Yield start and stop of the parts in which to read ``batch[start:stop]``.
 
-        `batch` None means every row. Rows in memory are one part.
+        A `batch` of None means every row. Rows in memory are one part.
         """
         if self.reader is None:
             return iter([(start, stop)])
@@ -221,9 +221,8 @@ class GridRows:
         """Map, quantise and centre the rows of X, block by block.
 
         An entry is truncated toward zero, then the rounded centre is subtracted. Both
-        are integers, so that dense rows, which store the difference, and CSR rows,
-        which do not, give the same results. Entries saturate so that the difference
-        fits into int16.
+        are integers. Dense rows store the difference and CSR rows do not, but the
+        results are the same. Entries saturate so that the difference fits into int16.
 
         Rows of a table in a file go to an anonymous temporary file if they exceed the
         working memory.
@@ -231,8 +230,8 @@ class GridRows:
         Parameters
         ----------
         X : ndarray or csr_array of shape (n_rows, n_features), any numeric dtype
-            CSR in canonical form, or an object that returns blocks of rows like an
-            array.
+            CSR rows are in canonical form. X may also be an object that returns blocks
+            of rows like an array.
         transform : callable
             Function of each row, which returns float64 rows. It keeps the pattern of
             CSR rows.
@@ -298,8 +297,8 @@ class GridRows:
 def _joined(shape: tuple[int, int], target: np.ndarray) -> np.ndarray:
     """Return an array for rows of int16, with the target and room for the norms.
 
-    Rows start at a cache line or at its second half, so that a row of half a line or a
-    whole line lies within one line. Columns in between are zeros.
+    Rows start at the beginning or in the middle of a cache line. A row of half a line
+    or of a whole line is therefore within one line. Columns in between are zeros.
     """
     n_rows, n_columns = shape
     width = _VECTOR * math.ceil((2 * n_columns + 16) / _VECTOR)
@@ -328,7 +327,7 @@ class SparseGridRows:
     shift : int64 ndarray of shape (n_columns,)
         The quantised centre; its last entry is minus the constant column, if any.
     squared_norms : float64 ndarray of shape (n_rows,)
-        Of x - shift: exact integers, in squared grid units.
+        Squared norms of x - shift: exact integers, in squared grid units.
     scale : float
         Public factor of every entry.
     """

@@ -36,10 +36,10 @@ from skfdp.privacy.checks import computed, shown
 class InputScaler:
     """Clip columns to their bounds, then divide rows or clip their norms.
 
-    For a linear model without `normalize`, `shortens` is False: only values outside the
-    bounds are clipped, and predictions are linear in X within the bounds. Rows may then
-    be longer than 1; each query bounds the contribution of a record. Networks and
-    centring clip the norms of rows.
+    For a linear model without `normalize`, `shortens` is False. Then only values
+    outside the bounds are clipped, and predictions are linear in X within the bounds.
+    Rows may be longer than 1, and each query bounds the contribution of a record.
+    Networks and centring clip the norms of rows.
 
     Attributes
     ----------
@@ -49,8 +49,7 @@ class InputScaler:
     feature_bound : float
         Divisor of the rows after clipping to the bounds. With `shortens` it is also
         their L2 bound, and longer rows are scaled down to it. In a linear model it is
-        not the parameter of that name but 1, or 8 if columns have no bounds. Infinite:
-        rows are not divided.
+        1, or 8 if columns have no bounds. Infinite: rows are not divided.
     normalize : bool
         Scale every non-zero row to the norm `feature_bound` exactly.
     public : bool ndarray of shape (n_features,) or None
@@ -67,7 +66,7 @@ class InputScaler:
     normalize: bool = False
     public: np.ndarray | None = None
     shortens: bool = True
-    #: Divisor of each column in `mapped`, after the bounds.
+    #: Divisor of each column in `mapped`, after the bounds were applied.
     divisor: float | np.ndarray = computed()
     #: Offset that `scale` subtracts from each column, and its divisor after that.
     offset: float | np.ndarray = computed()
@@ -92,8 +91,9 @@ class InputScaler:
         Returns
         -------
         X : ndarray, csr_array or LargeTable of shape (n_rows, n_features)
-            NaN and infinity are replaced by the middle of the declared bounds, or by 0
-            without bounds. If all numbers are finite, it is the given table.
+            A table in which the middle of the declared bounds replaces NaN and
+            infinity; without bounds 0 does. If all numbers are finite, it is the given
+            table.
         is_null : bool ndarray of shape (n_rows,) or None
             Mask of the rows with such a number in a column without bounds, or None.
         """
@@ -134,7 +134,7 @@ class InputScaler:
     def _filled_table(self, X: LargeTable) -> tuple[LargeTable, np.ndarray | None]:
         """Return a large table whose blocks are filled when they are read.
 
-        This happens whatever the table holds.
+        This is done even if the table has no value to replace.
         """
         if X.dtype.kind != "f":
             return X, None
@@ -203,7 +203,7 @@ class InputScaler:
         )
 
     def __call__(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
-        """Return clipped rows in the units of X, which `coef_` applies to.
+        """Return clipped rows in the units of X, to which `coef_` applies.
 
         ``decision_function(X) == input_scaler_(X) @ coef_.T + intercept_``. Unless rows
         are shortened or normalised, the result differs from X only for values outside
@@ -248,8 +248,8 @@ class InputScaler:
                 with np.errstate(all="ignore"):
                     data[bounded] = np.clip(data[bounded] / span[bounded], 0.0, 1.0)
             return _with_data(X, data)
-        # C order: in an F-ordered block the order of a sum over the columns would
-        # depend on the block.
+        # C order, because in an F-ordered block the order in which a sum adds columns
+        # would depend on the block.
         X = np.asarray(X, dtype=np.float64, order="C")
         if self.span is None:
             return X
@@ -343,7 +343,7 @@ def _column(name: Any, n_features: int, names: Sequence[str] | None) -> int:
 # Mapped rows of a dense table, read in blocks; public columns are mapped once.
 
 
-#: Bytes up to which mapped public columns are kept; larger ones are mapped again for
+#: Bytes up to which mapped public columns are kept. Larger ones are mapped again for
 #: each pass.
 MOST_KEPT = 2**26
 
@@ -419,14 +419,14 @@ class WholeRows:
 # The centred and rescaled columns of the loop, and the conversion to coefficients.
 
 
-# Largest ratio of column factors for a common factor of the integers.
+# Columns have a common factor of their integers up to this ratio of factors.
 _MOST_APART = 64.0
-# Divisor of rows that are centred before the grid: integers hold entries up to 8, for
-# rows with a usual norm of 1.
+# Divisor of rows that are centred before quantisation. Integers can then represent
+# entries up to 8, for rows with a usual norm of 1.
 _REACH_OF_MOVED = 4.0
 # Entries are clipped to this, so that no difference is infinite.
 _FURTHEST = 1e150
-# Largest curvature of a penalty, which holds a weight at zero without overflow.
+# Largest curvature of a penalty; it keeps a weight at zero without overflow.
 _STEEPEST = 1e60
 
 
@@ -440,17 +440,17 @@ class Coordinates:
     mean : ndarray of shape (n_features,)
         Released, or a function of public columns alone; on the grid.
     scale : float or ndarray of shape (n_features,)
-        Public or released. The largest factor multiplies the integer rows; the ratios
-        of the others to it multiply the rows before quantisation.
+        Public or released. The largest factor multiplies the integer rows. The other
+        factors, divided by it, multiply the columns before quantisation.
     bias : float or None
         Value of the constant last column, on the grid; None: no intercept.
     mean_error : float
         Standard deviation of the noise in a private entry of `mean`.
     longest : float or None
-        None: rows are quantised before the mean is subtracted. A number: rows are
-        centred and scaled before quantisation, so that their spread uses the whole
-        grid. If it is finite, rows with their constant column are clipped to this norm.
-        Only for dense rows.
+        None: rows are quantised before the mean is subtracted. A number, for dense rows
+        only: rows are centred and scaled before quantisation, so that their spread uses
+        the whole grid. A finite number is also the norm to which rows with their
+        constant column are clipped.
     """
 
     input_scaler: InputScaler
@@ -484,7 +484,7 @@ class Coordinates:
         mapped: Callable[[np.ndarray], np.ndarray] | None = None,
         n_features: int | None = None,
     ) -> GridRows | SparseGridRows:
-        """Quantise the rows of X, which are mapped first unless they are mapped.
+        """Map and quantise the rows of X.
 
         With `target`, the norm and the target of each row are stored beside the row,
         for loops that read rows in random order. `mapped` replaces the input scaler; it
@@ -515,7 +515,7 @@ class Coordinates:
         )
 
     def _moved(self, X, mapped, target) -> GridRows:
-        """Quantise rows that are centred, scaled and perhaps clipped when read."""
+        """Quantise rows after they are centred, scaled and, if requested, clipped."""
         cut = math.isfinite(self.longest)
         constant = [] if self.bias is None else [self.bias]
         reach = 1.0 if cut else _REACH_OF_MOVED
@@ -547,7 +547,7 @@ class Coordinates:
 
     def pull(self, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
         """Return the gradient in theta, given gradients in coef and intercept."""
-        # fold is linear: pull is its adjoint.
+        # fold is linear, and pull is its adjoint.
         scaler = self.input_scaler
         if scaler.span is not None:
             coef = coef - np.outer(intercept, scaler.offset)
@@ -578,13 +578,14 @@ def _factors(
 ) -> tuple[float | np.ndarray, float, bool]:
     """Return the factors of the rows before and after quantisation.
 
-    The third value is whether the scaled mean of a column exceeds the grid.
+    The third value is whether the scaled mean of a column exceeds the range of the
+    grid.
     """
     if np.ndim(scale) == 0:
         return 1.0, float(scale), False
     after = float(np.max(scale))
     if np.min(scale) < after / _MOST_APART:
-        after = 1.0  # otherwise small columns would be rounded to zero
+        after = 1.0  # else small columns would be rounded to zero
     before = scale / after
     return before, after, bool((np.abs(mean * before) > 1).any())
 
@@ -605,7 +606,7 @@ class Rotation:
     -----
     **Guarantees.** Each entry is computed from its own row by additions, subtractions
     and products in a fixed order, rounded by IEEE 754. A row therefore gives the same
-    bits in every block. Matrix products or transforms of a library do not ensure that.
+    bits in every block. Matrix products and transforms of libraries do not ensure this.
     """
 
     signs: np.ndarray
@@ -627,7 +628,7 @@ class Rotation:
         return _hadamard(padded)
 
     def back(self, row: np.ndarray) -> np.ndarray:
-        """Return the vector whose rotation is nearest to a row of `width` columns."""
+        """Return the vector whose rotation is closest to a row of `width` columns."""
         return _hadamard(row[None])[0, : len(self.signs)] * self.signs
 
 
@@ -655,7 +656,7 @@ class MovedRows:
 
     Queries read them like a table, and only a block is in memory at a time.
 
-    `rows` may be private, and are finite; `centre`, `length` and `rotation` are public
+    `rows` are finite and may be private. `centre`, `length` and `rotation` are public
     or released. Rotated rows have the `width` of the rotation.
 
     Notes

@@ -18,9 +18,9 @@ from skfdp.data.target import TargetMap
 from skfdp.data.units import Units
 from skfdp.privacy.checks import computed
 
-#: The grid of a sum has room for this many times `n_records` parallel contributions at
-#: their bound. If n is private there may be more. Sums then wrap around, which is
-#: post-processing of the exact release (docs/theory/exact_release.rst).
+#: The grid of a sum has room for this multiple of `n_records` contributions at their
+#: bound, in one direction. If n is private there may be more. Sums then wrap around,
+#: which is post-processing of the exact release (docs/theory/exact_release.rst).
 MOST_ROWS = 16
 #: Most columns of a first model on sparse encoded rows.
 MOST_NARROWED = 512
@@ -57,7 +57,7 @@ class PublicRecords:
         Declared bounds and link of a regression target.
     private_reach : float or None
         Bound of the norm of the private columns of a mapped row, if it follows from
-        their blocks, with norms of at most 1, and not from bounds.
+        their blocks and not from bounds. Blocks have norms of at most 1.
     encoding : EncodedTable or None
         Public part of the encoded table, if an encoder made the columns.
     levels : int64 ndarray of shape (n_features,) or None
@@ -105,17 +105,17 @@ class PublicRecords:
     #: Whether there are bounds, and every private column has them.
     private_bounded: bool = computed()
     #: Bound of the norm of the private columns of a row before any division; infinite
-    #: if unknown. It may be rounded, so that its users must clip.
+    #: if unknown. It may be rounded, so code that uses it must clip.
     longest_private: float = computed()
     #: Public bound on the number of rows, or of counts, for the grid of a sum.
     capacity: int = computed()
     #: Sum of the row weights in the user's units, which divides a penalty.
     total_weight: float = computed()
-    #: Sensitivity factor: a person moves a weighted sum at most this many times as far
-    #: as one row moves a plain sum.
+    #: Sensitivity factor: a person changes a weighted sum at most this many times as
+    #: much as one row changes a plain sum.
     reach: float = computed()
-    #: Effective number of records: a plain average over so many records is as noisy as
-    #: this weighted average. The rules of `parameters` depend on that noise.
+    #: Effective number of records. A plain average over this many records has the same
+    #: noise as the weighted average. The rules of `parameters` depend on this noise.
     n_effective: float = computed()
 
     def __post_init__(self):
@@ -204,8 +204,9 @@ class PublicRecords:
     def kept(self) -> np.ndarray:
         """Mask of the columns of `of_public`.
 
-        They are the public columns, or the `MOST_NARROWED` with the largest variance if
-        the encoding is sparse. Only rare categories are left out.
+        They are the public columns. If the encoding is sparse, they are the
+        `MOST_NARROWED` public columns with the largest variance. Only rare categories
+        are left out.
         """
         if not self.is_narrowed:
             return self.mask
@@ -266,8 +267,9 @@ class Records:
         Codes of classes, or numbers; private unless `public` has it.
     public : PublicRecords
     is_null : bool ndarray of shape (n_rows,) or None
-        Private mask of the null records, which add nothing to any release, because a
-        private value is malformed and has no neutral replacement; None without any.
+        Private mask of the null records; None if there are none. A record is null if a
+        private value is malformed and has no neutral replacement. It adds nothing to
+        any release.
     """
 
     X: np.ndarray | csr_array | LargeTable
@@ -299,7 +301,7 @@ class Records:
         ----------
         recipe : callable
             ``(records, **per_row) -> Query``. It can be pickled and depends on its
-            arguments alone, so that it can be sent to the workers that hold the rows.
+            arguments alone, so it can be sent to the workers that hold the rows.
         per_row
             Public arrays or `GridRows` with one entry for each row, or None. A worker
             receives the entries of its rows.

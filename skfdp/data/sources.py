@@ -30,7 +30,7 @@ from skfdp.privacy.checks import shown
 # Private integer rows go to an anonymous temporary file, which is read through a memory
 # map. The system deletes it when the process exits.
 
-# Bytes that a pass reads ahead, and bytes of one request to the system.
+# Number of bytes that a pass reads ahead, and of bytes in one request to the system.
 _STRETCH, _PIECE = 2**25, 2**19
 # Largest gap in bytes between two rows of a batch that are requested together.
 _GAP = 2**15
@@ -177,7 +177,8 @@ def read_safely(
         raise
     except Exception:  # any error of a library may quote a value
         pass
-    # Outside the handler: its error may quote a value, and must not become a context.
+    # Raised outside the handler: the original error may quote a value, and must not be
+    # attached as context.
     raise OSError(message)
 
 
@@ -208,8 +209,8 @@ class ArraySource:
 def _check_uncut(array: np.ndarray) -> None:
     """Raise OSError if the file of a memory map has become shorter than the map.
 
-    Reading beyond its end would kill the process. Truncating the file during a read
-    still does.
+    Reading beyond its end would kill the process. This still happens if the file is
+    truncated during a read.
     """
     memory = getattr(array, "_mmap", None)
     if memory is not None:
@@ -359,9 +360,9 @@ class LargeTable:
         return dataclasses.replace(self, rows=rows)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """Return the whole table, if it fits into the working memory.
+        """Return the whole table as an array; raise MemoryError if it is too large.
 
-        A table of one column is always returned.
+        The limit is the working memory. A table of one column is always returned.
         """
         if self.width != 1:
             check_whole(self.nbytes)
@@ -369,7 +370,7 @@ class LargeTable:
         return in_memory(self).astype(dtype, copy=False)
 
     def astype(self, dtype: Any) -> np.ndarray:
-        """Return the whole table, if it fits into the working memory."""
+        """Return the whole table in a dtype; raise MemoryError if it is too large."""
         return self.__array__(dtype)
 
 
@@ -383,7 +384,7 @@ def in_memory(table: LargeTable) -> np.ndarray:
 
 
 def check_whole(n_bytes: int) -> None:
-    """Raise MemoryError if so many bytes exceed the working memory."""
+    """Raise MemoryError if a number of bytes exceeds the working memory."""
     if n_bytes > working_memory():
         raise MemoryError(_TOO_LARGE)
 
@@ -424,8 +425,8 @@ def open_table(table: Any) -> LargeTable:
     ----------
     table : str, path or object
         The path of a ``.npy``, ``.parquet`` or ``.arrow`` file, or of a folder of
-        ``.parquet`` or ``.arrow`` files; or a two-dimensional NumPy array, such as a
-        memory map, a pyarrow Table, or a pyarrow data set.
+        ``.parquet`` or ``.arrow`` files. It may also be a pyarrow Table, a pyarrow data
+        set, or a two-dimensional NumPy array such as a memory map.
 
     Returns
     -------
@@ -442,11 +443,11 @@ def open_table(table: Any) -> LargeTable:
 
     Notes
     -----
-    The table is read in blocks when they are needed. A fit of a linear model holds at
-    most scikit-learn's ``working_memory`` (MiB, see :func:`sklearn.set_config`), and
-    labels and norms. If the integer rows of a table in files are larger than that,
-    they go to an anonymous temporary file. Tables in memory, such as a pyarrow Table,
-    are not written to disk.
+    The table is read in blocks when they are needed. Besides labels and norms, a fit of
+    a linear model holds at most scikit-learn's ``working_memory`` (MiB, see
+    :func:`sklearn.set_config`). If the table is in files and its integer rows are
+    larger than that, they go to an anonymous temporary file. Tables in memory, such as
+    a pyarrow Table, are not written to disk.
 
     Examples
     --------
@@ -477,8 +478,8 @@ def open_table(table: Any) -> LargeTable:
 def large_table(X: Any) -> LargeTable | None:
     """Return X as a large table, or None if it should be read as an ordinary array.
 
-    Memory maps and Arrow tables become a large table if they exceed the working memory,
-    data sets always.
+    Memory maps and Arrow tables become a large table if they exceed the working memory.
+    Arrow data sets always become a large table.
     """
     if isinstance(X, LargeTable):
         return X
@@ -548,14 +549,13 @@ def _arrow(table: Any) -> LargeTable:
 class ArrowSource:
     """The source of a pyarrow data set, in the order of its files.
 
-    Columns are float32 if that represents them exactly, else float64; a missing entry
+    Columns are float32 if that represents them exactly, else float64. A missing entry
     is NaN. Columns that are not numeric can only be left out, or read one by one. Each
-    file is read with its own types before numbers become floats. A cell therefore
-    cannot stop a read because another file has another type. Rows are read in blocks;
-    the last block is kept.
+    file is read with its own types before numbers become floats, so different types in
+    different files do not stop a read. Rows are read in blocks; the last block is kept.
 
-    `names` are the columns, None: all. `whole` is a checked source of all columns;
-    None: this source checks the data set.
+    `names` are the columns; None: all columns. `whole` is a checked source of all
+    columns; None: this source checks the data set.
     """
 
     def __init__(
@@ -611,7 +611,7 @@ class ArrowSource:
                     arrays.append(_as_array(part))
             kinds = {array.dtype.kind for array in arrays}
             whole = kinds <= {"u", "i"}
-            # Signed and unsigned 64-bit integers have only a float as common type.
+            # The only common type of signed and unsigned 64-bit integers is a float.
             if len(kinds) > 1 and not (whole and np.result_type(*arrays).kind != "f"):
                 arrays = [array.astype(object) for array in arrays]
             return np.concatenate(arrays) if arrays else np.empty(0)
@@ -675,7 +675,7 @@ class ArrowSource:
 
         for piece, _ in self._pieces[first:]:
             options: dict[str, Any] = {}
-            if hasattr(piece, "row_groups"):  # read pages, as row groups may be large
+            if hasattr(piece, "row_groups"):  # read pages: row groups may be large
                 options["fragment_scan_options"] = dataset.ParquetFragmentScanOptions(
                     use_buffered_stream=True, pre_buffer=False
                 )
@@ -711,8 +711,8 @@ def _pieces(dataset: Any) -> list[tuple[Any, int]]:
 def _types_by_column(dataset: Any, schemas: Sequence[Any]) -> dict[str, list[Any]]:
     """Return the types of each column in the files; refuse types that do not match.
 
-    Numeric types may be mixed, and so may text types. A column must be in all files, or
-    in none if it comes from their paths.
+    Numeric types may be mixed, and so may text types. A column must be in all files. A
+    column that comes from their paths must be in none.
     """
     names = list(dataset.schema.names)
     names += sorted({name for one in schemas for name in one.names} - set(names))

@@ -1,4 +1,4 @@
-"""Spelling of declared levels, labels of a classifier, scale of a regression target."""
+"""Declared levels and their spelling, class labels, and scales of targets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from skfdp.privacy.checks import shown
 
 # Which cells belong to the same declared level.
 #
-# The declaration decides, one level at a time:
+# This depends on how the level is declared:
 #
 # - A level declared as a number or a boolean matches as a number. 1, 1.0, True and text
 #   that spells the number ("1", "01", "1.0", "1e0") are the same level. The words
@@ -47,7 +47,7 @@ from skfdp.privacy.checks import shown
 #: The places of an undeclared cell and of a missing cell.
 UNDECLARED, MISSING_CELL = -1, -2
 
-#: Words that pandas reads as missing, unless a cell of the column exceeds 64 bits.
+#: Words that pandas reads as missing, except if a cell of the column exceeds 64 bits.
 TAKEN_FOR_MISSING = frozenset(
     "#N/A,#N/A N/A,#NA,-1.#IND,-1.#QNAN,-NaN,-nan,1.#IND,1.#QNAN,<NA>,N/A,NA,NULL,NaN,"
     "None,n/a,nan,null".split(",")
@@ -55,12 +55,12 @@ TAKEN_FOR_MISSING = frozenset(
 # Text of values that cannot be converted to text.
 _UNREADABLE = "?"
 NOWHEN = np.datetime64("NaT", "us")
-_FURTHEST_YEAR = 200_000  # well within microseconds in int64, which end 90,000 later
+_FURTHEST_YEAR = 200_000  # microseconds in int64 reach the year 290,000
 # Units per microsecond.
 _FINER = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}
-# Dates need dashes: "20200131" would be the same value as the number 20200131.
+# Dates need dashes, because "20200131" is also the number 20200131.
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].*)?", re.DOTALL)
-# Most digits of a number; int() refuses texts with slightly more.
+# Largest number of digits; int() refuses texts with slightly more.
 _MOST_DIGITS = 4000
 _DIGITS = re.compile(r"[+-]?[0-9]+")
 
@@ -130,9 +130,9 @@ class Spelling:
 def spelling_of(declared: Iterable, name: str, noun: str = "category") -> Spelling:
     """Return the spelling of declared levels.
 
-    `name` names the declaration in errors, such as ``"categories['zip']"``, and `noun`
-    one level. Raise ValueError if a level is a missing value, or if a cell would match
-    two levels. (``np.array([1, "a"])`` holds two texts.)
+    Errors call the declaration `name`, such as ``"categories['zip']"``, and one level
+    `noun`. Raise ValueError if a level is a missing value, or if a cell would match two
+    levels. (``np.array([1, "a"])`` holds two texts.)
 
     Examples
     --------
@@ -144,7 +144,7 @@ def spelling_of(declared: Iterable, name: str, noun: str = "category") -> Spelli
     [0, 0, 1, -1]
     """
     found = tuple(declared)
-    try:  # the types are in the key, because 1 == True
+    try:  # types are part of the cache key, because 1 == True
         return _spelling_of(tuple(map(type, found)), found, name, noun)
     except TypeError:  # levels without a hash
         return _spelling_of.__wrapped__((), found, name, noun)
@@ -181,11 +181,11 @@ def name_of(level: str | bool | int | float) -> str:
     """Return the spelling of a level: text unchanged, a number by its shortest one."""
     if isinstance(level, (str, bool)):
         return str(level)
-    return _shortest(level) or hex(int(level))  # too many digits for str()
+    return _shortest(level) or hex(int(level))  # if it has too many digits for str()
 
 
 def text_of(value: Any) -> str | None:
-    """Return the text by which a cell matches levels declared as text; None if missing.
+    """Return the text that is compared with levels declared as text; None if missing.
 
     The words "true" and "false", in upper or lower case, become "True" and "False".
     """
@@ -278,7 +278,7 @@ def _written(value: Any) -> str:
         return re.sub(r" 00:00:00(\.0*)?$", "", text)
     try:
         return _text(str(value)) or _UNREADABLE
-    except Exception:  # whatever the text of a user's object raises
+    except Exception:  # str() of a user's object may raise anything
         return _UNREADABLE
 
 
@@ -320,7 +320,7 @@ def _exact(value: Any) -> int | float:
 
 
 def _exact_decimal(value: decimal.Decimal) -> int | float:
-    # int() of a large exponent would use up the memory.
+    # int() of a number with a large exponent would exhaust the memory.
     whole = value.is_finite() and value.adjusted() < _MOST_DIGITS
     if whole and value == value.to_integral_value():
         return int(value)
@@ -372,8 +372,8 @@ def _shortest(number: int | float | decimal.Decimal) -> str | None:
 def number(value: Any) -> float:
     """Return a value as a finite number, or NaN if it is not one.
 
-    Booleans become 0 and 1, durations days and times of day hours. Text is read as a
-    boolean or a number.
+    Booleans become 0 and 1. Durations become days, and times of day become hours. Text
+    is read as a boolean or a number.
     """
     try:
         found = _as_number(_decoded(value))
@@ -452,10 +452,10 @@ def microseconds(values: np.ndarray) -> np.ndarray:
 
 
 def each(values: Iterable, read: Callable[[Any], Any]) -> list:
-    """Return read(value) for each value, once for equal values where that is safe."""
+    """Return read(value) for each value; compute it once for equal values if safe."""
     values = list(values)
     others = set(map(type, values)) - {str, type(None)}
-    # 1, 1.0 and True would be one key.
+    # 1, 1.0 and True would share one key.
     if len(others) > 1 or not all(map(_is_plain, others)):
         return list(map(read, values))
     known = {value: read(value) for value in dict.fromkeys(values)}
@@ -503,13 +503,13 @@ class TargetMap:
     def coefficients(
         self, coef: np.ndarray, intercept: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return coefficients for the target in its own units, or for its log."""
+        """Return coefficients in the units of the target, or of its log."""
         if self.log:
             return coef, intercept + math.log(self.scale)
         return coef * self.scale, intercept * self.scale + self.centre
 
     def margins(self, margins: np.ndarray | None) -> np.ndarray | None:
-        """Return rescaled margins, given margins in the target's units, or its log."""
+        """Rescale margins that are in the units of the target, or of its log."""
         if margins is None:
             return None
         if self.log:
@@ -517,7 +517,7 @@ class TargetMap:
         return (margins - self.centre) / self.scale
 
     def offset(self) -> float:
-        """Return the margin, in the target's units or its log, of a rescaled 0."""
+        """Return the margin of a rescaled 0, in units of the target or of its log."""
         return math.log(self.scale) if self.log else self.centre
 
 
@@ -558,8 +558,9 @@ def check_target(
 ) -> np.ndarray:
     """Return y as float64; errors quote no value.
 
-    Negative counts are refused unless declared bounds clip them, because an error would
-    then reveal a private target. `finite=False` accepts NaN and infinity.
+    Negative counts are refused without declared bounds. With bounds they are clipped,
+    because an error would reveal a private target. `finite=False` accepts NaN and
+    infinity.
     """
     y = np.asarray(y)
     if y.dtype.kind == "O":
@@ -567,8 +568,8 @@ def check_target(
         for place, value in enumerate(y):
             found = number(value)
             if math.isnan(found):
-                # Infinity is refused below. Other unreadable values count as missing if
-                # the target is private, because they must not stop a fit.
+                # Infinity is refused below. If the target is private, other unreadable
+                # values count as missing, because they must not stop a fit.
                 real = isinstance(value, (numbers.Real, decimal.Decimal))
                 kept = (finite or real) and not isinstance(value, np.timedelta64)
                 found = within_floats(value) if kept else math.nan
@@ -578,7 +579,8 @@ def check_target(
         values = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError):
         values = None
-    # Outside the handler: its error may quote a value, and must not become a context.
+    # Raised outside the handler: the original error may quote a value, and must not be
+    # attached as context.
     if values is None or y.dtype.kind in "USMm":
         raise ValueError(
             "y holds values that are not numbers: a regressor needs a numeric target."
@@ -613,10 +615,10 @@ def exact_map(
 ) -> TargetMap:
     """Return the rescaling of a public target, from its own mean and spread.
 
-    `start` has the bounds and the link; `centred` is whether the model has an
-    intercept; `shares` are row weights (None: 1). With the `margins` of a public model
+    `start` has the bounds and the link. `centred` is whether the model has an
+    intercept. `shares` are row weights (None: 1). With the `margins` of a public model
     the spread is that of the residuals. With a log link the scale is always the mean,
-    because margins do not scale.
+    because margins cannot be rescaled.
     """
 
     def mean_of(values: np.ndarray) -> float:
@@ -624,7 +626,7 @@ def exact_map(
 
     y = np.clip(y, start.low, start.high)
     mean = mean_of(y) if centred else 0.0
-    if start.log:  # only with an intercept
+    if start.log:  # without an intercept the scale is 1
         return dataclasses.replace(start, scale=mean if mean > 0 else 1.0)
     if margins is None:
         spread = mean_of(np.abs(y - mean)) * SPREAD
@@ -842,7 +844,10 @@ def log_odds(shares: np.ndarray) -> np.ndarray:
 
 
 def resolve_class_weight(class_weight: Any, classes: np.ndarray) -> np.ndarray:
-    """Return one public weight per class; all are 1 for "balanced", see `log_odds`."""
+    """Return one public weight per class; for "balanced" all are 1.
+
+    "balanced" is applied to the fitted model instead.
+    """
     weights = np.ones(len(classes))
     if isinstance(class_weight, str | None) and class_weight in (None, "balanced"):
         return weights

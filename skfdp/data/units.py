@@ -28,7 +28,7 @@ class Units:
     Attributes
     ----------
     weights : int64 ndarray of shape (n_rows,)
-        From 0 to `FULL_WEIGHT`. A row of weight 0 adds nothing to any release.
+        Integers from 0 to `FULL_WEIGHT`. A row of weight 0 adds nothing to any release.
     persons : int64 ndarray of shape (n_rows,) or None
         Number of the person of each row, from 0 in the order of first appearance;
         None: each row is a record.
@@ -39,9 +39,9 @@ class Units:
     -----
     Weights and persons are public: they are the same for neighbours.
 
-    In sums, rows have the weights `shares`, whose totals per person have mean 1. A sum
-    over `n_units` is then a weighted average over rows, and the rules of defaults treat
-    a person as a record.
+    In sums, rows have the weights `shares`. The total share of a person is 1 on
+    average. A sum divided by `n_units` is then a weighted average over rows, and the
+    rules for defaults treat a person as a record.
     """
 
     weights: np.ndarray
@@ -89,8 +89,8 @@ class Units:
     def reach(self) -> float:
         """Sensitivity factor: the largest total share of a person, about 1 or more.
 
-        One person's rows move a weighted sum at most this many times as far as one row
-        moves a plain sum.
+        One person's rows change a weighted sum at most this many times as much as one
+        row changes a plain sum.
         """
         totals = self.weights
         if self.persons is not None:
@@ -158,8 +158,8 @@ def rounded(weights: np.ndarray, full: int = FULL_WEIGHT) -> np.ndarray:
     """Return proportional integer weights of at most `full`.
 
     Integers of at most `full` are kept, up to a common factor. Other weights are
-    rounded to multiples of ``1 / full`` of the largest; a positive weight becomes at
-    least one such multiple.
+    rounded to multiples of the largest weight divided by `full`. A positive weight
+    becomes at least one such multiple.
     """
     whole = weights.max() <= full and bool((weights == np.rint(weights)).all())
     found = weights if whole else np.rint(weights / weights.max() * full)
@@ -170,9 +170,9 @@ def rounded(weights: np.ndarray, full: int = FULL_WEIGHT) -> np.ndarray:
 def balanced(weights: np.ndarray, persons: np.ndarray, noise: float) -> np.ndarray:
     """Limit the total weight of each person to the best compromise with the noise.
 
-    If a person's weights sum to t, they are multiplied by ``min(1, m / t)``. The noise
-    of a sum grows with m, and the sampling variance falls with it. m minimises the sum
-    of both, as if a weight were a number of independent rows. Without noise it is the
+    If a person's weights sum to t, they are multiplied by ``min(1, m / t)``. With a
+    larger m, a sum has more noise and less sampling variance. m minimises the total of
+    both, as if a weight were a number of independent rows. Without noise m is the
     largest t, and the weights do not change. `noise` is the variance of the noise in a
     sum with one row per person, relative to the variance of a row of mean weight.
     """
@@ -197,7 +197,7 @@ def first_rows(persons: np.ndarray, most: int) -> np.ndarray:
     return rank < most
 
 
-# Largest integer weight without noise, where no grid limits it.
+# Largest integer weight without noise, because no grid limits it then.
 _FINE = 2**32
 _NOT_WEIGHTS = (
     "sample_weight must be one finite, non-negative number for each row, a public "
@@ -216,8 +216,8 @@ _NOT_NAMES = (
 def check_named(public_features: Any, bounds: Any, groups: str) -> None:
     """Refuse positions of columns if `groups` names a column, which is removed from X.
 
-    Positions with and without that column differ by one, so that a misreading would
-    disclose a private column.
+    Positions with and without that column differ by one. A misreading would disclose a
+    private column.
     """
     listed = public_features
     if listed is None or isinstance(listed, str):
@@ -365,7 +365,8 @@ def _weights(sample_weight: Any, n_rows: int) -> np.ndarray:
         weights = found.astype(np.float64) if found.dtype.kind in "biufO" else None
     except (TypeError, ValueError, OverflowError):
         weights = None
-    # Outside the handler: its error may quote a value, and must not become a context.
+    # Raised outside the handler: the original error may quote a value, and must not be
+    # attached as context.
     if weights is None:
         raise ValueError(_NOT_WEIGHTS)
     if weights.ndim == 0:  # one weight for all rows, as in scikit-learn
@@ -391,8 +392,8 @@ def _persons(groups: Any, n_rows: int) -> np.ndarray:
         groups = unmasked(groups, as_objects=True)
         found = np.asarray(groups)
         if isinstance(groups, (list, tuple)) and found.dtype.kind in "US":
-            found = np.array(groups, dtype=object)  # a missing entry has become text
-    except (TypeError, ValueError):  # ragged
+            found = np.array(groups, dtype=object)  # else missing entries become text
+    except (TypeError, ValueError):  # lists of different lengths
         found = None
     if found is None or found.shape != (n_rows,):
         has = "lists of several lengths" if found is None else f"shape {found.shape}"
@@ -418,7 +419,8 @@ def _by_name(names: np.ndarray) -> np.ndarray:
         number = {name: i for i, name in enumerate(dict.fromkeys(names))}
     except TypeError:  # a name that is a list, say
         number = None
-    # A number and its text would be two persons, each protected for some rows only.
+    # A number and its text would be two persons. Each would be protected for a part of
+    # the rows only.
     if number is None or (any(texts) and not all(texts)):
         raise ValueError(_NOT_NAMES)
     return np.array([number[name] for name in names], dtype=np.int64)

@@ -22,14 +22,14 @@ from skfdp.privacy.events import PrivacyBudgetError
 
 #: Limits within which a product of a few numbers, and its inverse, is a normal float64.
 SMALLEST, LARGEST = 1e-30, 1e30
-# Largest side of an interval; sides are only subtracted and divided.
+# Largest size of a bound of an interval; bounds are only subtracted and divided.
 _FURTHEST = 1e100
-# Least width relative to the larger side; such an interval has about 4,000 floats.
+# Least width, relative to the larger bound; such an interval has about 4,000 floats.
 _NARROWEST = 1e-12
 
 
 def check_flag(name: str, value: Any) -> None:
-    """Raise ValueError unless value is True or False, in any spelling."""
+    """Raise ValueError unless value is True or False, of Python or NumPy."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
     if not (isinstance(value, (numbers.Real, np.bool_)) and value in (0, 1)):
@@ -37,7 +37,7 @@ def check_flag(name: str, value: Any) -> None:
 
 
 def is_auto(value: Any) -> bool:
-    """Whether a parameter is "auto"; an array, which compares by entry, is not."""
+    """Whether a parameter is the string "auto"; an array never is."""
     return isinstance(value, str) and value == "auto"
 
 
@@ -55,7 +55,7 @@ def check_number(
     if any([value is other or (value == other) is True for other in also]):
         return
     kind = numbers.Integral if integral else numbers.Real
-    # A timedelta64 is an instance of Integral, but does not compare with numbers.
+    # A timedelta64 is an instance of Integral, but cannot be compared with numbers.
     fits = isinstance(value, kind) and not isinstance(value, (bool, np.timedelta64))
     if fits and (low < value < high or (include_low and value == low)):
         return
@@ -96,9 +96,9 @@ def check_interval(name: str, value: Any, low: Any, high: Any) -> None:
         usable &= width >= _NARROWEST * largest
     if not usable.all():
         raise ValueError(
-            f"{name}={value!r} cannot be divided in float64: sides must be at most "
-            f"{_FURTHEST:g} in size, and their distance at least {1 / _FURTHEST:g} and "
-            f"{_NARROWEST:g} of the larger side; choose another unit or origin."
+            f"{name}={value!r} is too wide or too narrow for float64: bounds must be "
+            f"between -{_FURTHEST:g} and {_FURTHEST:g}, and not nearly equal; choose "
+            "another unit or origin."
         )
 
 
@@ -166,7 +166,7 @@ def is_missing(value: Any) -> bool:
         return bool(value != value)  # noqa: PLR0124 -- NaN and NaT
     except ArithmeticError:
         return isinstance(value, decimal.Decimal)  # a signalling NaN
-    except Exception:  # whatever the comparison of a user's object raises
+    except Exception:  # the comparison of a user's object may raise anything
         return type(value).__name__ == "NAType"
 
 

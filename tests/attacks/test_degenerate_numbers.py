@@ -48,7 +48,7 @@ def refused(estimator, y, match, **parameters):
     ],
 )
 def test_target_bounds_that_floats_cannot_divide(bounds):
-    match = r"target_bounds=\(.*\) (cannot be divided in float64|must be a pair)"
+    match = r"target_bounds=\(.*\) (is too wide|must be a pair)"
     refused(FeatureDPRegressor, TARGET, match, target_bounds=bounds)
 
 
@@ -77,7 +77,7 @@ def test_target_bounds_that_are_merely_unusual(bounds, estimator):
 )
 @pytest.mark.parametrize("estimator", [*CLASSIFIERS, PrivateCenteringTransformer])
 def test_bounds_of_columns_that_floats_cannot_divide(bounds, estimator):
-    match = "bounds=.* cannot be divided in float64"
+    match = "bounds=.* is too wide or too narrow for float64"
     refused(estimator, LABELS, match, bounds=bounds)
 
 
