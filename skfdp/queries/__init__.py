@@ -11,11 +11,11 @@ its contract, on which `mechanisms.release` relies and which tests check by brut
   function of public facts. No other code multiplies by 2.
 
 The contract holds for any table, including NaN and infinity. The mechanism leaves null
-records out of every batch. Under any relation, replacing a record by the null changes a
-sum by at most the norm of one vector, and ``sensitivity`` is never smaller.
+records out of every batch. Replacing a record by the null record changes a sum by at
+most the norm of one vector. Under no relation is ``sensitivity`` smaller than this.
 
-Plans are made without rows: ``planned(...)`` returns a query over no records, with the
-bounds of a real one.
+Plans are made without rows. ``planned(...)`` returns a query over no records that has
+the same bounds as the query of the fit.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def no_rows() -> GridRows:
 
 
 def derived(query: Any, make: Callable[[Any], Query]) -> Query:
-    """Return ``make(query)``; for remote rows (Dask) it is called on the workers.
+    """Return ``make(query)``; for remote rows (Dask) the workers call `make`.
 
     `make` must be picklable.
     """
@@ -76,10 +76,10 @@ def fits_grid(query: Query, noise_std: float, units: Units | None) -> bool:
     query : Query
         A planned query over records.
     noise_std : float
-        Noise that was planned for records.
+        Standard deviation of the noise that was planned for records.
     units : Units or None
     """
     step = 1.0
-    if units is not None:  # as in `weighted.Weighted`
+    if units is not None:  # convert as `weighted.Weighted` does
         noise_std, step = units.reach * noise_std, units.step
     return bool(noise_std <= SAFE_STD * query.unit(noise_std / step) * step)

@@ -65,8 +65,9 @@ class _Losses(Mapping[str, Loss]):
 #: Every loss of the linear classifiers, by the name that users pass.
 LOSSES = _Losses(CLASSIFICATION)
 
-#: Every loss of the linear regressors. "squared_error" is half of scikit-learn's;
-#: "poisson" is half of the Poisson deviance with a log link, up to constants.
+#: Every loss of the linear regressors. "squared_error" is half of scikit-learn's loss
+#: of that name. "poisson" is half of the Poisson deviance with a log link, up to
+#: constants.
 REGRESSION_LOSSES = _Losses(REGRESSION)
 
 
@@ -77,10 +78,11 @@ def huber(threshold: float) -> Loss:
     return huber.huber(threshold)
 
 
-# With fewer rows a thread costs more than it saves.
+# With fewer rows a further thread costs more time than it saves.
 _ROWS_PER_THREAD = 1024
-# Residuals are rounded to 16 bits, some of which are reserved for short rows. Those of
-# differences have more bits, because rounding lengthens a difference by more.
+# Largest residuals as integers. Residuals have 16 bits, some of which are reserved for
+# short rows. In differences to a public loss they have more bits, because rounding
+# affects the norm of a difference more.
 _LARGEST_RESIDUAL, _LARGEST_OF_DIFFERENCES = 2.0**15 - 1, 2.0**29 - 1
 _FINEST_RESIDUAL, _FINEST_OF_DIFFERENCES = 2.0**-12, 2.0**-24
 _FINEST_OF_PERSONS = 2.0**-36
@@ -117,8 +119,8 @@ class LinearQuery:
     offset : float64 ndarray of shape (n_rows, n_outputs), default=None
         Margins of a public model, added to those of theta.
     orthant : bool, default=False
-        Whether to clamp the residuals to the signs that the target fixes, for the
-        smaller sensitivity of non-negative inputs; see the guarantees.
+        Whether to clamp the residuals to the signs that the target fixes. For
+        non-negative inputs the sensitivity is then smaller; see the guarantees.
     label_bound : float, default=None
         Bound of the change of a contribution if its label is replaced and only the
         target is private; at most ``2 clip_norm``. None means no smaller bound.
@@ -132,8 +134,9 @@ class LinearQuery:
     -----
     **Guarantees.** Each vector of `exact_sum` depends on its own record and theta only,
     and has an L2 norm of at most ``clip_norm / unit``, in exact arithmetic. Norms are
-    those of the quantised rows, enlarged by 1e-9, and the clip norm is reduced by the
-    largest effect of rounding the residuals. NaN and infinite residuals contribute 0.
+    those of the quantised rows, enlarged by a factor of 1 + 1e-9. The clip norm is
+    reduced by the largest effect of rounding the residuals. A record with a NaN or
+    infinite residual contributes 0.
 
     Weights multiply the residuals before clipping, so the guarantee still holds. If
     persons have several rows, it holds for each person instead of each record: all rows
@@ -146,8 +149,9 @@ class LinearQuery:
     target is public, every column is public or non-negative, and no rows are padded.
     Then the sign of each entry of a contribution depends on public facts only, so that
     the angle between two contributions of one record is at most 90 degrees. The caller
-    must ensure the conditions of `orthant` and `label_bound`. The sum of several rows
-    of a person has no public signs, so `orthant` and padded rows are refused for it.
+    must ensure the conditions of `orthant` and `label_bound`. If rows of a person are
+    clipped together, `orthant` and padded rows are refused, because the sum of several
+    rows has no public signs.
     """
 
     rows: GridRows | SparseGridRows
@@ -187,7 +191,7 @@ class LinearQuery:
         if self.orthant and self.padded is not None:
             raise ValueError("orthant=True needs contributions without padded rows.")
         if self.orthant and self.label_bound is not None:
-            raise ValueError("orthant=True and label_bound exclude each other.")
+            raise ValueError("orthant=True and label_bound cannot be combined.")
         if self.n_outputs > MOST_CLASSES:
             raise ValueError(
                 f"n_outputs={self.n_outputs} must be at most {MOST_CLASSES}."
@@ -289,7 +293,7 @@ class LinearQuery:
             products,
         )
 
-        # Clipping bounds the entries of a contribution, but not of its two parts.
+        # Clipping bounds the entries of a difference, but not of its two parts.
         largest = LARGEST_SHORT_PRODUCT if self._plain else LARGEST_PRODUCT
         found = []
         for _ in range(self.n_jobs):
@@ -438,7 +442,7 @@ def gradient_unit(
     """Return the grid unit of a sum of gradients of rank one.
 
     Every entry of a contribution is strictly below `products.LARGEST_SHORT_PRODUCT`
-    units, because the clip has a margin of 1e-9.
+    units, because clipping leaves a relative margin of 1e-9.
     """
     finest = max(clip_norm * 2.0**-26, clip_norm * _FINEST_RESIDUAL * rows.unit)
     return sum_unit(noise_std, clip_norm, capacity, finest)
@@ -447,8 +451,8 @@ def gradient_unit(
 def person_unit(noise_std: float, clip_norm: float, capacity: int) -> float:
     """Return the grid unit of a sum of gradients of persons with several rows.
 
-    Every entry of a contribution is strictly below ``2**ENTRY_BITS`` units, because the
-    clip has a margin of 1e-9.
+    Every entry of a contribution is strictly below ``2**ENTRY_BITS`` units, because
+    clipping leaves a relative margin of 1e-9.
     """
     return sum_unit(noise_std, clip_norm, capacity, clip_norm * _FINEST_OF_PERSONS)
 
@@ -464,20 +468,20 @@ class _Workspace:
 
 # Sensitivities of sums of clipped gradients to a replaced record.
 #
-# The sensitivity is always at most twice the clip norm. The two lemmas here hold under
-# conditions on public and declared facts, which are checked. :ref:`sensitivities` has
-# the proofs.
+# The sensitivity is always at most twice the clip norm. The two lemmas here give
+# smaller bounds under conditions on public and declared facts, which are checked.
+# :ref:`sensitivities` has the proofs.
 
 
 def has_public_signs(public: PublicRecords, loss: Loss) -> bool:
     """Whether the signs of a gradient's entries are public (the orthant lemma).
 
-    **Guarantees.** Let the target be public and fix the signs of the residuals, and let
-    each private column be bounded, hence scaled to [0, 1] by the input scaler. Then the
-    gradients of one record with two different private parts have entries of equal
-    signs, so that ``<v, v'> >= 0`` and ``|v - v'|**2 <= 2 clip_norm**2`` after the
-    clip. The lemma does not hold if private columns are centred, or if anything is
-    subtracted before the clip.
+    **Guarantees.** Let the target be public and fix the signs of the residuals. Let
+    each private column be bounded, so that the input scaler maps it to [0, 1]. Then the
+    gradients v and v' of one record with two different private parts have entries of
+    equal signs. Hence ``<v, v'> >= 0``, and ``|v - v'|**2 <= 2 clip_norm**2`` after
+    clipping. The lemma does not hold if private columns are centred, or if anything is
+    subtracted before clipping.
     """
     return public.has_target and loss.sign_fixed and public.private_bounded
 
@@ -495,8 +499,8 @@ def label_bound(
     ``|residual - residual'| share |x|`` before they are quantised. For a person the
     bound is the sum of this over the person's rows. Rounding changes each entry of a
     residual by at most half a unit, and 1e-8 covers the rounding of the clip factor.
-    `_rounding_of_persons` bounds the other rounding errors of the compiled clip of a
-    person (:ref:`persons-and-weights`).
+    For persons, `_rounding_of_persons` bounds the other rounding errors of the compiled
+    kernels (:ref:`persons-and-weights`).
 
     Parameters
     ----------
@@ -505,8 +509,8 @@ def label_bound(
     rows : GridRows or SparseGridRows
         The public rows of the query.
     schedule : PrivacyPlan
-        A plan with sensitivity ``2 clip_norm``. Its noise is the largest possible one,
-        so its grid is the coarsest.
+        A plan with sensitivity ``2 clip_norm``. Its noise is the largest possible, so
+        its grid is the coarsest.
     """
     if loss.label_reach is None or not (public.class_weight == 1).all():
         return schedule.sensitivity

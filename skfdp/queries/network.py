@@ -29,7 +29,7 @@ DTYPES = ("float32", "float64")
 #: Wider hidden layers would make squared norms inexact.
 WIDEST = 8192
 _BLOCK = 1024
-_SUM_BITS = 53 - 10  # bits of a product of two factors; 1024 products are summed
+_SUM_BITS = 53 - 10  # bits of one product, so that sums of 1024 products are exact
 _FACTOR_BITS = 20
 _LARGEST_WEIGHT = 1e100
 # Largest norm of each side of a difference, divided by the clip norm.
@@ -96,18 +96,18 @@ class MLPQuery:
     -----
     **Guarantees.** Each vector of `exact_sum` depends on its own record and theta only,
     and has an L2 norm of at most ``clip_norm / unit``, in exact arithmetic. The norm is
-    that of the integer factors, enlarged by 1e-9, and the clipped errors are truncated
-    toward zero. For a difference the clip norm is first reduced by the largest effect
-    of truncation. A record whose errors are not finite contributes 0. So a nulled,
-    added or removed record changes the sum by at most `clip_norm`, and a replaced
-    record by at most twice that, with either backend.
+    that of the integer factors, enlarged by a factor of 1 + 1e-9, and the clipped
+    errors are truncated toward zero. For a difference the clip norm is first reduced by
+    the largest effect of truncation. A record whose errors are not finite contributes
+    0. So a nulled, added or removed record changes the sum by at most `clip_norm`, and
+    a replaced record by at most twice that, with either backend.
     """
 
     rows: Rows  # including the constant last column
     target: np.ndarray  # class of each record, int64
     loss: Loss
-    #: Width of the input (constant column included), of each hidden layer (without),
-    #: and of the output: 1 for two classes.
+    #: Widths of the input, including its constant column, of each hidden layer, without
+    #: a constant, and of the output, which is 1 for two classes.
     widths: tuple[int, ...]
     clip_norm: float  # L2 bound of a contribution, all layers together
     capacity: int  # public bound on the number of rows, for the grid
@@ -138,7 +138,7 @@ class MLPQuery:
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum."""
-        # The largest entry of a row of inputs uses at least half of its range.
+        # The largest entry of a row of inputs is at least half of the largest integer.
         finest = self.clip_norm * 2.0 ** (2 - _SUM_BITS)
         if self.padded is not None:
             finest *= _HEADROOM
@@ -182,8 +182,8 @@ class MLPQuery:
     def last_inputs(self, theta: np.ndarray, scale: float) -> GridRows:
         """Return the inputs of the last layer divided by `scale`, as grid rows.
 
-        Each row is a function of its own record and of theta. Entries saturate. With a
-        hidden layer they are not negative.
+        Each row is a function of its own record and of theta. Entries saturate. If
+        there is a hidden layer, they are not negative.
         """
         weights = self._weights(theta)
         values = np.empty((self.n_rows, self.shapes[-1][1]), dtype=np.int16)
@@ -238,7 +238,7 @@ class MLPQuery:
         # Set here, because each thread has its own error state. An overflow warning
         # would reveal private margins.
         with np.errstate(all="ignore"):
-            # Transposed, like the products.
+            # The sums are transposed, like the products.
             out = [np.zeros(shape[::-1], dtype=np.int64) for shape in self.shapes]
             for part in _parts(batch):
                 full, public = self._private_pass(weights, part), ()
@@ -267,7 +267,7 @@ class MLPQuery:
                 * (f.scale * p.scale)
                 for f, p in zip(full, public, strict=True)
             )
-            # The error of the subtraction is relative to its terms (cancellation).
+            # The error of the subtraction is relative to the terms, not to the result.
             square = np.maximum(terms - 2 * cross, 0.0) + 1e-9 * terms
             # Truncation may lengthen a difference; layers are orthogonal.
             slack = sum(
@@ -279,7 +279,7 @@ class MLPQuery:
         norm = np.sqrt(square) * (1 + 1e-9)
         factor = np.where(norm > limit, limit / norm, 1.0)
         factor[~(norm < np.inf)] = 0.0
-        # Both sides get the same factor: saturating one side could lengthen the
+        # Both sides get the same factor, because saturating one side could lengthen the
         # difference.
         top = 0.999 * unit * 2.0**self.precision.residual
         for layer in (*full, *public):
@@ -307,7 +307,7 @@ class MLPQuery:
         ops, bits = self._ops, self.precision
         inputs, scale = self._forward(weights, records, scales, part)
         z = ops.host(ops.product(inputs[-1], weights[-1].forward))
-        # Always a whole block, with zeros after the last record.
+        # Products always have a whole block, with zeros after the last record.
         margins = np.zeros((_BLOCK, z.shape[1]))
         np.multiply(z, weights[-1].forward_scale, out=margins[: len(z)])
         margins[: len(z)] *= scale[-1][:, None]

@@ -163,15 +163,15 @@ class DenseProducts(Products):
         return self._total.copy()
 
     def pull(self, part: np.ndarray, residual: np.ndarray) -> np.ndarray:
-        """Return float residuals times rows, for what is public."""
+        """Return residuals times rows in floating point, for public gradients."""
         return residual @ (self.rows.values[part] * self.rows.unit)
 
 
 class ShortProducts(Products):
     """Fast products of `GridRows` in 16-bit integers, for rows that are short enough.
 
-    An inner product is at most the product of the norms, hence below 2**31. The sum of
-    32 rows times residuals is also below 2**31.
+    An inner product is at most the product of the norms, so it is below 2**31. The sum
+    of 32 rows times residuals is also below 2**31.
     """
 
     def __init__(self, rows: GridRows, n_outputs: int):
@@ -257,10 +257,10 @@ class SparseProducts(Products):
             sparse.add_by_columns(*columns, by_rows, *sums)
 
     def _columns(self, part: np.ndarray) -> tuple | None:
-        """Return the CSC form of consecutive rows, None for other rows.
+        """Return the CSC form of consecutive rows, or None for other rows.
 
-        Consecutive rows are a block of a full batch, which recurs in every step, so
-        their CSC form is cached. Each row is stored at most twice.
+        Consecutive rows are a block of a full batch. The same block occurs in every
+        step, so its CSC form is cached. Each row is stored at most twice.
         """
         if len(part) < _FEW_ROWS or part[-1] - part[0] != len(part) - 1:
             return None
@@ -289,7 +289,7 @@ class SparseProducts(Products):
         return out
 
     def pull(self, part: np.ndarray, residual: np.ndarray) -> np.ndarray:
-        """Return float residuals times rows, for what is public."""
+        """Return residuals times rows in floating point, for public gradients."""
         x = self.rows.stored[part]
         moved = np.outer(residual.sum(axis=1), self.rows.shift)
         return ((x.T @ residual.T).T - moved) * self.rows.unit

@@ -79,13 +79,13 @@ class RowSum(_Sum):
     capacity : int
         Public bound on the number of rows, for the grid.
     nonnegative : bool, default=False
-        Whether to clip private entries below 0. A public fact, which must follow from
-        declared bounds and not from the data.
+        Whether to set negative private entries to 0. This is a public fact, which must
+        follow from declared bounds and not from the data.
 
     Notes
     -----
     Public columns are left out, because their sum is exact and free. Numbers that are
-    not finite are replaced by those of `InputScaler.filled`.
+    not finite are replaced as by `InputScaler.filled`.
 
     **Guarantees.** Every contribution has a norm of at most 1: the input scaler bounds
     the norm, and truncation toward zero does not increase it. Hence a nulled or removed
@@ -128,8 +128,8 @@ class RowSum(_Sum):
             entries = np.maximum(entries, 0.0)
         if not issparse(rows):
             return entries.astype(np.int64).sum(axis=0)
-        # Exact in float64 (below 2**53): a block has at most 4096 rows, and an entry at
-        # most 2**30 units.
+        # Sums are below 2**53 and so exact in float64: a block has at most 4096 rows,
+        # and an entry is at most 2**30 units.
         sums = np.bincount(rows.indices, entries, rows.shape[1])
         return sums.astype(np.int64)
 
@@ -160,8 +160,8 @@ class CrossSum(_Sum):
     regressors : int16 ndarray of shape (n_rows, n_regressors)
         Public rows in units of GRID, of norm at most 1.
     nonnegative : bool
-        Whether to clip private entries below 0. A public fact, which must follow from
-        declared bounds and not from the data.
+        Whether to set negative private entries to 0. This is a public fact, which must
+        follow from declared bounds and not from the data.
 
     Notes
     -----
@@ -175,7 +175,7 @@ class CrossSum(_Sum):
 
     The private row is truncated toward zero to integers, which does not increase its
     norm; with `nonnegative` no entry is negative. Numbers that are not finite are
-    replaced by those of `InputScaler.filled`.
+    replaced as by `InputScaler.filled`.
     """
 
     X: np.ndarray
@@ -202,7 +202,7 @@ class CrossSum(_Sum):
         return cls(none, InputScaler(), none.astype(np.int16), nonnegative)
 
     def unit(self, noise_std: float) -> float:
-        """Return the grid unit of the sum; that of private rows is ``unit / GRID``."""
+        """Return the grid unit u of the sum; private rows have the unit u / GRID."""
         # On a grid coarser than 1, 1 - |p|**2 would not be an integer.
         return np.minimum(GRID, super().unit(noise_std))
 
@@ -298,8 +298,8 @@ class ClassSum(_Sum):
         Public class of each record.
     n_classes : int
     nonnegative : bool
-        Whether to clip entries below 0. A public fact, which must follow from declared
-        bounds and not from the data.
+        Whether to set negative entries to 0. This is a public fact, which must follow
+        from declared bounds and not from the data.
 
     Notes
     -----
@@ -347,7 +347,7 @@ def clipped(values: np.ndarray, coarser: float = 1.0) -> np.ndarray:
     # Integers below 2**53: sums in float64 are exact in any order.
     squares = np.einsum("ij,ij->i", rows, rows)
     longer = squares > _LIMIT
-    # 1 - 1e-9 covers the rounding of the factor; rows within the bound are unchanged.
+    # 1 - 1e-9 covers the rounding of the factor. Rows within the bound do not change.
     factor = np.sqrt(_LIMIT / np.where(longer, squares, _LIMIT))
     factor = np.where(longer, factor * (1 - 1e-9), 1.0) / coarser
     return np.trunc(rows * factor[:, None])
@@ -360,9 +360,9 @@ def clipped(values: np.ndarray, coarser: float = 1.0) -> np.ndarray:
 #: zero or too close to zero for a declared bound.
 MISSING, INFINITE, ZERO = range(3)
 N_SPECIAL = 3
-#: Binade e holds absolute values in (2**(e - 1), 2**e]. Those up to 2**(FIRST - 1)
-#: count as zero, those above 2**LAST are in the last binade. Declared bounds are at
-#: most 1e100 in size, and at least 1e-100 apart.
+#: Binade e holds absolute values in (2**(e - 1), 2**e]. Values up to 2**(FIRST - 1)
+#: count as zero, and values above 2**LAST are in the last binade. This suffices because
+#: declared bounds are at most 1e100 in size, and at least 1e-100 apart.
 FIRST, LAST = -320, 332
 N_BINADES = LAST - FIRST + 1
 # With this unit counts of 2**52 records are below 2**62 units.
@@ -373,8 +373,8 @@ _FINEST = 2.0**-10
 class Binades:
     """Bins by sign and by absolute value, with ends that are powers of two.
 
-    After the special bins come those of negative numbers, by absolute value, and then
-    those of positive numbers.
+    After the special bins come the bins of negative numbers, by absolute value, and
+    then the bins of positive numbers.
     """
 
     n_bins: int = N_SPECIAL + 2 * N_BINADES
@@ -385,7 +385,8 @@ class Binades:
         `columns` holds the column of each number; it is not used here.
         """
         mantissa, exponent = np.frexp(np.abs(values))
-        # frexp gives [1/2, 1), but a power of two belongs to the binade that it ends.
+        # frexp returns a mantissa in [1/2, 1), but a power of two is the upper end of
+        # its binade.
         size = exponent.astype(np.int64) - (mantissa == 0.5)
         place = np.clip(size, FIRST, LAST) - FIRST
         found = N_SPECIAL + place + N_BINADES * (values > 0)
@@ -473,7 +474,7 @@ class BinCounts(_Sum):
             n_rows=n_rows,
             shape=(n_columns, self.rule.n_bins),
             clip_norm=math.sqrt(n_columns),
-            # In each column one count decreases by 1, and another one increases by 1.
+            # In each column one count decreases by 1, and another count increases by 1.
             replaced=math.sqrt(2 * n_columns),
         )
 
@@ -514,11 +515,12 @@ _MOST_COLUMNS = 2**17
 class TemperatureSum(_Sum):
     """The slope of the summed loss along a released step, at a few points.
 
-    For each point a the query is the sum of ``<residual at start + a * step, step
-    clipped to reach> / reach`` over the records. Here `start` and `step` stand for the
-    margins of a record. The residual is the derivative of the loss, so without clipping
-    an entry is the slope of the summed loss. Clipping does not change the direction of
-    the step. For a proper scoring rule it does not change the point of zero slope.
+    For each point a, the query is a sum over the records of ``<r, s> / reach``. Here r
+    is the residual of the record at the margins of ``start + a * step``, and s are the
+    record's margins of `step`, clipped to the norm `reach`. The residual is the
+    derivative of the loss. Without clipping, an entry is therefore proportional to the
+    slope of the summed loss. Clipping keeps the direction of s. For a proper scoring
+    rule it does not change the point of zero slope.
 
     Parameters
     ----------
@@ -636,9 +638,9 @@ def _inner(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 # The table of a private score: counts in cells, and moments of bounded losses.
 
 
-#: Weight of the squared loss relative to the loss. Variances are computed from squares:
-#: twice the weight halves the noise of a variance. Compared with 1/4, a weight of 1/2
-#: increases all noise by 3 % (counts and one loss) to 8 % (two errors).
+#: Weight of the squared loss relative to the loss. Variances are computed from squares,
+#: so twice the weight halves the noise of a variance. Compared with 1/4, a weight of
+#: 1/2 increases all noise by 3 % (counts and one loss) to 8 % (two errors).
 SQUARES = 0.5
 
 
@@ -675,7 +677,7 @@ class ScoreTable(_Sum):
       :math:`\|e_c - e_{c'}\|^2 \le 2`, and 0 if there is one cell;
       :math:`|l - l'| \le 1` and :math:`|l^2 - l'^2| \le 1`. So it changes the table by
       at most :math:`\sqrt{2 + J (1 + 1/4)}`, whether its label, its prediction or both
-      are private, and by :math:`\sqrt 2` if there are only counts.
+      are private. If there are only counts, the bound is :math:`\sqrt 2`.
     """
 
     cells: np.ndarray
@@ -689,7 +691,8 @@ class ScoreTable(_Sum):
         n_losses = self.losses.shape[1]
         of_losses = n_losses * (1 + SQUARES**2)
         clip_norm = math.sqrt(min(self.n_cells, 1) + of_losses)
-        # With one cell a replaced record does not change the count; a nulled one does.
+        # With one cell a replaced record does not change the count, but a nulled record
+        # does.
         moved = math.sqrt(2.0 * (self.n_cells > 1) + of_losses)
         vars(self).update(
             n_rows=len(self.cells),

@@ -1,7 +1,7 @@
 """Operations of the network query on torch tensors; the only importer of torch.
 
-They equal the operations of `kernels.network` one by one. All numbers are integers that
-the dtype represents exactly, so both backends give the same results.
+Each equals the operation of the same name in `kernels.network`. All numbers are
+integers that the dtype represents exactly, so both backends give the same results.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ except ImportError as error:
         "backend='numpy'."
     ) from error
 
-# Powers of two from a table, because torch.ldexp uses pow and may round.
+# Powers of two are read from a table, because torch.ldexp uses pow and may round.
 _LOWEST = -1074
 _POWERS = np.ldexp(1.0, np.arange(_LOWEST, 1024))
 

@@ -30,9 +30,10 @@ class Weighted:
     bound the change of the inner sum if any one row changes. If the private parts of
     all rows of one person change, this sum changes by at most ``sum s_i D`` over these
     rows, because they can be changed one after the other, and their shares are public.
-    This is at most ``units.reach * D``. Likewise a person contributes at most
-    ``units.reach`` times the clip norm. The bounds for a null record hold for a person
-    whose rows are all null (:ref:`persons-and-weights`).
+    This is at most ``units.reach * D``, where ``units.reach`` is the largest total
+    share of a person. Likewise a person contributes at most ``units.reach`` times the
+    clip norm. The bounds for a null record hold for a person whose rows are all null
+    (:ref:`persons-and-weights`).
 
     The sum is exact, in whole numbers of ``units.step``. For each bit of the integer
     weights, the inner query sums the rows whose weight has this bit.
@@ -76,7 +77,7 @@ class Weighted:
 
 
 def weighted(query: Query, units: Units | None) -> Query:
-    """Return the query with weighted rows and persons; unchanged if units is None."""
+    """Return the query for weighted rows and persons, unchanged if units is None."""
     if units is None:
         return query
     own = getattr(query, "of_units", None)
@@ -104,7 +105,7 @@ class DensePersons:
         shape = n_outputs, rows.n_columns
         self._table = rows.table
         self._of_person, self._partial = np.empty(shape), np.zeros(shape)
-        # `_n_exact` more persons can be added to `_partial` without rounding.
+        # `_n_exact` is the number of persons that can be added without rounding.
         self._total, self._n_exact = np.zeros(shape, dtype=np.int64), MOST
 
     def start(self) -> None:
@@ -140,14 +141,14 @@ class DensePersons:
 class SparsePersons:
     """Sums over the persons of `SparseGridRows`.
 
-    For columns without a shift only stored entries are read.
+    In columns without a shift, only stored entries are read.
     """
 
     def __init__(self, rows: SparseGridRows, n_outputs: int):
         self._csr, self._shift = (rows.data, rows.indices, rows.indptr), rows.shift
         shape, shifted = (rows.n_columns, n_outputs), rows.shift != 0
         sums, self._total = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-        # Columns with a shift first; the others are overwritten.
+        # Columns with a shift come first; the other positions are overwritten later.
         columns = np.argsort(~shifted, kind="stable")
         self._memory = sums, columns, shifted, int(shifted.sum())
 
