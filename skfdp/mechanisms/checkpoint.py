@@ -4,11 +4,11 @@ All computations between two releases depend on releases and public facts only. 
 replaying the recorded releases brings any method back to where it stopped, and no
 private row is read for them.
 
-The file has one line of public facts. Records are only appended to it: a length, the
-release masked by a fresh random key, and that key. A record cannot be read before its
-key is written, so a release that was being written when its process was killed is never
-seen. With a ledger the key is first written to the ledger, in the transaction that
-counts the release. This transaction commits the release.
+The file has one line of public facts. Records are only appended to it. A record is a
+length, the release masked by a fresh random key, and that key. A record cannot be read
+before its key is written. If a process is killed while it writes a release, this
+release is therefore never seen. With a ledger the key is first written to the ledger,
+in the transaction that counts the release. This transaction commits the release.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ try:
 except ImportError:  # not POSIX
     fcntl = None  # type: ignore[assignment]
 
-#: The path for the next fit of this thread, and whether a fit has used it.
+#: The path that a fit of this thread should use, and whether a fit has used it.
 OPEN: contextvars.ContextVar[dict[str, Any] | None] = contextvars.ContextVar(
     "checkpoint", default=None
 )
@@ -47,12 +47,13 @@ SCHEMA_VERSION = 1
 _MAGIC = b'{"schema": "%s", ' % SCHEMA.encode()
 KEY_BYTES = 16
 _DIGEST_BYTES = 32
-# A length and its digest: without the digest a damaged length would look like a
-# truncated record.
+# Bytes of a length and its digest. Without the digest a damaged length would look like
+# a truncated record.
 _LENGTH_BYTES = 16
 # Fits that ended in this process. In another process the same call returns the model
-# again, in case it was lost. In this process it is refused, because the model could be
-# mistaken for that of other rows, such as the next fold of a cross-validation.
+# again, in case it was lost. In this process the call is refused. Otherwise the model
+# could be mistaken for a model of other rows, such as the next fold of a
+# cross-validation.
 _ENDED: set[str] = set()
 
 
@@ -67,12 +68,12 @@ def checkpoint(path: str | os.PathLike[str]) -> Iterator[None]:
     Parameters
     ----------
     path : str or PathLike
-        The file; a new one for each fit.
+        The path of a file. Each fit needs its own.
 
     Raises
     ------
     ValueError
-        In a worker process, or if a second fit uses it: a file holds one fit.
+        In a worker process, or if a second fit uses the same file.
 
     Examples
     --------
@@ -110,8 +111,8 @@ def masked(text: bytes, key: bytes) -> bytes:
 
     Notes
     -----
-    **Guarantees.** Without the key, 16 random bytes that are used once, the result is
-    indistinguishable from random bytes if SHAKE-128 is a random function.
+    **Guarantees.** The key has 16 random bytes and is used once. Without it, the result
+    is indistinguishable from random bytes if SHAKE-128 is a random function.
     """
     mask = hashlib.shake_128(key).digest(len(text))
     return np.bitwise_xor(*(np.frombuffer(t, np.uint8) for t in (text, mask))).tobytes()
@@ -142,11 +143,11 @@ class Journal:
 
     * The file holds committed releases and public facts. It holds no key of a private
       stream, no sampled batch, no exact sum and no digest of private data.
-    * `keep` returns after its release is on disk, so that a release that a resumed fit
-      would draw again was never seen.
-    * A release is readable only when it is complete, and then never changes. A release
-      that was being written when its process was killed is never readable, and the
-      resumed fit draws a new one.
+    * `keep` returns only after its release is on disk. A resumed fit therefore never
+      draws a release again that anybody has seen.
+    * A release is readable only when it is complete, and then never changes. If a
+      process is killed while it writes a release, this release is never readable, and
+      the resumed fit draws a new one.
     * With a fencing token the ledger counts a release in the same transaction in which
       it becomes readable, because the ledger stores its key. If a checkpoint has
       several copies, only one can continue; the releases of others are never readable.
@@ -181,7 +182,7 @@ class Journal:
                     f"{self} is of a fit that has ended in this process: give each fit "
                     "its own path, or remove the file to start a new fit."
                 )
-            #: Start and end of the masked text of each record.
+            #: Positions of the start and end of the masked text of each record.
             self._places = self._scan()
         except BaseException:
             self.close()
@@ -206,9 +207,9 @@ class Journal:
     def settle(self, token: FencingToken | None) -> None:
         """Find the last committed release; call it before the first release.
 
-        Without a token the file decides. If the ledger has counted other releases, the
-        file or the ledger is an older copy. Then PrivacyBudgetError is raised, and
-        nothing changes.
+        Without a token the file alone determines it. If the releases that the ledger
+        has counted do not match the file, one of the two is an older copy. Then
+        PrivacyBudgetError is raised, and nothing changes.
         """
         self._token, counted = token, self._n_readable
         if token is not None:
@@ -231,7 +232,7 @@ class Journal:
     def given(
         self, label: str, stream: str, shape: tuple[int, ...]
     ) -> np.ndarray | None:
-        """Return the next recorded release, None if there are no more.
+        """Return the next recorded release, or None if there are no more.
 
         Raise ValueError if the recorded release has another label, stream or shape.
         """
@@ -358,7 +359,7 @@ class Journal:
 
     @property
     def _n_readable(self) -> int:
-        """Number of records that have their key: all, or all but the last."""
+        """Number of records that have their key: all, or all except the last."""
         n = len(self._places)
         return n - bool(n and len(self._key(n - 1)) < KEY_BYTES)
 
@@ -370,7 +371,7 @@ class Journal:
         return os.pread(self._file, KEY_BYTES, self._places[number][1])
 
     def _opened(self, number: int, key: bytes) -> bytes | None:
-        """Return a record, None if the record is damaged or the key is wrong."""
+        """Return a record, or None if the record is damaged or the key is wrong."""
         start, stop = self._places[number]
         found = masked(os.pread(self._file, stop - start, start), key)
         digest, record = found[:_DIGEST_BYTES], found[_DIGEST_BYTES:]

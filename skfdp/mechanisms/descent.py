@@ -30,8 +30,8 @@ class HeavyBall:
     Parameters
     ----------
     learning_rate : float or ndarray
-        First step size; with a penalty also one per weight, an ndarray of theta's
-        shape.
+        First step size. With a penalty it may be an ndarray of theta's shape, with one
+        step size per weight.
     momentum : float
         Factor of the velocity, in [0, 1).
     n_steps : int
@@ -101,32 +101,34 @@ class HeavyBall:
 
         Notes
         -----
-        **Guarantees.** For a loss of constant curvature H, symmetric with eigenvalues
-        h, the noise of a step changes the last iterate by a matrix polynomial of H,
-        whose value at h is ``-u(h)``. From the last step backwards, starting with
-        w = 1,
+        **Guarantees.** Let the loss have a constant curvature H, symmetric with
+        eigenvalues h. The noise of a step changes the last iterate by a matrix
+        polynomial of H, whose value at h is ``-u(h)``. From the last step backwards,
+        starting with w = 1,
 
             u' = momentum u + rate w,        w' = w - h u'.
 
         If ``|w| <= 1`` for all steps, then ``|u(h)| <= u(0)`` by induction. The
-        covariance of the noise is then at most that of h = 0 times the identity, so
-        that the noise of every linear combination of weights is at most the returned
-        one. Two cases are proved. First, for step sizes that do not increase, the
-        largest of which has ``rate h <= 2 (1 - momentum)``: ``w**2 + momentum (w -
-        w_before)**2 / (rate h)`` does not increase backwards. Second, for constant step
-        sizes up to the limit of stability, ``rate h = 2 (1 + momentum)``: u is the sum
-        of products ``z_1**i z_2**(n - 1 - i)`` of two roots whose product is the
-        momentum. It is largest at h = 0, where the roots are 1 and the momentum.
-        Between the two cases the bound was computed for linearly decaying steps, not
-        proved. For losses whose curvature changes (all except the squared error) the
-        result is an approximation.
+        covariance of the noise is then at most the variance for h = 0 times the
+        identity. The noise of every linear combination of weights is therefore at most
+        the returned one.
+
+        The bound is proved in two cases. First, for step sizes that do not
+        increase, the largest of which has ``rate h <= 2 (1 - momentum)``. Here
+        ``w**2 + momentum (w - w_before)**2 / (rate h)`` does not increase backwards.
+        Second, for constant step sizes up to the limit of stability,
+        ``rate h = 2 (1 + momentum)``. Here u is the sum of products
+        ``z_1**i z_2**(n - 1 - i)`` of two roots whose product is the momentum. It is
+        largest at h = 0, where the roots are 1 and the momentum. Between the two cases
+        the bound was computed for linearly decaying steps, not proved. For losses whose
+        curvature changes (all except the squared error) the result is an approximation.
         """
         rate, penalty = np.asarray(self.learning_rate), np.asarray(0.0)
         if self.curvature is not None:
             penalty = self.curvature
         shape = np.broadcast_shapes(rate.shape, penalty.shape)
         pairs = np.stack([np.broadcast_to(a, shape).ravel() for a in (rate, penalty)])
-        # There are few distinct pairs: columns of one scale share a pair.
+        # There are few distinct pairs, because columns of one scale share a pair.
         (rate, penalty), places = np.unique(pairs, axis=1, return_inverse=True)
         walk = self.walk(stds, rate)
         published = self.published(len(stds), average)
@@ -326,7 +328,8 @@ def descent(
                 "scale down the gradients of a public_loss; the charge for this fit "
                 "stays."
             )
-        # The mean of the iterates from step `first` on; before it, the current iterate.
+        # The mean of the iterates from step `first` on, and before that step the
+        # current iterate.
         count = max(step - first, 0) + 1
         published = theta if count == 1 else published + (theta - published) / count
         if on_step is not None and on_step(step, published):

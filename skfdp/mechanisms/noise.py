@@ -31,15 +31,17 @@ from skfdp.queries import Query
 
 # Normals and gaps that float64 cannot round with certainty, computed in long integers.
 #
-# This concerns about one normal in two million if the noise is 2**27 grid units, and
-# one in 17,000 at 2**34. Numbers are fixed point: an integer n means ``n / 2**places``.
+# If the noise is 2**27 grid units, this concerns about one normal in two million; at
+# 2**34 it is one in 17,000. Numbers are fixed point: an integer n means
+# ``n / 2**places``.
 
 
-# Rounds of two further words. 32 rounds are not enough with probability below 2**-1900.
+# Number of rounds, each of two further words. The probability that 32 rounds are not
+# enough is below 2**-1900.
 _ROUNDS = 32
 # Bound of the errors of the functions below, in units of the last place. A series has
-# fewer than 700 terms, each with an error of at most two units. A logarithm has the
-# error of log(2) up to 2,200 times. The total is below 2**23.
+# fewer than 700 terms, each with an error of at most two units. A logarithm contains
+# the error of log(2) at most 2,200 times. The total is below 2**23.
 _SLACK = 2**24
 
 
@@ -69,10 +71,10 @@ def rounded_pair(
         further = more_words(2)
         radius, angle = radius << 64 | further[0], angle << 64 | further[1]
         if radius == 0:
-            continue  # the logarithm has no bound yet
+            continue  # with these digits the logarithm has no bound
         places = extra + 64
         bounds = _bounds(radius, 75 + extra, angle, 50 + extra, places)
-        # floor(v + 1/2); the denominator is a power of two, like that of the bounds
+        # floor(v + 1/2), where denominators are powers of two
         bits = 2 * places + std_denominator.bit_length()
         ends = [(2 * std_ratio * end + (1 << bits - 1)) >> bits for end in bounds]
         if ends[0] == ends[1] and ends[2] == ends[3]:
@@ -82,7 +84,8 @@ def rounded_pair(
             "4,096 random bits did not determine a normal: the generator returns "
             "constants."
         )
-    # Below 0 only a tie is rounded differently, which has probability 0.
+    # A negative normal is minus the rounded absolute value. Only ties would be rounded
+    # differently, and they have probability 0.
     one, other = (ends[2], ends[0]) if second >> 63 else (ends[0], ends[2])
     return -one if second >> 62 & 1 else one, -other if second >> 61 & 1 else other
 
@@ -167,7 +170,7 @@ def _logarithm_of_ratio(numerator: int, denominator: int, places: int) -> int:
     power = (numerator << places) // denominator
     square = power * power >> places
     total, k = 0, 1
-    while power not in (0, -1):  # rounding down ends at -1
+    while power not in (0, -1):  # a negative number is rounded down to -1
         total += power // k
         power = power * square >> places
         k += 2
@@ -197,15 +200,15 @@ def _cosine_and_sine(angle: int, places: int) -> tuple[int, int]:
         sine += term if k % 4 == 1 else -term
         term = (term * square >> places) // ((k + 1) * (k + 2))
         k += 2
-    # The error of the root is that of the sine times the tangent, which is at most 1.
+    # The error of the root is the error of the sine times the tangent, at most 1.
     return math.isqrt((1 << 2 * places) - sine * sine), sine
 
 
-# Replays: fits of an audit, whose sampling is fixed and whose releases it controls.
+# Replays: fits inside an audit. The audit fixes the sampling and provides the releases.
 #
-# Replays exist only inside an audit (`skfdp.audit.replay`), and their results are not
-# private: the keys of sampling and noise can be computed by anybody, and a release may
-# be that of another table. The events and reports of these fits are marked as seeded.
+# Replays exist only inside an audit (`skfdp.audit.replay`). Their results are not
+# private. Anybody can compute the keys of sampling and noise, and a release may belong
+# to another table. The events and reports of these fits are marked as seeded.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -223,8 +226,8 @@ class Asked:
     noise_std : float
         Standard deviation of the noise of this release.
     batch : int64 ndarray or None
-        The rows that are summed, without null ones; None means every row. Private, and
-        valid until the next release.
+        The rows that are summed, without null records; None means every row. Private,
+        and valid until the next release.
     is_null : bool ndarray of shape (n_rows,) or None
         Whether each record is null; private.
     """
@@ -245,7 +248,10 @@ class ReplayContext(Protocol):
         """Return the key of the next stream of this name, 128 bits."""
 
     def release(self, asked: Asked, noisy_sum: Callable[[], np.ndarray]) -> np.ndarray:
-        """Return a release; `noisy_sum` computes the release without an audit."""
+        """Return the values of a release.
+
+        ``noisy_sum()`` returns the release that a fit without an audit would make.
+        """
 
 
 @dataclasses.dataclass
@@ -284,8 +290,8 @@ def opened(replay: ReplayContext) -> Iterator[None]:
     Raises
     ------
     RuntimeError
-        If a replay is open already: an audit inside another one would get the releases
-        of the outer one.
+        If a replay is open already. An audit inside another audit would get the
+        releases of the outer one.
     """
     if current() is not None:
         raise RuntimeError("an audit runs inside another one: run one at a time.")
@@ -298,8 +304,8 @@ def opened(replay: ReplayContext) -> Iterator[None]:
         _ACTIVE.reset(token)
 
 
-# Noise is drawn in blocks that fit into the cache; blocks do not change the stream.
-_BLOCK_ENTRIES = 2**13  # even: words come in pairs
+# Noise is drawn in blocks that fit into the cache. The noise does not depend on blocks.
+_BLOCK_ENTRIES = 2**13  # even, because words are used in pairs
 
 
 def check_random_state(random_state: int | None) -> None:
@@ -326,7 +332,7 @@ class Streams:
     public_key : bytes, default=None
         Key of the public streams of a fit with a checkpoint; not a secret. A resumed
         fit repeats its public streams, but never its private ones. None means that
-        public streams get their keys like private ones.
+        public streams get their keys in the same way as private ones.
     """
 
     def __init__(
@@ -366,7 +372,7 @@ class Streams:
 
     def _generator(self, name: str, details: tuple = ()) -> np.random.Generator:
         if (audit := current()) is not None:
-            key = audit.key(name)  # depends on the name only, not on the data
+            key = audit.key(name)  # a function of names, not of data
         elif self.seeded:
             key = _key_of(f"{self._path}/{name}{details}".encode())
         else:
@@ -392,7 +398,7 @@ def random_words(generator: np.random.Generator, size: int) -> np.ndarray:
     bits = generator.bit_generator
     if isinstance(bits, randomgen.AESCounter):
         return bits.random_raw(size)
-    # Raw words of other generators may have fewer random bits.
+    # Not the raw words, which have fewer random bits in some generators.
     return generator.integers(2**64 - 1, size=size, dtype=np.uint64, endpoint=True)
 
 
@@ -407,7 +413,7 @@ def add_integer_gaussian(
     the result is a function of ``z + N`` only, and the accounting of the continuous
     Gaussian holds by post-processing. No floating-point sum can leak. If the random
     words are uniform and independent, the noise has exactly the distribution of the
-    rounded Gaussian: if two words and float64 do not determine an integer, further
+    rounded Gaussian. If two words and float64 do not determine an integer, further
     words and longer integers do (docs/theory/exact_release.rst, The theorem). `std` is
     in grid units; above 2**40 it is refused.
 
@@ -415,7 +421,7 @@ def add_integer_gaussian(
     last normal is dropped. The time depends on the size and on the number of pairs that
     need further words, but not on `total`.
     """
-    # Imported here: `import skfdp` does not load numba.
+    # Imported here, because `import skfdp` must not load numba.
     from skfdp.kernels.sampling import add_rounded_normals
 
     if total.dtype != np.int64:
@@ -436,7 +442,8 @@ def add_integer_gaussian(
         for pair in unsure[:n_unsure].tolist():
             first, second = words[2 * pair : 2 * pair + 2].tolist()
             left_open.append((start + 2 * pair, first, second))
-    # After all blocks, so that the words of the blocks do not depend on these pairs.
+    # These pairs come after all blocks, so that the words of blocks do not depend on
+    # them.
     for entry, first, second in left_open:
         noise = rounded_pair(
             std, first, second, lambda n: random_words(generator, n).tolist()

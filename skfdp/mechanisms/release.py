@@ -54,7 +54,7 @@ class PoissonBatches:
     -----
     **Guarantees.** Independently of earlier gaps, the gap before the next member
     exceeds g with probability ``(1 - rate)**(g + 1)``, so that rows are sampled
-    independently. This is exact if the random words are uniform and independent: if one
+    independently. This is exact if the random words are uniform and independent. If one
     word and float64 do not determine a gap, further words and longer integers do. Only
     the rate is rounded, downwards, by less than one part in 2**48.
 
@@ -64,7 +64,7 @@ class PoissonBatches:
     """
 
     def __init__(self, generator: np.random.Generator, n_rows: int, rate: float):
-        # Imported here: `import skfdp` does not load numba.
+        # Imported here, because `import skfdp` must not load numba.
         from skfdp.kernels.sampling import poisson_members
 
         self._write_members = poisson_members
@@ -155,8 +155,8 @@ def uniform_batch(
     return np.sort(generator.choice(n_rows, size=size, replace=False))
 
 
-# Bounds are products of float64 factors; a relative excess of this size is rounding, as
-# in `skfdp.privacy.events`.
+# Bounds are products of float64 factors, so a relative excess of this size is rounding;
+# `skfdp.privacy.events` has the same limit.
 _ROUNDING = 1e-9
 # Name of the sampling streams. It must not change: it enters the keys of seeded fits.
 _SAMPLING = "coins"
@@ -171,7 +171,7 @@ class _Asked:
     event : Event
     stream : str
     given, query : Query
-        The query as passed, and the same query with the weights of the rows.
+        The query as passed to `release`, and the same query with weighted rows.
     stds, units : ndarray of shape (n_steps,)
         Standard deviation of the noise of each release, and grid unit of its sum.
     """
@@ -253,7 +253,7 @@ class Mechanism:
                 )
             self._events[event.label] = event
         self.streams = streams
-        # Keyed by the full label, and shared with the mechanisms of `within`.
+        # Counts by full label, shared with the mechanisms of `within`.
         self._released: Counter[str] = Counter()
         self._generators: dict[tuple[str, str], np.random.Generator] = {}
         self._batches: dict[tuple[str, int], Any] = {}
@@ -272,7 +272,8 @@ class Mechanism:
     def within(self, prefix: str, streams: Streams) -> Mechanism:
         """Return a mechanism for the events labelled ``f"{prefix}: {label}"``.
 
-        There they have the short `label`. Releases are counted in both mechanisms.
+        In that mechanism their label is the short `label`. Releases are counted in both
+        mechanisms.
 
         Parameters
         ----------
@@ -309,8 +310,8 @@ class Mechanism:
             Weights at which gradients are computed; a function of earlier releases and
             public facts.
         stream : str, default=None
-            Name of the noise stream, if one event covers releases of different queries;
-            they are counted together. None means the label.
+            Name of the noise stream, if one event covers releases of several queries.
+            They are counted together. None means the label.
 
         Raises
         ------
@@ -378,7 +379,7 @@ class Mechanism:
         return audit.release(Asked(*about), noisy_sum)
 
     def _batch(self, event: Event, query: Query) -> Any:
-        """Return the rows of a release, None for all of them."""
+        """Return the rows of a release, or None for all rows."""
         batch, units = None, self._units
         if event.sampling_rate < 1:
             batch = self._sampler(event, query).draw()
