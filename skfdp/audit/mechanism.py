@@ -33,7 +33,7 @@ def largest_rates(
 ) -> tuple[Any, Any]:
     """Return upper bounds of the two error rates of one or more thresholds.
 
-    The arguments are the test statistics of tables without and with the record, which
+    The arguments are the test statistics of tables without and with the record. They
     are larger with the record.
 
     Notes
@@ -55,7 +55,7 @@ def largest_rates(
 def largest_rate(count: Any, n_trials: int, confidence: float) -> Any:
     """Return the Clopper-Pearson upper bound of a rate, from a count of trials."""
     tail, left = (1 - confidence) / 2, n_trials - np.asarray(count)
-    # If all trials count, the parameter would be zero; the result is replaced by 1.
+    # If all trials count, the second parameter would be zero; the result is then 1.
     bound = stats.beta.isf(tail, np.asarray(count) + 1, np.maximum(left, 1))
     return np.where(left == 0, 1.0, bound)[()]
 
@@ -96,8 +96,8 @@ def refutes(
 
     Notes
     -----
-    **Guarantees.** The curve claims delta(epsilon) at each epsilon. This is refuted if
-    the rates show a larger epsilon at that delta (`epsilon_lower_bound`).
+    **Guarantees.** The curve claims a delta for each epsilon. The claim is refuted if
+    the rates imply a larger epsilon at that delta (see `epsilon_lower_bound`).
     """
     curve = compose(events)
     return any(
@@ -171,10 +171,10 @@ _EPSILONS = np.linspace(0.0, 15.0, 151).tolist()
 
 #: Number of rows of the table, and position of the canary among them.
 N_ROWS, PLACE = 4, 1
-# Two entries of opposite signs, which alternate between releases. Noise that entries or
-# releases share would cancel, and reveal the canary.
+# Two entries of opposite signs, which alternate between releases. If entries or
+# releases shared their noise, it would cancel and reveal the canary.
 _DIRECTION = np.array([1.0, -1.0]) / math.sqrt(2)
-# Grid unit divided by the noise or by the contribution, whichever is smaller, so that
+# Grid unit relative to the smaller one of noise and contribution. With this ratio
 # rounding is negligible.
 _FINEST = 2.0**-30
 
@@ -394,9 +394,9 @@ class ReleaseAudit:
     sampling_rate : float
         Sampling rate of the event; for "whole" the smallest one.
     claimed : float
-        Gaussian-DP parameter of all releases of the event, ``event.mu``. Sampled
-        batches do not have one; for them it is the value of `seen` that follows from
-        the claim, the distance of the log-likelihood ratios of two neighbours.
+        Gaussian-DP parameter of all releases of the event, ``event.mu``. Releases of
+        sampled batches do not have such a parameter. For them it is the expected value
+        of `seen` if the claim is true.
     seen : float
         Difference of the means of the log-likelihood ratio with and without the canary,
         divided by its standard deviation.
@@ -439,9 +439,9 @@ class MechanismResult(AuditResult):
     whole : ReleaseAudit
         Audit of all events together.
     clopper_pearson : float
-        Lower bound of epsilon without assumptions about the outputs. It holds with
-        probability `confidence` like `lower_bound`, but is usually smaller, because n
-        trials cannot show more than about ``log(n / 8)``.
+        Lower bound of epsilon without assumptions about the outputs. Like
+        `lower_bound`, it holds with probability `confidence`. It is usually smaller,
+        because n trials cannot show more than about ``log(n / 8)``.
     curve_refuted : bool
         Whether there are fewer errors than the claimed privacy curve allows.
     """
@@ -489,8 +489,8 @@ def audit_mechanism(
     plan : Event, PrivacyPlan, FitPlan or sequence of Event
         The events to audit, such as the result of ``estimator.plan(X, y)``.
     n_trials : int, default=2000
-        How often each table is released; at least 100. The audit makes ``2 * n_trials``
-        times all releases, which take about 10 microseconds each.
+        How often each table is released; at least 100. All releases are made
+        ``2 * n_trials`` times, and take about 10 microseconds each.
     confidence : float, default=0.95
         Confidence of the lower bound, and of all intervals jointly.
     delta : float, default=None
@@ -510,9 +510,10 @@ def audit_mechanism(
 
     Notes
     -----
-    **Method.** The test statistic is the log-likelihood ratio of all releases, the most
-    powerful one. For full batches it is a weighted sum of Gaussians, and *seen* is the
-    Gaussian-DP parameter, with the interval of `separation` in `skfdp.audit.mechanism`.
+    **Method.** The test statistic is the log-likelihood ratio of all releases, because
+    no other test is more powerful. For full batches it is a weighted sum of Gaussians.
+    Then *seen* estimates the Gaussian-DP parameter, with the interval of `separation`
+    in `skfdp.audit.mechanism`.
     A threshold is chosen on the first half of the trials, and its errors are counted on
     the second half. Their Clopper-Pearson bounds need no assumptions and give
     `clopper_pearson` and `curve_refuted`. For sampled batches `lower_bound` equals
@@ -520,9 +521,9 @@ def audit_mechanism(
     interval of *seen*, if that is larger (Nasr et al. 2023). If every claim is true,
     `passed` is False with a probability of at most ``1 - confidence``.
 
-    **Limits.** The canary changes the sum by the sensitivity that the plan states.
-    Whether records of a user's table change a sum by more is not tested here, but by
-    proofs and by `audit_replay`.
+    **Limits.** The canary changes the sum by the sensitivity that the plan states. This
+    audit does not test whether records of a user's table change a sum by more. Proofs
+    and `audit_replay` cover that.
 
     References
     ----------
@@ -555,7 +556,7 @@ def audit_mechanism(
     delta = own_delta if delta is None else check_delta(delta)
     claim = cost(events, delta)
     ratios = log_ratios(events, int(n_trials), random_state)
-    # Half of the error probability is used for the intervals, half for the bounds.
+    # Half of the error probability is for the intervals, and half for the bounds.
     half = (1 + float(confidence)) / 2
     # The threshold with the largest bound is chosen on half of the trials. Its error
     # rates are counted on the other half.
@@ -563,7 +564,7 @@ def audit_mechanism(
     chosen, counted = of_all[:, :middle], of_all[:, middle:]
     candidates = np.unique(chosen)
     found = mu_lower_bound(*largest_rates(*chosen, candidates, half))
-    # Among equal thresholds take the middle one.
+    # Among equally good thresholds take the middle one.
     best = np.flatnonzero(found == found.max())
     threshold = candidates[best[len(best) // 2]]
     rates = tuple(map(float, largest_rates(*counted, threshold, half)))

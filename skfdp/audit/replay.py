@@ -59,9 +59,9 @@ def places(
 
     Objects are compared by type and by their pickled state. A place is a path of
     attributes and positions, such as ``steps[0].mean_``. It never contains a key, a
-    value, or a name that only one of the objects has. Objects without a state that
-    Python can see, such as locks, are compared by type only. Ledgers and receipts are
-    skipped, because charges are compared separately, and receipts are random.
+    value, or a name that only one of the objects has. Some objects, such as locks, have
+    no state that Python can read; they are compared by type only. Ledgers and receipts
+    are skipped, because charges are compared separately, and receipts are random.
     """
     seen = {} if seen is None else seen
     pair = id(one), id(other)
@@ -83,18 +83,18 @@ def differ(one: Any, other: Any) -> bool:
 
 
 def _parts(value: Any) -> _Parts:
-    """Return the own value of an object, and the objects it contains, by place."""
+    """Return an object's own value, and the objects that it contains, by place."""
     if isinstance(value, np.generic | np.ndarray):
         if value.dtype.hasobject:
             return (value.dtype, value.shape), _in_order(value.ravel().tolist())
         return (value.dtype, value.shape, value.tobytes()), []
     if isinstance(value, float):
-        return value.hex(), []  # as text, so that NaN equals NaN
+        return value.hex(), []  # compared as text, so that NaN equals NaN
     if isinstance(value, _WHOLE):
         return value, []
     if isinstance(value, (list, tuple)):
         return None, _in_order(value)
-    if isinstance(value, dict):  # the order of keys is visible, too
+    if isinstance(value, dict):  # the order of keys can be observed, too
         keys = [(type(k), k if isinstance(k, _WHOLE) else None) for k in value]
         others = [k for k in value if not isinstance(k, _WHOLE)]
         return keys, [*_in_order(others), *_in_order(value.values())]
@@ -152,12 +152,12 @@ MALFORMED: dict[str, Callable[[np.random.Generator, np.ndarray], float]] = {
 }
 # Probability that only some rows of a person with several rows differ.
 _IN_PART = 0.3
-#: Kinds whose values occur in the column.
+#: Kinds of replacements that take values from the column.
 _KNOWN = ("another record's values", "values drawn anew")
-#: Replacements of cells of text columns and of object columns, used in turn.
+#: Replacements of cells in text columns and object columns, used one after the other.
 _TEXTS = (None, "no such category", "")
 _NO_NUMBERS = (None, float("nan"), "no such category", "", -7, 1e308, b"\xff", (1,))
-#: Replacements of labels in object columns, used in turn.
+#: Replacements of labels in object columns, used one after the other.
 _NO_LABELS = (None, float("nan"), "no such label", 7, -1, [1])
 
 
@@ -224,7 +224,7 @@ def neighbouring_tables(
 
 
 class _Change(NamedTuple):
-    """Replaces private values by those of one kind, for one neighbour."""
+    """The change of private values that makes one neighbour."""
 
     kind: str
     number: int
@@ -243,7 +243,7 @@ class _Change(NamedTuple):
         return type(X)(found) if issparse(X) else found
 
     def target(self, y: Any, record: int, split: Split) -> Any:
-        """Return a target with another value of a record, in the same container."""
+        """Return a target of the same type with another value for one record."""
         found, values, rng = y.copy(), np.asarray(y), self.rng
         if values.ndim != 1:
             value = values[rng.integers(len(values))]
@@ -291,7 +291,7 @@ class _Change(NamedTuple):
         if not np.isfinite(found) and not integral:
             return found
         limits = np.iinfo(values.dtype) if integral else np.finfo(values.dtype)
-        # As integers, because some limits are not exact in float64.
+        # Compare integers, because some limits are not exact in float64.
         low, high = int(limits.min), int(limits.max)
         return values.dtype.type(min(max(found, low), high))
 
@@ -449,7 +449,7 @@ class Repeating(Recording):
         first = other.event.label not in self._drawn
         self._drawn.add(other.event.label)
         if one.query.n_rows != other.query.n_rows and not first:
-            return True  # later batches use other random words: see `audit_replay`
+            return True  # later batches use other random words; see `audit_replay`
         n_rows = min(one.query.n_rows, other.query.n_rows)
         is_null, summed = np.zeros(n_rows, dtype=bool), []
         for asked in (one, other):
@@ -465,9 +465,9 @@ class Repeating(Recording):
         """Return the change of this sum between the two tables.
 
         Under "replace_special" each table is compared with the table in which the
-        record or person is null, so the change is the contribution of the record. Other
-        records must contribute the same in both tables; a difference counts as caused
-        by the record.
+        record or person is null. The change is then the contribution of the record.
+        Other records must contribute the same in both tables. If they do not, their
+        difference is added to the change.
         """
         query, relation = asked.query, asked.event.relation
         total, whole = _sums(asked)
@@ -477,7 +477,7 @@ class Repeating(Recording):
                 rows, others = self._changed, 1.0
                 if query.n_rows == self._n_records:
                     distance, others = _added(wanted, asked, rows)
-                if others:  # a search uses a part of the table, or another order
+                if others:  # a search may use a part of the table, in another order
                     rows = _places(wanted, asked, len(rows))
                     distance = sum(_added(wanted, asked, rows)) if len(rows) else 0.0
         elif wanted.asked.query.n_rows == query.n_rows:  # otherwise batches differ
@@ -517,7 +517,7 @@ def _sums(asked: Asked) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _added(wanted: Release, asked: Asked, own: np.ndarray) -> tuple[float, float]:
-    """Return the norm of the contribution of some rows, and the change of others."""
+    """Return the norm of the contribution of some rows, and of the change of others."""
     others = np.delete(np.arange(asked.query.n_rows), own)
     sums = [_partial(one, asked.theta, own) for one in (wanted.asked, asked)]
     return max(map(_length, sums)), _length(_moved(wanted, asked, others))
@@ -581,7 +581,7 @@ class Charges(PrivacyLedger):
         self.given: list[tuple[tuple[Event, ...], str | None, str]] = []
 
     def __reduce__(self) -> tuple:
-        return Charges, ()  # a copy in another process refuses charges
+        return Charges, ()  # a copy in another process has no open replay and refuses
 
     def charge(
         self,
@@ -615,7 +615,7 @@ class Outcome(NamedTuple):
 
     model: Any
     error: Exception | None
-    complete: bool  # False if it ended because its releases differed
+    complete: bool  # False if the replay ended because its releases differed
     charges: Charges
     left: dict[str, dict[str, Any]]  # other observations, by kind and place
 
@@ -691,8 +691,8 @@ def _heard(left: dict[str, dict[str, Any]]) -> Iterator[None]:
             left |= {kind: {"the fit": found} for kind, found in captured.items()}
 
 
-#: Text of a difference, by its kind. Differences of the second table cannot be observed
-#: outside the fit, but violate an assumption of the accounting.
+#: Text of a difference, by its kind. Differences in `INSIDE` cannot be observed outside
+#: the fit, but violate an assumption of the accounting.
 LEAVES = {
     "attribute": "{} differs in the fitted model",
     "prediction": "{} differs for the same rows",
@@ -752,8 +752,8 @@ class Moved:
     sensitivity : float
         The largest sensitivity of the queries of this label, in units of the sum.
     largest : float
-        The largest change divided by the sensitivity: at most 1, up to a rounding of
-        1e-9.
+        The largest change, divided by the sensitivity. It is at most 1, up to rounding
+        by 1e-9.
     """
 
     label: str
@@ -773,12 +773,13 @@ class ReplayResult(AuditResult):
         See `AuditResult`. The claim is that of the report or, without a report, the
         cost of all charged events.
     lower_bound : float
-        Infinite if an observable difference distinguishes two neighbours. Otherwise
-        the epsilon at `delta` of the worst neighbour on the recorded path, for the
-        Gaussian-DP parameter ``sqrt(sum (distance / std)**2)`` over the charged
-        full-batch releases. If no sum depends on earlier releases, it is exact for the
-        two tables. For a loop it is that of the recorded path, as an indication.
-        Releases of Poisson batches and the runs of a search count as 0.
+        Infinite if an observable difference distinguishes two neighbours. Otherwise it
+        is the epsilon at `delta` of the worst neighbour, for the Gaussian-DP parameter
+        ``sqrt(sum (distance / std)**2)``. The sum is over the charged full-batch
+        releases of the recorded fit. If no sum depends on earlier releases, the result
+        is exact for the two tables. For a loop it only indicates the size, because
+        distances are those of the recorded iterates. Releases of Poisson batches and
+        the runs of a search count as 0.
     confidence : float
         Always 1, because nothing is estimated.
     n_trials : int
@@ -827,7 +828,7 @@ class _Recorded:
                 "a charged release was not made in this thread: let every private part "
                 "run with n_jobs=None, which changes no result."
             )
-        #: This replay on the same table loads all code and fills all caches.
+        # This replay on the same table also loads all code and fills all caches.
         self.baseline, again = self.replay(X, y, np.array([], dtype=np.int64))
         found = [*again.differences, *first.differences(self.baseline)]
         if not self.baseline.complete or any(kind in _REPEATED for kind, _ in found):
@@ -868,8 +869,8 @@ class _Recorded:
         return outcome, around
 
 
-#: Kinds in which a second fit must equal the first. The first fit loads code, so it may
-#: warn, log and print differently.
+#: Kinds of observations in which a second fit must equal the first. The first fit loads
+#: code, so its warnings, log records and output may differ.
 _REPEATED = frozenset(LEAVES | INSIDE) - {"warning", "log", "output"}
 
 
@@ -886,10 +887,10 @@ def audit_replay(
 ) -> ReplayResult:
     """Record a fit, and repeat it on neighbouring tables with the same releases.
 
-    A private fit may reveal a record only by its noisy sums. In this audit the sampling
-    is fixed, and every fit on a neighbouring table gets the recorded releases instead
-    of its own. Then only the exact sums may differ between neighbours, by at most their
-    sensitivity. Any other difference is a leak.
+    A private fit may reveal a record only through its noisy sums. In this audit the
+    sampling is fixed, and every fit on a neighbouring table gets the recorded releases
+    instead of its own. Then only the exact sums may differ between neighbours, by at
+    most their sensitivity. Any other difference is a leak.
 
     Parameters
     ----------
@@ -924,10 +925,10 @@ def audit_replay(
     TypeError
         If the estimator contains no estimator of this package.
     ValueError
-        If a part has ``epsilon=inf``; if two fits on one table differ, because another
-        part has no fixed seed; if private parts run in other threads or processes; if a
-        given table is not a neighbour; or if the public columns of a Pipeline's table
-        are unknown, so that `neighbours` are needed.
+        If a part has ``epsilon=inf``; if two fits on one table differ, because a part
+        of another package has no fixed seed; if private parts run in other threads or
+        processes; if a given table is not a neighbour; or if `neighbours` is None and
+        the public columns of a Pipeline's table are unknown.
 
     Notes
     -----
@@ -940,15 +941,19 @@ def audit_replay(
     Under "replace_special" the neighbour's record is null, so the change of a sum is
     the contribution of the record in either table. For Poisson batches the sum over
     every row is compared as well. Under "add_or_remove_one" only the first batch of
-    each event is compared, because the memory for a batch, and so the order of random
-    words, depends on the number of rows.
+    each event is compared. The memory for a batch depends on the number of rows, and
+    so does the order of random words in later batches.
 
-    **Not checked.** Time, memory, and which lines run, if this has no observable
-    effect. The distributions of noise and sampling (`audit_mechanism` tests these), and
-    whether their keys are secret. Values that were not tried, and code paths that the
-    recorded releases do not reach. Output to files, to a network, or by compiled code.
-    Information about the rows in other arguments of `fit`, such as parameters chosen by
-    looking at the rows.
+    **Not checked:**
+
+    * time, memory, and which lines run, if this has no observable effect;
+    * the distributions of noise and sampling (`audit_mechanism` tests these), and
+      whether their keys are secret;
+    * values that were not tried, and code paths that the recorded releases do not
+      reach;
+    * output to files, to a network, or by compiled code;
+    * information about the rows in other arguments of `fit`, such as parameters that
+      were chosen by looking at the rows.
 
     **Audited fits are not private**, because anybody can compute their random numbers.
     Their models are discarded, and their events are marked as seeded. Other threads
