@@ -101,7 +101,7 @@ def gdp_epsilon(delta: float, mu: float) -> float:
     # The last factor keeps the bound above the root in spite of rounding.
     high = (mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta)) + 1e-3) * (1 + 1e-6)
     if high == math.inf:
-        return math.inf  # above the largest float
+        return math.inf  # the bound is above the largest float
     return _safe_root(functools.partial(_delta, mu=mu, less=delta), high, up=True)
 
 
@@ -346,12 +346,12 @@ def worst(
     neighbours have the same records at the same positions with the same public parts,
     and differ in the private part of record i. Whether i is in a part is the same in
     both, because parts are fixed by position or public values. Given all earlier
-    releases, a release on a part without i has the same distribution on both tables, so
-    that it costs nothing; the other releases compose as usual. Hence all releases
+    releases, a release on a part without i has the same distribution on both tables. So
+    it costs nothing, and the other releases compose as usual. Hence all releases
     together are (epsilon, delta)-DP for record i with the cost of the events on the
     parts that hold i, and for every record with the largest of these costs. The same
-    holds for persons if every part holds all rows of a person or none: then whether
-    person i is in a part is the same in both tables.
+    holds for persons if every part holds all rows of a person or none. Then person i is
+    in the same parts in both tables.
     """
     places = (*parts, within)
     costs = []
@@ -419,8 +419,8 @@ def _merged(events: Iterable[Event]) -> tuple[Event, ...]:
     merged: list[Event] = []
     unlabelled = [dataclasses.replace(event, **_UNLABELLED) for event in events]
     for event, count in collections.Counter(unlabelled).items():
-        # Subclasses have other fields. With a decay, a schedule of twice the length is
-        # not two schedules.
+        # Subclasses have other fields. With a decay, one schedule of twice the length
+        # has another cost than two schedules.
         if type(event) is not Event or event.noise_decay:
             merged += [event] * count
             continue

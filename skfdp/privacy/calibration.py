@@ -27,7 +27,7 @@ from skfdp.privacy.events import (
     inverse_squares,
 )
 
-# Share of epsilon that a plan may leave unspent: a finer search is not worth its time.
+# Share of epsilon that a plan may leave unspent. A finer search would take too long.
 _TOLERANCE = 2e-4
 # Least noise of Poisson-sampled steps, relative to the sensitivity.
 _LEAST = 1 / 30
@@ -265,7 +265,7 @@ def _calibrate(draft: PrivacyPlan) -> PrivacyPlan:
         log_growth = 2 * (math.log(mu) - math.log(q)) - math.log(n_steps)
         with tails():
             scale = factor / math.sqrt(float(np.logaddexp(0.0, log_growth)))
-    if scaled(scale).curve.mu is None:  # with a closed form the start is the answer
+    if scaled(scale).curve.mu is None:  # else the closed form has given the result
         scale = _search(scaled, scale, epsilon, delta, factor * _LEAST)
     step = 1e-13
     while (plan := scaled(scale)).curve.epsilon(delta) > epsilon:

@@ -79,7 +79,7 @@ class LedgerEntry:
         checks.count("charge", self.charge, 0)
         if self.label is not None:
             checks.text("label", self.label)
-        # Refuse a finer time, also from a file.
+        # Refuse a finer time, even if it comes from a file.
         try:
             datetime.date.fromisoformat(self.time)
         except (TypeError, ValueError):

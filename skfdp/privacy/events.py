@@ -155,21 +155,21 @@ def check_decay(noise_decay: float, noise_std: float, n_steps: int) -> float:
 
 @functools.lru_cache(maxsize=256)
 def inverse_squares(noise_std: float, n_steps: int, noise_decay: float) -> float:
-    """Return the sum of ``1 / stds**2``, relative to its first summand."""
+    """Return the sum of ``1 / stds**2``, divided by its first term."""
     ratios = noise_std / step_stds(noise_std, n_steps, noise_decay)
     return math.fsum(ratios**2)
 
 
-#: The privacy unit: whose private part changes between neighbours.
+#: The privacy units. Neighbours differ in the private part of one unit.
 UNITS = ("record", "person")
-#: The parts of a fit's table that can be without names.
+#: The parts of a fit's table that may have no names.
 UNNAMED = ("columns", "target")
 
 # Classes of events by their `kind` in JSON; None is `Event` itself.
 _KINDS: dict[Any, type[Event]] = {}
 
-# Sensitivities are products of float64 factors: a relative difference of this size is
-# rounding, a larger one a contradiction.
+# Sensitivities are products of float64 factors. A relative difference up to this size
+# is rounding; a larger one is a contradiction.
 _ROUNDING = 1e-9
 # Possible sources of the label set.
 _CLASSES_SOURCES = (None, "declared", "data", "public target")
@@ -187,7 +187,7 @@ class PrivacyWarning(UserWarning):
 
 
 class Nameless(enum.Enum):
-    """Stands in a public set for a disclosed target without a name."""
+    """Member of a public set that stands for a disclosed target without a name."""
 
     TARGET = "the target, which has no name"
 

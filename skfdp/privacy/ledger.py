@@ -61,7 +61,7 @@ Plan = FitPlan | PrivacyPlan | Event | Iterable[Event]
 
 
 def events_of(entries: Sequence[LedgerEntry]) -> tuple[Event, ...]:
-    """Return the events of entries; fits without privacy have none."""
+    """Return the events of ledger entries; entries without privacy have no event."""
     return tuple(entry.event for entry in entries if entry.event is not None)
 
 
@@ -441,8 +441,8 @@ class PrivacyLedger:
         label : str, default=None
             What is fitted, for people.
         n_rows : int, default=None
-            Public number of rows of the table, which must equal that of the part; None
-            skips this check.
+            Public number of rows of the table. If the ledger is a `part`, it must equal
+            the number of rows of the part. None skips this check.
 
         Returns
         -------
@@ -609,7 +609,7 @@ class PrivacyLedger:
         events, n_rows = (tuple(last), None) if plan is None else planned(plan)
         if terms.epsilon is not None:
             return self._admitted(terms, recorded, events, n_rows, _MOST_TIMES)
-        # Events that do not compose are refused also without a limit.
+        # Events that do not compose are refused even without a limit.
         return math.inf if self._admitted(terms, recorded, events, n_rows, 1) else 0
 
     def check_search(

@@ -7,9 +7,10 @@ Guarantees
   own parts. Learning from public columns and a public target is free, because these
   are equal in neighbours. Learning from anything else voids the report.
 * The public columns of the last report of a Pipeline determine the public columns
-  before each step: those from which a public output column of the step is computed.
+  before each step. An input column of a step is public if a public output column is
+  computed from it.
 * A public column is refused if it is computed from all the columns from which a private
-  one is computed: it would reveal the private one.
+  column is computed. It might reveal the private one.
 * A column that cannot be traced does not count as public.
 """
 
@@ -153,7 +154,7 @@ class Part:
     report: PrivacyReport | None
     #: Which of its input columns are public; None if unknown.
     public: tuple[bool, ...] | None = None
-    #: Whether it is a Pipeline of a user's own class, which its steps follow.
+    #: Whether it is a Pipeline of a user's own class; its steps are the next parts.
     opaque: bool = False
 
 
@@ -459,7 +460,7 @@ def _report_of(obj: Any, name: str) -> PrivacyReport | None:
         )
     _check_positions(obj, seen)
     public_target = all(found.public_target for _, found in seen)
-    # These two read the label set from the target before they fit their members.
+    # These two classes read the label set from the target before they fit members.
     if not public_target and is_class(obj, "OneVsRestClassifier", "VotingClassifier"):
         learnt.assumes.append(CLASSES_READ)
     return _joined(obj, seen, learnt, None)

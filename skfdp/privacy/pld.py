@@ -177,7 +177,7 @@ def _poisson_step(
     if Relation.of(relation).replaces:
         epsilons = np.arange(n_up + 1) * gap
         up = hockey_stick(epsilons, noise, sensitivity, q)
-        # Rounding may lift a tail value by 1e-16; a privacy curve cannot increase.
+        # Rounding may raise a tail value by 1e-16, but a privacy curve cannot increase.
         up = np.minimum.accumulate(np.clip(up, 0.0, 1.0))
         return (_pmf(gap, -n_up, _symmetrised(epsilons, up)),)
     # If the record is removed, the loss is at least log(1 - q), and rarely less than
@@ -316,7 +316,7 @@ def hockey_stick(
     grid = np.linspace(low, high, 20_001)
     ratio = np.maximum.accumulate(_log_ratio(grid, noise, sensitivity, q))
     x = np.interp(epsilons, ratio, grid)
-    for _ in range(4):  # Newton from the interpolated start: quadratic
+    for _ in range(4):  # Newton's method converges fast from this start
         value, slope = _log_ratio_and_slope(x, noise, sensitivity, q)
         step = np.where(slope > 0, (value - epsilons) / np.maximum(slope, 1e-300), 0.0)
         x = np.clip(x - np.clip(step, -noise, noise), low, high)

@@ -319,7 +319,7 @@ _TABLE: dict[str, tuple[str, _Rule]] = {
 
 
 def is_class(step: Any, *names: str) -> bool:
-    """Whether an object's class is from scikit-learn and has one of these names."""
+    """Whether an object's class is a scikit-learn class with one of these names."""
     kind = type(step)
     return kind.__name__ in names and kind.__module__.split(".")[0] == "sklearn"
 

@@ -54,7 +54,7 @@ _RELATIONS = {
         "record is public."
     ),
 }
-# The privacy unit, in three grammatical forms.
+# Words for the privacy unit, in three grammatical forms.
 _WHOSE = {
     "record": ("one row", "one person's private values", "one person's row is"),
     "person": (
@@ -82,7 +82,7 @@ _ATTACKS = {
 }
 # Tiers of Ponomareva et al. (2023), arXiv:2303.00654: largest epsilon, and its name.
 _TIERS = ((1.0, "strong"), (10.0, "reasonable"), (math.inf, "weak to none"))
-#: In every report that protects persons.
+#: Assumption in every report that protects persons.
 PARTITION = (
     "Which rows belong to one person, and how many, is not protected: the partition is "
     "the same in neighbours."
@@ -132,7 +132,7 @@ NUMERICS = (
     "added, so that the low-order bits of floating-point numbers reveal nothing. "
     "Timing is outside the model."
 )
-#: Facts that the owner of the data may add to a report, and their greatest length.
+#: Facts that the owner of the data may add to a report, and their largest length.
 CONTEXT, CONTEXT_SIZE = ("data", "date", "by", "purpose"), 120
 _TRUSTED = (
     "The people who run the fit, the computer and the software: they see every row."
@@ -212,7 +212,7 @@ def targets_text(report: Report, *, public: bool) -> str:
     if len(named) > 1:
         return f"the targets ({names_text(named)})"
     if public and names and not named and None not in names:
-        return ""  # listed among the columns
+        return ""  # it is listed among the columns
     return f"the target ({named[0]})" if named else "the target"
 
 
@@ -319,7 +319,7 @@ def strength_text(report: Report) -> str:
     if n * report.delta >= 1:
         numbers += f", TOO LARGE: publishing one of {n} at random would satisfy it"
         epsilon = math.inf
-    elif epsilon <= _TIERS[-2][0]:  # above it two steps have the same tier
+    elif epsilon <= _TIERS[-2][0]:  # above it the tier cannot change
         epsilon = replacement_epsilon(report)
         if epsilon != report.epsilon:
             numbers += f"; {number(epsilon, 4)} for replacing one value by another"

@@ -139,6 +139,6 @@ def _plan(model: Any, X: Any, y: Any, of_rows: dict[str, Any]) -> FitPlan | str:
 
 
 def _budget(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-    """Score candidates by epsilon, so that the refit counts as the costliest."""
+    """Score candidates by epsilon, so that the refit uses the most expensive one."""
     plan = model._plans[-1]
     return 0.0 if isinstance(plan, str) else -1 / plan.target_epsilon
