@@ -125,7 +125,10 @@ def _has_probabilities(model) -> bool:
 
 
 def delegates(fitted: str, name: str) -> Callable[[Any], bool]:
-    """Return a check whether the inner estimator (fitted, if it is) has a method."""
+    """Return a function that checks whether the inner estimator has a method.
+
+    It checks the fitted estimator if there is one.
+    """
 
     def check(model: Any) -> bool:
         getattr(getattr(model, fitted, model.estimator), name)
@@ -383,7 +386,7 @@ def charged(
                 journal.fit, fit_plan.events, begun=journal.begun, **facts
             )
         except PrivacyBudgetError:
-            journal.forget()  # otherwise the file would block a smaller fit
+            journal.forget()  # else the file would refuse a fit with a smaller budget
             raise
     journal.settle(token)
     texts = [NOT_COPIED] * (token is None) + [SAME_ROWS] * journal.begun
@@ -423,7 +426,7 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and math.isnan(value):
-        return "nan"  # unlike NaN, the text equals itself
+        return "nan"  # NaN would not equal itself when a fit is resumed
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (list, tuple)):
@@ -685,7 +688,7 @@ class TableEstimator(BaseEstimator):
         sparse: bool,
         table: EncodedTable | None,
     ) -> InputScaler:
-        """Return the input scaler for the bounds; the public part is not shortened."""
+        """Return the input scaler for the bounds; norms of public parts stay."""
         if math.isinf(self.epsilon):
             return InputScaler(feature_bound=math.inf)
         bounds = self._declared.bounds if table is None else table.bounds
@@ -880,7 +883,7 @@ class TableEstimator(BaseEstimator):
         else:
             any_target = self._declared.any_target
             X, y = check_arrays(self, X, y, any_target=any_target, **checked)
-        # A user's function, and some methods, cannot read blocks.
+        # A user's public loss, and some methods, cannot read blocks.
         whole = callable(self._declared.parameters["public_loss"])
         return (whole_table(X) if whole or self._needs_whole_table else X), y
 
@@ -1258,7 +1261,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
                 f"{declared.schema.declared_by!r} were chosen without looking at "
                 "private data."
             )
-        # Also for weights of 0 and 1, which leave out rows and need no units.
+        # Weights of 0 and 1 leave out rows and need no units, but are listed, too.
         texts += [WEIGHTS_ARE_PUBLIC] * getattr(self, "_has_weights", False)
         if declared.max_rows_per_group is not None and public.has_persons:
             texts.append(ORDER_IS_PUBLIC)
@@ -1287,7 +1290,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
     def _on_step(self, context, public: PublicRecords, report: PrivacyReport) -> OnStep:
         """Return a function that calls the callbacks after a step of the loop.
 
-        Its result is whether they stop the loop.
+        The function returns whether a callback wants to stop the loop.
         """
 
         @users_state()

@@ -129,8 +129,8 @@ def private_bounds(
     With `groups` the counts are weighted. The sensitivity is multiplied by the largest
     total weight of one person's rows (`skfdp.queries.weighted`).
 
-    A few records may be outside the bounds: those in counts below the noise, and up to
-    a twentieth of the others. Estimators clip values outside the bounds.
+    A few records may be outside the bounds: records in bins whose counts are below the
+    noise, and up to a twentieth of the others. Estimators clip values outside.
 
     Examples
     --------

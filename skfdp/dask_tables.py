@@ -110,7 +110,7 @@ _NOT_COMPUTED = (
     "a partition of the Dask collection could not be computed; the error is withheld "
     "because it may quote the data: compute the collection of synthetic rows to see it."
 )
-# Attempts of a call before the fit fails.
+# Number of attempts of a call before the fit fails.
 _ATTEMPTS = 5
 
 

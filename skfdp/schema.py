@@ -88,11 +88,12 @@ class SchemaError(ValueError):
     """Refusal of a declaration or a file: one sentence, without private data."""
 
 
-# The types of columns. A draft asks for parameters that are not declared yet.
+# The types of columns. If a parameter is not declared yet, the schema is a draft, and
+# its `questions` name the parameter.
 
 
 class _Column:
-    """Base class of columns, which stores lists as tuples of plain values."""
+    """Base class of column types; lists are stored as tuples of plain values."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -110,7 +111,7 @@ class _Column:
     public = False
     missing: tuple | None = None
     bounds: tuple = ()
-    #: What values are read as, and kinds of stored types that cannot hold such values.
+    #: Kind of the values, and kinds of stored types that cannot hold such values.
     read_as: ClassVar[str] = ""
     unreadable: ClassVar[tuple[str, ...]] = ()
 
@@ -150,9 +151,9 @@ class Number(_Column):
         "hats" is a linear spline (a piecewise linear curve), "linear" one column scaled
         to [0, 1].
     knots : "auto", int or list of float, default="auto"
-        Number of knots of the spline, which is its number of columns, at least 2 (a
-        line); or the knots in ascending order, within the bounds. "auto" is 8, or 32 in
-        an estimator, which smooths the curve.
+        Number of knots of the spline, at least 2 (a line), which is also its number of
+        columns. A list has the knots in ascending order, within the bounds. "auto" is
+        8, or 32 in an estimator, which smooths the curve.
     spacing : {"auto", "even", "geometric"}, default="auto"
         Spacing of the knots. "geometric" needs a low bound of 0 or more; with a low
         bound of 0 the second knot is at high / 128, or higher with few knots. "auto" is
@@ -606,7 +607,7 @@ class TableSchema:
 
     @property
     def _content(self) -> str:
-        """Text of all fields, in which 1 differs from True."""
+        """Text of all fields, for comparisons: in text 1 and True differ."""
         return repr(self.__getstate__())
 
     def __eq__(self, other: object) -> bool:
@@ -857,7 +858,7 @@ class TableSchema:
         absent = np.full(len(cells), UNDECLARED)
         if gone or isinstance(column, Ignore):
             absent = _places(gone, cells)
-        if isinstance(column, Ignore):  # the group: spaces do not change the person
+        if isinstance(column, Ignore):  # the group column: ignore spaces in names
             cells = objects(c.strip() if isinstance(c, str) else c for c in cells)
             cells[absent != UNDECLARED] = None
             return cells, absent != UNDECLARED
@@ -1400,7 +1401,7 @@ def _plain(text: str) -> str:
 
 # A text column with more values, or fewer rows per value, holds names or identifiers.
 _MOST_CATEGORIES, _ROWS_OF_A_CATEGORY = 1000, 10
-# At least so many whole numbers, all different, are identifiers of rows.
+# A column of at least this many whole numbers, all different, holds identifiers.
 _RUNNING = 20
 # Codes that look like numbers: "01067", "1E50", whole numbers not exact in float64.
 _CODE = re.compile(r"0[0-9]+|[0-9]+[eE][0-9]+|[0-9]{16,}")

@@ -82,9 +82,9 @@ def _check_evaluation(arguments: argparse.Namespace) -> None:
         _check_positive("--limit", arguments.limit)
         if arguments.ledger is None:
             raise CommandError("--limit needs a ledger: give --ledger FILE, too.")
-    # With a ledger every use of the data must be charged, but a comparison cannot be.
-    # And the choice of held-out rows depends on the number of rows, which
-    # add_or_remove_one protects.
+    # With a ledger every use of the data must be charged, but a comparison has no cost
+    # that could be charged. Under add_or_remove_one the number of rows is private, and
+    # the choice of held-out rows depends on it.
     obstacle = "--ledger" if arguments.ledger is not None else ""
     if not Relation.of(arguments.relation).counts_are_public:
         obstacle = f"--relation {arguments.relation}"

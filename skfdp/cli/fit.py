@@ -1,8 +1,8 @@
 """``skfdp fit``: train one private model, and compare it with others.
 
-One model is released, fitted once; the report and the ledger count this fit. The
-comparison needs models without privacy and exact scores, which no accounting covers. It
-must not be published: the table says so, and the report lists this assumption.
+One model is fitted once and released; the report and the ledger count this fit. The
+comparison uses models without privacy and exact scores, which no accounting covers. It
+must not be published. The table says so, and the report lists this assumption.
 """
 
 from __future__ import annotations

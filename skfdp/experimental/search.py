@@ -112,7 +112,7 @@ class Holdout:
     """Two parts of the records: one for fits, one for scores.
 
     The parts are positions that are drawn with public randomness, independently of the
-    data. Each row is a record, and each fit finds its null records.
+    data. Each row is a record. Null records are determined in each fit.
     """
 
     X: Any
@@ -181,7 +181,7 @@ class RunLedger(PrivacyLedger):
                     "use NoisyGradientDescent of skfdp.solvers."
                 )
         spent = math.fsum(event.mu**2 for event in self._released)
-        if not spent <= charged.run_mu**2:  # written so that NaN is refused
+        if not spent <= charged.run_mu**2:  # this form also refuses NaN
             raise PrivacyBudgetError(
                 f"a candidate spends mu={spent**0.5!r}, but a run may spend "
                 f"{charged.run_mu!r}: do not set epsilon in the candidate."

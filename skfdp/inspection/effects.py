@@ -433,7 +433,7 @@ def _chosen(
         ordered = sorted(effects, key=size.__getitem__, reverse=True)
         return {name: effects[name] for name in ordered[:max_panels]}
     listed = isinstance(columns, Iterable) and not isinstance(columns, str)
-    # Text and a masked constant have no dimensions.
+    # Text and masked constants are not lists, although they are iterable.
     if not listed or np.ndim(columns) > 1 or getattr(columns, "shape", None) == ():
         raise ValueError(
             f"columns={shown(columns)} must be a list of names: choose from "
