@@ -856,7 +856,7 @@ class _Recorded:
             for method in _METHODS if complete and error is None else ():
                 try:
                     predictions[method] = getattr(model, method)(probe)
-                except Exception as refusal:  # also if the method is missing
+                except Exception as refusal:  # for example, the method is missing
                     predictions[method] = type(refusal), str(refusal)
         return Outcome(model, error, complete, charges, left)
 

@@ -419,7 +419,8 @@ class WholeRows:
 # The centred and rescaled columns of the loop, and the conversion to coefficients.
 
 
-# Columns have a common factor of their integers up to this ratio of factors.
+# If the factors of two columns differ by more than this ratio, the integers of columns
+# have no common factor.
 _MOST_APART = 64.0
 # Divisor of rows that are centred before quantisation. Integers can then represent
 # entries up to 8, for rows with a usual norm of 1.

@@ -578,7 +578,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
             raise ValueError(
                 f"PrivateSearchCV protects single rows, but the schema has "
                 f"group={found.schema.group!r}: fit a linear estimator without a "
-                "search, which protects all rows of a person together."
+                "search. It protects all rows of a person together."
             )
         # Each run releases bounds; the search itself does not.
         return dataclasses.replace(found, releases_bounds=False)

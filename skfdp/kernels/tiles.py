@@ -48,8 +48,9 @@ def round_weights(theta, bits, n_columns, out):
     """Write theta * 2**bits to out, rounded and saturating at 2**15 - 1.
 
     out may have any type. `n_columns` is the number of columns of rows in memory. If
-    out is wider, its last `WIDTH` columns stand for the last columns of a row. Columns
-    without a weight are not written.
+    out is wider, a row is read in tiles, and the last tile ends with the row. The last
+    `WIDTH` columns of out are then the weights of this tile. Columns without a weight
+    are not written.
     """
     first, second = powers(bits)
     wider = out.shape[1] - n_columns

@@ -147,7 +147,10 @@ def multiply_add(typing, total, first, second):
 
 
 def _pairing(chosen):
-    """Return an intrinsic that alternates first[j] and second[j] for the chosen j."""
+    """Return an intrinsic that interleaves elements of two `Shorts`.
+
+    For each chosen j, in order, it takes first[j] and then second[j].
+    """
 
     @intrinsic
     def pair(typing, first, second):

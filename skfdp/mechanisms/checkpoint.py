@@ -244,9 +244,9 @@ class Journal:
         about = _about(label, stream, shape)
         if not record.startswith(about):
             raise ValueError(
-                f"{self} is of a fit with another release {self._next + 1}: pass the "
-                "same data and parameters, with the same versions of packages, or use "
-                "another path for a new fit."
+                f"{self} belongs to a fit that made another release number "
+                f"{self._next + 1}: pass the same data and parameters, with the same "
+                "versions of packages, or use another path for a new fit."
             )
         self._next += 1
         values = np.frombuffer(record[len(about) :], dtype="<f8")

@@ -518,8 +518,8 @@ def _check_positions(obj: Any, seen: list[tuple[str, PrivacyReport]]) -> None:
         if found.steps and counted and not alike and len(seen) > 1:
             raise PrivacyBudgetError(
                 f"member {name} of {type(obj).__name__} gives its public columns as "
-                "positions after its own step, which may be other columns in other "
-                "members: use names, by set_output(transform='pandas') on it."
+                "positions after its own step, and a position may mean another column "
+                "in other members: use names, by set_output(transform='pandas') on it."
             )
 
 

@@ -206,9 +206,8 @@ def _check_inside(
         remedy = "name it by target=, or treat it as private"
     raise PrivacyBudgetError(
         f"a fit discloses {set_text(outside)}, which is outside {whose} "
-        f"({set_text(public)}), so that it has to stay protected: {remedy}; or declare "
-        "the larger set before the first fit (each step of a Pipeline is one), by "
-        "PrivacyLedger(public=[...])."
+        f"({set_text(public)}): {remedy}, or declare the larger set before the first "
+        "fit, by PrivacyLedger(public=[...]). Each step of a Pipeline counts as a fit."
     )
 
 

@@ -66,9 +66,9 @@ class Selection(Event, kind="selection"):
             )
         if self.sampling_rate < 1 or len(self.noise_std) > 1 or self.noise_decay:
             raise ValueError(
-                "a Selection describes a run by one full-batch Gaussian release: "
-                f"sampling_rate={self.sampling_rate!r}, {len(self.noise_std)} entries "
-                f"of noise_std and noise_decay={self.noise_decay!r} must be 1, 1 and 0."
+                "a Selection needs sampling_rate=1, one noise_std and noise_decay=0, "
+                f"got sampling_rate={self.sampling_rate!r}, {len(self.noise_std)} "
+                f"entries of noise_std and noise_decay={self.noise_decay!r}."
             )
 
     @property

@@ -254,8 +254,8 @@ class GaussianCentering(Choice):
         check_flag("clip_features", self.clip_features)
         if self.clip_features and level is None:
             raise ValueError(
-                "clip_quantile=None gives clip_features=True no norm to clip rows to: "
-                "leave out clip_quantile or clip_features."
+                "clip_features=True needs a quantile, but clip_quantile=None: leave "
+                "out clip_quantile or clip_features."
             )
 
 

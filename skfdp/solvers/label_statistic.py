@@ -218,16 +218,17 @@ class Prior:
     Notes
     -----
     The null model has the constant column alone. Near it the rest of the statistic is
-    linear in the weights: it is ``A theta`` per record, plus noise and sampling errors
-    of a known total variance N. Let T be `variance` and t the scale. Each entry is
-    normal with variance ``A**2 t T + N``, from which t is estimated. The logarithm of t
-    has a wide prior, which only matters if the noise dominates.
+    linear in the other weights theta. Per record an entry is ``A theta``, where A is
+    the curvature of the loss, plus noise and sampling error with a known total variance
+    N. Let T be `variance` and t the scale. Then an entry is normal with variance
+    ``A**2 t T + N``, from which t is estimated. The logarithm of t has a wide prior,
+    which only matters if the noise dominates.
 
-    Given t the best linear estimate keeps the part ``A**2 t T / (A**2 t T + N)`` of an
-    entry. The mean of these parts over the posterior of t defines one t for each entry.
-    The penalty ``N / (A t T)`` has the same effect. A and N are then computed again at
-    the fitted model. The scale is never estimated from fitted weights: they grow with
-    the noise, and such iterations do not converge.
+    Given t, the best linear estimate multiplies an entry by
+    ``A**2 t T / (A**2 t T + N)``. The posterior mean of this factor determines a value
+    of t for each entry, and the penalty ``N / (A t T)`` has the same effect. A and N
+    are then computed again at the fitted model. The scale is never estimated from
+    fitted weights. They grow with the noise, so such iterations would not converge.
 
     With more than two classes the weights of the constant column are also penalised by
     their prior variance, because frequencies of small classes are noisy.

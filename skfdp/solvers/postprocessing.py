@@ -343,10 +343,11 @@ def pull(mu: float, n: float, blocks: list[Block]) -> float:
     """Return the factor of the first step size, below 1 if the signal is small.
 
     Without curvature, steps of size ``rate`` leave noise of about ``rate / (mu n)`` in
-    a weight, and move it by ``rate / d`` of its value. If the columns explain a share,
-    the best rate is about ``share mu n / d`` times the rate for a large budget. With a
-    public model d counts the private columns, otherwise all columns. mu belongs to the
-    whole budget, for releases of sensitivity `clip_norm`.
+    a weight. They move the weight by ``rate / d`` of its best value. Let the d columns
+    explain a ``share`` of the target. The best rate is then about ``share mu n / d``
+    times the rate for a large budget. With a public model d counts the private columns,
+    otherwise all columns. mu belongs to the whole budget, for releases of sensitivity
+    `clip_norm`.
     """
     # Blocks with the same prior share the steps.
     prior = blocks[-1].prior
