@@ -162,7 +162,8 @@ def draw(result: dict, path: Path, *, dark: bool) -> None:
             handles, labels, loc="lower center", ncols=2, frameon=False, fontsize=14
         )
         figure.tight_layout(rect=(0, 0.23, 1, 1.01))
-        figure.savefig(path, transparent=True, metadata={"Date": None})
+        transparent = path.suffix == ".svg"  # cards of links may have any background
+        figure.savefig(path, transparent=transparent, metadata={"Date": None})
         plt.close(figure)
 
 
@@ -180,6 +181,7 @@ def main() -> None:
     print(table(result))
     draw(result, PICTURES / "first_picture_light.svg", dark=False)
     draw(result, PICTURES / "first_picture_dark.svg", dark=True)
+    draw(result, PICTURES / "first_picture.png", dark=False)
 
 
 if __name__ == "__main__":
