@@ -321,7 +321,7 @@ def test_coefficients_are_linear_in_x_and_classes_those_of_cut_rows(releases):
         ({"clip_features": "all"}, "clip_features='all' must be True or False"),
         (
             {"clip_features": True, "clip_quantile": None},
-            "clip_quantile=None gives clip_features=True no norm",
+            "clip_features=True needs a quantile",
         ),
     ],
 )
