@@ -989,7 +989,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
     _may_be_a_step = True
     #: Assumptions that do not follow from the events.
     _assumptions: tuple[Assumption, ...] = ASSUMPTIONS
-    #: Whether a fit can have a checkpoint, because each of its releases is charged.
+    #: Whether a fit can have a checkpoint: each of its releases must be charged.
     _can_resume = True
 
     def __sklearn_is_fitted__(self) -> bool:

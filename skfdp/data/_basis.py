@@ -41,7 +41,7 @@ class Block:
 
     kind: ClassVar[str] = ""
 
-    #: Name such as "age", or for parts of a date "admitted.month".
+    #: Name, such as "age", or "admitted.month" for a part of a date.
     name: str
     #: Position of the raw column.
     parent: int

@@ -18,9 +18,10 @@ from skfdp.data.target import TargetMap
 from skfdp.data.units import Units
 from skfdp.privacy.checks import computed
 
-#: The grid of a sum has room for this multiple of `n_records` contributions at their
-#: bound, in one direction. If n is private there may be more. Sums then wrap around,
-#: which is post-processing of the exact release (docs/theory/exact_release.rst).
+#: The grid of a sum has room for this many times `n_records` contributions, even if all
+#: are at their bound and parallel. If n is private there may be more. Sums then wrap
+#: around, which is post-processing of the exact release
+#: (docs/theory/exact_release.rst).
 MOST_ROWS = 16
 #: Most columns of a first model on sparse encoded rows.
 MOST_NARROWED = 512
