@@ -3,6 +3,8 @@
 import dataclasses
 import math
 import pickle
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,10 +12,20 @@ from dp_accounting import NeighboringRelation, UnsupportedEventError, dp_event
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 
-from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, PrivacyLedger, report
+from skfdp import (
+    DPSGDFClassifier,
+    FeatureDPLogisticRegression,
+    PrivacyLedger,
+    private_score,
+    report,
+)
 from skfdp.privacy import Event, Selection, compose
 from skfdp.privacy.public_sets import Part
 from skfdp.solvers import NoisyGradientDescent, NoisySGD
+
+sys.path.append(str(Path(__file__).parents[1] / "golden"))
+
+from golden_cases import CASES, SEARCH, fit
 
 DELTA = 1e-5
 RELATIONS = [relation.name.lower() for relation in NeighboringRelation]
@@ -199,3 +211,65 @@ def test_reports(data):
     assert report(free).to_dp_accounting() == dp_event.NonPrivateDpEvent()
     empty = report(PrivacyLedger(epsilon=1.0, delta=DELTA))
     assert empty.to_dp_accounting() == dp_event.NoOpDpEvent()
+
+
+# Every kind of fit, by accountants that share no code with this package. The events
+# are written by hand from the noise and the sensitivity that a report states.
+
+
+def by_hand(events, replaced):
+    """Return an event of dp_accounting for releases that their numbers describe."""
+    steps = []
+    for one in events:
+        # Its vectors have this norm; if one is replaced the sum moves by twice that.
+        radius = one.sensitivity / 2 if replaced else one.sensitivity
+        for std in one.step_stds:
+            step = dp_event.GaussianDpEvent(std / radius)
+            if one.sampling_rate < 1:
+                step = dp_event.GaussianDpEvent(std / one.clip_norm)
+                step = dp_event.PoissonSampledDpEvent(one.sampling_rate, step)
+            steps.append(step)
+    return dp_event.ComposedDpEvent(steps)
+
+
+def scored():
+    rng = np.random.default_rng(0)
+    X, y = rng.random((200, 3)), rng.integers(0, 2, 200)
+    model = FeatureDPLogisticRegression(math.inf, bounds=(0, 1), classes=[0, 1])
+    return private_score(model.fit(X, y), X, y, 1.0, model_is_public=True).privacy_
+
+
+#: No dp_accounting event has the curve of a Selection.
+FITS = {case["name"]: case for case in CASES if case["estimator"] != SEARCH}
+FITS = {name: case for name, case in FITS.items() if "no privacy" not in name}
+#: The others run at night.
+ALWAYS = {
+    "private_score",
+    "FeatureDPLogisticRegression: nothing public",
+    "FeatureDPLogisticRegression: persons and weights, Poisson",
+    "DPSGDFRegressor: plain",
+}
+
+
+@pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
+@pytest.mark.filterwarnings("ignore::skfdp.PrivacyWarning")
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in ALWAYS else pytest.mark.nightly)
+        for name in [*FITS, "private_score"]
+    ],
+)
+def test_accountants_of_others_agree_on_every_kind_of_fit(name):
+    found = scored() if name == "private_score" else fit(FITS[name])[0]
+    (relation,) = {one.neighboring_relation for one in found.events}
+    sampled = any(one.sampling_rate < 1 for one in found.events)
+    # Without sampling a release has one curve, whatever neighbours are called.
+    replaced = sampled and relation == "replace_one"
+    reader = NeighboringRelation["REPLACE_ONE" if replaced else "ADD_OR_REMOVE_ONE"]
+    events = by_hand(found.events, replaced)
+    theirs = PLDAccountant(reader, 1e-3).compose(events).get_epsilon(found.delta)
+    assert theirs == pytest.approx(found.epsilon, rel=2e-3)
+    if not replaced:  # which their Renyi accountant refuses
+        rdp = RdpAccountant(neighboring_relation=reader).compose(events)
+        assert found.epsilon < rdp.get_epsilon(found.delta) < 1.3 * found.epsilon
