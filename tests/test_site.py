@@ -54,6 +54,19 @@ def test_every_guarantee_is_on_the_list_of_claims():
     assert not any(re.search(r"^-{3,}$", claim.text, re.M) for claim in claims)
 
 
+def test_every_test_that_a_page_names_exists():
+    """A page writes a file of tests, or a file, ``::`` and a function in it."""
+    found = set()
+    for page in DOCS.glob("[!_ag]*/*.rst"):
+        text = page.read_text(encoding="utf-8")
+        found |= set(re.findall(r"``(tests/[\w/]+\.py)(?:::(\w+))?``", text))
+    assert len(found) > 20
+    for file, name in found:
+        tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+        names = {getattr(node, "name", None) for node in ast.walk(tree)}
+        assert not name or name in names, f"{file}::{name}"
+
+
 def test_nearly_every_claim_has_a_test_that_uses_its_object():
     """The page says of the others that what uses them is tested."""
     claims = extension("claims").claims()
