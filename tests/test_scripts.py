@@ -23,6 +23,7 @@ RUNS = {
         *("--splits", "nothing", "columns", "--out"),
     ),
     "excess_risk.py": QUICK,
+    "newton.py": QUICK,
     "figure1_purchase100.py": (
         *("--rows", "1200", "--epsilons", "8", "--figure", "figure.png"),
         "--output",
