@@ -197,6 +197,7 @@ add(
 add(
     *("row square", logistic, COLUMNS | {"public_model": None}, "row length"),
     *((HIGH, 0), (LOW, 0)),
+    relations=TWO,
     private=SOME,
     stream="row square",
 )
