@@ -23,30 +23,30 @@ from skfdp.privacy.events import (
 )
 from skfdp.privacy.ledger import PrivacyLedger, WhatIf
 from skfdp.privacy.pipelines import report
-from skfdp.privacy.preprocessing_steps import Lesson
+from skfdp.privacy.preprocessing_steps import StepDependence
 from skfdp.privacy.public_sets import Promise, promise
 from skfdp.privacy.report import PrivacyReport, read_report
 from skfdp.privacy.search_plans import SearchCheck
 from skfdp.privacy.selection import Selection
 
 __all__ = [
-    "RELATIONS",
     "AddOrRemoveOne",
     "Event",
     "FitPlan",
     "LedgerEntry",
-    "Lesson",
     "PrivacyBudgetError",
     "PrivacyCurve",
     "PrivacyLedger",
     "PrivacyPlan",
     "PrivacyReport",
     "PrivacyWarning",
-    "Receipt",
     "Promise",
+    "RELATIONS",
+    "Receipt",
     "Relation",
     "SearchCheck",
     "Selection",
+    "StepDependence",
     "WhatIf",
     "calibrate",
     "compose",

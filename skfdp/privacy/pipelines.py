@@ -35,7 +35,7 @@ from skfdp.privacy.checks import spelling
 from skfdp.privacy.events import PrivacyBudgetError
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.preprocessing_steps import (
-    Lesson,
+    StepDependence,
     columns_of,
     dependence,
     is_class,
@@ -257,7 +257,7 @@ def _check_columns_stay_public(seen: list[tuple[str, PrivacyReport]]) -> None:
 class _Learnt:
     """Data dependence of parts without a report, and the names of unknown parts."""
 
-    lessons: list[Lesson] = dataclasses.field(default_factory=list)
+    dependences: list[StepDependence] = dataclasses.field(default_factory=list)
     unseen: list[str] = dataclasses.field(default_factory=list)
     assumes: list[str] = dataclasses.field(default_factory=list)
 
@@ -281,11 +281,11 @@ class _Learnt:
         if found is None:
             self.unseen.append(title)
         else:
-            lesson = Lesson(title, found.learns, found.reason)
+            own = StepDependence(title, found.learns, found.reason)
             free = public is not None and all(public)
-            if lesson.private and free and (found.learns == "rows" or public_target):
-                lesson = dataclasses.replace(lesson, learns="public columns")
-            self.lessons.append(lesson)
+            if own.private and free and (found.learns == "rows" or public_target):
+                own = dataclasses.replace(own, learns="public columns")
+            self.dependences.append(own)
             self.assumes += filter(None, [found.assumes])
         if not is_container(step):
             return
@@ -319,7 +319,7 @@ def _learnt(parts: list[Part]) -> tuple[_Learnt, tuple[str | int, ...] | None]:
             learnt.add(part.name, part.step, part.public, public_target)
     if len(parts) == 1 or not any(found.public_features for found in reports):
         return learnt, None
-    private = any(lesson.private for lesson in learnt.lessons)
+    private = any(one.private for one in learnt.dependences)
     followed = table is not None and not private and not learnt.unseen
     learnt.assumes.insert(0, COLUMNS_FOLLOWED if followed else COLUMNS_ASSUMED)
     if table is None:
@@ -542,7 +542,7 @@ def _joined(
         assumptions=[Assumption(one, is_enforced(one)) for one in learnt.assumes],
         nonprivate=False,
         unseen=learnt.unseen,
-        learnt=learnt.lessons,
+        learnt=learnt.dependences,
         steps=seen,
         receipts=(receipt for one in reports for receipt in one.receipts),
     )

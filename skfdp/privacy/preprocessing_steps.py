@@ -38,7 +38,7 @@ LEARNS = ("nothing", "public columns", "rows", "target")
 
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True)
-class Lesson:
+class StepDependence:
     """Data dependence of a Pipeline step that has no privacy report of its own.
 
     Attributes

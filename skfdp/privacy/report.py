@@ -43,7 +43,7 @@ from skfdp.privacy.assumptions import (
 )
 from skfdp.privacy.entries import Receipt, dumps, package_versions
 from skfdp.privacy.events import Event, check_budget, check_delta, joined, refuse
-from skfdp.privacy.preprocessing_steps import Lesson
+from skfdp.privacy.preprocessing_steps import StepDependence
 from skfdp.privacy.public_sets import (
     Disclosed,
     Part,
@@ -115,7 +115,7 @@ class PrivacyReport:
         Whether noise came from a user's seed, which voids the guarantee.
     unseen : tuple of str
         Pipeline steps whose data dependence is unknown.
-    learnt : tuple of Lesson
+    learnt : tuple of StepDependence
         What other steps without a report of their own learnt. If a step learnt from
         private rows or from a private target, the guarantee is void.
     public_sources : tuple of str or int, or None
@@ -151,7 +151,7 @@ class PrivacyReport:
     assumptions: tuple[Assumption, ...] = ()
     seeded: bool = False
     unseen: tuple[str, ...] = ()
-    learnt: tuple[Lesson, ...] = ()
+    learnt: tuple[StepDependence, ...] = ()
     public_sources: tuple[str | int, ...] | None = None
     steps: tuple[tuple[str, PrivacyReport], ...] = ()
     # Not compared: receipts are random, so two equal fits would differ.
@@ -181,7 +181,7 @@ class PrivacyReport:
         parts: Sequence[Part | None] = (),
         n_fits: int = 1,
         unseen: Iterable[str] = (),
-        learnt: Iterable[Lesson] = (),
+        learnt: Iterable[StepDependence] = (),
         steps: Iterable[tuple[str, PrivacyReport]] = (),
         receipts: Iterable[Receipt | None] = (),
     ) -> PrivacyReport:
@@ -273,9 +273,9 @@ class PrivacyReport:
         return None if self.neighboring_relation is None else self.events[0].unit
 
     @property
-    def leaks(self) -> tuple[Lesson, ...]:
+    def leaks(self) -> tuple[StepDependence, ...]:
         """Steps that learnt from private values without privacy."""
-        return tuple(lesson for lesson in self.learnt if lesson.private)
+        return tuple(one for one in self.learnt if one.private)
 
     @property
     def _shared(self) -> list[Assumption]:
@@ -439,7 +439,7 @@ _FROM_JSON: dict[str, Callable[[str, Any], Any]] = {
     "tuple[Event, ...]": _each(Event.from_dict),
     "tuple[Part | None, ...]": _each(_part),
     "tuple[Assumption, ...]": _each_of(Assumption),
-    "tuple[Lesson, ...]": _each_of(Lesson),
+    "tuple[StepDependence, ...]": _each_of(StepDependence),
     "tuple[Receipt, ...]": _each_of(Receipt),
     "tuple[tuple[str, PrivacyReport], ...]": _each(_step),
     "dict[str, str]": texts,

@@ -19,7 +19,7 @@ from typing import Any
 from skfdp.privacy.accounting import detection_rate, worst
 from skfdp.privacy.assumptions import INTEGER_SEED, unseen_step
 from skfdp.privacy.events import Event, Relation
-from skfdp.privacy.preprocessing_steps import Lesson
+from skfdp.privacy.preprocessing_steps import StepDependence
 from skfdp.privacy.public_sets import name_text
 
 # A `PrivacyReport`, whose module imports this one.
@@ -249,7 +249,7 @@ def limits(report: Report) -> tuple[str, ...]:
 # What voids the guarantee, and what the numbers do not count.
 
 
-def leak_text(leak: Lesson) -> str:
+def leak_text(leak: StepDependence) -> str:
     """Return a sentence on what a step learnt without privacy."""
     return (
         f"Step {leak.step} learns from the {leak.learns} without privacy: "

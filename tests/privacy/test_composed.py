@@ -100,7 +100,7 @@ def text_of(found):
 
 
 def learns(found):
-    return {lesson.step.partition(" ")[0]: lesson.learns for lesson in found.learnt}
+    return {one.step.partition(" ")[0]: one.learns for one in found.learnt}
 
 
 def followed(found):
