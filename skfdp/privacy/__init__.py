@@ -24,7 +24,7 @@ from skfdp.privacy.events import (
 from skfdp.privacy.ledger import PrivacyLedger, WhatIf
 from skfdp.privacy.pipelines import report
 from skfdp.privacy.preprocessing_steps import StepDependence
-from skfdp.privacy.public_sets import Promise, promise
+from skfdp.privacy.public_sets import Guarantee, composed_guarantee
 from skfdp.privacy.report import PrivacyReport, read_report
 from skfdp.privacy.search_plans import SearchCheck
 from skfdp.privacy.selection import Selection
@@ -33,6 +33,7 @@ __all__ = [
     "AddOrRemoveOne",
     "Event",
     "FitPlan",
+    "Guarantee",
     "LedgerEntry",
     "PrivacyBudgetError",
     "PrivacyCurve",
@@ -40,7 +41,6 @@ __all__ = [
     "PrivacyPlan",
     "PrivacyReport",
     "PrivacyWarning",
-    "Promise",
     "RELATIONS",
     "Receipt",
     "Relation",
@@ -50,10 +50,10 @@ __all__ = [
     "WhatIf",
     "calibrate",
     "compose",
+    "composed_guarantee",
     "gdp_delta",
     "gdp_epsilon",
     "gdp_mu",
-    "promise",
     "read_report",
     "report",
 ]

@@ -43,9 +43,9 @@ from skfdp.privacy.public_sets import (
     check_events,
     check_part,
     check_parts,
+    composed_guarantee,
     is_listed,
     name_text,
-    promise,
     set_text,
 )
 from skfdp.privacy.report import PrivacyReport
@@ -246,7 +246,7 @@ class PrivacyLedger:
       `public`), which the first charge fixes if they were not declared. A fit may
       disclose columns and a target inside the set, by name, and treat any column as
       private. The total epsilon holds for everything outside the set
-      (`skfdp.privacy.promise`).
+      (`skfdp.privacy.composed_guarantee`).
     * All events protect one unit: records, or persons (`groups` of `fit`). All `groups`
       must name the same persons.
     * Names are compared, not data. As soon as anything is public, columns without names
@@ -788,8 +788,8 @@ class PrivacyLedger:
             unnamed = any("columns" in event.unnamed for event in private)
             if unnamed and (public or _disclosed(private)):
                 raise PrivacyBudgetError(_UNNAMED)
-            promised = promise([*dict.fromkeys(before + private)], public)
-            check_part(self._part, private, promised.public, n_rows)
+            guarantee = composed_guarantee([*dict.fromkeys(before + private)], public)
+            check_part(self._part, private, guarantee.public, n_rows)
             check_parts([*(entry.part for entry in recorded), self._part])
         except PrivacyBudgetError as error:
             raise PrivacyBudgetError(

@@ -359,7 +359,7 @@ def report(
     ------
     PrivacyBudgetError
         If steps have relations or public sets that do not compose
-        (`skfdp.privacy.promise` has the rules), or if an earlier step computed a
+        (see `skfdp.privacy.composed_guarantee`), or if an earlier step computed a
         public column of a later one from private columns.
     ValueError
         If nothing inside the object has a report, or if it contains private fits that

@@ -22,7 +22,7 @@ Disclosed = str | int | Nameless
 
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True)
-class Promise:
+class Guarantee:
     """The guarantee of a composition: its relation, privacy unit and public set.
 
     Attributes
@@ -40,9 +40,9 @@ class Promise:
     public: frozenset[Disclosed]
 
 
-def promise(
+def composed_guarantee(
     events: Iterable[Event], public: Collection[Disclosed] | None = None
-) -> Promise:
+) -> Guarantee:
     r"""Return what the composition of all events protects, or refuse it.
 
     Parameters
@@ -55,7 +55,7 @@ def promise(
 
     Returns
     -------
-    promise : Promise
+    guarantee : Guarantee
 
     Raises
     ------
@@ -131,7 +131,7 @@ def promise(
                 "so that one fit may disclose a column that another protects: name the "
                 "target by target=, or pass y as a Series with a name."
             )
-    return Promise(relations.pop(), units.pop(), everything)
+    return Guarantee(relations.pop(), units.pop(), everything)
 
 
 def name_assumptions(events: Collection[Event], n_fits: int) -> Iterator[str]:

@@ -46,11 +46,11 @@ from skfdp.privacy.events import Event, check_budget, check_delta, joined, refus
 from skfdp.privacy.preprocessing_steps import StepDependence
 from skfdp.privacy.public_sets import (
     Disclosed,
+    Guarantee,
     Part,
-    Promise,
     check_part,
     check_parts,
-    promise,
+    composed_guarantee,
 )
 
 _SCHEMA = {"schema": "skfdp-privacy-report", "schema_version": 1}
@@ -194,8 +194,8 @@ class PrivacyReport:
         target_name : str, default=None
             None takes the name from the events.
         events : iterable of Event
-            All releases; empty for a fit without privacy. `skfdp.privacy.promise` has
-            the rules of composition.
+            All releases; empty for a fit without privacy. The rules of composition are
+            in `skfdp.privacy.composed_guarantee`.
         feature_names : sequence of str or int, default=None
             All columns, public and private.
         public : collection, default=None
@@ -220,8 +220,10 @@ class PrivacyReport:
         seeded = any([seeded, *[one.seeded for one in members]])
         seeded = any([seeded, *[one.seeded for one in events]])
         n_fits = max(int(n_fits), bool(events), sum([one.n_fits for one in members]))
-        promised = None if nonprivate or not events else promise(events, public)
-        columns = _public_columns(events, promised)
+        guarantee = None
+        if events and not nonprivate:
+            guarantee = composed_guarantee(events, public)
+        columns = _public_columns(events, guarantee)
         if not target_name:  # take it from the events, if they agree
             named = {event.target_name for event in events} - {None}
             target_name = named.pop() if len(named) == 1 else None
@@ -249,11 +251,11 @@ class PrivacyReport:
             released=tuple(map(str, released)),
             delta=float(delta),
             target_epsilon=None if target_epsilon is None else float(target_epsilon),
-            neighboring_relation=promised.neighboring_relation if promised else None,
+            neighboring_relation=guarantee.neighboring_relation if guarantee else None,
             public_features=columns,
-            public_target=bool(promised) and any([e.public_target for e in events]),
+            public_target=bool(guarantee) and any([e.public_target for e in events]),
             target_name=target_name,
-            private_features=_private_features(feature_names, columns, promised),
+            private_features=_private_features(feature_names, columns, guarantee),
             n_records=None if n_records is None else int(n_records),
             events=events,
             parts=parts,
@@ -554,26 +556,26 @@ def _spent(
 
 
 def _public_columns(
-    events: tuple[Event, ...], promised: Promise | None
+    events: tuple[Event, ...], guarantee: Guarantee | None
 ) -> tuple[str | int, ...]:
     """Return the public columns: first those of the events, then the declared ones."""
-    if promised is None:
+    if guarantee is None:
         return ()
     columns = dict.fromkeys([name for e in events for name in e.public_features])
     targets = {event.target_name for event in events if event.public_target}
-    declared = {name for name in promised.public if isinstance(name, str)}
+    declared = {name for name in guarantee.public if isinstance(name, str)}
     return (*columns, *sorted(declared - columns.keys() - targets))
 
 
 def _private_features(
     feature_names: Sequence[str | int] | None,
     public_columns: tuple[str | int, ...],
-    promised: Promise | None,
+    guarantee: Guarantee | None,
 ) -> tuple[str | int, ...] | None:
-    if feature_names is None or promised is None:
+    if feature_names is None or guarantee is None:
         return None
     # Events hold names of public columns, or positions if the data have no names.
-    public = frozenset(public_columns) | promised.public
+    public = frozenset(public_columns) | guarantee.public
     names = tuple(map(checks.plain, feature_names))
     private = [
         name

@@ -24,7 +24,7 @@ from sklearn.base import clone
 
 from skfdp.privacy import Event, PrivacyBudgetError, PrivacyLedger, ledger_file
 from skfdp.privacy import accounting as composition
-from skfdp.privacy.public_sets import Promise, promise
+from skfdp.privacy.public_sets import Guarantee, composed_guarantee
 
 DELTA = 1e-5
 _TWO_DAYS = datetime.timedelta(days=2)  # midnight may pass
@@ -226,10 +226,10 @@ class TestWhatComposes:
         ]
         union = frozenset().union(*(event.disclosed for event in events))
         if union in {event.disclosed for event in events}:
-            assert promise(events) == Promise(relation, "record", union)
+            assert composed_guarantee(events) == Guarantee(relation, "record", union)
         else:
             with pytest.raises(PrivacyBudgetError, match="outside the public set of"):
-                promise(events)
+                composed_guarantee(events)
 
 
 class TestRecords:

@@ -10,7 +10,7 @@ from skfdp import PrivacyLedger
 from skfdp.privacy import (
     Event,
     LedgerEntry,
-    promise,
+    composed_guarantee,
     read_report,
 )
 
@@ -31,7 +31,7 @@ def one_sentence(caught):
 
 @pytest.mark.parametrize("events", NO_EVENTS, ids=lambda events: type(events).__name__)
 def test_what_holds_no_events(events, ledger):
-    calls = [lambda: promise(events), lambda: ledger.charge(events)]
+    calls = [lambda: composed_guarantee(events), lambda: ledger.charge(events)]
     calls += [lambda: ledger.what_if(events)] * (events is not EVENT)
     for call in calls:
         with pytest.raises(ValueError, match="must be at least one Event") as caught:
@@ -43,7 +43,7 @@ def test_what_holds_no_events(events, ledger):
 @pytest.mark.parametrize("public", [3, "age", [None], [[1]], np.array(1.0)])
 def test_what_names_no_public_set(public):
     with pytest.raises(TypeError, match="public=.* must be a"):
-        promise([EVENT], public)
+        composed_guarantee([EVENT], public)
     with pytest.raises(TypeError, match="public=.* must be a list of names"):
         PrivacyLedger(public=public if public != "age" else 3)
 

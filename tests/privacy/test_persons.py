@@ -11,7 +11,13 @@ import pytest
 
 from skfdp import FeatureDPLogisticRegression, PrivacyLedger, TableSchema, report
 from skfdp.experimental import PrivateSearchCV
-from skfdp.privacy import Event, PrivacyBudgetError, PrivacyReport, promise, read_report
+from skfdp.privacy import (
+    Event,
+    PrivacyBudgetError,
+    PrivacyReport,
+    composed_guarantee,
+    read_report,
+)
 from skfdp.privacy.assumptions import (
     BATCHES_OF_PERSONS,
     CLIPPED,
@@ -66,12 +72,12 @@ def model(**given):
 
 class TestPromises:
     def test_persons_compose_with_persons(self):
-        assert promise([PERSON, PERSON]).unit == "person"
-        assert promise([RECORD]).unit == "record"
+        assert composed_guarantee([PERSON, PERSON]).unit == "person"
+        assert composed_guarantee([RECORD]).unit == "record"
 
     def test_units_do_not_mix(self):
         with pytest.raises(PrivacyBudgetError, match=MIXED):
-            promise([RECORD, PERSON])
+            composed_guarantee([RECORD, PERSON])
         with pytest.raises(PrivacyBudgetError, match=MIXED):
             reported(RECORD, PERSON)
 
