@@ -9,14 +9,14 @@ from skfdp.audit.mechanism import (
     ReleaseAudit,
     audit_mechanism,
 )
-from skfdp.audit.replay import Difference, Moved, ReplayResult, audit_replay
+from skfdp.audit.replay import Difference, ReleaseChange, ReplayResult, audit_replay
 
 __all__ = [
     "AuditResult",
     "Difference",
     "MechanismResult",
-    "Moved",
     "ReleaseAudit",
+    "ReleaseChange",
     "ReplayResult",
     "audit_mechanism",
     "audit_replay",

@@ -742,7 +742,7 @@ class Difference:
 
 @public("skfdp.audit")
 @dataclasses.dataclass(frozen=True)
-class Moved:
+class ReleaseChange:
     """Largest change of the sums of one label between neighbours.
 
     Attributes
@@ -785,7 +785,7 @@ class ReplayResult(AuditResult):
     n_trials : int
         Number of replays.
     differences : tuple of Difference
-    releases : tuple of Moved
+    releases : tuple of ReleaseChange
     neighbours : tuple of str
         Descriptions of the neighbours, one for each replay.
     """
@@ -793,7 +793,7 @@ class ReplayResult(AuditResult):
     audit = "replay"
 
     differences: tuple[Difference, ...] = ()
-    releases: tuple[Moved, ...] = ()
+    releases: tuple[ReleaseChange, ...] = ()
     neighbours: tuple[str, ...] = ()
 
     @property
@@ -1148,7 +1148,7 @@ def _result(
         n_trials=len(moves),
         differences=differences,
         releases=tuple(
-            Moved(label, count, *np.fmax.reduce(moved[label]).tolist())
+            ReleaseChange(label, count, *np.fmax.reduce(moved[label]).tolist())
             for label, count in labels.items()
         ),
         neighbours=tuple(names),
