@@ -412,7 +412,7 @@ class LinearModel(PrivateEstimator):
         The amount of smoothing depends on public numbers only.
         """
         relation = Relation.of(self.neighboring_relation)
-        mu = gdp_mu(self.epsilon, self.delta) / relation.moves(1.0)
+        mu = gdp_mu(self.epsilon, self.delta) / relation.sensitivity(1.0)
         if units is not None:
             mu = mu / units.reach
         classes = facts.get("classes", ())

@@ -136,8 +136,8 @@ NIGHTLY = [
     Mutant(
         "sensitivity halved",
         "queries/network.py",
-        "return relation.moves(self.clip_norm)",
-        "return relation.moves(self.clip_norm) / 2",
+        "return relation.sensitivity(self.clip_norm)",
+        "return relation.sensitivity(self.clip_norm) / 2",
         "queries/test_mlp.py::test_neighbours_move_the_sum_by_at_most_its_sensitivity",
     ),
     Mutant(

@@ -121,7 +121,7 @@ def run(tables: dict, given) -> None:
                     "regression": regression,
                     "signal": n
                     * gdp_mu(epsilon, DELTA)
-                    / Relation.of(relation).moves(1.0),
+                    / Relation.of(relation).sensitivity(1.0),
                     "gap": (loss - best) / (floor - best),
                 }
                 with given.out.open("a") as file:

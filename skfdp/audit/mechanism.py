@@ -203,7 +203,7 @@ class Canary:
 
     def sensitivity(self, relation: Relation) -> float:
         """Return the L2 sensitivity of the sum."""
-        return relation.moves(self.clip_norm, self.moved)
+        return relation.sensitivity(self.clip_norm, self.moved)
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum."""

@@ -439,4 +439,4 @@ def noise_of_sums(
     """Return the `noise` of `balanced` for a sum of rows, or None without privacy."""
     if math.isinf(epsilon):
         return None
-    return n_columns * (relation.moves(1.0) / gdp_mu(epsilon, delta)) ** 2
+    return n_columns * (relation.sensitivity(1.0) / gdp_mu(epsilon, delta)) ** 2

@@ -264,7 +264,7 @@ class AccuracySum:
 
     def sensitivity(self, relation: Relation) -> float:
         """Return the L2 sensitivity of the sum; see the guarantees."""
-        return relation.moves(self.clip_norm, self.clip_norm)
+        return relation.sensitivity(self.clip_norm, self.clip_norm)
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum, which is at most 1."""

@@ -215,7 +215,7 @@ def calibrate(
     """
     clip_norm = checks.positive("clip_norm", clip_norm)
     if sensitivity is None:
-        sensitivity = Relation.of(neighboring_relation).moves(clip_norm)
+        sensitivity = Relation.of(neighboring_relation).sensitivity(clip_norm)
     return _calibrate(
         PrivacyPlan(  # checks every field; its noise is a placeholder
             target_epsilon=epsilon,

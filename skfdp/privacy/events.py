@@ -29,7 +29,7 @@ class Relation:
     Notes
     -----
     **Guarantees.** If every possible record contributes to a sum a vector of norm at
-    most C, then the sums of two neighbours differ by at most ``moves(C)``:
+    most C, then the sums of two neighbours differ by at most ``sensitivity(C)``:
 
     * "replace_one": one contribution v becomes w, and ``|v - w| <= |v| + |w| <= 2 C``;
     * "replace_special": one contribution v becomes zero, and ``|v| <= C``;
@@ -40,8 +40,10 @@ class Relation:
     Examples
     --------
     >>> from skfdp.privacy import Relation
-    >>> Relation("replace_one").moves(0.5), Relation("replace_special").moves(0.5)
-    (1.0, 0.5)
+    >>> Relation("replace_one").sensitivity(0.5)
+    1.0
+    >>> Relation("replace_special").sensitivity(0.5)
+    0.5
     """
 
     name: str
@@ -64,7 +66,7 @@ class Relation:
         known = isinstance(name, str) and name in _RELATIONS
         return _RELATIONS[name] if known else cls(name)
 
-    def moves(self, clip_norm: float, replaced: float | None = None) -> float:
+    def sensitivity(self, clip_norm: float, replaced: float | None = None) -> float:
         """Return the sensitivity of a sum of bounded contributions.
 
         Parameters

@@ -433,7 +433,7 @@ def gradient_sensitivity(
     replaced = label_bound
     if orthant:
         replaced = math.sqrt(2) * clip_norm
-    return relation.moves(clip_norm, replaced)
+    return relation.sensitivity(clip_norm, replaced)
 
 
 def gradient_unit(

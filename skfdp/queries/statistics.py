@@ -52,7 +52,7 @@ class _Sum:
 
     def sensitivity(self, relation: Relation) -> float:
         """Return the L2 sensitivity of the sum; see the guarantees."""
-        return relation.moves(self.clip_norm, self.replaced)
+        return relation.sensitivity(self.clip_norm, self.replaced)
 
     def exact_sum(
         self, theta: None, batch: np.ndarray | None, unit: float

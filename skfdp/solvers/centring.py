@@ -176,7 +176,7 @@ class Centring:
             wanted.append(("mean", share, query, 1))
         for label, share, query, n_steps in wanted:
             reach = query.sensitivity(budget.relation)
-            most = budget.relation.moves(1.0)  # the sensitivity that `mu` assumes
+            most = budget.relation.sensitivity(1.0)  # the sensitivity that `mu` assumes
             std = reach / most / (math.sqrt(share) * mu)
             event = budget.event(label, std, sensitivity=reach, n_steps=n_steps)
             found.append(event)

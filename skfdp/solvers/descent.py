@@ -613,7 +613,7 @@ class Descent:
         self, public: PublicRecords, prepared: DescentStart, budget: Budget
     ) -> DescentPlan:
         """Resolve every "auto" and calibrate the noise."""
-        replaced = budget.mu / budget.relation.moves(1.0)
+        replaced = budget.mu / budget.relation.sensitivity(1.0)
         # Contributions have public signs unless a mean is subtracted.
         signed = (
             self.centring.kind not in ("gaussian", "adaptive")

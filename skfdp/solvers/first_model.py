@@ -139,7 +139,7 @@ class FirstModel:
             return 0.0
         n_public = public.n_features - public.n_private
         # `replace_one` changes a sum of unit vectors by up to 2.
-        signal = 2 * budget.mu * public.n_effective / budget.relation.moves(1.0)
+        signal = 2 * budget.mu * public.n_effective / budget.relation.sensitivity(1.0)
         return share_of_descent(public.n_private, n_public, signal)
 
     def prepare(self, public: PublicRecords, budget: Budget) -> Prepared:

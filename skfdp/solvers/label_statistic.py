@@ -552,7 +552,7 @@ class LabelStatistic:
         """Calibrate the one release."""
         query = LabelSum.planned(prepared.n_labels, prepared.rows.bound)
         counts = prepared.whitening.bias is not None and prepared.n_labels > 1
-        signal = budget.mu * public.n_effective / budget.relation.moves(1.0)
+        signal = budget.mu * public.n_effective / budget.relation.sensitivity(1.0)
         return Plan(
             **budget.release_once("label statistic", query),
             expected_gap=parameters.gap_of(signal, "label-DP"),

@@ -142,7 +142,7 @@ def expected_gap(
     [0.8, 0.4, 0.17, 0.07, 0.03]
     """
     check_number("n_records", n_records, low=0, integral=True)
-    mu = gdp_mu(epsilon, delta) / Relation.of(neighboring_relation).moves(1.0)
+    mu = gdp_mu(epsilon, delta) / Relation.of(neighboring_relation).sensitivity(1.0)
     return gap_of(mu * n_records, "label-DP" if label_dp else "private")
 
 

@@ -172,7 +172,7 @@ class TargetScales:
         target = budget.event(
             "target scale",
             math.sqrt(1 / share) / mu,
-            sensitivity=budget.relation.moves(1.0),
+            sensitivity=budget.relation.sensitivity(1.0),
             n_steps=n_means,
         )
         if not has_public_model and target.noise_std[0] / n < _MOST_NOISE:
@@ -189,7 +189,7 @@ class TargetScales:
         return budget.event(
             "mean rate",
             1 / (math.sqrt(share) * mu),
-            sensitivity=budget.relation.moves(1.0),
+            sensitivity=budget.relation.sensitivity(1.0),
             n_steps=_N_RATES,
         )
 

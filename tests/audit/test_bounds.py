@@ -84,7 +84,7 @@ def exact_counts(monkeypatch):
 
 def columns_dropped(monkeypatch):
     monkeypatch.setattr(BinCounts, "clip_norm", property(lambda self: 1.0))
-    monkeypatch.setattr(BinCounts, "sensitivity", lambda s, r: r.moves(1.0, 2**0.5))
+    monkeypatch.setattr(BinCounts, "sensitivity", lambda _, r: r.sensitivity(1, 2**0.5))
 
 
 def a_look_at_rows(monkeypatch):

@@ -52,7 +52,7 @@ class GroupTotals:
 
     def sensitivity(self, relation: Relation) -> float:
         """Return how far neighbours move the totals; see the guarantees."""
-        return relation.moves(self.clip_norm, self.clip_norm)
+        return relation.sensitivity(self.clip_norm, self.clip_norm)
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the totals."""

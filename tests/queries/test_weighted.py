@@ -156,7 +156,7 @@ class Noted:
         return 2.0**-20
 
     def sensitivity(self, relation):
-        return relation.moves(self.clip_norm)
+        return relation.sensitivity(self.clip_norm)
 
     def exact_sum(self, theta, batch, unit):
         batch = np.arange(self.n_rows) if batch is None else batch

@@ -44,7 +44,7 @@ class Query:
         return 2.0**-20
 
     def sensitivity(self, relation: Relation):
-        return relation.moves(self.clip_norm, self.moved)
+        return relation.sensitivity(self.clip_norm, self.moved)
 
     def exact_sum(self, theta, batch, unit):
         self.batches.append(None if batch is None else batch.copy())
