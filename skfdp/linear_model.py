@@ -92,7 +92,7 @@ def _places(encoder: Any) -> dict[str, np.ndarray]:
     columns, values = ["intercept"], [""]
     for block in reversed(encoder.blocks_):
         own = list(block.levels)
-        if block.kind == "hats":
+        if block.kind == "spline":
             knots = block.raw(block.knots)
             own[: len(knots)] = list(knots)
         columns[:0], values[:0] = [block.name] * len(own), own

@@ -37,8 +37,8 @@ from skfdp.data._basis import (
     STANDALONE_KNOTS,
     Block,
     CategoriesBlock,
-    HatsBlock,
     LinearBlock,
+    SplineBlock,
     spread_knots,
 )
 from skfdp.data.arrays import (
@@ -147,8 +147,8 @@ class Number(_Column):
         Bounds that are known in advance; values outside are clipped.
     public : bool, default=False
         Whether the column may be disclosed.
-    basis : {"hats", "linear"}, default="hats"
-        "hats" is a linear spline (a piecewise linear curve), "linear" one column scaled
+    basis : {"spline", "linear"}, default="spline"
+        "spline" is of degree 1 (a piecewise linear curve), "linear" one column scaled
         to [0, 1].
     knots : "auto", int or list of float, default="auto"
         Number of knots of the spline, at least 2 (a line), which is also its number of
@@ -174,7 +174,7 @@ class Number(_Column):
     high: float | None = None
     public: bool = False
     _: dataclasses.KW_ONLY
-    basis: str = "hats"
+    basis: str = "spline"
     knots: Any = "auto"
     spacing: str = "auto"
     cyclic: bool = False
@@ -222,7 +222,7 @@ class Date(_Column):
     _: dataclasses.KW_ONLY
     format: str | None = None
     hour: bool = False
-    basis: str = "hats"
+    basis: str = "spline"
     knots: Any = "auto"
     missing: tuple | None = None
 
@@ -363,12 +363,12 @@ def _curve(column: Any, name: str, place: int, reads: str, smooth: bool) -> Bloc
             f"{form}."
         )
     cyclic = bool(getattr(column, "cyclic", False))
-    check_choice(f"basis of {name!r}", column.basis, ("hats", "linear"))
+    check_choice(f"basis of {name!r}", column.basis, ("spline", "linear"))
     if column.basis == "linear":
         if cyclic:
             raise SchemaError(
                 f"{name!r} is cyclic, which is impossible with basis='linear': use "
-                "basis='hats'."
+                "basis='spline'."
             )
         levels = "linear", MISSING
         return LinearBlock(name, place, levels, reads=reads, knots=bounds)
@@ -376,7 +376,7 @@ def _curve(column: Any, name: str, place: int, reads: str, smooth: bool) -> Bloc
     if cyclic:
         knots, end = knots[:-1], float(knots[-1])
     levels = (*map(str, range(len(knots))), MISSING)
-    return HatsBlock(
+    return SplineBlock(
         name, place, levels, reads=reads, knots=knots, end=end, cyclic=cyclic
     )
 

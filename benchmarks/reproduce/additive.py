@@ -203,13 +203,13 @@ GRID = {
 }
 FREE = {
     "scikit-learn lines": without_privacy("linear"),
-    "scikit-learn hats": without_privacy("hats"),
+    "scikit-learn hats": without_privacy("spline"),
 }
 METHODS: dict[str, Callable] = {
     **FREE,
     "lines": private("linear"),
-    "hats": private("hats"),
-    "stricter hats": private("hats", "replace_one"),
+    "hats": private("spline"),
+    "stricter hats": private("spline", "replace_one"),
     "DP-EBM": boosting(),
     **GRID,
 }

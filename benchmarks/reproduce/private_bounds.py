@@ -88,7 +88,7 @@ def fit(table, raw: Raw, model: str, bounds, epsilon, seed) -> np.ndarray:
             random_state=seed,
         )
         widened = dataclasses.replace(raw, bounds=released.bounds)
-    basis = "linear" if model == "lines" else "hats"
+    basis = "linear" if model == "lines" else "spline"
     own = schema(table, widened, basis)
     found = estimator(table, epsilon, seed, schema=own)
     return predictions(table, found, raw.X, raw.y, raw.X_test)

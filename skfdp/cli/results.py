@@ -126,7 +126,7 @@ TRUSTED_TYPES = tuple(
     f"skfdp.{name}"
     for name in """
     DeclaredEncoder FeatureDPLogisticRegression FeatureDPRegressor base.Declared
-    data._basis.CategoriesBlock data._basis.HatsBlock data._basis.LinearBlock
+    data._basis.CategoriesBlock data._basis.SplineBlock data._basis.LinearBlock
     data.input_scaler.InputScaler data.target.Spelling
     data.target.TargetMap privacy.AddOrRemoveOne privacy.Event privacy.PrivacyReport
     privacy.Receipt privacy.assumptions.Assumption schema.Boolean schema.Category

@@ -105,13 +105,13 @@ class Block:
         return places, values
 
 
-class HatsBlock(Block):
+class SplineBlock(Block):
     """Linear spline basis: a number is interpolated between two neighbouring knots."""
 
-    kind: ClassVar[str] = "hats"
+    kind: ClassVar[str] = "spline"
 
     def entries(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
-        """Return two neighbouring hats, which sum to 1, or "missing" alone."""
+        """Return the two neighbouring columns, which sum to 1, or "missing" alone."""
         x = column.read(self.reads)
         missing = np.isnan(x)
         knots = self.knots if self.end is None else np.append(self.knots, self.end)
@@ -318,7 +318,7 @@ class _Curve:
         self.smooth, self.shapes, self.factor = every[:0], np.empty((0, 0)), np.empty(0)
         # Encoded columns that are only rescaled; they come after the smooth terms.
         self.plain, self.plain_factor = every, np.ones(len(every))
-        if block.kind == "hats":
+        if block.kind == "spline":
             self._draw(block, squares_of)
         self.n_columns = len(self.factor) + len(self.plain)
 

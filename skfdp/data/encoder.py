@@ -30,7 +30,7 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
     """Encoder of raw tables into bounded blocks of columns, by declarations alone.
 
     Every raw column becomes a block of columns. A number becomes a linear spline basis
-    ("hats") or one scaled column. Text becomes one column for each category. A date
+    or one scaled column. Text becomes one column for each category. A date
     becomes a trend, a month and a weekday, and if declared an hour. The encoding of a
     row depends on this row and the declarations; nothing is learnt from the rows.
 
@@ -47,7 +47,7 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
     blocks_ : tuple of Block
         The blocks, in the order of the encoded columns. Each has a `name`, the position
         of its raw column (`parent`), its encoded columns (`start`, `stop`), its `kind`
-        ("hats", "linear", "categories"), `knots` and `levels`.
+        ("spline", "linear", "categories"), `knots` and `levels`.
         ``block.encode(values)`` encodes some raw values, for instance for a plot.
     n_features_in_ : int
         Number of columns of the table of `fit`.
@@ -67,13 +67,13 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):
     other levels. Unknown categories get the level "other". A declared category
     "missing" or "other" is the same level.
 
-    **Hats** are splines of degree 1, as in scikit-learn's `SplineTransformer`. At a
+    **Splines** have degree 1, as in scikit-learn's `SplineTransformer`. At a
     knot one column is 1. Between two knots their two columns sum to 1, in multiples of
     2**-26.
 
     **Dates** are days since 1970-01-01 in `knots`, in local time without the time zone.
     Text must be in ISO format (2024-02-29, with or without a time). Month, weekday and
-    hour are categories. For whole months these equal cyclic hats with one knot a month.
+    hour are categories. For whole months these equal cyclic splines with one knot a month.
 
     Examples
     --------

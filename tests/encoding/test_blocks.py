@@ -54,7 +54,7 @@ def bounds(draw):
     bounds(),
     bounds(),
     st.lists(st.tuples(wild, wild), min_size=1, max_size=5),
-    st.sampled_from(["hats", "linear"]),
+    st.sampled_from(["spline", "linear"]),
     st.sampled_from(["auto", "even", "geometric"]),
     st.booleans(),
     st.integers(2, 9),
@@ -72,7 +72,7 @@ def test_every_block_has_norm_at_most_1(first, second, rows, basis, spacing, cyc
         for row in found[:, block.start : block.stop]:
             exact = [Fraction(entry) for entry in row]
             assert sum(entry**2 for entry in exact) <= 1
-            if block.kind == "hats":
+            if block.kind == "spline":
                 assert sum(exact) == 1
             if row[-1]:
                 assert row[-1] == 1 and not row[:-1].any()
@@ -118,7 +118,7 @@ def test_hats_are_splines_of_degree_1():
     np.testing.assert_allclose(found[:, :-1], expected, rtol=0, atol=2.0**-26)
     assert not found[:, -1].any()
     (block,) = encoder.blocks_
-    assert (block.kind, block.start, block.stop, block.end) == ("hats", 0, 6, None)
+    assert (block.kind, block.start, block.stop, block.end) == ("spline", 0, 6, None)
     np.testing.assert_array_equal(block.knots, knots)
     np.testing.assert_array_equal(block.encode(x), found)
     np.testing.assert_array_equal(block.encode(knots)[:, :-1], np.eye(5))

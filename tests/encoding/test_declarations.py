@@ -106,15 +106,15 @@ def test_settings_by_column_have_defaults():
         hour=Number(0, 24, knots=3),
     ).blocks()
     kinds = {block.name: (block.kind, len(block.levels)) for block in blocks}
-    assert kinds["age"] == ("linear", 2) and kinds["hour"] == ("hats", 4)
-    assert kinds["admitted"] == ("hats", 9)
+    assert kinds["age"] == ("linear", 2) and kinds["hour"] == ("spline", 4)
+    assert kinds["admitted"] == ("spline", 9)
 
 
 def test_steps_from_0_are_geometric_unless_the_column_is_a_date_or_closed():
     columns = {"paid": Number(0, 64), "hour": Number(0, 24, cyclic=True)}
     columns |= {"age": Number(17, 90), "seen": Date("1970-01-01", "1970-03-01")}
     blocks = TableSchema(columns).blocks()
-    paid, hour, age, seen = (b.knots for b in blocks if b.kind == "hats")
+    paid, hour, age, seen = (b.knots for b in blocks if b.kind == "spline")
     np.testing.assert_allclose(paid, [0, 1, 2, 4, 8, 16, 32, 64])
     for knots in (hour, age, seen):
         np.testing.assert_allclose(np.diff(knots, 2), 0, atol=1e-9)

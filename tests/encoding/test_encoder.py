@@ -103,7 +103,7 @@ def test_rows_are_the_blocks_side_by_side():
     np.testing.assert_array_equal(found, np.hstack(blocks))
 
 
-@pytest.mark.parametrize("basis", ["hats", "linear"])
+@pytest.mark.parametrize("basis", ["spline", "linear"])
 def test_sparse_rows_are_the_dense_ones_to_the_last_bit(basis):
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 2, size=(300, 3))
@@ -173,7 +173,7 @@ def saved_by_skops(model):
     unknown = skops.get_untrusted_types(data=content)
     assert {name.partition(".")[0] for name in unknown} == {"skfdp"}
     assert {name.rpartition(".")[2] for name in unknown} == {
-        "DeclaredEncoder", "HatsBlock", "CategoriesBlock", "LinearBlock",
+        "DeclaredEncoder", "SplineBlock", "CategoriesBlock", "LinearBlock",
         "Spelling", "TableSchema", "Number", "Category", "Date", "Boolean", "Ignore",
     }  # fmt: skip
     return skops.loads(content, trusted=unknown)
