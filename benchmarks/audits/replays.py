@@ -51,13 +51,13 @@ from skfdp.solvers import NoisyGradientDescent
 N_RAW = 90
 
 
-def variants(case, n_neighbours):
+def variants(case, n_neighbors):
     """Yield (form, relation, model, X, y, number of neighbours) of a case."""
-    few = max(1, n_neighbours // 5)
+    few = max(1, n_neighbors // 5)
     X, y = rows(case), target(case)
     held = "csr" if issparse(X) else "frame" if hasattr(X, "iloc") else "dense"
     own = relation_of(estimator(case))
-    yield held, own, estimator(case), X, y, n_neighbours
+    yield held, own, estimator(case), X, y, n_neighbors
     for form in ("dense", "csr", "frame"):
         if form == held:
             continue
@@ -129,7 +129,7 @@ def raw_table():
     return table, y.astype(int), table["age"].to_numpy() / 20
 
 
-def raw_cases(n_neighbours):
+def raw_cases(n_neighbors):
     """Yield the same for estimators with a schema, with labels as objects."""
     table, labels, numbers = raw_table()
     columns = {
@@ -171,7 +171,7 @@ def raw_cases(n_neighbours):
                     **given,
                 )
                 y = numbers if numeric else labels.astype(object)
-                yield name, "raw frame", relation, model, table, y, n_neighbours
+                yield name, "raw frame", relation, model, table, y, n_neighbors
 
 
 class Tally:
@@ -187,7 +187,7 @@ class Tally:
         for table, key in (("estimator", kind), ("form", form), ("relation", relation)):
             self.fits[table][key] += 1
             self.replays[table][key] += result.n_trials
-        for one in result.neighbours:
+        for one in result.neighbors:
             value, _, part = one.partition(" in the ")
             self.replays["neighbour"][value] += 1
             self.replays["part"][part.partition(" of record")[0]] += 1
@@ -204,17 +204,17 @@ class Tally:
 
 
 @functools.cache
-def jobs(n_neighbours, only):
+def jobs(n_neighbors, only):
     """Return everything to replay; the same list in every process."""
     found = [
         (case["name"], case["estimator"], of_rows(case), *one)
         for case in CASES
         if not math.isinf(case["params"]["epsilon"]) and only in case["name"]
-        for one in variants(case, n_neighbours)
+        for one in variants(case, n_neighbors)
     ]
     found += [
         (f"{name}: schema", name, {}, *one)
-        for name, *one in raw_cases(max(1, n_neighbours // 2))
+        for name, *one in raw_cases(max(1, n_neighbors // 2))
         if only in name
     ]
     return found
@@ -230,7 +230,7 @@ def replayed(number, arguments):
             result = audit_replay(
                 model,
                 *(X, y),
-                n_neighbours=n,
+                n_neighbors=n,
                 fit_params=told,
                 random_state=arguments.seed + number,
             )

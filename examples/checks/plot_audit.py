@@ -31,9 +31,9 @@ model = DPSGDFClassifier(
     classes=[0, 1],
     solver=NoisyGradientDescent(max_iter=3),
 )
-print("the model:", audit_replay(model, X, y, n_neighbours=6).passed)
+print("the model:", audit_replay(model, X, y, n_neighbors=6).passed)
 leaky = make_pipeline(StandardScaler(), model)
-print("behind a StandardScaler:", audit_replay(leaky, X, y, n_neighbours=6).passed)
+print("behind a StandardScaler:", audit_replay(leaky, X, y, n_neighbors=6).passed)
 
 # %%
 # Noise against a canary

@@ -194,7 +194,7 @@ def tables(X: Any, y: Any) -> tuple[Any, Any]:
 
 
 def neighbouring_tables(
-    X: Any, y: Any, split: Split, rng: np.random.Generator, n_neighbours: int
+    X: Any, y: Any, split: Split, rng: np.random.Generator, n_neighbors: int
 ) -> Iterator[Neighbour]:
     """Yield neighbours of a table; equal generators give equal neighbours."""
     kinds = [*FINITE, *MALFORMED]
@@ -204,7 +204,7 @@ def neighbouring_tables(
     order = itertools.cycle(rng.permutation(len(known)))
     own_persons = split.persons is not None
     persons = split.persons if own_persons else np.arange(X.shape[0])
-    for number in range(n_neighbours):
+    for number in range(n_neighbors):
         kind, part = known[next(order)]
         last = int(persons.max())
         person = last if split.whole else int(rng.integers(last + 1))
@@ -311,7 +311,7 @@ def checked(
     wanted = _keys(X, y)
     units = np.arange(len(wanted)) if persons is None else persons
     for number, pair in enumerate(given):
-        name = f"neighbours[{number}]"
+        name = f"neighbors[{number}]"
         if not (isinstance(pair, tuple | list) and len(pair) == 2):
             raise ValueError(
                 f"{name} must be a pair (X, y): pass y=None without a target."
@@ -786,7 +786,7 @@ class ReplayResult(AuditResult):
         Number of replays.
     differences : tuple of Difference
     releases : tuple of ReleaseChange
-    neighbours : tuple of str
+    neighbors : tuple of str
         Descriptions of the neighbours, one for each replay.
     """
 
@@ -794,7 +794,7 @@ class ReplayResult(AuditResult):
 
     differences: tuple[Difference, ...] = ()
     releases: tuple[ReleaseChange, ...] = ()
-    neighbours: tuple[str, ...] = ()
+    neighbors: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -880,8 +880,8 @@ def audit_replay(
     X: Any,
     y: Any = None,
     *,
-    neighbours: Iterable[tuple[Any, Any]] | None = None,
-    n_neighbours: int = 24,
+    neighbors: Iterable[tuple[Any, Any]] | None = None,
+    n_neighbors: int = 24,
     fit_params: Mapping[str, Any] | None = None,
     random_state: int = 0,
 ) -> ReplayResult:
@@ -901,14 +901,14 @@ def audit_replay(
         private parts are removed.
     X, y
         As for `fit`. Synthetic records are enough.
-    neighbours : iterable of (X, y), default=None
+    neighbors : iterable of (X, y), default=None
         Tables that differ from X and y in the private part of one record. With `groups`
         in `fit_params`, they may differ in the rows of one person. Under
         "add_or_remove_one" they have one more or one fewer record, the last one. None
         generates neighbours. Numbers are replaced by those of other records, and by
         random, extreme, missing and infinite ones. Labels are replaced by other labels,
         and by undeclared ones if `classes` are declared.
-    n_neighbours : int, default=24
+    n_neighbors : int, default=24
         Number of neighbours to generate.
     fit_params : dict, default=None
         Further arguments of `fit`. With `groups` (for a step of a Pipeline:
@@ -927,7 +927,7 @@ def audit_replay(
     ValueError
         If a part has ``epsilon=inf``; if two fits on one table differ, because a part
         of another package has no fixed seed; if private parts run in other threads or
-        processes; if a given table is not a neighbour; or if `neighbours` is None and
+        processes; if a given table is not a neighbour; or if `neighbors` is None and
         the public columns of a Pipeline's table are unknown.
 
     Notes
@@ -974,11 +974,11 @@ def audit_replay(
     >>> model = DPSGDFClassifier(
     ...     bounds=(0, 1), classes=[0, 1], solver=NoisyGradientDescent(max_iter=2)
     ... )
-    >>> result = audit_replay(model, X, y, n_neighbours=4)
+    >>> result = audit_replay(model, X, y, n_neighbors=4)
     >>> result.passed, result.differences
     (True, ())
     """
-    check_number("n_neighbours", n_neighbours, integral=True)
+    check_number("n_neighbors", n_neighbors, integral=True)
     check_number(
         "random_state", random_state, include_low=True, integral=True, also=(None,)
     )
@@ -987,9 +987,9 @@ def audit_replay(
             f"fit_params={shown(fit_params)} must be None or a dict of arguments by "
             "name."
         )
-    if not isinstance(neighbours, Iterable | None):
+    if not isinstance(neighbors, Iterable | None):
         raise TypeError(
-            f"neighbours={shown(neighbours)} must be None or a list of pairs (X, y)."
+            f"neighbors={shown(neighbors)} must be None or a list of pairs (X, y)."
         )
     made = hasattr(estimator, "get_params") and not isinstance(estimator, type)
     parts = private_parts(estimator) if made else {}
@@ -1011,7 +1011,7 @@ def audit_replay(
         if hasattr(part, "neighboring_relation")
     )
     base = X, y
-    if whole and neighbours is None:
+    if whole and neighbors is None:
         base = X[:-1], None if y is None else y[:-1]
     fit_params = dict(fit_params or {})
     groups = [
@@ -1030,18 +1030,18 @@ def audit_replay(
         public = _public_columns(claim, estimator, base[0], columns)
     except (ValueError, PrivacyBudgetError):
         claim = public = None
-    if neighbours is not None:
-        found = checked(neighbours, *base, public, whole, persons)
+    if neighbors is not None:
+        found = checked(neighbors, *base, public, whole, persons)
     elif public is None:
         raise ValueError(
-            "neighbours=None needs a report with the public columns of X, which this "
+            "neighbors=None needs a report with the public columns of X, which this "
             "estimator does not have: give pairs (X, y) that differ in the private "
             "part of one record."
         )
     else:
         split = _split(recorded, claim, public, whole, persons, y is not None)
         rng = np.random.default_rng(random_state)
-        found = neighbouring_tables(X, y, split, rng, int(n_neighbours))
+        found = neighbouring_tables(X, y, split, rng, int(n_neighbors))
     return _result(recorded, claim, found)
 
 
@@ -1103,7 +1103,7 @@ def _result(
         for key in dict.fromkeys(everything):
             seen.setdefault(key, []).append(name)
     if not moves:
-        raise ValueError("neighbours is empty: give at least one pair (X, y).")
+        raise ValueError("neighbors is empty: give at least one pair (X, y).")
     order = [*LEAVES, *INSIDE]
     differences = tuple(
         Difference(kind, where, seen[kind, where][0], len(seen[kind, where]))
@@ -1151,5 +1151,5 @@ def _result(
             ReleaseChange(label, count, *np.fmax.reduce(moved[label]).tolist())
             for label, count in labels.items()
         ),
-        neighbours=tuple(names),
+        neighbors=tuple(names),
     )

@@ -118,7 +118,7 @@ def test_a_middle_that_private_rows_choose_is_found(monkeypatch):
     missing = X.copy()
     missing[5] = np.nan
     model = kind(**(SHORT | params))
-    assert not audit_replay(model, X, Y, neighbours=[(missing, Y)]).passed
+    assert not audit_replay(model, X, Y, neighbors=[(missing, Y)]).passed
 
 
 def test_the_mechanism_shows_what_it_claims():

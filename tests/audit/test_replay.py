@@ -73,7 +73,7 @@ def test_no_recorded_case_tells_more_than_its_releases(name):
         estimator(case),
         rows(case),
         target(case),
-        n_neighbours=2,
+        n_neighbors=2,
         fit_params=of_rows(case),
     )
     assert found.n_trials == 2
@@ -107,7 +107,7 @@ def test_malformed_records_tell_no_more(name, kind):
     if (name, kind) == ("search", csr_array):
         pytest.skip("it takes no CSR")
     model, y = WITHOUT_BOUNDS[name], Y.astype(object)
-    check(audit_replay(model, kind(X), y, n_neighbours=16))
+    check(audit_replay(model, kind(X), y, n_neighbors=16))
 
 
 FRAME = pd.DataFrame(
@@ -152,11 +152,11 @@ RAW = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RAW)
 def test_raw_tables_tell_no_more(name):
-    check(audit_replay(RAW[name], FRAME, Y, n_neighbours=12))
+    check(audit_replay(RAW[name], FRAME, Y, n_neighbors=12))
 
 
 def test_lists_are_tables_too():
-    check(audit_replay(MODEL, X.tolist(), Y.tolist(), n_neighbours=8))
+    check(audit_replay(MODEL, X.tolist(), Y.tolist(), n_neighbors=8))
 
 
 THREE = np.arange(60) % 3
@@ -182,7 +182,7 @@ AROUND = {
 @pytest.mark.parametrize("name", AROUND)
 def test_tools_around_private_fits(name):
     model, y = AROUND[name]
-    check(audit_replay(model, X, y, n_neighbours=6))
+    check(audit_replay(model, X, y, n_neighbors=6))
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -191,7 +191,7 @@ def test_a_transformed_target():
     inner = DPSGDFRegressor(target_bounds=(0, 2), **LOOP)
     model = TransformedTargetRegressor(inner, func=np.sqrt, inverse_func=np.square)
     pairs = [(one_changed(X, 3, value), X.sum(axis=1)) for value in (0, 1e9)]
-    check(audit_replay(model, X, X.sum(axis=1), neighbours=pairs))
+    check(audit_replay(model, X, X.sum(axis=1), neighbors=pairs))
 
 
 def state():
@@ -211,7 +211,7 @@ def test_nothing_of_the_user_is_changed():
     ledger, table = PrivacyLedger(epsilon=0.1, delta=1e-5), X.copy()
     model = DPSGDFClassifier(classes=[0, 1], ledger=ledger, random_state=3, **LOOP)
     before = state()
-    check(audit_replay(model, table, Y, n_neighbours=2))  # above the limit
+    check(audit_replay(model, table, Y, n_neighbors=2))  # above the limit
     assert state() == before
     assert not ledger.entries
     assert not hasattr(model, "coef_")
@@ -220,7 +220,7 @@ def test_nothing_of_the_user_is_changed():
 
 
 def test_the_result_has_a_bound_below_the_claim():
-    result = audit_replay(MODEL, X, Y, n_neighbours=3)
+    result = audit_replay(MODEL, X, Y, n_neighbors=3)
     assert (result.audit, result.passed, result.n_trials) == ("replay", True, 3)
     assert 0 < result.lower_bound <= result.claimed_epsilon
     assert str(result).startswith("Audit by replay of ")
@@ -228,7 +228,7 @@ def test_the_result_has_a_bound_below_the_claim():
 
 def test_the_same_seed_makes_the_same_neighbours():
     one, other, third = (
-        audit_replay(MODEL, X, Y, n_neighbours=3, random_state=seed)
+        audit_replay(MODEL, X, Y, n_neighbors=3, random_state=seed)
         for seed in (0, 0, 1)
     )
     assert one == other != third
@@ -255,7 +255,7 @@ def test_the_same_seed_makes_the_same_neighbours():
         ),  # by the fit
         ({"X": None}, "expected rows with columns"),
         ({"random_state": "x"}, "random_state='x' must be an int"),
-        ({"neighbours": 3}, "neighbours=3 must be None or a list"),
+        ({"neighbors": 3}, "neighbors=3 must be None or a list"),
         ({"fit_params": {0}}, "fit_params=.* must be None or"),
     ],
     ids=range(9),
@@ -307,8 +307,8 @@ class Reversing(Drawn):
 def test_rows_in_another_order_are_no_leak_but_torn_records_are():
     model = make_pipeline(Reversing(), MODEL)
     pairs = [(one_changed(X, 7, value), Y) for value in (0, 1e9, np.nan)]
-    check(audit_replay(model, X, Y, neighbours=pairs))
-    kinds, _ = found(model, n_neighbours=12)  # of which some are two rows each
+    check(audit_replay(model, X, Y, neighbors=pairs))
+    kinds, _ = found(model, n_neighbors=12)  # of which some are two rows each
     assert kinds == {"distance"}
 
 
@@ -318,7 +318,7 @@ def test_global_generators_are_fixed():
             self.shift_ = np.random.random() + random.random()  # noqa: NPY002
             return self
 
-    check(audit_replay(make_pipeline(Shifted(), MODEL), X, Y, n_neighbours=2))
+    check(audit_replay(make_pipeline(Shifted(), MODEL), X, Y, n_neighbors=2))
 
 
 def one_changed(table, record=5, value=0.5):
@@ -338,7 +338,7 @@ COMING = DPSGDFClassifier(
 @pytest.mark.parametrize(
     ("model", "pairs", "match"),
     [
-        (MODEL, [], "neighbours is empty"),
+        (MODEL, [], "neighbors is empty"),
         (MODEL, [X], "must be a pair"),
         (MODEL, [(csr_array(X), Y)], "is not a neighbour: give an X of the same"),
         (MODEL, [(X[:, :3], Y)], "is not a neighbour"),
@@ -352,28 +352,28 @@ COMING = DPSGDFClassifier(
 )
 def test_what_is_no_neighbour_is_refused(model, pairs, match):
     with pytest.raises(ValueError, match=match) as caught:
-        audit_replay(model, X, Y, neighbours=pairs)
+        audit_replay(model, X, Y, neighbors=pairs)
     assert "0.5" not in str(caught.value)
 
 
 def test_neighbours_of_the_user():
     pairs = [(one_changed(X, 7, v), one_changed(Y, 7, 1 - Y[7])) for v in (0, 1e9)]
-    found = audit_replay(MODEL, X, Y, neighbours=iter(pairs))
+    found = audit_replay(MODEL, X, Y, neighbors=iter(pairs))
     check(found)
     assert found.n_trials == 2
     pairs = [(X[:-1], Y[:-1]), (np.vstack([X, X[:1] * 1e9]), np.r_[Y, 1])]
-    check(audit_replay(COMING, X, Y, neighbours=pairs))
+    check(audit_replay(COMING, X, Y, neighbors=pairs))
     columns = one_changed(X.T, 3, 1e9).T
     pairs = [(np.vstack([columns[:1], X[1:]]), Y)]
-    check(audit_replay(PUBLIC, X, Y, neighbours=pairs))
+    check(audit_replay(PUBLIC, X, Y, neighbors=pairs))
 
 
 def test_unknown_public_columns_need_neighbours():
     """Nobody knows which columns of X are public behind this step."""
     made = make_pipeline(PCA(3, random_state=0), PUBLIC)
-    with pytest.raises(ValueError, match="neighbours=None needs a report"):
+    with pytest.raises(ValueError, match="neighbors=None needs a report"):
         audit_replay(made, X, Y)
-    assert not audit_replay(made, X, Y, neighbours=[(one_changed(X), Y)]).passed
+    assert not audit_replay(made, X, Y, neighbors=[(one_changed(X), Y)]).passed
 
 
 # ------------------------------------------------------------------ planted leaks
@@ -466,7 +466,7 @@ class TestSabotage:
     def test_a_subclass_that_leaks(self, finds, where, kind):
         model = kind(classes=[0, 1], **LOOP)
         y = Y.astype(float) if where == "classes_" else Y  # NaN among others
-        result = audit_replay(model, X, y, n_neighbours=6)
+        result = audit_replay(model, X, y, n_neighbors=6)
         places = [d.where for d in result.differences if d.kind == finds]
         assert any(place.startswith(where) for place in places), result
         assert not result.passed
@@ -476,7 +476,7 @@ class TestSabotage:
 
     def test_the_number_of_rows_where_it_is_private(self):
         parameters = COMING.get_params(deep=False)
-        result = audit_replay(leaking(after=counts)(**parameters), X, Y, n_neighbours=2)
+        result = audit_replay(leaking(after=counts)(**parameters), X, Y, n_neighbors=2)
         assert [one.where for one in result.differences] == ["n_"]
         assert audit_replay(leaking(after=counts)(classes=[0, 1], **LOOP), X, Y).passed
 
@@ -491,13 +491,13 @@ class TestSabotage:
     def test_a_learnt_scale_that_a_clip_hides_moves_the_others(self):
         """Attributes of the step aside, all records move where one of them scales."""
         model = make_pipeline(MinMaxScaler(), MODEL)
-        result = audit_replay(model, X, Y, n_neighbours=8)
+        result = audit_replay(model, X, Y, n_neighbors=8)
         assert "distance" in {one.kind for one in result.differences}
 
 
 def found(model, y=Y, **more):
     """Return the differences of a replay by kind."""
-    result = audit_replay(model, X, y, **{"n_neighbours": 8} | more)
+    result = audit_replay(model, X, y, **{"n_neighbors": 8} | more)
     assert not result.passed
     return {one.kind for one in result.differences}, result
 

@@ -60,11 +60,9 @@ CASES = {
 }
 
 
-def replayed(case, n_neighbours=8):
+def replayed(case, n_neighbors=8):
     model, table, fit_params = CASES[case]
-    return audit_replay(
-        model, table, y, fit_params=fit_params, n_neighbours=n_neighbours
-    )
+    return audit_replay(model, table, y, fit_params=fit_params, n_neighbors=n_neighbors)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -74,7 +72,7 @@ def test_nothing_but_sums_differs(case):
     assert result.lower_bound < result.claimed_epsilon
     assert max(one.largest for one in result.releases) > 0.5
     persons = "groups" in CASES[case][2] or case == "the first rows"
-    assert all(("person" in name) == persons for name in result.neighbours)
+    assert all(("person" in name) == persons for name in result.neighbors)
 
 
 def test_a_reach_that_is_left_out_is_seen(monkeypatch):
@@ -119,18 +117,18 @@ def test_neighbours_that_are_given():
     assert len(own) > 1
     other = y.copy()
     other[own] = 1 - other[own]
-    result = audit_replay(model, X, y, neighbours=[(X, other)], fit_params=fit_params)
+    result = audit_replay(model, X, y, neighbors=[(X, other)], fit_params=fit_params)
     assert result.passed
     two = other.copy()
     two[np.flatnonzero(GROUPS != GROUPS[-1])[0]] ^= 1
     with pytest.raises(ValueError, match="is not a neighbour"):
-        audit_replay(model, X, y, neighbours=[(X, two)], fit_params=fit_params)
+        audit_replay(model, X, y, neighbors=[(X, two)], fit_params=fit_params)
     with pytest.raises(ValueError, match="is not a neighbour"):
-        audit_replay(model, X, y, neighbours=[(X, other)])
+        audit_replay(model, X, y, neighbors=[(X, other)])
     table = X.copy()
     table[own, 0] = 0.5
     with pytest.raises(ValueError, match="is not a neighbour"):
-        audit_replay(model, X, y, neighbours=[(table, y)], fit_params=fit_params)
+        audit_replay(model, X, y, neighbors=[(table, y)], fit_params=fit_params)
 
 
 def test_the_column_that_tells_is_public():
@@ -139,12 +137,12 @@ def test_the_column_that_tells_is_public():
     other = FRAME.copy()
     other.loc[own, "who"] = 99
     with pytest.raises(ValueError, match="is not a neighbour"):
-        audit_replay(model, FRAME, y, neighbours=[(other, y)], fit_params=fit_params)
+        audit_replay(model, FRAME, y, neighbors=[(other, y)], fit_params=fit_params)
 
 
 def test_steps_of_a_pipeline_are_told():
     model = make_pipeline(FunctionTransformer(), DPSGDFClassifier(**TWO))
     given = {"dpsgdfclassifier__groups": GROUPS}
-    result = audit_replay(model, X, y, n_neighbours=4, fit_params=given)
+    result = audit_replay(model, X, y, n_neighbors=4, fit_params=given)
     assert result.passed, str(result)
-    assert all("person" in name for name in result.neighbours)
+    assert all("person" in name for name in result.neighbors)

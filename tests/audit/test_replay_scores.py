@@ -76,7 +76,7 @@ def replayed(relation="replace_one", **more):
         relation = AddOrRemoveOne(40)
         pairs = [(X[:-1], y[:-1])]
     model = ScoreOnly(neighboring_relation=relation, more=more)
-    return audit_replay(model, X, y, neighbours=pairs)
+    return audit_replay(model, X, y, neighbors=pairs)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

@@ -132,7 +132,7 @@ def test_neighbours_tell_what_the_mechanism_gives_out(relation):
     model = classifier(
         4.0, neighboring_relation=related(relation, 60), solver=steps(2), **ALGORITHM_2
     )
-    found = audit_replay(model, X, y, n_neighbours=12, random_state=0)
+    found = audit_replay(model, X, y, n_neighbors=12, random_state=0)
     assert not found.differences
     reached = {one.label: one.largest for one in found.releases}
     assert max(reached.values()) <= 1
@@ -155,7 +155,7 @@ def test_all_rows_of_a_person_move_no_more_than_is_charged(relation):
             "sample_weight": 1.0 + np.arange(60) % 2,
             "groups": np.arange(60) // 3,
         },
-        n_neighbours=6,
+        n_neighbors=6,
         random_state=0,
     )
     assert not found.differences

@@ -93,7 +93,7 @@ def test_it_costs_nothing_and_moves_the_constant_by_the_log_odds(name, y):
 @quiet
 @every
 def test_neighbours_get_the_same_model_of_the_same_releases(name):
-    result = audit_replay(MODELS[name], X[:60], Y[:60], n_neighbours=8)
+    result = audit_replay(MODELS[name], X[:60], Y[:60], n_neighbors=8)
     assert result.passed, result
 
 
@@ -131,7 +131,7 @@ def exact_labels(monkeypatch):
 )
 def test_frequencies_of_the_private_labels_are_noticed(name, sabotage, monkeypatch):
     sabotage(monkeypatch)
-    result = audit_replay(MODELS[name], X[:60], Y[:60], n_neighbours=8)
+    result = audit_replay(MODELS[name], X[:60], Y[:60], n_neighbors=8)
     assert not result.passed
 
 

@@ -92,7 +92,7 @@ def test_no_release_moves_further_than_charged(name, of_rows):
     model = MODELS[name]
     if name == "private bounds" and of_rows == "weights":
         pytest.skip("the bounds of weighted rows are tested elsewhere")
-    result = audit_replay(model, X, Y, n_neighbours=3, fit_params=OF_ROWS[of_rows])
+    result = audit_replay(model, X, Y, n_neighbors=3, fit_params=OF_ROWS[of_rows])
     assert result.passed, str(result)
     assert {one.label.startswith(PREFIX) for one in result.releases} == {True, False}
     assert all(one.largest <= 1 + 1e-9 for one in result.releases)
