@@ -187,4 +187,4 @@ for epsilon in (0.8, 0.3):
 # The ledger's own record, one row for each release:
 
 record = pd.json_normalize([entry.to_dict() for entry in ledger.entries])
-record[["time", "label", "event.label", "event.n_steps"]]
+record[["date", "label", "event.label", "event.n_steps"]]

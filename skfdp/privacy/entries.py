@@ -55,7 +55,7 @@ class LedgerEntry:
     ----------
     charge : int
         Number of the call that recorded the event; the events of one fit share it.
-    time : str
+    date : str
         The day, in UTC, ISO 8601 ("2026-01-31"). A finer time would reveal how long a
         search ran, and so its secret number of runs.
     label : str or None
@@ -65,11 +65,11 @@ class LedgerEntry:
     part : Part or None
         The records that the event concerns; None means the whole data set.
     versions : dict
-        Package versions at that time.
+        Package versions on that day.
     """
 
     charge: int = 0
-    time: str
+    date: str
     label: str | None
     event: Event | None
     part: Part | None = None
@@ -81,10 +81,10 @@ class LedgerEntry:
             checks.text("label", self.label)
         # Refuse a finer time, even if it comes from a file.
         try:
-            datetime.date.fromisoformat(self.time)
+            datetime.date.fromisoformat(self.date)
         except (TypeError, ValueError):
             raise ValueError(
-                f"time={checks.brief(self.time)} must be a day in ISO 8601, such as "
+                f"date={checks.brief(self.date)} must be a day in ISO 8601, such as "
                 "'2026-01-31'."
             ) from None
 
@@ -97,7 +97,7 @@ class LedgerEntry:
         """Return the entry as JSON-able values."""
         return {
             "charge": self.charge,
-            "time": self.time,
+            "date": self.date,
             "label": self.label,
             "event": None if self.event is None else self.event.to_dict(),
             "part": None if self.part is None else dataclasses.asdict(self.part),
@@ -148,10 +148,10 @@ def new_entries(
     part: Part | None = None,
 ) -> tuple[LedgerEntry, ...]:
     """Return the entries of one charge, dated today."""
-    time = datetime.datetime.now(datetime.UTC).date().isoformat()
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
     return tuple(
         LedgerEntry(
-            time=time,
+            date=today,
             label=label,
             event=event,
             part=part,

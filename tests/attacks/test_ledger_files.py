@@ -81,12 +81,12 @@ class TestTimes:
     def test_a_ledger_tells_the_day_alone(self, path, in_file):
         ledger = PrivacyLedger(path if in_file else None, epsilon=1.0, delta=DELTA)
         ledger.charge([full_batch()])
-        (time,) = (entry.time for entry in ledger.entries)
-        assert DAY.fullmatch(time)
-        assert json.loads(ledger.to_json())["entries"][0]["time"] == time
+        (date,) = (entry.date for entry in ledger.entries)
+        assert DAY.fullmatch(date)
+        assert json.loads(ledger.to_json())["entries"][0]["date"] == date
         if in_file:
             (text,) = query(path, "SELECT entries FROM chain WHERE charge = 1")[0]
-            assert json.loads(text)[0]["time"] == time
+            assert json.loads(text)[0]["date"] == date
 
     @pytest.mark.parametrize(
         "written", ["2026-11-22T16:13:17.270296+00:00", "2026-11-22T23:30", "today"]
@@ -94,7 +94,7 @@ class TestTimes:
     def test_an_entry_has_no_finer_time(self, written):
         ledger = PrivacyLedger()
         ledger.charge([full_batch()])
-        values = ledger.entries[0].to_dict() | {"time": written}
+        values = ledger.entries[0].to_dict() | {"date": written}
         with pytest.raises(ValueError, match="must be a day in ISO 8601"):
             LedgerEntry.from_dict(values)
 

@@ -245,7 +245,7 @@ class TestRecords:
         assert tuple(entry.event for entry in entries) == ledger.events
         today = datetime.datetime.now(datetime.UTC).date()
         for entry in entries:
-            assert today - datetime.date.fromisoformat(entry.time) < _TWO_DAYS
+            assert today - datetime.date.fromisoformat(entry.date) < _TWO_DAYS
         assert {"skfdp", "numpy", "dp-accounting"} <= set(entries[0].versions)
 
     def test_events_are_lossless(self, new_ledger):

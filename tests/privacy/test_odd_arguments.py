@@ -88,8 +88,8 @@ def test_paths_of_reports(path):
 
 
 def test_entries_of_other_types():
-    with pytest.raises(ValueError, match="time=a list must be a day") as caught:
-        LedgerEntry(time=[], label=None, event=None, versions={})
+    with pytest.raises(ValueError, match="date=a list must be a day") as caught:
+        LedgerEntry(date=[], label=None, event=None, versions={})
     assert one_sentence(caught)
 
 
