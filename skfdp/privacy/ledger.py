@@ -615,7 +615,7 @@ class PrivacyLedger:
     def check_search(
         self, search: Any, X: Any, y: Any = None, **of_rows: Any
     ) -> SearchCheck:
-        """Return how many fits a search makes, and how many of them the ledger pays.
+        """Return how many fits a search makes, and how many of them the ledger allows.
 
         Nothing is fitted, released or charged: the search runs with a stand-in
         estimator that only plans.
@@ -654,22 +654,24 @@ class PrivacyLedger:
         >>> model = DPSGDFClassifier(bounds=(0, 1), classes=[0, 1], ledger=ledger)
         >>> search = GridSearchCV(model, {"C": [0.1, 1.0, 10.0]}, cv=KFold(3))
         >>> ledger.check_search(search, np.zeros((600, 2)), np.zeros(600))
-        10 fits (3 candidates x 3 folds + 1 refit); the ledger pays 7, not the refit
+        10 fits (3 candidates x 3 folds + 1 refit); the ledger allows 7, not the refit
         """
         found, plans = planned_search(search, X, y, of_rows, self._check_same)
         terms, recorded = self._store.read()
-        n_paid, last, reason = 0, False, found.reason
+        n_allowed, last, reason = 0, False, found.reason
         if reason is not None:
             return found
         for plan, same in itertools.groupby(plans):
             n_fits, (events, n_rows) = len([*same]), planned(plan)
             n_more = self._admitted(terms, recorded, events, n_rows, n_fits)
             recorded += new_entries(events, None, self._part) * n_more
-            n_paid, last = n_paid + n_more, n_more == n_fits
+            n_allowed, last = n_allowed + n_more, n_more == n_fits
             if not last and reason is None:
                 reason = self._refusal(terms, recorded, events, n_rows)
         last = last and bool(search.refit)
-        return dataclasses.replace(found, n_paid=n_paid, pays_refit=last, reason=reason)
+        return dataclasses.replace(
+            found, n_allowed=n_allowed, allows_refit=last, reason=reason
+        )
 
     def _check_same(self, ledger: Any) -> None:
         """Raise ValueError unless an estimator's `ledger` is this one."""

@@ -15,26 +15,26 @@ from skfdp.privacy.entries import FitPlan
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class SearchCheck:
-    """Number of fits of a search that a ledger pays; from `PrivacyLedger.check_search`.
+    """Fits of a search that a ledger allows; `PrivacyLedger.check_search` returns it.
 
     Attributes
     ----------
     n_candidates, n_folds : int
     n_fits : int
         Number of all fits, including the refit.
-    n_paid : int or None
-        Number of fits that the ledger pays; None if they cannot be planned.
-    pays_refit : bool
-        Whether the ledger pays the refit; False without a refit.
+    n_allowed : int or None
+        Number of fits that the ledger allows; None if they cannot be planned.
+    allows_refit : bool
+        Whether the ledger allows the refit; False without a refit.
     reason : str or None
-        Why the first unpaid fit is refused, or why the fits cannot be planned.
+        Why the first fit beyond them is refused, or why the fits cannot be planned.
     """
 
     n_candidates: int
     n_folds: int
     n_fits: int
-    n_paid: int | None
-    pays_refit: bool
+    n_allowed: int | None
+    allows_refit: bool
     reason: str | None
 
     def __repr__(self) -> str:
@@ -43,12 +43,12 @@ class SearchCheck:
             f"{self.n_fits} fits ({self.n_candidates} candidates x {self.n_folds} folds"
             f"{' + 1 refit' if refits else ''}); "
         )
-        if self.n_paid is None:
-            return f"{text}how many the ledger pays is unknown: {self.reason}"
-        if self.n_paid == self.n_fits:
-            return f"{text}the ledger pays all of them"
-        no_model = refits and not self.pays_refit
-        return f"{text}the ledger pays {self.n_paid}{', not the refit' * no_model}"
+        if self.n_allowed is None:
+            return f"{text}how many the ledger allows is unknown: {self.reason}"
+        if self.n_allowed == self.n_fits:
+            return f"{text}the ledger allows all of them"
+        no_model = refits and not self.allows_refit
+        return f"{text}the ledger allows {self.n_allowed}{', not the refit' * no_model}"
 
 
 def planned_search(
@@ -60,7 +60,7 @@ def planned_search(
 ) -> tuple[SearchCheck, list[FitPlan]]:
     """Return the numbers of fits of a search, and the plans in the order of the fits.
 
-    `n_paid` of the result is None. If a fit cannot be planned, `reason` explains why.
+    `n_allowed` of the result is None. If a fit cannot be planned, `reason` says why.
     ``check(ledger)`` raises unless the estimator has the right ledger.
     """
     given = search.get_params(deep=False) if hasattr(search, "get_params") else {}
@@ -87,8 +87,8 @@ def planned_search(
         n_candidates=len(run.cv_results_["params"]),
         n_folds=run.n_splits_,
         n_fits=len(plans),
-        n_paid=None,
-        pays_refit=False,
+        n_allowed=None,
+        allows_refit=False,
         reason=next((plan for plan in plans if isinstance(plan, str)), None),
     )
     return found, [plan for plan in plans if isinstance(plan, FitPlan)]

@@ -84,17 +84,17 @@ def test_it_says_what_the_search_charges(name, limit):
         refused = True
     charged = len({entry.charge for entry in ledger.entries})
     if name == "stratified, other costs":  # the refit may be of a cheaper candidate
-        assert charged >= found.n_paid
+        assert charged >= found.n_allowed
         return
-    assert charged == found.n_paid
-    assert refused == bool(search.refit and not found.pays_refit)
-    assert (found.reason is None) == (found.n_paid == found.n_fits)
+    assert charged == found.n_allowed
+    assert refused == bool(search.refit and not found.allows_refit)
+    assert (found.reason is None) == (found.n_allowed == found.n_fits)
 
 
 def test_what_is_printed():
     ledger = a_ledger()
     search = SEARCHES["grid"](ledger)
-    start = "10 fits (3 candidates x 3 folds + 1 refit); the ledger pays "
+    start = "10 fits (3 candidates x 3 folds + 1 refit); the ledger allows "
     found = ledger.check_search(search, X, Y)
     assert repr(found) == f"{start}7, not the refit"
     assert "budget exhausted" in found.reason
@@ -119,7 +119,7 @@ def test_a_file_may_be_given_by_its_path(tmp_path):
     path = tmp_path / "l.db"
     ledger = a_ledger(path=path)
     search = GridSearchCV(model(str(path)), GRID, cv=KFold(2))
-    assert ledger.check_search(search, X, Y).n_paid == 7
+    assert ledger.check_search(search, X, Y).n_allowed == 7
     with pytest.raises(ValueError, match="has another ledger"):
         ledger.check_search(search.set_params(estimator=model(tmp_path / "o")), X, Y)
     assert not (tmp_path / "o").exists()
@@ -146,7 +146,7 @@ def test_a_part_of_the_ledger_is_another_one():
     with pytest.raises(ValueError, match="another ledger, data set or part"):
         ledger.check_search(search, X, Y)
     found = part.check_search(search, X, Y)  # folds have fewer rows than the part
-    assert found.n_paid == 1 and found.pays_refit and "has 90 rows" in found.reason
+    assert found.n_allowed == 1 and found.allows_refit and "has 90 rows" in found.reason
 
 
 @pytest.mark.parametrize(
@@ -163,8 +163,8 @@ def test_what_cannot_be_planned_is_counted(around, why):
     ledger = a_ledger()
     search = GridSearchCV(around(model(ledger)), {}, cv=3)
     found = ledger.check_search(search, X, Y)
-    assert (found.n_fits, found.n_paid, found.pays_refit) == (4, None, False)
-    assert f"how many the ledger pays is unknown: {why}" in repr(found)
+    assert (found.n_fits, found.n_allowed, found.allows_refit) == (4, None, False)
+    assert f"how many the ledger allows is unknown: {why}" in repr(found)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_groups_reach_the_folds_and_the_plans():
         one = model(ledger).set_fit_request(groups=True)
         search = GridSearchCV(one, {}, cv=GroupKFold(3), refit=False)
         found = ledger.check_search(search, X, Y, groups=groups)
-        assert (found.n_fits, found.n_paid) == (3, 1)
+        assert (found.n_fits, found.n_allowed) == (3, 1)
         search.fit(X, Y, groups=groups)
     assert {event.unit for event in ledger.events} == {"person"}
     assert len({entry.charge for entry in ledger.entries}) == 1
