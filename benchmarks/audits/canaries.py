@@ -119,7 +119,7 @@ def of_plans(trials: int, seed: int | None):
         )
         whole = found.whole
         yield (
-            f"{name:<40}{often:>7}{whole.claimed:>8.4f}{whole.seen:>8.4f}"
+            f"{name:<40}{often:>7}{whole.claimed:>8.4f}{whole.observed:>8.4f}"
             f"{whole.low:>8.4f}{whole.high:>8.4f}{found.claimed_epsilon:>7.3f}"
             f"{found.lower_bound:>7.3f}{found.clopper_pearson:>7.3f}"
             f"{'' if found.passed else '  REFUTED'}"

@@ -396,13 +396,13 @@ class ReleaseAudit:
     claimed : float
         Gaussian-DP parameter of all releases of the event, ``event.mu``. Releases of
         sampled batches do not have such a parameter. For them it is the expected value
-        of `seen` if the claim is true.
-    seen : float
+        of `observed` if the claim is true.
+    observed : float
         Difference of the means of the log-likelihood ratio with and without the canary,
         divided by its standard deviation.
     low, high : float
-        Confidence interval of the parameter that `seen` estimates. The intervals of
-        one result hold jointly.
+        Confidence interval of the parameter that `observed` estimates. The intervals
+        of one result hold jointly.
     standard_error : float
     """
 
@@ -410,7 +410,7 @@ class ReleaseAudit:
     n_releases: int
     sampling_rate: float
     claimed: float
-    seen: float
+    observed: float
     low: float
     high: float
     standard_error: float
@@ -422,8 +422,8 @@ class ReleaseAudit:
 
     def __str__(self) -> str:
         return (
-            f"{self.label} x {self.n_releases}: claimed {self.claimed:.4g}, seen "
-            f"{self.seen:.4g} in [{self.low:.4g}, {self.high:.4g}]"
+            f"{self.label} x {self.n_releases}: claimed {self.claimed:.4g}, observed "
+            f"{self.observed:.4g} in [{self.low:.4g}, {self.high:.4g}]"
         )
 
 
@@ -512,14 +512,14 @@ def audit_mechanism(
     -----
     **Method.** The test statistic is the log-likelihood ratio of all releases, because
     no other test is more powerful. For full batches it is a weighted sum of Gaussians.
-    Then *seen* estimates the Gaussian-DP parameter, with the interval of `separation`
+    Then *observed* estimates the Gaussian-DP parameter, with the interval of `separation`
     in `skfdp.audit.mechanism`.
     A threshold is chosen on the first half of the trials, and its errors are counted on
     the second half. Their Clopper-Pearson bounds need no assumptions and give
     `clopper_pearson` and `curve_refuted`. For sampled batches `lower_bound` equals
     `clopper_pearson`. For full batches it is the epsilon of the lower end of the
-    interval of *seen*, if that is larger (Nasr et al. 2023). If every claim is true,
-    `passed` is False with a probability of at most ``1 - confidence``.
+    interval of *observed*, if that is larger (Nasr et al. 2023). If every claim is
+    true, `passed` is False with a probability of at most ``1 - confidence``.
 
     **Limits.** The canary changes the sum by the sensitivity that the plan states. This
     audit does not test whether records of a user's table change a sum by more. Proofs

@@ -127,4 +127,4 @@ def test_the_mechanism_shows_what_it_claims():
     assert found.passed
     assert {"binades", "bins"} <= {one.label for one in found.releases}
     for one in found.releases:
-        assert one.seen == pytest.approx(one.claimed, abs=0.08)
+        assert one.observed == pytest.approx(one.claimed, abs=0.08)

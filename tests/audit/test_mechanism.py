@@ -153,7 +153,7 @@ def test_full_batches_show_what_they_claim():
         assert one.claimed == event.mu
         assert one.low < event.mu < one.high
     assert result.whole.claimed == pytest.approx(math.hypot(FULL.mu, SCHEDULE.mu))
-    assert abs(result.whole.seen / result.whole.claimed - 1) < 0.1
+    assert abs(result.whole.observed / result.whole.claimed - 1) < 0.1
     # Threshold, halves, and confidence cost some of it.
     assert 0.7 < result.lower_bound / result.claimed_epsilon <= 1
     assert 0 < result.clopper_pearson < result.lower_bound
@@ -214,10 +214,10 @@ def test_a_seed_repeats_the_result_and_nothing_else_does():
         for seed in (0, 0, 1, None)
     )
     assert one == two
-    assert len({result.whole.seen for result in (one, other, free)}) == 3
+    assert len({result.whole.observed for result in (one, other, free)}) == 3
     labels = [release.label for release in one.releases]
     assert labels == ["mean", "mean (2)", "mean (3)"]
-    assert len({release.seen for release in one.releases}) == 3
+    assert len({release.observed for release in one.releases}) == 3
     assert one.subject == "mean"
 
 
@@ -226,7 +226,7 @@ def test_delta_and_confidence_are_those_given():
     assert loose.claimed_epsilon == gdp_epsilon(1e-3, 1.0)
     sure = audit_mechanism(FULL, n_trials=400, confidence=0.999, random_state=0)
     assert sure.confidence == 0.999
-    assert sure.whole.seen == loose.whole.seen
+    assert sure.whole.observed == loose.whole.observed
     assert sure.whole.low < loose.whole.low
     assert sure.delta == 1e-5
 
@@ -236,7 +236,7 @@ def test_the_result_in_words():
     first, *lines = str(result).splitlines()
     assert [line.split(" x ")[0] for line in lines] == ["mean", "descent", "whole"]
     assert "lower bound" in first
-    assert "claimed 1, seen" in str(result.releases[0])
+    assert "claimed 1, observed" in str(result.releases[0])
 
 
 @pytest.mark.parametrize(
