@@ -285,7 +285,7 @@ def private_score(
         value: score_of(table[j], sizes[j], j) for j, value in enumerate(scored.groups)
     }
     whole = table.sum(axis=0), found.n_records, None
-    return score_of(*whole, by=scored.by, groups=parts)
+    return score_of(*whole, by=scored.by, by_value=parts)
 
 
 def _intervals(estimates: Mapping[str, Estimate]) -> dict[str, dict]:

@@ -106,7 +106,7 @@ margins = model.decision_function(table[test])
 names = sorted(set(clinic))
 figure, axes = plt.subplots(figsize=(6, 2.8), layout="constrained")
 for place, name in enumerate(names):
-    own, part = clinic[test] == name, score.groups[name]
+    own, part = clinic[test] == name, score.by_value[name]
     low, high = part.intervals["roc_auc"]
     axes.plot([low, high], [place, place], color="C0", lw=3, solid_capstyle="round")
     axes.plot(part.values["roc_auc"], place, "o", color="C0")

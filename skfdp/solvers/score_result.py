@@ -269,10 +269,10 @@ class PrivateScore:
         Factor of the sampling variance relative to independent rows; above 1 for
         persons with several rows.
     by : str or None
-        Name of the column that defines the groups.
-    groups : dict of str or number to PrivateScore
-        Score of each group, empty without `by`. All have the same `privacy_`, because
-        one charge covers all groups.
+        Name of the column whose values are scored separately.
+    by_value : dict of str or number to PrivateScore
+        Score of the records with each value, empty without `by`. All have the same
+        `privacy_`, because one charge covers them.
     privacy_ : PrivacyReport
     """
 
@@ -288,7 +288,7 @@ class PrivateScore:
     threshold: float = 0.5
     spread: float = 1.0
     by: str | int | None = None
-    groups: Mapping[Any, PrivateScore] = dataclasses.field(default_factory=dict)
+    by_value: Mapping[Any, PrivateScore] = dataclasses.field(default_factory=dict)
     privacy_: PrivacyReport
 
     def best_threshold(self, metric: Any = "balanced_accuracy") -> PrivateThreshold:
@@ -378,7 +378,7 @@ class PrivateScore:
 
     def __repr__(self) -> str:
         lines = [_title(self)]
-        parts = {f"{self.by} = {name}: ": one for name, one in self.groups.items()}
+        parts = {f"{self.by} = {name}: ": one for name, one in self.by_value.items()}
         for prefix, one in {"": self, **parts}.items():
             lines += [_line(f"{prefix}{name}", one, name) for name in one.intervals]
         if self.confusion_matrix is not None:

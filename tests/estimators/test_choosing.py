@@ -298,7 +298,7 @@ def test_groups_have_choices_of_their_own(people):
     p = expit(logit(X["a"].clip(0.01, 0.99)) + 2.0 * (sector == "y")).to_numpy()
     y = (np.random.default_rng(0).random(6000) < X["a"]).astype(int)
     score = scored(p[:, None], y, 5.0, by=sector)
-    thresholds = {k: s.best_threshold("accuracy") for k, s in score.groups.items()}
+    thresholds = {k: s.best_threshold("accuracy") for k, s in score.by_value.items()}
     assert thresholds["x"].is_default and thresholds["y"].threshold > 0.75
     assert thresholds["y"].privacy_ == score.privacy_
 

@@ -525,12 +525,12 @@ def test_groups_are_disjoint_parts_of_one_charge(scores, releases):
     same = dataclasses.replace(event, public_features=())
     assert same == plain.privacy_.events[0]
     assert len(ledger) == 1 and len(releases) == 2
-    assert {name: one.n_records for name, one in found.groups.items()} == {
+    assert {name: one.n_records for name, one in found.by_value.items()} == {
         "f": 1333,
         "m": 667,
     }
     exact = public(Fixed(), X, y, by=sex)
-    for name, one in exact.groups.items():
+    for name, one in exact.by_value.items():
         of = (sex == name).to_numpy()
         expected = np.mean((X[of, 0] > 0.5) == y[of])
         assert one.values["accuracy"] == pytest.approx(expected, abs=1e-3)
@@ -554,7 +554,7 @@ def test_groups_by_a_column_of_the_table(scores, kind):
             return super().predict_proba(X.toarray() if kind == "sparse" else X)
 
     found = public(Model(), given, y, by="g" if kind == "frame" else 1)
-    assert list(found.groups) == [0.0, 1.0]
+    assert list(found.by_value) == [0.0, 1.0]
     assert found.privacy_.public_features == (("g",) if kind == "frame" else (1,))
     assert found.by == ("g" if kind == "frame" else 1)
 
@@ -641,7 +641,7 @@ def test_results_are_frozen_and_travel(scores):
     again = pickle.loads(pickle.dumps(found))
     assert type(again).__module__ == "skfdp.metrics"
     assert again.values == found.values and again.privacy_ == found.privacy_
-    assert list(found.groups) == ["a", "b"]
+    assert list(found.by_value) == ["a", "b"]
     text = repr(found)
     assert "95 % intervals" in text and "g = a: accuracy" in text
     assert "confusion_matrix of noisy counts" in text

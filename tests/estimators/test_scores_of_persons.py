@@ -130,7 +130,7 @@ def test_groups_of_by_share_their_persons(panel):
     found = score(X, y, 1e6, groups=groups, by=sites, metrics="accuracy")
     right = pd.Series(Says().predict(X) == y)
     share = 1 / np.bincount(groups)[groups]
-    for site, one in found.groups.items():
+    for site, one in found.by_value.items():
         own = sites.to_numpy() == site
         truth = np.average(right[own], weights=share[own])
         assert one.values["accuracy"] == pytest.approx(truth, abs=3e-3)
