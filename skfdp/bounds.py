@@ -40,7 +40,7 @@ class PrivateBounds:
     bounds : mapping of str or int to (float, float)
         Bounds by column name, or by position if X has no column names. Pass them to
         estimators as `bounds`, and to `skfdp.schema.Number` as `low` and `high`.
-    unseen : tuple of str or int
+    not_found : tuple of str or int
         Columns without a count that is larger than the noise: their bounds are (-1, 1),
         or (0, 1) in a sparse X. Declare their bounds, leave them out, or raise epsilon.
     plan : FitPlan
@@ -49,7 +49,7 @@ class PrivateBounds:
     """
 
     bounds: Mapping[str | int, tuple[float, float]]
-    unseen: tuple[str | int, ...]
+    not_found: tuple[str | int, ...]
     plan: FitPlan
     privacy_: PrivacyReport
 
@@ -164,7 +164,7 @@ def private_bounds(
     found = release.columns_
     return PrivateBounds(
         bounds={key: column.bounds for key, column in found.items()},
-        unseen=tuple(key for key, column in found.items() if not column.seen),
+        not_found=tuple(key for key, column in found.items() if not column.seen),
         plan=release.plan_,
         privacy_=release.privacy_,
     )

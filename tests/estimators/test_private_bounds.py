@@ -134,7 +134,7 @@ def test_nothing_is_released_beyond_the_limit_or_before_the_charge(table, releas
 def test_bounds_hold_most_numbers_and_are_not_much_wider(table):
     for seed in range(5):
         found = seeded(table, epsilon=2.0, random_state=seed)
-        assert not found.unseen
+        assert not found.not_found
         for name, (low, high) in found.bounds.items():
             values = table[name].to_numpy(float)
             inside = np.mean((low <= values) & (values <= high))
@@ -160,12 +160,12 @@ def test_columns_of_one_number():
 def test_the_noise_decides_what_is_seen(table):
     """Where nothing stands out there is the stated fallback, and no exception."""
     found = seeded(table, epsilon=1e-3)
-    assert set(found.unseen) == set(table)
+    assert set(found.not_found) == set(table)
     assert set(found.bounds.values()) == {(-1.0, 1.0)}
     X = csr_array(table[["flag"]].to_numpy())
     found = seeded(X, epsilon=1e-3)
     assert found.bounds == {0: (0.0, 1.0)}
-    assert found.unseen == (0,)
+    assert found.not_found == (0,)
 
 
 def test_values_that_are_missing_or_infinite_change_no_bound(table):
@@ -413,7 +413,7 @@ def test_what_is_no_table_is_refused(X):
 
 
 def test_text_in_a_list_is_missing():
-    assert private_bounds([["a", "b"]] * 3).unseen == (0, 1)
+    assert private_bounds([["a", "b"]] * 3).not_found == (0, 1)
 
 
 def test_more_columns_than_can_be_counted_are_refused():
