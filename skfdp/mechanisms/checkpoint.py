@@ -165,11 +165,16 @@ class Journal:
             facts, self._first = self._head()
             self._new = facts is None
             if facts is None:
-                names = {"fit": secrets.token_hex(16), "coins": secrets.token_hex(32)}
-                facts = self._begin({**names, "promise": fingerprint})
-            # "coins" and "promise" are the names of the file format.
-            self.fit, self.public_key = facts["fit"], bytes.fromhex(facts["coins"])
-            asked, kept = json.loads(json.dumps(fingerprint)), facts["promise"]
+                facts = self._begin(
+                    {
+                        "fit": secrets.token_hex(16),
+                        "public_key": secrets.token_hex(32),
+                        "fingerprint": fingerprint,
+                    }
+                )
+            self.fit = facts["fit"]
+            self.public_key = bytes.fromhex(facts["public_key"])
+            asked, kept = json.loads(json.dumps(fingerprint)), facts["fingerprint"]
             others = [n for n in asked | kept if asked.get(n) != kept.get(n)]
             if others:
                 raise ValueError(

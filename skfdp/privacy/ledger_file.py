@@ -63,7 +63,7 @@ CREATE TABLE fits (
     fit TEXT PRIMARY KEY,
     charge INTEGER NOT NULL,
     released INTEGER NOT NULL,
-    seal BLOB NOT NULL
+    commit_key BLOB NOT NULL
 );
 CREATE TRIGGER fits_keep BEFORE DELETE ON fits
     BEGIN SELECT RAISE(ABORT, 'fits are never removed'); END;
@@ -566,13 +566,13 @@ class FencingToken:
                     "checkpoint, or start a new fit."
                 )
             connection.execute(
-                "UPDATE fits SET released = ?, seal = ? WHERE fit = ?",
+                "UPDATE fits SET released = ?, commit_key = ? WHERE fit = ?",
                 (position + 1, key, self._fit),
             )
             connection.execute("COMMIT")
 
     def _newest(self, connection: sqlite3.Connection) -> tuple[int, bytes]:
-        query = "SELECT released, seal FROM fits WHERE fit = ?"
+        query = "SELECT released, commit_key FROM fits WHERE fit = ?"
         found = connection.execute(query, (self._fit,)).fetchone()
         if found is None:
             raise PrivacyBudgetError(

@@ -511,7 +511,7 @@ def test_it_is_on_disk_before_a_callback_sees_it(path, tmp_path, given):
                 return False
             copy = shutil.copy(path, tmp_path / f"copy{len(seen)}")
             facts = json.loads(path.read_bytes().partition(b"\n")[0])
-            with Journal(copy, facts["promise"]) as kept:
+            with Journal(copy, facts["fingerprint"]) as kept:
                 seen.append((context.task_id, kept._n_readable, len(values(given))))
             if stop_at and len(seen) == stop_at[0]:
                 raise Stopped
@@ -587,7 +587,7 @@ def test_the_file_holds_nothing_private(path, monkeypatch):
     assert len(files[0]) > 2000
     assert files[0] == files[1] == files[2]
     head = json.loads(files[0].partition(b"\n")[0])
-    told = {"schema", "schema_version", "fit", "coins", "promise", "digest"}
+    told = {"schema", "schema_version", "fit", "public_key", "fingerprint", "digest"}
     assert set(head) == told
 
 
