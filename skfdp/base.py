@@ -382,7 +382,7 @@ def charged(
         receipt = ledger.charge(fit_plan.events, **facts)
     elif ledger is not None:
         try:
-            token, receipt = ledger.lease(
+            token, receipt = ledger.charge_resumable(
                 journal.fit, fit_plan.events, begun=journal.begun, **facts
             )
         except PrivacyBudgetError:

@@ -237,7 +237,8 @@ class PrivacyLedger:
       values. A fit that fails afterwards stays charged. Charges are never refunded,
       changed or deleted.
     * A fit with a `checkpoint` is charged once, even if it is resumed several times.
-      Each of its releases is made once, even if the checkpoint was copied (`lease`).
+      Each of its releases is made once, even if the checkpoint was copied
+      (`charge_resumable`).
     * A charge is refused with `PrivacyBudgetError`, and nothing is recorded, if the
       exact composition of everything recorded for the data set and of the new events
       exceeds the limit. Check and record are one step across threads and, with a
@@ -460,7 +461,7 @@ class PrivacyLedger:
         """
         return self._charge(events, label, n_rows)
 
-    def lease(
+    def charge_resumable(
         self,
         fit: str,
         events: Iterable[Event],

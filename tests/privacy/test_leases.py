@@ -29,7 +29,7 @@ def ledger(request, path):
 
 
 def test_positions_go_up_one_by_one_and_none_is_given_out_twice(ledger):
-    lease, other = (ledger.lease(FIT, EVENTS)[0] for _ in range(2))
+    lease, other = (ledger.charge_resumable(FIT, EVENTS)[0] for _ in range(2))
     assert lease.newest() == (0, b"")
     for position, seal in enumerate(SEALS):
         (lease, other)[position % 2].advance(position, seal)
@@ -38,12 +38,12 @@ def test_positions_go_up_one_by_one_and_none_is_given_out_twice(ledger):
         with pytest.raises(PrivacyBudgetError, match="a newer copy .* exists"):
             lease.advance(position, SEALS[0])
     assert lease.newest() == (len(SEALS), SEALS[-1])
-    assert ledger.lease("ab" * 16, EVENTS)[0].newest() == (0, b"")
+    assert ledger.charge_resumable("ab" * 16, EVENTS)[0].newest() == (0, b"")
 
 
 def test_one_of_many_threads_gets_it(ledger):
     start, told = threading.Barrier(8), []
-    lease, _ = ledger.lease(FIT, EVENTS)
+    lease, _ = ledger.charge_resumable(FIT, EVENTS)
 
     def ask(seal):
         start.wait(timeout=240)
@@ -64,21 +64,21 @@ def test_one_of_many_threads_gets_it(ledger):
 
 
 def test_a_fit_is_charged_once(ledger):
-    lease, receipt = ledger.lease(FIT, EVENTS, label="fit")
+    lease, receipt = ledger.charge_resumable(FIT, EVENTS, label="fit")
     assert receipt == ledger.receipt and len(ledger) == len(EVENTS)
     lease.advance(0, SEALS[0])
     ledger.charge(EVENTS * ledger.remaining_fits(EVENTS))  # also without a budget
     assert not ledger.what_if(EVENTS).allowed
     entries = ledger.entries
     for begun in (False, True):
-        again, other = ledger.lease(FIT, EVENTS, label="fit", begun=begun)
+        again, other = ledger.charge_resumable(FIT, EVENTS, label="fit", begun=begun)
         assert again.newest() == (1, SEALS[0])
         assert other == receipt
     assert ledger.entries == entries
     with pytest.raises(PrivacyBudgetError, match="budget exhausted"):
-        ledger.lease("ab" * 16, EVENTS)
+        ledger.charge_resumable("ab" * 16, EVENTS)
     with pytest.raises(PrivacyBudgetError, match="has no charge of the fit"):
-        ledger.lease("ab" * 16, EVENTS, begun=True)
+        ledger.charge_resumable("ab" * 16, EVENTS, begun=True)
     assert ledger.entries == entries
 
 
@@ -92,40 +92,40 @@ def test_a_fit_is_charged_once(ledger):
     ],
 )
 def test_another_charge_is_refused(ledger, events, label, rows):
-    ledger.part(rows=range(9)).lease(FIT, EVENTS, label="fit")
+    ledger.part(rows=range(9)).charge_resumable(FIT, EVENTS, label="fit")
     for other in (ledger, ledger.part(rows=rows)):
         with pytest.raises(PrivacyBudgetError, match="charged other events"):
-            other.lease(FIT, events, label=label)
+            other.charge_resumable(FIT, events, label=label)
     assert len(ledger) == len(EVENTS)
 
 
 def test_another_ledger_or_data_set_is_refused(path, tmp_path):
-    _, receipt = PrivacyLedger(path).lease(FIT, EVENTS)
+    _, receipt = PrivacyLedger(path).charge_resumable(FIT, EVENTS)
     for other in (PrivacyLedger(), PrivacyLedger(tmp_path / "other.db")):
         with pytest.raises(PrivacyBudgetError, match="has no charge of the fit"):
-            other.lease(FIT, EVENTS, begun=True)
+            other.charge_resumable(FIT, EVENTS, begun=True)
         assert len(other) == 0
     with pytest.raises(PrivacyBudgetError, match="to another data set"):
-        PrivacyLedger(path, dataset="other").lease(FIT, EVENTS)
+        PrivacyLedger(path, dataset="other").charge_resumable(FIT, EVENTS)
     PrivacyLedger(path).charge(EVENTS)
-    assert PrivacyLedger(path).lease(FIT, EVENTS)[1] == receipt
+    assert PrivacyLedger(path).charge_resumable(FIT, EVENTS)[1] == receipt
 
 
 def test_an_older_copy_of_the_ledger_does_not_know_it(path):
     ledger = PrivacyLedger(path)
     ledger.charge(EVENTS)
     shutil.copy(path, path.with_suffix(".old"))
-    lease, _ = ledger.lease(FIT, EVENTS)
+    lease, _ = ledger.charge_resumable(FIT, EVENTS)
     os.replace(path.with_suffix(".old"), path)
     with pytest.raises(PrivacyBudgetError, match="has no charge of the fit"):
-        PrivacyLedger(path).lease(FIT, EVENTS, begun=True)
+        PrivacyLedger(path).charge_resumable(FIT, EVENTS, begun=True)
     for ask in (lease.newest, lambda: lease.advance(0, SEALS[0])):
         with pytest.raises(PrivacyBudgetError, match="replaced by an older copy"):
             ask()
 
 
 def test_what_is_kept_of_a_fit_is_never_changed(path):
-    PrivacyLedger(path).lease(FIT, EVENTS)
+    PrivacyLedger(path).charge_resumable(FIT, EVENTS)
     connection = sqlite3.connect(path)
     for change in (
         "DELETE FROM fits",
