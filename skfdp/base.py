@@ -80,7 +80,6 @@ from skfdp.privacy.assumptions import (
     SAME_ROWS,
     WEIGHTS_ARE_PUBLIC,
     Assumption,
-    enforced,
     of_limit,
 )
 from skfdp.privacy.checks import shown
@@ -389,9 +388,10 @@ def charged(
             journal.forget()  # else the file would refuse a fit with a smaller budget
             raise
     journal.settle(token)
-    texts = [NOT_COPIED] * (token is None) + [SAME_ROWS] * journal.begun
-    assumptions = fit_plan.assumptions + tuple(
-        Assumption(text, enforced=False) for text in texts
+    assumptions = (
+        *fit_plan.assumptions,
+        *(NOT_COPIED,) * (token is None),
+        *(SAME_ROWS,) * journal.begun,
     )
     return dataclasses.replace(fit_plan, assumptions=assumptions), receipt
 
@@ -970,9 +970,6 @@ def values_of(X: Any, rows: Any, is_sample: bool, place: int) -> list:
     return np.concatenate(dense)[:, 0].tolist()
 
 
-_ONE_STEP = Assumption(ONE_STEP, enforced=False)
-
-
 class PrivateEstimator(CallbackSupportMixin, TableEstimator):
     """Base class of all private estimators: planning, charging, training, reporting.
 
@@ -1096,7 +1093,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             + ("every intermediate step of the training",) * has_loop,
             assumptions=(
                 *fit_plan.assumptions,
-                *(_ONE_STEP,) * self._may_be_a_step,
+                *(ONE_STEP,) * self._may_be_a_step,
                 *of_limit(ledger),
             ),
             seeded=self._seeded,
@@ -1254,23 +1251,23 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
 
     def _fit_plan(self, public: PublicRecords, plan: Plan | None) -> FitPlan:
         """Return the plan for users, ledgers and reports; `plan` None: epsilon=inf."""
-        declared, texts = self._declared, []
+        declared, more = self._declared, []
         if declared.schema is not None and declared.schema.declared_by is not None:
-            texts.append(
+            text = (
                 "The bounds and categories declared in the file "
                 f"{declared.schema.declared_by!r} were chosen without looking at "
                 "private data."
             )
+            more.append(Assumption("schema_file_chosen", text))
         # Weights of 0 and 1 leave out rows and need no units, but are listed, too.
-        texts += [WEIGHTS_ARE_PUBLIC] * getattr(self, "_has_weights", False)
+        more += [WEIGHTS_ARE_PUBLIC] * getattr(self, "_has_weights", False)
         if declared.max_rows_per_group is not None and public.has_persons:
-            texts.append(ORDER_IS_PUBLIC)
-        balanced = getattr(self, "_balances", False)
-        texts += [SAME_PARTITIONS] * getattr(public, "in_partitions", False)
+            more.append(ORDER_IS_PUBLIC)
+        more += [SAME_PARTITIONS] * getattr(public, "in_partitions", False)
+        more += [BALANCED] * getattr(self, "_balances", False)
         assumptions = (
             *self._assumptions,
-            *[Assumption(text, enforced=False) for text in texts],
-            *(enforced(BALANCED),) * balanced,
+            *more,
             *(() if plan is None else plan.assumptions),
         )
         if plan is not None and declared.releases_bounds and public.n_private:

@@ -16,7 +16,7 @@ from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import check_flag, guarded_fit
 from skfdp.privacy import FitPlan, PrivacyReport
-from skfdp.privacy.assumptions import BINNED, Assumption, enforced
+from skfdp.privacy.assumptions import BINNED, Assumption
 from skfdp.privacy.checks import shown
 from skfdp.solvers.bounds import BoundsRelease, FoundBounds, exactly
 from skfdp.solvers.method import Plan
@@ -24,9 +24,9 @@ from skfdp.solvers.method import Plan
 __all__ = ["PrivateBounds", "private_bounds"]
 
 _CHOSEN = Assumption(
+    "columns_chosen",
     "The columns and every other parameter were chosen without looking at private "
     "data.",
-    enforced=False,
 )
 
 
@@ -194,7 +194,7 @@ class PrivateBoundsRelease(PrivateEstimator):
     _has_target = False
     _may_be_a_step = False
     _fixed = {"bounds": False}
-    _assumptions = (_CHOSEN, enforced(BINNED))
+    _assumptions = (_CHOSEN, BINNED)
     _accepts_sparse = True
     _needs_whole_table = True
     _fills_in = False

@@ -42,7 +42,7 @@ from skfdp.data.validation import (
 from skfdp.kernels.losses import CLASSIFICATION, REGRESSION
 from skfdp.kernels.losses.loss import Loss
 from skfdp.privacy import gdp_mu
-from skfdp.privacy.assumptions import TARGET_CLIPPED, Assumption, enforced
+from skfdp.privacy.assumptions import TARGET_CLIPPED, Assumption
 from skfdp.privacy.entries import FitPlan
 from skfdp.privacy.events import Relation
 from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES, huber
@@ -1240,11 +1240,11 @@ class LinearRegressor(RegressorMixin, LinearModel):
         return (
             *ASSUMPTIONS,
             Assumption(
+                "target_bounds_chosen",
                 f"target_bounds=({float(low):g}, {float(high):g}) were chosen without "
                 "looking at private targets.",
-                enforced=False,
             ),
-            enforced(TARGET_CLIPPED),
+            TARGET_CLIPPED,
         )
 
     @without_traps()

@@ -26,7 +26,6 @@ from skfdp.privacy.assumptions import (
     SCORES_BOUNDED,
     WEIGHTS_ARE_PUBLIC,
     Assumption,
-    enforced,
     of_limit,
 )
 from skfdp.privacy.calibration import PrivacyPlan
@@ -89,16 +88,16 @@ __all__ = [
 LABEL = "scores"
 _ASSUMPTIONS = (
     Assumption(
+        "records_predicted_separately",
         "The model predicts each record separately: a prediction does not depend on "
         "other records.",
-        enforced=False,
     ),
     Assumption(
+        "score_parameters_chosen",
         "Edges, threshold, loss bounds, metrics and every other parameter of the score "
         "were chosen without looking at private data.",
-        enforced=False,
     ),
-    enforced(SCORES_BOUNDED),
+    SCORES_BOUNDED,
 )
 
 
@@ -575,7 +574,7 @@ def _released(
             *_ASSUMPTIONS,
             *of_model,
             *of_limit(ledger),
-            *(Assumption(text, enforced=False) for text in assumed),
+            *assumed,
         ),
         seeded=seeded,
         receipts=[receipt],

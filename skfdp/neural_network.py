@@ -41,9 +41,9 @@ from skfdp.solvers.network import (
 from skfdp.solvers.parameters import ASSUMPTIONS, Loop, resolve_input_scaler
 
 _EXACT_PRODUCTS = Assumption(
+    "products_exact",
     "Products of small integers by torch are exact: no TensorFloat-32, no "
     "reduced precision.",
-    enforced=False,
 )
 
 

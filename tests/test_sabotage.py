@@ -52,6 +52,13 @@ ASKED = [
         "privacy/test_curves.py::TestClipDeltaCurve::test_a_vanishing_change_vanishes",
     ),
     Mutant(
+        "a report in a file marks any sentence as enforced",
+        "privacy/assumptions.py",
+        "return dataclasses.replace(stated, enforced=False)",
+        "return stated",
+        "attacks/test_report_claims.py::test_a_key_lends_no_mark_to_another_sentence",
+    ),
+    Mutant(
         "links of the ledger without a nonce",
         "privacy/ledger_file.py",
         "nonce = secrets.token_hex(32)",

@@ -1084,7 +1084,7 @@ def _split(
         target = "labels" if is_classifier(estimator) else target
     events = recorded.baseline.charges.events
     read = any(event.classes_source == "data" for event in events)
-    read = read or any(one.text == CLASSES_READ for one in claim.assumptions)
+    read = read or any(one.key == CLASSES_READ.key for one in claim.assumptions)
     return Split(~public, target, not read, whole, persons)
 
 

@@ -138,7 +138,7 @@ def job(task: Task, unread: Mapping[str, np.ndarray], note: str):
             "The table of scores that was printed with this report is not published, "
             "because its scores and counts are exact."
         )
-        given.append(Assumption(text, enforced=False))
+        given.append(Assumption("scores_not_published", text))
     model.privacy_ = dataclasses.replace(
         model.privacy_,
         assumptions=tuple(given),

@@ -45,11 +45,7 @@ from skfdp.privacy import (
     Selection,
     gdp_epsilon,
 )
-from skfdp.privacy.assumptions import (
-    RUNS_CHARGED,
-    Assumption,
-    enforced,
-)
+from skfdp.privacy.assumptions import RUNS_CHARGED, Assumption
 from skfdp.privacy.checks import shown
 from skfdp.privacy.events import Relation, check_budget
 from skfdp.privacy.report import PrivacyReport
@@ -72,11 +68,11 @@ FIXED = (
 )
 _ASSUMPTIONS = (
     Assumption(
+        "runs_not_published",
         "The number of candidates that were fitted, and the running time, are not "
         "published.",
-        False,
     ),
-    enforced(RUNS_CHARGED),
+    RUNS_CHARGED,
 )
 
 

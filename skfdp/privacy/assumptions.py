@@ -1,182 +1,278 @@
 """The assumptions of guarantees, and the one list of those that the code enforces.
 
-Only the sentences listed here may be marked as enforced, also in a report that is read
-from a file.
+An assumption is recognised by its key, also in a report that is read from a file. So a
+sentence may be reworded, but a key never changes its meaning: a new meaning gets a new
+key. Only the assumptions of this file may be marked as enforced.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from skfdp.privacy.events import Event
-from skfdp.privacy.public_sets import Part, name_assumptions
-
-CLIPPED = "One record's contribution to a release is clipped."
-BATCHES = "Records enter batches independently; batches are not published."
-CLIPPED_PERSONS = (
-    "Every row's contribution to a release is clipped, and the sum over one person's "
-    "rows is bounded."
-)
-BATCHES_OF_PERSONS = (
-    "Persons enter batches independently, with all of their rows; batches are not "
-    "published."
-)
-VALUES_CLIPPED = (
-    "Every value is clipped to the declared bounds of its column, and each row's "
-    "contribution to a release to a clip norm."
-)
-TARGET_CLIPPED = (
-    "Every target is clipped to target_bounds before anything is computed from it."
-)
-ORTHANT = (
-    "The target is public and every private column is non-negative within its declared "
-    "bounds, so that a replaced record changes a sum by at most sqrt(2) clip_norm."
-)
-SIGNED_OR_CENTRED = (
-    "The target is public, and every private column is non-negative within its bounds "
-    "(or the released mean is subtracted, and contributions are clipped to clip_norm / "
-    "sqrt(2)), so that a replaced record changes a sum by at most sqrt(2) clip_norm."
-)
-LABEL = (
-    "Every column is public, so that a replaced label changes a sum by at most the "
-    "difference of the residuals of two labels, times the longest row."
-)
-BALANCED = (
-    "class_weight='balanced' corrects the intercept by released or public class "
-    "frequencies, and releases nothing itself."
-)
-BINNED = (
-    "Every number of a private column is counted in exactly one bin of that column."
-)
-BOUNDS_RELEASED = (
-    "Bounds of private columns were released first, within this budget; those of "
-    "public columns are exact and computed from public values only."
-)
-VALUES_CLIPPED_RELEASED = (
-    "Every value is clipped to the bounds of its column, which are public or released, "
-    "and each row's contribution to a release to a clip norm."
-)
-ORTHANT_RELEASED = (
-    "The target is public and every private column is non-negative within its released "
-    "bounds, so that a replaced record changes a sum by at most sqrt(2) clip_norm."
-)
-INTEGER_SEED = "integer seed"
-ONE_STEP = "No step before this one learnt from the data; see `report(pipeline)`."
-EVERY_USE = "Every use of these data is counted: fits, scores, tuning."
-RUNS_CHARGED = "No run releases more than the search was charged for."
-SCORES_BOUNDED = (
-    "A scored record is in one cell of the released table, and each of its losses is "
-    "cut to its bound."
-)
-FIT_IN_LEDGER = (
-    "The ledger of this score holds the fit of the model, so that it counts both."
-)
-COLUMNS_FOLLOWED = (
-    "What the last step treats as a public column was computed, row by row, from "
-    "public columns of the table that the Pipeline was given and from released "
-    "numbers; every column was followed."
-)
-COLUMNS_ASSUMED = (
-    "What a step treats as a public column was computed from public columns and "
-    "released numbers only; steps may name or count columns differently."
-)
-WEIGHTS_ARE_PUBLIC = "sample_weight derives from nothing private, and may be disclosed."
-ORDER_IS_PUBLIC = (
-    "max_rows_per_group keeps the first rows of a person, in an order of the table "
-    "that depends on nothing private."
-)
-SAME_PARTITIONS = (
-    "The Dask collection is deterministic: a partition has the same rows whenever it "
-    "is computed."
-)
-NOT_COPIED = "No copy of the checkpoint of this fit was or will be resumed."
-SAME_ROWS = "After a stop the fit went on with the rows that it had begun with."
-CLASSES_READ = (
-    "The set of classes is public, though it was read from the private target."
-)
-
-#: The sentences that the code enforces.
-_ENFORCED = frozenset(
-    {
-        CLIPPED,
-        BATCHES,
-        CLIPPED_PERSONS,
-        BATCHES_OF_PERSONS,
-        VALUES_CLIPPED,
-        TARGET_CLIPPED,
-        ORTHANT,
-        SIGNED_OR_CENTRED,
-        LABEL,
-        BALANCED,
-        BINNED,
-        BOUNDS_RELEASED,
-        VALUES_CLIPPED_RELEASED,
-        ORTHANT_RELEASED,
-        RUNS_CHARGED,
-        SCORES_BOUNDED,
-        FIT_IN_LEDGER,
-        COLUMNS_FOLLOWED,
-    }
-)
-
-# Assumptions on which rows belong to whom.
-_ONE_RECORD = "Each person has one row, which appears once."
-_PERSONS = "Each person has one entry in groups, which derives from nothing private."
-_WHOLE_PERSONS = (
-    "No person has rows in two disjoint parts: such parts are unions of persons."
-)
-
-
-def is_enforced(text: str) -> bool:
-    """Whether the code of this version enforces an assumption."""
-    return text in _ENFORCED
+from skfdp.privacy.public_sets import Part
 
 
 @dataclasses.dataclass(frozen=True)
 class Assumption:
-    """A condition of the guarantee, and whether the code enforces it."""
+    """A condition of the guarantee, and whether the code enforces it.
 
+    Attributes
+    ----------
+    key : str
+        Stable name of the condition; empty in files that do not have it.
+    text : str
+    enforced : bool
+    """
+
+    key: str
     text: str
-    enforced: bool
+    enforced: bool = False
 
 
-_NO_LIMIT = (
-    "The ledger has no limit, so that no fit is refused for its cost: its owner must "
-    "watch the sum."
+# Enforced by the code.
+CLIPPED = Assumption(
+    "contributions_clipped",
+    "One record's contribution to a release is clipped.",
+    enforced=True,
 )
+BATCHES = Assumption(
+    "batches_secret",
+    "Records enter batches independently; batches are not published.",
+    enforced=True,
+)
+CLIPPED_PERSONS = Assumption(
+    "person_contributions_clipped",
+    "Every row's contribution to a release is clipped, and the sum over one person's "
+    "rows is bounded.",
+    enforced=True,
+)
+BATCHES_OF_PERSONS = Assumption(
+    "person_batches_secret",
+    "Persons enter batches independently, with all of their rows; batches are not "
+    "published.",
+    enforced=True,
+)
+VALUES_CLIPPED = Assumption(
+    "values_clipped",
+    "Every value is clipped to the declared bounds of its column, and each row's "
+    "contribution to a release to a clip norm.",
+    enforced=True,
+)
+TARGET_CLIPPED = Assumption(
+    "target_clipped",
+    "Every target is clipped to target_bounds before anything is computed from it.",
+    enforced=True,
+)
+ORTHANT = Assumption(
+    "columns_non_negative",
+    "The target is public and every private column is non-negative within its declared "
+    "bounds, so that a replaced record changes a sum by at most sqrt(2) clip_norm.",
+    enforced=True,
+)
+SIGNED_OR_CENTRED = Assumption(
+    "columns_non_negative_or_centred",
+    "The target is public, and every private column is non-negative within its bounds "
+    "(or the released mean is subtracted, and contributions are clipped to clip_norm / "
+    "sqrt(2)), so that a replaced record changes a sum by at most sqrt(2) clip_norm.",
+    enforced=True,
+)
+LABEL = Assumption(
+    "only_label_private",
+    "Every column is public, so that a replaced label changes a sum by at most the "
+    "difference of the residuals of two labels, times the longest row.",
+    enforced=True,
+)
+BALANCED = Assumption(
+    "class_weight_from_releases",
+    "class_weight='balanced' corrects the intercept by released or public class "
+    "frequencies, and releases nothing itself.",
+    enforced=True,
+)
+BINNED = Assumption(
+    "one_bin_per_number",
+    "Every number of a private column is counted in exactly one bin of that column.",
+    enforced=True,
+)
+BOUNDS_RELEASED = Assumption(
+    "bounds_released",
+    "Bounds of private columns were released first, within this budget; those of "
+    "public columns are exact and computed from public values only.",
+    enforced=True,
+)
+VALUES_CLIPPED_RELEASED = Assumption(
+    "values_clipped_to_released_bounds",
+    "Every value is clipped to the bounds of its column, which are public or released, "
+    "and each row's contribution to a release to a clip norm.",
+    enforced=True,
+)
+ORTHANT_RELEASED = Assumption(
+    "columns_non_negative_within_released_bounds",
+    "The target is public and every private column is non-negative within its released "
+    "bounds, so that a replaced record changes a sum by at most sqrt(2) clip_norm.",
+    enforced=True,
+)
+RUNS_CHARGED = Assumption(
+    "runs_within_charge",
+    "No run releases more than the search was charged for.",
+    enforced=True,
+)
+SCORES_BOUNDED = Assumption(
+    "scores_bounded",
+    "A scored record is in one cell of the released table, and each of its losses is "
+    "cut to its bound.",
+    enforced=True,
+)
+FIT_IN_LEDGER = Assumption(
+    "fit_in_ledger",
+    "The ledger of this score holds the fit of the model, so that it counts both.",
+    enforced=True,
+)
+COLUMNS_FOLLOWED = Assumption(
+    "public_columns_followed",
+    "What the last step treats as a public column was computed, row by row, from "
+    "public columns of the table that the Pipeline was given and from released "
+    "numbers; every column was followed.",
+    enforced=True,
+)
+
+# Not checked.
+ONE_STEP = Assumption(
+    "no_step_before",
+    "No step before this one learnt from the data; see `report(pipeline)`.",
+)
+COLUMNS_ASSUMED = Assumption(
+    "public_columns_assumed",
+    "What a step treats as a public column was computed from public columns and "
+    "released numbers only; steps may name or count columns differently.",
+)
+WEIGHTS_ARE_PUBLIC = Assumption(
+    "weights_public",
+    "sample_weight derives from nothing private, and may be disclosed.",
+)
+ORDER_IS_PUBLIC = Assumption(
+    "row_order_public",
+    "max_rows_per_group keeps the first rows of a person, in an order of the table "
+    "that depends on nothing private.",
+)
+SAME_PARTITIONS = Assumption(
+    "collection_deterministic",
+    "The Dask collection is deterministic: a partition has the same rows whenever it "
+    "is computed.",
+)
+NOT_COPIED = Assumption(
+    "checkpoint_not_copied",
+    "No copy of the checkpoint of this fit was or will be resumed.",
+)
+SAME_ROWS = Assumption(
+    "resumed_with_same_rows",
+    "After a stop the fit went on with the rows that it had begun with.",
+)
+CLASSES_READ = Assumption(
+    "classes_public",
+    "The set of classes is public, though it was read from the private target.",
+)
+_ONE_RECORD = Assumption(
+    "one_row_per_person", "Each person has one row, which appears once."
+)
+_PERSONS = Assumption(
+    "one_group_per_person",
+    "Each person has one entry in groups, which derives from nothing private.",
+)
+_EVERY_USE = Assumption(
+    "every_use_counted", "Every use of these data is counted: fits, scores, tuning."
+)
+_DISCLOSED = Assumption(
+    "public_parts_disclosed", "The parts declared public may be disclosed."
+)
+_NOMINAL = Assumption("n_records_chosen", "n_records was not derived from these data.")
+_SECRET = Assumption(
+    "noise_secret", "Noise and batches come from a secret that nobody else knows."
+)
+_ONE_NAME = Assumption(
+    "one_name_one_column",
+    "One name means one column of one table in every fit, and a column computed from "
+    "another one carries its name.",
+)
+_NAMELESS_TARGETS = Assumption(
+    "unnamed_targets_equal",
+    "Targets without a name are the same column, or all of them are public, or all "
+    "private.",
+)
+_SAME_PERSONS = Assumption(
+    "groups_name_same_persons", "The groups of all fits name the same persons."
+)
+_PARTS = Assumption(
+    "parts_fixed",
+    "A fit on a part used only the records of the part. Positions of rows refer to an "
+    "order of the whole data set that was fixed without looking at private values.",
+)
+_WHOLE_PERSONS = Assumption(
+    "parts_of_whole_persons",
+    "No person has rows in two disjoint parts: such parts are unions of persons.",
+)
+# Budgets may be chosen adaptively only for Gaussian releases (privacy filter).
+_BUDGETS = Assumption(
+    "budgets_fixed",
+    "With Poisson batches or searches: the budget of no fit was chosen by looking at "
+    "the results of earlier ones.",
+)
+_NO_LIMIT = Assumption(
+    "no_limit",
+    "The ledger has no limit, so that no fit is refused for its cost: its owner must "
+    "watch the sum.",
+)
+_UNSEEN = (
+    "Step {} learnt nothing from private values of these records; this report cannot "
+    "check that."
+)
+INTEGER_SEED = "integer seed"
+
+_KNOWN = {
+    one.key: one for one in tuple(globals().values()) if isinstance(one, Assumption)
+}
+_BY_TEXT = {one.text: one for one in _KNOWN.values()}
+
+
+def recognised(stated: Assumption) -> Assumption:
+    """Return an assumption that a file states, as this version states it.
+
+    One of this file is recognised by its key, or by its text in a file without keys,
+    and gets the text of this version. Others are never marked as enforced.
+    """
+    ours = _KNOWN.get(stated.key) if stated.key else _BY_TEXT.get(stated.text)
+    if ours is None:
+        return dataclasses.replace(stated, enforced=False)
+    return dataclasses.replace(ours, enforced=ours.enforced and stated.enforced)
+
+
+def distinct(found: Iterable[Assumption]) -> tuple[Assumption, ...]:
+    """Return the first assumption of each key; others must also differ in text."""
+    first: dict[tuple[str, str], Assumption] = {}
+    for one in found:
+        text = "" if one.key in _KNOWN else one.text
+        first.setdefault((one.key, text), one)
+    return tuple(first.values())
 
 
 def of_limit(ledger: Any) -> tuple[Assumption, ...]:
     """Return the assumption about a ledger without a limit; empty for other ledgers."""
     bare = ledger is not None and ledger.epsilon is None
-    return (Assumption(_NO_LIMIT, enforced=False),) * bare
-
-
-_UNSEEN = (
-    "Step {} learnt nothing from private values of these records; this report cannot "
-    "check that."
-)
+    return (_NO_LIMIT,) * bare
 
 
 def unseen_assumption(step: str) -> Assumption:
     """Return the assumption about a step that this package cannot check."""
-    return Assumption(_UNSEEN.format(step), enforced=False)
+    return Assumption("step_not_checked", _UNSEEN.format(step))
 
 
 def unseen_step(text: str) -> str | None:
     """Return the step of an `unseen_assumption`, None for other sentences."""
     found = re.fullmatch(re.escape(_UNSEEN).replace(r"\{\}", "(.*)"), text, re.S)
     return found and found[1]
-
-
-def enforced(text: str) -> Assumption:
-    """Return a sentence of this file as an enforced assumption."""
-    if text not in _ENFORCED:
-        raise ValueError(f"no code enforces {text!r}: add it to _ENFORCED.")
-    return Assumption(text, True)
 
 
 def implied_assumptions(
@@ -189,37 +285,33 @@ def implied_assumptions(
     if not events:
         return
     persons = events[0].unit == "person"
-    yield Assumption(_PERSONS if persons else _ONE_RECORD, False)
-    yield Assumption(EVERY_USE, False)
+    yield _PERSONS if persons else _ONE_RECORD
+    yield _EVERY_USE
     if any([event.public_features or event.public_target for event in events]):
-        yield Assumption("The parts declared public may be disclosed.", False)
+        yield _DISCLOSED
     if not events[0].relation.counts_are_public:
-        yield Assumption("n_records was not derived from these data.", False)
-    yield enforced(CLIPPED_PERSONS if persons else CLIPPED)
-    yield Assumption(
-        "Noise and batches come from a secret that nobody else knows.", not seeded
-    )
+        yield _NOMINAL
+    yield CLIPPED_PERSONS if persons else CLIPPED
+    yield dataclasses.replace(_SECRET, enforced=not seeded)
     if any([event.sampling_rate < 1 for event in events]):
-        yield enforced(BATCHES_OF_PERSONS if persons else BATCHES)
+        yield BATCHES_OF_PERSONS if persons else BATCHES
     if any([event.classes_source == "data" for event in events]):
-        yield Assumption(CLASSES_READ, False)
-    for text in name_assumptions(events, n_fits):
-        yield Assumption(text, False)
+        yield CLASSES_READ
+    yield from _on_names(events, n_fits)
     if persons and n_fits > 1:
-        yield Assumption("The groups of all fits name the same persons.", False)
+        yield _SAME_PERSONS
     if any(parts):
-        yield Assumption(
-            "A fit on a part used only the records of the part. Positions of rows "
-            "refer to an order of the whole data set that was fixed without looking at "
-            "private values.",
-            False,
-        )
+        yield _PARTS
         if persons:
-            yield Assumption(_WHOLE_PERSONS, False)
+            yield _WHOLE_PERSONS
     if n_fits > 1 and any(event.mu is None for event in events):
-        # Budgets may be chosen adaptively only for Gaussian releases (privacy filter).
-        yield Assumption(
-            "With Poisson batches or searches: the budget of no fit was chosen by "
-            "looking at the results of earlier ones.",
-            False,
-        )
+        yield _BUDGETS
+
+
+def _on_names(events: Collection[Event], n_fits: int) -> Iterator[Assumption]:
+    """Yield the assumptions on column names behind a composition."""
+    if n_fits < 2 or not any([event.disclosed for event in events]):
+        return
+    yield _ONE_NAME
+    if any("target" in event.unnamed for event in events):
+        yield _NAMELESS_TARGETS

@@ -28,7 +28,6 @@ from skfdp.privacy.assumptions import (
     COLUMNS_ASSUMED,
     COLUMNS_FOLLOWED,
     Assumption,
-    is_enforced,
     of_limit,
 )
 from skfdp.privacy.checks import spelling
@@ -259,7 +258,7 @@ class _Learnt:
 
     dependences: list[StepDependence] = dataclasses.field(default_factory=list)
     unseen: list[str] = dataclasses.field(default_factory=list)
-    assumes: list[str] = dataclasses.field(default_factory=list)
+    assumes: list[Assumption] = dataclasses.field(default_factory=list)
 
     def add(
         self, name: str, step: Any, public: tuple[bool, ...] | None, public_target: bool
@@ -286,7 +285,7 @@ class _Learnt:
             if own.private and free and (found.learns == "rows" or public_target):
                 own = dataclasses.replace(own, learns="public columns")
             self.dependences.append(own)
-            self.assumes += filter(None, [found.assumes])
+            self.assumes += found.assumes
         if not is_container(step):
             return
         for label, part in members(step):
@@ -406,7 +405,9 @@ def _of_ledger(ledger: PrivacyLedger, delta: float | None) -> PrivacyReport:
         public=ledger.public,
         released=fits.values(),
         assumptions=[
-            Assumption("No parameter of a fit was read from private data.", False),
+            Assumption(
+                "parameters_chosen", "No parameter of a fit was read from private data."
+            ),
             *of_limit(ledger),
         ],
         nonprivate=len(private) < len(entries),
@@ -539,7 +540,7 @@ def _joined(
         delta=max(found.delta for found in reports),
         n_records=next((r.n_records for r in reports if r.n_records is not None), None),
         released=[f"{name}: {what}" for name, found in seen for what in found.released],
-        assumptions=[Assumption(one, is_enforced(one)) for one in learnt.assumes],
+        assumptions=learnt.assumes,
         nonprivate=False,
         unseen=learnt.unseen,
         learnt=learnt.dependences,

@@ -31,6 +31,7 @@ import numpy as np
 
 from skfdp.addresses import public
 from skfdp.privacy import checks
+from skfdp.privacy.assumptions import Assumption
 
 #: What a step can learn from, in addition to parameters, names, types and shapes.
 LEARNS = ("nothing", "public columns", "rows", "target")
@@ -66,29 +67,32 @@ class StepDependence:
 
 
 class Dependence(NamedTuple):
-    """Data dependence of a step, and the assumption behind it."""
+    """Data dependence of a step, and the assumptions behind it."""
 
     learns: str
     reason: str
-    assumes: str | None = None
+    assumes: tuple[Assumption, ...] = ()
 
 
 # Steps whose data dependence follows from their parameters.
 
 #: Assumption about a step that may refuse a table because of one cell.
-REFUSES = (
+REFUSES = Assumption(
+    "no_value_refused",
     "No step refused a private value because it was not declared: such an error "
     "reveals one record (avoid it by handle_unknown='ignore' or "
-    "extrapolation='constant')."
+    "extrapolation='constant').",
 )
 #: Assumption about a ColumnTransformer.
-DENSE = (
+DENSE = Assumption(
+    "table_dense",
     "ColumnTransformer was given a dense table; from a sparse one it learns whether "
-    "many values differ from zero, unless sparse_threshold=0."
+    "many values differ from zero, unless sparse_threshold=0.",
 )
-TYPES = (
+TYPES = Assumption(
+    "column_types_fixed",
     "The types of the columns, by which make_column_selector chooses, were fixed "
-    "without looking at private values."
+    "without looking at private values.",
 )
 _DRAWN = "its directions are drawn without looking at values"
 
@@ -112,7 +116,7 @@ def _categories(step: Any) -> Dependence:
     if step.min_frequency is not None or step.max_categories is not None:
         return _rows("which values are frequent")
     refuses = step.handle_unknown == "error"
-    return _nothing("all categories are given", REFUSES if refuses else None)
+    return _nothing("all categories are given", (REFUSES,) * refuses)
 
 
 def _knots(step: Any) -> Dependence:
@@ -120,7 +124,7 @@ def _knots(step: Any) -> Dependence:
         what = "extremes" if step.knots == "uniform" else "quantiles"
         return _rows(f"{what} of its columns")
     refuses = step.extrapolation == "error"
-    return _nothing("all knots are given", REFUSES if refuses else None)
+    return _nothing("all knots are given", (REFUSES,) * refuses)
 
 
 def _imputer(step: Any) -> Dependence:
@@ -149,11 +153,12 @@ def _function(step: Any) -> Dependence | None:
 
 
 def _projection(step: Any) -> Dependence:
-    size = (
+    size = Assumption(
+        "n_records_public",
         f"The number of records, from which {type(step).__name__} takes its size, is "
-        "public."
+        "public.",
     )
-    return _nothing(_DRAWN, size if step.n_components == "auto" else None)
+    return _nothing(_DRAWN, (size,) * (step.n_components == "auto"))
 
 
 def _frozen(step: Any) -> Dependence | None:
@@ -171,14 +176,14 @@ def _hashing(step: Any) -> Dependence | None:
 
 
 def _columns(step: Any) -> Dependence | None:
-    assumed = set()
+    assumed = {}
     for _, _, chosen in step.transformers:
         if not callable(chosen):
             continue
         if not is_class(chosen, "make_column_selector"):
             return None  # a user's function of the table
         if chosen.dtype_include is not None or chosen.dtype_exclude is not None:
-            assumed.add(TYPES)
+            assumed[TYPES] = True
     if step.sparse_threshold > 0:
         if any(_is_sparse(part) for _, part in members(step)):
             return _rows(
@@ -186,9 +191,8 @@ def _columns(step: Any) -> Dependence | None:
                 "output (set sparse_output=False in its parts, or sparse_threshold=0)"
             )
         if not hasattr(step, "feature_names_in_"):
-            assumed.add(DENSE)
-    assumes = " ".join(sorted(assumed)) or None
-    return _nothing("the columns of each part are declared", assumes)
+            assumed[DENSE] = True
+    return _nothing("the columns of each part are declared", tuple(assumed))
 
 
 def _is_sparse(step: Any) -> bool:

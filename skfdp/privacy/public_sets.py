@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from skfdp.addresses import public
@@ -132,21 +132,6 @@ def composed_guarantee(
                 "target by target=, or pass y as a Series with a name."
             )
     return Guarantee(relations.pop(), units.pop(), everything)
-
-
-def name_assumptions(events: Collection[Event], n_fits: int) -> Iterator[str]:
-    """Yield the assumptions on column names behind a composition."""
-    if n_fits < 2 or not any([event.disclosed for event in events]):
-        return
-    yield (
-        "One name means one column of one table in every fit, and a column computed "
-        "from another one carries its name."
-    )
-    if any("target" in event.unnamed for event in events):
-        yield (
-            "Targets without a name are the same column, or all of them are public, or "
-            "all private."
-        )
 
 
 def name_text(name: Disclosed) -> str:

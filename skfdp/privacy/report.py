@@ -11,8 +11,8 @@ Guarantees
   step is. A composed report has the events, fits, learnt steps and unseen steps of all
   its members. A file that differs is refused.
 * The assumptions that follow from the events are derived again. Other assumptions are
-  marked as enforced only if this version enforces them. Each unseen step has an
-  assumption.
+  marked as enforced only if this version enforces one with their key, and then have
+  the text of this version. Each unseen step has an assumption.
 
 A report is not signed: a person who edits the events changes everything that follows
 from them. Facts that do not follow from the events are not checked: the number of fits,
@@ -36,8 +36,9 @@ from skfdp.privacy.accounting import worst
 from skfdp.privacy.assumptions import (
     ONE_STEP,
     Assumption,
+    distinct,
     implied_assumptions,
-    is_enforced,
+    recognised,
     unseen_assumption,
     unseen_step,
 )
@@ -243,9 +244,6 @@ class PrivacyReport:
         hidden += filter(None, [unseen_step(one.text) for one in given])
         given += map(unseen_assumption, hidden)
         implied = implied_assumptions(events, seeded, n_fits, parts)
-        marks: dict[str, bool] = {}
-        for one in (*implied, *given):
-            marks.setdefault(one.text, one.enforced)
         return cls(
             subject=str(subject),
             released=tuple(map(str, released)),
@@ -260,7 +258,7 @@ class PrivacyReport:
             events=events,
             parts=parts,
             n_fits=n_fits,
-            assumptions=tuple([Assumption(*one) for one in marks.items()]),
+            assumptions=distinct([*implied, *given]),
             seeded=seeded,
             unseen=tuple(dict.fromkeys(map(str, hidden))),
             learnt=tuple(dict.fromkeys([*learnt, *inner])),
@@ -282,8 +280,8 @@ class PrivacyReport:
     @property
     def _shared(self) -> list[Assumption]:
         """The assumptions that a Pipeline takes over from this step."""
-        own = {ONE_STEP, *(unseen_assumption(name).text for name in self.unseen)}
-        return [one for one in self.assumptions if one.text not in own]
+        own = {ONE_STEP, *map(unseen_assumption, self.unseen)}
+        return [one for one in self.assumptions if one not in own]
 
     def at_delta(self, delta: float) -> PrivacyReport:
         """Return the report of the same events at another delta."""
@@ -406,6 +404,12 @@ def _each_of(kind: type) -> Callable[[str, Any], tuple[Any, ...]]:
     return _each(lambda value: checks.record(kind, value))
 
 
+def _assumption(value: Any) -> Assumption:
+    # A file without keys is older than they are.
+    given = {"key": "", **value} if isinstance(value, Mapping) else value
+    return recognised(checks.record(Assumption, given))
+
+
 def _part(value: Any) -> Part | None:
     return None if value is None else Part.from_dict(value)
 
@@ -440,7 +444,7 @@ _FROM_JSON: dict[str, Callable[[str, Any], Any]] = {
     "tuple[str | int, ...]": checks.columns,
     "tuple[Event, ...]": _each(Event.from_dict),
     "tuple[Part | None, ...]": _each(_part),
-    "tuple[Assumption, ...]": _each_of(Assumption),
+    "tuple[Assumption, ...]": _each(_assumption),
     "tuple[StepDependence, ...]": _each_of(StepDependence),
     "tuple[Receipt, ...]": _each_of(Receipt),
     "tuple[tuple[str, PrivacyReport], ...]": _each(_step),
@@ -475,10 +479,7 @@ def _rebuilt(stated: PrivacyReport) -> PrivacyReport:
         target_name=None if stated.events else stated.target_name,
         accountant="pld" if distributions else "auto",
         n_fits=stated.n_fits,
-        assumptions=[
-            Assumption(one.text, one.enforced and is_enforced(one.text))
-            for one in stated.assumptions
-        ],
+        assumptions=stated.assumptions,
         unseen=stated.unseen,
         learnt=stated.learnt,
         steps=stated.steps,

@@ -22,8 +22,14 @@ from skfdp.data.records import PublicRecords, Records
 from skfdp.data.units import Units
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
-from skfdp.privacy import assumptions as sentences
-from skfdp.privacy.assumptions import Assumption, enforced
+from skfdp.privacy.assumptions import (
+    BOUNDS_RELEASED,
+    ORTHANT,
+    ORTHANT_RELEASED,
+    VALUES_CLIPPED,
+    VALUES_CLIPPED_RELEASED,
+    Assumption,
+)
 from skfdp.queries.statistics import (
     FIRST,
     INFINITE,
@@ -364,10 +370,7 @@ BINADES_SHARES, BINS_SHARES = (0.01, 0.2), (0.01, 0.02)
 # binade is then significant, and so is a twentieth of them in eight bins.
 _BINADES_NOISE, _BINS_NOISE = 0.058, 0.009
 # The assumptions on declared bounds, and their replacements for released bounds.
-_INSTEAD = {
-    sentences.VALUES_CLIPPED: sentences.VALUES_CLIPPED_RELEASED,
-    sentences.ORTHANT: sentences.ORTHANT_RELEASED,
-}
+_INSTEAD = {VALUES_CLIPPED: VALUES_CLIPPED_RELEASED, ORTHANT: ORTHANT_RELEASED}
 
 
 def with_public_bounds(
@@ -387,10 +390,7 @@ def with_public_bounds(
 
 def told_of_released(found: Iterable[Assumption]) -> tuple[Assumption, ...]:
     """Return the assumptions for released bounds in place of declared ones."""
-    replaced = (
-        enforced(_INSTEAD[one.text]) if one.text in _INSTEAD else one for one in found
-    )
-    return (*replaced, enforced(sentences.BOUNDS_RELEASED))
+    return (*[_INSTEAD.get(one, one) for one in found], BOUNDS_RELEASED)
 
 
 def shares(public: PublicRecords, budget: Budget) -> tuple[float, float]:

@@ -19,8 +19,8 @@ from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.kernels.losses.loss import Loss
 from skfdp.mechanisms.descent import HeavyBall, Walk, descent, warn_of_noise_left
 from skfdp.mechanisms.release import Mechanism
-from skfdp.privacy import Event, PrivacyPlan, assumptions
-from skfdp.privacy.assumptions import enforced
+from skfdp.privacy import Event, PrivacyPlan
+from skfdp.privacy.assumptions import LABEL, ORTHANT, SIGNED_OR_CENTRED
 from skfdp.privacy.events import Relation
 from skfdp.queries import fits_grid
 from skfdp.queries.linear import (
@@ -45,9 +45,6 @@ from skfdp.solvers.public_model import resolve_public_model
 from skfdp.solvers.target_scales import TargetScales
 
 # The public start and the plan of a descent.
-
-
-SIGNED_OR_CENTRED = enforced(assumptions.SIGNED_OR_CENTRED)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -513,11 +510,6 @@ def _of_log_odds(margins: np.ndarray, std: float) -> np.ndarray:
     share = np.exp(margins - margins.max())
     own, n_classes = (std * share.sum() / share) ** 2, len(share)
     return own * (1 - 2 / n_classes) + own.sum() / n_classes**2
-
-
-#: Assumptions of a report for these sensitivities; the code enforces them.
-ORTHANT = assumptions.enforced(assumptions.ORTHANT)
-LABEL = assumptions.enforced(assumptions.LABEL)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -25,7 +25,7 @@ from skfdp.addresses import public
 from skfdp.data.input_scaler import InputScaler, resolve_bounds
 from skfdp.data.validation import UtilityWarning, check_number, warn_caller
 from skfdp.privacy.accounting import gdp_mu
-from skfdp.privacy.assumptions import VALUES_CLIPPED, Assumption, enforced
+from skfdp.privacy.assumptions import VALUES_CLIPPED, Assumption
 from skfdp.privacy.events import (
     AddOrRemoveOne,
     PrivacyWarning,
@@ -439,11 +439,11 @@ def last_layer_learning_rate(
 #: Assumptions of the guarantee beyond the events.
 ASSUMPTIONS = (
     Assumption(
+        "constructor_parameters_chosen",
         "Bounds, clip norm and every other constructor parameter were chosen without "
         "looking at private data.",
-        enforced=False,
     ),
-    enforced(VALUES_CLIPPED),
+    VALUES_CLIPPED,
 )
 
 

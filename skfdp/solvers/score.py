@@ -26,7 +26,7 @@ from skfdp.data.columns import column_names, name_facts, target_name
 from skfdp.data.target import encode_any, number
 from skfdp.data.units import Units
 from skfdp.data.validation import is_missing, unmasked, without_traps
-from skfdp.privacy.assumptions import FIT_IN_LEDGER, Assumption, enforced
+from skfdp.privacy.assumptions import FIT_IN_LEDGER, Assumption
 from skfdp.privacy.checks import shown, spelling
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.pipelines import report
@@ -1029,27 +1029,27 @@ def column_of(X: Any, place: int) -> list:
 
 #: Assumption of a score whose model was declared public.
 MODEL_IS_PUBLIC = Assumption(
+    "model_public",
     "The model is public, as was declared: it does not depend on the scored records.",
-    enforced=False,
 )
 #: Assumption of a score without the ledger of the fit, by privacy unit.
 OTHERS = {
     "record": Assumption(
+        "scored_records_new",
         "The scored records are others than those that the model was fitted to: no "
         "ledger is shared with that fit, so that together they may cost more.",
-        enforced=False,
     ),
     "person": Assumption(
+        "scored_persons_new",
         "The scored rows are of other persons than those whose rows the model was "
         "fitted to: no ledger is shared with that fit, so that together they may cost "
         "more.",
-        enforced=False,
     ),
 }
 _AS_REPORTED = Assumption(
+    "model_as_reported",
     "The model depends on its records through what its own report counts, and through "
     "nothing else.",
-    enforced=False,
 )
 
 
@@ -1083,7 +1083,7 @@ def assumptions_of(
     if is_public:
         return (MODEL_IS_PUBLIC,)
     if holds(ledger, fit):
-        return enforced(FIT_IN_LEDGER), _AS_REPORTED
+        return FIT_IN_LEDGER, _AS_REPORTED
     return (OTHERS["person" if "person" in (unit, fit.unit) else "record"],)
 
 

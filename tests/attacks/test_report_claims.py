@@ -1,9 +1,11 @@
 """A report that was read claims no more than its events give."""
 
 import ast
+import dataclasses
 import json
 import math
 import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -11,8 +13,8 @@ import pytest
 import skfdp
 from skfdp import FeatureDPLogisticRegression
 from skfdp.experimental import PrivateSearchCV
-from skfdp.privacy import Event, PrivacyReport, Selection, read_report
-from skfdp.privacy.assumptions import Assumption, enforced
+from skfdp.privacy import Event, PrivacyReport, Selection, assumptions, read_report
+from skfdp.privacy.assumptions import CLIPPED, ONE_STEP, VALUES_CLIPPED, Assumption
 from skfdp.privacy.public_sets import Part
 from skfdp.solvers import NoisyGradientDescent
 
@@ -65,7 +67,7 @@ def test_an_epsilon_of_distributions_where_a_closed_form_exists_comes_back():
 
 
 def test_not_checked_cannot_become_enforced():
-    report = made(assumptions=(Assumption("Bounds were not read.", False),))
+    report = made(assumptions=(Assumption("bounds", "Bounds were not read."),))
     values = json.loads(report.to_json())
     for assumption in values["assumptions"]:
         assumption["enforced"] = True
@@ -95,16 +97,62 @@ def test_there_is_one_list_of_what_is_enforced():
             name = getattr(getattr(call, "func", None), "id", None)
             if name != "Assumption" or path.name == "assumptions.py":
                 continue
-            marks = [*call.args[1:], *(k.value for k in call.keywords)]
-            marks = [m.value for m in marks if isinstance(m, ast.Constant)]
-            assert True not in marks, f"{path}:{call.lineno}"
-    with pytest.raises(ValueError, match="no code enforces"):
-        enforced("The moon is round.")
+            marks = [*call.args[2:], *(k.value for k in call.keywords)]
+            assert not marks, f"{path}:{call.lineno}"
+
+
+def edited(report, key, **changes):
+    """Read a report in whose file one assumption was edited."""
+    values = json.loads(report.to_json())
+    for one in values["assumptions"]:
+        if one["key"] == key:
+            one |= changes
+    return PrivacyReport.from_dict(values)
+
+
+def test_an_assumption_is_recognised_by_its_key():
+    """Also if another version worded it differently; a reader sees our own text."""
+    report = made(assumptions=(ONE_STEP,))
+    for ours in (CLIPPED, ONE_STEP):
+        assert edited(report, ours.key, text="It was worded differently.") == report
+
+
+def test_a_key_lends_no_mark_to_another_sentence():
+    forged = Assumption(VALUES_CLIPPED.key, "Bounds were not read.", enforced=True)
+    found = read(made(), assumptions=[dataclasses.asdict(forged)])
+    assert found == made(assumptions=(VALUES_CLIPPED,))
+    assert "Bounds were not read" not in found.statement(full=True)
+    other = dataclasses.replace(forged, key="values_were_clipped")
+    found = read(made(), assumptions=[dataclasses.asdict(other)])
+    assert dataclasses.replace(other, enforced=False) in found.assumptions
+
+
+def test_a_file_without_keys_is_recognised_by_its_sentences():
+    """As written before there were keys."""
+    ours = Assumption("our_own", "Bounds were not read.")
+    values = json.loads(made(assumptions=(ONE_STEP, VALUES_CLIPPED, ours)).to_json())
+    for one in values["assumptions"]:
+        del one["key"]
+    found = PrivacyReport.from_dict(values).assumptions
+    assert {ONE_STEP, VALUES_CLIPPED, dataclasses.replace(ours, key="")} < {*found}
+    assert PrivacyReport.from_dict(values).statement(full=True) == (
+        made(assumptions=(ONE_STEP, VALUES_CLIPPED, ours)).statement(full=True)
+    )
+
+
+def test_each_key_has_one_meaning():
+    """No two assumptions of the package share a key, which never changes either."""
+    keys = [
+        call.args[0].value
+        for path in pathlib.Path(skfdp.__file__).parent.rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if getattr(getattr(call, "func", None), "id", None) == "Assumption"
+    ]
+    assert len(keys) == len(set(keys)) > 50
+    assert all(re.fullmatch("[a-z]+(_[a-z]+)+", key) for key in keys)
 
 
 def test_what_estimators_mark_is_in_the_list(tmp_path):
-    from skfdp.privacy.assumptions import is_enforced
-
     rng = np.random.default_rng(0)
     X, y = rng.random((200, 2)), rng.integers(0, 2, 200)
     models = [
@@ -132,9 +180,9 @@ def test_what_estimators_mark_is_in_the_list(tmp_path):
     for model in models:
         report = model.fit(X, y).privacy_
         assert all(
-            is_enforced(a.text)
+            a in vars(assumptions).values()
             for a in report.assumptions
-            if a.enforced and "secret" not in a.text
+            if a.enforced and a.key != "noise_secret"
         )
         path = tmp_path / "report.json"
         path.write_text(report.to_json(), encoding="utf-8")

@@ -150,7 +150,7 @@ def test_weights_alone(panel):
     assert found.values["accuracy"] == pytest.approx(truth, abs=1e-3)
     assert found.privacy_.unit == "record"
     told = {one.text: one.enforced for one in found.privacy_.assumptions}
-    assert told[WEIGHTS_ARE_PUBLIC] is False
+    assert told[WEIGHTS_ARE_PUBLIC.text] is False
     assert found.noise_std == pytest.approx(
         weights.max() / weights.mean() * score(X, y, 1e6, metrics="accuracy").noise_std,
         rel=2e-3,

@@ -644,7 +644,7 @@ def test_a_collection_is_scored_as_a_table_in_memory(kind, rows_of_persons):
     alone, apart = scores
     np.testing.assert_equal(apart.values, alone.values)
     assert apart.intervals == alone.intervals
-    assumed = [a for a in apart.privacy_.assumptions if a.text == SAME_PARTITIONS]
+    assumed = [a for a in apart.privacy_.assumptions if a == SAME_PARTITIONS]
     assert len(assumed) == 1 and not assumed[0].enforced
     rest = [a for a in apart.privacy_.assumptions if a not in assumed]
     assert rest == list(alone.privacy_.assumptions)

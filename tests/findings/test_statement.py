@@ -237,7 +237,7 @@ def test_attack_9_a_report_with_guarantee_says_so():
     assert infinite.to_dict()["guarantee"] is False
 
 
-ALONE = ONE_STEP
+ALONE = ONE_STEP.text
 ESTIMATORS = {
     "FeatureDPLogisticRegression": FeatureDPLogisticRegression(classes=[0, 1]),
     "DPSGDFClassifier": DPSGDFClassifier(classes=[0, 1]),

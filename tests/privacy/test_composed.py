@@ -105,10 +105,11 @@ def learns(found):
 
 def followed(found):
     """Return whether columns were followed, None if nothing is said of it."""
-    told = {a.text: a.enforced for a in found.assumptions}
-    assert told.get(COLUMNS_ASSUMED) in (None, False)
-    assert not {COLUMNS_ASSUMED, COLUMNS_FOLLOWED} <= set(told)
-    return told.get(COLUMNS_FOLLOWED, told.get(COLUMNS_ASSUMED))
+    told = {a.key: a.enforced for a in found.assumptions}
+    assumed = told.get(COLUMNS_ASSUMED.key)
+    assert assumed in (None, False)
+    assert not {COLUMNS_ASSUMED.key, COLUMNS_FOLLOWED.key} <= set(told)
+    return told.get(COLUMNS_FOLLOWED.key, assumed)
 
 
 def reads_back(found, tmp_path):
@@ -420,7 +421,7 @@ class TestWrappers:
         for public in (False, True):
             model = OneVsRestClassifier(logistic(public_target=public))
             found = report(model.fit(X, three()))
-            assert (CLASSES_READ in {a.text for a in found.assumptions}) != public
+            assert (CLASSES_READ in found.assumptions) != public
 
     def test_a_label_of_all_rows_voids(self, X):
         y = two_targets()

@@ -183,7 +183,7 @@ class TestReports:
 
     def test_batches_are_of_persons(self):
         batch = dataclasses.replace(PERSON, sampling_rate=0.5)
-        assert texts(reported(batch))[BATCHES_OF_PERSONS] is True
+        assert texts(reported(batch))[BATCHES_OF_PERSONS.text] is True
 
 
 class TestFits:
@@ -192,9 +192,9 @@ class TestFits:
         plain = texts(model().fit(X, y, groups=groups).privacy_)
         (said,) = [text for text in plain if text.startswith(ENTRIES)]
         assert plain[said] is False
-        assert plain[CLIPPED_PERSONS] is True
-        assert CLIPPED not in plain
-        assert not {WEIGHTS_ARE_PUBLIC, ORDER_IS_PUBLIC} & set(plain)
+        assert plain[CLIPPED_PERSONS.text] is True
+        assert CLIPPED.text not in plain
+        assert not {WEIGHTS_ARE_PUBLIC.text, ORDER_IS_PUBLIC.text} & set(plain)
         schema = TableSchema(
             {"a": Number(0, 1), "ill": Label([0, 1])},
             outcomes=["ill"],
@@ -204,13 +204,13 @@ class TestFits:
         first = FeatureDPLogisticRegression(schema=schema, solver=SOON)
         frame = pd.DataFrame({"a": X[:, 0], "who": groups})
         found = texts(first.fit(frame, y, sample_weight=X[:, 0]).privacy_)
-        assert found[WEIGHTS_ARE_PUBLIC] is found[ORDER_IS_PUBLIC] is False
+        assert found[WEIGHTS_ARE_PUBLIC.text] is found[ORDER_IS_PUBLIC.text] is False
 
     def test_weights_alone_protect_records(self, table):
         X, y, _ = table
         found = model().fit(X, y, sample_weight=X[:, 0]).privacy_
         assert found.unit == "record"
-        assert texts(found)[WEIGHTS_ARE_PUBLIC] is False
+        assert texts(found)[WEIGHTS_ARE_PUBLIC.text] is False
         assert found.n_records == 300
 
     def test_n_is_the_number_of_persons(self, table):

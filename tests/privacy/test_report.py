@@ -60,7 +60,7 @@ def make(events=(), **changes):
         "n_records": 1000,
         "feature_names": ["age", "education", "income"],
         "released": ("coef_", "intercept_"),
-        "assumptions": (Assumption("The moon is round.", False),),
+        "assumptions": (Assumption("moon_round", "The moon is round."),),
     }
     return PrivacyReport.from_events(**(facts | changes))
 
@@ -431,7 +431,7 @@ class TestPage:
 
     def test_what_does_not_fit_is_counted(self):
         names = [f"a column {i} with a long name" for i in range(64)]
-        many = [Assumption(f"Condition {i} of many holds.", False) for i in range(60)]
+        many = [Assumption("many", f"Condition {i} of many holds.") for i in range(60)]
         made = make([poisson()], feature_names=names, assumptions=many)
         page = made.statement()
         assert 230 < n_words(page) <= 250

@@ -379,8 +379,8 @@ class Binned(KBinsDiscretizer):
 )
 def test_a_step_that_refuses_values_takes_it_for_granted_that_it_does_not(strict, lax):
     assert steps.dependence(strict).learns == steps.dependence(lax).learns == "nothing"
-    assert steps.dependence(strict).assumes == steps.REFUSES
-    assert steps.dependence(lax).assumes is None
+    assert steps.dependence(strict).assumes == (steps.REFUSES,)
+    assert steps.dependence(lax).assumes == ()
 
 
 @pytest.mark.parametrize(
@@ -428,20 +428,20 @@ class TestColumnTransformers:
         assert steps.dependence(self.fitted(self.FRAME, **changes)).learns == "rows"
         for fixed in ({"sparse_threshold": 0}, {"sparse_output": False}):
             found = steps.dependence(self.fitted(self.FRAME, **fixed))
-            assert (found.learns, found.assumes) == ("nothing", None)
+            assert (found.learns, found.assumes) == ("nothing", ())
 
     def test_an_array_may_have_been_sparse(self):
         table = sparse.csr_array(np.eye(3)), np.eye(3) + 1
         parts = [("all", "passthrough", [0, 1])]
         first, second = (ColumnTransformer(parts).fit(t) for t in table)
         assert steps.dependence(first).assumes == steps.dependence(second).assumes
-        assert steps.dependence(first).assumes == steps.DENSE
+        assert steps.dependence(first).assumes == (steps.DENSE,)
         fixed = ColumnTransformer(parts, sparse_threshold=0)
-        assert steps.dependence(fixed.fit(np.eye(3))).assumes is None
+        assert steps.dependence(fixed.fit(np.eye(3))).assumes == ()
 
     @pytest.mark.parametrize(
         ("given", "assumes"),
-        [({"pattern": "a"}, None), ({"dtype_include": "number"}, steps.TYPES)],
+        [({"pattern": "a"}, ()), ({"dtype_include": "number"}, (steps.TYPES,))],
         ids=told,
     )
     def test_selectors(self, given, assumes):
