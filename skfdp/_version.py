@@ -1,3 +1,3 @@
 """The version: the one place, read as text by ``setup.py``."""
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"

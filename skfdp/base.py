@@ -23,6 +23,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp._callbacks import CallbackSupportMixin, with_callbacks
+from skfdp.addresses import Versioned
 from skfdp.data.arrays import (
     as_array,
     blanked,
@@ -515,7 +516,7 @@ _UNDECLARED = {
 }
 
 
-class TableEstimator(BaseEstimator):
+class TableEstimator(Versioned, BaseEstimator):
     """Base class of all estimators: conversion of a table to records."""
 
     #: Declarations that are equal for every table, by name.

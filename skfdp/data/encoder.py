@@ -14,7 +14,7 @@ from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skfdp.addresses import public
+from skfdp.addresses import Versioned, public
 from skfdp.data._basis import Block, Smoothing
 from skfdp.data.arrays import Column, blanked, check_no_path, raw_column
 from skfdp.data.sources import LargeTable
@@ -26,7 +26,7 @@ MOST_DENSE = 4096
 
 
 @public("skfdp")
-class DeclaredEncoder(TransformerMixin, BaseEstimator):
+class DeclaredEncoder(Versioned, TransformerMixin, BaseEstimator):
     """Encoder of raw tables into bounded blocks of columns, by declarations alone.
 
     Every raw column becomes a block of columns. A number becomes a linear spline basis

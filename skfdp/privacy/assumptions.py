@@ -231,10 +231,11 @@ _UNSEEN = (
 )
 INTEGER_SEED = "integer seed"
 
-_KNOWN = {
+#: The assumptions of this file, by key.
+KNOWN = {
     one.key: one for one in tuple(globals().values()) if isinstance(one, Assumption)
 }
-_BY_TEXT = {one.text: one for one in _KNOWN.values()}
+_BY_TEXT = {one.text: one for one in KNOWN.values()}
 
 
 def recognised(stated: Assumption) -> Assumption:
@@ -243,7 +244,7 @@ def recognised(stated: Assumption) -> Assumption:
     One of this file is recognised by its key, or by its text in a file without keys,
     and gets the text of this version. Others are never marked as enforced.
     """
-    ours = _KNOWN.get(stated.key) if stated.key else _BY_TEXT.get(stated.text)
+    ours = KNOWN.get(stated.key) if stated.key else _BY_TEXT.get(stated.text)
     if ours is None:
         return dataclasses.replace(stated, enforced=False)
     return dataclasses.replace(ours, enforced=ours.enforced and stated.enforced)
@@ -253,7 +254,7 @@ def distinct(found: Iterable[Assumption]) -> tuple[Assumption, ...]:
     """Return the first assumption of each key; others must also differ in text."""
     first: dict[tuple[str, str], Assumption] = {}
     for one in found:
-        text = "" if one.key in _KNOWN else one.text
+        text = "" if one.key in KNOWN else one.text
         first.setdefault((one.key, text), one)
     return tuple(first.values())
 

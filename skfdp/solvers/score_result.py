@@ -13,7 +13,7 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import FixedThresholdClassifier
 
-from skfdp.addresses import public
+from skfdp.addresses import Versioned, public
 from skfdp.data.validation import check_size, without_traps
 from skfdp.privacy.checks import shown
 from skfdp.privacy.pipelines import of_releases
@@ -36,7 +36,7 @@ COMPARISON = "compare_private of "
 _CLEAR = 2.0
 
 
-class ScoredClassifier(ClassifierMixin, BaseEstimator):
+class ScoredClassifier(Versioned, ClassifierMixin, BaseEstimator):
     """Fitted classifier of two classes, with the report of its fit and of its score.
 
     `PrivateThreshold.apply` returns it. It is frozen: `fit` and `clone` return it
