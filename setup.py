@@ -1,9 +1,13 @@
 """Packaging metadata of skfdp; the tools are configured in pyproject.toml."""
 
+import gzip
+import os
 import re
+import tarfile
 from pathlib import Path
 
 from setuptools import find_packages, setup
+from setuptools.command.sdist import sdist
 
 HERE = Path(__file__).parent
 
@@ -12,6 +16,32 @@ def read_version():
     """Read the version as text: importing skfdp would need its dependencies."""
     text = (HERE / "skfdp" / "_version.py").read_text(encoding="utf-8")
     return re.search(r'^__version__ = "([^"]+)"$', text, re.MULTILINE).group(1)
+
+
+class Sdist(sdist):
+    """Write equal sources as equal bytes if SOURCE_DATE_EPOCH is set."""
+
+    def make_archive(self, base_name, format, root_dir=None, base_dir=None, **owners):
+        epoch = os.environ.get("SOURCE_DATE_EPOCH")
+        if epoch is None or format != "gztar":
+            return super().make_archive(base_name, format, root_dir, base_dir, **owners)
+        path = f"{base_name}.tar.gz"
+        with (
+            open(path, "wb") as raw,
+            gzip.GzipFile("", "wb", 9, raw, mtime=int(epoch)) as packed,
+            tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,
+        ):
+            for file in sorted(Path(base_dir).rglob("*")):
+                entry = tar.gettarinfo(file, file.as_posix())
+                runs = entry.isdir() or entry.mode & 0o100
+                entry.mode, entry.mtime = 0o755 if runs else 0o644, int(epoch)
+                entry.uid, entry.gid, entry.uname, entry.gname = 0, 0, "", ""
+                if entry.isfile():
+                    with file.open("rb") as content:
+                        tar.addfile(entry, content)
+                else:
+                    tar.addfile(entry)
+        return path
 
 
 # The lower ends of all ranges are also in .ci/oldest.txt, and tested.
@@ -106,4 +136,5 @@ setup(
     entry_points={"console_scripts": ["skfdp = skfdp.__main__:main"]},
     # numba caches compiled kernels beside the sources, which a zip cannot hold.
     zip_safe=False,
+    cmdclass={"sdist": Sdist},
 )

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -22,31 +23,61 @@ pytestmark = [
 ]
 
 
-def built(folder):
-    """Build a wheel of a copy of the checkout; return its path."""
-    copy = folder / "checkout"
-    copy.mkdir(parents=True)
-    for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "README.rst", "LICENSE"):
-        shutil.copy(ROOT / name, copy / name)
-    ignored = shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc")
-    shutil.copytree(ROOT / "skfdp", copy / "skfdp", ignore=ignored)
+#: What tests and documentation need; caches of builds and of tools are left out.
+FOLDERS = (".ci", "benchmarks", "docs", "examples", "skfdp", "tests")
+IGNORED = shutil.ignore_patterns(
+    *("__pycache__", "*.nbi", "*.nbc", "_build", "generated", "auto_examples", ".asv"),
+    *(".hypothesis", ".pytest_cache", "sg_execution_times.rst"),
+)
+
+
+def run(folder, *command):
     # As a wheel is built, without the network that an isolated build asks for.
-    command = [sys.executable, "setup.py", "-q", "bdist_wheel", "-d", str(folder)]
     environment = os.environ | {"SOURCE_DATE_EPOCH": "1700000000"}
     done = subprocess.run(
-        command, cwd=copy, env=environment, capture_output=True, text=True, timeout=900
+        [sys.executable, "setup.py", "-q", *command],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=900,
     )
     assert done.returncode == 0, done.stderr
+
+
+def built(folder):
+    """Build an sdist of a copy of the checkout, and a wheel of it; return both."""
+    copy = folder / "checkout"
+    copy.mkdir(parents=True)
+    for path in ROOT.iterdir():
+        if path.name in FOLDERS:
+            shutil.copytree(path, copy / path.name, ignore=IGNORED)
+        elif path.is_file():
+            shutil.copy(path, copy / path.name)
+    run(copy, "sdist", "-d", str(folder))
+    (sdist,) = folder.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder / "sdist", filter="data")
+    (unpacked,) = (folder / "sdist").iterdir()
+    run(unpacked, "bdist_wheel", "-d", str(folder))
     (wheel,) = folder.glob("*.whl")
-    return wheel
+    return sdist, wheel
 
 
-def test_two_builds_of_a_wheel_are_equal(tmp_path):
+def names_of(folder):
+    paths = (path for name in FOLDERS for path in (folder / name).rglob("*"))
+    return {path.relative_to(folder).as_posix() for path in paths if path.is_file()}
+
+
+def test_two_builds_are_equal_and_complete(tmp_path):
     pytest.importorskip("setuptools", minversion="77")
-    wheels = [built(tmp_path / name) for name in ("one", "two")]
-    digests = {hashlib.sha256(wheel.read_bytes()).hexdigest() for wheel in wheels}
-    assert len(digests) == 1
-    with zipfile.ZipFile(wheels[0]) as wheel:
+    builds = [built(tmp_path / name) for name in ("one", "two")]
+    for files in zip(*builds, strict=True):
+        digests = {hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+        assert len(digests) == 1
+    (unpacked,) = (tmp_path / "two" / "sdist").iterdir()
+    assert names_of(tmp_path / "two" / "checkout") == names_of(unpacked)
+    with zipfile.ZipFile(builds[0][1]) as wheel:
         (name,) = (one for one in wheel.namelist() if one.endswith("/METADATA"))
         metadata = wheel.read(name).decode("utf-8")
     assert "License-Expression: BSD-3-Clause" in metadata
