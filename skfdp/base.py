@@ -223,7 +223,7 @@ class PrivateClassifier(ClassifierMixin):
         return found
 
     @without_traps()
-    def score(self, X, y, sample_weight=None):
+    def score(self, X, y, sample_weight=None) -> float:
         """Return the accuracy on X, y; not private.
 
         Parameters
@@ -252,7 +252,7 @@ class PrivateClassifier(ClassifierMixin):
         right = guesses[kept] == self.classes_[labels.codes[kept]]
         return float(np.average(right, weights=sample_weight))
 
-    def decision_function(self, X):
+    def decision_function(self, X) -> np.ndarray:
         """Return the margins of the model on ``input_scaler_(X)``.
 
         Parameters
@@ -265,7 +265,7 @@ class PrivateClassifier(ClassifierMixin):
         """
         return self._margins(X)
 
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Return the most likely label of each row.
 
         Parameters
@@ -283,7 +283,7 @@ class PrivateClassifier(ClassifierMixin):
 
     @available_if(_has_probabilities)
     @without_traps()
-    def predict_proba(self, X):
+    def predict_proba(self, X) -> np.ndarray:
         """Return the probability of each class; only for ``loss="log_loss"``.
 
         Parameters
@@ -304,7 +304,7 @@ class PrivateClassifier(ClassifierMixin):
 
     @available_if(_has_probabilities)
     @without_traps()
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X) -> np.ndarray:
         """Return the logarithm of each probability; only for ``loss="log_loss"``.
 
         The logarithm is computed from the margins, so it is finite even if a

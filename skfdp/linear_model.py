@@ -281,7 +281,7 @@ class LinearModel(PrivateEstimator):
         ledger,
         random_state,
         n_jobs,
-    ):
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.schema = schema
@@ -479,7 +479,7 @@ class LinearModel(PrivateEstimator):
             attributes["coef_noise_"] = noise
         return attributes
 
-    def coefficients_table(self):
+    def coefficients_table(self) -> Any:
         """Return the coefficients and their errors, without privacy cost.
 
         The table is a function of released numbers and public facts.
@@ -918,7 +918,7 @@ class FeatureDPLogisticRegression(LinearClassifier):
         ledger=None,
         random_state=None,
         n_jobs=None,
-    ):
+    ) -> None:
         super().__init__(
             epsilon=epsilon,
             delta=delta,
@@ -1087,7 +1087,7 @@ class DPSGDFClassifier(LinearClassifier):
         ledger=None,
         random_state=None,
         n_jobs=None,
-    ):
+    ) -> None:
         super().__init__(
             epsilon=epsilon,
             delta=delta,
@@ -1248,7 +1248,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         )
 
     @without_traps()
-    def score(self, X, y, sample_weight=None):
+    def score(self, X, y, sample_weight=None) -> float:
         """Return the coefficient of determination on X, y; not private.
 
         Parameters
@@ -1278,7 +1278,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         return r2_score(y[kept], guesses[kept], sample_weight=sample_weight)
 
     @without_traps()
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Return the expected target of each row, in the target's units.
 
         Parameters
@@ -1423,7 +1423,7 @@ class FeatureDPRegressor(LinearRegressor):
         ledger=None,
         random_state=None,
         n_jobs=None,
-    ):
+    ) -> None:
         super().__init__(
             epsilon=epsilon,
             delta=delta,
@@ -1553,7 +1553,7 @@ class DPSGDFRegressor(LinearRegressor):
         ledger=None,
         random_state=None,
         n_jobs=None,
-    ):
+    ) -> None:
         super().__init__(
             epsilon=epsilon,
             delta=delta,

@@ -203,7 +203,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         ledger=None,
         random_state=None,
         n_jobs=None,
-    ):
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.hidden_layer_sizes = hidden_layer_sizes

@@ -280,7 +280,7 @@ class PrivateCenteringTransformer(
         output_bound=1.0,
         ledger=None,
         random_state=None,
-    ):
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.public_features = public_features
@@ -345,7 +345,7 @@ class PrivateCenteringTransformer(
         }
 
     @without_traps()
-    def transform(self, X):
+    def transform(self, X) -> Any:
         """Centre and scale rows, then scale down those longer than `output_bound`.
 
         With public columns, the public part of a row is first shortened to at most half

@@ -109,7 +109,7 @@ class _Column:
             object.__setattr__(self, "public", bool(self.public))
 
     public = False
-    missing: tuple | None = None
+    missing: Sequence | None = None
     bounds: tuple = ()
     #: Kind of the values, and kinds of stored types that cannot hold such values.
     read_as: ClassVar[str] = ""
@@ -178,7 +178,7 @@ class Number(_Column):
     knots: Any = "auto"
     spacing: str = "auto"
     cyclic: bool = False
-    missing: tuple | None = None
+    missing: Sequence | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -224,7 +224,7 @@ class Date(_Column):
     hour: bool = False
     basis: str = "spline"
     knots: Any = "auto"
-    missing: tuple | None = None
+    missing: Sequence | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -262,10 +262,10 @@ class Category(_Column):
     read_as = "categories"
     unreadable = ("duration", "other")
 
-    values: tuple = ()
+    values: Sequence = ()
     public: bool = False
     _: dataclasses.KW_ONLY
-    missing: tuple | None = None
+    missing: Sequence | None = None
 
     @property
     def question(self) -> str:
@@ -310,9 +310,9 @@ class Boolean(_Column):
 
     public: bool = False
     _: dataclasses.KW_ONLY
-    true: tuple = ()
-    false: tuple = ()
-    missing: tuple | None = None
+    true: Sequence = ()
+    false: Sequence = ()
+    missing: Sequence | None = None
 
     def _blocks(self, name: str, place: int, smooth: bool) -> list[Block]:
         return [_categories(name, place, self.values)]

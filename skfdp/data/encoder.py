@@ -95,11 +95,11 @@ class DeclaredEncoder(Versioned, TransformerMixin, BaseEstimator):
     sex__missing  0.0  0.0
     """
 
-    def __init__(self, schema=None, *, sparse_output=False):
+    def __init__(self, schema=None, *, sparse_output=False) -> None:
         self.schema = schema
         self.sparse_output = sparse_output
 
-    def fit(self, X, y=None):
+    def fit(self, X, y=None) -> DeclaredEncoder:
         """Check that a table has the features of the schema; learn nothing.
 
         Parameters
@@ -131,7 +131,7 @@ class DeclaredEncoder(Versioned, TransformerMixin, BaseEstimator):
         self.blocks_ = self.schema.blocks(smooth)
         return self
 
-    def transform(self, X):
+    def transform(self, X) -> Any:
         """Encode each row by itself.
 
         Parameters
@@ -166,7 +166,7 @@ class DeclaredEncoder(Versioned, TransformerMixin, BaseEstimator):
             return _sparse(self.blocks_, X)
         return LargeTable.of(CodedRows.of(self.blocks_, X))
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features=None) -> np.ndarray:
         """Return the names of the encoded columns, such as "age__3" or "sex__other".
 
         Parameters

@@ -518,7 +518,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         validation_fraction=0.1,
         ledger=None,
         random_state=None,
-    ):
+    ) -> None:
         self.estimator = estimator
         self.param_grid = param_grid
         self.epsilon = epsilon
@@ -659,19 +659,19 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
     def _subject(self) -> str:
         return f"{type(self).__name__} of {type(self.estimator).__name__}"
 
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Return the labels predicted by `best_estimator_`."""
         check_is_fitted(self)
         return self.best_estimator_.predict(X)
 
     @available_if(delegates("best_estimator_", "predict_proba"))
-    def predict_proba(self, X):
+    def predict_proba(self, X) -> np.ndarray:
         """Return the class probabilities of `best_estimator_`."""
         check_is_fitted(self)
         return self.best_estimator_.predict_proba(X)
 
     @available_if(delegates("best_estimator_", "decision_function"))
-    def decision_function(self, X):
+    def decision_function(self, X) -> np.ndarray:
         """Return the margins of `best_estimator_`."""
         check_is_fitted(self)
         return self.best_estimator_.decision_function(X)
