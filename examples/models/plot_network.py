@@ -71,4 +71,4 @@ for ax, (name, model) in zip(axes, models.items(), strict=True):
 # says so. Networks pay where there is a public target to start from (:ref:`mlp`).
 
 found = report(models["bumps and a line"])
-print(f"epsilon {found.epsilon:.2f}; cannot see into: {found.unseen[0]}")
+print(f"epsilon {found.epsilon:.2f}; cannot see into: {found.unknown_steps[0]}")

@@ -225,7 +225,7 @@ _NO_LIMIT = Assumption(
     "The ledger has no limit, so that no fit is refused for its cost: its owner must "
     "watch the sum.",
 )
-_UNSEEN = (
+_UNKNOWN = (
     "Step {} learnt nothing from private values of these records; this report cannot "
     "check that."
 )
@@ -265,14 +265,14 @@ def of_limit(ledger: Any) -> tuple[Assumption, ...]:
     return (_NO_LIMIT,) * bare
 
 
-def unseen_assumption(step: str) -> Assumption:
+def unknown_assumption(step: str) -> Assumption:
     """Return the assumption about a step that this package cannot check."""
-    return Assumption("step_not_checked", _UNSEEN.format(step))
+    return Assumption("step_not_checked", _UNKNOWN.format(step))
 
 
-def unseen_step(text: str) -> str | None:
-    """Return the step of an `unseen_assumption`, None for other sentences."""
-    found = re.fullmatch(re.escape(_UNSEEN).replace(r"\{\}", "(.*)"), text, re.S)
+def unknown_step(text: str) -> str | None:
+    """Return the step of an `unknown_assumption`, None for other sentences."""
+    found = re.fullmatch(re.escape(_UNKNOWN).replace(r"\{\}", "(.*)"), text, re.S)
     return found and found[1]
 
 

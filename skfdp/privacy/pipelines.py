@@ -3,7 +3,7 @@
 Guarantees
 ----------
 * All events of all parts are composed, because every part may use every record.
-* A part without a report is listed with its data dependence, or as unseen; so are its
+* A part without a report is listed with its data dependence, or as unknown. So are its
   own parts. Learning from public columns and a public target is free, because these
   are equal in neighbours. Learning from anything else voids the report.
 * The public columns of the last report of a Pipeline determine the public columns
@@ -257,7 +257,7 @@ class _Learnt:
     """Data dependence of parts without a report, and the names of unknown parts."""
 
     dependences: list[StepDependence] = dataclasses.field(default_factory=list)
-    unseen: list[str] = dataclasses.field(default_factory=list)
+    unknown_steps: list[str] = dataclasses.field(default_factory=list)
     assumes: list[Assumption] = dataclasses.field(default_factory=list)
 
     def add(
@@ -278,7 +278,7 @@ class _Learnt:
         title = f"{name} ({type(step).__name__})"
         found = dependence(step)
         if found is None:
-            self.unseen.append(title)
+            self.unknown_steps.append(title)
         else:
             own = StepDependence(title, found.learns, found.reason)
             free = public is not None and all(public)
@@ -319,7 +319,7 @@ def _learnt(parts: list[Part]) -> tuple[_Learnt, tuple[str | int, ...] | None]:
     if len(parts) == 1 or not any(found.public_features for found in reports):
         return learnt, None
     private = any(one.private for one in learnt.dependences)
-    followed = table is not None and not private and not learnt.unseen
+    followed = table is not None and not private and not learnt.unknown_steps
     learnt.assumes.insert(0, COLUMNS_FOLLOWED if followed else COLUMNS_ASSUMED)
     if table is None:
         return learnt, None
@@ -343,10 +343,10 @@ def report(
     obj : estimator, Pipeline, tool around estimators, or PrivacyLedger
         The report of a Pipeline composes the releases of all steps that have a report,
         at the largest of their deltas. It lists the other steps in
-        `PrivacyReport.learnt` with what they learnt, or in `PrivacyReport.unseen`. The
-        same holds for OneVsRestClassifier, VotingClassifier, VotingRegressor,
-        MultiOutputClassifier, MultiOutputRegressor and FixedThresholdClassifier, whose
-        members all learn from one table.
+        `PrivacyReport.learnt` with what they learnt, or in
+        `PrivacyReport.unknown_steps`. The same holds for OneVsRestClassifier,
+        VotingClassifier, VotingRegressor, MultiOutputClassifier, MultiOutputRegressor
+        and FixedThresholdClassifier, whose members all learn from one table.
     delta : float, default=None
         Report at this delta instead; needed for a ledger without a limit.
     context : dict of str to str, default=None
@@ -542,7 +542,7 @@ def _joined(
         released=[f"{name}: {what}" for name, found in seen for what in found.released],
         assumptions=learnt.assumes,
         nonprivate=False,
-        unseen=learnt.unseen,
+        unknown_steps=learnt.unknown_steps,
         learnt=learnt.dependences,
         steps=seen,
         receipts=(receipt for one in reports for receipt in one.receipts),

@@ -8,15 +8,15 @@ Guarantees
   A file with other numbers is refused. Epsilon of a privacy loss distribution may
   differ by the discretisation of another version, which the accountant's text states.
 * Relation and public set are those of the events. The report is seeded if an event or a
-  step is. A composed report has the events, fits, learnt steps and unseen steps of all
-  its members. A file that differs is refused.
+  step is. A composed report has the events, fits, learnt and unknown steps of all its
+  members. A file that differs is refused.
 * The assumptions that follow from the events are derived again. Other assumptions are
   marked as enforced only if this version enforces one with their key, and then have
-  the text of this version. Each unseen step has an assumption.
+  the text of this version. Each unknown step has an assumption.
 
 A report is not signed: a person who edits the events changes everything that follows
 from them. Facts that do not follow from the events are not checked: the number of fits,
-an unseen step whose assumption was removed too, what steps learnt, the columns of a
+an unknown step whose assumption was removed too, what steps learnt, the columns of a
 Pipeline's table, and a declared public set larger than the disclosed one.
 """
 
@@ -39,8 +39,8 @@ from skfdp.privacy.assumptions import (
     distinct,
     implied_assumptions,
     recognised,
-    unseen_assumption,
-    unseen_step,
+    unknown_assumption,
+    unknown_step,
 )
 from skfdp.privacy.entries import Receipt, dumps, package_versions
 from skfdp.privacy.events import Event, check_budget, check_delta, joined, refuse
@@ -61,8 +61,8 @@ _ROUNDING, _DISCRETISATION = 1e-9, 0.01
 # Fields that are derived from the events, the steps and the assumptions.
 _FOLLOW = (
     *("epsilon", "mu", "parts", "neighboring_relation", "public_features"),
-    *("public_target", "target_name", "private_features", "seeded", "n_fits", "unseen"),
-    "learnt",
+    *("public_target", "target_name", "private_features", "seeded", "n_fits"),
+    *("unknown_steps", "learnt"),
 )
 
 
@@ -114,7 +114,7 @@ class PrivacyReport:
         The conditions of the guarantee.
     seeded : bool
         Whether noise came from a user's seed, which voids the guarantee.
-    unseen : tuple of str
+    unknown_steps : tuple of str
         Pipeline steps whose data dependence is unknown.
     learnt : tuple of StepDependence
         What other steps without a report of their own learnt. If a step learnt from
@@ -151,7 +151,7 @@ class PrivacyReport:
     accountant: str | None = None
     assumptions: tuple[Assumption, ...] = ()
     seeded: bool = False
-    unseen: tuple[str, ...] = ()
+    unknown_steps: tuple[str, ...] = ()
     learnt: tuple[StepDependence, ...] = ()
     public_sources: tuple[str | int, ...] | None = None
     steps: tuple[tuple[str, PrivacyReport], ...] = ()
@@ -181,7 +181,7 @@ class PrivacyReport:
         accountant: str = "auto",
         parts: Sequence[Part | None] = (),
         n_fits: int = 1,
-        unseen: Iterable[str] = (),
+        unknown_steps: Iterable[str] = (),
         learnt: Iterable[StepDependence] = (),
         steps: Iterable[tuple[str, PrivacyReport]] = (),
         receipts: Iterable[Receipt | None] = (),
@@ -190,8 +190,8 @@ class PrivacyReport:
 
         Parameters
         ----------
-        subject, delta, target_epsilon, n_records, released, n_fits, unseen, learnt
-            As the attributes; `parts` and `receipts` too.
+        subject, delta, target_epsilon, n_records, released, n_fits, unknown_steps
+            As the attributes; `learnt`, `parts` and `receipts` too.
         target_name : str, default=None
             None takes the name from the events.
         events : iterable of Event
@@ -210,7 +210,7 @@ class PrivacyReport:
         accountant : {"auto", "pld"}, default="auto"
             As in `calibrate`.
         steps : iterable of (str, PrivacyReport), default=()
-            Their seeds, fits, learnt steps, unseen steps and assumptions are added to
+            Their seeds, fits, learnt steps, unknown steps and assumptions are added to
             those of the whole.
         """
         events, steps = tuple(events), tuple(steps)
@@ -240,9 +240,10 @@ class PrivacyReport:
             for one in step.learnt
         ]
         given = [*assumptions, *[a for step in members for a in step._shared]]
-        hidden = [*unseen, *[f"{name}__{one}" for name, s in steps for one in s.unseen]]
-        hidden += filter(None, [unseen_step(one.text) for one in given])
-        given += map(unseen_assumption, hidden)
+        hidden = list(unknown_steps)
+        hidden += [f"{name}__{one}" for name, s in steps for one in s.unknown_steps]
+        hidden += filter(None, [unknown_step(one.text) for one in given])
+        given += map(unknown_assumption, hidden)
         implied = implied_assumptions(events, seeded, n_fits, parts)
         return cls(
             subject=str(subject),
@@ -260,7 +261,7 @@ class PrivacyReport:
             n_fits=n_fits,
             assumptions=distinct([*implied, *given]),
             seeded=seeded,
-            unseen=tuple(dict.fromkeys(map(str, hidden))),
+            unknown_steps=tuple(dict.fromkeys(map(str, hidden))),
             learnt=tuple(dict.fromkeys([*learnt, *inner])),
             steps=steps,
             receipts=tuple([one for one in receipts if one is not None]),
@@ -280,7 +281,7 @@ class PrivacyReport:
     @property
     def _shared(self) -> list[Assumption]:
         """The assumptions that a Pipeline takes over from this step."""
-        own = {ONE_STEP, *map(unseen_assumption, self.unseen)}
+        own = {ONE_STEP, *map(unknown_assumption, self.unknown_steps)}
         return [one for one in self.assumptions if one not in own]
 
     def at_delta(self, delta: float) -> PrivacyReport:
@@ -480,7 +481,7 @@ def _rebuilt(stated: PrivacyReport) -> PrivacyReport:
         accountant="pld" if distributions else "auto",
         n_fits=stated.n_fits,
         assumptions=stated.assumptions,
-        unseen=stated.unseen,
+        unknown_steps=stated.unknown_steps,
         learnt=stated.learnt,
         steps=stated.steps,
     )

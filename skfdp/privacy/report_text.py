@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from skfdp.privacy.accounting import detection_rate, worst
-from skfdp.privacy.assumptions import INTEGER_SEED, unseen_step
+from skfdp.privacy.assumptions import INTEGER_SEED, unknown_step
 from skfdp.privacy.events import Event, Relation
 from skfdp.privacy.preprocessing_steps import StepDependence
 from skfdp.privacy.public_sets import name_text
@@ -270,10 +270,10 @@ def epsilon_text(report: Report, digits: int = 6) -> str:
     return number(report.epsilon, digits) if why is None else f"void ({why})"
 
 
-def unseen_text(report: Report) -> str:
-    """Return the names of the unseen steps, "" without any."""
-    steps = "step" if len(report.unseen) == 1 else "steps"
-    return f"{steps} {names_text(report.unseen)}" if report.unseen else ""
+def unknown_text(report: Report) -> str:
+    """Return the names of the unknown steps, "" without any."""
+    names = report.unknown_steps
+    return f"step{'s' * (len(names) > 1)} {names_text(names)}" if names else ""
 
 
 # The meaning of epsilon for one person: how well an attacker could detect them.
@@ -356,8 +356,8 @@ def title(report: Report) -> str:
         why = why or "a fit ran without privacy"
     if why:
         state = f" (VOID: {why})"
-    elif unseen := unseen_text(report):
-        state = f" (NOT CHECKED: {unseen})"
+    elif unknown := unknown_text(report):
+        state = f" (NOT CHECKED: {unknown})"
     return clean(f"PRIVACY STATEMENT{state}: {report.subject}")
 
 
@@ -493,7 +493,7 @@ def open_text(report: Report) -> str:
 def _conditions(report: Report, words: int) -> Iterator[str]:
     """Yield the assumptions to check, and the number of those that do not fit."""
     texts = [one.text for one in report.assumptions if not one.enforced]
-    texts.sort(key=lambda text: unseen_step(text) is None)
+    texts.sort(key=lambda text: unknown_step(text) is None)
     for position, text in enumerate(texts):
         words -= _n_words(text)
         n_left = len(texts) - position
@@ -630,8 +630,8 @@ def summary(report: Report) -> str:
     names, more = report.public_features[:_LISTED_IN_REPR], ""
     if (hidden := len(report.public_features) - len(names)) > 0:
         more = f" and {hidden} more"
-    unseen = unseen_text(report)
-    checked = f"  # not checked: {unseen}" if unseen else ""
+    unknown = unknown_text(report)
+    checked = f"  # not checked: {unknown}" if unknown else ""
     return f"""{type(report).__name__}(
     subject={report.subject!r},
     epsilon={epsilon_text(report)}, delta={report.delta:g},{checked}

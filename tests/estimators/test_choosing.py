@@ -238,7 +238,8 @@ def test_the_report_is_of_both(people, piped, tmp_path):
     assert found.events == ledger.events and found.n_fits == 2 + piped
     assert found.epsilon == pytest.approx(report(ledger).epsilon)
     assert found.epsilon > max(report(model).epsilon, score.privacy_.epsilon)
-    assert not found.leaks and not found.unseen and len(found.receipts) == 2 + piped
+    assert not found.leaks and not found.unknown_steps
+    assert len(found.receipts) == 2 + piped
     path = tmp_path / "report.json"
     path.write_text(found.to_json())
     assert read_report(path).epsilon == found.epsilon

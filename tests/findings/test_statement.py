@@ -294,8 +294,8 @@ def test_attack_10_step_that_nobody_can_look_into_is_an_unchecked_assumption(nam
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = report(model.fit(X, Y))
-    assert len(found.unseen) == 1
-    step = found.unseen[0]
+    assert len(found.unknown_steps) == 1
+    step = found.unknown_steps[0]
     text = " ".join(found.statement(full=True).split())
     assert text.startswith(f"PRIVACY STATEMENT (NOT CHECKED: step {step})")
     assert f"Holds only if [ ] Step {step} learnt nothing" in text
@@ -314,7 +314,7 @@ def test_attack_10_frozen_step_that_learns_nothing_stays_clean():
         step, FeatureDPLogisticRegression(bounds=False, classes=[0, 1])
     )
     found = report(model.fit(X, Y))
-    assert found.unseen == () and "NOT CHECKED" not in found.statement()
+    assert found.unknown_steps == () and "NOT CHECKED" not in found.statement()
 
 
 class OwnPipeline(Pipeline):
@@ -352,7 +352,7 @@ OWN_PIPELINES = {
 def test_attack_10_own_pipeline_is_an_unchecked_assumption(name):
     model, step = OWN_PIPELINES[name]
     found = report(clone(model).fit(X, Y))
-    assert step in found.unseen
+    assert step in found.unknown_steps
     text = " ".join(found.statement().split())
     assert text.startswith(f"PRIVACY STATEMENT (NOT CHECKED: step {step}")
     assert f"Step {step} learnt nothing" in text and found.guarantee
@@ -379,10 +379,10 @@ def edited(found, **changes):
     return PrivacyReport.from_dict({**found.to_dict(), **changes})
 
 
-def test_attack_10_file_without_its_unseen_steps_is_refused():
+def test_attack_10_file_without_its_unknown_steps_is_refused():
     found = report(make_pipeline(Own(), clone(MODEL)).fit(X, Y))
-    with pytest.raises(ValueError, match="states unseen=.*'own .Own.'"):
-        edited(found, unseen=[])
+    with pytest.raises(ValueError, match="states unknown_steps=.*'own .Own.'"):
+        edited(found, unknown_steps=[])
     kept = [one for one in found.to_dict()["assumptions"] if "Own" not in one["text"]]
     assert edited(found, assumptions=kept) == found
 
@@ -391,10 +391,10 @@ def test_attack_10_whole_without_what_its_members_could_not_see_is_refused():
     members = OneVsRestClassifier(make_pipeline(Own(), StandardScaler(), clone(MODEL)))
     found = report(members.fit(X, Y))
     values = found.to_dict()
-    assert len(found.unseen) == len(values["learnt"]) == 1
+    assert len(found.unknown_steps) == len(values["learnt"]) == 1
     kept = [one for one in values["assumptions"] if "Own" not in one["text"]]
-    with pytest.raises(ValueError, match="states unseen"):
-        edited(found, unseen=[], assumptions=kept)
+    with pytest.raises(ValueError, match="states unknown_steps"):
+        edited(found, unknown_steps=[], assumptions=kept)
     with pytest.raises(ValueError, match="states learnt"):
         edited(found, learnt=[])
     assert edited(found) == found

@@ -98,7 +98,7 @@ def test_reports(folder, name):
         ledger.check_report(found)
     else:
         assert [one.learns for one in found.learnt] == ["nothing", "rows"]
-        assert len(found.unseen) == 1 and found.context["purpose"]
+        assert len(found.unknown_steps) == 1 and found.context["purpose"]
 
 
 def test_keys_of_enforced_assumptions_stay(expected):

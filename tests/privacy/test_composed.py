@@ -126,7 +126,7 @@ class TestWhatIsSaid:
         )
         found = report(model.fit(table, labels))
         assert set(learns(found).values()) == {"nothing"}
-        assert not found.unseen and not found.leaks
+        assert not found.unknown_steps and not found.leaks
         assert found.public_sources == ("sex",) and followed(found)
         assert found.private_features == ("private__bmi", "private__hba1c")
         text = text_of(found)
@@ -338,7 +338,7 @@ class TestPublicColumns:
             )
             found = report(model)
             assert followed(found) is False and found.public_sources is None
-            assert len(found.unseen) == 1
+            assert len(found.unknown_steps) == 1
 
     def test_columns_that_a_user_chose_by_a_function_stay_an_assumption(
         self, table, labels
@@ -347,7 +347,7 @@ class TestPublicColumns:
         step = columns(("public", "passthrough", lambda X: ["age"]), private("bmi"))
         model = make_pipeline(step, logistic(public_features="public__*"))
         found = report(model.fit(table, labels))
-        assert found.unseen == ("columntransformer (ColumnTransformer)",)
+        assert found.unknown_steps == ("columntransformer (ColumnTransformer)",)
         assert followed(found) is False and found.public_sources == ("age",)
 
     def test_through_a_private_step(self, table, labels):
@@ -412,7 +412,7 @@ class TestWrappers:
         assert found.n_fits == len({e.charge for e in ledger.entries}) == n_fits
         assert found.events == ledger.events
         assert found.epsilon == compose(ledger.events).epsilon(1e-5)
-        assert not found.leaks and not found.unseen
+        assert not found.leaks and not found.unknown_steps
         assert reads_back(found, tmp_path)
         piped = report(make_pipeline(FunctionTransformer(), model))
         assert piped.epsilon == found.epsilon and piped.n_fits == n_fits
