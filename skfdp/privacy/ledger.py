@@ -237,8 +237,7 @@ class PrivacyLedger:
       values. A fit that fails afterwards stays charged. Charges are never refunded,
       changed or deleted.
     * A fit with a `checkpoint` is charged once, even if it is resumed several times.
-      Each of its releases is made once, even if the checkpoint was copied
-      (`charge_resumable`).
+      Each of its releases is made once, even if the checkpoint was copied.
     * A charge is refused with `PrivacyBudgetError`, and nothing is recorded, if the
       exact composition of everything recorded for the data set and of the new events
       exceeds the limit. Check and record are one step across threads and, with a
