@@ -244,7 +244,7 @@ def test_replayed_fits_have_receipts_that_comparisons_leave_out():
             return self
 
     model = Keeping(**CLASSES, **COMMON)
-    result = audit_replay(model, X.to_numpy(), Y.to_numpy(), n_neighbours=2)
+    result = audit_replay(model, X.to_numpy(), Y.to_numpy(), n_neighbors=2)
     assert result.passed and result.differences == ()
     assert [len(one) for one in kept] == [1] * len(kept) and len(kept) > 2
     assert len({one.head for (one,) in kept}) == len(kept)

@@ -84,9 +84,9 @@ DOMAINS = BY_NAME | domains(
         skfdp.FeatureDPRegressor(target_bounds=(0, 1), **SMALL) |
         skfdp.PrivateCenteringTransformer(bounds=(0, 1)) |
         LogisticRegression()
-    neighbours: None | [] | [(X, y)] | [(X + (np.arange(12) == 3)[:, None] / 9, y)] |
+    neighbors: None | [] | [(X, y)] | [(X + (np.arange(12) == 3)[:, None] / 9, y)] |
         [(X + 1, y)] | [X] | X | 3 | [(X[:3], y[:3])] | iter([])
-    n_neighbours: 3 | 0 | -1 | 1.5 | None
+    n_neighbors: 3 | 0 | -1 | 1.5 | None
     fit_params: None | {} | {'sample_weight': [1]} | 3
     n_trials: 100 | 99 | 0 | 101.5 | 10**30
     """
@@ -143,8 +143,8 @@ TEMPLATES = domains(
     EffectsDisplay: EffectsDisplay.from_estimator($drawn, columns=$columns,
         target=$label_target, ax=$ax) | EffectsDisplay.from_estimator($drawn,
         encoder=$encoder)
-    audit_replay: audit_replay($audited, $audited_rows, $target, neighbours=$neighbours,
-        n_neighbours=$n_neighbours, fit_params=$fit_params,
+    audit_replay: audit_replay($audited, $audited_rows, $target, neighbors=$neighbors,
+        n_neighbors=$n_neighbors, fit_params=$fit_params,
         random_state=$random_state)
     audit_mechanism: audit_mechanism($plan, n_trials=$n_trials, confidence=$confidence,
         delta=$delta_or_none, random_state=$random_state) | audit_mechanism($events,
@@ -152,7 +152,7 @@ TEMPLATES = domains(
     """
 )
 #: Slots whose odd texts would be paths, or arrays of gigabytes.
-_NO_ODD = ("n_trials", "n_neighbours", "ledger_path", "path", "facts")
+_NO_ODD = ("n_trials", "n_neighbors", "ledger_path", "path", "facts")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,7 +204,7 @@ _MADE = {
     FITPLAN: UNFITTED.plan(X, y)
     REPORT: MODEL.privacy_
     MECHANISM: audit_mechanism(FITPLAN, n_trials=100, random_state=0)
-    REPLAY: audit_replay(UNFITTED, X, y, n_neighbours=2)
+    REPLAY: audit_replay(UNFITTED, X, y, n_neighbors=2)
     UNFITTED: skfdp.DPSGDFClassifier(**SMALL)
     MODEL: skfdp.DPSGDFClassifier(**SMALL).fit(X, y)
     REGRESSOR: skfdp.DPSGDFRegressor(**SMALL, target_bounds=(0, 1)).fit(X, y)
