@@ -512,8 +512,8 @@ def audit_mechanism(
     -----
     **Method.** The test statistic is the log-likelihood ratio of all releases, because
     no other test is more powerful. For full batches it is a weighted sum of Gaussians.
-    Then *observed* estimates the Gaussian-DP parameter, with the interval of `separation`
-    in `skfdp.audit.mechanism`.
+    Then *observed* estimates the Gaussian-DP parameter, with the interval of
+    `separation` in `skfdp.audit.mechanism`.
     A threshold is chosen on the first half of the trials, and its errors are counted on
     the second half. Their Clopper-Pearson bounds need no assumptions and give
     `clopper_pearson` and `curve_refuted`. For sampled batches `lower_bound` equals

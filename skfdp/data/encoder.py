@@ -73,7 +73,8 @@ class DeclaredEncoder(Versioned, TransformerMixin, BaseEstimator):
 
     **Dates** are days since 1970-01-01 in `knots`, in local time without the time zone.
     Text must be in ISO format (2024-02-29, with or without a time). Month, weekday and
-    hour are categories. For whole months these equal cyclic splines with one knot a month.
+    hour are categories. For whole months these equal cyclic splines with one knot a
+    month.
 
     Examples
     --------
