@@ -689,7 +689,7 @@ class TableEstimator(Versioned, BaseEstimator):
         sparse: bool,
         table: EncodedTable | None,
     ) -> InputScaler:
-        """Return the input scaler for the bounds; norms of public parts stay."""
+        """Return the input scaler for the bounds; it shortens only private parts."""
         if math.isinf(self.epsilon):
             return InputScaler(feature_bound=math.inf)
         bounds = self._declared.bounds if table is None else table.bounds
@@ -960,8 +960,8 @@ def values_of(X: Any, rows: Any, is_sample: bool, place: int) -> list:
     """
     if is_sample:
         raise PrivacyBudgetError(
-            "a ledger part by a public column cannot be checked for a Dask collection: "
-            "use a part by rows."
+            "a ledger part with a column and its value cannot be checked for a Dask "
+            "collection: use a part with rows."
         )
     if is_frame(X):
         values = as_array(raw_column(X, place))

@@ -67,7 +67,7 @@ class PartitionBatch:
     _key: bytes = dataclasses.field(repr=False)
 
     def of(self, partition: int) -> PartitionDraw:
-        """Return the draw of the partition of a number."""
+        """Return the draw of one partition, given its number."""
         label = f"{self.step}/{partition}".encode()
         found = hashlib.blake2b(label, key=self._key, digest_size=16).digest()
         return PartitionDraw(int.from_bytes(found, "little"), self.rate)
@@ -505,8 +505,8 @@ def _parts_of(X: Any, y: Any) -> list[tuple[Any, Any]]:
     targets = _delayed(y)
     if len(targets) != len(rows):
         raise ValueError(
-            f"y has {len(targets)} partition(s) and X has {len(rows)} partition(s), "
-            "but they must be equal: pass y with the partitions of X."
+            f"y has {len(targets)} partition(s), but X has {len(rows)}: pass y with "
+            "the partitions of X."
         )
     return list(zip(rows, targets, strict=True))
 

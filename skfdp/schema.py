@@ -1209,7 +1209,7 @@ class OpenTable:
         return found
 
     def kind(self, name: str) -> str:
-        """Return the kind of values of a column's stored type, "" if any."""
+        """Return the kind of values of a column's stored type, "" if it is unknown."""
         return type_kind(raw_column(self._types, self.names.index(name)))
 
     def type_of(self, name: str, outcome: bool) -> Any:
@@ -1674,7 +1674,7 @@ def _from_properties(found: Any, path: str) -> TableSchema:
             marks = {field[key] for field in fields.values() if key in field}
             if len(marks) > 1:
                 raise SchemaError(
-                    f"{path!r} has fields with different {key}: declare one."
+                    f"{path!r} has fields with different {key}: declare one for all."
                 )
             found.update(dict.fromkeys([key][: len(marks)], *marks))
         for key, value in found.items():

@@ -330,8 +330,8 @@ def checked(
         if not alike or not proper or public_differs:
             raise ValueError(
                 f"{name} is not a neighbour: give an X of the same type and width, "
-                "which differs only in the private part of one record (with groups, of "
-                "one person's rows), or under 'add_or_remove_one' by the last record."
+                "which differs only in the private part of one record, or of one "
+                "person's rows; under 'add_or_remove_one' only by the last record."
             )
         last = np.array([min(len(found), len(wanted))])
         changed = last if whole else np.flatnonzero(np.isin(units, own))
@@ -445,7 +445,7 @@ class Repeating(Recording):
         return wanted.answer.copy()
 
     def _same_batch(self, one: Asked, other: Asked) -> bool:
-        """Whether the same rows are summed, except null rows and an additional row."""
+        """Whether two releases sum the same rows, apart from null and added rows."""
         first = other.event.label not in self._drawn
         self._drawn.add(other.event.label)
         if one.query.n_rows != other.query.n_rows and not first:
@@ -517,7 +517,7 @@ def _sums(asked: Asked) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _added(wanted: Release, asked: Asked, own: np.ndarray) -> tuple[float, float]:
-    """Return the norm of the contribution of some rows, and of the change of others."""
+    """Return the norms of some rows' contribution and of the other rows' change."""
     others = np.delete(np.arange(asked.query.n_rows), own)
     sums = [_partial(one, asked.theta, own) for one in (wanted.asked, asked)]
     return max(map(_length, sums)), _length(_moved(wanted, asked, others))

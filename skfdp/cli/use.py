@@ -179,8 +179,8 @@ def _read(declared: TableSchema, table: OpenTable, model: Any) -> pd.DataFrame:
     names = list(map(str, model.feature_names_in_))
     if sorted(names) != sorted(declared.features):
         raise SchemaError(
-            "the schema declares other features than the model has, "
-            f"{', '.join(names)}: give the schema of the fit."
+            "the schema declares other features than those of the model "
+            f"({', '.join(names)}): give the schema of the fit."
         )
     return declared.read(table)
 

@@ -263,7 +263,7 @@ def check_table(X: Any) -> Any:
     )
     for is_so, (kind, remedy) in zip(kinds, _REFUSED.items(), strict=True):
         if is_so:
-            raise TypeError(f"X is {kind}, and raw tables are frames: {remedy}.")
+            raise TypeError(f"X is {kind}, but a raw table must be a frame: {remedy}.")
     if not is_frame(X):
         raise ValueError("the table has no names of columns: pass a DataFrame.")
     if len(X.shape) != 2:
@@ -428,8 +428,7 @@ def check_arrays(
     elif kind_of(X) in ("m", "M") and type_kind(X) in ("date", "other"):
         raise ValueError(
             f"X is an array of {_NOT_NUMBERS[type_kind(X)][0]}, and numbers are "
-            "needed: pass a frame and a TableSchema that declares them, or convert "
-            "them."
+            "needed: convert X to numbers, or pass a frame and a TableSchema."
         )
     in_memory = type(X) is np.ndarray or hasattr(type(X), "iloc")
     if not in_memory and (table := large_table(X)) is not None:
@@ -792,5 +791,5 @@ def _check_enough(estimator, n_rows: int, reset: bool) -> None:
     if n_rows < (2 if reset else 1):
         verb = "a fit needs at least 2 records" if reset else "nothing can be predicted"
         raise ValueError(
-            f"X holds {n_rows} sample(s), and {verb}: check what selected the rows."
+            f"X holds {n_rows} sample(s), and {verb}: check how the rows were selected."
         )

@@ -249,8 +249,8 @@ def name_facts(
     both = sorted([name for name in both if isinstance(name, str)])
     if both:
         raise ValueError(
-            f"{both[0]!r} names both a public and a private column or target of this "
-            "fit: declare all of them public or all private, or correct the names."
+            f"{both[0]!r} is the name of a public and of a private column or target of "
+            "this fit: declare both public or both private, or rename one."
         )
     unnamed = ["columns"] * (not all([isinstance(name, str) for name in columns]))
     unnamed += ["target"] * (has_target and target is None)

@@ -291,7 +291,7 @@ class LargeTable:
             some = len(index) == 2 and isinstance(index[1], slice)
             if len(index) != 2 or not whole or not (some or np.ndim(index[1]) == 1):
                 raise TypeError(
-                    "a large table takes an index of rows, or [:, columns]."
+                    "a large table supports an index of rows, or [:, columns]."
                 )
             return self._some_columns(index[1])
         block = self._read(index)
@@ -310,7 +310,7 @@ class LargeTable:
         if index.dtype.kind == "b":
             index = np.flatnonzero(index)
         if index.ndim != 1 or (index.size and index.dtype.kind not in "iu"):
-            raise TypeError("a large table takes slices and row numbers.")
+            raise TypeError("rows of a large table must be a slice or row numbers.")
         index = index.astype(np.int64, copy=False)
         rows = index if self.rows is None else self.rows[index]
         if len(rows) < 2 or (np.diff(rows) > 0).all():

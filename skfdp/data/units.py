@@ -398,8 +398,8 @@ def _persons(groups: Any, n_rows: int) -> np.ndarray:
     if found is None or found.shape != (n_rows,):
         has = "lists of several lengths" if found is None else f"shape {found.shape}"
         raise ValueError(
-            f"groups must have one entry for each of the {n_rows} rows of X, the name "
-            f"of the row's person, and has {has}."
+            f"groups must have one entry for each of the {n_rows} rows of X, which "
+            f"names the row's person, but has {has}."
         )
     kind = found.dtype.kind
     if kind in "OTV":  # for "V", each name is a tuple

@@ -179,8 +179,7 @@ class Journal:
             if others:
                 raise ValueError(
                     f"{self} is of a fit with another {', another '.join(others)}: "
-                    "pass the same arguments as then, or use another path for a new "
-                    "fit."
+                    "pass the arguments of that fit, or use another path for a new fit."
                 )
             if self.fit in _ENDED:
                 raise ValueError(
@@ -249,9 +248,9 @@ class Journal:
         about = _about(label, stream, shape)
         if not record.startswith(about):
             raise ValueError(
-                f"{self} belongs to a fit that made another release number "
-                f"{self._next + 1}: pass the same data and parameters, with the same "
-                "versions of packages, or use another path for a new fit."
+                f"{self} belongs to a fit whose release number {self._next + 1} "
+                "differs: pass the same data and parameters, with the same versions of "
+                "packages, or use another path for a new fit."
             )
         self._next += 1
         values = np.frombuffer(record[len(about) :], dtype="<f8")

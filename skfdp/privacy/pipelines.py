@@ -518,9 +518,9 @@ def _check_positions(obj: Any, seen: list[tuple[str, PrivacyReport]]) -> None:
         alike = len(ways) == 1 and found.public_sources is not None
         if found.steps and counted and not alike and len(seen) > 1:
             raise PrivacyBudgetError(
-                f"member {name} of {type(obj).__name__} gives its public columns as "
-                "positions after its own step, and a position may mean another column "
-                "in other members: use names, by set_output(transform='pandas') on it."
+                f"member {name} of {type(obj).__name__} has public columns without "
+                "names, whose positions may mean other columns in other members: call "
+                "set_output(transform='pandas') on it."
             )
 
 

@@ -241,9 +241,8 @@ class Part:
         if not proper:
             raise ValueError(
                 f"part with rows={shown(self.rows)}, column={shown(self.column)} and "
-                f"value={shown(self.value)} names no records: give either rows, the "
-                "first position and the one after the last, or a column and its value "
-                "as text."
+                f"value={shown(self.value)} names no records: give either rows=(first, "
+                "stop), or a column and its value as text."
             )
         if isinstance(self.column, str):
             object.__setattr__(self, "column", checks.spelling(self.column))
@@ -373,9 +372,8 @@ def check_part(
             )
         if part.column is not None and part.column not in public:
             raise PrivacyBudgetError(
-                f"part ({part}) is not fixed by a public column: column "
-                f"{part.column!r} is not in the public set; declare it there, or "
-                "charge the whole data set."
+                f"part ({part}) is fixed by column {part.column!r}, which is not in "
+                "the public set: declare it public, or charge the whole data set."
             )
 
 

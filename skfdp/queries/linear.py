@@ -112,8 +112,9 @@ class LinearQuery:
     class_weight : float64 ndarray of shape (n_classes,), default=None
         Public factor of the residual before clipping; None means no factor.
     padded : GridRows or SparseGridRows, default=None
-        The public part of each record, padded to a full row, for the public loss of
-        paper 1. Type, centre and scale are those of `rows`. None means no public loss.
+        The public part of each record, padded to a full row, for a public loss
+        (Algorithm 1). Type, centre and scale are those of `rows`. None means no public
+        loss.
     public_target : bool, default=False
         Whether the public loss may use the target.
     offset : float64 ndarray of shape (n_rows, n_outputs), default=None
@@ -203,8 +204,8 @@ class LinearQuery:
             )
         if self._joins_rows and (self.orthant or self.padded is not None):
             raise ValueError(
-                "orthant=True and padded rows need persons with one row each: leave "
-                "them out."
+                "persons with several rows cannot be combined with orthant=True or "
+                "padded rows: leave out both."
             )
 
     def of_units(self, units: Units) -> LinearQuery:

@@ -190,7 +190,7 @@ class NoisyTable:
         if not total > 0:
             return _UNDETERMINED
         found, own = float(cells @ weights) / total, math.inf
-        if ((weights > 0) & (weights < 1)).any():  # else the mean determines it
+        if ((weights > 0) & (weights < 1)).any():  # else the mean gives the variance
             own = self.spread * max(float(cells @ weights**2) / total - found**2, 0.0)
 
         def variance(a: np.ndarray) -> np.ndarray:
@@ -1002,7 +1002,8 @@ def _groups(
         values, name = column_of(X, place), columns[place]
     if len(values) != X.shape[0]:
         raise ValueError(
-            f"by has {len(values)} entries and X {X.shape[0]} rows: give one for each."
+            f"by has {len(values)} entries, but X has {X.shape[0]} rows: give one "
+            "entry for each row."
         )
     if any(map(is_missing, values)):
         raise ValueError(

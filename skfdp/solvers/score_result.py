@@ -67,8 +67,8 @@ class ScoredClassifier(Versioned, ClassifierMixin, BaseEstimator):
         model = model_of(estimator)
         if model.task != TWO or model.by == "predict":
             raise ValueError(
-                f"model={shown(found)} must be of two classes, and have predict_proba "
-                "or decision_function."
+                f"model={shown(found)} must be a classifier of two classes with "
+                "predict_proba or decision_function."
             )
         self.classes_ = np.unique(model.classes)
         for name in ("n_features_in_", "feature_names_in_"):

@@ -225,7 +225,7 @@ class TestReview:
         search = PrivateSearchCV(
             FeatureDPLogisticRegression(bounds=(0, 1), **facts), {"C": [0.1, 1.0]}
         )
-        with pytest.raises(ValueError, match="'dx' names both a public and a private"):
+        with pytest.raises(ValueError, match="'dx' is the name of a public and of"):
             search.fit(table, table.dx)
 
     def test_a_pipeline_sees_it_behind_an_array(self, table):
@@ -365,10 +365,10 @@ class TestFits:
     @pytest.mark.parametrize(
         ("facts", "match"),
         [
-            ({"target": "a"}, "'a' names both a public and a private column or target"),
+            ({"target": "a"}, "'a' is the name of a public and of a private column"),
             (
                 {"target": "b", "public_target": True},
-                "'b' names both a public and a private column or target",
+                "'b' is the name of a public and of a private column",
             ),
             ({"target": ""}, "target='' must be the name of the column"),
         ],

@@ -200,7 +200,7 @@ def test_rows_without_a_known_target_are_left_out(run, refused, tmp_path):
     other = TableSchema({**SCHEMA.columns, "age": Ignore()}, outcomes=SCHEMA.outcomes)
     other.save(tmp_path / "s.toml")
     sentence = refused("score", "pay.skops", "new.csv", "--schema", tmp_path / "s.toml")
-    assert "declares other features than the model has, age, hours" in sentence
+    assert "declares other features than those of the model (age, hours" in sentence
 
 
 # -- report ---------------------------------------------------------------------------

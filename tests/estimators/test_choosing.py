@@ -289,7 +289,7 @@ def test_another_model_than_was_scored_is_refused(people):
         ValueError, match="model=DPSGDFClassifier is not the scored model"
     ):
         chosen.apply(private)
-    with pytest.raises(ValueError, match="must be of two classes"):
+    with pytest.raises(ValueError, match="must be a classifier of two classes"):
         chosen.apply(LogisticRegression())
 
 

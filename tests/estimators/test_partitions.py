@@ -343,7 +343,7 @@ def test_other_collections_are_refused():
         (LABELS, "y of type ndarray must be a Dask collection"),
         (
             collection(LABELS, (450, 450)),
-            "but they must be equal: pass y with the part",
+            "but X has .*: pass y with the partitions of X",
         ),
         (None, "requires y to be passed"),
         (collection(LABELS[:-1], (400, 0, 1, 498)), "inconsistent numbers of samples"),

@@ -723,7 +723,7 @@ SEVERAL_TARGETS = DummyClassifier().fit(np.zeros((4, 1)), [[0, 1], [1, 0]] * 2)
         ({"by": "g"}, "by='g' must be the name"),
         ({"by": 5}, "by=5 must be the name"),
         ({"by": np.zeros(2000)}, "by=<ndarray> must be the name"),
-        ({"by": column([1])}, "by has 1 entries and X 2000 rows"),
+        ({"by": column([1])}, "by has 1 entries, but X has 2000 rows"),
         ({"by": column([None] * 2000)}, "by holds missing values"),
         ({"by": column([0] * 2000), **ADDED}, "by='g' needs a public column"),
     ],

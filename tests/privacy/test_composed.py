@@ -490,7 +490,7 @@ class TestWrappers:
         alike = VotingClassifier([("a", member(1, 0)), ("b", member(1, 0))])
         assert report(alike.fit(X, labels)).public_features == (0,)
         other = VotingClassifier([("a", member(1, 0)), ("b", member(0, 1))])
-        with pytest.raises(PrivacyBudgetError, match="mean another column in other"):
+        with pytest.raises(PrivacyBudgetError, match="mean other columns in other"):
             report(other.fit(X, labels))
 
     def test_a_tool_that_is_not_fitted(self, X, labels):

@@ -138,7 +138,7 @@ class TestLedger:
         ledger = PrivacyLedger()
         for event in (full_batch(), full_batch(public_features=("age",))):
             with pytest.raises(
-                PrivacyBudgetError, match="column 'region' is not in the public set"
+                PrivacyBudgetError, match="'region', which is not in the public set"
             ):
                 ledger.part(column="region", value="north").charge([event])
         assert len(ledger) == 0

@@ -547,7 +547,7 @@ def test_no_labels_of_a_person_move_the_sum_further_than_said(
 def test_padded_rows_of_persons_are_refused():
     query = make_query()
     for more in ({"orthant": True}, {"padded": query.rows}):
-        with pytest.raises(ValueError, match="need persons with one row each"):
+        with pytest.raises(ValueError, match="persons with several rows cannot"):
             dataclasses.replace(query, **more)
 
 
