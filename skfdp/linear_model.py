@@ -422,7 +422,7 @@ class LinearModel(PrivateEstimator):
 
     @property
     def _solver(self) -> Choice:
-        """The solver object; for "auto" gradient descent, the general choice."""
+        """The solver object; "auto" gives gradient descent, the general choice."""
         found = resolve("solver", self.solver, self._solvers, "auto")
         return found if isinstance(found, Choice) else NoisyGradientDescent()
 
@@ -736,7 +736,7 @@ def _documented(kind: type) -> type:
     def shared(line: re.Match) -> str:
         return textwrap.indent(_SHARED_TEXTS[line[2]], line[1])
 
-    if kind.__doc__:  # python -OO has none
+    if kind.__doc__:  # python -OO removes docstrings
         kind.__doc__ = re.sub(r"^( *)<(\w+)>$", shared, kind.__doc__, flags=re.M)
     return kind
 
@@ -751,7 +751,7 @@ class FeatureDPLogisticRegression(LinearClassifier):
     from a model of the public columns. With a private target it starts from released
     class frequencies, and public columns are centred exactly. If all columns are public
     and the target is private, a single release of a label statistic is enough.
-    Algorithm 1 of paper 1, with a public loss, is an option.
+    Algorithm 1 of Mahloujifar et al. (2023), with a public loss, is an option.
 
     Most users set the first group of parameters alone. The defaults of the others are
     rules of public and released numbers (:ref:`loop`).
@@ -955,7 +955,7 @@ class FeatureDPLogisticRegression(LinearClassifier):
         raise ValueError(reason)
 
 
-# DPSGD-F: private centring before private training (paper 2).
+# DPSGD-F: private centring before private training (Sun, Suresh and Menon 2023).
 
 
 @_documented

@@ -1,4 +1,4 @@
-"""Neural networks with feature-DP: a part of each record may be public (paper 1)."""
+"""Neural networks with feature-DP: a part of each record may be public."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     target is public, a private linear model is fitted first, which the network
     reproduces; by default it uses the whole budget. Otherwise, or with a part of the
     budget, noisy gradient descent trains the network: DP-SGD, or Algorithm 1 of
-    paper 1.
+    Mahloujifar et al. (2023).
 
     Most users set the first group of parameters alone. The defaults of the others were
     measured on tables and images (:ref:`mlp`).

@@ -292,7 +292,7 @@ class Score:
         return log_mixture(full) - log_mixture(other)
 
     def moments(self) -> tuple[float, float]:
-        """Return the difference of the means with and without the record, and variance.
+        """Return the effect of the record on the mean ratio, and the ratio's variance.
 
         Both are moments of the ratio of all releases if the claim holds, computed by
         quadrature. The variance is the mean of those with and without the record.

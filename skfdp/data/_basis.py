@@ -295,11 +295,11 @@ def squared_lengths(
 
 
 def lengths(shapes: np.ndarray, squares: np.ndarray) -> np.ndarray:
-    """Return the lengths of directions for which no row of hats is longer than 1.
+    """Return lengths of directions with which no mapped row is longer than 1.
 
-    `shapes` are orthonormal, and `squares` their squared lengths up to a factor.
-    ``shapes * lengths`` is L, whose longest row has norm 1, up to rounding. A row of
-    hats becomes a weighted mean of rows of L. Such a mean is not longer than they are.
+    `shapes` are orthonormal, and `squares` their squared lengths up to a factor. The
+    matrix L is ``shapes * lengths``. Its longest row has norm 1, up to rounding. A row
+    of hats becomes a weighted mean of rows of L, so its norm is at most 1.
     """
     norms = np.tensordot(squares, shapes**2, axes=(0, 1))
     return np.sqrt(squares) / (math.sqrt(norms.max()) * _WIDER)

@@ -181,7 +181,9 @@ class GridRows:
         return self.joined.view(np.float64).reshape(-1), step, step - 1
 
     def target_in_memory(self, target: np.ndarray) -> tuple[np.ndarray, int, int]:
-        """Return a target as `norms_in_memory` does, from `joined` if possible.
+        """Return a flat array with a target, its stride, and the first position.
+
+        The array is `joined` if that holds the target.
 
         Parameters
         ----------
@@ -357,11 +359,11 @@ class SparseGridRows:
 
     @property
     def norms_in_memory(self) -> tuple[np.ndarray, int, int]:
-        """The squared norms as flat memory; see `GridRows`."""
+        """The squared norms as a flat array, their stride, and the first position."""
         return self.squared_norms, 1, 0
 
     def target_in_memory(self, target: np.ndarray) -> tuple[np.ndarray, int, int]:
-        """Return a target as `norms_in_memory` does; see `GridRows`."""
+        """Return a flat array with a target, its stride, and the first position."""
         return target, 1, 0
 
     def stretches(

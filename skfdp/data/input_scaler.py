@@ -299,8 +299,8 @@ def resolve_bounds(
         high = np.broadcast_to(high, n_features).copy()
         if not np.isfinite(low).all() or not np.isfinite(high).all():
             raise ValueError(
-                f"bounds={shown(bounds)} must be finite; name only the bounded columns "
-                "in a mapping to leave others as they are."
+                f"bounds={shown(bounds)} must be finite: to leave a column unbounded, "
+                "pass a mapping without that column."
             )
     if not (low < high).all():
         raise ValueError(
@@ -538,7 +538,7 @@ class Coordinates:
         return GridRows.build(X, transform, **facts, target=target)
 
     def fold(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (coef, intercept) on ``input_scaler(X)``."""
+        """Convert weights of the loop to (coef, intercept) on ``input_scaler(X)``."""
         weights = theta[:, : len(self.mean)] * self.scale
         coef, offset = self.input_scaler.coefficients(weights)
         intercept = offset - weights @ self.mean

@@ -219,7 +219,7 @@ class PublicRecords:
         return kept
 
     def of_public(self) -> PublicRecords:
-        """Return the table of the public columns alone, in the loop's columns."""
+        """Return the table of the public columns alone, encoded as for the loop."""
         return self._narrowed if self.is_narrowed else self._with_kept(self.X)
 
     @functools.cached_property

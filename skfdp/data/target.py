@@ -225,7 +225,7 @@ def _keys_of_level(level: str | bool | int | float) -> list[tuple]:
 
 
 def _keys_of_cell(value: Any) -> tuple[list[tuple], bool]:
-    """Return the keys of a cell, and whether it is missing if no level has a key."""
+    """Return the keys of a cell, and whether it is missing unless a level has one."""
     value = _decoded(value)
     if isinstance(value, str):
         return _keys_of_text(_text(value))

@@ -84,7 +84,7 @@ def check_size(
 
 
 def check_interval(name: str, value: Any, low: Any, high: Any) -> None:
-    """Raise ValueError unless float64 can divide the intervals finely.
+    """Raise ValueError if an interval is too wide or too narrow for float64.
 
     `value` is the user's parameter, for the message; `low` < `high` are finite.
     """

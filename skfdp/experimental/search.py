@@ -134,7 +134,7 @@ class Holdout:
 
     @property
     def public(self) -> Holdout:
-        """The same object: plans of candidates read public facts only."""
+        """The object itself, because plans of candidates read public facts only."""
         return self
 
     def rows(self, positions: np.ndarray) -> Any:

@@ -367,7 +367,7 @@ class _Shown:
         return self._combined(block.name, kind, places, wide, apart)
 
     def _combined(self, name, kind, places, rows, apart=None) -> Effect:
-        """Return the effect with these linear combinations of coefficients."""
+        """Return the effect whose values are linear combinations of coefficients."""
         values = self.sign * (self.coef @ rows.T)[self.rows]
         std = np.full(values.shape, np.nan)
         if self.noise is not None:

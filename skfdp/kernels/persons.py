@@ -66,10 +66,12 @@ def add_sparse(csr, shift, rows, ends, residuals, clip, memory, out):
     """Do what `add_dense` does, for rows that are CSR rows minus a shift.
 
     csr is data int16, indices int32 and indptr int64; shift int64 (D,); out int64
-    (D, K). memory is a tuple of four: sums, int64 (D, K), which are zero before and
-    after; the columns of a person's sum, int64 (D,), beginning with those that have a
-    shift; whether each column is among them, bool (D,); and the number of columns with
-    a shift.
+    (D, K). memory is a tuple of four:
+
+    * sums, int64 (D, K), which are zero before and after;
+    * columns, int64 (D,): those of a person's sum, beginning with those with a shift;
+    * known, bool (D,): whether each column is among them;
+    * the number of columns with a shift.
     """
     sums, columns, known, n_shifted = memory
     n_outputs = out.shape[1]

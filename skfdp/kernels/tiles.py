@@ -47,10 +47,10 @@ def weight_bits(theta):
 def round_weights(theta, bits, n_columns, out):
     """Write theta * 2**bits to out, rounded and saturating at 2**15 - 1.
 
-    out may have any type. `n_columns` is the number of columns of rows in memory. If
-    out is wider, a row is read in tiles, and the last tile ends with the row. The last
-    `WIDTH` columns of out are then the weights of this tile. Columns without a weight
-    are not written.
+    out may have any type. `n_columns` is the number of columns of a row in memory. If
+    out is wider, rows are read in tiles of `WIDTH` columns. The last tile of out then
+    belongs to the last `WIDTH` columns in memory. Columns without a weight are not
+    written.
     """
     first, second = powers(bits)
     wider = out.shape[1] - n_columns

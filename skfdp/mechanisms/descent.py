@@ -256,7 +256,8 @@ def descent(
 ) -> tuple[np.ndarray, int]:
     """Run gradient descent with noisy private sums plus an exact public gradient.
 
-    This is Algorithm 1 of paper 1, and with ``public_gradient=None`` DP-SGD.
+    This is Algorithm 1 of Mahloujifar et al. (2023). With ``public_gradient=None`` it
+    is DP-SGD.
 
     Parameters
     ----------

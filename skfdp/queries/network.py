@@ -113,7 +113,7 @@ class MLPQuery:
     capacity: int  # public bound on the number of rows, for the grid
     class_weight: np.ndarray  # public factors of the error, before the clip
     precision: Precision
-    #: Public part of each record, padded to a full row, for the public loss of paper 1.
+    #: Public part of each record, padded to a full row, for a public loss.
     padded: Rows | None = None
     public_target: bool = False  # whether the public loss may use the target
     backend: str = "numpy"

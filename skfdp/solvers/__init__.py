@@ -226,7 +226,7 @@ class OneShot(Choice):
 class GaussianCentering(Choice):
     """Centre rows by a mean that the Gaussian mechanism releases.
 
-    Algorithm 3 of the second paper. Public columns are centred exactly.
+    Algorithm 3 of Sun, Suresh and Menon (2023). Public columns are centred exactly.
 
     Parameters
     ----------
@@ -263,9 +263,9 @@ class GaussianCentering(Choice):
 class AdaptiveCentering(GaussianCentering):
     """Centre rows by a released mean whose error is proportional to their spread.
 
-    Algorithm 2 of the second paper, for tables without public columns whose mean is
-    much longer than the spread of the rows (:ref:`adaptive-centring`). The mean takes
-    five releases.
+    Algorithm 2 of Sun, Suresh and Menon (2023). It is for tables without public columns
+    whose mean is much longer than the spread of the rows (:ref:`adaptive-centring`).
+    The mean takes five releases.
 
     Parameters
     ----------

@@ -93,7 +93,7 @@ class Centring:
 
     @property
     def takes_sparse(self) -> bool:
-        """Whether rows may be CSR: no row is centred before it is clipped."""
+        """Whether rows may be CSR, because no row is centred before it is clipped."""
         return not self._adapts and self._level is None
 
     def needs_whole_table(self) -> str | None:
@@ -420,7 +420,7 @@ def _sums(
     weights: np.ndarray | None,
     term: Callable[[np.ndarray, Any], np.ndarray],
 ) -> np.ndarray:
-    """Return the weighted sums over each column of ``term(entries, their columns)``."""
+    """Return, for each column, the weighted sum of ``term(entries, columns)``."""
     every, first = np.arange(int(public.mask.sum())), 0
     total, of_zero = np.zeros(len(every)), term(np.zeros(len(every)), every)
     for rows in public.blocks():

@@ -85,7 +85,7 @@ class DescentPlan(Plan):
     Attributes
     ----------
     learning_rate : float
-        First step size, on the clipped sum over ``q n clip_norm``.
+        First step size, which multiplies the clipped sum divided by ``q n clip_norm``.
     norms : (float, float)
         Typical norms of the public and of the private part of a row.
     orthant : bool
@@ -95,8 +95,9 @@ class DescentPlan(Plan):
         Sensitivity to a replaced label, if every column is public.
     centred : DescentPlan or None
         The plan that replaces this one if the released mean is long enough to be
-        subtracted. After the subtraction signs are not public. It has a smaller clip
-        norm and the same sensitivity. None: the plan does not depend on the mean.
+        subtracted. After the subtraction signs are not public. The other plan therefore
+        has a smaller clip norm at the same sensitivity. None: the plan does not depend
+        on the mean.
     """
 
     learning_rate: float
@@ -437,7 +438,7 @@ def noise_of(
     """Return the noise of the coefficients: an estimate, or an upper bound.
 
     The noise of the intercept includes the errors of the private mean and of the log
-    odds at which the descent starts. That the steps reduce these errors is ignored.
+    odds at which the descent starts, as if the steps did not reduce them.
 
     Parameters
     ----------

@@ -250,7 +250,8 @@ class NetworkPlan(Plan):
 
     input_scaler: InputScaler  # of the inputs of the network
     linear: DescentPlan | None  # plan of the linear model that comes first
-    #: First step size, on the clipped sum over ``q n clip_norm``; 0: no loop.
+    #: First step size, which multiplies the clipped sum divided by ``q n clip_norm``;
+    #: 0: no loop.
     learning_rate: float
 
 
@@ -549,7 +550,7 @@ class NetworkDescent:
     ) -> NetworkFit:
         """Release the start, then run the loop."""
         linear, input_scaler = None, plan.input_scaler
-        if plan.linear is not None:  # released by a mechanism for its own events
+        if plan.linear is not None:  # the linear model has a mechanism of its own
             model = self.linear.run(
                 dataclasses.replace(records, public=prepared.linear_public),
                 prepared.linear,

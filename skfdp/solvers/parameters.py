@@ -241,7 +241,7 @@ def learning_rate(
     curvature: float,
     regression: bool = False,
 ) -> float:
-    """Return the first step size, on the clipped sum over ``n * clip_norm``.
+    """Return the first step size, which multiplies ``clipped sum / (n clip_norm)``.
 
     Below the cap, the noise that accumulates in a weight has a standard deviation of
     1.5 (0.75 in a regression). The cap keeps heavy-ball steps on the unclipped loss
@@ -381,10 +381,11 @@ def network_steps(signal: float, left: float) -> int:
 def network_learning_rate(
     noise_multiplier: float, expected: float, n_steps: int, momentum: float, left: float
 ) -> float:
-    """Return a network's first step size, on the clipped sum over ``q n clip_norm``.
+    """Return a network's first step size.
 
-    The noise that accumulates in a weight has the standard deviation `left`. The step
-    size is at most 1.
+    It multiplies the clipped sum divided by ``q n clip_norm``. The noise that
+    accumulates in a weight has the standard deviation `left`. The step size is at most
+    1.
     """
     noise = noise_multiplier / expected * math.sqrt(n_steps / 3) / (1 - momentum)
     return min(1.0, left / noise)
@@ -398,12 +399,13 @@ def network_index(reach: float, widths: tuple[int, ...]) -> float:
     leaves in a weight, up to ``sqrt(3)/2``. The two spreads are those of rows in [0, 1]
     whose gradients are ``sqrt(2)`` times as long as the rows:
 
-    * Of a row's squared norm a quarter differs between rows, in d directions. Let the
+    * A quarter of a row's squared norm differs between rows, in d directions. Let the
       classes be one standard deviation apart in one direction, and half of the neurons
       be active. The loop then moves a margin by ``|gradient| * reach / (16 d)``.
-    * Of a row's norm one half differs between rows. In a random network the spread of
-      the margins is this norm times the root of the gain. A ReLU layer keeps ``out /
-      (in + out)`` of the squared norm, and the last layer ``2 / (in + out)``.
+    * The part of a row that differs between rows has half of its norm. In a random
+      network the spread of the margins is this norm times the root of the gain. A ReLU
+      layer keeps ``out / (in + out)`` of the squared norm, and the last layer ``2 /
+      (in + out)``.
 
     Parameters
     ----------

@@ -100,7 +100,7 @@ class _OfPublicColumns:
 
         weights = weights_of(self.estimator, units)
         with warnings.catch_warnings(), passed(weights):
-            warnings.simplefilter("ignore", RuntimeWarning)  # folds without a class
+            warnings.simplefilter("ignore", RuntimeWarning)  # a fold may lack a class
             warnings.simplefilter("ignore", ConvergenceWarning)
             found = cross_val_predict(
                 clone(self.estimator),
@@ -358,7 +358,7 @@ def _most_likely(
     folds = None if splitter is None else folds_of(public.units, N_FOLDS, splitter)
     if folds is not None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about rare classes
+            warnings.simplefilter("ignore")  # warnings about rare classes
             folds = list(check_cv(folds, y, classifier=not log).split(rows, y))
     shares = public.shares
 

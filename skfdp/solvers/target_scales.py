@@ -82,7 +82,7 @@ def _in_bins(records: Records) -> RowSum:
 
 
 def filled(shares: np.ndarray, noise_std: float, *, upward: bool) -> tuple[int, int]:
-    """Return first and stop of the run of bins with all records, except for noise.
+    """Return first and stop of the run of bins that, up to noise, has all records.
 
     Start at the largest bin, or at the first bin if `upward`, and add the larger
     neighbour until the remaining share of the records is below the noise of the sum.

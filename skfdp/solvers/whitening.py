@@ -180,7 +180,7 @@ class Whitening:
     def fold(
         self, theta: np.ndarray, input_scaler: InputScaler
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return (coef, intercept) on ``input_scaler(X)``."""
+        """Convert weights on phi to (coef, intercept) on ``input_scaler(X)``."""
         weights = theta[:, : self.basis.shape[1]] @ self.basis.T
         coef, offset = input_scaler.coefficients(weights)
         intercept = offset - weights @ self.mean
