@@ -1251,7 +1251,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         return method, prepared, plan
 
     def _fit_plan(self, public: PublicRecords, plan: Plan | None) -> FitPlan:
-        """Return the plan for users, ledgers and reports; `plan` None: epsilon=inf."""
+        """Return the plan for users, ledgers and reports; epsilon=inf has no `plan`."""
         declared, more = self._declared, []
         if declared.schema is not None and declared.schema.declared_by is not None:
             text = (

@@ -23,7 +23,7 @@ from skfdp.privacy.checks import computed
 #: around, which is post-processing of the exact release
 #: (docs/theory/exact_release.rst).
 MOST_ROWS = 16
-#: Most columns of a first model on sparse encoded rows.
+#: Largest number of columns of a first model on sparse encoded rows.
 MOST_NARROWED = 512
 
 

@@ -59,7 +59,7 @@ class NoisyGradientDescent(Choice):
         Number of noisy steps. "auto": 80 to 1000, more with a larger budget and more
         records.
     learning_rate : float or "auto", default="auto"
-        First step size, which multiplies the noisy clipped sum over ``n clip_norm``.
+        First step size, a factor of the noisy clipped sum divided by ``n clip_norm``.
     learning_rate_decay : float, default=1.0
         Share by which the step size decreases linearly until the end; 0: constant.
     momentum : float or "auto", default="auto"

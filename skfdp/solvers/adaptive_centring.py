@@ -94,7 +94,7 @@ def released_quantile(
     n_records: int,
     mechanism: Mechanism,
 ) -> float:
-    """Return the released quantile of the norms, over ``rows.length``.
+    """Return the released quantile of the norms, divided by ``rows.length``.
 
     The rows are centred and divided by a length that few of them exceed. The quantile
     is one of `RADII`, at most 1, and larger with more noise. `stream` is the name of
@@ -169,8 +169,8 @@ def events(
 def released_centre(records: Records, plan: Plan, mechanism: Mechanism) -> Centre:
     """Return the mean of the mapped rows, released about a rough centre.
 
-    The rows are dense, and every column is private. The plan has the events of
-    `events`.
+    The rows are dense, and every column is private. The plan has the events that
+    `events` returns.
     """
     public, mapped = records.public, records.mapped
     rough, furthest = _rough_centre(records, plan.event(ROUGH), mechanism)

@@ -88,7 +88,7 @@ class Told:
 
 
 def threshold(length: int) -> float:
-    """Return the standard deviations from which a window of binades is significant.
+    """Return how many standard deviations make a window of binades significant.
 
     Notes
     -----

@@ -290,10 +290,10 @@ class Prior:
         return found
 
 
-#: Most weights for the full curvature; with more, only its diagonal is used, and
-#: sampling errors are not estimated.
+#: Largest number of weights for the full curvature. With more, only its diagonal is
+#: used, and sampling errors are not estimated.
 MOST_WEIGHTS = 600
-#: Most products for the curvature; with more rows, an evenly spaced part is used.
+#: Largest number of products for the curvature; with more rows, a part is used.
 MOST_PRODUCTS = 3e8
 #: Number of Newton steps for the unpenalised weights, and the largest last step in
 #: units of a weight's standard error.
@@ -424,7 +424,7 @@ class Curvature:
         return np.kron(np.eye(n) - 1 / n, np.eye(p))
 
     def __call__(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the Hessian and the variance, as `noise` is laid out."""
+        """Return the Hessian and the variance, in the layout of `noise`."""
         margins = self.rows @ theta.T
         if self.n_outputs == 1:
             return self._sums(0.25 - np.tanh(margins[:, 0] / 2) ** 2 / 4)
@@ -676,5 +676,5 @@ def refusal_of_one_shot(
 
 
 def _curvature(n_classes: int) -> float:
-    """Return the variance of a label, the curvature of the loss, at zero weights."""
+    """Return the variance of a label at zero weights: the curvature of the loss."""
     return (1 - 1 / n_classes) / n_classes

@@ -147,7 +147,7 @@ def expected_gap(
 
 
 def mean_fraction(mu: float, n: float, d: int, least: float = LEAST_FOR_MEAN) -> float:
-    """Return the share of ``mu**2`` for the private mean, for an error of about 1/4."""
+    """Return the share of ``mu**2`` that gives a private mean an error of about 1/4."""
     return float(np.clip(16 * d / (mu * n) ** 2, least, MOST_FOR_MEAN))
 
 
@@ -358,7 +358,10 @@ def sums_bound(n_private: int, mean_square: float | None) -> float:
 
 
 def network_batch(n: int) -> int:
-    """Return a network's expected batch: up to 4096 rows all, else a 16th, >= 1024."""
+    """Return the expected size of a network's batch.
+
+    It is every row of at most 4096, otherwise a 16th of the rows, but at least 1024.
+    """
     return n if n <= BATCH_SIZE else max(math.ceil(n / 16), 1024)
 
 
@@ -428,7 +431,7 @@ def last_layer_learning_rate(
     """Return the first step size on the last layer; ``mu`` is that of the loop.
 
     Up to a constant, ``kappa`` is the standard deviation of the noise left in a weight.
-    It is small if a class has few records for its budget.
+    ``kappa`` is small if a class has few records for its budget.
     """
     index = math.sqrt(2) * mu * n * (2 / n_classes) / math.sqrt(d)
     kappa = index / 10 if index < 10 else min(max(index / 50, 1.0), 2.0)

@@ -452,12 +452,12 @@ def rate_level(
 # numbers, as post-processing.
 
 
-#: Most entries of the covariances that a model keeps (16 MB).
+#: Largest number of entries of the covariances that a model keeps (16 MB).
 MOST_ENTRIES = 2_000_000
 #: Kinds of noise estimates; see `CoefficientNoise`.
 FIRST_ORDER, UPPER_BOUND = "first order", "upper bound"
 ESTIMATED = "estimated"
-#: Most weights and most steps of a descent for which the curvature is estimated.
+#: Numbers of weights and of steps of a descent up to which the curvature is estimated.
 MOST_WEIGHTS, MOST_PATH = 300, 2000
 # Undetermined share of a combination up to which it counts as rounding.
 _UNDETERMINED = 1e-6

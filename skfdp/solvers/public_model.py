@@ -33,8 +33,8 @@ N_FOLDS = 5
 # Inverse penalties of the default models of labels and of counts, on standardised
 # columns and on unscaled columns, where rare ones are penalised more.
 _STANDARDISED, _PLAIN = (0.01, 0.1), (1.0,)
-# Most weights for which Newton's method is faster, and rows per weight from which a
-# penalty hardly matters.
+# Number of weights up to which Newton's method is faster, and rows per weight from
+# which a penalty hardly matters.
 _MOST_NEWTON, _MANY_ROWS = 300, 100
 # Penalties of the default model of numbers, compared by leave-one-out.
 _ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10_000.0)

@@ -451,7 +451,7 @@ class Layout:
 
     @property
     def n_guesses(self) -> int:
-        """Number of predictions: of bins for two classes, and otherwise of classes."""
+        """Number of possible predictions: bins for two classes, otherwise classes."""
         return len(self.edges) + 1 if self.task == TWO else self.n_classes
 
     @property
@@ -876,7 +876,7 @@ class Scored:
     columns : tuple of str or int
         Names of all columns, including that of the groups.
     facts : dict
-        Fields of the event on names.
+        Names of columns and target, as fields of the event.
     group : int64 ndarray of shape (n_rows,)
         Public.
     groups : tuple

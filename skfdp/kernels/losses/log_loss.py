@@ -14,7 +14,7 @@ _AVERAGED = 1.0
 def residual(margins, target, parameter):
     """Replace margins by probabilities minus the one-hot target.
 
-    With the parameter for it, subtract the average over all labels instead.
+    If the parameter is `_AVERAGED`, subtract the average over all labels instead.
     """
     # One call for both cases, because a second copy would take time to compile.
     _probabilities(margins)
