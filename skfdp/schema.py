@@ -527,8 +527,8 @@ class TableSchema:
         for name, column in self.columns.items():
             if not (isinstance(name, str) and isinstance(column, _KINDS)):
                 raise SchemaError(
-                    f"columns[{shown(name)}]={shown(column)} must be a type of "
-                    "skfdp.schema, such as Number(17, 90), under a name."
+                    f"columns[{shown(name)}]={shown(column)} must map a name to a type "
+                    "of skfdp.schema, such as Number(17, 90)."
                 )
             if isinstance(column, Label) and name not in self.outcomes:
                 raise SchemaError(

@@ -109,7 +109,7 @@ def test_a_schema_is_a_value():
 @pytest.mark.parametrize(
     "columns, options, reason",
     [
-        ({"a": (0, 1)}, {}, "must be a type of skfdp.schema"),
+        ({"a": (0, 1)}, {}, "must map a name to a type of skfdp.schema"),
         ([Number(0, 1)], {}, "must be a mapping from names to types"),
         ({"a": Number(1, 0)}, {}, "(1.0, 0.0), but must be two finite numbers"),
         ({"a": Number(0, np.inf)}, {}, "must be two finite numbers"),

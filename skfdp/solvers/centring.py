@@ -38,7 +38,7 @@ _FURTHEST, _FURTHEST_OF_NORMALIZED = 8.0, 2.0
 
 @dataclasses.dataclass(frozen=True)
 class Moments:
-    """The mean of the public columns, and the root mean square of the residuals."""
+    """The mean of the public columns, and the root mean square distance from it."""
 
     mean: np.ndarray
     spread: float

@@ -44,8 +44,8 @@ from skfdp.solvers.parameters import declared_by
 # have their nominal coverage for normal estimates.
 
 
-# Candidate values per round of the search for an end, and number of rounds. Ends are
-# exact to 65**-4, which is 6e-8.
+# Candidate values per round of the search for an end of an interval, and number of
+# rounds. Ends are exact to 65**-4, which is 6e-8.
 _N_VALUES, _N_ROUNDS = 65, 4
 # Replaces a variance of 0, for which the estimate must equal the value.
 _LEAST = 1e-200
@@ -357,8 +357,8 @@ def auc_kernel(n_bins: int, within: tuple[float, ...] = _WITHIN) -> np.ndarray:
     :math:`\omega / (4 i \sin^2(\omega/2)) = (1/\omega + \omega/12 + \omega^3/240 +
     \dots) / i`, while that of ties is :math:`\cot(\omega/2) / 2i = (1/\omega -
     \omega/12 - \omega^3/720 - \dots) / i`. The difference,
-    :math:`(\omega/6 + \omega^3/180)/i`, is that of 7/60 at distance 1 and -1/60 at
-    distance 2, up to :math:`\omega^5`.
+    :math:`(\omega/6 + \omega^3/180)/i`, is the transform of the corrections 7/60 at
+    distance 1 and -1/60 at distance 2, up to :math:`\omega^5`.
     """
     kernel = np.triu(np.ones((n_bins, n_bins)), 1) + np.eye(n_bins) / 2
     for distance, weight in enumerate(within, start=1):
