@@ -762,7 +762,7 @@ class PrivacyLedger:
         if self._total(recorded, events, at) >= limit or excess(low) >= 0:
             return 0.0
         mu, step = brentq(excess, low, high, xtol=1e-12), 1e-12
-        while excess(mu) > 0:  # err to the safe side
+        while excess(mu) > 0:  # err on the safe side
             mu, step = mu * (1 - step), 2 * step
         return gdp_epsilon(delta, mu)
 

@@ -437,7 +437,7 @@ class Store:
         values = self._every().get(self._dataset, {})
         if values.get("public") is not None:
             values["public"] = tuple(values["public"])
-        if values.get("neighboring_relation") is None:  # take it from the entries
+        if values.get("neighboring_relation") is None:  # then that of the entries
             events = (one.event for one in self._entries if one.event is not None)
             found = next((event.neighboring_relation for event in events), None)
             values["neighboring_relation"] = found

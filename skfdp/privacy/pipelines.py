@@ -66,7 +66,7 @@ def _voting(obj: Any) -> Members:
 
 
 def _outputs(obj: Any) -> Members:
-    """Return members with different targets; refuse one name for all of these."""
+    """Return members with different targets; refuse them if these share a name."""
     found = _listed(obj)
     if any(one.privacy_.target_name is not None for one in _leaves(found)):
         raise ValueError(

@@ -11,10 +11,11 @@ This module avoids three defects of dp_accounting 0.6:
 Poisson-sampled sum, with :math:`\|v\|, \|v'\| \le C` and
 :math:`\|v - v'\| \le \Delta \le 2C`. For alpha >= 1 the hockey-stick divergence of the
 two outputs is at most that of :math:`A = (1-q) N(0) + q N(C)` against
-:math:`B = (1-q) N(0) + q N(C - \Delta)`. Which of the neighbours corresponds to A may
-change from step to step, so the dominating curve is the symmetrised one: H for
-epsilon >= 0, and :math:`\delta(-\epsilon) = 1 - e^{-\epsilon} + e^{-\epsilon}
-\delta(\epsilon)`. The proof is in the documentation (theory, "The (C, Delta) curve").
+:math:`B = (1-q) N(0) + q N(C - \Delta)`. In one step the first neighbour may correspond
+to A, in another step the second one. The dominating curve is therefore symmetrised. For
+epsilon >= 0 delta is this divergence, and
+:math:`\delta(-\epsilon) = 1 - e^{-\epsilon} + e^{-\epsilon} \delta(\epsilon)`. The
+proof is in the documentation (theory, "The (C, Delta) curve").
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ _LEAST_RATE = 1e-15
 _TAIL_STDS = 9.0
 # Points at which a given curve is evaluated; chords between them bound it.
 _CURVE_POINTS = 2_000
-# Most values of the loss of one step, and of the composition. A wider gap is always
-# safe. Beyond the widest gap epsilon is in the hundreds of thousands.
+# Largest numbers of values of the loss: of one step, and of the composition. A wider
+# gap is always safe. Beyond the widest gap epsilon is in the hundreds of thousands.
 _STEP_POINTS, _TOTAL_POINTS, _WIDEST_GAP = 2**19, 2**21, 1.0
 # A finer gap would resolve rounding errors only.
 _NARROWEST_GAP = 1e-9
@@ -180,8 +181,8 @@ def _poisson_step(
         # Rounding may raise a tail value by 1e-16, but a privacy curve cannot increase.
         up = np.minimum.accumulate(np.clip(up, 0.0, 1.0))
         return (_pmf(gap, -n_up, _symmetrised(epsilons, up)),)
-    # If the record is removed, the loss is at least log(1 - q), and rarely less than
-    # that of a far tail. Smaller losses are counted as that of the tail.
+    # If the record is removed, the loss is at least log(1 - q). It is rarely below its
+    # value in a far tail. Smaller losses are counted as this value.
     far = -float(_log_mixture(np.array(-_TAIL_STDS * noise), 1.0, noise, q))
     n_down = max(1, math.ceil(min(-math.log1p(-q), far) / gap))
     epsilons = np.arange(-n_down, n_up + 1) * gap
@@ -217,7 +218,7 @@ def _from_curve(curve: Any, gap: float) -> Any:
     deltas = _symmetrised(epsilons, up)
     deltas[len(up) - 1 :] = np.minimum.accumulate(up)
     hull = _lower_hull(alphas, deltas)
-    n_up = max(1, math.floor(top / gap))  # beyond: infinite loss
+    n_up = max(1, math.floor(top / gap))  # larger losses count as infinite
     grid = np.exp(np.arange(-n_up, n_up + 1) * gap)
     values = np.interp(grid, alphas[hull], deltas[hull])
     return _pmf(gap, -n_up, values)
@@ -346,7 +347,7 @@ def _log_ratio_and_slope(
     for sign, centre in ((1, 1.0), (-1, 1 - sensitivity)):
         exponent = (2 * centre * x - centre * centre) / (2 * noise * noise)
         log_mix = _log_mixture(x, centre, noise, q)
-        weight = np.exp(math.log(q) + exponent - log_mix)  # of the shifted part
+        weight = np.exp(math.log(q) + exponent - log_mix)  # of the part around `centre`
         value = value + sign * log_mix
         slope = slope + sign * weight * centre / (noise * noise)
     return value, slope

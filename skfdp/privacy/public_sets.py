@@ -76,13 +76,13 @@ def composed_guarantee(
       of event j. The curve of event j bounds its release given all earlier ones, and
       adaptive composition bounds all of them. The columns of P are equal.
     * ``"replace_special"``: the curve of event j compares its release on the table with
-      a release to which the record contributes only :math:`D_j`. The latter is a
-      function of the other records and of :math:`D_j \subseteq P`, and so does not
-      depend on the record's part outside P. The composition compares all releases with
-      releases that do not use that part, as the relation demands. The null record is a
-      mark, not a value: a release that treats a column of P as private gets zero from a
-      marked record. It must not impute the rest of the record, which could move the sum
-      by twice the clip norm.
+      a release to which the record contributes only :math:`D_j`. The second release
+      depends on the other records and on :math:`D_j \subseteq P`, not on the record's
+      part outside P. So the composition compares all releases with releases that do not
+      use that part, as the relation demands. The null record is a mark, not a value. A
+      release that treats a column of P as private gets zero from a marked record. It
+      must not replace the rest of the record by a value: that could move the sum by
+      twice the clip norm.
     * ``"add_or_remove_one"``: whole records are added or removed; P is empty.
     * If persons are protected, read "all records of one person" for "one record"
       throughout, provided that the fits share one partition of the records into
@@ -111,8 +111,7 @@ def composed_guarantee(
     if len(units) > 1:
         raise PrivacyBudgetError(
             "releases with unit='person' and unit='record' cannot be composed: pass "
-            "groups to every fit that learns from this table, or charge one kind of "
-            "fits to a ledger of its own."
+            "groups to every fit that learns from this table."
         )
     disclosed = sorted([event.disclosed for event in events], key=len)
     everything = disclosed[-1] if everything is None else everything
@@ -292,11 +291,11 @@ class Part:
     def check_column(
         self, columns: Sequence[tuple[str | int, bool]], read: Callable[[int], Any]
     ) -> None:
-        """Raise PrivacyBudgetError if a row has another value in the public column.
+        """Raise PrivacyBudgetError unless all rows have the part's value in its column.
 
-        `columns` holds the name of each column, and whether it is public. `read`
-        returns the values of a column by position; it is called for a public column
-        only.
+        The column must be public. `columns` holds the name of each column, and whether
+        it is public. `read` returns the values of a column by position; it is called
+        for a public column only.
         """
         names = [name for name, _ in columns]
         if self.column not in names:

@@ -213,6 +213,6 @@ def calibrate_run(event: Selection, epsilon: float, delta: float) -> Selection:
                 f"of {event.mean_runs:.3g} runs: {change} them."
             )
     found = brentq(excess, low, high, xtol=1e-12) - _MARGIN
-    while excess(found) > 0:  # err to the safe side
+    while excess(found) > 0:  # err on the safe side
         found -= _MARGIN
     return with_mu(found)
