@@ -27,12 +27,12 @@ from skfdp.data.target import Spelling
 # Blocks of encoded columns: one for each declared column and date part.
 #
 # In a block, a row has a fixed number of entries, all in [0, 1], and a norm of at most
-# 1. Hats are rounded to multiples of 2**-26, so that they sum to exactly 1 and the norm
+# 1. Hats are rounded to multiples of 2**-52, so that they sum to exactly 1 and the norm
 # bound does not depend on rounding.
 
 
 MISSING, OTHER = "missing", "other"
-_GRID = 2.0**26
+_GRID = 2.0**52
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

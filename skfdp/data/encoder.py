@@ -69,7 +69,7 @@ class DeclaredEncoder(Versioned, TransformerMixin, BaseEstimator):
 
     **Splines** have degree 1, as in scikit-learn's `SplineTransformer`. At a
     knot one column is 1. Between two knots their two columns sum to 1, in multiples of
-    2**-26.
+    2**-52.
 
     **Dates** are days since 1970-01-01 in `knots`, in local time without the time zone.
     Text must be in ISO format (2024-02-29, with or without a time). Month, weekday and
