@@ -39,6 +39,7 @@ from skfdp.data.validation import (
     guarded_fit,
     without_traps,
 )
+from skfdp.export import pipeline_of
 from skfdp.kernels.losses import CLASSIFICATION, REGRESSION
 from skfdp.kernels.losses.loss import Loss
 from skfdp.privacy import gdp_mu
@@ -553,6 +554,52 @@ class LinearModel(PrivateEstimator):
             encoder=getattr(self, "encoder_", None),
         )
         return pd.DataFrame(found)
+
+    @without_traps()
+    def to_sklearn(self):
+        """Return the fitted model as a Pipeline of scikit-learn, without privacy cost.
+
+        The Pipeline is served and unpickled without skfdp, and has the same
+        predictions, also for values outside the bounds.
+
+        Returns
+        -------
+        pipeline : sklearn.pipeline.Pipeline
+            A ColumnTransformer, then `LogisticRegression`, `LinearSVC`,
+            `LinearRegression` or `PoissonRegressor`. A regressor with `target_bounds`
+            is in a `TransformedTargetRegressor`. `privacy_statement_` is the text of
+            the privacy statement, and `privacy_report_` the report as JSON values.
+
+        Raises
+        ------
+        ValueError
+            If the predictions include a public model that is not linear.
+
+        Notes
+        -----
+        X must be dense. With a schema it is a frame with the types of
+        ``schema.read(X)``: numbers, dates without a time zone, and categories in their
+        declared spelling. Missing values are None, NaN or NaT. With ``normalize=True``
+        `Normalizer` keeps rows of a norm below 2e-15.
+
+        The Pipeline is a function of released numbers and public facts. `fit` of the
+        Pipeline or its clone is ordinary scikit-learn, **without privacy**. The
+        statement then describes the model before.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from skfdp import DPSGDFClassifier
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> model = DPSGDFClassifier(bounds=(0, 5000), classes=[0, 1], random_state=0)
+        >>> pipeline = model.fit(X, y).to_sklearn()
+        >>> pipeline[-1]
+        LogisticRegression()
+        >>> bool((pipeline.predict(2 * X) == model.predict(2 * X)).all())
+        True
+        """
+        check_is_fitted(self)
+        return pipeline_of(self)
 
     @without_traps()
     def _margins(self, X) -> np.ndarray:

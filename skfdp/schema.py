@@ -758,7 +758,7 @@ class TableSchema:
                     "groups."
                 )
             return given
-        own = self._column(named, raw_column(table, names.index(named)))[0]
+        own = self.converted(named, raw_column(table, names.index(named)))[0]
         if given is None or isinstance(given, str):
             return own
         if not np.array_equal(np.asarray(given, dtype=object), own):
@@ -775,7 +775,7 @@ class TableSchema:
             raise SchemaError("y should be a 1d array of labels or real numbers.")
         if isinstance(raw, (list, tuple)):
             raw = objects(raw)
-        return self._column(name, raw)[0]
+        return self.converted(name, raw)[0]
 
     # Tables.
 
@@ -829,7 +829,7 @@ class TableSchema:
         for sentence in self._odd_types(source, names):
             warn_caller(sentence, UtilityWarning)
         for name, raw in source.columns(names).items():
-            values, lost = self._column(name, raw)
+            values, lost = self.converted(name, raw)
             if self._type(name).public and lost.any():
                 warn_caller(self._count(name, lost), UtilityWarning)
             found[name] = pandas.Series(values, dtype=values.dtype)
@@ -843,15 +843,24 @@ class TableSchema:
         given = self.missing if column.missing is None else column.missing
         return [value for value in given if value != ""]
 
-    def _column(self, name: str, raw: Any) -> tuple[Any, np.ndarray]:
+    def missing_values(self, name: str) -> Any:
+        """Return the declared missing cells of a column, as its values are read."""
+        column = self._type(name)
+        gone = self._missing(column)
+        if not isinstance(column, (Number, Date)):
+            return gone
+        found = _read(self, column, objects(gone))
+        return found[~np.isnan(found)]
+
+    def converted(self, name: str, raw: Any) -> tuple[Any, np.ndarray]:
         """Return converted values, and a mask of cells that could not be read."""
         column, cells = self._type(name), exact(raw)
         gone = self._missing(column)
         if isinstance(column, (Number, Date)):
-            found, listed = (_read(self, column, r) for r in (raw, objects(gone)))
+            found, listed = _read(self, column, raw), self.missing_values(name)
             lost = np.isnan(found)
             lost[lost] = _places(gone, cells[lost]) == UNDECLARED
-            also = np.isin(found, listed[~np.isnan(listed)])
+            also = np.isin(found, listed)
             found[also] = NOWHEN if isinstance(column, Date) else np.nan
             return found, lost
         cells = objects(cells)
@@ -892,7 +901,7 @@ class TableSchema:
 
     def _unread(self, source: OpenTable, names: Iterable[str]) -> dict[str, np.ndarray]:
         read = [name for name in names if self._type(name).read_as]
-        return {n: self._column(n, raw)[1] for n, raw in source.columns(read).items()}
+        return {n: self.converted(n, raw)[1] for n, raw in source.columns(read).items()}
 
     def check(self, table: Any) -> list[str]:
         """Return sentences on problems of a table, without reading private values.

@@ -50,6 +50,7 @@ CALLED = (
     "predict_log_proba",
     "decision_function",
     "coefficients_table",
+    "to_sklearn",
     "transform",
     "fit_transform",
     "get_feature_names_out",

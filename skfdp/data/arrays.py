@@ -39,7 +39,7 @@ from skfdp.data.validation import (
 )
 from skfdp.privacy.events import Relation
 
-_DAY = 86_400_000_000  # microseconds
+DAY = 86_400_000_000  # microseconds
 # Range in which libraries can compute the local time of every time zone.
 _ZONED = np.datetime64("0001-01-02", "us"), np.datetime64("9999-12-31T09", "us")
 
@@ -88,7 +88,7 @@ class Column:
             return self._numbers
         moments = self.moments
         if what == "date":
-            count = moments.astype(np.int64) / _DAY
+            count = moments.astype(np.int64) / DAY
         elif what == "month":
             count = moments.astype("datetime64[M]").astype(np.int64) % 12
         elif what == "hour":

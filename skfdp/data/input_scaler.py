@@ -111,7 +111,7 @@ class InputScaler:
             row, column = row_of_entries(X)[wrong], X.indices[wrong]
         else:
             row, column = np.nonzero(wrong)
-        middle, bounded = self._stand_ins(X.shape[1], values.dtype)
+        middle, bounded = self.stand_ins(X.shape[1], values.dtype)
         values = values.copy()
         values[wrong] = middle[column]
         is_null = np.zeros(X.shape[0], dtype=bool)
@@ -119,7 +119,7 @@ class InputScaler:
         rows = _with_data(X, values) if issparse(X) else values
         return rows, is_null if is_null.any() else None
 
-    def _stand_ins(
+    def stand_ins(
         self, n_columns: int, dtype: np.dtype
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the replacements of non-finite numbers, and the bounded columns."""
@@ -138,7 +138,7 @@ class InputScaler:
         """
         if X.dtype.kind != "f":
             return X, None
-        middle, bounded = self._stand_ins(X.shape[1], X.dtype)
+        middle, bounded = self.stand_ins(X.shape[1], X.dtype)
         middle = middle.astype(X.dtype)
         is_null = np.zeros(len(X), dtype=bool)
         for block in blocks(*X.shape) if not bounded.all() else ():

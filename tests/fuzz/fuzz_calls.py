@@ -46,7 +46,7 @@ STEPS = """
     model.set_params(nobody=1) | model.get_feature_names_out() |
     model.get_feature_names_out(['a', 'b']) | model.set_output(transform='pandas') |
     pickle.loads(pickle.dumps(model)) | report(model) | report(model).statement() |
-    report(model).to_json() | model.coefficients_table()
+    report(model).to_json() | model.coefficients_table() | model.to_sklearn()
 """
 STEPS = tuple(" ".join(one.split()) for one in STEPS.split("|"))
 

@@ -1,0 +1,338 @@
+"""Exported Pipelines predict what the models predict, without skfdp."""
+
+import json
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
+from sklearn.svm import LinearSVC
+from sklearn.utils.validation import check_is_fitted
+
+from skfdp import (
+    DPSGDFClassifier,
+    DPSGDFRegressor,
+    FeatureDPLogisticRegression,
+    FeatureDPMLPClassifier,
+    FeatureDPRegressor,
+    TableSchema,
+)
+from skfdp.privacy import PrivacyReport
+from skfdp.schema import Boolean, Category, Date, Label, Number
+from skfdp.solvers import NoisyGradientDescent
+
+NORMALIZES = NoisyGradientDescent(normalize=True, max_iter=20)
+MANY = settings(max_examples=15, deadline=None)
+
+
+def check_equal(model, *tables):
+    """Check that the Pipeline has the predictions of the model; return it."""
+    pipeline = model.to_sklearn()
+    check_is_fitted(pipeline)
+    for X in tables:
+        ours, theirs = model.predict(X), pipeline.predict(X)
+        assert theirs.dtype == ours.dtype
+        if not hasattr(model, "classes_"):
+            size = np.abs(ours).max()
+            np.testing.assert_allclose(theirs, ours, rtol=1e-12, atol=1e-12 * size)
+            continue
+        has_probabilities = hasattr(model, "predict_proba")
+        assert hasattr(pipeline, "predict_proba") == has_probabilities
+        for name in ["decision_function", "predict_proba"][: 1 + has_probabilities]:
+            found, margins = (getattr(one, name)(X) for one in (pipeline, model))
+            np.testing.assert_allclose(found, margins, rtol=0, atol=1e-12)
+        margins = model.decision_function(X)
+        if margins.ndim == 1:
+            margins = np.column_stack([margins, np.zeros(len(margins))])
+        best = np.sort(margins, axis=1)
+        clear = best[:, -1] - best[:, -2] > 1e-12
+        assert (theirs == ours)[clear].all()
+    return pipeline
+
+
+rng = np.random.default_rng(0)
+ROWS = rng.normal(size=(200, 4))
+CODES = rng.integers(0, 3, 200)
+entries = st.one_of(
+    st.floats(-9, 9).map(lambda x: round(x, 6)),
+    st.sampled_from([np.nan, np.inf, -np.inf, 1e30, -1e300]),
+)
+tables = st.lists(st.tuples(*[entries] * 4), min_size=1, max_size=6)
+
+NUMBERS = {
+    "public": {"public_features": [0], "bounds": (-1, 2.1)},
+    "some bounds": {"bounds": {0: (-0.3, 0.4), 2: (0, 1)}},
+    "no bounds": {"bounds": False},
+    "released bounds": {"bounds": "private"},
+    "normalize": {"bounds": (-1, 2), "solver": NORMALIZES},
+    "public and normalize": {
+        "bounds": {1: (-1, 2)},
+        "public_features": [0, 3],
+        "solver": NORMALIZES,
+    },
+    "no intercept": {"bounds": (-1, 2), "fit_intercept": False},
+    "no privacy": {"bounds": (-1, 2), "epsilon": np.inf},
+}
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_classifiers_of_numbers(name, n_classes):
+    given_ = {"epsilon": 5.0, "random_state": 0, **NUMBERS[name]}
+    model = FeatureDPLogisticRegression(classes=[*"abc"[:n_classes]], **given_)
+    model.fit(ROWS, np.array([*"abc"])[CODES % n_classes])
+    public = model._public_mask
+
+    @MANY
+    @given(tables, st.sampled_from(["float64", "float32"]))
+    def check(rows, dtype):
+        X = np.array(rows)
+        X[:, public] = np.nan_to_num(X[:, public], posinf=0.0, neginf=0.0)
+        with np.errstate(over="ignore"):
+            X = X.astype(dtype)
+        if "no bounds" in name or "some" in name or "public" in name:
+            X[np.abs(X) > 100] = 100  # margins are compared absolutely
+        assert isinstance(check_equal(model, X)[-1], LogisticRegression)
+
+    check()
+
+
+LOSSES = {"hinge": LinearSVC, "squared_hinge": LinearSVC, "log_loss": object}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("weights", [None, "balanced"])
+def test_losses_of_classifiers(loss, weights):
+    if loss != "log_loss" and weights is not None:
+        pytest.skip("hinge losses have no log odds")
+    for n_classes in (2, 3):
+        model = DPSGDFClassifier(
+            5.0, loss=loss, bounds=(-1, 2), class_weight=weights, random_state=0
+        )
+        model.fit(ROWS, CODES % n_classes)
+        assert isinstance(check_equal(model, 3 * ROWS)[-1], LOSSES[loss])
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "huber", "poisson"])
+@pytest.mark.parametrize("public_target", [False, True])
+def test_losses_of_regressors(loss, public_target):
+    X = np.where(rng.random(ROWS.shape) < 0.1, np.nan, 3 * ROWS)
+    given_ = {"bounds": (-1, 2), "loss": loss, "random_state": 0}
+    kind = PoissonRegressor if loss == "poisson" else LinearRegression
+    if public_target:
+        model = FeatureDPRegressor(5.0, public_target=True, **given_).fit(X, CODES)
+        assert isinstance(check_equal(model, X)[-1], kind)
+        given_ |= {"public_features": [1, 2], "public_target": True}
+        X = np.nan_to_num(X)
+    else:
+        given_["target_bounds"] = (0.3, 1.9)
+        model = DPSGDFRegressor(5.0, **given_).fit(X, CODES)
+        check_equal(model, X, 50 * X)
+    model = FeatureDPRegressor(5.0, **given_).fit(X, CODES)
+    pipeline = check_equal(model, X, 50 * X)
+    found = getattr(pipeline[-1], "regressor_", pipeline[-1])
+    assert isinstance(found, kind)
+    # Both apply to clipped columns in the units of X.
+    assert (found.coef_ == model.coef_).all()
+
+
+def test_frames_of_numbers():
+    X = pd.DataFrame(ROWS, columns=list("abcd")).assign(e=CODES, f=CODES > 1)
+    model = FeatureDPLogisticRegression(
+        5.0, bounds=(-1, 2), public_features=["e"], random_state=0
+    ).fit(X, CODES)
+    nullable = X.astype({"b": "Float64", "f": "boolean", "c": "float32"})
+    nullable.loc[::3, ["b", "f"]] = pd.NA
+    pipeline = check_equal(model, X, nullable, X.to_numpy(float), X.assign(b=np.inf))
+    more = X.assign(more="text")[["more", *X.columns[::-1]]]  # by name
+    assert (pipeline.predict(more) == model.predict(X)).all()
+    assert pipeline.feature_names_in_.tolist() == list(X.columns)
+    for odd, message in [
+        (X.drop(columns="c"), "missing"),
+        (X.assign(e=np.nan), "NaN"),  # public
+        (csr_array(X.to_numpy(float)), "Sparse"),
+    ]:
+        with pytest.raises((ValueError, TypeError), match=message):
+            pipeline.predict(odd)
+    with config_context(transform_output="pandas"):
+        check_equal(model, X)
+
+
+# What cells of each column may hold, in the types that a schema reads.
+TIMES = ["2019-01-01", "2021-05-05", "2021-05-05 13:00", None, "2022-02-28 23:59:59.9"]
+TIMES += ["1950-03-04 01:00", "2199-12-31"]
+CELLS = {
+    "age": (Number(17, 90, public=True), [16.9, 17, 40.123, 90, 200.0, np.nan, np.inf]),
+    "income": (Number(0, 1e5, missing=[-99, "-1"]), [np.nan, -99, -1, 0.5, 12.5, 2e5]),
+    "line": (Number(-3, 7, basis="linear"), [np.nan, -4.0, 9.0, 1.7, -3.0, 7.0]),
+    "hour": (Number(0, 24, cyclic=True), [-1.0, 0, 3.3, 23.9, 24.0, 30.0, np.nan]),
+    "few": (Number(0, 10, knots=[1, 2, 5.5]), [0, 1, 1.5, 5.5, 11.0, np.nan]),
+    "sex": (Category(["F", "M"]), ["F", "M", "f", None, np.nan, "", "NA", "null"]),
+    "code": (Category(["1", "02", "3.5"], missing=["9"]), ["1", "02", 1, 3.5, 9, "9"]),
+    "number": (Category([1, 2.5]), [1, 1.0, "1", 2.5, "2.5", 3, None, True, False]),
+    "mixed": (Category([1, "a", "True"]), [1, "1", "a", "b", None, "true", "TRUE"]),
+    "words": (Boolean(true=["ja"], false=["nein"]), [True, False, "ja", "nein", None]),
+    "truth": (Boolean(), [True, False, 0, 1, "True", "false", "x", None]),
+    "other": (Category(["x", "other"]), ["x", "other", "y", None]),
+    "day": (Date("2020-01-01", "2025-12-31", hour=True, missing=["2021-05-05"]), TIMES),
+    "time": (Date("2021-05-01", "2021-08-31", basis="linear"), TIMES),
+}
+LABELS = {"ill": Label(["a", "b", "c"]), "dead": Label([False, True])}
+SCHEMA = TableSchema(
+    {name: column for name, (column, _) in CELLS.items()}
+    | LABELS
+    | {"cost": Number(0, 100)},
+    outcomes=[*LABELS, "cost"],
+    missing=["", "-"],
+)
+
+
+def drawn(n_rows, rng):
+    """Return a table of all kinds of cells, with a column that is not declared."""
+    found = {"more": 1}
+    for name, (column, cells) in CELLS.items():
+        values = [cells[j] for j in rng.integers(0, len(cells), n_rows)]
+        if isinstance(column, Date):
+            values = pd.to_datetime(values, format="ISO8601")
+        found[name] = values
+    for name, label in LABELS.items():
+        found[name] = [label.values[j % len(label.values)] for j in range(n_rows)]
+    return pd.DataFrame(found).assign(cost=rng.uniform(0, 100, n_rows))
+
+
+@pytest.fixture(scope="module")
+def of_schema():
+    X = drawn(300, rng)
+    given_ = {"schema": SCHEMA, "random_state": 0}
+    fits = [
+        FeatureDPLogisticRegression(5.0, target="ill", **given_).fit(X, X["ill"]),
+        FeatureDPLogisticRegression(5.0, target="dead", **given_).fit(X, X["dead"]),
+        FeatureDPRegressor(5.0, target="cost", **given_).fit(X, X["cost"]),
+        FeatureDPRegressor(np.inf, target="cost", loss="poisson", **given_).fit(
+            X, X["cost"]
+        ),
+    ]
+    return X, fits
+
+
+@pytest.mark.filterwarnings("ignore:column")
+def test_models_of_raw_tables(of_schema):
+    _, fits = of_schema
+    X = drawn(500, np.random.default_rng(1))
+    for model in fits:
+        pipeline = check_equal(model, X, X[:1], SCHEMA.read(X))
+        assert (pipeline.predict(X[X.columns[::-1]]) == pipeline.predict(X)).all()
+        names = pipeline[:-1].get_feature_names_out()
+        final = getattr(pipeline[-1], "regressor_", pipeline[-1])
+        assert len(names) == np.atleast_2d(final.coef_).shape[1]
+
+
+@st.composite
+def numbers(draw):
+    low = draw(st.floats(-50, 50))
+    spacing = draw(st.sampled_from(["auto", "even", "geometric"]))
+    low = abs(low) if spacing == "geometric" else low
+    cyclic = draw(st.booleans()) and spacing != "geometric"
+    knots = draw(st.one_of(st.just("auto"), st.integers(2, 40)))
+    basis = "linear" if draw(st.booleans()) and not cyclic else "hats"
+    high = low + draw(st.floats(1, 1000))
+    return Number(low, high, basis=basis, knots=knots, spacing=spacing, cyclic=cyclic)
+
+
+@MANY
+@given(numbers(), st.lists(st.floats(-0.2, 1.2), min_size=1, max_size=20))
+def test_splines(column, shares):
+    schema = TableSchema({"x": column, "y": Label([0, 1])}, outcomes=["y"])
+    x = column.low + np.array(shares) * (column.high - column.low)
+    X = pd.DataFrame({"x": [*x, column.low, column.high, np.nan], "y": 0})
+    X.loc[::2, "y"] = 1
+    model = FeatureDPLogisticRegression(9.0, schema=schema, random_state=0)
+    check_equal(model.fit(X, X["y"]), X)
+
+
+def test_other_public_models_are_refused():
+    public = {"public_features": [0], "public_target": True, "bounds": (-1, 2)}
+    for kind, boosted in (
+        (FeatureDPLogisticRegression, GradientBoostingClassifier(n_estimators=2)),
+        (FeatureDPRegressor, GradientBoostingRegressor(n_estimators=2)),
+    ):
+        model = kind(5.0, public_model=boosted, random_state=0, **public)
+        model.fit(ROWS, CODES)
+        with pytest.raises(ValueError, match="^public_model=GradientBoosting.* is not"):
+            model.to_sklearn()
+        model.set_params(public_model="auto").fit(ROWS, CODES)
+        check_equal(model, ROWS)
+
+
+def test_coinciding_knots_are_refused():
+    columns = {"x": Number(1e16, 1e16 + 8), "y": Label([0, 1])}
+    schema = TableSchema(columns, outcomes=["y"])
+    X = pd.DataFrame({"x": [1e16, 1e16 + 8] * 10, "y": [0, 1] * 10})
+    model = FeatureDPLogisticRegression(schema=schema, random_state=0)
+    with pytest.raises(ValueError, match="^the bounds of 'x' are so close"):
+        model.fit(X, X["y"]).to_sklearn()
+
+
+def test_only_fitted_linear_models_have_it():
+    with pytest.raises(NotFittedError):
+        DPSGDFClassifier().to_sklearn()
+    assert not hasattr(FeatureDPMLPClassifier(), "to_sklearn")
+
+
+def test_the_statement_goes_along(of_schema):
+    X, fits = of_schema
+    for model in fits:
+        pipeline = pickle.loads(pickle.dumps(model.to_sklearn()))
+        found = PrivacyReport.from_dict(pipeline.privacy_report_)
+        json.dumps(pipeline.privacy_report_)
+        assert found.statement() == pipeline.privacy_statement_
+        assert found.epsilon == model.privacy_.epsilon
+        # A clone is not fitted, and its fits are not private.
+        again = clone(pipeline)
+        assert not hasattr(again, "privacy_report_")
+        with pytest.raises(NotFittedError):
+            again.predict(X)
+        target = X["cost" if model._has_target and "cost" == model.target else "ill"]
+        assert len(again.fit(X, target).predict(X)) == len(X)
+
+
+WITHOUT = """
+import pickle, sys
+
+class Refusal:
+    def find_spec(self, name, *args):
+        if name.partition(".")[0] == "skfdp":
+            raise ImportError(name)
+
+sys.meta_path.insert(0, Refusal())
+with open(sys.argv[1], "rb") as file:
+    cases = pickle.load(file)
+for pipeline, X, expected in cases:
+    assert abs(pipeline.predict(X) - expected).max() <= 1e-12 * abs(expected).max()
+    assert "PRIVACY STATEMENT" in pipeline.privacy_statement_
+assert "skfdp" not in sys.modules
+print(len(cases))
+"""
+
+
+def test_without_skfdp(of_schema, tmp_path):
+    X, (*_, model, poisson) = of_schema
+    codes = DPSGDFClassifier(5.0, bounds=(-1, 2), random_state=0).fit(ROWS, CODES)
+    fits = [(model, X), (poisson, X), (codes, ROWS)]
+    cases = [(one.to_sklearn(), rows, one.predict(rows)) for one, rows in fits]
+    path = tmp_path / "models.pickle"
+    path.write_bytes(pickle.dumps(cases))
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, path], capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("3\n", "")
