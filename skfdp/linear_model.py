@@ -559,8 +559,8 @@ class LinearModel(PrivateEstimator):
     def to_sklearn(self):
         """Return the fitted model as a Pipeline of scikit-learn, without privacy cost.
 
-        The Pipeline is served and unpickled without skfdp, and has the same
-        predictions, also for values outside the bounds.
+        The Pipeline is served and unpickled without skfdp. It has the same predictions,
+        up to rounding errors, also for values outside the bounds.
 
         Returns
         -------

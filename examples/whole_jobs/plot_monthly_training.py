@@ -1,21 +1,23 @@
 """
-Train a model every month on one budget
-=======================================
+Train and serve a model for a year on one budget
+================================================
 
-A team trains the same model again every month, as new records arrive. Each fit costs
-privacy. Two ways to keep the budget: to train on everything each time, until the
-limit stops it; or to train on a window of the last months, so that each record takes
-part in a bounded number of fits.
+A team trains the same model again every month, as new records arrive, and serves it
+without skfdp. Each fit costs privacy. Two ways to keep the budget: to train on
+everything each time, until the limit stops it; or to train on a window of the last
+months, so that each record takes part in a bounded number of fits. In month 7 a person
+asks for deletion.
 """
 
 # %%
 # Records arrive
 # --------------
 #
-# Three thousand records a month, in the order of their arrival. A record keeps its
-# position for ever: that order depends on nothing private, which is what makes
-# positions usable for accounting.
+# Three thousand records a month are appended in the order of their arrival. A record
+# keeps its position for ever: that order depends on nothing private, which is what
+# makes positions usable for accounting.
 
+import pickle
 import tempfile
 from pathlib import Path
 
@@ -29,10 +31,32 @@ per_month, n_months, d = 3000, 12, 6
 weights = rng.normal(size=d)
 X = rng.random((per_month * n_months, d))
 y = (X - 0.5) @ weights + 0.1 * rng.normal(size=len(X)) > 0
+y = y.astype(object)  # so that a label may be missing later
 
 
 def new_model(ledger):
-    return DPSGDFClassifier(epsilon=0.5, delta=1e-6, bounds=(0, 1), ledger=ledger)
+    facts = {"bounds": (0, 1), "classes": [False, True]}
+    return DPSGDFClassifier(epsilon=0.5, delta=1e-6, ledger=ledger, **facts)
+
+
+# %%
+# The model in service
+# --------------------
+#
+# ``to_sklearn`` returns a Pipeline of scikit-learn. The service loads it without skfdp,
+# and a new model replaces the old one in one step.
+
+in_service = folder / "model.pickle"
+
+
+def put_into_service(model):
+    fresh = folder / "fresh.pickle"
+    fresh.write_bytes(pickle.dumps(model.to_sklearn()))
+    fresh.replace(in_service)
+
+
+def serve(rows):
+    return pickle.loads(in_service.read_bytes()).predict(rows)
 
 
 # %%
@@ -50,34 +74,47 @@ spent = []
 for month in range(n_months):
     rows = slice(0, per_month * (month + 1))
     try:
-        new_model(PrivacyLedger(path)).fit(X[rows], y[rows])
+        model = new_model(PrivacyLedger(path)).fit(X[rows], y[rows])
     except PrivacyBudgetError as error:
         print(f"month {month + 1}: {error}")
         break
+    put_into_service(model)
     spent.append(PrivacyLedger(path).spent())
     print(f"month {month + 1}: epsilon {spent[-1]:.2f} spent")
 
 # %%
-# A window of three months
-# ------------------------
+# A window of three months, and a request for deletion
+# ----------------------------------------------------
 #
 # ``ledger.part(rows=...)`` charges the records of the window alone. No record is in
 # more than three fits, so the data set never spends more than three fits cost, however
 # long the team goes on. Each model sees fewer records: that is the price.
+#
+# In month 7 a person of month 5 asks for deletion. The values are removed at once. The
+# line stays, because without it all later records would change their positions. A
+# record without a label contributes nothing to a fit. The next model replaces the last
+# one that used the record. Nothing is refunded, because what was released stays known.
 
 window = PrivacyLedger(folder / "window.sqlite", epsilon=1.5, delta=1e-6)
 of_window = []
+asked = 4 * per_month + 17
 
 for month in range(n_months):
+    if month == 6:
+        X[asked], y[asked] = np.nan, None
     rows = range(per_month * max(0, month - 2), per_month * (month + 1))
     chosen = slice(rows.start, rows.stop)
     model = new_model(window.part(rows=rows)).fit(X[chosen], y[chosen])
+    put_into_service(model)
     of_window.append(window.spent())
     print(f"month {month + 1}: epsilon {of_window[-1]:.2f} spent", end="")
     fresh = slice(rows.stop, rows.stop + per_month)  # next month's records
     if month + 1 < n_months:  # exact numbers, for the team only
-        print(f", accuracy next month {model.score(X[fresh], y[fresh]):.3f}", end="")
+        accuracy = np.mean(serve(X[fresh]) == y[fresh])
+        print(f", accuracy next month {accuracy:.3f}", end="")
     print()
+
+assert (serve(X[-per_month:]) == model.predict(X[-per_month:])).all()
 
 # %%
 # Where the budget went
@@ -93,23 +130,6 @@ for (name, epsilons), mark in zip(ways.items(), "os", strict=True):
 ax.axhline(window.epsilon, color="black", linestyle="--", label="budget limit")
 ax.set(xlabel="month", ylabel="epsilon spent")
 _ = ax.legend()
-
-# %%
-# Planning ahead
-# --------------
-#
-# ``what_if`` asks without charging. How many monthly fits would the first ledger have
-# admitted at a smaller budget each?
-
-from skfdp.privacy import calibrate
-
-for epsilon in (0.5, 0.3, 0.2):
-    plan = calibrate(epsilon, 1e-6, n_steps=200)
-    ledger = PrivacyLedger(epsilon=1.5, delta=1e-6)
-    times = 1
-    while ledger.what_if(plan, times=times + 1).allowed:
-        times += 1
-    print(f"epsilon {epsilon} a month: {times} months")
 
 # %%
 # The statement of all fits together
