@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import numbers
+import re
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,9 @@ from skfdp.schema import TableSchema
 
 #: The numpy unit, the period and the first value of cyclic parts of dates.
 _PARTS = {"month": ("M", 12, 0), "weekday": ("D", 7, 3), "hour": ("h", 24, 0)}
+#: Limits of dates in nanoseconds. Only dates without a time zone can be compared with
+#: them, so that clipping refuses text and time zones.
+_FIRST, _LAST = (np.datetime64(f"{year}-01-01", "us") for year in (1678, 2262))
 
 
 def pipeline_of(model: Any) -> Any:
@@ -57,9 +61,11 @@ def _linear(model: Any, coef: np.ndarray, intercept: np.ndarray) -> Any:
     rows = np.zeros((2 if classes is None else len(classes), coef.shape[1]))
     if classes is not None:
         loss = model._declared.parameters["loss"]
-        own = LinearSVC(loss=loss, random_state=0)
-        found = own = LogisticRegression() if loss == "log_loss" else own
-        found.fit(rows, classes)
+        logistic = loss == "log_loss"
+        kind = (
+            LogisticRegression() if logistic else LinearSVC(loss=loss, random_state=0)
+        )
+        found = own = kind.fit(rows, classes)
     else:
         units = model.target_map_
         found = PoissonRegressor() if units.log else LinearRegression()
@@ -176,7 +182,9 @@ def _of_schema(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
         own, name = coef[:, block.start : block.stop], schema.features[block.parent]
         convert = _categories if block.reads == "category" else _curve
         transformer, found, offset = convert(schema, name, block, own)
-        transformers.append((block.name, transformer, [name]))
+        # scikit-learn has no "__" in names of steps, and reserves some names.
+        label = re.sub("__+", "_", f"{block.start}_{block.name}")
+        transformers.append((label, transformer, [name]))
         weights.append(found)
         intercept = intercept + offset
         row[name] = [cells.get(block.reads, np.datetime64("2000-01-01", "us"))] * 2
@@ -201,6 +209,8 @@ def _curve(schema: TableSchema, name: str, block: Block, own: np.ndarray) -> tup
         unit, period, first = _PARTS.get(block.reads, ("us", 0, 0))
         exact, places = (
             _steps(
+                (np.asarray, {}),
+                (np.clip, {"a_min": _FIRST, "a_max": _LAST}),
                 (np.asarray, {"dtype": f"datetime64[{one}]"}),
                 (np.asarray, {"dtype": "float64"}),
             )
@@ -256,11 +266,12 @@ def _categories(schema: TableSchema, name: str, block: Block, own: np.ndarray) -
     rows = block.encode(schema.converted(name, objects(cells))[0])
     weights = own - own[:, [other]]
     encoders, found = [], []
-    for kind, types, more in (("text", str, [None, np.nan]), ("number", object, [])):
+    # Encoders take text or numbers, not both.
+    for kind, more in (("text", [None, np.nan]), ("number", [])):
         chosen = [
             j
             for j, cell in enumerate(cells)
-            if rows[j, other] == 0 and isinstance(cell, str) == (types is str)
+            if rows[j, other] == 0 and isinstance(cell, str) == (kind == "text")
         ]
         known = objects([*(cells[j] for j in chosen), *more])
         if len(known):

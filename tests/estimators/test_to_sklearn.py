@@ -65,7 +65,7 @@ ROWS = rng.normal(size=(200, 4))
 CODES = rng.integers(0, 3, 200)
 entries = st.one_of(
     st.floats(-9, 9).map(lambda x: round(x, 6)),
-    st.sampled_from([np.nan, np.inf, -np.inf, 1e30, -1e300]),
+    st.sampled_from([np.nan, np.inf, -np.inf, 1e30, -1e30]),
 )
 tables = st.lists(st.tuples(*[entries] * 4), min_size=1, max_size=6)
 
@@ -92,16 +92,16 @@ def test_classifiers_of_numbers(name, n_classes):
     model = FeatureDPLogisticRegression(classes=[*"abc"[:n_classes]], **given_)
     model.fit(ROWS, np.array([*"abc"])[CODES % n_classes])
     public = model._public_mask
+    free = ~model.input_scaler_.stand_ins(4, np.dtype(float))[1]
 
     @MANY
     @given(tables, st.sampled_from(["float64", "float32"]))
     def check(rows, dtype):
         X = np.array(rows)
         X[:, public] = np.nan_to_num(X[:, public], posinf=0.0, neginf=0.0)
-        with np.errstate(over="ignore"):
-            X = X.astype(dtype)
-        if "no bounds" in name or "some" in name or "public" in name:
-            X[np.abs(X) > 100] = 100  # margins are compared absolutely
+        X = X.astype(dtype)
+        # Without bounds margins may have any size, and are compared absolutely.
+        X[(np.abs(X) > 100) & np.isfinite(X) & free] = 100
         assert isinstance(check_equal(model, X)[-1], LogisticRegression)
 
     check()
@@ -176,7 +176,10 @@ CELLS = {
     "income": (Number(0, 1e5, missing=[-99, "-1"]), [np.nan, -99, -1, 0.5, 12.5, 2e5]),
     "line": (Number(-3, 7, basis="linear"), [np.nan, -4.0, 9.0, 1.7, -3.0, 7.0]),
     "hour": (Number(0, 24, cyclic=True), [-1.0, 0, 3.3, 23.9, 24.0, 30.0, np.nan]),
-    "few": (Number(0, 10, knots=[1, 2, 5.5]), [0, 1, 1.5, 5.5, 11.0, np.nan]),
+    "transformers__": (
+        Number(0, 10, knots=[1, 2, 5.5]),
+        [0, 1, 1.5, 5.5, 11.0, np.nan],
+    ),
     "sex": (Category(["F", "M"]), ["F", "M", "f", None, np.nan, "", "NA", "null"]),
     "code": (Category(["1", "02", "3.5"], missing=["9"]), ["1", "02", 1, 3.5, 9, "9"]),
     "number": (Category([1, 2.5]), [1, 1.0, "1", 2.5, "2.5", 3, None, True, False]),
@@ -235,6 +238,14 @@ def test_models_of_raw_tables(of_schema):
         names = pipeline[:-1].get_feature_names_out()
         final = getattr(pipeline[-1], "regressor_", pipeline[-1])
         assert len(names) == np.atleast_2d(final.coef_).shape[1]
+
+
+def test_dates_with_a_time_zone_and_text_are_refused(of_schema):
+    X, (model, *_) = of_schema
+    pipeline = model.to_sklearn()
+    for day in (X["day"].dt.tz_localize("Europe/Berlin"), X["day"].astype(str)):
+        with pytest.raises(TypeError, match="compar|not supported"):
+            pipeline.predict(X.assign(day=day))
 
 
 @st.composite
