@@ -578,9 +578,10 @@ class LinearModel(PrivateEstimator):
         Notes
         -----
         X must be dense. With a schema it is a frame with the types of
-        ``schema.read(X)``: numbers, dates without a time zone, and categories in their
-        declared spelling. Missing values are None, NaN or NaT. With ``normalize=True``
-        `Normalizer` keeps rows of a norm below 2e-15.
+        ``schema.read(X)``: numbers (no durations), dates without a time zone, and
+        categories in their declared spelling. Missing categories are None or NaN, not
+        pandas.NA. With ``normalize=True``, `Normalizer` keeps rows of a norm below
+        2e-15.
 
         The Pipeline is a function of released numbers and public facts. `fit` of the
         Pipeline or its clone is ordinary scikit-learn, **without privacy**. The
