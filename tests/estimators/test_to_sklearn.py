@@ -255,7 +255,7 @@ def numbers(draw):
     low = abs(low) if spacing == "geometric" else low
     cyclic = draw(st.booleans()) and spacing != "geometric"
     knots = draw(st.one_of(st.just("auto"), st.integers(2, 40)))
-    basis = "linear" if draw(st.booleans()) and not cyclic else "hats"
+    basis = "linear" if draw(st.booleans()) and not cyclic else "spline"
     high = low + draw(st.floats(1, 1000))
     return Number(low, high, basis=basis, knots=knots, spacing=spacing, cyclic=cyclic)
 
