@@ -95,9 +95,8 @@ def write(arguments: argparse.Namespace, model) -> None:
 
     If one file cannot be written, the other is still tried before an error is raised.
     """
-    of_model = (
-        "Model written to {}; 'skfdp predict' and skfdp.cli.results.load read it."
-    )
+    reader = "skops.io" if Path(arguments.model or "").suffix == ".skops" else "joblib"
+    of_model = f"Model written to {{}}; 'skfdp predict' and {reader}.load read it."
     text = model.privacy_.to_json() + "\n"
     failed = []
     for path, task, sentence in (
