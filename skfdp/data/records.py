@@ -220,11 +220,15 @@ class PublicRecords:
 
     def of_public(self) -> PublicRecords:
         """Return the table of the public columns alone, encoded as for the loop."""
-        return self._narrowed if self.is_narrowed else self._with_kept(self.X)
+        return self._of_public
 
     @functools.cached_property
-    def _narrowed(self) -> PublicRecords:
-        return self._with_kept(self.X[:, self.kept[self.mask]].toarray())
+    def _of_public(self) -> PublicRecords:
+        if self.is_narrowed:
+            return self._with_kept(self.X[:, self.kept[self.mask]].toarray())
+        own = self._with_kept(self.X)
+        vars(own)["mapped"] = self.mapped  # the same numbers, kept once
+        return own
 
     def _with_kept(self, table: np.ndarray | csr_array | LargeTable) -> PublicRecords:
         kept = self.kept
