@@ -39,6 +39,7 @@ RUNS = {
         *("--only", "small", "--batches", "64", "--rounds", "2", "--clock", "cpu"),
         "--output",
     ),
+    "../rivals.py": ("--quick", "--out"),
     "../size.py": (),
 }
 

@@ -81,11 +81,15 @@ LEAST_RATE = 0.1
 # ---------------------------------------------------------------- ours
 
 
-def schema(table: Table, raw: Raw, basis: str, **given) -> TableSchema:
+def schema(
+    table: Table, raw: Raw, basis: str, public: bool = False, **given
+) -> TableSchema:
     """Return the declared bounds and categories, with the outcome "y"."""
-    kind = functools.partial(Number, basis=basis, **given)
+    kind = functools.partial(Number, basis=basis, public=public, **given)
     columns = {name: kind(*pair) for name, pair in raw.bounds.items()}
-    columns |= {name: Category(levels) for name, levels in raw.categories.items()}
+    columns |= {
+        name: Category(levels, public=public) for name, levels in raw.categories.items()
+    }
     outcome = Number(*raw.target_bounds)
     if table.task == "classification":
         outcome = Label([0, 1])
