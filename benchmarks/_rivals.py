@@ -415,19 +415,21 @@ def two_stages(problem: Problem, epsilon: float, seed: int) -> Found:
     return found
 
 
-# ---------------------------------------------------------------- diffprivlib
+# ---------------------------------------------------------------- elsewhere
 
-#: Runs in an environment of its own, since diffprivlib needs an older scikit-learn.
-WORKER = """
+START = """
 import sys, warnings
 import numpy as np
-import diffprivlib.models as models
 warnings.simplefilter("ignore")
-given = dict(np.load(sys.argv[1]))
+given, found = dict(np.load(sys.argv[1])), {}
 epsilon, seed, y = float(given["epsilon"]), int(given["seed"]), given["y"]
-found = {}
+"""
+#: diffprivlib needs an older scikit-learn.
+DIFFPRIVLIB = """
+import diffprivlib.models as models
+longest = float(given["longest"])
 for basis in ("lines", "curves"):
-    X, X_test, longest = given[basis], given[basis + " test"], float(given["longest"])
+    X, X_test = given[basis], given[basis + " test"]
     own = {"epsilon": epsilon, "random_state": seed}
     fits = {
         f"logistic {C}": models.LogisticRegression(
@@ -443,33 +445,87 @@ for basis in ("lines", "curves"):
                 bounds=(-1 / longest, 1 / longest), **own
             )
     for name, model in fits.items():
-        try:
-            model.fit(X, y)
-            found[basis + ", " + name] = model.predict_proba(X_test)[:, 1]
-        except Exception as error:
-            print(basis, name, type(error).__name__, error, file=sys.stderr)
+        model.fit(X, y)
+        found[basis + ", " + name] = model.predict_proba(X_test)[:, 1]
+"""
+#: The module of S-BDT is built from its repository; so is delta.
+S_BDT = """
+import sbdt
+numbers, levels = given["levels"] == 0, given["levels"].astype(int)
+for trees, depth, share, clip, ridge in (
+    (100, 6, 0.1, 0.3, 10.0), (100, 3, 0.04, 0.8, 5.0), (200, 5, 0.04, 0.8, 5.0)
+):
+    model = sbdt.S_BDT(
+        nb_trees=trees, subsampling_ratio=1.0, learning_rate=0.1, max_depth=depth,
+        newton_boosting=True, balance_partition=False, lambda_reg_mode=1,
+        l2_lambda=ridge, reg_delta=2.0, min_samples_split=0,
+        ignore_split_constraints=True, max_features=0, max_feature_values=0,
+        criterion=0, reuse_attr=True, use_dp=True, privacy_budget=epsilon,
+        privacy_budget_init_score_ratio=0.0, privacy_budget_gain_ratio=0.0,
+        leaf_denom_noise_weight=share, l2_threshold=clip, hess_l2_threshold=0.1,
+        init_score_threshold=1.0, numeric_feature_weight=1.0, leaf_noise=1,
+        use_privacy_filter=False, approximate_privacy_filter=False,
+        pf_additional_nb_trees=0, pf_l2_threshold=clip, pf_hess_l2_threshold=0.1,
+        pf_subsampling_ratio_factor=1.0, additional_nb_trees=0,
+        refine_splits_rounds=0, num_split_candidates=32, gradient_filtering=False,
+        leaf_clipping=False, cyclical_feature_interactions=True, refine_splits=False,
+        random_splits_from_candidates=True, refine_splits_subsample=1.0,
+        cut_off_leaf_denom=True, custom_noise_scale=-1.0, verbosity=6,
+        task="BinaryClassification", feature_val_border=(0.0, 100.0),
+        continuous_learning=False, scale_y=False,
+        cat_idx=np.flatnonzero(~numbers).tolist(),
+        num_idx=np.flatnonzero(numbers).tolist(),
+        cat_values=[[float(k) for k in range(n)] for n in levels],
+    )
+    model.train(np.ascontiguousarray(given["codes"]), y.astype(float), "table")
+    scores = model.predict(np.ascontiguousarray(given["codes test"]))
+    found[f"{trees} trees, depth {depth}"] = 1 / (1 + np.exp(-scores))
+"""
+END = """
 np.savez(sys.argv[2], **found)
 """
 
 
-def diffprivlib(problem: Problem, epsilon: float, seed: int) -> Found:
-    """Return its logistic regressions, naive Bayes and forests, by a subprocess.
+def codes(problem: Problem, frame) -> np.ndarray:
+    """Return numbers between 0 and 100, and the places of levels."""
+    columns = []
+    for name in frame:
+        if name in problem.raw.bounds:
+            low, high = problem.raw.bounds[name]
+            columns.append(100 * ((frame[name] - low) / (high - low)).clip(0, 1))
+        else:
+            place = {v: k for k, v in enumerate(problem.raw.categories[name])}
+            columns.append(frame[name].map(place))
+    return np.column_stack(columns).astype(float)
 
-    The interpreter is the one that SKFDP_DIFFPRIVLIB names. Settings: the model, its
-    penalty or its trees, and the basis.
-    """
-    given = {"epsilon": epsilon, "seed": seed, "y": problem.raw.y}
-    given["longest"] = problem.longest
-    for basis in BASES:
-        given[basis], given[f"{basis} test"] = problem.rows(basis)
-    with tempfile.TemporaryDirectory() as folder:
-        asked, answered = (str(Path(folder) / f"{name}.npz") for name in "ab")
-        np.savez(asked, **given)
-        command = [os.environ["SKFDP_DIFFPRIVLIB"], "-c", WORKER, asked, answered]
-        environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-        subprocess.run(command, check=True, env=environment, capture_output=True)
-        found = dict(np.load(answered))
-    return {k: np.clip(v, 1e-3, 1 - 1e-3) for k, v in found.items() if _finite(v)}
+
+def elsewhere(variable: str, program: str) -> Callable:
+    """Return a rival that another interpreter runs, which a variable names."""
+
+    def rival(problem: Problem, epsilon: float, seed: int) -> Found:
+        given = {"epsilon": epsilon, "seed": seed, "y": problem.raw.y}
+        given["longest"], raw = problem.longest, problem.raw
+        given["levels"] = [len(raw.categories.get(name, ())) for name in raw.X]
+        for basis in BASES:
+            given[basis], given[f"{basis} test"] = problem.rows(basis)
+        given["codes"], given["codes test"] = (
+            codes(problem, frame) for frame in (raw.X, raw.X_test)
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            asked, answered = (str(Path(folder) / f"{name}.npz") for name in "ab")
+            np.savez(asked, **given)
+            whole = START + program + END
+            command = [os.environ[variable], "-c", whole, asked, answered]
+            environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+            done = subprocess.run(
+                command, env=environment, capture_output=True, text=True
+            )
+            if done.returncode:
+                raise RuntimeError(done.stderr[-150:])
+            found = dict(np.load(answered))
+        return {k: np.clip(v, 1e-3, 1 - 1e-3) for k, v in found.items() if _finite(v)}
+
+    return rival
 
 
 def _finite(values: np.ndarray) -> bool:
@@ -491,7 +547,12 @@ RIVALS: dict[str, Rival] = {
     "BoostedAdaSSP": Rival(boosted_ada_ssp, _ONE, (_CLASSES, _REALS)),
     "objective perturbation": Rival(objective_perturbation, _ONE),
     "double-noise Newton": Rival(newton, f"{_ONE}, n public"),
-    "diffprivlib": Rival(diffprivlib, "not stated, delta 0", needs="SKFDP_DIFFPRIVLIB"),
+    "diffprivlib": Rival(
+        elsewhere("SKFDP_DIFFPRIVLIB", DIFFPRIVLIB),
+        "not stated, delta 0",
+        needs="SKFDP_DIFFPRIVLIB",
+    ),
+    "S-BDT": Rival(elsewhere("SKFDP_SBDT", S_BDT), _ONE, needs="SKFDP_SBDT"),
     LIMIT: Rival(without_noise, "none: not private", (_CLASSES, _REALS)),
     "randomised response": Rival(randomised_response, "replace a label, delta 0"),
     "LP-2ST": Rival(two_stages, "replace a label, delta 0"),

@@ -1,6 +1,7 @@
 """The table of rivals: our defaults beside every private method that could be run.
 
     export SKFDP_DIFFPRIVLIB=/path/to/python   # of an environment with diffprivlib
+    export SKFDP_SBDT=/path/to/python          # of one with the module of S-BDT
     python benchmarks/rivals.py > benchmarks/results/rivals.txt
     python benchmarks/rivals.py --rivals "AdaSSP" --tables "Adult" --seeds 1
     python benchmarks/rivals.py --report
@@ -59,7 +60,6 @@ SCORES = {
 #: Rivals that were not run, and why.
 NOT_RUN = {
     "DD-SSP": "its tables come from AIM, minutes a fit; its limit is above",
-    "S-BDT": "C++ that has to be built; not rewritten",
 }
 
 
@@ -291,10 +291,10 @@ def summary(cells: Cells) -> list[str]:
             f"{rival:24}{n:6}{first[0]:7}{first[1]:7}{first[2]:6}"
             f"{share:14.1f} %{other:11.1f} %  {about_it.relation}"
         )
-    n = max(total.sum(), 1)
+    n = total.sum()
     lines.append(
-        f"{'all that are private':24}{total.sum():6}{total[0]:7}{total[1]:7}{total[2]:6}"
-        f"{100 * (total[0] + total[1]) / n:14.1f} %"
+        f"{'all that are private':24}{n:6}{total[0]:7}{total[1]:7}{total[2]:6}"
+        f"{100 * (total[0] + total[1]) / max(n, 1):14.1f} %"
     )
     lines += ["", f"Losses ({len(losses)}); * beyond two paired standard errors", ""]
     for rival, (table, epsilon, score), gap, error in losses:
@@ -378,7 +378,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     )
     add = parser.add_argument
     add("--tables", nargs="+", default=("*",), help="names or fnmatch patterns")
-    add("--rivals", nargs="+", default=("*",), help="as --tables; ours are always run")
+    add("--rivals", nargs="+", default=("*",), help="as --tables; ours, too")
     add("--epsilons", nargs="+", type=float, default=EPSILONS)
     add("--seeds", type=int, default=5)
     add("--state", "--out", type=Path, default=RESULTS / "rivals.jsonl", help="lines")
@@ -387,7 +387,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     given = parser.parse_args(argv)
     if given.quick:
         given.tables, given.epsilons, given.seeds = ("breast*",), (8.0,), 2
-    given.methods = [*OWN]
+    given.methods = [name for name in OWN if matches(name, given.rivals)]
     for name, rival in RIVALS.items():
         if not matches(name, given.rivals) or (given.quick and rival.needs):
             continue
