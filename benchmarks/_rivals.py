@@ -410,7 +410,7 @@ def two_stages(problem: Problem, epsilon: float, seed: int) -> Found:
         told[second] = flipped(
             y[second], prior, epsilon, np.random.default_rng([seed, 27])
         )
-        start = f"prior's penalty {penalty:g}, "
+        start = f"prior {penalty:g}, "
         found |= _from_flips(problem, told.astype(float), [basis], start)
     return found
 
