@@ -1,4 +1,4 @@
-"""The rivals of `rivals.py`, written from their papers; none is part of the package.
+"""The rivals of `rivals.py`, written anew for it; none is part of the package.
 
 A rival gets a `Problem`, a budget and a seed, and returns the predictions of each of
 its settings for the test rows: chances of class 1, or targets. Whoever reports takes
