@@ -307,7 +307,7 @@ def test_a_batch_of_short_products_is_that_of_its_rows(monkeypatch):
 
 def test_two_lemmas_at_once_are_refused():
     """The orthant lemma is about a public target, the other one about a private."""
-    with pytest.raises(ValueError, match="orthant=True and label_bound exclude"):
+    with pytest.raises(ValueError, match="orthant=True and label_bound cannot"):
         dataclasses.replace(make_query(), orthant=True, label_bound=0.1)
 
 
