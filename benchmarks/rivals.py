@@ -140,9 +140,9 @@ OURS = ("curves", "lines")
 ALL_PUBLIC = {"relation": "replace_one", "public": True}
 #: Name -> fit, as in `additive.py`; of label-DP with every column public.
 OWN = {
-    "curves": private("hats"),
+    "curves": private("spline"),
     "lines": private("linear"),
-    "label curves": private("hats", **ALL_PUBLIC),
+    "label curves": private("spline", **ALL_PUBLIC),
     "label lines": private("linear", **ALL_PUBLIC),
 }
 
