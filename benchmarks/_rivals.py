@@ -28,7 +28,7 @@ from scipy.special import expit, log_expit, log_ndtr, ndtr
 
 from skfdp.privacy import gdp_mu
 
-BASES = {"lines": "linear", "curves": "hats"}
+BASES = {"lines": "linear", "curves": "spline"}
 #: Setting -> predictions of the test rows.
 Found = dict[str, np.ndarray]
 
