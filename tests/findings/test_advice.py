@@ -205,10 +205,10 @@ def test_newcomer_a3_the_extra_docs_has_what_the_pages_import():
 def test_newcomer_a3_the_documentation_is_built_from_its_extra_alone():
     script = (ROOT / ".ci/run").read_text(encoding="utf-8")
     (installed,) = re.findall(
-        r'site/bin/python" -m pip install .*\$\{wheels\[0\]\}(.*)"', script
+        r'site/\$bin/python" -m pip install .*\$\{wheels\[0\]\}(.*)"', script
     )
     assert installed == "[docs]"
-    assert re.findall(r"(\S+) -m sphinx", script) == ['"$work/site/bin/python"']
+    assert re.findall(r"(\S+) -m sphinx", script) == ['"$work/site/$bin/python"']
 
 
 # -- part B: numbers without bounds ---------------------------------------------------
