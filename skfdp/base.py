@@ -619,7 +619,8 @@ class TableEstimator(Versioned, BaseEstimator):
         if schema is not None:
             if not isinstance(schema, TableSchema):
                 raise ValueError(
-                    f"schema={shown(schema)} must be a TableSchema or None."
+                    f"schema={shown(schema)} must be a TableSchema or None: "
+                    "TableSchema.load(path) reads a file."
                 )
             for name, usual in _SHORT.items():
                 if name in given and not (given[name] is None or given[name] is usual):

@@ -654,8 +654,8 @@ class TableSchema:
         if self.questions:
             raise SchemaError(
                 f"the schema is not complete: declare {'; '.join(self.questions)}. Use "
-                "what you know in advance, not private rows; give columns that are not "
-                "needed the type Ignore."
+                "what you know in advance, not private rows; leave columns out by "
+                'Ignore(), in a file type = "ignore".'
             )
 
     # Methods for estimators.
@@ -675,7 +675,11 @@ class TableSchema:
             return self.outcomes[0]
         if named in self.outcomes:
             return str(named)
-        listed = ", ".join(map(repr, self.outcomes)) or "none is declared"
+        if not self.outcomes:
+            raise SchemaError(
+                "the schema has no outcomes: name the columns to predict."
+            )
+        listed = ", ".join(map(repr, self.outcomes))
         given = "the target is not named: pass target=..., one of"
         if named is not None:
             given = f"target={shown(named)} is not an outcome of the schema:"
@@ -1240,7 +1244,7 @@ class OpenTable:
             return
         near = {_plain(name).casefold() for name in self.names}
         close = [name for name in absent if _plain(name).casefold() in near]
-        hint = "pass a table with all of them"
+        hint = "check the spelling, or pass a table with all columns"
         if close:
             hint = f"rename the column that differs from {close[0]!r} in case"
         place = repr(str(self._table)) if self.cells else "the table"
@@ -1580,8 +1584,8 @@ def _public_dates(
 _HEAD = """\
 # Schema of a table: known ranges, and public columns. Fill in the empty places from
 # what you know in advance. Do not use private values, which this would disclose.
-# Numbers and dates (2024-01-31) need minimum and maximum; text needs enum, the list of
-# possible values. type = "ignore" leaves a column out. Optional: public = true,
+# Numbers and dates (2024-01-31) need minimum and maximum; text and codes need enum, the
+# list of possible values. type = "ignore" leaves a column out. Optional: public = true,
 # missingValues, basis = "linear", knots, spacing, cyclic; for dates format =
 # "%d.%m.%Y", for booleans trueValues and falseValues."""
 _SETTINGS = {

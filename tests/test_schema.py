@@ -228,7 +228,7 @@ def test_which_outcome_is_the_target():
         SCHEMA.outcome("age")
     one = TableSchema({"y": Label([0, 1])}, outcomes="y")
     assert one.outcome(y=np.zeros(3)) == "y"
-    with pytest.raises(SchemaError, match="none is declared"):
+    with pytest.raises(SchemaError, match="has no outcomes: name the columns"):
         TableSchema({}).outcome()
 
 
@@ -478,7 +478,8 @@ def test_a_draft_of_a_typed_table_shows_stored_types(tmp_path, kind):
         }
     )
     assert odd.check(given) == [
-        "the table lacks the column height: pass a table with all of them.",
+        "the table lacks the column height: check the spelling, or pass a table with "
+        "all columns.",
         "column 'age' is declared as dates, but its stored type holds integers.",
         "column 'admitted' is declared as numbers, but its stored type holds dates.",
         "column 'stay' is declared as categories, but its stored type holds durations.",

@@ -368,7 +368,7 @@ _INSTEAD = {
     "Input X contains NaN": (
         "Input X contains NaN: fill missing values with constants that are chosen "
         "without looking at the data (SimpleImputer(strategy='constant', "
-        "fill_value=...)), or give them a category or a 0/1 column of their own; an "
+        "fill_value=...)), or declare a TableSchema, which allows them; an "
         "imputer that learns, or dropping records, would depend on private values."
     ),
     "Input X contains infinity": (
@@ -473,7 +473,7 @@ def kind_of(X: Any) -> str:
     return X.dtype.kind if isinstance(X, np.ndarray) else ""
 
 
-_DECLARE = "TableSchema({{{{{{}}: {}}}}}) declares them"
+_DECLARE = "declare all columns by TableSchema({{{{{{}}: {}, ...}}}})"
 #: Content of columns that are not numbers, and a remedy for each.
 _NOT_NUMBERS = {
     "text": ("text", _DECLARE.format("Category([...])")),

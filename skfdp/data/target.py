@@ -645,9 +645,9 @@ SPREAD = math.sqrt(math.pi / 2)
 
 #: Remedy in errors on labels that seem to be coded.
 RECODED = (
-    "cross_val_predict(method='predict_proba'), voting, stacking, bagging and "
-    "one-vs-rest of scikit-learn code labels as 0, ..., k-1 before fit: declare these "
-    "numbers as `classes` there, or the labels that y holds."
+    "Declare the labels that y holds, spelt the same. In cross_val_predict(method="
+    "'predict_proba'), voting, stacking, bagging and one-vs-rest, which recode labels, "
+    "declare 0, ..., k-1."
 )
 #: Class codes are stored as int16.
 MOST_CLASSES = 2**15

@@ -434,18 +434,20 @@ def _report_of(obj: Any, name: str) -> PrivacyReport | None:
         return _joined(obj, seen, *_learnt(parts))
     if not _hides_private_fit(obj, set()):
         return None
+    known = type(obj).__name__
+    known = name if name == known else f"{name} ({known})"
     for kind in type(obj).__mro__:
         if isinstance(why := _TOOLS.get(kind.__name__), str):
             raise ValueError(
-                f"report() cannot cover {name} ({type(obj).__name__}), even though it "
+                f"report() cannot cover {known}, even though it "
                 f"contains a private fit: {why}; see the guide on budgets for "
                 "alternatives."
             )
     inner = _members_of(obj)
     if inner is None:
         raise ValueError(
-            f"report() cannot count the private fits inside {name} "
-            f"({type(obj).__name__}): give them one ledger and report that."
+            f"report() cannot count the private fits inside {known}: give them one "
+            "ledger and report that."
         )
     # The meta-estimator only fits its members, all of them to one table.
     learnt, seen = _Learnt(), []

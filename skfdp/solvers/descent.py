@@ -362,23 +362,23 @@ def check_counts(
     if missing <= 4 * doubt:
         return
     without = (
-        f"of {public.n_records} {public.unit}s about {missing:.0f} (a released count, "
+        f"of {public.n_records} {public.unit}s about "
+        f"{min(missing, public.n_records):.0f} (a released count, "
         f"with noise of standard deviation {doubt:.0f}) have no label of classes="
         f"{public.classes.tolist()!r}"
     )
-    if not public.private_bounded:
+    remedy = "declare every label that can occur"
+    if not public.private_bounded and public.levels is None:
         without += ", or a missing value in a column without bounds"
+        remedy += ", and bounds of every column"
     empty = int(counts.argmin())
     if counts[empty] <= 3 * noise_std:
         raise ValueError(
             f"{without}, and class {public.classes.tolist()[empty]!r} has about "
-            f"{counts[empty]:.0f} (noise {noise_std:.0f}). {RECODED}"
+            f"{max(counts[empty], 0):.0f} (noise {noise_std:.0f}). {RECODED}"
         )
     if missing > MOST_UNDECLARED * public.n_records:
-        warn_caller(
-            f"{without}; they are ignored: declare every label that can occur.",
-            UtilityWarning,
-        )
+        warn_caller(f"{without}; they are ignored: {remedy}.", UtilityWarning)
 
 
 # The noise that a descent leaves in the coefficients.

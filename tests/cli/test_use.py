@@ -130,9 +130,9 @@ def test_new_rows_may_hold_anything(run, tmp_path):
 def test_refused_predictions(run, refused, tmp_path):
     people().drop(columns=["age", "town"]).to_csv(tmp_path / "less.csv", index=False)
     sentence = refused("predict", "income.skops", tmp_path / "less.csv", *BY)
-    assert "lacks the columns age, town: pass" in sentence
+    assert "lacks the columns age, town: check" in sentence
     sentence = refused("predict", "income.skops", "new.csv", *BY, "--keep", "name")
-    assert "lacks the column name: pass" in sentence
+    assert "lacks the column name: check" in sentence
     assert "must end in .skops or .joblib" in refused(
         "predict", "m.pkl", "new.csv", *BY
     )

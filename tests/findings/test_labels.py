@@ -1,5 +1,6 @@
 """Labels: recoded by scikit-learn, in other spellings, undeclared, missing."""
 
+import re
 import warnings
 
 import numpy as np
@@ -37,6 +38,7 @@ from skfdp import (
     FeatureDPLogisticRegression,
     FeatureDPMLPClassifier,
     PrivacyLedger,
+    TableSchema,
     UtilityWarning,
     private_score,
 )
@@ -44,6 +46,7 @@ from skfdp.data.target import encode_any
 from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import Relation
 from skfdp.queries.statistics import LabelSum
+from skfdp.schema import Label, Number
 from skfdp.solvers import descent as frequencies
 
 RNG = np.random.default_rng(0)
@@ -205,6 +208,23 @@ def test_a8_undeclared_labels_warn_from_released_counts(kind):
         model.fit(X, y)
     with pytest.raises(ValueError, match="no label of classes"):
         model.set_params(classes=[5, 6]).fit(X, y)
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_the_refusal_of_a_schema_names_no_bounds_and_no_impossible_count(public):
+    frame = pd.DataFrame({"a": np.arange(N) % 7, "b": np.arange(N) % 5})
+    schema = TableSchema(
+        {"a": Number(0, 7, public=public), "b": Number(0, 5), "y": Label(["A", "B"])},
+        outcomes="y",
+    )
+    model = FeatureDPLogisticRegression(schema=schema)
+    for _ in range(4):  # the noise is fresh
+        with pytest.raises(ValueError, match="no label of classes") as caught:
+            model.fit(frame, np.where(CODES[2] > 0, "a", "b"))
+        sentence = str(caught.value)
+        assert "bounds" not in sentence and "about -" not in sentence
+        missing = int(re.search("records about ([0-9]+)", sentence)[1])
+        assert missing <= N
 
 
 def test_f02_what_is_judged_is_released(monkeypatch):
