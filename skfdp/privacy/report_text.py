@@ -486,7 +486,7 @@ def open_text(report: Report) -> str:
         things.append("the number of rows")
     if report.unit == "person":
         things.append("which rows belong to one person")
-    text = ", ".join([*things, "column names, all parameters"])
+    text = ", ".join([*things, "column names, all settings"])
     return f"{text[0].upper()}{text[1:]}."
 
 
