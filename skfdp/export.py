@@ -253,7 +253,8 @@ def _curve(schema: TableSchema, name: str, block: Block, own: np.ndarray) -> tup
 def _categories(schema: TableSchema, name: str, block: Block, own: np.ndarray) -> tuple:
     """Return the transformer of categories, its weights, and the weight of "other".
 
-    Each cell that the schema reads as a category or as missing has a column.
+    Each text or number that the schema reads as a category, or as missing, has a
+    column of its own.
     """
     from sklearn.pipeline import FeatureUnion
     from sklearn.preprocessing import OneHotEncoder

@@ -589,7 +589,7 @@ def audit_mechanism(
 
 
 def _resolved(plan: Any) -> tuple[str, tuple[Event, ...], float]:
-    """Return the subject, the events with distinct labels, and delta."""
+    """Return what the plan is of, its events with distinct labels, and delta."""
     events, _ = planned(plan)
     if None in events:
         raise ValueError(

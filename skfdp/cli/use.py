@@ -112,8 +112,8 @@ def score(arguments: argparse.Namespace) -> None:
         known &= y.isin(model.classes_.tolist())
     if not known.any():
         raise CommandError(
-            f"no row has a target {target!r} that occurs in the model: give the table "
-            "of this outcome."
+            f"no row has a value of {target!r} that the model was trained on: give a "
+            "table with the same target column."
         )
     stage("scoring")
     # From a list, so that NumPy finds the type of the labels.

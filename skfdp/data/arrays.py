@@ -488,8 +488,8 @@ def declared_numbers(X: Any, bounds: Any) -> Any:
 
     A cell that is not a number becomes missing, as in a table read from a file, because
     it must not stop a fit. Durations become days, and times of day become hours.
-    Columns of text are converted only if `bounds` is a mapping that names them. A pair
-    may be meant for the other columns.
+    Columns of text are converted only if `bounds` is a mapping that names them, because
+    one pair for all columns may not be meant for text.
     """
     if isinstance(X, LargeTable) or issparse(X) or hasattr(type(X), "collect"):
         return X

@@ -389,7 +389,7 @@ class PublicRows:
 
 @dataclasses.dataclass(frozen=True)
 class WholeRows:
-    """Mapped rows: public columns, which are mapped once, and private columns.
+    """Scaled rows. Public columns are scaled once, private ones when they are read.
 
     `input_scaler` is the scaler of whole rows.
     """

@@ -96,7 +96,7 @@ class Spelling:
 
     @cached_property
     def _place_of_text(self) -> dict[str, int]:
-        """The place of each cell that equals the declared text of a level."""
+        """The position of each level that is declared as text, by its text."""
         texts = [level for level in self.levels if type(level) is str]
         return {text: self._place(text) for text in texts}
 
@@ -509,7 +509,7 @@ class TargetMap:
         return coef * self.scale, intercept * self.scale + self.centre
 
     def margins(self, margins: np.ndarray | None) -> np.ndarray | None:
-        """Rescale margins that are in the units of the target, or of its log."""
+        """Convert margins of the target, or its log, to those of the rescaled one."""
         if margins is None:
             return None
         if self.log:
@@ -780,7 +780,7 @@ def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
 
 
 def _kind_and_codes(y: np.ndarray) -> tuple:
-    """Return the kind of y, its labels and codes, or None if labels have no order."""
+    """Return the kind of y, its labels and codes; three times None if unsortable."""
     try:
         return type_of_target(y, input_name="y"), *_seen_and_codes(y)
     except TypeError:  # the caller raises, because this error may quote values

@@ -73,7 +73,8 @@ def compose(
         Curves that bound further mechanisms in both directions, and their counts.
     spread : float, default=None
         The width of the range that holds nearly all composed losses, if it is known.
-        It allows a finer gap. None means a bound computed from the steps.
+        A known width allows a finer grid of losses. None means a bound computed from
+        the steps.
 
     Returns
     -------

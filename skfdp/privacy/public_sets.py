@@ -300,8 +300,8 @@ class Part:
         names = [name for name, _ in columns]
         if self.column not in names:
             raise PrivacyBudgetError(
-                f"part ({self}) is fixed by a column that X does not have, so that its "
-                "rows cannot be checked: keep it in X, among public_features."
+                f"part ({self}) is chosen by a column that X lacks: keep this column "
+                "in X, and name it in public_features."
             )
         position = names.index(self.column)
         if not columns[position][1]:

@@ -106,8 +106,8 @@ class MLPQuery:
     rows: Rows  # including the constant last column
     target: np.ndarray  # class of each record, int64
     loss: Loss
-    #: Widths of the input, including its constant column, of each hidden layer, without
-    #: a constant, and of the output, which is 1 for two classes.
+    #: Widths of the layers: the input with its constant column, the hidden layers
+    #: without a constant, and the output (1 for two classes).
     widths: tuple[int, ...]
     clip_norm: float  # L2 bound of a contribution, all layers together
     capacity: int  # public bound on the number of rows, for the grid

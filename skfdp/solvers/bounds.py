@@ -55,7 +55,7 @@ CHANCE = 0.05
 MAY_MISS = 0.05
 # Standard deviations of the noise up to which a count may be zero.
 _DOUBT = 2.0
-# Number of binades from which the lower end of a one-sided window is 0.
+# A one-sided window of at least so many binades has the lower end 0.
 _NEAR_ZERO = 3
 
 

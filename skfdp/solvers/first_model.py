@@ -29,7 +29,7 @@ from skfdp.solvers.postprocessing import LinearFit
 PREFIX = "first model"
 #: Least and largest share of ``mu**2`` for the descent.
 LEAST, MOST = 0.1, 0.9
-#: Signal at which the odds of the share double.
+#: At this signal, the odds of the descent's share are twice those at signal 0.
 SIGNAL = 1000.0
 #: Below this signal the first model gets the whole budget if few columns are private.
 LEAST_SIGNAL = 300.0

@@ -42,7 +42,7 @@ from skfdp.solvers.whitening import LONGEST_ROW, WeightedRows, Whitening
 USUAL, SPREAD = 1 / 3, math.log(10)
 #: Number of preliminary fits, each of which gives the penalty of the next.
 ROUNDS = 2
-#: Constant terms beyond which the barrier is linear.
+#: The barrier is linear where a constant term is below minus this number.
 FAR = 30.0
 
 
@@ -315,10 +315,10 @@ def noise_of(
 ) -> CoefficientNoise:
     """Return the noise in the minimiser, and the unpenalised estimate if it exists.
 
-    `theta` is the minimiser of `objective`. It has the shape of `statistic`, S / n,
-    each entry of which has noise of `noise_std`. `fold` returns (coef, intercept) of
-    weights. `is_complete` returns whether the columns of the objective span those of X;
-    it is called only if there are few columns.
+    `theta` minimises `objective`, and `statistic` is S / n, of the same shape.
+    Each entry of it has noise of standard deviation `noise_std`. `fold` returns (coef,
+    intercept) of weights. `is_complete` returns whether the columns of the objective
+    span those of X; it is called only if there are few columns.
 
     Notes
     -----
@@ -530,7 +530,7 @@ class LabelStatistic:
         query = LabelSum.planned(public.n_outputs, LONGEST_ROW)
         std = public.reach * query.sensitivity(budget.relation) / budget.mu
         noise = std / public.row_shares.sum() / math.sqrt(_curvature(public.n_classes))
-        # For class frequencies with a Dirichlet distribution of parameter 3.
+        # The prior of the constant: class frequencies with a Dirichlet(3) distribution.
         mean_prior = 1 / (3 * public.n_classes + 1) if self.fit_intercept else None
         found = Whitening.learn(public.mapped, mean_prior, noise, public.shares)
         rows = found.grid(public.mapped, public.shares)

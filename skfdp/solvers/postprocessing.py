@@ -258,10 +258,11 @@ def scaled(
     mechanism: Mechanism,
     fitted: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return the start plus the scaled step of the descent, and the scaling error.
+    """Return the start plus the scaled step of the descent, and two facts of the scale.
 
-    The second value is one standard deviation of the error along the step. The third is
-    the share of the factor that was measured.
+    The step is multiplied by a released factor. The second value is one standard
+    deviation of the error that its noise causes along the step. The third is the share
+    of the factor that follows from the release, and not from the prior.
 
     `theta` is the result of the descent. `bias` is the value of the constant column
     (None: no intercept). `offset` are the margins of a public model or None. `query`,
@@ -409,7 +410,7 @@ def rate_level(
     mean: float,
     shares: np.ndarray | None = None,
 ) -> tuple[float, float]:
-    """Return the level of margins above their start, from their mean rate.
+    """Return the constant that is added to `start`, from the mean rate.
 
     Rates are ``exp(start + level + z)``, with z normal of this variance, clipped to
     `most`; `mean` is the mean of the clipped rates.

@@ -690,8 +690,8 @@ def table_of(
     losses of a record depend only on that record, its position and the number of
     records. If that number is private, they depend on the record alone. Exceptions and
     warnings of the model are suppressed. A row that the model refuses has no
-    prediction. The other rows are predicted in a table of the same shape, in which
-    another row replaces it, so that no bit of their predictions depends on it.
+    prediction. To predict the other rows, another row takes its place, so that the
+    table keeps its shape. No bit of their predictions depends on the refused row.
     """
     needed = {"predict_proba"} if layout.losses else set()
     if model.task == NUMBERS:
@@ -915,7 +915,7 @@ class Scored:
         return np.bincount(group, minlength=self.n_groups).tolist()
 
     def totals(self, group: int | None = None) -> np.ndarray:
-        """Return the public shares of all privacy units, in one group or in all."""
+        """Return the total share of each privacy unit, in one group or in all rows."""
         chosen = slice(None) if group is None else self.group == group
         shares, persons = self.units.shares[chosen], self.units.persons
         if persons is None:

@@ -196,7 +196,7 @@ def test_rows_without_a_known_target_are_left_out(run, refused, tmp_path):
     assert f"some.csv: {N - 10} rows with a known target 'income'." in out
     frame.assign(income="?").to_csv(tmp_path / "none.csv", index=False)
     sentence = refused("score", "income.skops", tmp_path / "none.csv", *BY)
-    assert "no row has a target 'income' that occurs in the model" in sentence
+    assert "no row has a value of 'income' that the model was trained on" in sentence
     other = TableSchema({**SCHEMA.columns, "age": Ignore()}, outcomes=SCHEMA.outcomes)
     other.save(tmp_path / "s.toml")
     sentence = refused("score", "pay.skops", "new.csv", "--schema", tmp_path / "s.toml")
