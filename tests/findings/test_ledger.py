@@ -214,7 +214,7 @@ def test_attack_4_part_by_a_column_refuses_other_values(name, encoded):
     ):
         fitted(name, part, slice(0, N // 2), **private)
     without = clone(FITS[name]).set_params(ledger=part)
-    with pytest.raises(PrivacyBudgetError, match="a column that X does not have"):
+    with pytest.raises(PrivacyBudgetError, match="a column that X lacks"):
         without.fit(X[list("abc")].iloc[: N // 2], Y.iloc[: N // 2])
     assert len(ledger) == spent
 
