@@ -157,6 +157,15 @@ def with_private(public, seed):
     return other
 
 
+@pytest.mark.parametrize("public", [[], ["age"], ["sex", "age"]])
+def test_a_plan_is_made_with_zeros_in_place_of_private_columns(public):
+    model = classifier(public=public)
+    found = model._on_records(lambda records: records, X, None, planning=True)
+    rows, shown = np.asarray(found.X), found.public.mask
+    assert not rows[:, ~shown].any()
+    assert rows[:, shown].any() == bool(public)
+
+
 @pytest.mark.parametrize("public", [[], ["age"], ["sex", "age"], ["stay", "admitted"]])
 def test_what_is_public_of_encoded_rows_knows_no_private_column(public):
     model = classifier(public=public)
