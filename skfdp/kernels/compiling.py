@@ -37,9 +37,10 @@ class _Cache(FunctionCache):
 def kernel(**options) -> Callable[[Callable], Callable]:
     """Return a decorator: `numba.njit` that releases the GIL and is cached on disk.
 
-    numba loads a cached function as long as its own file is unchanged, even if it calls
-    functions of files that have changed. After an upgrade, a loop might use an outdated
-    clip. Here the name in the cache changes if any kernel file changes.
+    numba loads a function from its cache as long as the file of that function is
+    unchanged. It does not notice changes of the functions that are called. After an
+    upgrade, a loop might therefore call an outdated version of the clipping. Here the
+    name in the cache changes if any kernel file changes.
 
     numba raises an error if the cache cannot be written (a full disk, or a read-only
     package without a home folder). Here each process compiles the code instead.
@@ -49,7 +50,7 @@ def kernel(**options) -> Callable[[Callable], Callable]:
     def compiled(function: Callable) -> Callable:
         function.__qualname__ += f"_{_SOURCES}"
         found = njit(nogil=True, **options)(function)
-        with contextlib.suppress(RuntimeError):  # there is no folder for it
+        with contextlib.suppress(RuntimeError):  # no folder for the cache is writable
             found._cache = _Cache(function)
         return found
 
@@ -59,7 +60,7 @@ def kernel(**options) -> Callable[[Callable], Callable]:
 def part(function: Callable) -> Callable:
     """Return a function that numba inlines into the kernels that call it.
 
-    It needs no compilation of its own, and is compiled with the options of each caller.
+    The function is compiled as a part of each caller, with the options of the caller.
     """
     return kernel(error_model="numpy", inline="always")(function)
 
@@ -76,23 +77,28 @@ def part(function: Callable) -> Callable:
 # it in an object that could be pickled.
 
 
-#: Types of arguments. Inputs may be read-only arrays.
+#: numba types of arguments. The two arrays of integers may be read-only.
 INTEGERS = types.Array(types.int64, 1, "C", readonly=True)
 SHORTS = types.Array(types.int16, 2, "C", readonly=True)
 FLOATS = types.Array(types.float64, 2, "C")
 
 
 def address(function: Callable, arguments: tuple) -> int:
-    """Return the address of the machine code of a kernel without a return value."""
+    """Return the address of the machine code of a kernel.
+
+    The kernel returns nothing; `arguments` are the numba types of its arguments.
+    """
     found = function.get_compile_result(signature(types.void, *arguments))
     return found.library.get_pointer_to_function(found.fndesc.mangled_name)
 
 
 def caller(*alternatives: tuple) -> Callable:
-    """Return ``call(address, given)`` for kernels; alternatives are tuples of types.
+    """Return ``call(address, given)``, with which a kernel calls another function.
 
-    numba converts the given arguments to the first alternative that fits, and refuses
-    to compile if none fits. The function at the address must take these arguments.
+    `address` is the address of the function, and `given` is the tuple of its arguments.
+    Each alternative is a tuple of argument types. numba converts the arguments to the
+    first alternative that fits, and refuses to compile if none fits. The function at
+    the address must take arguments of these types.
     """
 
     @intrinsic

@@ -1,11 +1,13 @@
 """The compiled contribution of a record to a step: residual, norm, clip, rounding.
 
-Contributions of rank one come from `weighted_residuals` and then `clip_residuals`.
-`queries.linear` builds differences to a public loss from the same parts.
+A contribution is the outer product of a record's residual and its row, a matrix of rank
+one. `weighted_residuals` computes residuals, and `clip_residuals` clips and rounds
+them. With a public loss a contribution is a difference of two such matrices, which
+`clip_differences` clips and rounds.
 
-Shapes: margins and residuals float64 (K, B), one column per record; rows int64, at
-least B record numbers. Loops run over the records and use only operations that round
-alike in vectors and in scalars.
+Shapes, for B records and K outputs: margins and residuals are float64 (K, B); rows are
+int64, the numbers of at least B records. Loops run over the records, and use only
+operations that round alike in vectorised and in scalar code.
 """
 
 from __future__ import annotations
@@ -21,20 +23,21 @@ from numba.core import types
 from skfdp.kernels.compiling import FLOATS, address, caller, kernel, part
 from skfdp.kernels.losses import CLASSIFICATION, REGRESSION
 
-# The compiled input scaler, which clips rows to a norm. Dense rows give the same bits
-# as CSR rows: products round as NumPy's do on stored entries, and only exact sums may
-# be reordered.
+# The compiled part of the input scaler, which clips rows to a norm. Dense and CSR rows
+# give the same bits: products are rounded as in NumPy, and only exact sums may be
+# reordered.
 
 
 @kernel()
 def shorten(entries, ends, bound, normalize, unit, out):
-    """Divide each row by its norm, or by `bound` if the row is shorter.
+    """Divide each row by its norm, or by `bound` if its norm is smaller.
 
-    It is a part of `InputScaler`.
+    With `normalize` each row is divided by its norm, even if this norm is smaller.
 
     entries and out, float64, hold all rows one after the other; row i starts at ends[i]
-    and stops before ends[i + 1]. Squares are rounded up to whole units. Their sums
-    are therefore exact, for dense and for sparse rows, in any block.
+    and stops before ends[i + 1]. Squares are multiplied by `unit` and rounded up to
+    integers. Their sums are therefore exact, for dense and for sparse rows, in any
+    block.
     """
     most = 0
     for i in range(len(ends) - 1):
@@ -61,7 +64,7 @@ def shorten(entries, ends, bound, normalize, unit, out):
 
 @kernel(fastmath={"reassoc"})
 def _sum(integers):
-    """Return an exact sum, in any order."""
+    """Return the sum of integers, which is exact in any order."""
     total = 0.0
     for j in range(integers.shape[0]):
         total += integers[j]
@@ -81,18 +84,19 @@ def _largest(row):
 # Compiled residuals: derivatives of a loss with respect to the margins.
 #
 # Every loss has a compiled function, its leaf (see `kernels.losses`), which replaces
-# the margins of some rows by their residuals:
+# the margins of some rows by their residuals. The arguments of a leaf are
 #
 # * margins : float64 (n_outputs, n_rows), changed in place; one output for two classes;
-# * target : integers (n_rows,), the class of each row, 0-based; for the regression
-#   losses float64, its value;
+# * target : (n_rows,), the class of each row as an integer, 0-based, or for the
+#   regression losses the value of each row as float64;
 # * parameter : float64, which most losses ignore.
 #
-# Inner loops run over the rows, so that LLVM vectorises them; outputs of a row are
-# handled in a fixed order. A row's contribution must not depend on its position. Leaves
-# use only additions, multiplications, divisions, square roots and comparisons, which
-# round alike in vectors and in scalars. They call `exponentials`, not `math.exp`. They
-# use no fastmath, because the clip must recognise NaN.
+# Inner loops run over the rows, so that LLVM vectorises them. A row's contribution must
+# not depend on the position of the row. The outputs of a row are therefore handled in a
+# fixed order. Leaves use only additions, multiplications, divisions, square roots and
+# comparisons, which round alike in vectorised and in scalar code. They call
+# `exponentials`, not `math.exp`. They use no fastmath, because the clip must recognise
+# NaN.
 
 
 _FILES = (f"skfdp.kernels.losses.{name}" for name in (*CLASSIFICATION, *REGRESSION))
@@ -103,23 +107,26 @@ _ARGUMENTS = {
     np.dtype(np.float64): (FLOATS, types.Array(types.float64, 1, "C"), types.float64),
 }
 
-#: ``call_leaf(address, (margins, target, parameter))``, inside of kernels.
+#: Kernels call a leaf by ``call_leaf(address, (margins, target, parameter))``.
 call_leaf = caller(*_ARGUMENTS.values())
 
 
 def place(leaf) -> int:
-    """Return the index of a leaf, the same in every process."""
+    """Return the index of a leaf in `_LEAVES`, which is the same in every process."""
     return _LEAVES.index(leaf)
 
 
 @functools.cache
 def leaf_address(kind: int, target: np.dtype) -> int:
-    """Return the address of the leaf of an index, for targets of int16 or float64."""
+    """Return the address of the leaf with index `kind`.
+
+    `target` is the dtype of the targets, int16 or float64.
+    """
     return address(_LEAVES[kind], _ARGUMENTS[target])
 
 
 class Column(NamedTuple):
-    """A per-row scalar, at ``step * row + first`` of a flat array."""
+    """One number for each row; that of a row is ``memory[step * row + first]``."""
 
     memory: np.ndarray
     step: int
@@ -129,19 +136,20 @@ class Column(NamedTuple):
 class Task(NamedTuple):
     """The loss, targets and weights that turn margins into residuals."""
 
-    kind: int  # the `place` of the leaf
-    parameter: float
+    kind: int  # index of the leaf, see `place`
+    parameter: float  # of the leaf
     target: Column  # int16 or float64; empty if the residual needs no target
-    class_weight: np.ndarray  # float64 (n_classes,), or (0,) for none
-    offset: np.ndarray  # float64 (n, K), or (0, 0) for none
-    orthant: bool  # clamp the residuals to the signs that the target fixes
+    class_weight: np.ndarray  # float64 (n_classes,), or (0,) for no weights
+    offset: np.ndarray  # added to the margins: float64 (n, K), or (0, 0) for nothing
+    orthant: bool  # set residuals to 0 if the target fixes the opposite sign
     share: np.ndarray = np.empty(0)  # public weights of rows (n,), or (0,) for none
 
 
 class Clip(NamedTuple):
-    """Bounds of a contribution, which is a residual times a row.
+    """Bounds of a contribution, which is a residual times a row of integers.
 
-    Residuals are rounded to integer multiples of `unit` and saturate at `largest`.
+    Residuals are rounded to integer multiples of `unit`. The integers saturate at
+    `largest`.
     """
 
     squared_norms: Column
@@ -151,19 +159,22 @@ class Clip(NamedTuple):
 
 
 def weighted_residuals(margins: np.ndarray, rows: np.ndarray, task: Task) -> None:
-    """Replace margins by residuals, with offset, class weights and record weights."""
+    """Replace margins by residuals, with the offset and the weights of the task."""
     weigh(margins, rows, leaf_of(task), task)
 
 
 @part
 def entry(column, row):
-    """Return the scalar of a row."""
+    """Return the number that a `Column` holds for a row."""
     return column.memory[column.step * row + column.first]
 
 
 @part
 def entries(column, rows, out):
-    """Write the scalars of some rows; consecutive rows are read in one piece."""
+    """Write the numbers that a `Column` holds for some rows to `out`.
+
+    If the rows and their numbers are consecutive, they are copied in one fast loop.
+    """
     n_rows, apart = len(out), 0
     for i in range(n_rows):
         apart |= rows[i] - rows[0] - i
@@ -183,7 +194,7 @@ def leaf_of(task: Task) -> int:
 
 @part
 def weigh(margins, rows, leaf, task):
-    """Replace margins by weighted residuals, given the address of the leaf."""
+    """Do what `weighted_residuals` does, given the address of the leaf."""
     n_outputs, n_rows = margins.shape
     if task.offset.size > 0:
         for i in range(n_rows):
@@ -203,7 +214,7 @@ def weigh(margins, rows, leaf, task):
             for k in range(n_outputs):
                 margins[k, i] *= share
     if task.orthant:
-        # In exact arithmetic nothing changes here, but a rounded softmax may exceed 1.
+        # In exact arithmetic no sign is wrong, but a rounded softmax may exceed 1.
         for k in range(n_outputs):
             toward = k + (n_outputs == 1)
             for i in range(n_rows):
@@ -214,12 +225,12 @@ def weigh(margins, rows, leaf, task):
 
 @part
 def clip_residuals(residuals, rows, clip):
-    """Scale each rank-one contribution to the clip norm and quantise, in place.
+    """Clip each contribution of rank one to the clip norm and quantise, in place.
 
-    Record i contributes residuals[:, i] (x) x, where x is row rows[i], and residuals
-    are rounded to the nearest multiple of the unit. Rounding can lengthen a
-    contribution by at most unit sqrt(K) |x| / 2, which is subtracted from the clip norm
-    first.
+    Record i contributes residuals[:, i] (x) x, where x is row rows[i]. Only the
+    residuals change. They are rounded to the nearest multiple of the unit. Rounding can
+    lengthen a contribution by at most unit sqrt(K) |x| / 2. This length is subtracted
+    from the clip norm first.
     """
     n_outputs, n_rows = residuals.shape
     half = 0.5 * clip.unit * math.sqrt(n_outputs)
@@ -251,12 +262,13 @@ def clip_residuals(residuals, rows, clip):
 
 @kernel(error_model="numpy")
 def clip_differences(full, public, rows, clip, squared_public, inner):
-    """Clip and quantise ``full[:, i] (x) x - public[:, i] (x) x_public``, in place.
+    """Clip and quantise the differences ``f (x) x - p (x) z``, in place.
 
-    The squared norm of a difference of two rank-one matrices has a closed form:
-    |f|^2 |x|^2 + |p|^2 |z|^2 - 2 (f.p)(x.z). Quantising f and p toward zero can
-    lengthen their difference by at most unit sqrt(K) (|x| + |z|), which is subtracted
-    from the clip norm first.
+    For record i, f is full[:, i], p is public[:, i], x is row rows[i], and z is its
+    padded public row. The squared norm of the difference has a closed form:
+    |f|^2 |x|^2 + |p|^2 |z|^2 - 2 (f.p)(x.z). Here `squared_public` holds |z|^2 and
+    `inner` holds x.z. Quantising f and p toward zero can lengthen the difference by at
+    most unit sqrt(K) (|x| + |z|). This length is subtracted from the clip norm first.
     """
     n_outputs = full.shape[0]
     for i in range(full.shape[1]):
@@ -266,13 +278,15 @@ def clip_differences(full, public, rows, clip, squared_public, inner):
             pp += public[k, i] * public[k, i]
             fp += full[k, i] * public[k, i]
         xx, zz = entry(clip.squared_norms, rows[i]), entry(squared_public, rows[i])
-        # The subtraction cancels: its error is relative to the terms, not the result.
+        # The subtraction may cancel, so its error is relative to the terms, not to the
+        # result.
         terms = ff * xx + pp * zz
         square = max(terms - 2 * fp * inner[rows[i]], 0.0) + 1e-9 * terms
         slack = clip.unit * math.sqrt(n_outputs) * (math.sqrt(xx) + math.sqrt(zz))
         room = clip.clip_norm * (1 - 1e-9) - slack
         factor = _clip_factor(math.sqrt(square), room) if room > 0 else 0.0
-        # Both have one factor, because saturating one could lengthen the difference.
+        # Both residuals get the same factor. If only one of them saturated, the
+        # difference could become longer.
         limit = clip.largest * clip.unit * 0.999
         for k in range(n_outputs):
             bound = max(abs(full[k, i]), abs(public[k, i])) * factor
@@ -293,7 +307,7 @@ def _clip_factor(norm, clip_norm):
 
 @part
 def _quantised(residual, factor, clip):
-    """Multiply by the factor, saturate and truncate toward zero, in grid units.
+    """Return residual times factor in whole units, saturated and truncated toward 0.
 
     A factor of 0 gives 0 even for NaN.
     """

@@ -16,7 +16,7 @@ from skfdp.kernels.compiling import kernel
 
 # Below this share of non-zero entries, skipping zeros is faster than BLAS.
 _SPARSE = 0.2
-# Sums of integers that are exact in any order.
+# fastmath flags for sums of integers, which are exact in any order.
 _REORDER = {"reassoc", "contract", "nsz", "arcp"}
 
 
@@ -30,7 +30,7 @@ def _sparse(a: np.ndarray) -> bool:
 def compressed(a):
     """Return the CSR form: row starts, columns and non-zero entries.
 
-    The loop has no branch, which would be slow.
+    The loop has no branch, because a branch would be slow.
     """
     starts, place = np.empty(a.shape[0] + 1, np.int64), 0
     columns, entries = np.empty(a.size + 1, np.int32), np.empty(a.size + 1, a.dtype)
@@ -65,7 +65,11 @@ def turned(n_columns, starts, columns, entries):
 
 @kernel(fastmath=_REORDER)
 def add_combinations(starts, indices, entries, vectors, out):
-    """Add sum of entries[t] * vectors[indices[t]] to out[i], four terms at a time."""
+    """Add a linear combination of vectors to each row of out, four terms at a time.
+
+    Row i gets the sum of ``entries[t] * vectors[indices[t]]`` over t from starts[i] to
+    starts[i + 1] - 1.
+    """
     for i in range(out.shape[0]):
         row, t = out[i], starts[i]
         while t + 4 <= starts[i + 1]:
@@ -84,7 +88,12 @@ def add_combinations(starts, indices, entries, vectors, out):
 
 @kernel(error_model="numpy")
 def activate(z, row_scale, column_scale, bits):
-    """Return the ReLU with a constant 1 appended, as integers, and each row's scale."""
+    """Return the ReLU with a constant 1 appended, as integers, and each row's scale.
+
+    The argument of the ReLU is ``row_scale[i] * column_scale[k] * z[i, k]``. Row i of
+    the integers times its scale is the rounded activation. Integers have at most `bits`
+    bits.
+    """
     width = z.shape[1]
     out, scale = np.empty((z.shape[0], width + 1), z.dtype), np.empty(z.shape[0])
     row = np.empty(width + 2)
@@ -99,7 +108,11 @@ def activate(z, row_scale, column_scale, bits):
 
 @kernel(error_model="numpy")
 def integers(errors, bits, out, scale):
-    """Round each row to integers of at most `bits` bits; a non-finite row becomes 0."""
+    """Scale and round each row to integers of at most `bits` bits.
+
+    Row i of `out` times scale[i] is the rounded row. A row with a NaN or infinite entry
+    becomes 0.
+    """
     width = errors.shape[1]
     row = np.empty(width + 1)
     for i in range(errors.shape[0]):
@@ -110,7 +123,11 @@ def integers(errors, bits, out, scale):
 
 @kernel(error_model="numpy")
 def masked(z, column_scale, inputs, bits):
-    """Set the errors of inactive neurons to zero, and round as `integers` does."""
+    """Set the errors of inactive neurons to zero, and round as `integers` does.
+
+    Neuron k of row i is active if inputs[i, k] > 0. Its error is ``z[i, k] *
+    column_scale[k]``.
+    """
     out, scale = np.empty(z.shape, z.dtype), np.empty(z.shape[0])
     row = np.empty(z.shape[1] + 1)
     for i in range(z.shape[0]):
@@ -135,13 +152,13 @@ def dots(a, b):
 
 @kernel(error_model="numpy")
 def _round_row(row, bits, out):
-    """Write row, float64, as integers of at most `bits` bits; return its power of two.
+    """Multiply row, float64, by a power of two, and round it to `bits` bits in out.
 
-    If an entry is not finite, or all are zero, write zeros and return 0. row has one
-    entry more than out, which is overwritten.
+    Return the power of two. If an entry is not finite, or all are zero, write zeros and
+    return 0. row has one entry more than out; its last entry is working memory.
     """
-    # The bits of absolute values are ordered like the values, with NaN above infinity.
-    # The maximum is taken of these integers, because LLVM vectorises that.
+    # Absolute values have the same order as their bits, with NaN above infinity. The
+    # maximum of the bits is computed, read as integers, because LLVM vectorises it.
     sizes, largest = row.view(np.int64), np.int64(0)
     for k in range(out.shape[0]):
         largest = max(largest, sizes[k] & np.int64(0x7FFFFFFFFFFFFFFF))
@@ -154,7 +171,10 @@ def _round_row(row, bits, out):
 
 @kernel(error_model="numpy")
 def _power(largest, bits):
-    """Return the power of two that scales `largest` to at most ``2**bits``."""
+    """Return the power of two that scales `largest` to at most ``2**bits``.
+
+    Return 0 if `largest` is 0, infinite or NaN, or if the power is not a finite number.
+    """
     if not 0.0 < largest < np.inf:
         return 0.0
     power = math.ldexp(1.0, bits - math.frexp(largest)[1])
@@ -170,15 +190,15 @@ class Operations:
         self._dtype = np.dtype(dtype)
 
     def place(self, values: np.ndarray) -> np.ndarray:
-        """Return int16 records on the device of the products."""
+        """Return int16 records unchanged; torch copies them to its device."""
         return values
 
     def host(self, a: np.ndarray) -> np.ndarray:
-        """Return a NumPy array."""
+        """Return the array unchanged; torch copies it from its device."""
         return a
 
     def weights(self, integers: np.ndarray) -> np.ndarray:
-        """Return integer weights, transposed, for products."""
+        """Return transposed integer weights in the dtype of the products."""
         return np.ascontiguousarray(integers.T, dtype=self._dtype)
 
     def take(self, records: np.ndarray, part: np.ndarray) -> np.ndarray:
@@ -210,15 +230,18 @@ class Operations:
         return np.abs(a).max(axis=1).astype(np.float64)
 
     def truncated(self, errors, multiplier, largest: float) -> np.ndarray:
-        """Return float64 ``trunc(errors * multiplier)``, saturated."""
+        """Return float64 ``trunc(errors * multiplier)``, saturated at `largest`.
+
+        There is one multiplier for each row of errors.
+        """
         return np.trunc(np.clip(self.scaled(errors, multiplier), -largest, largest))
 
     def scaled(self, errors, multiplier) -> np.ndarray:
-        """Return float64 ``errors * multiplier``."""
+        """Return each row of errors times its multiplier, float64."""
         return errors * multiplier[:, None]
 
     def sum_of_products(self, inputs, errors) -> np.ndarray:
-        """Return float64 ``inputs.T @ errors``: exact for integers."""
+        """Return float64 ``inputs.T @ errors``, which is exact for integers."""
         if not _sparse(inputs):
             return inputs.T.astype(np.float64) @ errors
         out = np.zeros((inputs.shape[1], errors.shape[1]))

@@ -1,21 +1,22 @@
 """The compiled contribution of a person to a step: gradients are summed, then clipped.
 
-A person contributes the clipped sum of ``r (x) x`` over the person's rows, where r are
-residuals times public weights. Terms of different rows may cancel. The norm is
-therefore computed from the sum itself:
+A person contributes the clipped sum of ``r (x) x`` over the person's rows. Here x is a
+row, and r its residuals times its public weight. Terms of different rows may cancel.
+The norm is therefore computed from the sum itself:
 
-1. the residuals are rounded to integers, on a grid for each person (`_as_integers`);
+1. the residuals are truncated to integers, on a grid for each person (`_as_integers`);
 2. the sum of integers times rows is exact, and its norm is rounded up;
-3. the sum is multiplied by one factor, so that it fits the clip norm, and its entries
-   are truncated toward zero, to the grid of the release. Truncation does not increase
-   the norm.
+3. the sum is multiplied by a factor, so that its norm is at most the clip norm. Its
+   entries are truncated toward zero, to the grid of the release. Truncation does not
+   increase the norm.
 
 Maxima and sums of integers do not depend on the order of the rows, on the rest of the
 batch, or on the format of the rows. The same holds for a person's contribution.
 
-Shapes: rows int64 (B,) holds the rows of one person after the other; ends int64
-(P + 1,) holds where each person starts and stops. residuals float64 (K, B) is
-overwritten. Output arrays come last.
+Shapes, for P persons, B rows, K outputs and D columns: rows int64 (B,) holds the row
+numbers of one person after the other; ends int64 (P + 1,) holds where each person
+starts and stops in rows. residuals float64 (K, B) is overwritten. Output arrays come
+last.
 """
 
 import math
@@ -30,13 +31,13 @@ from skfdp.kernels.contributions import entry
 _BITS = 50
 # Smaller gradients count as zero, because their grid step might underflow.
 _LEAST = 2.0**-900
-# For exact sums, which do not depend on the order.
+# fastmath flags for sums of integers, which are exact in any order.
 _EXACT = {"reassoc", "contract", "nsz"}
 
 
 @kernel(error_model="numpy")
 def add_dense(X, rows, ends, residuals, clip, memory, out):
-    """Add the clipped contribution of each person.
+    """Add the clipped contribution of each person to out.
 
     X int16 (n, W) holds the rows in the first D of W columns; residuals may be NaN or
     infinite. memory float64 (K, D) is for the sum of one person; out float64 (K, D)
@@ -46,7 +47,7 @@ def add_dense(X, rows, ends, residuals, clip, memory, out):
     -----
     **Guarantees.** For each person, integers with an L2 norm of at most ``clip_norm /
     unit`` are added. They depend only on the person's rows, not on their order. They
-    are 0 if one of the residuals is NaN or infinite.
+    are 0 if one of the person's residuals is NaN or infinite.
     """
     n_outputs, n_columns = out.shape
     step = _step(n_outputs)
@@ -63,15 +64,16 @@ def add_dense(X, rows, ends, residuals, clip, memory, out):
 
 @kernel(error_model="numpy")
 def add_sparse(csr, shift, rows, ends, residuals, clip, memory, out):
-    """Do what `add_dense` does, for rows that are CSR rows minus a shift.
+    """Do what `add_dense` does, for rows that are CSR rows minus a dense shift.
 
     csr is data int16, indices int32 and indptr int64; shift int64 (D,); out int64
     (D, K). memory is a tuple of four:
 
-    * sums, int64 (D, K), which are zero before and after;
-    * columns, int64 (D,): those of a person's sum, beginning with those with a shift;
-    * known, bool (D,): whether each column is among them;
-    * the number of columns with a shift.
+    * sums, int64 (D, K), which are zero before and after the call;
+    * columns, int64 (D,), a list of the columns in which the sum of a person may not be
+      zero. It starts with all columns whose shift is not zero;
+    * known, bool (D,), whether each column is in this list;
+    * the number of columns whose shift is not zero.
     """
     sums, columns, known, n_shifted = memory
     n_outputs = out.shape[1]
@@ -95,10 +97,11 @@ def add_sparse(csr, shift, rows, ends, residuals, clip, memory, out):
 
 @kernel(error_model="numpy")
 def _as_integers(rows, start, stop, squared_norms, residuals):
-    """Round a person's residuals to integers, and return their grid step.
+    """Truncate a person's residuals to integers, and return the grid step.
 
-    The step is 0 if the person contributes nothing; the residuals are then undefined.
-    Otherwise the product of the number of rows, the longest row and the largest integer
+    The step is 0 if the person contributes nothing: a residual is not finite, or the
+    gradient is too small or too large. The residuals are then undefined. Otherwise the
+    product of the number of rows, the norm of the longest row and the largest integer
     is at most ``2**_BITS``, up to a relative 1e-15.
     """
     square, largest, finite = 1.0, 0.0, True
@@ -121,19 +124,21 @@ def _as_integers(rows, start, stop, squared_norms, residuals):
 
 @kernel()
 def _step(n_outputs):
-    """Return the grid step to which entries are rounded up for the norm.
+    """Return the grid step to which `_square` rounds up the entries of a sum.
 
     The norm of a sum is at most ``2**_BITS sqrt(K)``, which is 2**24 of these steps.
-    The squares of the rounded entries sum to less than 2**53, exactly in any order.
+    So the squares of the rounded entries sum to less than 2**53 squared steps. This sum
+    is exact in any order.
     """
     return 2.0 ** (_BITS - 24) * math.sqrt(n_outputs)
 
 
 @kernel(error_model="numpy")
 def _factor(norm, unit, clip):
-    """Return the factor from a sum of integers to the contribution, before truncation.
+    """Return the factor that turns a person's sum of integers into the contribution.
 
-    norm is the norm of the sum, rounded up; unit is the grid step of the integers.
+    The result is truncated afterwards. norm is the norm of the sum, rounded up; unit is
+    the grid step of the integers.
     """
     if norm == 0.0:
         return 0.0
@@ -144,14 +149,17 @@ def _factor(norm, unit, clip):
 
 @kernel()
 def _add_rows(X, rows, start, stop, residuals, out):
-    """Write the sum of integers times rows of one person to out."""
+    """Write the sum of one person's residuals, as integers, times rows to out."""
     out[:] = 0.0
     tiles.add_outer_products(X, rows[start:stop], residuals[:, start:stop], out)
 
 
 @kernel(fastmath=_EXACT)
 def _square(total, inverse):
-    """Return the squared norm of a sum in squared steps, with entries rounded up."""
+    """Return the squared norm of a sum in squared grid steps, with entries rounded up.
+
+    inverse is 1 over the grid step of `_step`.
+    """
     square = 0.0
     for k in range(total.shape[0]):
         for j in range(total.shape[1]):
@@ -164,10 +172,11 @@ def _square(total, inverse):
 def _add_sparse_rows(
     csr, rows, start, stop, residuals, sums, columns, known, moved, n_columns
 ):
-    """Add integers times CSR rows of one person to sums, which may wrap around.
+    """Add one person's residuals, as integers, times CSR rows to sums.
 
-    New columns are appended to `columns`; return the number of all columns. The sum of
-    the integers is written to moved, int64 (K,).
+    The sums may wrap around. Columns of these rows that are not yet among the first
+    n_columns of `columns` are appended there. Return the new number of columns. The sum
+    of the residuals is written to moved, int64 (K,).
     """
     data, indices, indptr = csr
     n_outputs = residuals.shape[0]
@@ -191,7 +200,10 @@ def _add_sparse_rows(
 
 @kernel()
 def _shifted_square(shift, moved, columns, inverse, sums):
-    """Subtract the shift from the sums; return the squared norm as `_square` does."""
+    """Subtract the shift times `moved` from the sums, and return their squared norm.
+
+    `moved` is the sum of the person's residuals. The norm is computed as in `_square`.
+    """
     square = 0.0
     for at in range(len(columns)):
         j = columns[at]

@@ -6,8 +6,9 @@ code uses only additions, multiplications, divisions and square roots, which rou
 alike on every machine, in vectors and in scalars. fastmath would break that.
 
 AVX2 cannot convert packed integers to floats. Integers become floats by or-ing the bits
-of 2**52 into them; floats become integers by adding 2**52. An array that is written as
-one type and read as the other has separate loops, each of which LLVM vectorises.
+of 2**52 into them; floats become integers by adding 2**52. If an array is written as
+one type and read as the other, one loop writes and another loop reads, because LLVM
+vectorises both loops.
 """
 
 import math
@@ -23,24 +24,25 @@ _TWO_TO_52 = 2.0**52
 _ONE = np.uint64(0x3FF0000000000000)
 _SQRT_HALF = np.uint64(0x3FE6A09E667F3BCD)
 _FRACTION = np.uint64(2**52 - 1)
-# Bits of the second word of a pair: one for the swap, two for the signs, 50 of the
-# angle, 11 of the radius. All constants are typed, because numba would convert uint64
-# with a Python int to float64.
+# The second word of a pair has one bit for the swap, two for the signs, 50 for the
+# angle and 11 for the radius. All constants are typed, because numba computes in
+# float64 if one operand is uint64 and the other is a Python int.
 _ANGLE = np.uint64((2**50 - 1) << 11)
 _RADIUS = np.uint64(2**11 - 1)
 _LOW = np.uint64(2**32 - 1)
 _EXPONENT = np.uint64(1023 + 64)
 _0, _1, _2, _9, _11 = (np.uint64(n) for n in (0, 1, 2, 9, 11))
 _32, _52, _61, _62, _63 = (np.uint64(n) for n in (32, 52, 61, 62, 63))
-# Largest error of a computed normal, relative to itself and to its radius. Then the
-# limit up to which a rounding is certain, and the radii between which two words are
-# enough (docs/theory/exact_release.rst, The theorem).
+# The error of a computed normal is at most `_OF_ITSELF` times the normal plus
+# `_OF_RADIUS` times its radius. A rounding is certain if the distance to the integer
+# plus this error is at most `_CERTAIN`. Two words are enough for radii between `_NEAR`
+# and `_FAR` (docs/theory/exact_release.rst, The theorem).
 _OF_ITSELF = 13 * 2.0**-53
 _OF_RADIUS = 3.5 * 2.0**-53
 _CERTAIN = 0.5 - 2.0**-50
 _NEAR, _FAR = 2.0**-11, 6.2
-# Largest error of the -log(u) of Poisson sampling up to 20. Beyond 20 one word is not
-# enough.
+# Poisson sampling computes -log(u) from one word. Up to `_FAR_GAP` the error is at most
+# `_GAP_ERROR`. Beyond `_FAR_GAP` one word is not enough.
 _GAP_ERROR, _FAR_GAP = 2.0**-35, 20.0
 
 
@@ -52,12 +54,11 @@ def add_rounded_normals(total, std, words, unsure):
     the noise is below 2**52. Up to this size adding 2**52 rounds to integers.
 
     words uint64 (n,), or (n + 1,) for odd n: words 2i and 2i + 1 make the normals of
-    entries 2i and 2i + 1, wherever a call begins. The second normal of the last pair is
-    not used if n is odd.
+    entries 2i and 2i + 1. The second normal of the last pair is not used if n is odd.
 
-    Return how many pairs the words and float64 cannot decide. Nothing is added for
-    these pairs; their numbers i are written to the beginning of unsure, int64, which
-    is half as long as words.
+    Return the number of pairs that cannot be rounded with certainty from their two
+    words in float64. Nothing is added for these pairs. Their numbers i are written to
+    the beginning of unsure, int64, which is half as long as words.
     """
     n_pairs = words.size // 2
     if 2 * n_pairs < total.size:
@@ -90,11 +91,12 @@ def _points(words, scratch):
     A pair of normals is ``sqrt(-2 log(u))`` times a point of the unit circle. With
     first word A and second word B,
 
-    * the bits of A and then the last 11 bits of B are the first 75 bits of u, plus half
-      of the last place;
-    * the 50 bits of B above them are the first bits of the angle within one eighth of
-      the circle, plus half of the last place, so that the angle is never 0;
-    * the first three bits of B swap cosine and sine and choose their signs.
+    * u has 75 bits, the bits of A and then the last 11 bits of B, plus half of the last
+      place;
+    * the angle within one eighth of the circle has 50 bits, the bits of B before its
+      last 11 bits, plus half of the last place, so that the angle is never 0;
+    * the first three bits of B swap cosine and sine and choose their signs, later in
+      `_swap_and_sign`.
 
     Row 0 of `scratch` becomes radius times cosine, row 2 radius times sine and row 3
     the radius. Sine and cosine are Taylor series in the angle, which is at most pi/4.
@@ -132,8 +134,8 @@ def _points(words, scratch):
 def _round_sizes(n, std, scratch):
     """Round the normals in rows 0 and 2 of scratch to integers plus 2**52.
 
-    Return the number of pairs whose rounding is uncertain. For these pairs row 3, the
-    radius, is overwritten by a number above `_CERTAIN`.
+    Return the number of pairs whose rounding is uncertain. Row 3, which holds the
+    radius, is overwritten. The new number is above `_CERTAIN` for exactly these pairs.
     """
     cosine, sine, spare = scratch[0, :n], scratch[2, :n], scratch[3, :n]
     n_unsure = 0
@@ -152,10 +154,10 @@ def _round_sizes(n, std, scratch):
 
 @part
 def _swap_and_sign(words, scratch, out):
-    """Write the rounded normals of rows 0 and 2 as pairs.
+    """Write the rounded normals of rows 0 and 2 of scratch to out, as pairs.
 
-    The first three bits of the second word of a pair decide whether its two normals are
-    exchanged, and the sign of each.
+    The first bit of the second word of a pair decides whether its two normals are
+    exchanged. The next two bits decide their signs.
     """
     n = words.size // 2
     cosine = scratch[0, :n].view(np.uint64)
@@ -171,7 +173,7 @@ def _swap_and_sign(words, scratch, out):
 
 @part
 def _minus_logarithms(high, low, scale, spare):
-    """Replace `high` by ``-log(u)``, u uniform; `low` and `spare` are overwritten.
+    """Replace `high` by ``-log(u)`` for uniform u; overwrite `low` and `spare`.
 
     The uniform number is ``u = (a * 2**32 + (b + 1/2) * scale) * 2**-64``. `high` holds
     a + 2**52, with a below 2**32. `low` holds b + 2**52, with b below 2**43 and
@@ -179,9 +181,9 @@ def _minus_logarithms(high, low, scale, spare):
     error is below four units in the last place.
 
     To compute the logarithm, u is written as ``2**-n * (1 + f)``, with 1 + f between
-    sqrt(1/2) and sqrt(2). Then ``log(1 + f) = 2 artanh(f / (2 + f))`` is a series. The
-    rounding error of u is added to f. Without it u would have few values near 1, or be
-    1.
+    sqrt(1/2) and sqrt(2). Then ``log(1 + f) = 2 artanh(f / (2 + f))`` is computed by
+    its series. The rounding error of u is added to f. Without this correction, u would
+    have few distinct values near 1, and could equal 1.
     """
     bits, counts = high.view(np.uint64), spare.view(np.uint64)
     for i in range(high.size):
@@ -196,7 +198,8 @@ def _minus_logarithms(high, low, scale, spare):
         bits[i] = (shifted & _FRACTION) + _SQRT_HALF
     for i in range(high.size):
         n = spare[i] - _TWO_TO_52
-        # For n > 0 the rest should be scaled by 2**n; it is then only a rounding error.
+        # For n > 0, low[i] is not scaled by 2**n as u is. The result is then above
+        # 0.34, so that low[i] is only a rounding error.
         f = high[i] - 1.0 + low[i]
         s = f / (f + 2.0)
         z = s * s
@@ -212,15 +215,15 @@ def poisson_members(words, pace, last, n_rows, members):
     """Write the members of a Poisson batch after row `last`, up to an uncertain gap.
 
     The next member is ``1 + floor(-log(u) / pace)`` rows further on, where the first 64
-    bits of u are a word. pace is ``-log(1 - rate)``; 0 selects no further row and
-    infinity all of them. last is the row of the previous member, -1 at the start. Gaps
-    are cut at n_rows, at most 2**53, so that nothing overflows.
+    bits of u are a word. pace is ``-log(1 - rate)``; a pace of 0 selects no further
+    row, and infinity selects all rows. last is the row of the previous member, -1 at
+    the start. Gaps are cut at n_rows, at most 2**53, so that nothing overflows.
 
-    Return the number of members, which is also the number of words used. The second
-    result is whether the next word and float64 cannot decide the next gap. If it is
-    False and there are fewer members than words, the end of the rows was reached.
-    members is int64, at least as long as words; its entries after the last member are
-    undefined.
+    Return two results: the number of members, and whether the next gap is uncertain.
+    Each member used one word. A gap is uncertain if it cannot be determined from its
+    word in float64. If no gap is uncertain and there are fewer members than words, the
+    end of the rows was reached. members is int64, at least as long as words; its
+    entries after the last member are undefined.
     """
     size = min(words.size, _CHUNK)
     scratch = np.empty((3, size))
@@ -236,7 +239,8 @@ def poisson_members(words, pace, last, n_rows, members):
         n_unsure = 0
         for i in range(n):
             gap = high[i] / pace
-            # For every word the error of -log(u) is below a tenth of -log(u).
+            # The error of -log(u) is below a tenth of -log(u) for every word, so a gap
+            # of at least 2 * n_rows certainly ends after the last row.
             open_end = high[i] > _FAR_GAP and pace < np.inf and gap < 2.0 * n_rows
             whole = np.floor(gap)
             from_edge = gap - whole

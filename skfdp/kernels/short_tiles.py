@@ -1,11 +1,12 @@
-"""The two products of a linear step in 16-bit integers, for short rows.
+"""The two products of a linear step in 16-bit integers, for rows of small norm.
 
-The results equal those of the float64 loops in `tiles`, several times faster.
-`products.products` decides whether the sums fit.
+The results equal those of the float64 loops in `tiles`, but are computed several times
+faster. `queries.products.products` checks that the sums fit into int32.
 
 A row is read in tiles of 16 columns. The last tile ends with the row in memory, and may
-overlap the tile before. In the overlap, and in columns after the first D, weights are
-zero and sums are not read.
+overlap the tile before. In the overlap, the weights of the last tile are zero, and both
+tiles have equal sums. In columns after the first D, weights are zero and sums are not
+read.
 
 Shapes: X int16 (n, C), C at least 16, holds the rows in the first D of C columns; rows
 int64 (B,) is the batch; W is the number of tiles times 16. Output arrays come last.
@@ -46,20 +47,22 @@ from skfdp.kernels.vectors import (
     zeros,
 )
 
-#: Number of pairs of rows that are summed in int32.
+#: Number of pairs of rows that are summed in int32, before the sum is added in int64.
 PAIRS = 16
 # Largest size of a block of rows with its residuals, in int16 entries, so that both
 # stay in the cache between the two products.
 _BLOCK_ENTRIES = 2**16
-# Rows of a batch are far apart in memory. They are prefetched this many rows early:
-# from main memory into the second-level cache, and then into the first-level cache.
+# Rows of a batch are far apart in memory. A row is prefetched into the first-level
+# cache `_AHEAD` rows early, and a further `_EARLY` rows earlier into the second-level
+# cache.
 _EARLY, _AHEAD = 48, 12
 
 
 class Links(NamedTuple):
-    """Addresses of the functions for groups of five outputs and for single outputs.
+    """Addresses of the compiled functions for five outputs, and for single outputs.
 
-    An address is 0 if no output needs the function.
+    Functions for five outputs handle all groups of five; the other functions handle the
+    remaining outputs. An address is 0 if no output needs the function.
     """
 
     margins_by_five: int
@@ -72,9 +75,10 @@ class Links(NamedTuple):
 def margins(X, rows, theta, factor, early, links, out):
     """Write out[k, i] = factor * (X[rows[i]] . theta[k]).
 
-    theta int16 (K, W). The inner products must fit into int32; partial sums may wrap.
-    rows may be longer than out. The additional rows belong to the next blocks and are
-    only prefetched. With `early`, for scattered rows, this happens in two steps.
+    theta int16 (K, W). The inner products must fit into int32; partial sums may wrap
+    around. rows may be longer than out. The additional rows belong to the next blocks,
+    and are only prefetched. `early` is for rows that are not consecutive in memory, and
+    prefetches them in two steps.
     """
     given = X, rows, theta, factor, early
     if out.shape[0] >= 5:
@@ -85,7 +89,10 @@ def margins(X, rows, theta, factor, early, links, out):
 
 @kernel()
 def _margins_by_five(x, rows, w, factor, early, out):
-    """Write `margins`, two rows and five outputs at a time, without the last K % 5."""
+    """Write the margins of all outputs except the last K % 5.
+
+    The loop handles two rows and five outputs at a time.
+    """
     n_outputs, n_rows = out.shape
     n_columns, width = x.shape[1], w.shape[1]
     last = n_columns - WIDTH
@@ -122,7 +129,7 @@ def _margins_by_five(x, rows, w, factor, early, out):
 
 @kernel()
 def _margins_by_one(x, rows, w, factor, early, out):
-    """Write the last K % 5 outputs of `margins`, four rows at a time."""
+    """Write the margins of the last K % 5 outputs, four rows at a time."""
     n_outputs, n_rows = out.shape
     n_columns, width = x.shape[1], w.shape[1]
     last, rest = n_columns - WIDTH, np.empty(4)
@@ -157,7 +164,8 @@ def add_outer_products(X, rows, residuals, links, out):
 
     residuals float64 (K, B) are integers that fit into int16; a row times its residual
     is below 2**26 in every entry. out is int64 (K, W), each tile in `PAIR_ORDER`.
-    Return the excess. Every entry of out is too large by 2**31 times this number.
+    Return a number, the excess: every entry of out is then too large by 2**31 times the
+    excess.
     """
     n_outputs, n_rows = residuals.shape
     n_pairs = (n_rows + 1) // 2
@@ -189,7 +197,10 @@ def add_outer_products(X, rows, residuals, links, out):
 
 @kernel()
 def _add_by_five(x, first, second, r, u):
-    """Do `add_outer_products` for two rows and five outputs at a time."""
+    """Do `add_outer_products` for all outputs except the last K % 5.
+
+    The loop handles two rows and five outputs at a time.
+    """
     n_outputs, width = u.shape
     n_pairs, step = len(first), 2 * n_outputs
     for t in range(0, width, WIDTH):
@@ -235,7 +246,7 @@ def _add_by_one(x, first, second, r, u):
         for start in range(0, len(first), PAIRS):
             stop = min(start + PAIRS, len(first))
             for t in range(0, width, 2 * WIDTH):
-                # Without a second tile, the first is read twice.
+                # If there is no second tile, the first tile is read twice.
                 one, two = min(t, last), min(min(t + WIDTH, width - WIDTH), last)
                 a0, a1, b0, b1 = half(), half(), half(), half()
                 at = start * step + 2 * k
@@ -263,7 +274,7 @@ call_margins, call_add = caller(_MARGINS), caller(_ADD)
 
 @functools.cache
 def links(n_outputs: int) -> Links:
-    """Return the addresses of the functions that a number of outputs needs."""
+    """Return the addresses of the functions that this number of outputs needs."""
     five, one = n_outputs >= 5, n_outputs % 5 > 0
     return Links(
         address(_margins_by_five, _MARGINS) if five else 0,
@@ -274,7 +285,7 @@ def links(n_outputs: int) -> Links:
 
 
 def block_size(n_columns: int, n_outputs: int) -> int:
-    """Return the number of rows of a block, which fits the cache with its residuals."""
+    """Return the number of rows of a block that fits the cache with its residuals."""
     rows = _BLOCK_ENTRIES // (n_columns + 4 * n_outputs)
     return max(2 * PAIRS, rows - rows % (2 * PAIRS))
 
@@ -285,9 +296,9 @@ def add_clipped(
 ):
     """Add the clipped contributions of rows, in blocks that stay in the cache.
 
-    The rows are start to stop - 1 if `whole`, and batch[start:stop] otherwise. The row
-    numbers of a block are written to own, int64 (block_size,). For out and the returned
-    excess see `add_outer_products`.
+    The rows are start to stop - 1 if `whole`, and batch[start:stop] otherwise. own,
+    int64 (block_size,), is working memory for the row numbers of a block. For out and
+    the returned excess see `add_outer_products`.
     """
     n_outputs, size, excess = theta.shape[0], len(own), 0
     memory = np.empty(size * n_outputs)
@@ -307,9 +318,10 @@ def add_clipped(
 
 @kernel()
 def unfold(folded, excess, n_columns, out):
-    """Write the sums of `add_outer_products` minus the excess to out (K, D).
+    """Write the sums of `add_outer_products` minus `excess` to out (K, D).
 
-    n_columns is the number of columns of X, which may exceed that of out.
+    `excess` is the excess of `add_outer_products` times 2**31. n_columns is the number
+    of columns of X, and may be larger than D.
     """
     last = n_columns - WIDTH
     for k in range(out.shape[0]):

@@ -1,17 +1,18 @@
-"""Compiled product of spline bases with the shapes of their smooth terms."""
+"""Compiled product of rows of a linear spline basis with a matrix of curve shapes."""
 
 from skfdp.kernels.compiling import kernel
 
 
 @kernel()
 def smooth(places, values, shapes, factor, rest, start, out):
-    """Write (hats @ shapes) * factor, where a row of hats has few entries.
+    """Write (hats @ shapes) * factor, where each row of hats has few entries.
 
-    Hats are a linear spline basis. Row i has ``values[i, e]``, float64, at the distinct
-    positions ``places[i, e]``, int32. shapes (H, K) and factor (K,) are float64. The
-    position H is the level "missing", which is one more column with the factor rest[0],
-    or is left out if rest is empty. out float64 (n, W), zeros at first, is written from
-    column `start` on.
+    Hats are the H functions of a linear spline basis. Row i has the entries
+    ``values[i, e]``, float64, at the distinct positions ``places[i, e]``, int32. shapes
+    (H, K) and factor (K,) are float64. The position H means that the number is missing.
+    Its entry times rest[0] is written to one more column. If rest is empty, this column
+    is left out. out float64 (n, W), which must be zero, is written from column `start`
+    on.
     """
     n_hats, width = shapes.shape
     for i in range(places.shape[0]):

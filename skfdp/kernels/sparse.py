@@ -15,7 +15,8 @@ from skfdp.kernels.tiles import powers, saturated
 from skfdp.kernels.vectors import prefetch
 
 _COLUMNS = 64
-# Stored entries belong to distant columns; prefetching starts so many entries early.
+# The stored entries of a row belong to columns that are far apart in memory. A column
+# is prefetched this many entries early.
 _AHEAD = 8
 
 
@@ -23,7 +24,7 @@ _AHEAD = 8
 def round_weights(theta, bits, shift, out, shifted):
     """Round theta as `tiles.round_weights` does, and transpose it.
 
-    out int16 (D, K); shifted int64 (K,), its product with the shift.
+    out int16 (D, K) is the result; shifted int64 (K,) is its product with the shift.
     """
     first, second = powers(bits)
     shifted[:] = 0
@@ -54,10 +55,9 @@ def shifted_sum(sums, shift, total, out):
 def margins(data, indices, indptr, rows, theta, start, factor, total, out):
     """Write out[:, i] = factor * (x[rows[i]] . theta - start).
 
-    start is ``shift . theta``.
-
-    start int64 (K,). total (K,) is working memory: int32 if the results fit into it,
-    which halves the time, and int64 otherwise. Partial sums may wrap around.
+    start int64 (K,) is ``shift . theta``. total (K,) is working memory: int32 if all
+    results fit into int32, which halves the time, and int64 otherwise. Partial sums may
+    wrap around.
     """
     n_outputs, weights, last = theta.shape[1], theta.ravel(), len(indices) - 1
     for i in range(rows.shape[0]):
@@ -75,13 +75,13 @@ def margins(data, indices, indptr, rows, theta, start, factor, total, out):
 
 @kernel()
 def add_outer_products(data, indices, indptr, rows, residuals, out, total):
-    """Add x (x) residuals to out, and residuals to total, for each row; int64.
+    """Add x (x) residuals to out, and residuals to total, for each row x.
 
-    residuals float64 (K, B), integers.
+    residuals float64 (K, B) are integers. total is int64 (K,).
 
-    The sums may wrap around. The caller subtracts ``shift (x) total``, which may wrap
-    around, too. The result is the sum of clipped contributions modulo 2**64. This sum
-    fits into int64.
+    The sums may wrap around. The caller subtracts ``shift (x) total`` from out, which
+    may wrap around, too. The result is correct modulo 2**64. It is the exact sum of the
+    clipped contributions, because this sum fits into int64.
     """
     n_outputs = residuals.shape[0]
     integers, sums, last = np.empty(n_outputs, np.int32), out.ravel(), len(indices) - 1
@@ -103,8 +103,9 @@ def add_outer_products(data, indices, indptr, rows, residuals, out, total):
 def add_by_columns(data, rows, starts, residuals, out, total):
     """Do what `add_outer_products` does, for a block of consecutive rows in CSC form.
 
-    residuals int32 (B, K), one row for each row of X. Each sum is written once per
-    column, instead of once per row at scattered places in memory.
+    residuals int32 (B, K) has one row for each row of X. The loop runs over columns,
+    because the sums of a column are contiguous. A loop over rows would write sums that
+    are far apart in memory.
     """
     for i in range(residuals.shape[0]):
         for k in range(residuals.shape[1]):

@@ -2,7 +2,7 @@
 
 Every product and sum is an integer below 2**53 in float64, and therefore exact in any
 order. Tiles, threads, blocks and fused multiply-adds cannot change a bit of the result.
-That is why ``reassoc`` is allowed; ``nnan`` and ``ninf`` never are.
+So the fastmath flag ``reassoc`` is allowed. ``nnan`` and ``ninf`` are not allowed.
 
 Shapes: X int16 (n, W) holds the rows in the first D of W columns; rows int64 (B,) is
 the batch; theta float64 (K, D) holds integers; residuals float64 (K, B). Output arrays
@@ -71,7 +71,7 @@ def saturated(scaled):
 
 @part
 def powers(bits):
-    """Return two factors of 2**bits, which may be too large for one float64."""
+    """Return two numbers with the product 2**bits, which may not fit into float64."""
     half = bits // 2
     return math.ldexp(1.0, half), math.ldexp(1.0, bits - half)
 
@@ -80,8 +80,8 @@ def powers(bits):
 def margins(X, rows, theta, out):
     """Write out[k, i] = X[rows[i]] . theta[k], two rows and five outputs at a time.
 
-    This number is chosen because ten accumulators, two rows and one weight fit into 16
-    vector registers. An odd last row is paired with itself.
+    Ten accumulators, two rows and one weight then fit into 16 vector registers. An odd
+    last row is paired with itself.
     """
     n_outputs, n_rows = out.shape
     n_columns = theta.shape[1]

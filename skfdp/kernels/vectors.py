@@ -1,12 +1,12 @@
-"""Vectors of integers in compiled loops, faster than plain numba loops.
+"""Operations on vectors of integers for compiled loops, faster than plain numba loops.
 
-A `Shorts` holds 16 int16, an `Ints` 8 int32. A loop that keeps them in local variables
-keeps them in registers. `multiply_add` is one instruction on x86 (``vpmaddwd``), which
-does four times as many multiply-adds as one in float64. It is written in plain vector
+A `Shorts` holds 16 int16, and an `Ints` holds 8 int32. In local variables they stay in
+registers. `multiply_add` is one instruction on x86 (``vpmaddwd``), which does four
+times as many multiply-adds as a float64 instruction. The source has only plain vector
 operations, so that it compiles on every machine.
 
-Arrays are contiguous and passed with the flat index of the first element, which is not
-checked. The tests compare every operation with NumPy.
+Functions take a contiguous array and the flat index of the first element that they read
+or write. The index is not checked. The tests compare every operation with NumPy.
 """
 
 from llvmlite import ir
@@ -15,10 +15,11 @@ from numba.extending import intrinsic, models, register_model
 
 #: Elements of a `Shorts`.
 WIDTH = 16
-# The elements of a `Shorts` in the order of `low_pairs` and then `high_pairs`. Each
-# half of a register is interleaved separately, because moves between halves cost more.
+# Positions of the elements of a `Shorts`: first those in `low_pairs`, in order, then
+# those in `high_pairs`. Each half of a register is interleaved separately, because
+# moves between the halves cost more.
 _PAIRS = (0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15)
-#: The elements in the order in which `add_unsigned_to` adds them to an array.
+#: Positions of the same elements, in the order in which `add_unsigned_to` adds them.
 PAIR_ORDER = (*_PAIRS[:8:2], *_PAIRS[1:8:2], *_PAIRS[8::2], *_PAIRS[9::2])
 
 _INT32 = ir.IntType(32)
@@ -87,7 +88,10 @@ def load_pair(typing, array, place):
 
 
 def _asking(cache):
-    """Return an intrinsic that prefetches an element; it changes no result."""
+    """Return an intrinsic that prefetches an element, without effect on any result.
+
+    `cache` is 3 for the first-level cache and 2 for the second-level cache.
+    """
 
     @intrinsic
     def ask(typing, array, place):
@@ -98,7 +102,7 @@ def _asking(cache):
                 builder.module, ir.FunctionType(ir.VoidType(), kinds), name
             )
             place = _pointer(context, builder, signature, arguments, byte)
-            # the flags mean: to be read, level of the cache, data
+            # The flags mean: for reading, the level of the cache, data.
             flags = [ir.Constant(_INT32, flag) for flag in (0, cache, 1)]
             builder.call(function, [place, *flags])
             return context.get_dummy_value()
@@ -108,8 +112,9 @@ def _asking(cache):
     return ask
 
 
-#: Prefetch an element that is needed soon into the first-level cache, and one that is
-#: needed later into the second-level cache, which allows more pending requests.
+#: `prefetch` is for elements that are needed soon, and uses the first-level cache.
+#: `prefetch_early` is for elements that are needed later. It uses the second-level
+#: cache, which allows more pending requests.
 prefetch, prefetch_early = _asking(3), _asking(2)
 
 
@@ -123,7 +128,8 @@ def _filled(number):
     return fill
 
 
-#: 0, and 2**31, the start of a sum that is passed to `add_unsigned_to`.
+#: `zeros` returns zeros. `half` returns 2**31 (as uint32), with which a sum must start
+#: that is passed to `add_unsigned_to`.
 zeros, half = _filled(0), _filled(-(2**31))
 
 
@@ -183,10 +189,10 @@ def sum_of(typing, vector):
 
 @intrinsic
 def store_sums(typing, array, place, factor, a, b, c, d):
-    """Write the sums of four vectors, modulo 2**32, times a factor: 4 float64."""
+    """Write four float64: the sum of each vector, modulo 2**32, times a factor."""
 
     def halved(builder, first, second):
-        # Add neighbours within each half of a register, which is one instruction.
+        # Adding neighbours within each half of a register is one instruction.
         order = (0, 2, 8, 10, 4, 6, 12, 14)
         even = _shuffled(builder, first, second, order)
         odd = _shuffled(builder, first, second, [i + 1 for i in order])
@@ -211,10 +217,11 @@ def store_sums(typing, array, place, factor, a, b, c, d):
 
 @intrinsic
 def add_unsigned_to(typing, array, place, vector):
-    """Add 8 elements, read as uint32, to an int64 array; even positions come first.
+    """Add the 8 elements of a vector, read as uint32, to 8 entries of an int64 array.
 
-    A sum that starts at `half` does not wrap around as long as it changes by less than
-    2**31. The sum is read as unsigned, because signs cost several instructions.
+    The elements at even positions come first. A sum that starts at `half` does not wrap
+    around as long as it changes by less than 2**31. Elements are read as unsigned,
+    because signed elements would cost several instructions.
     """
 
     def build(context, builder, signature, arguments):

@@ -1,8 +1,8 @@
 """Losses, one per file: the compiled residual, the value, and their properties.
 
-The file has the name that users pass, and defines `LOSS`, a `loss.Loss`. To add a loss,
-write its file and add its name below; CONTRIBUTING.rst has an example. Other packages
-import losses from `queries.losses`.
+A file has the name that users pass for the loss, and defines `LOSS`, a `loss.Loss`. To
+add a loss, write its file and add its name below; CONTRIBUTING.rst has an example.
+Other packages import losses from `queries.linear`.
 """
 
 #: Losses of linear classifiers, whose targets are classes.

@@ -10,7 +10,7 @@ from skfdp.kernels.losses.loss import Loss
 
 @kernel()
 def residual(margins, target, threshold):
-    """Replace margins by residuals: margin minus target, clipped to the threshold.
+    """Replace margins by margin minus target, clipped to [-threshold, threshold].
 
     NaN stays NaN.
     """

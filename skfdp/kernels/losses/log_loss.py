@@ -35,12 +35,12 @@ def residual(margins, target, parameter):
 
 @part
 def exponentials(values):
-    """Replace each entry of a contiguous array, at most 709, by its exponential.
+    """Replace each entry x of a contiguous array by exp(x), for x of at most 709.
 
-    It uses only additions and multiplications, which round alike in vectors and
-    scalars. A vectorised library function might round the last entries differently. The
-    error is below three units in the last place. Values below -708 count as -708; NaN
-    stays NaN.
+    This function uses only additions and multiplications, which round alike in
+    vectorised and in scalar code. A vectorised library function might round the last
+    entries of an array in another way. The error is below three units in the last
+    place. Values below -708 count as -708; NaN stays NaN.
     """
     flat = values.ravel()
     power = np.empty(flat.size)
@@ -53,7 +53,8 @@ def exponentials(values):
         power[i] = shifted
         n = shifted - 6755399441055744.0
         r = (x - n * 0.6931471803691238) - n * 1.9082149292705877e-10
-        # Two short chains are faster than a long one, whose steps wait for each other.
+        # Two short polynomials can be computed at the same time. In a single long one,
+        # each step would wait for the one before.
         z = r * r
         even = (1 / 479001600 * z + 1 / 3628800) * z + 1 / 40320
         odd = (1 / 39916800 * z + 1 / 362880) * z + 1 / 5040

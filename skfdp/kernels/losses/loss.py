@@ -17,7 +17,7 @@ class Loss:
     The residual is the derivative of the loss with respect to the margins.
     """
 
-    name: str  # what users pass; the name of the file
+    name: str  # the name that users pass, and that of the file
     #: ``leaf(margins, target, parameter)`` replaces margins by residuals, see
     #: `kernels.contributions`.
     leaf: Callable[[np.ndarray, np.ndarray, float], None]
@@ -31,12 +31,12 @@ class Loss:
     sign_fixed: bool = False
     #: ``label_reach(n_classes)``, the sensitivity of the residual to the label: the
     #: largest distance between the residuals of two labels at equal margins. None means
-    #: that only twice the largest residual is known as a bound.
+    #: that no bound is known except twice the largest residual.
     label_reach: Callable[[int], float] | None = None
-    #: The parameter of the residual, for instance the Huber threshold.
+    #: The third argument of `leaf`, for instance the Huber threshold.
     parameter: float = 0.0
-    #: The parameter for which the leaf ignores the target and averages over all labels;
-    #: None if the loss has no such average.
+    #: The value of `parameter` with which the leaf ignores the target, and averages the
+    #: residual over all labels. None if the leaf cannot do this.
     averaged: float | None = None
 
     def __reduce__(self):
@@ -46,13 +46,13 @@ class Loss:
 
     @property
     def target_free(self) -> Loss:
-        """The loss whose residual is averaged over all labels; it has no value."""
+        """The loss whose residual is averaged over all labels, and needs no target."""
         if self.averaged is None:
             raise ValueError(f"the residual of {self.name} needs a target.")
         return dataclasses.replace(self, parameter=self.averaged)
 
     def residual(self, margins: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """Return the residuals; both are float64 (n_rows, n_outputs)."""
+        """Return the residuals, float64 of shape (n_rows, n_outputs) like margins."""
         out = np.array(margins.T, dtype=np.float64, order="C")
         self.leaf(out, narrow(target), self.parameter)
         return np.ascontiguousarray(out.T)
@@ -63,7 +63,7 @@ class Loss:
 
 
 def _named(name: str, parameter: float) -> Loss:
-    """Return the loss of a name, with a parameter."""
+    """Return the loss with this name and this parameter."""
     file = importlib.import_module(f"skfdp.kernels.losses.{name}")
     make = getattr(file, name, None)
     loss = file.LOSS if make is None else make(parameter)
@@ -71,8 +71,8 @@ def _named(name: str, parameter: float) -> Loss:
 
 
 def narrow(target: np.ndarray) -> np.ndarray:
-    """Return a copy of the targets in the dtype of the leaves: float64, int16 classes.
+    """Return a copy of the targets: classes as int16, other targets as float64.
 
-    Each further dtype would need a further compilation.
+    Leaves are compiled for these two dtypes only.
     """
     return np.array(target, np.float64 if target.dtype.kind == "f" else np.int16)

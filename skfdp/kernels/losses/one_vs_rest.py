@@ -9,7 +9,10 @@ from skfdp.kernels.compiling import part
 
 @part
 def sign(target, k, n_outputs):
-    """Return 1 if output k is the class of the target, and -1 otherwise."""
+    """Return 1 if output k is the class of the target, and -1 otherwise.
+
+    A single output belongs to class 1.
+    """
     if n_outputs == 1:
         return 1.0 if target == 1 else -1.0
     return 1.0 if target == k else -1.0

@@ -12,7 +12,7 @@ _LARGEST_LOG_RATE = 30.0
 
 @kernel()
 def residual(margins, target, largest):
-    """Replace margins by rate minus target; margins are capped, so rates are finite."""
+    """Replace margins by rate minus target; margins are capped to keep rates finite."""
     for i in range(margins.shape[1]):
         margins[0, i] = largest if margins[0, i] > largest else margins[0, i]
     exponentials(margins)
@@ -30,6 +30,6 @@ LOSS = Loss(
     "poisson",
     residual,
     _value,
-    curvature=1.0,  # the curvature is the rate; for a rescaled target its mean is 1
+    curvature=1.0,  # the second derivative is the rate, whose mean is 1 after rescaling
     parameter=_LARGEST_LOG_RATE,
 )
