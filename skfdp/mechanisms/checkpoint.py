@@ -1,14 +1,15 @@
-"""Checkpoint of a fit that can be resumed: the file of its releases.
+"""Checkpoint of a fit: a file of its releases, from which the fit can be resumed.
 
 All computations between two releases depend on releases and public facts only. So
-replaying the recorded releases brings any method back to where it stopped, and no
-private row is read for them.
+replaying the recorded releases brings any method back to where it stopped, without
+reading a private row.
 
-The file has one line of public facts. Records are only appended to it. A record is a
-length, the release masked by a fresh random key, and that key. A record cannot be read
-before its key is written. If a process is killed while it writes a release, this
-release is therefore never seen. With a ledger the key is first written to the ledger,
-in the transaction that counts the release. This transaction commits the release.
+The file starts with one line of public facts. One record for each release is appended
+to it. A record is a length, the release masked by a fresh random key, and that key. A
+release cannot be read before its key is written. If a process is killed while it writes
+a release, this release is therefore never seen. With a ledger the key is first written
+to the ledger, in the transaction that counts the release. This transaction commits the
+release.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ try:
 except ImportError:  # not POSIX
     fcntl = None  # type: ignore[assignment]
 
-#: The path that a fit of this thread should use, and whether a fit has used it.
+#: The checkpoint of this thread: its "path", and under "used" whether a fit has used
+#: it. None outside of `checkpoint`.
 OPEN: contextvars.ContextVar[dict[str, Any] | None] = contextvars.ContextVar(
     "checkpoint", default=None
 )
@@ -50,10 +52,10 @@ _DIGEST_BYTES = 32
 # Bytes of a length and its digest. Without the digest a damaged length would look like
 # a truncated record.
 _LENGTH_BYTES = 16
-# Fits that ended in this process. In another process the same call returns the model
-# again, in case it was lost. In this process the call is refused. Otherwise the model
-# could be mistaken for a model of other rows, such as the next fold of a
-# cross-validation.
+# Names of the fits that ended in this process. In another process the same call of fit
+# returns the model again, in case it was lost. In this process the call is refused.
+# Otherwise the model could be mistaken for a model of other rows, such as the next fold
+# of a cross-validation.
 _ENDED: set[str] = set()
 
 
@@ -68,7 +70,7 @@ def checkpoint(path: str | os.PathLike[str]) -> Iterator[None]:
     Parameters
     ----------
     path : str or PathLike
-        The path of a file. Each fit needs its own.
+        The path of the file. Each fit needs its own file.
 
     Raises
     ------
@@ -119,21 +121,22 @@ def masked(text: bytes, key: bytes) -> bytes:
 
 
 class Journal:
-    """File of the releases of one fit; a context manager that locks the file.
+    """The checkpoint file of one fit; a context manager that locks the file.
 
     Parameters
     ----------
     path : str or PathLike
         The checkpoint file; created if it does not exist.
     fingerprint : mapping of str to JSON values
-        Public facts about the fit, which must be equal when it is resumed.
+        Public facts about the fit, which must be equal when the fit is resumed.
 
     Attributes
     ----------
     fit : str
         Random name of the fit.
     public_key : bytes
-        Random key of the public streams, which a resumed fit repeats. Not a secret.
+        Random key of the public streams (`noise.Streams`), which a resumed fit repeats.
+        Not a secret.
     begun : bool
         Whether the file holds a committed release.
 
@@ -148,11 +151,12 @@ class Journal:
     * A release is readable only when it is complete, and then never changes. If a
       process is killed while it writes a release, this release is never readable, and
       the resumed fit draws a new one.
-    * With a fencing token the ledger counts a release in the same transaction in which
-      it becomes readable, because the ledger stores its key. If a checkpoint has
-      several copies, only one can continue; the releases of others are never readable.
-    * Without a fencing token one fit at a time can lock the file. Copies of the file
-      cannot be detected.
+    * With a fencing token the ledger stores the key of a release in the transaction
+      that counts the release, before the file has the key. So a readable release was
+      counted. If a checkpoint has several copies, only one of them can continue. The
+      others cannot write a readable release.
+    * Without a fencing token, the lock prevents two fits from using the file at the
+      same time. Copies of the file cannot be detected.
     """
 
     def __init__(self, path: str | os.PathLike[str], fingerprint: Mapping[str, Any]):
@@ -209,11 +213,13 @@ class Journal:
             self._file = -1
 
     def settle(self, token: FencingToken | None) -> None:
-        """Find the last committed release; call it before the first release.
+        """Find the last committed release, and remove later records from the file.
 
-        Without a token the file alone determines it. If the releases that the ledger
-        has counted do not match the file, one of the two is an older copy. Then
-        PrivacyBudgetError is raised, and nothing changes.
+        Call this method before the first release. The ledger of the fit provides the
+        token; without a ledger it is None, and the last committed release is the last
+        one with a key in the file. If the releases that the ledger has counted do not
+        match the file, the ledger or the file is an older copy. Then PrivacyBudgetError
+        is raised, and nothing changes.
         """
         self._token, counted = token, self._n_readable
         if token is not None:
@@ -257,14 +263,14 @@ class Journal:
         return values.reshape(shape).astype(np.float64)
 
     def keep(self, label: str, stream: str, values: np.ndarray) -> None:
-        """Write and commit the next release; only then may it be used.
+        """Write and commit the next release. It must not be used before.
 
         Raise PrivacyBudgetError if another copy of the checkpoint has continued.
         """
         if os.getpid() != self._process:
             raise RuntimeError(
                 "checkpoint is locked by the process that opened it, and this is a "
-                "fork of that process: continue the fit there."
+                "fork of that process: continue the fit in the process that opened it."
             )
         released = np.ascontiguousarray(values, dtype="<f8").tobytes()
         record = _about(label, stream, values.shape) + released
@@ -281,19 +287,22 @@ class Journal:
             if self._token is None:  # otherwise the ledger has the key on disk
                 os.fsync(self._file)
         except BaseException:
-            self.close()  # nothing may be written after an incomplete record
+            self.close()  # because nothing may follow an incomplete record
             raise
         self._places.append(place)
         self._next += 1
         self._n_new += 1
 
     def forget(self) -> None:
-        """Remove the file if this object created it, for a fit that was refused."""
+        """Remove the file if this object created it; for fits that were refused."""
         if self._new:
             self.path.unlink(missing_ok=True)
 
     def finish(self) -> None:
-        """Warn if all releases came from the file; the file is not removed."""
+        """Note that the fit has ended, and warn if all releases came from the file.
+
+        The file is not removed.
+        """
         _ENDED.add(self.fit)
         if not self._n_new:
             warn_caller(
@@ -304,7 +313,7 @@ class Journal:
             )
 
     def _begin(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """Write the first line of the file, with the public facts, to disk."""
+        """Write the public facts to the first line of the file, and return them."""
         about = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, **facts}
         head = json.dumps({**about, "digest": _digest(about)}).encode() + b"\n"
         os.ftruncate(self._file, 0)
@@ -312,14 +321,17 @@ class Journal:
         os.fsync(self._file)
         folder = os.open(self.path.parent, os.O_RDONLY)
         try:
-            os.fsync(folder)  # the name of the file must survive a power failure, too
+            os.fsync(folder)  # so that the file's name survives a power failure
         finally:
             os.close(folder)
         self._first = len(head)
         return json.loads(head)
 
     def _head(self) -> tuple[dict[str, Any] | None, int]:
-        """Return the public facts of the first line, and the start of the records."""
+        """Return the public facts of the first line, and the start of the records.
+
+        The facts are None if the file is new or its first line is incomplete.
+        """
         with open(os.dup(self._file), "rb") as file:
             line = file.readline()
         whole = line.endswith(b"\n")
@@ -328,7 +340,7 @@ class Journal:
                 f"{self} is not a checkpoint: give the path of a checkpoint, or of a "
                 "file that does not exist."
             )
-        if not whole:  # killed at the start: nothing was charged or released
+        if not whole:  # a new file, or a fit that ended before any charge or release
             return None, 0
         try:
             facts = json.loads(line)
@@ -346,7 +358,10 @@ class Journal:
         return facts, len(line)
 
     def _scan(self) -> list[tuple[int, int]]:
-        """Return start and end of all complete records; the last key may be missing."""
+        """Return the start and the end of the masked text of each complete record.
+
+        The last record is complete even if its key is missing.
+        """
         size, places = os.fstat(self._file).st_size, []
         start = self._first
         while size - start >= _LENGTH_BYTES:
@@ -363,7 +378,7 @@ class Journal:
 
     @property
     def _n_readable(self) -> int:
-        """Number of records that have their key: all, or all except the last."""
+        """Number of records with a key: all records, or all except the last."""
         n = len(self._places)
         return n - bool(n and len(self._key(n - 1)) < KEY_BYTES)
 
@@ -407,8 +422,8 @@ def _held(path: Path) -> int:
     """Open and lock the file of a path, and return its descriptor."""
     if fcntl is None:
         raise OSError(
-            "checkpoint needs POSIX file locks, which this system does not have: leave "
-            "it out."
+            "checkpoint needs POSIX file locks, which this system does not have: fit "
+            "without a checkpoint."
         )
     while True:
         try:
@@ -452,9 +467,9 @@ class ResumingMechanism(Mechanism):
 
     Notes
     -----
-    **Guarantees.** In addition to those of `Mechanism`: a release from the journal is
-    counted, and no private row is read for it. A new release is written to the journal,
-    on disk, before this object returns it.
+    **Guarantees.** Those of `Mechanism`, and two more. A release that comes from the
+    journal is counted, and no private row is read for it. A new release is written to
+    the journal, on disk, before this object returns it.
     """
 
     def __init__(self, *args: Any, journal: Journal):

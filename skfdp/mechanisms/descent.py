@@ -16,8 +16,8 @@ from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.mechanisms.release import Mechanism
 from skfdp.queries import Query
 
-# Largest noise in one weight without a warning, for rows of norm about 1. The defaults
-# leave less than a tenth of it.
+# If the noise in one weight has a larger standard deviation than this, `fit` warns. The
+# number is for rows of norm about 1. The defaults leave less than a tenth of it.
 MOST_NOISE_LEFT = 20.0
 
 AVERAGES = ("last", "tail", "uniform")
@@ -37,11 +37,14 @@ class HeavyBall:
     n_steps : int
         Number of steps over which the step size decays.
     radius : float or None
-        Project the iterate onto the L2 ball of this radius after each step.
+        Radius of the L2 ball onto which each iterate is projected; None means no
+        projection.
     decay : float
-        Share by which the step size decreases until the end; 0 means constant steps.
+        Decrease of the step size over all steps, as a fraction of the first step size;
+        0 means constant steps.
     curvature : float64 ndarray of theta's shape, or None
-        D of a penalty ``sum of D theta**2 / 2``, in the units of the gradient.
+        Curvature D of a penalty ``sum of D theta**2 / 2``, in the units of the
+        gradient; None means no penalty.
 
     Notes
     -----
@@ -66,7 +69,11 @@ class HeavyBall:
     def update(
         self, theta: np.ndarray, velocity: np.ndarray, gradient: np.ndarray, step: int
     ) -> np.ndarray:
-        """Return the next iterate, in the memory of `gradient`; `velocity` changes."""
+        """Return the next iterate.
+
+        The iterate is written to the memory of `gradient`. `velocity` is updated in
+        place.
+        """
         rate = self.learning_rate * (1 - self.decay * step / self.n_steps)
         velocity *= self.momentum
         velocity += gradient
@@ -97,38 +104,41 @@ class HeavyBall:
 
         Returns
         -------
-        noise : float64 ndarray of theta's shape, or of shape () if equal for all
+        noise : float64 ndarray of theta's shape, or of shape ()
+            Shape () means that all weights have the same noise.
 
         Notes
         -----
         **Guarantees.** Let the loss have a constant curvature H, symmetric with
-        eigenvalues h. The noise of a step changes the last iterate by a matrix
-        polynomial of H, whose value at h is ``-u(h)``. From the last step backwards,
-        starting with w = 1,
+        eigenvalues h. The noise of a step is multiplied by a matrix polynomial of H
+        before it is added to the last iterate. The value of the polynomial at h is
+        ``-u(h)``. From the last step backwards, starting with u = 0 and w = 1,
 
             u' = momentum u + rate w,        w' = w - h u'.
 
         If ``|w| <= 1`` for all steps, then ``|u(h)| <= u(0)`` by induction. The
         covariance of the noise is then at most the variance for h = 0 times the
-        identity. The noise of every linear combination of weights is therefore at most
-        the returned one.
+        identity. So the noise of a linear combination of weights, with coefficients of
+        L2 norm 1, is at most the noise returned here.
 
-        The bound is proved in two cases. First, for step sizes that do not
-        increase, the largest of which has ``rate h <= 2 (1 - momentum)``. Here
+        The bound is proved in two cases. In the first case the step sizes do not
+        increase, and the largest has ``rate h <= 2 (1 - momentum)``. Then
         ``w**2 + momentum (w - w_before)**2 / (rate h)`` does not increase backwards.
-        Second, for constant step sizes up to the limit of stability,
-        ``rate h = 2 (1 + momentum)``. Here u is the sum of products
-        ``z_1**i z_2**(n - 1 - i)`` of two roots whose product is the momentum. It is
-        largest at h = 0, where the roots are 1 and the momentum. Between the two cases
-        the bound was computed for linearly decaying steps, not proved. For losses whose
-        curvature changes (all except the squared error) the result is an approximation.
+        In the second case the step sizes are constant, and at most at the limit of
+        stability, ``rate h = 2 (1 + momentum)``. Then u after n updates is rate times
+        the sum of ``z_1**i z_2**(n - 1 - i)`` over i < n, where the product of the
+        roots z_1 and z_2 is the momentum. The sum is largest at h = 0, where the roots
+        are 1 and the momentum. Between the two cases the bound was computed for
+        linearly decaying steps, but it is not proved. If the curvature of the loss
+        changes (for every loss except the squared error), the result is an
+        approximation.
         """
         rate, penalty = np.asarray(self.learning_rate), np.asarray(0.0)
         if self.curvature is not None:
             penalty = self.curvature
         shape = np.broadcast_shapes(rate.shape, penalty.shape)
         pairs = np.stack([np.broadcast_to(a, shape).ravel() for a in (rate, penalty)])
-        # There are few distinct pairs, because columns of one scale share a pair.
+        # Columns of equal scale have equal pairs, so there are few distinct pairs.
         (rate, penalty), places = np.unique(pairs, axis=1, return_inverse=True)
         walk = self.walk(stds, rate)
         published = self.published(len(stds), average)
@@ -136,7 +146,11 @@ class HeavyBall:
         return np.sqrt(variance)[places.reshape(-1)].reshape(shape)
 
     def walk(self, stds: np.ndarray, rate: np.ndarray | None = None) -> Walk:
-        """Return the `Walk` of these steps, of shape (n_iter, n_weights or 1)."""
+        """Return the step sizes and the noise of these steps.
+
+        The step sizes have the shape (n_iter, n_weights), or (n_iter, 1) if all weights
+        have equal ones.
+        """
         rate = np.ravel(self.learning_rate) if rate is None else rate
         decay = 1 - self.decay * np.arange(len(stds)) / self.n_steps
         return Walk(rate * decay[:, None], self.momentum, stds)
@@ -176,12 +190,12 @@ class Walk:
     def outcome(self, curvature: float = 0.0) -> tuple[float, float]:
         """Return the last iterate on ``curvature (theta - 1)**2 / 2``, and its noise.
 
-        The first number is the result of noiseless steps from 0, the second the
-        standard deviation of the noise in it. Both are infinite or NaN if the steps
-        diverge.
+        The first number is the result of noiseless steps from 0. The second number is
+        the standard deviation of the noise in the result of noisy steps. Both numbers
+        are infinite or NaN if the steps diverge.
         """
         end, variance = self.moments(curvature)
-        # NumPy's numbers overflow to infinity; Python's would raise.
+        # NumPy's numbers overflow to infinity; Python's numbers would raise an error.
         noise = math.sqrt(variance) if variance < math.inf else math.inf
         return np.float64(end), np.float64(noise)
 
@@ -191,12 +205,12 @@ class Walk:
         penalty: np.ndarray | float = 0.0,
         published: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the result of noiseless steps, and the variance of the noise in it.
+        """Return the result of noiseless steps, and the variance that noise adds to it.
 
         Parameters
         ----------
         curvature : float, default=0.0
-            Curvature of the loss, whose optimum is at 1; the steps start at 0.
+            Curvature of a quadratic loss with optimum 1; the steps start at 0.
         penalty : float or ndarray of shape (n_weights,), default=0.0
             Curvature of a penalty, whose gradient is evaluated at the end of a step.
         published : ndarray of shape (n_steps,), default=None
@@ -208,7 +222,8 @@ class Walk:
         shape = np.shape(self.rates)[1:]
         weight = velocity = variance = np.zeros(shape)
         with np.errstate(all="ignore"):  # steps may diverge
-            # Effect of each gradient on the published average, from the last step back.
+            # From the last step to the first: the effect of each gradient on the
+            # published average.
             for step in reversed(range(n_steps)):
                 rate = self.rates[step]
                 weight = weight + published[step] + penalty * velocity
@@ -262,7 +277,7 @@ def descent(
     Parameters
     ----------
     mechanism : Mechanism
-        Releases the sums; the charged event fixes the number of steps, the sampling
+        Releases the sums. The charged event fixes the number of steps, the sampling
         rate and the noise.
     query : Query
         The private sums.
@@ -284,7 +299,7 @@ def descent(
     start : float64 ndarray of the query's shape, default=None
         First iterate, a function of earlier releases and public facts; None means zero.
     path : list, default=None
-        Each iterate and its gradient are appended to this list.
+        Each iterate and the gradient computed from it are appended to this list.
 
     Returns
     -------
@@ -329,8 +344,8 @@ def descent(
                 "scale down the gradients of a public_loss; the charge for this fit "
                 "stays."
             )
-        # The mean of the iterates from step `first` on, and before that step the
-        # current iterate.
+        # Up to step `first` the current iterate, and later the mean of the iterates
+        # since step `first`.
         count = max(step - first, 0) + 1
         published = theta if count == 1 else published + (theta - published) / count
         if on_step is not None and on_step(step, published):

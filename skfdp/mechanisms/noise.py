@@ -29,15 +29,15 @@ from skfdp.privacy.checks import shown
 from skfdp.privacy.events import Event
 from skfdp.queries import Query
 
-# Normals and gaps that float64 cannot round with certainty, computed in long integers.
+# Long integers compute the normals and gaps that float64 cannot round with certainty.
 #
 # If the noise is 2**27 grid units, this concerns about one normal in two million; at
 # 2**34 it is one in 17,000. Numbers are fixed point: an integer n means
 # ``n / 2**places``.
 
 
-# Number of rounds, each of two further words. The probability that 32 rounds are not
-# enough is below 2**-1900.
+# Largest number of rounds, each of which draws further random words. The probability
+# that 32 rounds are not enough is below 2**-1900.
 _ROUNDS = 32
 # Bound of the errors of the functions below, in units of the last place. A series has
 # fewer than 700 terms, each with an error of at most two units. A logarithm contains
@@ -71,10 +71,10 @@ def rounded_pair(
         further = more_words(2)
         radius, angle = radius << 64 | further[0], angle << 64 | further[1]
         if radius == 0:
-            continue  # with these digits the logarithm has no bound
+            continue  # -log(u) has no upper bound if all known digits of u are 0
         places = extra + 64
         bounds = _bounds(radius, 75 + extra, angle, 50 + extra, places)
-        # floor(v + 1/2), where denominators are powers of two
+        # floor(v + 1/2) for each bound v; all denominators are powers of two.
         bits = 2 * places + std_denominator.bit_length()
         ends = [(2 * std_ratio * end + (1 << bits - 1)) >> bits for end in bounds]
         if ends[0] == ends[1] and ends[2] == ends[3]:
@@ -84,14 +84,14 @@ def rounded_pair(
             "4,096 random bits did not determine a normal: the generator returns "
             "constants."
         )
-    # A negative normal is minus the rounded absolute value. Only ties would be rounded
-    # differently, and they have probability 0.
+    # A negative normal is rounded like its absolute value. Only ties would have to be
+    # rounded differently, and they have probability 0.
     one, other = (ends[2], ends[0]) if second >> 63 else (ends[0], ends[2])
     return -one if second >> 62 & 1 else one, -other if second >> 61 & 1 else other
 
 
 def exact_gap(word: int, pace: float, more_words: Callable[[int], list[int]]) -> int:
-    """Return ``floor(-log(u) / pace)`` for a uniform u that starts with a word.
+    """Return ``floor(-log(u) / pace)`` for a uniform u whose first digits are given.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def exact_gap(word: int, pace: float, more_words: Callable[[int], list[int]]) ->
 
 def _logarithm_bounds(numerator: int, bits: int, places: int) -> tuple[int, int]:
     """Return bounds of -log(u) for every u whose first bits are the numerator."""
-    # -log(u) decreases by log(1 + 1 / numerator) <= 1 / numerator over the interval.
+    # Over these u, -log(u) varies by log(1 + 1 / numerator) <= 1 / numerator.
     highest = _minus_logarithm(numerator, bits, places) + _SLACK
     return max(0, highest - (1 << places) // numerator - 2 * _SLACK), highest
 
@@ -206,9 +206,10 @@ def _cosine_and_sine(angle: int, places: int) -> tuple[int, int]:
 
 # Replays: fits inside an audit. The audit fixes the sampling and provides the releases.
 #
-# Replays exist only inside an audit (`skfdp.audit.replay`). Their results are not
-# private. Anybody can compute the keys of sampling and noise, and a release may belong
-# to another table. The events and reports of these fits are marked as seeded.
+# Replays exist only inside an audit (`skfdp.audit.replay`). The results of these fits
+# are not private: anybody can compute the keys of sampling and noise, and a release may
+# have been computed from another table. The events and reports of these fits are marked
+# as seeded.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -223,6 +224,7 @@ class Asked:
         Name of the noise stream.
     query : Query
     theta : ndarray or None
+        Weights at which the query computes its sum.
     noise_std : float
         Standard deviation of the noise of this release.
     batch : int64 ndarray or None
@@ -256,7 +258,7 @@ class ReplayContext(Protocol):
 
 @dataclasses.dataclass
 class _ActiveReplay:
-    """A replay (None once it is closed), and the process and thread that opened it."""
+    """A replay, or None after its end, and the process and thread that opened it."""
 
     replay: ReplayContext | None
     place: tuple[int, int]
@@ -291,7 +293,7 @@ def opened(replay: ReplayContext) -> Iterator[None]:
     ------
     RuntimeError
         If a replay is open already. An audit inside another audit would get the
-        releases of the outer one.
+        releases of the outer audit.
     """
     if current() is not None:
         raise RuntimeError("an audit runs inside another one: run one at a time.")
@@ -304,7 +306,8 @@ def opened(replay: ReplayContext) -> Iterator[None]:
         _ACTIVE.reset(token)
 
 
-# Noise is drawn in blocks that fit into the cache. The noise does not depend on blocks.
+# Noise is drawn in blocks that fit into the cache. Its values do not depend on their
+# size.
 _BLOCK_ENTRIES = 2**13  # even, because words are used in pairs
 
 
@@ -328,7 +331,7 @@ class Streams:
         None takes the key of every stream from the operating system. An int is for
         reproducible experiments and voids the guarantee.
     owner : type or str
-        Class of the estimator; its name enters the keys of seeded streams.
+        Class of the estimator, or its name. The name enters the keys of seeded streams.
     public_key : bytes, default=None
         Key of the public streams of a fit with a checkpoint; not a secret. A resumed
         fit repeats its public streams, but never its private ones. None means that
@@ -355,7 +358,10 @@ class Streams:
         return found
 
     def public(self, label: str) -> np.random.Generator:
-        """Return a stream for draws that may be disclosed; a function of the seed."""
+        """Return a stream for draws that may be disclosed.
+
+        With a seed the stream is a function of the seed, the class and the label.
+        """
         name = f"public/{label}"
         if self._public_key is None or current() is not None:
             return self._generator(name)
@@ -372,7 +378,7 @@ class Streams:
 
     def _generator(self, name: str, details: tuple = ()) -> np.random.Generator:
         if (audit := current()) is not None:
-            key = audit.key(name)  # a function of names, not of data
+            key = audit.key(name)  # depends on names, not on data
         elif self.seeded:
             key = _key_of(f"{self._path}/{name}{details}".encode())
         else:
@@ -398,7 +404,7 @@ def random_words(generator: np.random.Generator, size: int) -> np.ndarray:
     bits = generator.bit_generator
     if isinstance(bits, randomgen.AESCounter):
         return bits.random_raw(size)
-    # Not the raw words, which have fewer random bits in some generators.
+    # Raw words would have fewer random bits in some generators.
     return generator.integers(2**64 - 1, size=size, dtype=np.uint64, endpoint=True)
 
 
@@ -442,8 +448,8 @@ def add_integer_gaussian(
         for pair in unsure[:n_unsure].tolist():
             first, second = words[2 * pair : 2 * pair + 2].tolist()
             left_open.append((start + 2 * pair, first, second))
-    # These pairs come after all blocks, so that the words of blocks do not depend on
-    # them.
+    # These pairs draw their words after all blocks, so that the words of the blocks do
+    # not depend on them.
     for entry, first, second in left_open:
         noise = rounded_pair(
             std, first, second, lambda n: random_words(generator, n).tolist()

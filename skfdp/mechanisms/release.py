@@ -25,10 +25,10 @@ from skfdp.privacy.events import Event, PrivacyBudgetError
 from skfdp.queries import Query
 from skfdp.queries.weighted import weighted
 
-# Batches: Poisson sampling with secret randomness, and public batches.
+# Batches: private batches by Poisson sampling with secret randomness, and public ones.
 #
-# Members and size of a private batch are secret: they are not logged or returned to
-# users, and averages divide by the expected size.
+# The rows of a private batch and their number are secret. They are not logged or
+# returned to users, and averages divide by the expected size.
 
 
 # Random words are drawn in blocks that fit into the cache.
@@ -38,8 +38,9 @@ _BLOCK_WORDS = 2**13
 class PoissonBatches:
     """Batches that each row enters independently with probability `rate`.
 
-    The gaps between members are geometric, ``floor(E / -log(1 - rate))`` with E
-    exponential. So the time depends on the size of the batch and not on `n_rows`.
+    The gaps between the rows of a batch have a geometric distribution, that of
+    ``floor(E / -log(1 - rate))`` with E exponential. So the time depends on the size of
+    the batch and not on `n_rows`.
 
     Parameters
     ----------
@@ -52,15 +53,15 @@ class PoissonBatches:
 
     Notes
     -----
-    **Guarantees.** Independently of earlier gaps, the gap before the next member
-    exceeds g with probability ``(1 - rate)**(g + 1)``, so that rows are sampled
+    **Guarantees.** Independently of earlier gaps, the gap before the next sampled row
+    exceeds g with probability ``(1 - rate)**(g + 1)``. So rows are sampled
     independently. This is exact if the random words are uniform and independent. If one
     word and float64 do not determine a gap, further words and longer integers do. Only
     the rate is rounded, downwards, by less than one part in 2**48.
 
-    The memory for the members is allocated once, for a batch eight standard deviations
-    above the expected size. A larger batch is drawn in several pieces, which are
-    copied. The random words of a block are a new array of at most 64 KiB.
+    The memory for the row numbers is allocated once, for a batch eight standard
+    deviations above the expected size. A larger batch is drawn in several pieces, which
+    are copied. The random words of a block are a new array of at most 64 KiB.
     """
 
     def __init__(self, generator: np.random.Generator, n_rows: int, rate: float):
@@ -82,8 +83,8 @@ class PoissonBatches:
         Returns
         -------
         batch : int64 ndarray, increasing
-            Row numbers. An empty batch gives a release of noise only. Valid until the
-            next `draw`.
+            Row numbers, valid until the next `draw`. An empty batch gives a release of
+            noise only.
         """
         batch = self._piece(-1)
         if len(batch) < len(self._members):
@@ -95,7 +96,7 @@ class PoissonBatches:
         return np.concatenate(pieces)
 
     def _piece(self, last: int) -> np.ndarray:
-        """Return the next members after `last`, as many as fit into the memory."""
+        """Return the next sampled rows after row `last`, as many as fit into memory."""
         capacity, count = len(self._members), 0
         while count < capacity:
             words = random_words(self._generator, min(capacity - count, _BLOCK_WORDS))
@@ -130,7 +131,8 @@ def not_null(
     batch : int64 ndarray or None
         Row numbers; None means every row.
     is_null : bool ndarray of shape (n_rows,) or None
-        Records that contribute nothing to any release; None means no record.
+        Whether each record is null, and contributes nothing to any release. None means
+        that no record is null.
     n_rows : int
         Number of rows of the query.
     """
@@ -149,14 +151,14 @@ def not_null(
 def uniform_batch(
     generator: np.random.Generator, n_rows: int, size: int | None
 ) -> np.ndarray:
-    """Draw `size` rows without replacement; None means all of them."""
+    """Return `size` rows drawn without replacement; None means all rows."""
     if size is None or size >= n_rows:
         return np.arange(n_rows)
     return np.sort(generator.choice(n_rows, size=size, replace=False))
 
 
-# Bounds are products of float64 factors, so a relative excess of this size is rounding;
-# `skfdp.privacy.events` has the same limit.
+# A query may exceed the charged bounds by this relative amount: bounds are products of
+# float64 factors, which are rounded. `skfdp.privacy.events` has the same limit.
 _ROUNDING = 1e-9
 # Name of the sampling streams. It must not change: it enters the keys of seeded fits.
 _SAMPLING = "coins"
@@ -164,7 +166,7 @@ _SAMPLING = "coins"
 
 @dataclasses.dataclass(frozen=True)
 class _Asked:
-    """A query whose bounds were compared with those of a charged event.
+    """A query whose bounds are within those of a charged event.
 
     Attributes
     ----------
@@ -217,18 +219,19 @@ class Mechanism:
       the mechanism draws itself from its own stream.
     * With `units` the sum is that of `queries.weighted`, and a Poisson batch has all
       rows of each sampled person, and no other rows.
-    * A null record contributes nothing to any sum. It is the null of "replace_special",
-      and the bounds of a query for nulled records hold for it.
+    * A null record contributes nothing to any sum. Null records are those of the
+      relation "replace_special", and a query's bounds for nulled records hold for them.
     * A record contributes at most ``event.clip_norm``, and the sensitivity of the sum
-      is at most ``event.sensitivity``, up to a relative 1e-9. NaN is refused.
+      is at most ``event.sensitivity``, up to a relative 1e-9. A bound of NaN is
+      refused.
     * There are at most ``event.n_steps`` releases. A release is counted before private
       rows are read, and stays counted if it fails.
 
     Only inside an audit, recorded or replayed numbers replace the noise; the report of
     that fit has no guarantee (`noise.ReplayContext`).
 
-    The bounds of a query are true by the contract of `queries`. Refusals of the
-    mechanism depend on public facts only.
+    The mechanism relies on the contract of `queries` for the bounds of a query. Whether
+    it refuses a release depends on public facts only.
     """
 
     def __init__(
@@ -241,7 +244,7 @@ class Mechanism:
         self._is_null, self._units = is_null, units
         self._events: dict[str, Event] = {}
         for event in events:
-            if type(event) is not Event:  # subclasses have another meaning
+            if type(event) is not Event:  # the events of subclasses mean something else
                 raise PrivacyBudgetError(
                     f"{type(event).__name__} events cannot be released directly: use "
                     "the run_event of one run."
@@ -272,8 +275,8 @@ class Mechanism:
     def within(self, prefix: str, streams: Streams) -> Mechanism:
         """Return a mechanism for the events labelled ``f"{prefix}: {label}"``.
 
-        In that mechanism their label is the short `label`. Releases are counted in both
-        mechanisms.
+        In the returned mechanism the label of these events is `label` alone. A release
+        of one mechanism is counted in both.
 
         Parameters
         ----------
@@ -311,7 +314,7 @@ class Mechanism:
             public facts.
         stream : str, default=None
             Name of the noise stream, if one event covers releases of several queries.
-            They are counted together. None means the label.
+            These releases are counted together. None means the label.
 
         Raises
         ------
@@ -333,7 +336,7 @@ class Mechanism:
         return self._released_now(asked, theta, count)
 
     def _checked(self, label: str, query: Query, stream: str) -> _Asked:
-        """Compare the bounds of a query with those of the charged event."""
+        """Check that the bounds of a query are at most those of the charged event."""
         if stream == _SAMPLING:
             raise PrivacyBudgetError(
                 f"stream={stream!r} is reserved for sampling: give the noise of "
@@ -347,7 +350,7 @@ class Mechanism:
             ("clip_norm", query.clip_norm, event.clip_norm),
             ("sensitivity", moved, event.sensitivity),
         ):
-            # Written so that NaN is refused.
+            # With NaN the comparison is false, so that NaN is refused.
             if not 0 < asked <= charged * (1 + _ROUNDING):
                 raise PrivacyBudgetError(
                     f"{name}={asked!r} of a query for label={label!r} must be positive "
@@ -392,7 +395,7 @@ class Mechanism:
         key = event.label, n_rows
         if key not in self._batches:
             generator = self._generator(event, _SAMPLING, query)
-            # A query over remote rows (Dask) has its own sampler.
+            # A query over remote rows (Dask) provides its own sampler.
             sampler = getattr(query, "sampler", PoissonBatches)
             self._batches[key] = sampler(generator, n_rows, event.sampling_rate)
         return self._batches[key]
