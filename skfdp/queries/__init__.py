@@ -1,18 +1,21 @@
 """Queries: sums over private rows whose contributions are bounded.
 
-A query holds the data and the bound; it adds no noise and samples no batches. This is
-its contract, on which `mechanisms.release` relies and which tests check by brute force:
+A query holds the data and the bound; it adds no noise and samples no batches. Every
+query satisfies the following contract. `mechanisms.release` relies on it, and tests
+check it by brute force:
 
 * ``unit(noise_std)`` is a power of two that depends on public facts only;
 * ``exact_sum(theta, batch, unit)`` returns the sum over the batch of one vector per
-  record, as int64 in that unit. Each vector is a function of its record and theta only;
-* each vector has an L2 norm of at most ``clip_norm`` (times ``1 / unit``);
+  record, as int64 in this unit. Each vector is a function of its record and theta only;
+* each vector, times the unit, has an L2 norm of at most ``clip_norm``;
 * ``sensitivity(relation)`` returns the L2 sensitivity of the sum over every row, a
-  function of public facts. No other code multiplies by 2.
+  function of public facts. If the relation replaces records, this includes a factor of
+  up to 2. No other code multiplies by it.
 
 The contract holds for any table, including NaN and infinity. The mechanism leaves null
 records out of every batch. Replacing a record by the null record changes a sum by at
-most the norm of one vector. Under no relation is ``sensitivity`` smaller than this.
+most the norm of one vector. ``sensitivity`` is at least the norm of any vector, under
+every relation.
 
 Plans are made without rows. ``planned(...)`` returns a query over no records that has
 the same bounds as the query of the fit.
@@ -33,12 +36,12 @@ from skfdp.privacy.events import Relation
 class Query(Protocol):
     """The interface of a query."""
 
-    n_rows: int
-    shape: tuple[int, ...]
-    clip_norm: float
+    n_rows: int  # of the table
+    shape: tuple[int, ...]  # of the sum
+    clip_norm: float  # bound of the L2 norm of each vector
 
     def unit(self, noise_std: float | np.ndarray) -> float | np.ndarray:
-        """Return the grid unit of the sum, for each standard deviation of noise."""
+        """Return the grid unit of the sum for a standard deviation of the noise."""
 
     def sensitivity(self, relation: Relation) -> float:
         """Return the L2 sensitivity of the sum over every row."""
@@ -50,7 +53,7 @@ class Query(Protocol):
 
 
 def chosen(batch: np.ndarray | None, *columns: Any) -> tuple:
-    """Return the entries of each column for a batch; None means every row."""
+    """Return the entries of each column for the rows of a batch; None: every row."""
     return columns if batch is None else tuple(column[batch] for column in columns)
 
 
@@ -80,6 +83,6 @@ def fits_grid(query: Query, noise_std: float, units: Units | None) -> bool:
     units : Units or None
     """
     step = 1.0
-    if units is not None:  # convert as `weighted.Weighted` does
+    if units is not None:  # the noise and the unit of `weighted.Weighted`
         noise_std, step = units.reach * noise_std, units.step
     return bool(noise_std <= SAFE_STD * query.unit(noise_std / step) * step)

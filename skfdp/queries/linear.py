@@ -1,8 +1,9 @@
 """Clipped sums of per-example gradients of linear models.
 
-A gradient is ``residual (x) x`` with norm ``|residual| |x|``, so no array of shape
-(batch, n_columns * n_outputs) is needed. If persons have several rows, the gradient of
-one person at a time is an array of shape (n_outputs, n_columns).
+The gradient of a record with row x is the outer product ``residual (x) x``, with norm
+``|residual| |x|``. So no array of shape (batch, n_columns * n_outputs) is needed. If
+persons have several rows, the gradient of a person is an array of shape (n_outputs,
+n_columns), computed for one person after the other.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ __all__ = ["LOSSES", "Loss", "REGRESSION_LOSSES", "huber"]
 
 
 class _Losses(Mapping[str, Loss]):
-    """Mapping from names to losses, which are imported when they are used.
+    """Mapping from names to losses. A loss is imported when it is used.
 
-    They import numba, which `import skfdp` must not load.
+    The files of losses import numba, which `import skfdp` must not load.
     """
 
     def __init__(self, names: tuple[str, ...]):
@@ -65,14 +66,14 @@ class _Losses(Mapping[str, Loss]):
 #: Every loss of the linear classifiers, by the name that users pass.
 LOSSES = _Losses(CLASSIFICATION)
 
-#: Every loss of the linear regressors. "squared_error" is half of scikit-learn's loss
-#: of that name. "poisson" is half of the Poisson deviance with a log link, up to
-#: constants.
+#: Every loss of the linear regressors, by the name that users pass. "squared_error" is
+#: half of scikit-learn's loss of that name. "poisson" is half of the Poisson deviance
+#: with a log link, up to constants.
 REGRESSION_LOSSES = _Losses(REGRESSION)
 
 
 def huber(threshold: float) -> Loss:
-    """Return the Huber loss, which is squared up to the threshold and linear beyond."""
+    """Return the Huber loss: squared up to the threshold, linear beyond it."""
     from skfdp.kernels.losses import huber
 
     return huber.huber(threshold)
@@ -80,9 +81,10 @@ def huber(threshold: float) -> Loss:
 
 # With fewer rows a further thread costs more time than it saves.
 _ROWS_PER_THREAD = 1024
-# Largest residuals as integers. Residuals have 16 bits, some of which are reserved for
-# short rows. In differences to a public loss they have more bits, because rounding
-# affects the norm of a difference more.
+# Largest residuals as integers, and finest grid steps. As an integer, a clipped
+# residual of a row of norm 1 is at most 2**12. Rows of smaller norm may have larger
+# residuals, which saturate at 2**15 - 1. In differences to a public loss residuals have
+# more bits, because rounding affects the norm of a difference more.
 _LARGEST_RESIDUAL, _LARGEST_OF_DIFFERENCES = 2.0**15 - 1, 2.0**29 - 1
 _FINEST_RESIDUAL, _FINEST_OF_DIFFERENCES = 2.0**-12, 2.0**-24
 _FINEST_OF_PERSONS = 2.0**-36
@@ -90,17 +92,19 @@ _FINEST_OF_PERSONS = 2.0**-36
 
 @dataclasses.dataclass(frozen=True)
 class LinearQuery:
-    """Per-record contribution ``clip(residual (x) x - public_residual (x) padded)``.
+    """The sum of the clipped gradients of a linear model.
 
-    With `units` the contribution of a person is ``clip(sum of share * residual (x)
-    x)`` over the person's rows.
+    A record with row x contributes ``clip(residual (x) x - public_residual (x)
+    padded)``. The second term is the gradient of the public loss, if there is one. With
+    `units` a person contributes ``clip(sum of share * residual (x) x)``, summed over
+    the person's rows.
 
     Parameters
     ----------
     rows : GridRows or SparseGridRows
         The records, bias column included.
     target : int64 or float64 ndarray of shape (n_rows,)
-        Class of each record, 0-based, or its value.
+        Class of each record, 0-based, or the target value of each record.
     loss : Loss
         Computes the residuals.
     n_outputs : int
@@ -108,26 +112,26 @@ class LinearQuery:
     clip_norm : float
         L2 bound of a contribution.
     capacity : int
-        Public bound on the number of rows, for the grid.
+        Public bound on the number of rows, from which the grid is computed.
     class_weight : float64 ndarray of shape (n_classes,), default=None
         Public factor of the residual before clipping; None means no factor.
     padded : GridRows or SparseGridRows, default=None
         The public part of each record, padded to a full row, for a public loss
-        (Algorithm 1). Type, centre and scale are those of `rows`. None means no public
-        loss.
+        (Algorithm 1). Type, centre and scale must be those of `rows`. None means no
+        public loss.
     public_target : bool, default=False
         Whether the public loss may use the target.
     offset : float64 ndarray of shape (n_rows, n_outputs), default=None
         Margins of a public model, added to those of theta.
     orthant : bool, default=False
-        Whether to clamp the residuals to the signs that the target fixes. For
+        Whether to set residuals to 0 if the target fixes the opposite sign. For
         non-negative inputs the sensitivity is then smaller; see the guarantees.
     label_bound : float, default=None
         Bound of the change of a contribution if its label is replaced and only the
-        target is private; at most ``2 clip_norm``. None means no smaller bound.
+        target is private; at most ``2 clip_norm``. None means ``2 clip_norm``.
     units : Units, default=None
-        Public weights of the rows, and their persons; set by `of_units`. None means
-        that each row is a record of weight 1.
+        Public weights ("shares") of the rows, and the person of each row; set by
+        `of_units`. None means that each row is a record of weight 1.
     n_jobs : int, default=1
         Threads over row blocks; their number does not change the result.
 
@@ -144,8 +148,9 @@ class LinearQuery:
     of a person are clipped together, and contribute 0 if one of their residuals is NaN
     or infinite (:ref:`persons-and-weights`).
 
-    A replaced record changes the sum by at most ``2 clip_norm`` or `label_bound`. A
-    nulled, added or removed record changes it by at most `clip_norm`. With `orthant`,
+    A replaced record changes the sum by at most `label_bound`, or ``2 clip_norm``
+    without it. A nulled, added or removed record changes the sum by at most
+    `clip_norm`. With `orthant`,
     the bound for a replaced record is ``sqrt(2) clip_norm`` under these conditions: the
     target is public, every column is public or non-negative, and no rows are padded.
     Then the sign of each entry of a contribution depends on public facts only, so that
@@ -174,7 +179,7 @@ class LinearQuery:
     shape: tuple[int, int] = computed()
     #: Whether the rows of a person are clipped together.
     _joins_rows: bool = computed()
-    #: Whether contributions of rows have rank one.
+    #: Whether the contribution of each row has rank one: no padded rows, or equal ones.
     _plain: bool = computed()
     #: Cached results of `_clip`, by unit.
     _clips: dict[float, Clip] = computed()
@@ -209,7 +214,7 @@ class LinearQuery:
             )
 
     def of_units(self, units: Units) -> LinearQuery:
-        """Return the query with weighted rows that belong to persons."""
+        """Return this query with the weights and persons of `units`."""
         if self.units is units:
             return self
         if self.units is not None:
@@ -248,7 +253,8 @@ class LinearQuery:
             As `unit` returned it.
         """
         if not np.isfinite(theta).all():
-            # theta is public, and its gradients are useless and would be inexact.
+            # Gradients would be useless and inexact. theta is public, so that the zeros
+            # reveal nothing.
             return np.zeros(self.shape, dtype=np.int64)
         people = None
         if self._joins_rows:
@@ -272,7 +278,7 @@ class LinearQuery:
         """Return the mean gradient of the public loss over a public batch, float64.
 
         Rows are weighted by their shares. Only the padded rows are read, and the target
-        if it is public.
+        if the public loss may use it.
         """
         from skfdp.queries.products import products
 
@@ -294,7 +300,7 @@ class LinearQuery:
             products,
         )
 
-        # Clipping bounds the entries of a difference, but not of its two parts.
+        # Clipping bounds the entries of a difference, but not those of its two terms.
         largest = LARGEST_SHORT_PRODUCT if self._plain else LARGEST_PRODUCT
         found = []
         for _ in range(self.n_jobs):
@@ -314,7 +320,7 @@ class LinearQuery:
 
     @functools.cached_property
     def _inner(self) -> np.ndarray:
-        """Exact inner products of rows and padded rows."""
+        """The exact inner product of each row and its padded row."""
         from skfdp.queries.products import inner_products
 
         return inner_products(self.rows, self.padded)
@@ -332,7 +338,10 @@ class LinearQuery:
             return work.rows.total()
 
     def _clip(self, unit: float) -> Clip:
-        """Return the bounds of a contribution, in units of residual times row."""
+        """Return the bounds of a contribution for kernels, which read rows as integers.
+
+        The clip norm and the unit of the sum are divided by the unit of the rows.
+        """
         from skfdp.kernels.contributions import Clip, Column
 
         if unit not in self._clips:
@@ -405,7 +414,7 @@ class LinearQuery:
 
     @property
     def _public_task(self) -> Task:
-        """The same parameters for the public loss."""
+        """Parameters of the kernels that compute the residuals of the public loss."""
         if self.public_target:
             return self._task
         none = self._task.target._replace(memory=self._task.target.memory[:0])
@@ -423,7 +432,7 @@ def gradient_sensitivity(
     orthant: bool = False,
     label_bound: float | None = None,
 ) -> float:
-    """Return `LinearQuery.sensitivity` for plans, which are made without rows.
+    """Return the sensitivity of a `LinearQuery`, for plans, which have no rows.
 
     Parameters
     ----------
@@ -469,8 +478,8 @@ class _Workspace:
 
 # Sensitivities of sums of clipped gradients to a replaced record.
 #
-# The sensitivity is always at most twice the clip norm. The two lemmas here give
-# smaller bounds under conditions on public and declared facts, which are checked.
+# The sensitivity is always at most twice the clip norm. The two functions below give
+# smaller bounds. They check conditions on public and declared facts.
 # :ref:`sensitivities` has the proofs.
 
 
@@ -496,12 +505,12 @@ def label_bound(
     """Return the sensitivity to replaced labels, if every column is public.
 
     **Guarantees.** Clipping is a projection onto a ball, which does not increase
-    distances. So the contributions for two labels differ by at most
+    distances. So the contributions of a row x for two labels differ by at most
     ``|residual - residual'| share |x|`` before they are quantised. For a person the
-    bound is the sum of this over the person's rows. Rounding changes each entry of a
-    residual by at most half a unit, and 1e-8 covers the rounding of the clip factor.
-    For persons, `_rounding_of_persons` bounds the other rounding errors of the compiled
-    kernels (:ref:`persons-and-weights`).
+    bound is the sum of these bounds over the person's rows. Rounding changes each entry
+    of a residual by at most half a unit. A relative 1e-8 covers the rounding of the
+    clip factor. For persons, `_rounding_of_persons` bounds the other rounding errors of
+    the compiled kernels (:ref:`persons-and-weights`).
 
     Parameters
     ----------
@@ -510,13 +519,13 @@ def label_bound(
     rows : GridRows or SparseGridRows
         The public rows of the query.
     schedule : PrivacyPlan
-        A plan with sensitivity ``2 clip_norm``. Its noise is the largest possible, so
-        its grid is the coarsest.
+        A plan with sensitivity ``2 clip_norm``. A smaller sensitivity needs less noise,
+        so the grid of this plan is the coarsest.
     """
     if loss.label_reach is None or not (public.class_weight == 1).all():
         return schedule.sensitivity
     units, clip_norm = public.units, schedule.clip_norm
-    # A label can also be nulled; then the contribution is zero.
+    # A label can also be nulled. The contribution then becomes zero.
     largest = loss.max_residual(public.n_classes)
     apart = max(loss.label_reach(public.n_classes), largest)
     lengths = np.sqrt(rows.squared_norms) * rows.unit
@@ -544,9 +553,9 @@ def _rounding_of_persons(
     """Return a bound of the rounding errors of `kernels.persons` in two contributions.
 
     The kernels round residuals to integers of a unit below ``2**-49 top``. Here top is
-    the product of the number of a person's rows, the longest row and the largest
-    residual. They round the norm of the sum up by less than ``2**-23 sqrt(K) sqrt(K D)
-    top``, and truncate each entry.
+    the product of the number of a person's rows, the norm of the longest row and the
+    largest residual. For K outputs and D columns, the kernels round the norm of the sum
+    up by less than ``2**-23 sqrt(K) sqrt(K D) top``, and truncate each entry.
     """
     units, n_outputs = public.units, public.n_outputs
     root = math.sqrt(n_outputs * rows.n_columns)

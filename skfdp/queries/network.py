@@ -1,11 +1,11 @@
 """Clipped sums of per-example gradients of ReLU networks.
 
-The gradient of one record is a rank-one matrix for each layer. Its norm is computed
-from the activations and the back-propagated errors, without forming the gradient.
-Activations and errors are integers times a power of two for each record; weights are
-integers times a power of two for each neuron. So every matrix product is an exact sum
-of integers, and the contribution of a record does not depend on its position or on the
-library that multiplies.
+The gradient of one record is a rank-one matrix for each layer. The norm of the gradient
+is computed from the activations and the back-propagated errors, without forming the
+gradient. Activations and errors are integers times a power of two for each record;
+weights are integers times a power of two for each neuron. So every entry of a matrix
+product is an exact sum of integers. The contribution of a record does not depend on the
+record's position or on the library that multiplies.
 """
 
 from __future__ import annotations
@@ -30,9 +30,12 @@ DTYPES = ("float32", "float64")
 WIDEST = 8192
 _BLOCK = 1024
 _SUM_BITS = 53 - 10  # bits of one product, so that sums of 1024 products are exact
+# Bits of a back-propagated error in a gradient.
 _FACTOR_BITS = 20
 _LARGEST_WEIGHT = 1e100
-# Largest norm of each side of a difference, divided by the clip norm.
+# With a public loss, a clipped contribution is a difference of two gradients. Each may
+# be this many times as long as the clip norm. If one is longer, both may be scaled
+# down.
 _HEADROOM = 2.0**6
 
 
@@ -40,7 +43,7 @@ class Precision(NamedTuple):
     """Bits of an activation and of a back-propagated error in a matrix product.
 
     Integers up to ``2**mantissa`` are exact in the dtype. The weights of a neuron have
-    the remaining bits.
+    the bits of the mantissa that the other factor of the product does not use.
     """
 
     dtype: str
@@ -63,16 +66,17 @@ def precision(dtype: str, widest: int) -> Precision:
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """Records as int16 values with a float64 scale per row: ``values * scale``."""
+    """Records as int16 values with a float64 scale for each row: ``values * scale``."""
 
     values: np.ndarray
     scale: np.ndarray
 
     @classmethod
     def build(cls, rows: GridRows, factor: float, bits: int) -> Rows:
-        """Scale each grid row by a power of two to `bits` (at most 15), and round.
+        """Scale each grid row by a power of two, and round it to integers.
 
-        The inputs of the network are the grid rows times `factor`.
+        The integers have `bits` bits, at most 15. The inputs of the network are the
+        grid rows times `factor`.
         """
         values = np.empty_like(rows.values)
         scale = np.empty(len(values))
@@ -87,10 +91,13 @@ class Rows:
 
 @dataclasses.dataclass(frozen=True)
 class MLPQuery:
-    """Per-record contribution ``clip(gradient - public gradient)`` of a network.
+    """The sum of the clipped gradients of a network.
 
-    theta is one vector of the concatenated matrices of the layers, each of shape
-    (outputs, inputs + 1) with the weight of the constant in the last column.
+    A record contributes ``clip(gradient - public gradient)``. The public gradient is
+    the gradient of the public loss, if there is one.
+
+    theta is one vector, the concatenated matrices of all layers. Each matrix has the
+    shape (outputs, inputs + 1), with the weight of the constant in the last column.
 
     Notes
     -----
@@ -99,8 +106,9 @@ class MLPQuery:
     that of the integer factors, enlarged by a factor of 1 + 1e-9, and the clipped
     errors are truncated toward zero. For a difference the clip norm is first reduced by
     the largest effect of truncation. A record whose errors are not finite contributes
-    0. So a nulled, added or removed record changes the sum by at most `clip_norm`, and
-    a replaced record by at most twice that, with either backend.
+    0. So a nulled, added or removed record changes the sum by at most `clip_norm`. A
+    replaced record changes it by at most ``2 clip_norm``. Both bounds hold with either
+    backend.
     """
 
     rows: Rows  # including the constant last column
@@ -110,8 +118,8 @@ class MLPQuery:
     #: without a constant, and the output (1 for two classes).
     widths: tuple[int, ...]
     clip_norm: float  # L2 bound of a contribution, all layers together
-    capacity: int  # public bound on the number of rows, for the grid
-    class_weight: np.ndarray  # public factors of the error, before the clip
+    capacity: int  # public bound on the number of rows, fixes the grid
+    class_weight: np.ndarray  # public factors of the errors, before the clip
     precision: Precision
     #: Public part of each record, padded to a full row, for a public loss.
     padded: Rows | None = None
@@ -138,7 +146,8 @@ class MLPQuery:
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum."""
-        # The largest entry of a row of inputs is at least half of the largest integer.
+        # The largest input of a row is at least 2**(activation - 1) as an integer, so
+        # that clipped errors fit into the bits of `Precision.residual`.
         finest = self.clip_norm * 2.0 ** (2 - _SUM_BITS)
         if self.padded is not None:
             finest *= _HEADROOM
@@ -153,7 +162,8 @@ class MLPQuery:
         `batch` are row numbers, int64; None means every row.
         """
         if not (np.abs(theta) < _LARGEST_WEIGHT).all():
-            # theta is public, and its gradients are useless and would be inexact.
+            # Gradients would be useless and inexact. theta is public, so that the zeros
+            # reveal nothing.
             return np.zeros(self.shape, dtype=np.int64)
         batch = np.arange(self.n_rows) if batch is None else batch
         weights = self._weights(theta)
@@ -168,7 +178,7 @@ class MLPQuery:
     def public_gradient(self, theta: np.ndarray, batch: np.ndarray) -> np.ndarray:
         """Return the mean gradient of the public loss over a public batch, float64.
 
-        Only the padded rows are read, and the target if it is public.
+        Only the padded rows are read, and the target if the public loss may use it.
         """
         weights = self._weights(theta)
         total = np.zeros(self.shape)
@@ -182,8 +192,8 @@ class MLPQuery:
     def last_inputs(self, theta: np.ndarray, scale: float) -> GridRows:
         """Return the inputs of the last layer divided by `scale`, as grid rows.
 
-        Each row is a function of its own record and of theta. Entries saturate. If
-        there is a hidden layer, they are not negative.
+        Each row is a function of its own record and of theta. Entries saturate at the
+        largest number of the grid. With a hidden layer no entry is negative.
         """
         weights = self._weights(theta)
         values = np.empty((self.n_rows, self.shapes[-1][1]), dtype=np.int16)
@@ -226,7 +236,7 @@ class MLPQuery:
         layers = []
         for number, matrix in enumerate(self.split(theta)):
             forward, scale = _integers(matrix, p.mantissa - p.activation)
-            # The error of the first layer is not propagated further.
+            # The errors of the first layer are not propagated further.
             backward, scale_back = matrix[:, :0].T, np.empty(0)
             if number:
                 backward, scale_back = _integers(matrix[:, :-1].T, p.mantissa - p.error)
@@ -238,7 +248,7 @@ class MLPQuery:
         # Set here, because each thread has its own error state. An overflow warning
         # would reveal private margins.
         with np.errstate(all="ignore"):
-            # The sums are transposed, like the products.
+            # The sums have the transposed shape of the matrices, like the products.
             out = [np.zeros(shape[::-1], dtype=np.int64) for shape in self.shapes]
             for part in _parts(batch):
                 full, public = self._private_pass(weights, part), ()
@@ -269,7 +279,8 @@ class MLPQuery:
             )
             # The error of the subtraction is relative to the terms, not to the result.
             square = np.maximum(terms - 2 * cross, 0.0) + 1e-9 * terms
-            # Truncation may lengthen a difference; layers are orthogonal.
+            # Truncation may lengthen a difference. The lengths of different layers add
+            # up in squares.
             slack = sum(
                 f.errors.shape[1]
                 * (np.sqrt(f.squared_inputs) + np.sqrt(p.squared_inputs)) ** 2
@@ -279,8 +290,8 @@ class MLPQuery:
         norm = np.sqrt(square) * (1 + 1e-9)
         factor = np.where(norm > limit, limit / norm, 1.0)
         factor[~(norm < np.inf)] = 0.0
-        # Both sides get the same factor, because saturating one side could lengthen the
-        # difference.
+        # Both gradients get the same factor. If only one of them saturated, their
+        # difference could become longer.
         top = 0.999 * unit * 2.0**self.precision.residual
         for layer in (*full, *public):
             largest = self._ops.largest(layer.errors) * layer.scale * factor
@@ -303,11 +314,14 @@ class MLPQuery:
         return self._pass(weights, self._padded_records, self.padded.scale, part, error)
 
     def _pass(self, weights, records, scales, part, error) -> list[Layer]:
-        """Propagate some records forward and their errors back, in integers."""
+        """Propagate some records forward and their errors back, in integers.
+
+        `error` computes the errors of the last layer from margins and row numbers.
+        """
         ops, bits = self._ops, self.precision
         inputs, scale = self._forward(weights, records, scales, part)
         z = ops.host(ops.product(inputs[-1], weights[-1].forward))
-        # Products always have a whole block, with zeros after the last record.
+        # The loss always gets a whole block, with zeros after the last record.
         margins = np.zeros((_BLOCK, z.shape[1]))
         np.multiply(z, weights[-1].forward_scale, out=margins[: len(z)])
         margins[: len(z)] *= scale[-1][:, None]
@@ -329,7 +343,7 @@ class MLPQuery:
         return layers[::-1]
 
     def _forward(self, weights, records, scales, part) -> tuple[list, list]:
-        """Return the inputs of every layer as integers, and their scales."""
+        """Return the inputs of each layer as integers, and the scales of their rows."""
         ops = self._ops
         inputs, scale = [ops.take(records, part)], [scales[part]]
         for layer in weights[:-1]:
@@ -355,7 +369,10 @@ class MLPQuery:
 
 
 class Weights(NamedTuple):
-    """Integer weights of one layer for the forward and backward pass, and scales."""
+    """Integer weights of one layer for the forward and the backward pass, with scales.
+
+    Each row of weights has a power of two as its scale.
+    """
 
     forward: Any
     backward: Any
@@ -364,18 +381,19 @@ class Weights(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """Factors of the gradients of one layer: ``scale * errors (x) inputs``."""
+    """Factors of one layer's gradients, ``scale * errors (x) inputs`` per record."""
 
     inputs: Any  # integers (n_rows, inputs + 1)
     errors: Any  # integers (n_rows, outputs)
-    scale: np.ndarray  # powers of two; in the first layer times the bound of the rows
-    squared_inputs: np.ndarray  # exact integers
+    scale: np.ndarray  # power of two; in the first layer times `factor` of `Rows.build`
+    squared_inputs: np.ndarray  # squared norms of the inputs, exact integers
 
 
 def _integers(matrix: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
     """Round each row to integers whose absolute values sum to at most ``2**bits``.
 
-    Return the integers and the power of two of each row.
+    Return the integers and the scale of each row, a power of two. Integers times scale
+    are the rounded row.
     """
     total = np.abs(matrix).sum(axis=1) * (1 + 1e-9)
     most = 2.0**bits - matrix.shape[1] / 2  # rounding adds up to 1/2 to an entry

@@ -1,6 +1,6 @@
 """The two exact products of a linear step, over blocks of dense or CSR rows.
 
-`margins` computes rows times weights; `add` sums residuals times rows. Every number is
+`margins` multiplies rows by weights; `add` sums residuals times rows. Every number is
 an integer, so tiles, blocks, threads, vectorisation and the format of the rows do not
 change the result.
 """
@@ -18,24 +18,25 @@ from skfdp.kernels import contributions, short_tiles, sparse, tiles, vectors
 
 #: Bound of the entries of residuals (29 bits) times rows (15 bits).
 LARGEST_PRODUCT = 2.0**44
-#: Bound of the entries of short products: sums of 32 rows fit into int32.
+#: Bound of the entries of residuals times rows in `ShortProducts`. Sums of 32 such
+#: entries fit into int32.
 LARGEST_SHORT_PRODUCT = 2.0**26
 _MANTISSA = 53
-# Fewer CSR rows than this are added one by one.
+# Blocks of fewer CSR rows than this are added row by row.
 _FEW_ROWS = 64
 
 
 def products(
     rows: GridRows | SparseGridRows, n_outputs: int, largest: float = LARGEST_PRODUCT
 ) -> Products:
-    """Return an object that computes the products; each thread needs its own.
+    """Return an object that computes the products; each thread needs its own object.
 
     Parameters
     ----------
     rows : GridRows or SparseGridRows
     n_outputs : int
     largest : float
-        Bound on the entries of a residual times its row.
+        Bound of the entries of a residual times its row.
     """
     if isinstance(rows, SparseGridRows):
         return SparseProducts(rows, n_outputs)
@@ -47,14 +48,14 @@ def products(
 
 
 class Products:
-    """Margins and sums of one step, with their working memory.
+    """Base class: computes margins and sums of one step, and has working memory.
 
     Parameters
     ----------
     rows : GridRows or SparseGridRows
     n_outputs : int
     entries : int
-        Average number of entries of a row that a product reads.
+        Mean number of entries of a row that a product reads.
     """
 
     # A block of dense rows fits into the cache for both products.
@@ -71,9 +72,10 @@ class Products:
     def start(self, theta: np.ndarray) -> None:
         """Set the weights of a step, and reset the sum to zero.
 
-        theta is rounded to integers of 16 bits; the weights of an output have a norm of
-        at most 2**16. So margins are exact and do not depend on the position of a row.
-        The rounded theta differs by at most ``2**-15 |theta|`` in any entry.
+        theta is scaled by a power of two and rounded to integers of 16 bits; the
+        integers of an output have a norm of at most 2**16. So margins are exact and do
+        not depend on the position of a row. Rounding changes an entry of theta by at
+        most ``2**-15 |theta|``.
 
         Parameters
         ----------
@@ -89,7 +91,10 @@ class Products:
     def parts(
         self, batch: np.ndarray | None, start: int, stop: int
     ) -> Iterator[np.ndarray]:
-        """Yield the row numbers ``batch[start:stop]`` in blocks; None: all rows."""
+        """Yield the row numbers ``batch[start:stop]`` in blocks.
+
+        A batch of None means every row.
+        """
         size = self.block_size
         for begin, end in self.rows.stretches(batch, start, stop):
             for first in range(begin, end, size):
@@ -118,7 +123,8 @@ class Products:
 class DenseProducts(Products):
     """Products of `GridRows` by tiled kernels in float64.
 
-    Sums are computed in float64 as long as they are below 2**53, then added in int64.
+    Sums are computed in float64. Before they could reach 2**53, they are added to sums
+    in int64.
     """
 
     def __init__(self, rows: GridRows, n_outputs: int, largest=LARGEST_PRODUCT):
@@ -142,7 +148,7 @@ class DenseProducts(Products):
         out *= self._factor
 
     def add(self, part: np.ndarray, residual: np.ndarray) -> None:
-        """Add residuals, integers below 2**29 in float64, times rows."""
+        """Add residuals times rows; residuals are integers below 2**29 in float64."""
         if len(part) > self._most:
             half = len(part) // 2
             self.add(part[:half], residual[:, :half].copy())
@@ -168,10 +174,10 @@ class DenseProducts(Products):
 
 
 class ShortProducts(Products):
-    """Fast products of `GridRows` in 16-bit integers, for rows that are short enough.
+    """Fast products of `GridRows` in 16-bit integers, for rows of small norm.
 
-    An inner product is at most the product of the norms, so it is below 2**31. The sum
-    of 32 rows times residuals is also below 2**31.
+    A margin is at most the product of the norms of row and weights, so it is below
+    2**31. The sum of 32 rows times residuals is also below 2**31.
     """
 
     def __init__(self, rows: GridRows, n_outputs: int):
@@ -188,7 +194,7 @@ class ShortProducts(Products):
         self._sum[:], self._excess = 0, 0
 
     def add_clipped(self, batch, start: int, stop: int, task, clip) -> None:
-        """Add the clipped contributions, in one compiled loop per stretch of rows."""
+        """Do what `Products.add_clipped` does, in one compiled loop."""
         own, weights = self._of_block, (self._theta, self._factor)
         whole = batch is None
         linked = contributions.leaf_of(task), short_tiles.links(self.n_outputs)
@@ -205,7 +211,7 @@ class ShortProducts(Products):
         short_tiles.margins(self.rows.table, part, *weights, True, links, out)
 
     def add(self, part: np.ndarray, residual: np.ndarray) -> None:
-        """Add residuals, integers below 2**15 in float64, times rows."""
+        """Add residuals times rows; residuals are integers below 2**15 in float64."""
         links = short_tiles.links(self.n_outputs)
         self._excess += short_tiles.add_outer_products(
             self.rows.table, part, residual, links, self._sum
@@ -222,7 +228,7 @@ class ShortProducts(Products):
 class SparseProducts(Products):
     """Products of `SparseGridRows`; the dense shift is applied once per step."""
 
-    # Sums are larger than any cache, so few large blocks are faster.
+    # The sums do not fit into any cache. A few large blocks are then faster.
     block_entries, largest_block = 2**21, 2**14
 
     def __init__(self, rows: SparseGridRows, n_outputs: int):
@@ -248,7 +254,7 @@ class SparseProducts(Products):
         sparse.margins(*self._csr, part, *weights, self._row_sum, out)
 
     def add(self, part: np.ndarray, residual: np.ndarray) -> None:
-        """Add residuals, integers below 2**29 in float64, times rows."""
+        """Add residuals times rows; residuals are integers below 2**29 in float64."""
         sums, columns = (self._sum, self._residuals), self._columns(part)
         if columns is None:
             sparse.add_outer_products(*self._csr, part, residual, *sums)
@@ -257,10 +263,11 @@ class SparseProducts(Products):
             sparse.add_by_columns(*columns, by_rows, *sums)
 
     def _columns(self, part: np.ndarray) -> tuple | None:
-        """Return the CSC form of consecutive rows, or None for other rows.
+        """Return the CSC form of consecutive rows, or None.
 
         Consecutive rows are a block of a full batch. The same block occurs in every
-        step, so its CSC form is cached. Each row is stored at most twice.
+        step, so its CSC form is cached. In total at most n_rows rows are cached. None
+        means that the rows are few or not consecutive, or that the cache is full.
         """
         if len(part) < _FEW_ROWS or part[-1] - part[0] != len(part) - 1:
             return None
@@ -296,7 +303,7 @@ class SparseProducts(Products):
 
 
 def _inner_products_are_short(rows: GridRows | SparseGridRows) -> bool:
-    """Whether rows times rounded weights fit into int32."""
+    """Whether the products of rows and rounded weights fit into int32."""
     # Rounding increases the norm of theta by at most sqrt(n_columns) / 2.
     longest = 2.0**31 / (2.0**16 + math.sqrt(rows.n_columns))
     return math.sqrt(rows.squared_norms.max(initial=0.0)) < longest
@@ -305,7 +312,7 @@ def _inner_products_are_short(rows: GridRows | SparseGridRows) -> bool:
 def inner_products(
     rows: GridRows | SparseGridRows, other: GridRows | SparseGridRows
 ) -> np.ndarray:
-    """Return the exact inner products of the rows of two matrices, row by row."""
+    """Return the exact inner product of each row with the same row of `other`."""
     if isinstance(rows, SparseGridRows):
         x, z = (one.stored.astype(np.int64) for one in (rows, other))
         shift = rows.shift

@@ -28,9 +28,10 @@ _SHRINK = 1 - 1e-9
 
 
 class _Sum:
-    """Base class of sums over blocks of rows; each block is summed exactly.
+    """Base class of queries that sum block by block, exactly.
 
-    `__post_init__` of a subclass computes the attributes below.
+    `__post_init__` of a subclass computes the attributes below. Its `_of_block` returns
+    the int64 sum of one block of rows.
     """
 
     #: The private table, which is read in blocks of rows.
@@ -41,9 +42,9 @@ class _Sum:
     clip_norm = 1.0
     #: Sensitivity to a replaced record; None means twice the clip norm.
     replaced: float | None = None
-    #: Public bound on the number of records, for the grid.
+    #: Public bound on the number of records, from which the grid is computed.
     most_records: int
-    #: Finest useful grid unit.
+    #: Lower limit of the grid unit.
     finest: float
 
     def unit(self, noise_std: float) -> float:
@@ -60,7 +61,7 @@ class _Sum:
         """Return the int64 sum over the batch, in `unit`; None means every row."""
         total = np.zeros(self.shape, dtype=np.int64)
         for block in row_blocks(self.table):
-            # A batch has distinct rows, so it is not longer than the table.
+            # A batch has distinct rows, so blocks of the table cover its positions.
             index = block if batch is None else batch[block]
             if batch is None or len(index):
                 total += self._of_block(index, unit)
@@ -73,19 +74,19 @@ class RowSum(_Sum):
 
     Parameters
     ----------
-    X : ndarray or csr_array of shape (n_rows, n_features)
+    X : ndarray, csr_array or MovedRows of shape (n_rows, n_features)
     input_scaler : InputScaler
         Scales rows so that their private columns have a norm of at most 1.
     capacity : int
-        Public bound on the number of rows, for the grid.
+        Public bound on the number of rows, from which the grid is computed.
     nonnegative : bool, default=False
         Whether to set negative private entries to 0. This is a public fact, which must
         follow from declared bounds and not from the data.
 
     Notes
     -----
-    Public columns are left out, because their sum is exact and free. Numbers that are
-    not finite are replaced as by `InputScaler.filled`.
+    Public columns are left out, because their sum needs no noise. `InputScaler.filled`
+    replaces numbers that are not finite.
 
     **Guarantees.** Every contribution has a norm of at most 1: the input scaler bounds
     the norm, and truncation toward zero does not increase it. Hence a nulled or removed
@@ -221,7 +222,7 @@ class CrossSum(_Sum):
 
 @dataclasses.dataclass(frozen=True)
 class LabelSum(_Sum):
-    """The label statistic ``sum of row (x) (label - centre)`` of public rows.
+    """The label statistic ``sum of row (x) label`` of public rows and private labels.
 
     Parameters
     ----------
@@ -230,16 +231,18 @@ class LabelSum(_Sum):
     target : int64 ndarray of shape (n_rows,)
         Private class of each record.
     n_outputs : int
-        1 for two classes (labels -1/2 and 1/2), else one per class (one-hot).
+        1 for two classes, whose labels are -1/2 and 1/2. Otherwise the number of
+        classes, and labels are one-hot.
     row_bound : float
         Public bound R of the norms of the rows.
 
     Notes
     -----
     **Guarantees.** For one-hot labels a contribution has norm at most R, and a replaced
-    label changes the sum by exactly ``sqrt(2) |row| <= sqrt(2) R``. For two classes the
-    norm is at most R / 2 and the sum changes by at most R. The bounds hold for exact
-    integers, because the rows are on the grid. Public rows need no clip.
+    label changes the sum by exactly ``sqrt(2) |row| <= sqrt(2) R``. For two classes a
+    contribution has norm at most R / 2, and a replaced label changes the sum by at most
+    R. The bounds hold for exact integers, because the rows are on the grid. Rows need
+    no clipping, because they are public.
     """
 
     rows: GridRows
@@ -265,7 +268,7 @@ class LabelSum(_Sum):
         return cls(no_rows(), np.empty(0, np.int64), n_outputs, row_bound)
 
     def unit(self, noise_std: float) -> float:
-        """Return the grid unit of the rows, or half of it for labels of 1/2."""
+        """Return the grid unit of the sum: that of the rows, or half for labels 1/2."""
         return GRID / (2 if self.n_outputs == 1 else 1)
 
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
@@ -292,8 +295,8 @@ class ClassSum(_Sum):
     Parameters
     ----------
     rows : GridRows
-        Private rows of norm at most 1, made by ``GridRows.build(X, transform)``. Longer
-        rows are clipped.
+        Private rows, made by ``GridRows.build(X, transform)``. They are clipped to norm
+        1.
     target : int64 ndarray of shape (n_rows,)
         Public class of each record.
     n_classes : int
@@ -356,8 +359,8 @@ def clipped(values: np.ndarray, coarser: float = 1.0) -> np.ndarray:
 # Histograms: counts of the numbers of each column in public bins.
 
 
-#: The first bins of every rule: missing numbers, infinite numbers, and numbers that are
-#: zero or too close to zero for a declared bound.
+#: The first bins of every rule: missing numbers, infinite numbers, and zero. For
+#: `Binades`, zero includes numbers closer to zero than any declared bound can be.
 MISSING, INFINITE, ZERO = range(3)
 N_SPECIAL = 3
 #: Binade e holds absolute values in (2**(e - 1), 2**e]. Values up to 2**(FIRST - 1)
@@ -365,7 +368,7 @@ N_SPECIAL = 3
 #: declared bounds are at most 1e100 in size, and at least 1e-100 apart.
 FIRST, LAST = -320, 332
 N_BINADES = LAST - FIRST + 1
-# With this unit counts of 2**52 records are below 2**62 units.
+# With this unit, counts of up to 2**52 records are at most 2**62 units.
 _FINEST = 2.0**-10
 
 
@@ -405,7 +408,7 @@ class EvenBins:
     Attributes
     ----------
     low, high : float64 ndarray of shape (n_columns,)
-        Ends of each column, finite, low < high; public or released.
+        Lower and upper end for each column, finite, low < high; public or released.
     n_even : int
     """
 
@@ -429,7 +432,7 @@ class EvenBins:
         low, high = self.low[columns], self.high[columns]
         share = (values - low) / (high - low) * self.n_even
         place = np.clip(np.ceil(share), 0, self.n_even + 1)
-        # The conversion of NaN to an integer is undefined.
+        # Replace NaN, because its conversion to an integer is undefined.
         found = N_SPECIAL + np.where(np.isnan(place), 0, place).astype(np.int64)
         return _with_special(np.where(values == 0, ZERO, found), values)
 
@@ -447,8 +450,8 @@ class BinCounts(_Sum):
     ----------
     X : ndarray, csr_array or MovedRows of shape (n_rows, n_columns)
         Private columns only; any numbers, including NaN and infinity.
-    rule : Binades, EvenBins or Shells
-        The bins: public, or computed from released numbers.
+    rule : Binades, EvenBins or adaptive_centring.Shells
+        The bins, which are public or computed from released numbers.
 
     Notes
     -----
@@ -460,7 +463,7 @@ class BinCounts(_Sum):
     * a replaced record changes at most two counts of each column, by 1 each, so that
       the counts change by at most ``sqrt(2 p)``.
 
-    Counts are whole numbers of grid units, equal for dense and CSR rows;
+    Counts are integer multiples of the grid unit, and equal for dense and CSR rows.
     :ref:`bin-counts` has the proof.
     """
 
@@ -506,7 +509,8 @@ class BinCounts(_Sum):
 # The slope of the loss along a released step, at a few points.
 
 
-#: Bits of an integer weight. With 16 bits of a row and 2**17 columns, sums are < 2**53.
+#: Bits of an integer weight. Rows have 16 bits, so that sums over up to 2**17 columns
+#: are below 2**53.
 _WEIGHT_BITS = 20
 _MOST_COLUMNS = 2**17
 
@@ -515,12 +519,13 @@ _MOST_COLUMNS = 2**17
 class TemperatureSum(_Sum):
     """The slope of the summed loss along a released step, at a few points.
 
-    For each point a, the query is a sum over the records of ``<r, s> / reach``. Here r
-    is the residual of the record at the margins of ``start + a * step``, and s are the
-    record's margins of `step`, clipped to the norm `reach`. The residual is the
-    derivative of the loss. Without clipping, an entry is therefore proportional to the
-    slope of the summed loss. Clipping keeps the direction of s. For a proper scoring
-    rule it does not change the point of zero slope.
+    For each point a, the query is a sum over the records of ``<r, s> / reach``. Here s
+    are the record's margins with the weights `step`, clipped to the norm `reach`, and r
+    is the residual of the record with the weights ``start + a * step``. The residual is
+    the derivative of the loss. Without clipping, an entry of the sum is therefore
+    proportional to the slope of the summed loss at the point a. Clipping keeps the
+    direction of s. For a proper scoring rule it does not change the point of zero
+    slope.
 
     Parameters
     ----------
@@ -616,7 +621,7 @@ class TemperatureSum(_Sum):
 
 
 def _integers(weights: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return weights as integers in float64, and their unit."""
+    """Return weights as integers in float64, and the unit of these integers."""
     bits = _WEIGHT_BITS
     while weights.shape[1] > _MOST_COLUMNS << (_WEIGHT_BITS - bits):
         bits -= 1
@@ -640,7 +645,8 @@ def _inner(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 #: Weight of the squared loss relative to the loss. Variances are computed from squares,
 #: so twice the weight halves the noise of a variance. Compared with 1/4, a weight of
-#: 1/2 increases all noise by 3 % (counts and one loss) to 8 % (two errors).
+#: 1/2 increases the noise of all entries by 3 % for counts and one loss, and by 8 % for
+#: losses without counts.
 SQUARES = 0.5
 
 
@@ -658,7 +664,7 @@ class ScoreTable(_Sum):
     group : int64 ndarray of shape (n_rows,)
         Public group of each record, from 0 to `n_groups` - 1.
     n_cells : int
-        0 if nothing is counted.
+        Number of cells; 0 means that no records are counted.
     n_groups : int
     capacity : int
         Public bound on the number of records.
@@ -667,17 +673,20 @@ class ScoreTable(_Sum):
     -----
     **Guarantees.** A record with cell c and losses :math:`l_1, \dots, l_J` adds, to the
     row of its group, the vector
-    :math:`v = (e_c, l_1, l_1^2/2, \dots, l_J, l_J^2/2)`, each entry truncated toward
-    zero on the grid. A record without a cell or group adds nothing to the counts or to
-    the table.
+    :math:`v = (e_c, l_1, l_1^2/2, \dots, l_J, l_J^2/2)`. Here :math:`e_c` is 1 at cell
+    c and 0 at all other cells. Each entry is truncated toward zero on the grid. If c is
+    not the number of a cell, :math:`e_c = 0`. If the group is not the number of a
+    group, the record adds nothing.
 
-    * :math:`\|v\|^2 \le 1 + J (1 + 1/4)`, without the 1 if there are no cells. A
-      nulled, added or removed record changes the table by at most :math:`\|v\|`.
+    * :math:`\|v\|^2 \le 1 + J (1 + 1/4)`, and :math:`J (1 + 1/4)` if there are no
+      cells. A nulled, added or removed record changes the table by at most
+      :math:`\|v\|`.
     * Neighbours share the group. A replaced record has another cell and other losses:
       :math:`\|e_c - e_{c'}\|^2 \le 2`, and 0 if there is one cell;
       :math:`|l - l'| \le 1` and :math:`|l^2 - l'^2| \le 1`. So it changes the table by
-      at most :math:`\sqrt{2 + J (1 + 1/4)}`, whether its label, its prediction or both
-      are private. If there are only counts, the bound is :math:`\sqrt 2`.
+      at most :math:`\sqrt{2 + J (1 + 1/4)}`. This holds whether the label, the
+      prediction or both are private. If there are only counts, the bound is
+      :math:`\sqrt 2`.
     """
 
     cells: np.ndarray
@@ -691,8 +700,8 @@ class ScoreTable(_Sum):
         n_losses = self.losses.shape[1]
         of_losses = n_losses * (1 + SQUARES**2)
         clip_norm = math.sqrt(min(self.n_cells, 1) + of_losses)
-        # With one cell a replaced record does not change the count, but a nulled record
-        # does.
+        # With one cell, the count changes if a record is nulled, but not if a record is
+        # replaced.
         moved = math.sqrt(2.0 * (self.n_cells > 1) + of_losses)
         vars(self).update(
             n_rows=len(self.cells),

@@ -1,7 +1,7 @@
 """Operations of the network query on torch tensors; the only importer of torch.
 
-Each equals the operation of the same name in `kernels.network`. All numbers are
-integers that the dtype represents exactly, so both backends give the same results.
+Each operation returns the same numbers as the operation of this name in
+`kernels.network`, because matrices are integers that the dtype represents exactly.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def check_device(device: str | None) -> None:
         ) from None
     try:
         precision = torch.get_float32_matmul_precision()
-    except RuntimeError:  # old and new settings of torch are in conflict
+    except RuntimeError:  # torch's old and new settings of the precision conflict
         precision = "set by backend"
     if precision != "highest" or torch.backends.cuda.matmul.allow_tf32:
         raise ValueError(
@@ -64,7 +64,7 @@ class Operations:
         return a.cpu().numpy()
 
     def weights(self, integers: np.ndarray) -> torch.Tensor:
-        """Return transposed integer weights for products."""
+        """Return transposed integer weights in the dtype of the products."""
         return self._tensor(np.ascontiguousarray(integers.T)).to(self._dtype)
 
     def take(self, records: torch.Tensor, part: np.ndarray) -> torch.Tensor:
@@ -76,7 +76,7 @@ class Operations:
         return a @ weights
 
     def activate(self, z, row_scale, column_scale, bits):
-        """Return the ReLU of z, with a constant 1, as integers and scales."""
+        """Return the ReLU with a constant 1 appended, as integers, and row scales."""
         rows = self._tensor(row_scale)
         constant = (1.0 / rows)[:, None]
         a = torch.hstack(
@@ -87,14 +87,14 @@ class Operations:
         return out, self.host(scale)
 
     def integers(self, errors, bits: int):
-        """Return rows rounded to integers of `bits`, and their scales."""
+        """Return rows rounded to integers of at most `bits` bits, and their scales."""
         if isinstance(errors, np.ndarray):
             errors = self._tensor(errors)
         out, power = self._rounded(errors.double(), bits)
         return out, self.host(torch.where(power > 0, 1 / power, 0.0))
 
     def back(self, errors, scale, weights, weight_scale, inputs, bits):
-        """Return the errors of the layer below as integers and scales."""
+        """Return the errors of the layer below as integers, and their scales."""
         z = (errors @ weights).double() * self._tensor(weight_scale)
         out, factor = self.integers(torch.where(inputs[:, :-1] > 0, z, 0.0), bits)
         return out, scale * factor
@@ -108,19 +108,23 @@ class Operations:
         return self.host(a.abs().amax(dim=1).double())
 
     def truncated(self, errors, multiplier, largest: float) -> torch.Tensor:
-        """Return float64 ``trunc(errors * multiplier)``, saturated."""
+        """Return float64 ``trunc(errors * multiplier)``, saturated at `largest`."""
         return self.scaled(errors, multiplier).clamp(-largest, largest).trunc()
 
     def scaled(self, errors, multiplier) -> torch.Tensor:
-        """Return float64 ``errors * multiplier``."""
+        """Return each row of errors times its multiplier, float64."""
         return errors.double() * self._tensor(multiplier)[:, None]
 
     def sum_of_products(self, inputs, errors) -> np.ndarray:
-        """Return float64 ``inputs.T @ errors``, exactly for integers."""
+        """Return float64 ``inputs.T @ errors``, which is exact for integers."""
         return self.host(inputs.double().T @ errors)
 
     def _rounded(self, a: torch.Tensor, bits: int):
-        """Return rows as integers of at most `bits` bits, and their powers of two."""
+        """Return rows as integers of at most `bits` bits, and their powers of two.
+
+        An integer is the entry times the power of two of its row, rounded. Rows that
+        are zero or not finite become 0, with a power of 0.
+        """
         largest = a.abs().amax(dim=1)
         exponent = bits - torch.frexp(largest).exponent.long()
         usable = (largest > 0) & torch.isfinite(largest) & (exponent < 1024)

@@ -21,22 +21,24 @@ class Weighted:
     Parameters
     ----------
     query : Query
-        Query over rows; its capacity allows for `FULL_WEIGHT` times as many rows.
+        Query over rows, the inner query; its capacity allows for `FULL_WEIGHT` times as
+        many rows.
     units : Units
+        Provides the public weight ("share") of each row, and the person of each row.
 
     Notes
     -----
     **Guarantees.** With shares s and contributions v, the sum is ``sum s_i v_i``. Let D
-    bound the change of the inner sum if any one row changes. If the private parts of
-    all rows of one person change, this sum changes by at most ``sum s_i D`` over these
-    rows, because they can be changed one after the other, and their shares are public.
-    This is at most ``units.reach * D``, where ``units.reach`` is the largest total
-    share of a person. Likewise a person contributes at most ``units.reach`` times the
-    clip norm. The bounds for a null record hold for a person whose rows are all null
-    (:ref:`persons-and-weights`).
+    bound the change of the inner query's sum if any one row changes. If the private
+    parts of all rows of one person change, the weighted sum changes by at most ``sum
+    s_i D`` over these rows, because the rows can be changed one after the other, and
+    their shares are public. This is at most ``units.reach * D``, where ``units.reach``
+    is the largest total share of a person. For the same reason a person contributes at
+    most ``units.reach`` times the clip norm of the inner query. The bounds for a null
+    record hold for a person whose rows are all null (:ref:`persons-and-weights`).
 
-    The sum is exact, in whole numbers of ``units.step``. For each bit of the integer
-    weights, the inner query sums the rows whose weight has this bit.
+    The sum is exact. For each bit of the integer weights, the inner query sums the rows
+    whose weight has this bit. The sum is multiplied by the value of the bit.
     """
 
     query: Query
@@ -57,7 +59,7 @@ class Weighted:
         return self.units.reach * self.query.sensitivity(relation)
 
     def unit(self, noise_std: float) -> float:
-        """Return the unit of the sum, `units.step` times a power of two."""
+        """Return the grid unit of the sum, `units.step` times a power of two."""
         step = self.units.step
         return self.query.unit(noise_std / step) * step
 
@@ -65,7 +67,7 @@ class Weighted:
         self, theta: np.ndarray | None, batch: np.ndarray | None, unit: float
     ) -> np.ndarray:
         """Return the int64 sum over the batch, in `unit`; None means every row."""
-        inner = unit / self.units.step  # exact: the other factor is a power of two
+        inner = unit / self.units.step  # exact, because the result is a power of two
         rows = np.arange(self.n_rows) if batch is None else batch
         weights = self.units.weights[rows]
         total = np.zeros(self.shape, dtype=np.int64)
@@ -77,7 +79,7 @@ class Weighted:
 
 
 def weighted(query: Query, units: Units | None) -> Query:
-    """Return the query for weighted rows and persons, unchanged if units is None."""
+    """Return the query over weighted rows and persons; units=None changes nothing."""
     if units is None:
         return query
     own = getattr(query, "of_units", None)
@@ -87,7 +89,7 @@ def weighted(query: Query, units: Units | None) -> Query:
 # Sums of the clipped contributions of persons, over blocks of whole persons.
 
 
-#: Bits of an entry of a contribution. The sum of `MOST` entries is exact in float64.
+#: Bits of an entry of a contribution. Up to `MOST` entries have an exact float64 sum.
 ENTRY_BITS = 36
 MOST = 2 ** (53 - ENTRY_BITS)
 
@@ -114,9 +116,9 @@ class DensePersons:
         self._total[:] = 0
 
     def add(self, part, ends, residuals, clip) -> None:
-        """Add the contributions of some persons; see `persons.add_dense`.
+        """Add the contributions of some persons; see `kernels.persons.add_dense`.
 
-        Entries of a contribution are below ``2**ENTRY_BITS``.
+        Entries of a contribution must be below ``2**ENTRY_BITS``.
         """
         from skfdp.kernels import persons  # numba loads with the first fit
 
@@ -148,7 +150,7 @@ class SparsePersons:
         self._csr, self._shift = (rows.data, rows.indices, rows.indptr), rows.shift
         shape, shifted = (rows.n_columns, n_outputs), rows.shift != 0
         sums, self._total = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-        # Columns with a shift come first; the other positions are overwritten later.
+        # Columns with a shift come first. The kernel overwrites the later positions.
         columns = np.argsort(~shifted, kind="stable")
         self._memory = sums, columns, shifted, int(shifted.sum())
 
@@ -157,7 +159,7 @@ class SparsePersons:
         self._total[:] = 0
 
     def add(self, part, ends, residuals, clip) -> None:
-        """Add the contributions of some persons; see `persons.add_sparse`."""
+        """Add the contributions of some persons; see `kernels.persons.add_sparse`."""
         rows = self._csr, self._shift, part, ends
         from skfdp.kernels import persons
 
@@ -181,16 +183,17 @@ def person_blocks(
     rows : int64 ndarray
         Row numbers, sorted by person.
     ends : int64 ndarray of shape (n_persons + 1,)
-        Start and end of each person in `rows`.
+        Person i has the rows ``rows[ends[i]:ends[i + 1]]``.
     start, stop : int
     size : int
-        Most rows of a block; a block is longer only if one person has more rows.
+        Largest number of rows of a block; only a single person may have more rows.
 
     Yields
     ------
     part : int64 ndarray
+        The row numbers of a block.
     ends : int64 ndarray
-        Start and end of each person in the part.
+        Person i of the block has the rows ``part[ends[i]:ends[i + 1]]``.
     """
     while start < stop:
         last = int(np.searchsorted(ends, ends[start] + size, side="right")) - 1
