@@ -32,7 +32,7 @@ from skfdp.kernels.losses import CLASSIFICATION, REGRESSION
 def shorten(entries, ends, bound, normalize, unit, out):
     """Divide each row by its norm, or by `bound` if its norm is smaller.
 
-    With `normalize` each row is divided by its norm, even if this norm is smaller.
+    With `normalize` each row is divided by its norm, whatever `bound` is.
 
     entries and out, float64, hold all rows one after the other; row i starts at ends[i]
     and stops before ends[i + 1]. Squares are multiplied by `unit` and rounded up to

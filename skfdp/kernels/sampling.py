@@ -48,10 +48,11 @@ _GAP_ERROR, _FAR_GAP = 2.0**-35, 20.0
 
 @kernel(error_model="numpy")
 def add_rounded_normals(total, std, words, unsure):
-    """Add ``floor(std * x + 1/2)`` to each entry of `total`, x standard normal.
+    """Add ``floor(std * x + 1/2)`` to each entry of `total`, for standard normal x.
 
-    total int64 (n,), sums modulo 2**64. std is at most 2**40 and ``abs(x) < 10.3``, so
-    the noise is below 2**52. Up to this size adding 2**52 rounds to integers.
+    total is int64 (n,), and sums are modulo 2**64. std is at most 2**40 and
+    ``abs(x) < 10.3``, so the noise is below 2**52. Up to this size adding 2**52 rounds
+    to integers.
 
     words uint64 (n,), or (n + 1,) for odd n: words 2i and 2i + 1 make the normals of
     entries 2i and 2i + 1. The second normal of the last pair is not used if n is odd.
@@ -62,7 +63,7 @@ def add_rounded_normals(total, std, words, unsure):
     """
     n_pairs = words.size // 2
     if 2 * n_pairs < total.size:
-        raise ValueError("there must be a word for each entry.")
+        raise ValueError("words must hold a word for each entry of total.")
     size = min(n_pairs, _CHUNK)
     scratch = np.empty((4, size))
     noise = np.empty(2 * size, np.uint64)

@@ -23,8 +23,8 @@ _REORDER = {"reassoc", "contract", "nsz", "arcp"}
 def weight_bits(theta):
     """Return the exponent of the power of two that scales theta before rounding.
 
-    It is the largest for which the entries stay below 2**15 and each output's norm
-    below 2**16. theta must be finite.
+    It is the largest exponent for which the entries stay below 2**15 and each output's
+    norm below 2**16. theta must be finite.
     """
     largest = 0.0
     for k in range(theta.shape[0]):

@@ -128,8 +128,8 @@ def _filled(number):
     return fill
 
 
-#: `zeros` returns zeros. `half` returns 2**31 (as uint32), with which a sum must start
-#: that is passed to `add_unsigned_to`.
+#: `zeros` returns zeros, and `half` returns 2**31 (as uint32). Sums that are passed to
+#: `add_unsigned_to` must start at `half`.
 zeros, half = _filled(0), _filled(-(2**31))
 
 

@@ -88,7 +88,7 @@ def checkpoint(path: str | os.PathLike[str]) -> Iterator[None]:
     ...     model = model.fit(X, y)
     """
     if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"checkpoint({shown(path)}) takes a path.")
+        raise TypeError(f"checkpoint({shown(path)}) takes a path: pass a str or Path.")
     if multiprocessing.parent_process() is not None:
         raise ValueError(
             f"checkpoint({shown(path)}) cannot be entered in a worker process: enter "
@@ -102,8 +102,8 @@ def checkpoint(path: str | os.PathLike[str]) -> Iterator[None]:
         OPEN.reset(token)
     if not place["used"]:
         warn_caller(
-            f"no fit used checkpoint({shown(path)}): call fit in the same thread and "
-            "process.",
+            f"no fit used checkpoint({shown(path)}): call fit within it, in the same "
+            "thread and process.",
             UtilityWarning,
         )
 

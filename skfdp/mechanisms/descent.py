@@ -116,22 +116,22 @@ class HeavyBall:
 
             u' = momentum u + rate w,        w' = w - h u'.
 
-        If ``|w| <= 1`` for all steps, then ``|u(h)| <= u(0)`` by induction. The
-        covariance of the noise is then at most the variance for h = 0 times the
-        identity. So the noise of a linear combination of weights, with coefficients of
-        L2 norm 1, is at most the noise returned here.
+        If ``|w| <= 1`` for all steps, then ``|u(h)| <= u(0)`` by induction, because w
+        is always 1 for h = 0. The covariance of the noise is then at most the variance
+        for h = 0 times the identity. So the noise of a linear combination of weights,
+        with coefficients of L2 norm 1, is at most the noise returned here.
 
         The bound is proved in two cases. In the first case the step sizes do not
         increase, and the largest has ``rate h <= 2 (1 - momentum)``. Then
-        ``w**2 + momentum (w - w_before)**2 / (rate h)`` does not increase backwards.
-        In the second case the step sizes are constant, and at most at the limit of
-        stability, ``rate h = 2 (1 + momentum)``. Then u after n updates is rate times
-        the sum of ``z_1**i z_2**(n - 1 - i)`` over i < n, where the product of the
-        roots z_1 and z_2 is the momentum. The sum is largest at h = 0, where the roots
-        are 1 and the momentum. Between the two cases the bound was computed for
-        linearly decaying steps, but it is not proved. If the curvature of the loss
-        changes (for every loss except the squared error), the result is an
-        approximation.
+        ``w**2 + momentum (w - w_before)**2 / (rate h)`` does not increase from update
+        to update, where w_before is the w of the update before. In the second case the
+        step sizes are constant, and at most at the limit of stability,
+        ``rate h = 2 (1 + momentum)``. Then u after n updates is rate times the sum of
+        ``z_1**i z_2**(n - 1 - i)`` over i < n, where the product of the roots z_1 and
+        z_2 is the momentum. The sum is largest at h = 0, where the roots are 1 and the
+        momentum. Between the two cases the bound was computed for linearly decaying
+        steps, but it is not proved. If the curvature of the loss changes (for every
+        loss except the squared error), the result is an approximation.
         """
         rate, penalty = np.asarray(self.learning_rate), np.asarray(0.0)
         if self.curvature is not None:

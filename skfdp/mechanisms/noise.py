@@ -48,7 +48,7 @@ _SLACK = 2**24
 def rounded_pair(
     std: float, first: int, second: int, more_words: Callable[[int], list[int]]
 ) -> tuple[int, int]:
-    """Return ``floor(std * x + 1/2)`` for both normals x of a pair of random words.
+    """Return ``floor(std * x + 1/2)`` for the two normals x of a pair of random words.
 
     Parameters
     ----------
@@ -81,8 +81,8 @@ def rounded_pair(
             break
     else:
         raise RuntimeError(
-            "4,096 random bits did not determine a normal: the generator returns "
-            "constants."
+            "4,096 random bits did not determine a normal number: the random generator "
+            "returns constants."
         )
     # A negative normal is rounded like its absolute value. Only ties would have to be
     # rounded differently, and they have probability 0.
@@ -111,7 +111,8 @@ def exact_gap(word: int, pace: float, more_words: Callable[[int], list[int]]) ->
             if ends[0] == ends[1]:
                 return ends[0]
     raise RuntimeError(
-        "2,048 random bits did not determine a gap: the generator returns constants."
+        "2,048 random bits did not determine a gap between sampled rows: the random "
+        "generator returns constants."
     )
 
 
@@ -296,7 +297,7 @@ def opened(replay: ReplayContext) -> Iterator[None]:
         releases of the outer audit.
     """
     if current() is not None:
-        raise RuntimeError("an audit runs inside another one: run one at a time.")
+        raise RuntimeError("an audit runs inside another one: run one audit at a time.")
     active = _ActiveReplay(replay, _here())
     token = _ACTIVE.set(active)
     try:
@@ -306,8 +307,8 @@ def opened(replay: ReplayContext) -> Iterator[None]:
         _ACTIVE.reset(token)
 
 
-# Noise is drawn in blocks that fit into the cache. Its values do not depend on their
-# size.
+# Noise is drawn in blocks that fit into the cache. The block size does not change the
+# noise.
 _BLOCK_ENTRIES = 2**13  # even, because words are used in pairs
 
 

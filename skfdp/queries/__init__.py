@@ -4,7 +4,8 @@ A query holds the data and the bound; it adds no noise and samples no batches. E
 query satisfies the following contract. `mechanisms.release` relies on it, and tests
 check it by brute force:
 
-* ``unit(noise_std)`` is a power of two that depends on public facts only;
+* ``unit(noise_std)`` depends on public facts only. It is a power of two, multiplied by
+  the grid step of the weights if rows have weights;
 * ``exact_sum(theta, batch, unit)`` returns the sum over the batch of one vector per
   record, as int64 in this unit. Each vector is a function of its record and theta only;
 * each vector, times the unit, has an L2 norm of at most ``clip_norm``;

@@ -95,9 +95,9 @@ class LinearQuery:
     """The sum of the clipped gradients of a linear model.
 
     A record with row x contributes ``clip(residual (x) x - public_residual (x)
-    padded)``. The second term is the gradient of the public loss, if there is one. With
-    `units` a person contributes ``clip(sum of share * residual (x) x)``, summed over
-    the person's rows.
+    padded)``. The second term is the gradient of the public loss, if there is one. If
+    `units` has persons, a person contributes ``clip(sum of share * residual (x) x)``,
+    summed over the person's rows.
 
     Parameters
     ----------
@@ -150,14 +150,13 @@ class LinearQuery:
 
     A replaced record changes the sum by at most `label_bound`, or ``2 clip_norm``
     without it. A nulled, added or removed record changes the sum by at most
-    `clip_norm`. With `orthant`,
-    the bound for a replaced record is ``sqrt(2) clip_norm`` under these conditions: the
-    target is public, every column is public or non-negative, and no rows are padded.
-    Then the sign of each entry of a contribution depends on public facts only, so that
-    the angle between two contributions of one record is at most 90 degrees. The caller
-    must ensure the conditions of `orthant` and `label_bound`. If rows of a person are
-    clipped together, `orthant` and padded rows are refused, because the sum of several
-    rows has no public signs.
+    `clip_norm`. With `orthant`, the bound for a replaced record is ``sqrt(2)
+    clip_norm`` under these conditions: the target is public, every column is public or
+    non-negative, and no rows are padded. Then the sign of each entry of a contribution
+    depends on public facts only, so that the angle between two contributions of one
+    record is at most 90 degrees. The caller must ensure the conditions of `orthant` and
+    `label_bound`. If rows of a person are clipped together, `orthant` and padded rows
+    are refused, because the sum of several rows has no public signs.
     """
 
     rows: GridRows | SparseGridRows
@@ -193,11 +192,16 @@ class LinearQuery:
             _clips={},
         )
         if self.padded is not None and self.padded.unit != self.rows.unit:
-            raise ValueError("rows and padded rows must share one centre and scale.")
+            raise ValueError(
+                "rows and padded rows must share one centre and scale: build padded "
+                "rows with the centre and scale of rows."
+            )
         if self.orthant and self.padded is not None:
-            raise ValueError("orthant=True needs contributions without padded rows.")
+            raise ValueError("orthant=True needs padded=None: leave out one of them.")
         if self.orthant and self.label_bound is not None:
-            raise ValueError("orthant=True and label_bound cannot be combined.")
+            raise ValueError(
+                "orthant=True and label_bound cannot be combined: pass one of them."
+            )
         if self.n_outputs > MOST_CLASSES:
             raise ValueError(
                 f"n_outputs={self.n_outputs} must be at most {MOST_CLASSES}."
@@ -218,7 +222,9 @@ class LinearQuery:
         if self.units is units:
             return self
         if self.units is not None:
-            raise ValueError("the units of a query cannot be changed.")
+            raise ValueError(
+                "the units of a query cannot be changed: make a new query for them."
+            )
         return dataclasses.replace(self, units=units)
 
     def sensitivity(self, relation: Relation) -> float:
@@ -250,7 +256,7 @@ class LinearQuery:
         batch : int64 ndarray or None
             Row numbers; None means every row.
         unit : float
-            As `unit` returned it.
+            The grid unit, a result of `unit`.
         """
         if not np.isfinite(theta).all():
             # Gradients would be useless and inexact. theta is public, so that the zeros
@@ -550,7 +556,9 @@ def _rounding_of_persons(
     unit: float,
     largest: float,
 ) -> float:
-    """Return a bound of the rounding errors of `kernels.persons` in two contributions.
+    """Return a bound of the rounding errors in a difference of two contributions.
+
+    The contributions are those of one person, computed by `kernels.persons`.
 
     The kernels round residuals to integers of a unit below ``2**-49 top``. Here top is
     the product of the number of a person's rows, the norm of the longest row and the

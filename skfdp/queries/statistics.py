@@ -166,7 +166,7 @@ class CrossSum(_Sum):
 
     Notes
     -----
-    **Guarantees.** In exact integers, with ``a = |p|**2 <= 1``:
+    **Guarantees.** In exact integers, with ``a = |p|**2 <= 1`` and ``|z| <= 1``:
 
     * a contribution has a squared norm of at most ``a + (1 - a)**2 <= 1``, so a nulled
       private row changes the sum by at most 1;
@@ -268,7 +268,10 @@ class LabelSum(_Sum):
         return cls(no_rows(), np.empty(0, np.int64), n_outputs, row_bound)
 
     def unit(self, noise_std: float) -> float:
-        """Return the grid unit of the sum: that of the rows, or half for labels 1/2."""
+        """Return the grid unit of the sum, which is the unit of the rows.
+
+        For two classes it is half of this unit, because labels are -1/2 and 1/2.
+        """
         return GRID / (2 if self.n_outputs == 1 else 1)
 
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
@@ -538,7 +541,7 @@ class TemperatureSum(_Sum):
     step : float64 ndarray of shape (n_outputs, n_columns)
         Released weights.
     points : tuple of float
-        The points a.
+        The points a, as factors of the step.
     reach : float
         Norm to which the margins of the step are clipped; released or public.
 
@@ -675,8 +678,8 @@ class ScoreTable(_Sum):
     row of its group, the vector
     :math:`v = (e_c, l_1, l_1^2/2, \dots, l_J, l_J^2/2)`. Here :math:`e_c` is 1 at cell
     c and 0 at all other cells. Each entry is truncated toward zero on the grid. If c is
-    not the number of a cell, :math:`e_c = 0`. If the group is not the number of a
-    group, the record adds nothing.
+    not one of 0, ..., `n_cells` - 1, then :math:`e_c = 0`. If the group is not one of
+    0, ..., `n_groups` - 1, the record adds nothing.
 
     * :math:`\|v\|^2 \le 1 + J (1 + 1/4)`, and :math:`J (1 + 1/4)` if there are no
       cells. A nulled, added or removed record changes the table by at most

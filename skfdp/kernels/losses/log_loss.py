@@ -16,7 +16,7 @@ def residual(margins, target, parameter):
 
     If the parameter is `_AVERAGED`, subtract the average over all labels instead.
     """
-    # One call for both cases, because a second copy would take time to compile.
+    # This function is inlined. A single call is compiled once, for both cases below.
     _probabilities(margins)
     n_outputs, n_rows = margins.shape
     if parameter == _AVERAGED:

@@ -1,4 +1,4 @@
-"""The class of a loss, a function of target and margins."""
+"""The class of a loss, which is a function of the target and the margins."""
 
 from __future__ import annotations
 
