@@ -112,7 +112,7 @@ from skfdp.solvers.parameters import (
     warn_of_weakness,
 )
 
-# The common part of classifiers.
+# Code that all classifiers share.
 
 
 def _has_probabilities(model) -> bool:
@@ -125,9 +125,10 @@ def _has_probabilities(model) -> bool:
 
 
 def delegates(fitted: str, name: str) -> Callable[[Any], bool]:
-    """Return a function that checks whether the inner estimator has a method.
+    """Return a check for `available_if`: whether the inner estimator has a method.
 
-    It checks the fitted estimator if there is one.
+    The inner estimator is the attribute named `fitted` if it exists, otherwise the
+    parameter `estimator`.
     """
 
     def check(model: Any) -> bool:
@@ -138,9 +139,12 @@ def delegates(fitted: str, name: str) -> Callable[[Any], bool]:
 
 
 def weights_of_kept(kept: np.ndarray, what: str, sample_weight: Any) -> Any:
-    """Return the weights of the scored rows; warn about rows without a target."""
+    """Return the sample weights of the rows with a target; warn about other rows.
+
+    `kept` marks the rows with a target, and `what` describes a target.
+    """
     if not kept.any():
-        raise ValueError(f"y has no {what}: pass rows with a target to score.")
+        raise ValueError(f"y has no {what}: pass rows that have a target.")
     if not kept.all():
         warn_caller(
             f"{(~kept).sum()} of {len(kept)} rows have no {what}: they are left out of "
@@ -151,7 +155,7 @@ def weights_of_kept(kept: np.ndarray, what: str, sample_weight: Any) -> Any:
 
 
 class PrivateClassifier(ClassifierMixin):
-    """Mixin with the common part of classifiers."""
+    """Mixin of all private classifiers: labels, class weights and predictions."""
 
     _fixed = {"classes": None}
 
@@ -215,10 +219,11 @@ class PrivateClassifier(ClassifierMixin):
         if not (odds and known):
             raise ValueError(
                 "class_weight='balanced' needs the log loss, an intercept and class "
-                "counts, which this fit does not release (networks with a private "
-                "target, and fits with C, public_loss, max_weight_norm, "
-                "gradient_scale, averaged iterates, your own public_model or a tiny "
-                "budget): pass a dict of public weights, such as {0: 1.0, 1: 5.0}."
+                "counts, but this fit lacks one of them: pass a dict of public "
+                "weights, such as {0: 1.0, 1: 5.0}. Class counts are not released by "
+                "networks with a private target, nor by fits with C, public_loss, "
+                "max_weight_norm, gradient_scale, averaged iterates, your own "
+                "public_model or a tiny budget."
             )
         return found
 
@@ -230,8 +235,9 @@ class PrivateClassifier(ClassifierMixin):
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
-            Labels in any spelling of the declared ones. Rows with other labels or
-            without a label are left out, with a warning that counts them.
+            Labels, in any spelling of the labels in `classes_` (the text "1" is the
+            label 1). Rows without a label, or with another one, are left out. A warning
+            gives their number.
         sample_weight : array-like of shape (n_samples,), default=None
 
         Returns
@@ -262,6 +268,7 @@ class PrivateClassifier(ClassifierMixin):
         Returns
         -------
         margins : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            The first shape is for two classes.
         """
         return self._margins(X)
 
@@ -297,7 +304,7 @@ class PrivateClassifier(ClassifierMixin):
         margins = self.decision_function(X)
         if margins.ndim == 1:
             positive = expit(margins)
-            # For margins above 37 the difference is 0, but the probability is not.
+            # For margins above 37 ``1 - positive`` is 0, but the probability is not.
             negative = np.where(positive < 1, 1 - positive, expit(-margins))
             return np.column_stack([negative, positive])
         return softmax(margins, axis=1)
@@ -340,9 +347,8 @@ def fingerprint_of(
 ) -> dict[str, Any]:
     """Return the public facts that must be equal when a fit is resumed, as JSON values.
 
-    Private values are not included, not even as digests. Parameters that are neither
-    numbers nor text, such as functions that may hold data, are represented by their
-    type.
+    Private values are not included, not even as digests. A parameter that may hold
+    data, such as a function, is represented by its type alone.
     """
     kind = type(estimator)
     return {
@@ -357,7 +363,7 @@ def fingerprint_of(
 
 @contextlib.contextmanager
 def journal_of(checkpoint: Any, fingerprint: Mapping[str, Any]) -> Iterator[Journal]:
-    """Open the journal of a fit; an audit gets a temporary file instead."""
+    """Open the checkpoint file of a fit; within an audit, open a temporary file."""
     if noise.current() is None:
         with Journal(checkpoint, fingerprint) as journal:
             yield journal
@@ -372,9 +378,10 @@ def journal_of(checkpoint: Any, fingerprint: Mapping[str, Any]) -> Iterator[Jour
 def charged(
     ledger: PrivacyLedger | None, fit_plan: FitPlan, journal: Journal
 ) -> tuple[FitPlan, Receipt | None]:
-    """Charge a fit with a checkpoint, or find its earlier charge.
+    """Charge a fit that has a checkpoint; a resumed fit is not charged again.
 
-    Return the plan with the assumptions of a checkpoint, and the receipt.
+    Return the plan, with the assumptions of checkpoints added, and the receipt of the
+    charge. Without a ledger the receipt is None.
     """
     facts = {"label": fit_plan.subject, "n_rows": fit_plan.n_rows}
     token, receipt = None, None
@@ -423,7 +430,7 @@ def _digest(public: PublicRecords) -> str:
 
 
 def _as_json(value: Any) -> Any:
-    """Return a parameter as JSON: plain values unchanged, others by their type."""
+    """Return a parameter as JSON values; an unknown object becomes its type name."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and math.isnan(value):
@@ -446,7 +453,7 @@ def _as_json(value: Any) -> Any:
     return kind
 
 
-# From a user's table to checked records, in the same way for fit and predict.
+# Conversion of a user's table to validated records, the same for fit and predict.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -469,16 +476,16 @@ class Declared:
     target_bounds: tuple | None = None
     max_rows_per_group: int | None = None
     n_records: int | None = None
-    #: Whether every value of the target is accepted.
+    #: Whether a target that is not in `classes` counts as missing, without an error.
     any_target: bool = False
     #: Whether the fit releases the bounds of the columns.
     releases_bounds: bool = False
-    #: All parameters, including those of the chosen algorithms, but without the ledger,
-    #: because a saved model must not contain its path.
+    #: All parameters, including those of the chosen algorithms. The ledger is left out,
+    #: because a saved model must not contain the path of the ledger.
     parameters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def read_target(self, y: Any) -> Any:
-        """Return y, read by the schema if there is one."""
+        """Return y, converted by the schema if there is one."""
         if self.schema is None or y is None or is_dask(y):
             return y
         return self.schema.read_outcome(self.target_name, y)
@@ -492,7 +499,8 @@ _SHORT = {
     "classes": None,
     "target_bounds": None,
 }
-#: Names of declarations: attributes with these names are refused.
+#: Names of declarations. An attribute with such a name is not stored, unless it is a
+#: parameter of the estimator.
 _DECLARES = {*_SHORT, "schema", "target", "class_weight", "loss", "solver"}
 
 
@@ -504,8 +512,8 @@ _EXAMPLES = {
     "pretraining": "Pretraining()",
     "backend": "NumpyBackend()",
 }
-#: Defaults of algorithm parameters that shared code reads, if the chosen algorithm does
-#: not have them.
+#: Parameters of algorithms that shared code reads, with the values that it takes if the
+#: chosen algorithm does not have them.
 _UNDECLARED = {
     "row_norm": "auto",
     "normalize": False,
@@ -519,15 +527,15 @@ _UNDECLARED = {
 class TableEstimator(Versioned, BaseEstimator):
     """Base class of all estimators: conversion of a table to records."""
 
-    #: Declarations that are equal for every table, by name.
+    #: Declarations that the class fixes for every table, by name.
     _fixed: Mapping[str, Any] = {}
     #: The declarations of the current or last fit.
     _declared: Declared
     _accepts_sparse = False
-    #: Whether wide encoded rows may be held without their zeros.
+    #: Whether wide encoded rows may be stored as a sparse matrix.
     _omits_zeros = False
     _has_target = True
-    #: Whether inputs of the model are scaled down to `row_norm`.
+    #: Whether rows with a norm above `row_norm` are scaled down to this norm.
     _shortens_rows = True
     #: Whether all rows of a person can be protected together.
     _protects_groups = False
@@ -555,12 +563,12 @@ class TableEstimator(Versioned, BaseEstimator):
         """
         mine = type(self)
         known = parameters_of(mine)
-        # The constructor of a subclass may set a parameter that its signature lacks.
+        # A subclass may fix a parameter of its base class in its constructor.
         new = name in known and name not in vars(self)
         declares = name in _DECLARES or name in known
         if declares and name not in shown_parameters(mine) and not new:
             warn_caller(
-                f"{mine.__name__} has no parameter {name!r}, so that setting this "
+                f"{mine.__name__} has no parameter {name!r}, so setting this "
                 "attribute has no effect: pass parameters to the constructor or to "
                 "set_params.",
                 UtilityWarning,
@@ -636,7 +644,7 @@ class TableEstimator(Versioned, BaseEstimator):
                     "all rows of a person together."
                 )
             self._check_schema(schema, found)
-            # Ignored columns with the name of an identifier, but no group.
+            # An ignored column whose name looks like an identifier of persons.
             ignored = [n for n, c in schema.columns.items() if isinstance(c, Ignore)]
             named = [name for name in ignored if _IDENTIFIER.search(name)]
             if named and schema.group is None:
@@ -647,7 +655,7 @@ class TableEstimator(Versioned, BaseEstimator):
                     UtilityWarning,
                 )
         declared = Declared(**{**self._fixed, **found})
-        # The comparison of an array with "private" would be elementwise.
+        # Comparing an array with "private" would compare each element.
         bounds = declared.bounds
         releases = isinstance(bounds, str) and bounds == "private"
         return dataclasses.replace(
@@ -676,9 +684,9 @@ class TableEstimator(Versioned, BaseEstimator):
         -------
         target : int64 or float64 ndarray of shape (n_rows,)
         missing : bool ndarray of shape (n_rows,) or None
-            Records without a target; None means no record.
+            Which records have no target; None if all have one.
         facts : dict
-            Fields of `PublicRecords`.
+            Values of fields of `PublicRecords`, by name.
         """
         raise NotImplementedError
 
@@ -690,7 +698,10 @@ class TableEstimator(Versioned, BaseEstimator):
         sparse: bool,
         table: EncodedTable | None,
     ) -> InputScaler:
-        """Return the input scaler for the bounds; it shortens only private parts."""
+        """Return the input scaler of the declared bounds.
+
+        In rows with public and private columns it shortens only the private part.
+        """
         if math.isinf(self.epsilon):
             return InputScaler(feature_bound=math.inf)
         bounds = self._declared.bounds if table is None else table.bounds
@@ -729,8 +740,8 @@ class TableEstimator(Versioned, BaseEstimator):
 
         The parameters are checked first. Fitted attributes of an earlier fit are
         deleted, so that a failed fit leaves none. The partitions of a Dask collection
-        stay on their workers, and are released at the end. The other parameters are
-        those of `_records`.
+        stay on their workers until the end. `planning` and `of_rows` are passed to
+        `_records`.
         """
         for name in [v for v in vars(self) if v.endswith("_") and v[0] != "_"]:
             delattr(self, name)
@@ -754,12 +765,13 @@ class TableEstimator(Versioned, BaseEstimator):
         X, y
             As passed by the user.
         planning : bool, default=False
-            Read no private values: private columns become zeros, and a private target
-            too, unless its label set must be read from it.
+            Whether to read no private values. Private columns then become zeros. So
+            does a private target, unless its labels must be read from y.
         sample_weight, groups : default=None
             As for `fit` of the linear estimators; both are public.
         whole : Whole, default=None
-            Facts about the whole table, if X is a sample of it. Then y is not read.
+            Facts about the whole table, if X is a sample of its rows. Then y is not
+            read.
         """
         X, groups = self._take_groups(X, groups)
         frame, named = X, self._declared.target_name
@@ -822,7 +834,7 @@ class TableEstimator(Versioned, BaseEstimator):
         if table is not None:
             for block in self.encoder_.blocks_:
                 n_levels = len(block.levels)
-                # More declared levels than a twentieth of the records.
+                # Fewer than 20 records per level on average.
                 if block.reads == "category" and n_levels > max(32, n / 20):
                     warn_caller(
                         f"column {columns[block.parent]!r} has {n_levels} declared "
@@ -837,7 +849,8 @@ class TableEstimator(Versioned, BaseEstimator):
         input_scaler = self._input_scaler(X.shape[1], names, mask, issparse(X), table)
         is_null = None
         if self._declared.releases_bounds:
-            # Values are replaced after the bounds were released: see `BoundsFirst.run`.
+            # Malformed values are replaced after the release of the bounds, in
+            # `BoundsFirst.run`.
             input_scaler = with_public_bounds(input_scaler, X, mask)
         elif self._fills_in and table is None:
             X, is_null = input_scaler.filled(X)
@@ -876,7 +889,7 @@ class TableEstimator(Versioned, BaseEstimator):
     def _checked(
         self, X, y, planning: bool, **how: bool
     ) -> tuple[Any, np.ndarray | None]:
-        """Return X and y as arrays; y is None if it does not exist or is not needed."""
+        """Return X and y as arrays; y is None if there is none or a plan needs none."""
         if self._declared.encoder is None:
             X = declared_numbers(X, self._declared.bounds)
         checked = {"accept_sparse": self._accepts_sparse, **how}
@@ -922,7 +935,7 @@ class TableEstimator(Versioned, BaseEstimator):
             )
 
     def _rows_to_predict(self, X) -> np.ndarray | csr_array:
-        """Read new rows in the same way as `fit`, for the input scaler."""
+        """Convert new rows in the same way as `fit`, to inputs of `input_scaler_`."""
         check_is_fitted(self)
         if self._declared.schema is not None:
             check_no_path(X)
@@ -951,9 +964,9 @@ def values_of(X: Any, rows: Any, is_sample: bool, place: int) -> list:
     Parameters
     ----------
     X : table
-        A raw table, or checked rows without those of weight 0.
+        A raw table, or validated rows from which rows of weight 0 were removed.
     rows : index or None
-        Rows of a raw table to return; None means all.
+        The rows of a raw table to use; None means all.
     is_sample : bool
         Whether X is only a sample of the table.
     place : int
@@ -961,8 +974,8 @@ def values_of(X: Any, rows: Any, is_sample: bool, place: int) -> list:
     """
     if is_sample:
         raise PrivacyBudgetError(
-            "a ledger part with a column and its value cannot be checked for a Dask "
-            "collection: use a part with rows."
+            "a ledger part that is defined by a column cannot be checked for a Dask "
+            "collection: define the part by rows."
         )
     if is_frame(X):
         values = as_array(raw_column(X, place))
@@ -984,11 +997,12 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
     #: Attributes that must be finite.
     _weights: tuple[str, ...] = ()
     _has_loop = False
-    #: Whether it may be a step of a Pipeline, which its own report cannot check.
+    #: Whether the report assumes that no earlier step of a Pipeline learnt from data.
     _may_be_a_step = True
-    #: Assumptions that do not follow from the events.
+    #: Assumptions of the report, in addition to those that depend on the fit.
     _assumptions: tuple[Assumption, ...] = ASSUMPTIONS
-    #: Whether a fit can have a checkpoint: each of its releases must be charged.
+    #: Whether a fit can have a checkpoint. A checkpoint reveals every release, so a
+    #: search, whose runs are secret, cannot have one.
     _can_resume = True
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -1025,7 +1039,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         return self._fit(X, y)
 
     def _fit(self, X, y, **of_rows: Any):
-        """Fit; `of_rows` are the further arguments of `_records`."""
+        """Fit to X and y; `of_rows` are further arguments of `_records`."""
         return self._on_records(self._fit_records, X, y, **of_rows)
 
     def _fit_records(self, records: Records):
@@ -1148,7 +1162,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
 
         return own._on_records(planned, X, y, planning=True, **of_rows)
 
-    # -- the parts of an estimator ---------------------------------------------------
+    # -- methods that a subclass defines or extends ------------------------------------
     def _check_parameters(self) -> None:
         """Raise ValueError for bad parameters, without reading data."""
         check_budget(self.epsilon, self.delta, allow_infinite=True)
@@ -1186,16 +1200,16 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         raise NotImplementedError
 
     def _without_privacy(self, records: Records) -> Any:
-        """Return the model of ``epsilon=inf``."""
+        """Return the model without privacy, for ``epsilon=inf``."""
         raise NotImplementedError
 
     def _attributes(self, public: PublicRecords, found: Any) -> dict[str, Any]:
-        """Return the fitted attributes of a model."""
+        """Return the fitted attributes by name, from the result of the method."""
         raise NotImplementedError
 
     @property
     def _seeded(self) -> bool:
-        """Whether others can compute the noise: with a seed, or inside an audit."""
+        """Whether the noise can be reproduced: with a seed, or within an audit."""
         return self.random_state is not None or noise.current() is not None
 
     def _subject(self) -> str:
@@ -1232,7 +1246,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
     def _planned(self, public: PublicRecords) -> tuple[Method, Any, Plan]:
         """Return the method, its preparation from public facts, and its plan."""
         method, budget = self._method(public), self._budget(public)
-        if getattr(public, "in_partitions", False):  # missing for a search
+        if getattr(public, "in_partitions", False):  # a search has no such attribute
             from skfdp import dask_tables
 
             dask_tables.check_method(method)
@@ -1244,15 +1258,17 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         if declared and not public.has_target and public.classes.dtype.kind in "iu":
             if not (plan.counts_labels or are_codes(public.classes)):
                 warn_caller(
-                    f"classes={public.classes.tolist()!r} are not 0, ..., k-1, and no "
-                    f"release of this fit would reveal if y is coded as 0, ..., k-1. "
-                    f"{RECODED}",
+                    f"classes={public.classes.tolist()!r} are not 0, ..., k-1, and "
+                    f"this fit cannot notice if y is coded as 0, ..., k-1. {RECODED}",
                     UtilityWarning,
                 )
         return method, prepared, plan
 
     def _fit_plan(self, public: PublicRecords, plan: Plan | None) -> FitPlan:
-        """Return the plan for users, ledgers and reports; epsilon=inf has no `plan`."""
+        """Return the plan for users, ledgers and reports.
+
+        `plan` is the plan of the method, and None for ``epsilon=inf``.
+        """
         declared, more = self._declared, []
         if declared.schema is not None and declared.schema.declared_by is not None:
             text = (
@@ -1261,7 +1277,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
                 "private data."
             )
             more.append(Assumption("schema_file_chosen", text))
-        # Weights of 0 and 1 leave out rows and need no units, but are listed, too.
+        # Also if all weights are 0 or 1, which only leave out rows.
         more += [WEIGHTS_ARE_PUBLIC] * getattr(self, "_has_weights", False)
         if declared.max_rows_per_group is not None and public.has_persons:
             more.append(ORDER_IS_PUBLIC)
@@ -1287,9 +1303,9 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         )
 
     def _on_step(self, context, public: PublicRecords, report: PrivacyReport) -> OnStep:
-        """Return a function that calls the callbacks after a step of the loop.
+        """Return a function that calls the callbacks after a step of the training.
 
-        The function returns whether a callback wants to stop the loop.
+        The function returns whether a callback wants to stop the training.
         """
 
         @users_state()
