@@ -89,7 +89,7 @@ def names(model: Any, n_features: int) -> list[str]:
 
 
 def _places(encoder: Any) -> dict[str, np.ndarray]:
-    """Return the raw column of each weight, and its knot or category."""
+    """Return the raw column of each weight, and the knot or category of the weight."""
     columns, values = ["intercept"], [""]
     for block in reversed(encoder.blocks_):
         own = list(block.levels)
@@ -110,7 +110,7 @@ def table(
     is_private: bool,
     encoder: Any,
 ) -> dict[str, np.ndarray]:
-    """Return the columns of the table; see `LinearModel.coefficients_table`.
+    """Return the columns of `LinearModel.coefficients_table`, by name.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def table(
     classes : ndarray or None
         Classes of a classifier.
     is_private : bool
-        Whether the fit added noise, also if its size is unknown.
+        Whether the fit added noise, whether or not the size of the noise is known.
     encoder : DeclaredEncoder or None
     """
     n_outputs, n_weights = weights.shape
@@ -137,7 +137,7 @@ def table(
     if noise is None or noise.estimate is None:
         return found
     estimate, error = noise.error_of(np.eye(n_weights - 1))
-    # The intercept is determined only if all other coefficients are.
+    # The data determine the intercept only if they determine all other coefficients.
     last = np.sqrt(np.maximum(noise.error[:, -1, -1], 0.0))
     last = np.where(np.isfinite(estimate).all(axis=1), last, np.nan)
     intercept = np.where(np.isfinite(last), noise.estimate[:, -1], np.nan)
@@ -173,7 +173,8 @@ def optimum(
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Minimise ``mean of losses + penalty / 2 |coef|**2`` without privacy.
 
-    The mean over rows is weighted by `shares`.
+    The mean over rows is weighted by `shares`. With `class_weight` the loss of each row
+    is also multiplied by the weight of its class.
 
     Parameters
     ----------
@@ -182,12 +183,13 @@ def optimum(
     loss : Loss
     n_outputs : int
     penalty : float
-        Penalty on the mean loss; the intercept is not penalised.
+        Factor of the penalty; the intercept is not penalised.
     shares : float64 ndarray of shape (n_rows,), default=None
-        Weights of the rows; None means 1.
+        Weights of the rows; None means that all are 1.
     class_weight : float64 ndarray of shape (n_classes,), default=None
-        Weights of the classes; None means 1.
+        Weights of the classes; None means that all are 1.
     fit_intercept : bool
+    max_iter : int, default=10000
 
     Returns
     -------
@@ -200,13 +202,13 @@ def optimum(
     n_records = float(weights.sum())
     if class_weight is not None:
         weights = weights * class_weight[target]
-    # Column means, and scales that make the diagonal of the Hessian about 1. On columns
-    # of unequal scale L-BFGS needs ten times as many steps. They do not change the
-    # optimum, so they need no weights.
+    # Centre the columns, and scale them so that the diagonal of the Hessian is about 1.
+    # Without scaling, L-BFGS needs ten times as many steps on columns of unequal scale.
+    # Centring and scaling do not change the optimum, so the weights are not used here.
     n_rows = X.shape[0]
     total = sum(X[block].sum(axis=0, dtype=np.float64) for block in row_blocks(X))
     mean = total / n_rows
-    if issparse(X):  # differences from the mean would be dense
+    if issparse(X):  # X minus its column means would be dense
         square = sum((X[b].astype(np.float64) ** 2).sum(axis=0) for b in row_blocks(X))
         square = np.maximum(square - n_rows * mean**2, 0.0)
     else:
@@ -246,7 +248,7 @@ def optimum(
     return *split(found.x), int(found.nit)
 
 
-# The common part of linear estimators.
+# Code that all linear estimators share.
 
 
 class LinearModel(PrivateEstimator):
@@ -261,10 +263,10 @@ class LinearModel(PrivateEstimator):
     _smooths = True
     _takes_partitions = True
     _protects_groups = True
-    #: Expected noise of smooth terms, relative to residuals of standard deviation 1, at
-    #: which residuals of labels are clipped.
+    #: Noise relative to that of classifiers, whose residuals are clipped at about one
+    #: standard deviation. It determines the amount of smoothing.
     _noise_factor = 1.0
-    #: The solvers by name.
+    #: The classes of the solvers, by name.
     _solvers: Mapping[str, type[Choice]] = SOLVERS
 
     def __init__(
@@ -325,16 +327,18 @@ class LinearModel(PrivateEstimator):
         y : array-like of shape (n_samples,)
             Labels of any type; numbers for regressors.
         sample_weight : array-like of shape (n_samples,), default=None
-            Public weights of the rows, in any unit: averages are weighted by them.
-            Whole numbers up to 1024 are exact, others are rounded to 1/1024 of the
-            largest, and rows of weight 0 are left out. Weights are disclosed, so they
-            must not be computed, even indirectly, from a private column or a private
-            target. The report lists this assumption, which is not checked.
+            Public weights of the rows, in any unit. Averages over rows are weighted by
+            them. Whole numbers up to 1024 are exact; other weights are rounded to
+            multiples of 1/1024 of the largest weight. Rows of weight 0 are left out.
+            Weights are disclosed, so they must not be computed, even indirectly, from a
+            private column or a private target. The report lists this assumption, which
+            is not checked.
         groups : array-like of shape (n_samples,) or str, default=None
-            The person of each row, or the name of the column of a frame X with the
-            persons, which is then not a feature. The private parts of *all rows of one
-            person* are protected together. It is not protected which rows belong
-            together, and how many. None means that each row is a record.
+            The person of each row. If X is a frame, the name of the column with the
+            persons will do; this column is then not a feature. The private parts of
+            *all rows of one person* are protected together. Which rows belong to one
+            person, and how many, is not protected. None means that each row is a
+            record.
 
         Returns
         -------
@@ -387,14 +391,13 @@ class LinearModel(PrivateEstimator):
         check_flag("fit_intercept", self.fit_intercept)
         if self.schema is not None and given["normalize"]:
             raise ValueError(
-                "normalize=True cannot be combined with a schema, whose rows have a "
-                "bounded norm already: leave it out."
+                "normalize=True cannot be combined with a schema, whose encoded rows "
+                "have a bounded norm already: leave normalize out."
             )
         if self.schema is not None and callable(given["public_loss"]):
             raise ValueError(
-                "public_loss is a function of encoded columns, which cannot be "
-                "combined with a schema: encode the table before the estimator, in a "
-                "Pipeline."
+                "a function as public_loss cannot be combined with a schema: encode "
+                "the table before the estimator, in a Pipeline."
             )
         if "public_model" in given:
             shows_target = self._declared.public_target
@@ -408,7 +411,7 @@ class LinearModel(PrivateEstimator):
         facts: Mapping[str, Any],
         units: Units | None,
     ) -> EncodedTable:
-        """Return an encoded table in the coordinates of smooth terms.
+        """Return an encoded table whose spline columns are replaced by smooth terms.
 
         The amount of smoothing depends on public numbers only.
         """
@@ -423,12 +426,12 @@ class LinearModel(PrivateEstimator):
 
     @property
     def _solver(self) -> Choice:
-        """The solver object; "auto" gives gradient descent, the general choice."""
+        """The solver object; "auto" is replaced by `NoisyGradientDescent`."""
         found = resolve("solver", self.solver, self._solvers, "auto")
         return found if isinstance(found, Choice) else NoisyGradientDescent()
 
     def _solver_for(self, public: PublicRecords) -> Choice:
-        """Return the solver object that "auto" chooses, from public facts."""
+        """Return the solver object for these records; "auto" uses public facts only."""
         return self._solver
 
     def _centring(self) -> Centring:
@@ -447,10 +450,10 @@ class LinearModel(PrivateEstimator):
         )
 
     def _attributes(self, public: PublicRecords, found: LinearFit) -> dict[str, Any]:
-        """Return the fitted attributes, from weights on the columns of the descent.
+        """Return the fitted attributes, from weights on the rescaled columns.
 
-        Weights are converted to the columns of X, or to encoded columns. A linear
-        public model is included in them.
+        They are converted to weights on the columns of X, or on encoded columns. The
+        weights of a linear public model are added.
         """
         if getattr(self, "_balances", False):
             found = found.balanced()
@@ -493,15 +496,15 @@ class LinearModel(PrivateEstimator):
 
             * "class": only if there are several outputs;
             * "feature": the name of the column of X, or of the encoded column;
-            * "column", "value": only with an encoder: the raw column, and the knot (a
+            * "column", "value": only with a schema: the raw column, and the knot (a
               number or a date) or category of the coefficient;
             * "coef": as in `coef_` and `intercept_`;
             * "noise_std": standard deviation of the noise of the release in "coef", in
-              its units. ``coef_noise_.kind`` states whether it is a first-order value,
-              an estimate or an upper bound. 0 without privacy.
+              the units of "coef"; 0 without privacy. ``coef_noise_.kind`` states
+              whether it is a first-order value, an estimate or an upper bound.
 
-            The other columns exist only for classifiers with public columns and a
-            private target that release one label statistic, with enough budget. They
+            The other columns exist only for label-DP classifiers (public columns,
+            private target) that release one label statistic, with enough budget. They
             include the sampling error of the labels in addition to the noise:
 
             * "estimate": the coefficient without the bias of the penalty, from the same
@@ -517,8 +520,8 @@ class LinearModel(PrivateEstimator):
         -----
         "coef" plus or minus two "noise_std" is *not* a confidence interval. It is the
         range of the noiseless coefficient for the same records, penalty, shrinkage and
-        number of steps. It does not include their bias toward 0, nor the sampling error
-        of the records.
+        number of steps. It does not include the bias toward 0 that penalty, shrinkage
+        and few steps cause, nor the sampling error of the records.
 
         Examples
         --------
@@ -559,8 +562,8 @@ class LinearModel(PrivateEstimator):
     def to_sklearn(self):
         """Return the fitted model as a Pipeline of scikit-learn, without privacy cost.
 
-        The Pipeline is served and unpickled without skfdp. It has the same predictions,
-        up to rounding errors, also for values outside the bounds.
+        The Pipeline can be unpickled and used without skfdp. It has the same
+        predictions, up to rounding errors, also for values outside the bounds.
 
         Returns
         -------
@@ -580,12 +583,12 @@ class LinearModel(PrivateEstimator):
         X must be dense. With a schema it is a frame with the types of
         ``schema.read(X)``: numbers (no durations), dates without a time zone, and
         categories in their declared spelling. Missing categories are None or NaN, not
-        pandas.NA. With ``normalize=True``, `Normalizer` keeps rows of a norm below
-        2e-15.
+        pandas.NA. With ``normalize=True``, scikit-learn's `Normalizer` does not scale
+        rows with a norm below 2e-15.
 
         The Pipeline is a function of released numbers and public facts. `fit` of the
-        Pipeline or its clone is ordinary scikit-learn, **without privacy**. The
-        statement then describes the model before.
+        Pipeline or of its clone is ordinary scikit-learn, **without privacy**. The
+        statement still describes the earlier, private fit.
 
         Examples
         --------
@@ -604,12 +607,13 @@ class LinearModel(PrivateEstimator):
 
     @without_traps()
     def _margins(self, X) -> np.ndarray:
-        """Return ``input_scaler_(X) @ coef_.T + intercept_`` plus a public model.
+        """Return ``input_scaler_(X) @ coef_.T + intercept_``, plus a public model.
 
-        Only the margins of a public model that is not linear are added.
+        `coef_` includes a linear public model, so only the margins of a nonlinear
+        public model are added.
         """
         X = self._rows_to_predict(X)
-        coef = np.atleast_2d(self.coef_)  # regressors publish a vector
+        coef = np.atleast_2d(self.coef_)  # `coef_` of regressors is a vector
         margins = np.empty((X.shape[0], len(coef)))
         model, public = getattr(self, "public_model_", None), self.input_scaler_.public
         of_model = slice(None) if public is None else public
@@ -634,14 +638,15 @@ class LinearClassifier(PrivateClassifier, LinearModel):
             )
 
     def _penalty(self, total: float, auto: float | None = None) -> float | None:
-        """Return s of the penalty ``s / 2 |w|**2`` on a mean loss, None without one.
+        """Return s of the penalty ``s / 2 |w|**2`` on a mean loss; None if unpenalised.
 
         Parameters
         ----------
         total : float
-            Number of rows, or total weight, by which a mean becomes a sum.
+            Number of rows, or their total weight: the sum of losses divided by the
+            mean loss.
         auto : float, default=None
-            Value of C that "auto" stands for.
+            Value of C that "auto" stands for; None means no penalty.
         """
         C = auto if self.C == "auto" else self.C
         return None if C is None else min(1 / (C * total), STRONGEST)
@@ -700,27 +705,28 @@ _SHARED = r"""
 public_target : bool, default=False
     Whether the target is public.
 solver : name or object of `skfdp.solvers`, default="auto"
-    Training method: "noisy-gd" (also "auto") is noisy gradient descent on full batches,
-    "noisy-sgd" on Poisson batches. Pass an object to set parameters:
+    Training method: "noisy-gd" is noisy gradient descent on full batches, "noisy-sgd"
+    on Poisson batches. "auto" is "noisy-gd". Pass an object to set parameters:
     ``NoisyGradientDescent(clip_norm=0.5)``.
 centering : name, object of `skfdp.solvers` or None, default="auto"
     How private columns are centred; public columns are always centred exactly.
     "gaussian" uses a mean released by the Gaussian mechanism. "adaptive" uses a mean
-    whose error depends on the spread of the rows; it needs that nothing is public.
-    "auto" is "gaussian", but leaves private columns uncentred if their signs reduce the
-    sensitivity by sqrt(2) (see the guarantees) and their mean is short or cannot be
-    learnt. None means no centring. Pass an object to set parameters:
+    whose error depends on the spread of the rows; nothing may be public then. "auto" is
+    "gaussian", except for private columns whose signs divide the sensitivity by sqrt(2)
+    (see the guarantees): these stay uncentred if their mean is small or cannot be
+    estimated. None means no centring. Pass an object to set parameters:
     ``AdaptiveCentering(clip_features=True)``.
 neighboring_relation : {"replace_one", "replace_special"} or AddOrRemoveOne
     Neighbouring relation; see :ref:`protected`. ``AddOrRemoveOne(n_records=...)`` is
     possible only if nothing is public.
 schema : TableSchema, default=None
     Declares the columns of a raw table, and which are public; see :ref:`raw-tables`.
-    Columns are selected by name, and curves are smoothed. A schema replaces the other
+    Columns are selected by name, and splines are smoothed. A schema replaces the other
     declarations. None: X holds numbers.
 target : str, default=None
-    Name of the outcome of the schema that y holds. Without a schema, name of the column
-    that y is (or is computed from), for reports and ledgers. None takes the name of y.
+    With a schema, the name of the outcome that y holds. Without a schema, the name of
+    the column that y is (or is computed from), for reports and ledgers. None takes the
+    name of y.
 bounds : pair, mapping, "private", False or None, default=None
     Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or a
     mapping by column. Columns are clipped and scaled to [0, 1]. False leaves columns
@@ -750,8 +756,7 @@ encoder_ : DeclaredEncoder
     encoded columns ``encoder_.get_feature_names_out()``, and ``encoder_.transform(X)``
     takes the place of X in the formulas above.
 coef_noise_ : CoefficientNoise
-    Noise in the coefficients, which `coefficients_table` shows; missing with
-    ``epsilon=inf``.
+    Noise in the coefficients, as in `coefficients_table`; missing with ``epsilon=inf``.
 input_scaler_ : InputScaler
     Clipping and scaling of inputs; the same function in `fit` and `predict`.
 solver_ : object of `skfdp.solvers`
@@ -794,15 +799,16 @@ def _documented(kind: type) -> type:
 class FeatureDPLogisticRegression(LinearClassifier):
     r"""Differentially private logistic regression; columns or target may be public.
 
-    Some columns, the target, or both may be declared public; the rest of every record
-    is protected. Public parts are used exactly. With a public target the descent starts
-    from a model of the public columns. With a private target it starts from released
-    class frequencies, and public columns are centred exactly. If all columns are public
-    and the target is private, a single release of a label statistic is enough.
-    Algorithm 1 of Mahloujifar et al. (2023), with a public loss, is an option.
+    Some columns, the target, or both may be declared public; all other values of a
+    record are protected. Public columns and a public target are used exactly. With a
+    public target the private gradient descent starts from a model of the public
+    columns. With a private target it starts from released class frequencies, and public
+    columns are centred exactly. If all columns are public and the target is private, a
+    single release of a label statistic is enough. Algorithm 1 of Mahloujifar et al.
+    (2023), with a public loss, is an option.
 
-    Most users set the first group of parameters alone. The defaults of the others are
-    rules of public and released numbers (:ref:`loop`).
+    Most users need only the first group of parameters. The defaults of the others are
+    computed from public and released numbers (:ref:`loop`).
 
     Parameters
     ----------
@@ -814,12 +820,13 @@ class FeatureDPLogisticRegression(LinearClassifier):
     public_features : None, "all", names, indices, mask or slice, default=None
         The public columns: names or fnmatch patterns (``"public__*"``) if X has column
         names, indices, a boolean mask, a slice, or a callable of X such as
-        ``make_column_selector(pattern=...)``. "all" is label-DP.
+        ``make_column_selector(pattern=...)``. With "all" only the target can be private
+        (label-DP).
     <public_target>
     <bounds>
     classes : array-like, default=None
-        The public label set. None: read from y, an assumption of the report if the
-        target is private.
+        The public set of labels. None reads it from y; if the target is private, the
+        report then lists the assumption that this set is public.
     <ledger>
 
     Other Parameters
@@ -835,22 +842,23 @@ class FeatureDPLogisticRegression(LinearClassifier):
         Model of the public columns, from whose margins the private descent starts. For
         "auto" with a public target, it is a logistic regression: penalty and
         standardisation are chosen by cross-validation on public data. (Without public
-        columns it is the class frequencies; with 20 classes or more and a large budget
-        there is none.) For "auto" with a private target and some public columns, a
-        first model is released as in label-DP, with a share of the budget that depends
-        on public numbers (:ref:`released-first-model`). There is no such model with
-        `C`, a dict as `class_weight`, a public loss, batches, sparse rows, or a solver
-        with `max_weight_norm` or averaged iterates. A classifier with `predict_proba`
-        is cloned and fitted on the public columns of ``input_scaler_(X)`` and the
-        public target. A fitted classifier is used unchanged, even if the target is
-        private. None starts from equal classes, or from released class frequencies if
-        the target is private.
+        columns the descent starts from the class frequencies. With 20 classes or more
+        and a large budget there is no public model.) For "auto" with a private target
+        and some public columns, a first model is released as in label-DP, with a share
+        of the budget that depends on public numbers (:ref:`released-first-model`). No
+        first model is released with `C`, a dict as `class_weight`, a public loss,
+        batches, sparse rows, or a solver with `max_weight_norm` or averaged iterates. A
+        classifier with `predict_proba` is cloned and fitted on the public columns of
+        ``input_scaler_(X)`` and the public target. A fitted classifier is used
+        unchanged, even if the target is private. None starts from equal classes, or
+        from released class frequencies if the target is private.
     <neighboring_relation>
     C : float or "auto", default="auto"
-        scikit-learn's inverse penalty on the weights of the bounded columns. "auto"
-        means no penalty (1.0 at ``epsilon=inf``). For "one-shot" it is that of a prior,
-        whose scale is chosen by the likelihood of the release, without privacy cost.
-        With sample weights C multiplies the weighted sum of losses, as in scikit-learn.
+        Inverse strength of the penalty, as in scikit-learn. It acts on the weights of
+        the columns as scaled by `bounds`. "auto" means no penalty (1.0 at
+        ``epsilon=inf``). For "one-shot", "auto" is the penalty of a prior, whose scale
+        is chosen by the likelihood of the release, without privacy cost. With sample
+        weights C multiplies the weighted sum of losses, as in scikit-learn.
     <fit_intercept>
     <class_weight>
     <centering>
@@ -863,9 +871,9 @@ class FeatureDPLogisticRegression(LinearClassifier):
         Log odds per unit of X within `bounds`. ``decision_function(X)`` is
         ``input_scaler_(X) @ coef_.T + intercept_``, which is ``X @ coef_.T +
         intercept_`` for X within `bounds`, because `input_scaler_` only clips values
-        outside. With ``normalize=True`` they are log odds of normalised rows. They
-        include the public model if it is a logistic regression; the margins of other
-        public models are added to the product.
+        outside. With ``normalize=True`` they are log odds of normalised rows. A public
+        model that is a logistic regression is included; the margins of any other public
+        model are added to the product.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     <encoder_>
@@ -903,28 +911,29 @@ class FeatureDPLogisticRegression(LinearClassifier):
     * With a private target and some public columns, the first model is the label
       statistic of the public columns, with the sensitivity of "one-shot" below. Its
       margins are equal for neighbours.
-    * Before the descent, at most one release each: the mean length of the private
-      columns (with public columns also its mean square), from lengths clipped to a
-      public interval; and their mean, from rows clipped to that length. These are sums
-      of numbers and rows of norm 1, with sensitivity 2 under "replace_one" and 1
-      otherwise. With a private target also class counts, which a replaced label changes
-      by sqrt(2).
+    * Before the descent there is at most one release of each of these: the mean length
+      of the private part of a row (with public columns also its mean square), from
+      lengths clipped to a public interval; and the mean of the private part, from rows
+      clipped to that length. Each is a sum of numbers or rows of norm at most 1, with
+      sensitivity 2 under "replace_one" and 1 otherwise. With a private target the class
+      counts are released, too. A replaced label changes them by sqrt(2).
     * ``class_weight="balanced"`` subtracts log odds from the intercept. These follow
       from the class counts, the label statistic or a public target, without a release.
-    * After the descent the temperature is released: two numbers, each a sum of products
-      of a clipped residual and a clipped step. Their entries are at most the largest
-      residual (sqrt(2), or 1 for two classes). The sensitivity is sqrt(2) times that,
-      and twice as large under "replace_one".
+    * After the descent two numbers are released, from which the temperature follows,
+      the factor that rescales the step of the descent. Each number is a sum of products
+      of a clipped residual and a clipped step. Each product is at most the largest
+      residual (sqrt(2), or 1 for two classes). The sensitivity is sqrt(2) times the
+      largest residual, and twice as large under "replace_one".
     * "one-shot" releases the label statistic once. A replaced label changes it by at
-      most ``sqrt(2) |w phi|``, where w phi is a public row times the public weight of
-      its record. (For two classes under "replace_special", the signed statistic changes
-      by half of ``|w phi|``.)
+      most ``sqrt(2) |w phi|``, where phi is the public row of the record and w its
+      public weight. (For two classes under "replace_special", the signed statistic
+      changes by half of ``|w phi|``.)
     * All releases are one composition with exact accounting; sums and noise are
       integers.
 
-    Not covered are the choice of parameters, upstream steps, and scores on training
-    data. Earlier steps must not mix private columns into public ones; any scaling of
-    whole rows does so.
+    Not covered are the choice of parameters, earlier steps of a Pipeline, and scores on
+    training data. Earlier steps must not mix private columns into public ones; any
+    scaling of whole rows does so.
 
     References
     ----------
@@ -1012,23 +1021,25 @@ class DPSGDFClassifier(LinearClassifier):
     r"""Differentially private linear classifier with private centring (DPSGD-F).
 
     The whole record is private. The mean of the features is released once and
-    subtracted from the rows, and noisy clipped gradients of the centred rows train the
+    subtracted from the rows. Then noisy clipped gradients of the centred rows train the
     model. All releases are one composition with exact accounting. The error of plain
-    DP-SGD depends on the norm of the features, that of DPSGD-F on their spread.
+    DP-SGD depends on the norm of the rows; the error of DPSGD-F depends on their
+    spread.
 
-    Most users set the first group of parameters alone. The defaults of the others are
-    rules of public and released numbers (:ref:`loop`).
+    Most users need only the first group of parameters. The defaults of the others are
+    computed from public and released numbers (:ref:`loop`).
 
     Parameters
     ----------
     epsilon, delta : float, default=1.0, 1e-5
-        The budget of one `fit`; 1 is a usual epsilon. ``epsilon=float("inf")``: no
-        privacy, the optimum.
+        The budget of one `fit`; 1 is a usual epsilon. ``epsilon=float("inf")``: the
+        exact minimum of the penalised loss, without privacy.
     <schema>
     <target>
     <bounds>
     classes : array-like, default=None
-        The public label set. None: read from y, an assumption of the report.
+        The public set of labels. None reads it from y; the report then lists the
+        assumption that this set is public.
     <solver>
     <ledger>
 
@@ -1039,9 +1050,10 @@ class DPSGDFClassifier(LinearClassifier):
         classes.
     <neighboring_relation>
     C : float or "auto", default="auto"
-        scikit-learn's inverse penalty on the weights of the bounded columns. "auto"
-        means no penalty (1.0 at ``epsilon=inf``). With sample weights C multiplies the
-        weighted sum of losses, as in scikit-learn.
+        Inverse strength of the penalty, as in scikit-learn. It acts on the weights of
+        the columns as scaled by `bounds`. "auto" means no penalty (1.0 at
+        ``epsilon=inf``). With sample weights C multiplies the weighted sum of losses,
+        as in scikit-learn.
     <fit_intercept>
     <class_weight>
     <centering>
@@ -1074,27 +1086,29 @@ class DPSGDFClassifier(LinearClassifier):
 
     * The sum of the rows is released once with Gaussian noise; its sensitivity is 1 (2
       under "replace_one"). Rows that are not normalised are clipped to their mean
-      length, which is released before: the sum of lengths clipped to a public interval,
-      divided by half of its width, has the same sensitivity.
-    * With ``centering="adaptive"`` the released sum is that of the rows minus a rough
-      mean, divided by a radius and clipped to norm 1, with the same sensitivity. The
-      rough mean comes from three histograms of the rotated rows. A record is in one bin
-      of each of their p columns (p is n_features rounded up to a power of two), so
-      their sensitivity is sqrt(p), and sqrt(2 p) under "replace_one". The radius, like
-      `clip_quantile`, comes from a histogram of the distances, with sensitivity 1, and
-      sqrt(2) under "replace_one".
+      length. This mean is released before, from lengths clipped to a public interval:
+      their sum, divided by half of the width of the interval, has the same sensitivity.
+    * With ``centering="adaptive"`` the rows of the released sum are the rows minus a
+      rough mean, divided by a radius and clipped to norm 1, with the same sensitivity.
+      The rough mean comes from three histograms of the rotated rows. A record is in one
+      bin of each of their p columns (p is n_features rounded up to a power of two), so
+      the sensitivity of a histogram is sqrt(p), and sqrt(2 p) under "replace_one". The
+      radius comes from a histogram of the distances between rows and mean, and so does
+      a `clip_quantile` of the centring. The sensitivity is 1, and sqrt(2) under
+      "replace_one".
     * The sensitivity of each clipped gradient sum is `clip_norm` (``2 clip_norm`` under
       "replace_one"), for all data; NaN gradients count as 0.
     * With the log loss, class counts are released before the descent. Their sensitivity
-      is 1, and sqrt(2) if a label is replaced. After the descent the temperature is
-      released: two numbers, whose entries are at most the largest residual (sqrt(2), or
-      1 for two classes). The sensitivity is sqrt(2) times that, and twice as large
-      under "replace_one".
+      is 1, and sqrt(2) if a label is replaced. After the descent two sums are released,
+      from which the temperature follows, the factor that rescales the step of the
+      descent. Their entries are at most the largest residual (sqrt(2), or 1 for two
+      classes). The sensitivity is sqrt(2) times the largest residual, and twice as
+      large under "replace_one".
     * All releases are one composition with exact accounting; sums and noise are
       integers.
 
-    Not covered are the choice of parameters, upstream steps, and scores on training
-    data.
+    Not covered are the choice of parameters, earlier steps of a Pipeline, and scores on
+    training data.
 
     References
     ----------
@@ -1156,10 +1170,10 @@ class DPSGDFClassifier(LinearClassifier):
         self.classes = classes
 
 
-# The common part of linear regressors: target bounds, alpha, and predictions.
+# Code that all linear regressors share: target bounds, alpha, and predictions.
 
 
-# Larger margins of a log link overflow float64.
+# The exponential of a larger margin overflows float64.
 _LARGEST_MARGIN = 700.0
 
 
@@ -1174,14 +1188,13 @@ class LinearRegressor(RegressorMixin, LinearModel):
 
     _released = ("coef_", "intercept_", "n_iter_", "target_map_")
     _solvers = {name: LOOPS[name] for name in ("noisy-gd", "noisy-sgd")}
-    # Targets are clipped at a few standard deviations, which needs more noise than
-    # clipping at one.
+    # Residuals of targets are clipped at a few standard deviations, not at one.
     _noise_factor = 3.0
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = self.loss == "poisson"
-        # At a small budget R2 on the 200 records of scikit-learn's check is below 0.5.
+        # scikit-learn's check fits 200 records; with a small budget R2 is below 0.5.
         tags.regressor_tags.poor_score = math.isfinite(self.epsilon)
         return tags
 
@@ -1232,7 +1245,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         return y, missing if missing.any() else None, {"target_map": target_map}
 
     def _loss(self) -> Loss:
-        # The threshold of the scaled target is known only after the scale is released.
+        # The Huber threshold refers to the scaled target; its scale is released later.
         name = self._loss_name
         return huber(math.inf) if name == "huber" else REGRESSION_LOSSES[name]
 
@@ -1303,8 +1316,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
-            Numbers, or text with numbers. Rows without a number are left out, with a
-            warning that counts them.
+            Numbers, or text with numbers. Rows without a number are left out. A warning
+            gives their number.
         sample_weight : array-like of shape (n_samples,), default=None
 
         Returns
@@ -1353,26 +1366,27 @@ class LinearRegressor(RegressorMixin, LinearModel):
 class FeatureDPRegressor(LinearRegressor):
     r"""Differentially private linear regression; columns or target may be public.
 
-    Some columns, the target, or both may be declared public; the rest of every record
-    is protected. A few numbers are released first (mean and spread of the target, mean
-    length of the rows, and their mean), so that loose bounds cost little. Then noisy
-    gradient descent trains the model. With a public target it starts from a model of
-    the public columns.
+    Some columns, the target, or both may be declared public; all other values of a
+    record are protected. First the mean and the spread of the target, the mean length
+    of the rows, and the mean of the rows are released, so that loose bounds cost
+    little. Then noisy gradient descent trains the model. With a public target it starts
+    from a model of the public columns.
 
-    Most users set the first group of parameters alone. The defaults of the others are
-    rules of public and released numbers (:ref:`regression`).
+    Most users need only the first group of parameters. The defaults of the others are
+    computed from public and released numbers (:ref:`regression`).
 
     Parameters
     ----------
     epsilon, delta : float, default=1.0, 1e-5
         The budget of one `fit`; 1 is a usual epsilon. ``epsilon=float("inf")``: no
-        privacy; the optimum of scikit-learn's `Ridge` or `PoissonRegressor`, bounds
-        unused.
+        privacy; the optimum of scikit-learn's `Ridge` or `PoissonRegressor`, without
+        use of `bounds`.
     <schema>
     <target>
     <target_bounds>
     public_features : None, "all", names, indices, mask or slice, default=None
-        The public columns, as for `FeatureDPLogisticRegression`. "all" is label-DP.
+        The public columns, as for `FeatureDPLogisticRegression`. With "all" only the
+        target can be private (label-DP).
     <public_target>
     <bounds>
     <ledger>
@@ -1382,19 +1396,19 @@ class FeatureDPRegressor(LinearRegressor):
     <loss>
     <solver>
     public_model : "auto", regressor or None, default="auto"
-        Model of the public columns, from whose predictions the descent starts. "auto",
-        with a public target and an intercept, is a ridge regression on standardised
-        columns or a `PoissonRegressor`, whose penalty is chosen by cross-validation
-        (without public columns, the mean). Another regressor is cloned and fitted on
+        Model of the public columns, from whose predictions the descent starts. "auto"
+        needs a public target and an intercept. It is a ridge regression on standardised
+        columns or a `PoissonRegressor`, with a penalty chosen by cross-validation;
+        without public columns it is the mean. Another regressor is cloned and fitted on
         the public columns of ``input_scaler_(X)`` and the public target. A fitted
-        regressor is used unchanged, even if the target is private. For counts it must
-        predict rates. None starts from the mean.
+        regressor is used unchanged, even if the target is private. With
+        ``loss="poisson"`` the regressor must predict rates. None starts from the mean.
     <neighboring_relation>
     alpha : float or "auto", default="auto"
-        Penalty on the weights of the bounded columns: that of `Ridge` (also for Huber:
-        sum of losses plus ``alpha / 2 |w|**2``) or of `PoissonRegressor`. With sample
-        weights the sums and means of losses are weighted. "auto" means no penalty (1.0
-        at ``epsilon=inf``).
+        Penalty on the weights of the columns as scaled by `bounds`. It is defined as in
+        `Ridge` (also for the Huber loss: sum of losses plus ``alpha / 2 |w|**2``) or in
+        `PoissonRegressor`. With sample weights the sums and means of losses are
+        weighted. "auto" means no penalty (1.0 at ``epsilon=inf``).
     <fit_intercept>
     <centering>
     <random_state>
@@ -1424,19 +1438,19 @@ class FeatureDPRegressor(LinearRegressor):
     is None:
 
     * Neighbours share every public column, and the target if it is public.
-    * The scales of target and rows, and for counts the mean of the fitted rates, are
-      means of numbers in public intervals. Each sum, divided by half of the interval,
-      has sensitivity 2 under "replace_one" and 1 otherwise. The same holds for a
-      histogram of the target, and for the sum of the private rows, which are clipped to
-      their mean length.
+    * The scales of target and rows, and for the Poisson loss the mean of the fitted
+      rates, are means of numbers in public intervals. Each sum, divided by half of the
+      width of its interval, has sensitivity 2 under "replace_one" and 1 otherwise. The
+      same holds for a histogram of the target, and for the sum of the private rows,
+      which are clipped to their mean length.
     * The public model depends on public columns and a public target only.
     * The sensitivity of each clipped gradient sum is ``2 clip_norm`` under
       "replace_one", and `clip_norm` otherwise, for rows of any length.
     * All releases are one composition with exact accounting; sums and noise are
       integers.
 
-    Not covered are the choice of parameters, upstream steps, and scores on training
-    data.
+    Not covered are the choice of parameters, earlier steps of a Pipeline, and scores on
+    training data.
 
     Examples
     --------
@@ -1499,20 +1513,20 @@ class FeatureDPRegressor(LinearRegressor):
 class DPSGDFRegressor(LinearRegressor):
     r"""Differentially private linear regression with private centring (DPSGD-F).
 
-    The whole record is private. Mean and spread of the target, the mean length of the
-    rows, and their mean are released once. Noisy clipped gradients of centred and
-    scaled records train the model. All releases are one composition with exact
-    accounting.
+    The whole record is private. The mean and the spread of the target, the mean length
+    of the rows, and the mean of the rows are released once. Then noisy clipped
+    gradients of centred and scaled records train the model. All releases are one
+    composition with exact accounting.
 
-    Most users set the first group of parameters alone. The defaults of the others are
-    rules of public and released numbers (:ref:`regression`).
+    Most users need only the first group of parameters. The defaults of the others are
+    computed from public and released numbers (:ref:`regression`).
 
     Parameters
     ----------
     epsilon, delta : float, default=1.0, 1e-5
         The budget of one `fit`; 1 is a usual epsilon. ``epsilon=float("inf")``: no
-        privacy; the optimum of scikit-learn's `Ridge` or `PoissonRegressor`, bounds
-        unused.
+        privacy; the optimum of scikit-learn's `Ridge` or `PoissonRegressor`, without
+        use of `bounds`.
     <schema>
     <target>
     <target_bounds>
@@ -1525,10 +1539,10 @@ class DPSGDFRegressor(LinearRegressor):
     <neighboring_relation>
     <solver>
     alpha : float or "auto", default="auto"
-        Penalty on the weights of the bounded columns: that of `Ridge` (also for Huber:
-        sum of losses plus ``alpha / 2 |w|**2``) or of `PoissonRegressor`. With sample
-        weights the sums and means of losses are weighted. "auto" means no penalty (1.0
-        at ``epsilon=inf``).
+        Penalty on the weights of the columns as scaled by `bounds`. It is defined as in
+        `Ridge` (also for the Huber loss: sum of losses plus ``alpha / 2 |w|**2``) or in
+        `PoissonRegressor`. With sample weights the sums and means of losses are
+        weighted. "auto" means no penalty (1.0 at ``epsilon=inf``).
     <fit_intercept>
     <centering>
     <random_state>
@@ -1553,19 +1567,19 @@ class DPSGDFRegressor(LinearRegressor):
     **Guarantees.** The fitted attributes are (epsilon, delta)-differentially private
     for the whole record under `neighboring_relation`, if `random_state` is None:
 
-    * The scales of target and rows, and for counts the mean of the fitted rates, are
-      means of numbers in public intervals. Each sum, divided by half of the interval,
-      has sensitivity 1 (2 under "replace_one"). The same holds for a histogram of the
-      target, and for the sum of the rows, which are clipped to their mean length. With
-      ``centering="adaptive"`` or a `clip_quantile` there are the further releases
-      described in `DPSGDFClassifier`.
+    * The scales of target and rows, and for the Poisson loss the mean of the fitted
+      rates, are means of numbers in public intervals. Each sum, divided by half of the
+      width of its interval, has sensitivity 1 (2 under "replace_one"). The same holds
+      for a histogram of the target, and for the sum of the rows, which are clipped to
+      their mean length. With ``centering="adaptive"`` or a `clip_quantile` there are
+      the further releases described in `DPSGDFClassifier`.
     * The sensitivity of each clipped gradient sum is `clip_norm` (``2 clip_norm`` under
       "replace_one"), for all data.
     * All releases are one composition with exact accounting; sums and noise are
       integers.
 
-    Not covered are the choice of parameters, upstream steps, and scores on training
-    data.
+    Not covered are the choice of parameters, earlier steps of a Pipeline, and scores on
+    training data.
 
     References
     ----------

@@ -51,69 +51,75 @@ _EXACT_PRODUCTS = Assumption(
 class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     r"""Differentially private ReLU network; columns and the target may be public.
 
-    Some columns, the target, or both may be declared public; the rest of every record
-    is protected. Hidden layers are rectified linear, the output is a softmax. If the
-    target is public, a private linear model is fitted first, which the network
-    reproduces; by default it uses the whole budget. Otherwise, or with a part of the
-    budget, noisy gradient descent trains the network: DP-SGD, or Algorithm 1 of
+    Some columns, the target, or both may be declared public; all other values of a
+    record are protected. Hidden layers are rectified linear, the output is a softmax.
+    If the target is public, a private linear model is fitted first, and the network
+    starts with the same predictions. By default the linear model uses the whole budget,
+    and the network is not trained further. With a private target, or if a part of the
+    budget is left, noisy gradient descent trains the network: DP-SGD, or Algorithm 1 of
     Mahloujifar et al. (2023).
 
-    Most users set the first group of parameters alone. The defaults of the others were
-    measured on tables and images (:ref:`mlp`).
+    Most users need only the first group of parameters. The defaults of the others were
+    chosen by experiments on tables and images (:ref:`mlp`).
 
     Parameters
     ----------
     epsilon, delta : float, default=1.0, 1e-5
         The budget of one `fit`; networks need a larger epsilon than 1.
-        ``epsilon=float("inf")``: no privacy; scikit-learn's
-        `MLPClassifier` with its defaults.
+        ``epsilon=float("inf")``: scikit-learn's `MLPClassifier` with its defaults,
+        without privacy.
     hidden_layer_sizes : int or sequence of int, default=(300,)
-        Widths of the hidden layers; empty means a linear model.
+        Widths of the hidden layers; an empty sequence means a linear model.
     schema : TableSchema, default=None
         Declares the columns of a raw table, and which are public; see
         :ref:`raw-tables`. It replaces the other declarations. None: X holds numbers.
     target : str, default=None
-        Name of the outcome of the schema that y holds. Without a schema, name of the
-        column that y is (or is computed from), for reports and ledgers. None takes the
-        name of y.
+        With a schema, the name of the outcome that y holds. Without a schema, the name
+        of the column that y is (or is computed from), for reports and ledgers. None
+        takes the name of y.
     public_features : None, "all", names, indices, mask or slice, default=None
         The public columns, as in `FeatureDPLogisticRegression`.
     public_target : bool, default=False
         Whether the target is public.
     bounds : pair, mapping, False or None, default=None
-        Declared public bounds of the columns, clipped and scaled to [0, 1]. False: as
-        they are. None: the same, with a warning.
+        Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or
+        a mapping by column. Columns are clipped and scaled to [0, 1]. False leaves
+        columns unchanged; None does the same with a warning.
     classes : array-like, default=None
-        The public label set. None: read from y, an assumption of the report if the
-        target is private.
+        The public set of labels. None reads it from y; if the target is private, the
+        report then lists the assumption that this set is public.
     ledger : str, path or PrivacyLedger, default=None
         Counts all fits on the same data. Charged before anything private is read.
 
     Other Parameters
     ----------------
     pretraining : name, Pretraining or None, default="auto"
-        Start of the descent: "linear", "class_sums", "public" or "auto"; see
-        `skfdp.solvers.Pretraining`, which also sets its share of the budget. None
-        starts at random weights, as with a private target.
+        How the weights before the descent are chosen, with a public target: "linear",
+        "class_sums", "public" or "auto"; see `skfdp.solvers.Pretraining`, which also
+        has the share of the budget. None starts from random weights, as every fit with
+        a private target does.
     trained_layers : {"auto", "all", "last"}, default="auto"
         "last" trains only the last layer, on frozen lower layers. Then the sensitivity
         to a replaced record is only ``sqrt(2) * clip_norm``, if the target is public.
-        "auto" is "last" after "class_sums" or "linear" without a public loss.
+        "auto" is "last" if the pretraining is "class_sums" or "linear", without a
+        public loss, and otherwise "all".
     solver : name or object of `skfdp.solvers`, default="auto"
-        Training method: "noisy-sgd" (also "auto") with Poisson batches, "noisy-gd" with
-        full batches, or "feature-dp-sgd" (Algorithm 1). Pass an object to set
-        parameters: ``NoisySGD(clip_norm=0.5)``. Its `row_norm` is the L2 bound of a
-        row; longer rows are scaled down to it.
+        Training method: "noisy-sgd" with Poisson batches, "noisy-gd" with full batches,
+        or "feature-dp-sgd" (Algorithm 1). "auto" is "noisy-sgd". Pass an object to set
+        parameters: ``NoisySGD(clip_norm=0.5)``. The parameter `row_norm` of the object
+        is the L2 bound of a row; longer rows are scaled down to it.
     neighboring_relation : {"replace_one", "replace_special"} or AddOrRemoveOne
-        What changes between neighbouring data sets; see :ref:`protected`.
+        Neighbouring relation; see :ref:`protected`. ``AddOrRemoveOne(n_records=...)``
+        is possible only if nothing is public.
     class_weight : dict, "balanced" or None, default=None
-        A dict: public weights; the contribution is clipped after weighting. "balanced",
-        with a public target alone: the log odds of its classes are taken off the last
-        intercept (:ref:`balanced`). At ``epsilon=inf`` both need scikit-learn 1.7.
+        A dict has public weights of the classes; contributions are clipped after
+        weighting. "balanced" subtracts the log odds of the public class frequencies
+        from the last intercept; it needs a public target (:ref:`balanced`). At
+        ``epsilon=inf`` a dict and "balanced" need scikit-learn 1.7.
     backend : {"numpy", "torch"} or object, default="numpy"
-        The library that multiplies in the loop; both give the same result, to the last
-        bit. `NumpyBackend` and `TorchBackend` of `skfdp.solvers` hold the type of
-        numbers and the device.
+        The library that computes the matrix products of the training. Both libraries
+        give the same result, to the last bit. Pass a `NumpyBackend` or `TorchBackend`
+        of `skfdp.solvers` to set the type of the numbers and the device.
     random_state : int, default=None
         None uses cryptographic randomness. An int is reproducible and gives **no
         guarantee**.
@@ -123,7 +129,8 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     Attributes
     ----------
     coefs_ : list of ndarray of shape (inputs, outputs)
-        Weights; the first are those on ``input_scaler_(X)``, in the units of X.
+        Weights of the layers. The first layer acts on ``input_scaler_(X)``, in the
+        units of X.
     intercepts_ : list of ndarray of shape (outputs,)
     classes_ : ndarray of shape (n_classes,)
     encoder_ : DeclaredEncoder
@@ -154,15 +161,15 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     * If only the last layer is trained and the target is public, no entry of a
       contribution can change its sign, so the sensitivity is ``sqrt(2) * clip_norm``.
       The same holds for the class sums.
-    * A linear model that is fitted first has the sensitivities of
-      `FeatureDPLogisticRegression`. Using it in the network is free.
+    * The releases of a linear model that is fitted first have the sensitivities of
+      `FeatureDPLogisticRegression`. Using this model in the network is free.
     * All releases are one composition with exact accounting. Activations, errors and
       weights are integers, and all products and sums are exact, including the sum with
       the noise. With the torch backend this depends on exact float32 products, which
       is an assumption of the report.
 
-    Not covered are the choice of parameters, upstream steps, and scores on training
-    data.
+    Not covered are the choice of parameters, earlier steps of a Pipeline, and scores on
+    training data.
 
     References
     ----------
@@ -331,7 +338,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
 
     @property
     def _assumptions(self) -> tuple[Assumption, ...]:
-        # Also on the CPU: environment variables make some libraries round products.
+        # Also on the CPU, because environment variables can make libraries round more.
         return ASSUMPTIONS + (_EXACT_PRODUCTS,) * isinstance(
             self._backend, TorchBackend
         )

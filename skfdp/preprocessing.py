@@ -33,7 +33,7 @@ _MARGIN = 1 - 1e-12
 
 @dataclasses.dataclass(frozen=True)
 class Centred:
-    """The fitted numbers; see the attributes of the transformer."""
+    """Fitted `mean_`, `coef_` and `scale_` of `PrivateCenteringTransformer`."""
 
     mean: np.ndarray
     coef: np.ndarray
@@ -87,8 +87,8 @@ class PrivateMean:
 class ConditionalCentring:
     """Method that centres private columns by a linear prediction from public ones.
 
-    The prediction is released once. `weighted` is False for ordinary least squares, in
-    fits without privacy.
+    The coefficients of the prediction are released once. `weighted` is False in fits
+    without privacy, which use ordinary least squares.
     """
 
     weighted: bool = True
@@ -154,9 +154,10 @@ class PrivateCenteringTransformer(
     r"""Transformer that centres rows by a private mean, or by a private prediction.
 
     Without `public_features` the whole row is private and is centred by a released
-    mean. With `public_features` the private columns are centred by a linear prediction
-    from the public ones (conditional centring), whose coefficients are released once.
-    Public columns are centred exactly and stay public.
+    mean. With `public_features` a linear model predicts the private columns from the
+    public ones, and the prediction is subtracted (conditional centring). The
+    coefficients of this model are released once. Public columns are centred exactly and
+    stay public.
 
     The output rows have a norm of at most `output_bound`. Set ``bounds=False`` in the
     next estimator, which then uses these rows unchanged.
@@ -175,13 +176,14 @@ class PrivateCenteringTransformer(
         without `public_features`.
     bounds : pair, mapping, False or None, default=None
         Declared public bounds of the columns; see `DPSGDFClassifier`. If there are
-        public columns and every private one has bounds, the noise under "replace_one"
-        is smaller by the factor sqrt(2).
+        public columns, and all private columns have bounds, the noise under
+        "replace_one" is smaller by the factor sqrt(2).
     row_norm : float or "auto", default="auto"
-        L2 bound of a row after `bounds`, or of its private columns if there are public
-        ones; longer rows are scaled down to it. "auto" is 1.0 without public columns,
-        otherwise ``sqrt(n_private / 2)`` within [1, 2]. So rows of few dense columns
-        keep their length, and rows of many columns are shortened.
+        L2 bound of a row that was scaled by `bounds`; longer rows are scaled down to
+        it. If there are public columns, only the private part of a row is bounded.
+        "auto" is 1.0 without public columns, otherwise ``sqrt(n_private / 2)`` within
+        [1, 2]. So rows of few dense columns keep their length, and rows of many columns
+        are shortened.
     normalize : bool or "auto", default="auto"
         Whether to scale every non-zero row (or its private part) to the norm
         `row_norm`. "auto" does so only without public columns.
@@ -197,15 +199,17 @@ class PrivateCenteringTransformer(
     ----------
     mean_ : ndarray of shape (n_features,)
         Mean of the scaled rows. It is exact for public columns. For private columns it
-        is released and shrunk toward zero; with public columns it is the prediction at
-        their mean.
+        is released: without public columns as a mean shrunk toward zero, otherwise as
+        the prediction at the mean of the public columns.
     coef_ : ndarray of shape (n_public, n_private)
         Released slopes of the prediction: change of a private column (divided by
-        `row_norm`) per unit of a public column as scaled by `bounds`. Directions that
-        may be noise only are left out. Without public columns it has no rows.
+        `row_norm`) per unit of a public column as scaled by `bounds`. Slopes in
+        directions that may be noise only are set to zero. Without public columns
+        `coef_` has no rows.
     scale_ : ndarray of shape (n_features,)
-        Factors of the centred columns, for output rows of norm 1: one for all public
-        columns, computed from them, and a released one for all private columns.
+        Factors by which `transform` multiplies the centred columns, before it limits
+        the norm. The public columns share one factor, which is computed exactly. The
+        private columns share another, which is released.
     public_mask_ : bool ndarray of shape (n_features,)
     input_scaler_ : InputScaler
     privacy_ : PrivacyReport
@@ -220,10 +224,10 @@ class PrivateCenteringTransformer(
 
     * Without public columns: the sum of rows of norm at most 1, with sensitivity 1 (2
       under "replace_one").
-    * With public columns: the cross moments of public and private rows, both of norm at
-      most 1, and the sum of 1 minus the squared private norms. Their joint sensitivity
-      is 1 under "replace_special" and 2 under "replace_one", where it is sqrt(2) if
-      declared bounds make every private column non-negative
+    * With public columns: the cross moments of the public and the private part of rows,
+      each of norm at most 1, and the sum of 1 minus the squared private norms. Their
+      joint sensitivity is 1 under "replace_special". Under "replace_one" it is 2, or
+      sqrt(2) if declared bounds make every private column non-negative
       (:ref:`conditional-centring`).
 
     The output of `transform` is **not** private: it is the centred data. Each output
@@ -315,10 +319,10 @@ class PrivateCenteringTransformer(
         bound, normalize = self.row_norm, self.normalize
         if bound == "auto":
             n_private = int((~mask).sum())
-            # With public columns: about the norm of a typical row of few dense columns,
-            # which are then not shortened, because the length is informative for few
-            # columns. For many columns shortening loses little, and one-hot rows are
-            # rarely longer.
+            # With public columns the bound is the norm of a typical row of few dense
+            # columns. Such rows are not shortened, because their length is informative.
+            # With many columns shortening loses little. One-hot rows rarely exceed the
+            # bound.
             typical = float(np.clip(math.sqrt(n_private / 2), 1.0, 2.0))
             bound = typical if mask.any() else 1.0
         if normalize == "auto":
@@ -348,8 +352,9 @@ class PrivateCenteringTransformer(
     def transform(self, X) -> Any:
         """Centre and scale rows, then scale down those longer than `output_bound`.
 
-        With public columns, the public part of a row is first shortened to at most half
-        of the squared norm, and then the private part to the remaining norm.
+        With public columns, the public part of a row may have at most half of the
+        squared norm; it is shortened first. Then the private part is shortened to the
+        norm that remains.
 
         Parameters
         ----------
