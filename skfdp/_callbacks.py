@@ -7,13 +7,13 @@ try:
 except ImportError:
 
     class CallbackSupportMixin:
-        """Base class of estimators without callbacks (no `set_callbacks`)."""
+        """Replacement before scikit-learn 1.9; estimators have no `set_callbacks`."""
 
         def _init_callback_context(self, **_):
             return _NoCallbacks()
 
     class _NoCallbacks:
-        """Context of a fit without callbacks, which never stops the fit."""
+        """Context of a fit without callbacks; it never stops the fit."""
 
         def subcontext(self, **_):
             return self

@@ -26,10 +26,10 @@ def public(module: str) -> Callable[[_Named], _Named]:
     """
 
     def addressed(item: _Named) -> _Named:
-        # doctest skips objects of other modules unless they are listed in __test__.
+        # doctest skips an object with another __module__ unless __test__ lists it.
         tested = sys.modules[item.__module__].__dict__.setdefault("__test__", {})
         tested[item.__name__] = item
-        # Set after the class is built, because dataclass resolves annotations by it.
+        # Set last, because the dataclass decorator looks up annotations in __module__.
         item.__module__ = module
         return item
 
@@ -41,10 +41,10 @@ def _minor(version: str) -> list[str]:
 
 
 class Versioned:
-    """Mixin of estimators: a saved one is read by the same minor version only.
+    """Mixin of estimators: only the same minor version can load a saved estimator.
 
-    Attributes without a public name may change between minor versions. Reading them as
-    if they had not could give wrong predictions without an error.
+    Private attributes may change between minor versions. Another version could
+    therefore load an estimator without an error, and predict wrongly.
     """
 
     def __getstate__(self) -> dict[str, Any]:

@@ -41,10 +41,10 @@ class PrivateBounds:
         Bounds by column name, or by position if X has no column names. Pass them to
         estimators as `bounds`, and to `skfdp.schema.Number` as `low` and `high`.
     not_found : tuple of str or int
-        Columns without a count that is larger than the noise: their bounds are (-1, 1),
-        or (0, 1) in a sparse X. Declare their bounds, leave them out, or raise epsilon.
+        Columns in which no count exceeds the noise. Their bounds are (-1, 1), or (0, 1)
+        in a sparse X. Declare their bounds, leave them out, or raise epsilon.
     plan : FitPlan
-        The plan of the release, made before it.
+        The plan of the release.
     privacy_ : PrivacyReport
     """
 
@@ -75,9 +75,10 @@ def private_bounds(
     Parameters
     ----------
     X : array-like, csr_array or frame of shape (n_rows, n_features)
-        Each record once, unless `groups` are given. Pass only the columns that need
-        bounds, as ``X[["age", "income"]]``, because the noise grows with the square
-        root of their number. Values that cannot be read as a number count as missing.
+        One row for each record, unless `groups` are given. Pass only the columns that
+        need bounds, as ``X[["age", "income"]]``, because the noise grows with the
+        square root of the number of columns. Values that cannot be read as a number
+        count as missing.
     epsilon, delta : float, default=1.0, 1e-5
         The budget of this release, in addition to that of later fits.
         ``epsilon=float("inf")`` returns the exact minimum and maximum, without privacy.
@@ -87,10 +88,10 @@ def private_bounds(
     neighboring_relation : {"replace_one", "replace_special"} or AddOrRemoveOne
         Neighbouring relation, the same as in later fits; see :ref:`protected`.
     groups : array-like of shape (n_rows,) or str, default=None
-        The person of each row, or the name of the column of a frame X with the persons,
-        as in `fit` of the linear estimators. All rows of a person are then protected
-        together, and rows of persons with many rows count less. None means that each
-        row is a record.
+        The person of each row. If X is a frame, the name of the column with the persons
+        will do, as in `fit` of the linear estimators. All rows of a person are then
+        protected together, and rows of persons with many rows count less. None means
+        that each row is a record.
     ledger : str, path or PrivacyLedger, default=None
         Charged before private data are read.
     random_state : int, default=None
@@ -115,10 +116,12 @@ def private_bounds(
     -----
     **Guarantees.** The result is (epsilon, delta)-differentially private for the
     private columns of a record under `neighboring_relation`, if `random_state` is None.
-    There are two Gaussian releases, with 0.7 and 0.3 of the squared budget:
+    There are two Gaussian releases, with 0.7 and 0.3 of ``mu**2``, where mu is the
+    budget in Gaussian differential privacy:
 
-    * for every private column the counts of its binades: how many numbers are within
-      ``(2**(e - 1), 2**e]``, by sign, and how many are zero, missing or infinite;
+    * for every private column the counts of its binades: for each integer e and each
+      sign, how many numbers have a size in ``(2**(e - 1), 2**e]``, and how many values
+      are zero, missing or infinite;
     * the counts of 32 bins of equal width between the bounds from the first release.
 
     A record is in exactly one bin of each of the p columns, so the counts change by at
@@ -129,7 +132,7 @@ def private_bounds(
     With `groups` the counts are weighted. The sensitivity is multiplied by the largest
     total weight of one person's rows (`skfdp.queries.weighted`).
 
-    A few records may be outside the bounds: records in bins whose counts are below the
+    Some values may be outside the bounds: those in bins whose counts are below the
     noise, and up to a twentieth of the others. Estimators clip values outside.
 
     Examples
@@ -214,7 +217,7 @@ class PrivateBoundsRelease(PrivateEstimator):
         return "private_bounds"
 
     def _checked(self, X, y, planning: bool, **how: bool) -> tuple[Any, Any]:
-        """Read all columns of a frame as numbers, including text columns."""
+        """Convert all columns of a frame to numbers, including text columns."""
         every = dict.fromkeys(range(len(column_labels(X))))
         return super()._checked(declared_numbers(X, every), y, planning, **how)
 

@@ -15,10 +15,11 @@ from skfdp.data.arrays import DAY, objects
 from skfdp.data.target import NOWHEN, TAKEN_FOR_MISSING, number_in
 from skfdp.schema import TableSchema
 
-#: The numpy unit, the period and the first value of cyclic parts of dates.
+#: For each cyclic part of a date: its numpy unit, its period, and its value at the
+#: start of 1970, from which numpy counts.
 _PARTS = {"month": ("M", 12, 0), "weekday": ("D", 7, 3), "hour": ("h", 24, 0)}
-#: Limits of dates in nanoseconds. Only dates without a time zone can be compared with
-#: them, so that clipping refuses text and time zones.
+#: Limits of dates; nanoseconds can hold every date between them. Text, and dates with a
+#: time zone, cannot be compared with these limits, so clipping raises an error.
 _FIRST, _LAST = (np.datetime64(f"{year}-01-01", "us") for year in (1678, 2262))
 
 
@@ -30,9 +31,9 @@ def pipeline_of(model: Any) -> Any:
     if public_model is not None and public_model.linear is None:
         kind = type(public_model.estimator).__name__
         raise ValueError(
-            f"public_model={kind} is not linear, so that no linear model of "
-            "scikit-learn has these predictions: save this model with joblib, or fit "
-            "it with public_model='auto' or None."
+            f"public_model={kind} is not linear, so no linear model of scikit-learn "
+            "has these predictions: save this model with joblib, or fit it with "
+            "public_model='auto' or None."
         )
     convert = _of_numbers if model._declared.schema is None else _of_schema
     columns, coef, intercept = convert(
@@ -56,7 +57,7 @@ def _linear(model: Any, coef: np.ndarray, intercept: np.ndarray) -> Any:
     from sklearn.preprocessing import FunctionTransformer
     from sklearn.svm import LinearSVC
 
-    # Fits on rows of zeros set all other attributes.
+    # A fit on rows of zeros sets the attributes other than the weights.
     classes = getattr(model, "classes_", None)
     rows = np.zeros((2 if classes is None else len(classes), coef.shape[1]))
     if classes is not None:
@@ -83,7 +84,7 @@ def _linear(model: Any, coef: np.ndarray, intercept: np.ndarray) -> Any:
 
 
 def _steps(*steps: Any) -> Any:
-    """Return a Pipeline of transformers, and of pairs of a function and arguments."""
+    """Return a Pipeline of steps: transformers, or pairs of a function and keywords."""
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer
 
@@ -99,14 +100,14 @@ def _steps(*steps: Any) -> Any:
 
 
 def _numbers(*dtypes: str) -> tuple:
-    """Return the step that reads numbers, also missing and infinite ones."""
+    """Return the step that converts cells to numbers, which may be NaN or infinite."""
     from sklearn.utils import check_array
 
     return check_array, {"dtype": list(dtypes), "ensure_all_finite": False}
 
 
 def _filled(value: Any) -> tuple:
-    """Return the step that replaces missing and infinite numbers."""
+    """Return the step that replaces missing and infinite numbers by `value`."""
     return np.nan_to_num, {"nan": value, "posinf": value, "neginf": value}
 
 
@@ -121,12 +122,12 @@ def _fitted(transformers: list[tuple], rows: Any) -> Any:
 
 
 def _of_numbers(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
-    """Return the transformer of the columns, the weights and the intercept."""
+    """Return the transformer of the columns, and the weights and intercept after it."""
     from sklearn.preprocessing import Normalizer, StandardScaler
 
     scaler, width = model.input_scaler_, model.n_features_in_
     middle, bounded = scaler.stand_ins(width, np.dtype(np.float64))
-    # Missing public values stay missing, and are refused.
+    # Missing public values stay missing, so that the linear model refuses them.
     middle = np.where(model._public_mask, np.nan, middle)
     low, high = scaler.offset, scaler.offset + scaler.factor
     ends = np.array([np.where(bounded, low, -np.inf), np.where(bounded, high, np.inf)])
@@ -170,11 +171,11 @@ def _frame(columns: dict[str, Any]) -> Any:
     return pd.DataFrame(columns)
 
 
-# Models of raw tables: one transformer for each block of encoded columns.
+# Models of raw tables: one transformer for each encoded raw column, or part of a date.
 
 
 def _of_schema(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
-    """Return the transformer of the columns, the weights and the intercept."""
+    """Return the transformer of the columns, and the weights and intercept after it."""
     schema, transformers, weights = model._declared.schema, [], []
     cells = {"number": 0.0, "category": ""}
     row = {}
@@ -182,7 +183,7 @@ def _of_schema(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
         own, name = coef[:, block.start : block.stop], schema.features[block.parent]
         convert = _categories if block.reads == "category" else _curve
         transformer, found, offset = convert(schema, name, block, own)
-        # scikit-learn has no "__" in names of steps, and reserves some names.
+        # scikit-learn refuses "__" in names of transformers, and some reserved names.
         label = re.sub("__+", "_", f"{block.start}_{block.name}")
         transformers.append((label, transformer, [name]))
         weights.append(found)
@@ -192,9 +193,10 @@ def _of_schema(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
 
 
 def _curve(schema: TableSchema, name: str, block: Block, own: np.ndarray) -> tuple:
-    """Return the transformer of a number or a part of a date, and its weights.
+    """Return the transformer of a numeric column or a part of a date, and its weights.
 
-    Its columns are those of a spline, and one for each missing value.
+    The columns after the transformer are a spline basis, and a one-hot column for each
+    value that means missing. The third return value, added to the intercept, is 0.
     """
     from sklearn.pipeline import FeatureUnion
     from sklearn.preprocessing import OneHotEncoder, SplineTransformer
@@ -228,8 +230,8 @@ def _curve(schema: TableSchema, name: str, block: Block, own: np.ndarray) -> tup
         knots, heights = np.append(knots, block.end), np.c_[heights, heights[:, 0]]
     if not (np.diff(knots) > 0).all():
         raise ValueError(
-            f"the bounds of {name!r} are so close that knots coincide, which splines "
-            "of scikit-learn cannot have: declare knots or wider bounds, and fit again."
+            f"the bounds of {name!r} are so close that knots coincide, which "
+            "SplineTransformer refuses: declare knots or wider bounds, and fit again."
         )
     spline = SplineTransformer(
         degree=1,
@@ -253,8 +255,9 @@ def _curve(schema: TableSchema, name: str, block: Block, own: np.ndarray) -> tup
 def _categories(schema: TableSchema, name: str, block: Block, own: np.ndarray) -> tuple:
     """Return the transformer of categories, its weights, and the weight of "other".
 
-    Each text or number that the schema reads as a category, or as missing, has a
-    column of its own.
+    Each text or number that the schema reads as a category, or as missing, gets a
+    one-hot column. All other values have zeros, so the weight of "other" belongs to the
+    intercept.
     """
     from sklearn.pipeline import FeatureUnion
     from sklearn.preprocessing import OneHotEncoder
@@ -267,7 +270,7 @@ def _categories(schema: TableSchema, name: str, block: Block, own: np.ndarray) -
     rows = block.encode(schema.converted(name, objects(cells))[0])
     weights = own - own[:, [other]]
     encoders, found = [], []
-    # Encoders take text or numbers, not both.
+    # A OneHotEncoder takes text or numbers, not both.
     for kind, more in (("text", [None, np.nan]), ("number", [])):
         chosen = [
             j
@@ -285,7 +288,7 @@ def _categories(schema: TableSchema, name: str, block: Block, own: np.ndarray) -
 
 
 def _spellings(level: Any) -> list:
-    """Return cells that may be this level: text and numbers, and words of booleans."""
+    """Return values of a table that may stand for a level: text, number or boolean."""
     text = str(level)
     cells = [level, text, text.lower(), text.upper(), number_in(text)]
     words = {"true": True, "false": False}

@@ -147,47 +147,48 @@ def private_score(
         "log_loss", "brier_score"; the first two by default. For a regressor: "r2" (the
         result of its ``score``, with targets clipped to their declared bounds),
         "mean_absolute_error" and "mean_squared_error"; all by default, but "r2" needs
-        `target_bounds`. All metrics come from one release. Further metrics from counts
-        are free, but each loss or error increases the noise. "r2" counts as the squared
-        error and one more.
+        `target_bounds`. All metrics come from one release. The log loss, the Brier
+        score and each error increase the noise, and "r2" does so like two errors. All
+        other metrics share one table of counts, so more of them cost nothing.
     by : str, int or Series, default=None
-        A **public** column of X, or a named Series with the rows of X in their order.
-        There are then also scores for each of its values. They concern disjoint parts,
-        so they cost no more than one score.
+        A **public** column: a column of X, or a named Series with one value for each
+        row of X. The result then also has scores for each value of the column. The
+        records of different values are disjoint, so the scores cost no more than one.
     groups : array-like of shape (n_samples,) or str, default=None
-        The person of each row, or the name of the column of a frame X with the persons,
-        which is then not a feature. All rows of a person are protected together. Unless
-        `sample_weight` is given, persons have equal weight, each with the mean over
-        their rows. None means that each row is a record.
+        The person of each row. If X is a frame, the name of the column with the persons
+        will do; this column is then not a feature. All rows of a person are protected
+        together. Without `sample_weight` all persons have equal weight, and the rows of
+        a person are averaged. None means that each row is a record.
     sample_weight : array-like of shape (n_samples,), default=None
-        Public weights of the rows, as in `fit` of the linear estimators: scores are
+        Public weights of the rows, as in `fit` of the linear estimators. Scores are
         weighted means. The noise grows with the ratio of the largest to the mean weight
-        of a row, or of a person if there are `groups`. With `groups` and weights of 1
-        rows have equal weight, and persons with many rows increase the noise for all.
+        of a row, or of a person if there are `groups`. With `groups` and equal weights
+        of 1, persons with many rows count more, and increase the noise.
     ledger : str, path or PrivacyLedger, default=None
-        Charged before predictions are made. Scores of records that the model was
-        fitted to must be charged to the ledger of that fit.
+        Charged before predictions are made. If the model was fitted to the scored
+        records, pass the ledger of that fit.
     model_is_public : bool, default=False
         Declares that the model does not depend on the scored records. This is an
         assumption, which is not checked.
     neighboring_relation : str or AddOrRemoveOne, default=None
-        None takes that of the model's report, or "replace_one". See :ref:`protected`.
+        Neighbouring relation; see :ref:`protected`. None takes the relation in the
+        model's report, or "replace_one".
     confidence : float, default=0.95
-        Confidence of each single interval.
+        Confidence level of each single interval.
     threshold : float, default=0.5
         Score above which a record counts as predicted positive (the last of two
         classes). Scores are probabilities. For a model without probabilities they are
         ``expit(decision_function(X))``, where 0.5 is the margin 0.
     n_bins : int or "auto", default="auto"
         Number of bins of scores for the ROC curve, of equal width in log odds between
-        -6 and 6. "auto": from 24 to 96, by epsilon and the number of records.
+        -6 and 6. "auto" chooses 24 to 96 bins from epsilon and the number of records.
     loss_bound : float, default=4.0
-        Bound to which the log loss of a record is clipped.
+        Largest log loss of a record; larger ones are clipped.
     error_bound : float, default=None
-        Bound to which the absolute error of a record is clipped. None takes the width
-        of the model's `target_bounds`.
+        Largest absolute error of a record; larger ones are clipped. None takes the
+        width of the model's `target_bounds`.
     target : str, default=None
-        Name of the target. None takes the name of y, or that in the model's report.
+        Name of the target. None takes the name of y, or the name in the model's report.
     random_state : int, default=None
         None uses cryptographic randomness. An int is reproducible and gives **no
         guarantee**.
@@ -214,10 +215,12 @@ def private_score(
       private. This cannot be checked on private rows, and is an assumption of the
       report. A model that scales a batch by its own mean, or that learns during
       prediction, violates it.
-    * A record is in one cell of its group, and has bounded losses. If a record is
-      replaced, the sensitivity is :math:`\sqrt{2 + 5/4 \cdot J}` with J losses (see
-      `skfdp.queries.statistics`, and :ref:`private-scores` for the proof).
-    * Only `by` is treated as public, so that the event is within every public set.
+    * A record is in one cell of the table of counts for its value of `by`, and has
+      bounded losses. If a record is replaced, the sensitivity is
+      :math:`\sqrt{2 + 5/4 \cdot J}` with J losses (see `skfdp.queries.statistics`, and
+      :ref:`private-scores` for the proof).
+    * Only the column `by` is treated as public. So every public set of a ledger permits
+      scores without `by`, and each set that contains this column permits all scores.
       Under the replace relations the number of records is public.
     * With `groups` or `sample_weight` the sensitivity is multiplied by the largest
       total weight of a person's rows, or of a row (`skfdp.queries.weighted`). The same
@@ -229,14 +232,14 @@ def private_score(
       neither class.
 
     If the model was fitted to the scored records, charge fit and score to one ledger,
-    which has the total cost. Without a ledger the report assumes that they are other
-    records.
+    which then counts their total cost. Without a ledger the report assumes that the
+    model was fitted to other records.
 
-    Intervals invert normal tests, so they hold approximately. :ref:`private-scores` has
-    their coverage in simulations, and its failures. With `groups` the intervals refer
-    to the population of persons. They assume that all rows of a person behave alike,
-    and are too wide if rows are independent. They also assume that the weight of a
-    person is unrelated to the quality of the predictions.
+    Intervals invert normal tests, so their coverage is approximate.
+    :ref:`private-scores` has the coverage in simulations, and where it is too low. With
+    `groups` the intervals refer to the population of persons. They assume that all rows
+    of a person behave alike, and are too wide if rows are independent. They also assume
+    that the weight of a person is unrelated to the quality of the predictions.
 
     Examples
     --------
@@ -323,7 +326,8 @@ def compare_private(
         first by default. For regressors: "mean_absolute_error" and
         "mean_squared_error".
     model_is_public : bool, default=False
-        Declares that no model depends on the scored records. This is not checked.
+        Declares that none of the models depends on the scored records. This is not
+        checked.
     **settings : dict
         Further parameters of `private_score`, except `by` and `n_bins`.
 
@@ -341,17 +345,19 @@ def compare_private(
 
     Notes
     -----
-    **Guarantees.** Those of `private_score`. A record is in one cell of the table: its
-    class with the score bins of all models, or the set of models that are right. Each
-    entry of a loss is ``(1 + a - b) / 2`` for two losses a and b in [0, 1], so it is in
-    [0, 1]. If a record is replaced, the sensitivity is therefore
-    :math:`\sqrt{2 + 5/4 \cdot J}` for all models, where J is the number of loss metrics
-    times the number of pairs of models.
+    **Guarantees.** Those of `private_score`. A record is in one cell of the table of
+    counts. The cell is given by the class of the record and the score bin of each
+    model, or by the set of models that predict the record correctly. For each loss
+    metric and each pair of models, the record adds ``(1 + a - b) / 2``, where a and b
+    are the losses of the two models, scaled to [0, 1]. This number is in [0, 1], too.
+    If a record is replaced, the sensitivity is therefore
+    :math:`\sqrt{2 + 5/4 \cdot J}` for all models together, where J is the number of
+    loss metrics times the number of pairs of models.
 
     Intervals refer to the population, like those of `private_score`. All models predict
-    the same records, so errors that they share cancel. A record that one model cannot
-    score counts as wrong for all models in counts. In losses, only that model gets the
-    largest loss.
+    the same records, so errors that the models share cancel. If a model cannot score a
+    record, the record counts as wrong for all models in accuracy and ROC AUC. In
+    losses, only this model gets the largest loss.
 
     Examples
     --------
@@ -406,7 +412,17 @@ class _Release:
     privacy: PrivacyReport
 
     def noisy(self, entries: np.ndarray, n_own: int, group: int | None) -> NoisyTable:
-        """Return the table of one group, or of all groups together."""
+        """Return `entries` with the public facts that a score needs.
+
+        Parameters
+        ----------
+        entries : ndarray
+            Entries of the released table: of one group, or summed over all groups.
+        n_own : int
+            Public number of records behind the entries.
+        group : int or None
+            Position of the group; None means all groups.
+        """
         n_parts, n_cells = len(self.table) if group is None else 1, self.layout.n_cells
         shares, spread = n_own, 1.0
         if self.scored.units is not None:
@@ -463,8 +479,8 @@ def _released(
     labels = [set(np.ravel(one.classes).tolist()) for one in scored_by]
     if any(one != labels[0] for one in labels):
         raise ValueError(
-            "models differ in their classes: compare classifiers of the same classes, "
-            "or regressors."
+            "models differ in their classes: compare classifiers with the same "
+            "classes, or regressors."
         )
     y = numeric_target(y) if classes is None else y
     fits = [fit_of(model, bool(model_is_public)) for model in models]
@@ -595,7 +611,7 @@ def _released(
 def _as_declared(
     models: tuple[Any, ...], X: Any, y: Any, by: Any, groups: Any, target: str | None
 ) -> tuple[Any, Any, Any, Any]:
-    """Read rows, outcomes and groups by the schema of the models, if there is one."""
+    """Convert rows, targets and groups by the schema of the models, if there is one."""
     schema, *others = [declared_by(model, "schema") for model in models]
     if any(other != schema for other in others):
         raise ValueError("models differ in their schema: compare models of one schema.")
@@ -627,7 +643,7 @@ def _count(scored: Scored, nominal: int | None, budget: Budget) -> int:
 def _planned(
     layout: Layout, scored: Scored, budget: Budget, n_records: int, n_bins: int | str
 ) -> tuple[Layout, ScoreTable, PrivacyPlan]:
-    """Return layout, query and plan of the release; functions of public facts."""
+    """Return layout, query and plan of the release, computed from public facts."""
     capacity = n_records if scored.units is None else FULL_WEIGHT * scored.n_rows
     if not layout.counts_are_public:
         capacity *= MOST_ROWS
@@ -687,7 +703,7 @@ class PrivateScorer:
     settings: Mapping[str, Any]
 
     def __call__(self, estimator: Any, X: Any, y: Any) -> float | dict[str, float]:
-        """Return the noisy score (larger is better), NaN if it is undetermined.
+        """Return the noisy score (larger is better); NaN if there are too few records.
 
         Raises
         ------
@@ -698,8 +714,8 @@ class PrivateScorer:
         if not holds(self.ledger, report(estimator)):
             raise PrivacyBudgetError(
                 f"the ledger of this scorer does not hold the fit of "
-                f"{type(estimator).__name__}: pass the same ledger to the estimator, "
-                "and to each private step."
+                f"{type(estimator).__name__}: pass the same ledger to the scorer, the "
+                "estimator and each private step of a Pipeline."
             )
         found = private_score(
             estimator,
@@ -729,17 +745,18 @@ def make_private_scorer(
     Parameters
     ----------
     metrics : str or sequence of str, default="accuracy"
-        Metrics of `private_score`, except the confusion matrix. With several metrics,
-        which share one release, the scorer returns a dictionary. Losses, errors and the
-        false positive rate are negated, because larger must be better.
+        Metrics of `private_score`, except the confusion matrix. With a sequence of
+        metrics, which share one release, the scorer returns a dictionary. Losses,
+        errors and the false positive rate are negated, because larger must be better.
     epsilon : float
         Budget of each score, not of all scores together.
     delta : float, default=None
+        None takes the delta of the model's report.
     ledger : str, path or PrivacyLedger
         The ledger of the estimator, to which every fit is charged.
     **settings : dict
-        Further parameters of `private_score`; `groups` must be the name of a column of
-        X, so that each fold has it.
+        Further parameters of `private_score`. `groups` must be the name of a column of
+        X, because each fold has other rows.
 
     Returns
     -------
@@ -763,8 +780,8 @@ def make_private_scorer(
     positions only. Stratified folds, the default of an int `cv` for classifiers, depend
     on labels.
 
-    When the limit is reached, the parameter `error_score` of scikit-learn decides:
-    "raise" stops at once, the default sets the score to NaN.
+    When the limit of the ledger is reached, the parameter `error_score` of scikit-learn
+    decides: "raise" stops at once, the default sets the score to NaN.
 
     Examples
     --------
