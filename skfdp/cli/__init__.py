@@ -1,8 +1,8 @@
 """The command line: a thin layer over `skfdp.TableSchema` and the estimators.
 
-It may import everything of skfdp; no other module of skfdp imports it. Its output on a
-file is public, or a score that is marked as not protected. No message quotes a value of
-a private column.
+It may import every module of skfdp; no other module of skfdp imports it. What a command
+prints about a table is public, or is marked as not protected (exact scores and counts).
+No message quotes a value of a private column.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _HOMES = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``skfdp`` with these arguments, by default those of the process.
 
-    The exit status is 0 after success (also if the reader of standard output closed the
-    pipe), 2 after a refusal (one sentence on stderr), 130 after Ctrl-C, and 1 after an
-    unexpected error.
+    The exit status is 0 after success, also if the reader of standard output closed the
+    pipe. It is 2 if the command refused to run (one sentence on stderr), 130 after
+    Ctrl-C, and 1 after any other error.
     """
     arguments = parse(argv)
     for stream in (sys.stdout, sys.stderr):
@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _done(arguments) -> str:
-    """Return sentences on charges and written files of a job that failed."""
+    """Return sentences on the charges and written files of a command that failed."""
     lines = list(arguments.done)
     with contextlib.suppress(Exception):  # must not hide the first error
         lines[:0] = arguments.charged()

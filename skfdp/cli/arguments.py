@@ -16,7 +16,7 @@ from skfdp.privacy.report import texts
 BUNDLED = "bundled"
 
 _EPILOG = """\
-skfdp COMMAND --help lists the options of one.
+skfdp COMMAND --help lists the options of a command.
 
 examples:
   skfdp
@@ -41,7 +41,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     try:
         arguments = parser.parse_args(argv)
         arguments.command = arguments.command or BUNDLED
-        # Sentences on what the job did: written files, and charges to a ledger.
+        # What the command did, in sentences: written files, and charges to a ledger.
         arguments.done, arguments.charged = [], list
         if arguments.command in (BUNDLED, "fit"):
             _check_fit(arguments)
@@ -82,16 +82,17 @@ def _check_evaluation(arguments: argparse.Namespace) -> None:
         _check_positive("--limit", arguments.limit)
         if arguments.ledger is None:
             raise CommandError("--limit needs a ledger: give --ledger FILE, too.")
-    # With a ledger every use of the data must be charged, but a comparison has no cost
-    # that could be charged. Under add_or_remove_one the number of rows is private, and
-    # the choice of held-out rows depends on it.
+    # With a ledger every use of the data must be charged, but the exact scores of a
+    # comparison have no finite epsilon. Under add_or_remove_one the number of rows is
+    # private, and the choice of held-out rows depends on this number.
     obstacle = "--ledger" if arguments.ledger is not None else ""
     if not Relation.of(arguments.relation).counts_are_public:
         obstacle = f"--relation {arguments.relation}"
     if arguments.evaluate and obstacle:
         raise CommandError(
-            f"--evaluate and {obstacle} exclude each other: the scores on held-out "
-            "rows are not private, so they cannot be accounted for."
+            f"--evaluate and {obstacle} exclude each other, because the scores on "
+            "held-out rows are exact and no accounting covers them: leave one of the "
+            "two out."
         )
     if arguments.evaluate is None:
         arguments.evaluate = not obstacle

@@ -1,4 +1,4 @@
-"""``skfdp`` without a command: handwritten digits, half of them public."""
+"""``skfdp`` without a command: models of digits, half of each image public."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _EXPLANATION = """\
 "DP on everything" also protects the public half and the labels. "feature-DP" starts
 from a model of the public half, which is exact and free, and learns from the private
 half with noise. Its advantage shrinks as epsilon grows (try --epsilon 4).
-These images are public, so the scores may be printed. The privacy statement below is
-that of the first model of the last line. It would not cover scores on private data.
+These images are public, so the scores may be printed. The privacy statement below
+describes the first fit of the last line. It would not cover scores on private data.
 """
 _NEXT = """\
 
@@ -36,7 +36,7 @@ Short tutorials are in docs/tutorials."""
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print the comparison and the privacy statement of the last model."""
+    """Print the comparison, and the privacy statement of the feature-DP model."""
     arguments.file, arguments.evaluate, arguments.test_size = "digits", True, 0.25
     vars(arguments).update(dict.fromkeys(["ledger", "limit", "n_records", "model"]))
     X, y = load_digits(return_X_y=True, as_frame=True)

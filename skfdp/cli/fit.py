@@ -1,8 +1,9 @@
 """``skfdp fit``: train one private model, and compare it with others.
 
 One model is fitted once and released; the report and the ledger count this fit. The
-comparison uses models without privacy and exact scores, which no accounting covers. It
-must not be published. The table says so, and the report lists this assumption.
+comparison with other models must not be published: it uses models without privacy and
+exact scores, which no accounting covers. A note below the table of scores says so, and
+the report lists the assumption that the table is not published.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ Do not publish this table: its scores and counts are exact, models at epsilon in
 no privacy, and the statement does not cover it. (--no-evaluate prints no table and
 trains on all rows.) Scores are those on the held-out rows; +- is a standard deviation
 over fits (--repeats) and over the choice of held-out rows. Statement, report and saved
-model belong to the first fit of the last line.
+model are those of the first fit of the last line.
 """
 
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """The facts that all fits of one run share."""
+    """The options, schema, target and table that all fits of one command share."""
 
     arguments: argparse.Namespace
     schema: TableSchema
@@ -97,7 +98,7 @@ class Task:
         """Fit a private model on some rows, and return it."""
         groups = self.groups
         persons = {} if groups is None else {"groups": groups.iloc[rows].to_numpy()}
-        # Refusals of skfdp quote no data.
+        # Errors of skfdp quote no data.
         with reading(ValueError, OSError, show=once):
             return model.fit(self.X.iloc[rows], self.y.iloc[rows], **persons)
 
@@ -119,7 +120,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def job(task: Task, unread: Mapping[str, np.ndarray], note: str):
-    """Train, write, print the comparison with a note, and return the report."""
+    """Train and write the model, print the comparison and a note; return the report."""
     arguments = task.arguments
     train, test = split(arguments, len(task.X), task.groups)
     # Check the paths before anything is charged.
@@ -130,7 +131,7 @@ def job(task: Task, unread: Mapping[str, np.ndarray], note: str):
         raise CommandError(f"--model {path} needs skops: pip install 'skfdp[cli]'.")
     stage("training the model that is released")
     model = task.fit(task.model(ledger=open_ledger(arguments)), train)
-    # The model may be sent to others; the ledger stays here.
+    # The model may be sent to others, so it must not contain the path of the ledger.
     model.set_params(ledger=None)
     given = [*model.privacy_.assumptions]
     if arguments.evaluate and arguments.command == "fit":
@@ -144,7 +145,7 @@ def job(task: Task, unread: Mapping[str, np.ndarray], note: str):
         assumptions=tuple(given),
         context=getattr(arguments, "context", {}),
     )
-    # Write before printing: if the pipe is closed, the paid model must not be lost.
+    # Write before printing: a closed pipe must not lose the model, which was charged.
     write(arguments, model)
     say(_title(task, len(train), len(test), model))
     for line in (*arguments.charged(), *arguments.done):
@@ -161,7 +162,8 @@ def split(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the positions of training and held-out rows.
 
-    They depend only on n and the groups. With groups no person is in both parts.
+    They depend only on n, the groups and the options. With groups no person has both
+    training and held-out rows.
     """
     if not arguments.evaluate:
         return np.arange(n), np.arange(0)
@@ -211,7 +213,7 @@ def _listed(names: list[str], most: int = 20) -> str:
 
 
 def _compare(task: Task, released, unread: Mapping, train, test) -> None:
-    """Print scores and counts without privacy.
+    """Print exact scores and counts, which are not private.
 
     Rows without a target are left out of the scores.
     """
@@ -260,7 +262,7 @@ def _comparison(task: Task, released, train, exact) -> Iterator[tuple]:
     constant = "mean of the target" if task.regression else "most frequent label"
     if not private:
         constant = f"public columns only (no targets): {constant}"
-    # A public target costs nothing.
+    # The base rate of a public target costs nothing.
     free = "0" if task.public_target else "inf"
     simplest = DummyRegressor() if task.regression else DummyClassifier()
     simplest.fit(task.X.iloc[exact], y)
@@ -290,11 +292,20 @@ def counts(
     unread: Mapping[str, np.ndarray],
     parts: Mapping[str, np.ndarray],
 ) -> Iterator[str]:
-    """Yield a line for the target and each column with values that cannot be read.
+    """Yield a sentence for the target and each column whose values cannot all be read.
 
-    The counts are exact and not protected, so only the comparison of a fit and the
-    scores print them. `unread` comes from the schema, and is empty if columns are not
-    counted. `parts` maps the names of parts to positions of rows.
+    The counts are exact and not protected, so they are printed only with exact scores.
+
+    Parameters
+    ----------
+    schema : TableSchema
+    target : str
+    unknown : bool ndarray of shape (n_rows,)
+        The rows without a declared target.
+    unread : mapping of str to bool ndarray
+        By column, the values that cannot be read; empty if columns are not counted.
+    parts : mapping of str to int ndarray
+        Positions of the rows to count, by a name such as "training ".
     """
     is_number = isinstance(schema.columns[target], Number)
     lacking = "no number as target" if is_number else "no declared label"

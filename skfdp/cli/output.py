@@ -1,4 +1,4 @@
-"""Output of the command line: messages, refusals and files.
+"""Output of the command line: text, errors and files.
 
 Files are written before text is printed, so that a closed pipe (``| head``) loses only
 text.
@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 class CommandError(Exception):
-    """A refusal: one sentence that quotes nothing private."""
+    """Error of a command that refuses to run: one sentence without private data."""
 
 
 class ReaderGoneError(Exception):
@@ -22,11 +22,14 @@ class ReaderGoneError(Exception):
 
 
 class OutputError(Exception):
-    """Failure to write a file or to print; one sentence."""
+    """Raised if a file cannot be written, or text not printed; one sentence."""
 
 
 def stage(text: str) -> None:
-    """Show the current step if stderr is a terminal; public facts only."""
+    """Print the current step of a command, if stderr is a terminal.
+
+    `text` contains public facts only.
+    """
     if sys.stderr.isatty():
         complain(text)
 
@@ -72,11 +75,14 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def check_writable(path: Path | None, option: str) -> None:
-    """Refuse a path that cannot be written, before anything is charged."""
+    """Raise CommandError if a file cannot be written, before anything is charged."""
     if path is None:
         return
     if not path.resolve().parent.is_dir():
-        raise CommandError(f"there is no folder {str(path.parent)!r} for {path}.")
+        raise CommandError(
+            f"{option} {path} cannot be written: there is no folder "
+            f"{str(path.parent)!r}."
+        )
     existed = path.exists()
     try:
         with open(path, "ab"):

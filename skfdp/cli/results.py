@@ -28,10 +28,10 @@ from skfdp.schema import SchemaError
 
 @contextlib.contextmanager
 def reading(*errors: type[Exception], show: Callable = complain) -> Iterator[None]:
-    """Convert errors of skfdp to refusals, and show its warnings on public facts.
+    """Convert errors to CommandError, and print warnings of skfdp by `show`.
 
-    Warnings of other libraries are dropped, because they may quote data. By default
-    errors are those of a schema.
+    By default only SchemaError is converted. Only warnings on public facts are printed.
+    Warnings of other libraries are dropped, because they may quote data.
     """
     refused = refusing(*errors or (SchemaError,))
     with warnings.catch_warnings(record=True) as caught, refused:
@@ -44,17 +44,18 @@ def reading(*errors: type[Exception], show: Callable = complain) -> Iterator[Non
             show(f"warning: {text}")
 
 
-#: Like `complain`, but repeated fits print a warning only once.
+#: Like `complain`, but prints each warning only once, although a fit is repeated.
 once = functools.cache(complain)
 
 
-# Files of a run: the ledger, the report and the trained model.
+# Files of a command: the ledger, the report and the trained model.
 
 
 def open_ledger(arguments: argparse.Namespace) -> PrivacyLedger | None:
-    """Open the ledger, and let ``arguments.charged()`` return what this run spent.
+    """Open the ledger of a fit; return None without ``--ledger``.
 
-    The ledger must have a limit.
+    A ledger without a limit gets that of ``--limit``, or is refused. Afterwards
+    ``arguments.charged()`` returns a list with one sentence if the fit was charged.
     """
     path, limit = arguments.ledger, arguments.limit
     if path is None:
@@ -162,7 +163,7 @@ def load(path: str | Path):
 # The comparison table.
 
 
-#: The scores: format and factor of each.
+#: For each score: the format of the number, and the factor that multiplies it before.
 _FORMATS = {
     "accuracy": ("{:5.1f} %", 100),
     "AUC": ("{:.3f}", 1),
@@ -195,7 +196,10 @@ def print_table(rows: Sequence[tuple[str, str, list[Scores]]]) -> None:
 
 
 def _cell(form: tuple[str, int], found: list[tuple[float, float]]) -> str:
-    """Format the mean over fits, and its spread over fits and over scored rows."""
+    """Format a score: its mean over fits, and a standard deviation.
+
+    The deviation includes the spread over fits and over the choice of scored rows.
+    """
     if not found:
         return "-"
     (text, unit), (values, errors) = form, np.transpose(found)
@@ -206,7 +210,9 @@ def _cell(form: tuple[str, int], found: list[tuple[float, float]]) -> str:
 
 
 def scores(model, X, y) -> Scores:
-    """Return the scores of a model, each with its standard error over the rows.
+    """Return the scores of a model, each with its standard error.
+
+    The error is that of a random choice of the rows.
 
     For a classifier: accuracy, log loss, and for two classes the area under the ROC
     curve, because accuracy is useless for a rare class. For a regressor: R2 and the
@@ -232,7 +238,7 @@ def scores(model, X, y) -> Scores:
     losses = -np.log(np.maximum(right.sum(axis=1), 1e-15))
     found = {"accuracy": mean(model.predict(X) == y), "log loss": mean(losses)}
     if len(known) == 2 and len(np.unique(y == known[1])) == 2:
-        # With the error of DeLong et al. 1988.
+        # The standard error is that of DeLong et al. (1988).
         negatives, positives = (chances[y == label, 1] for label in known)
         ranks = rankdata(np.concatenate([negatives, positives]))
         below = (ranks[len(negatives) :] - rankdata(positives)) / len(negatives)

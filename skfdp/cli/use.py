@@ -39,7 +39,7 @@ _DRAFTED = (
 
 
 def schema(arguments: argparse.Namespace) -> None:
-    """Print or write a draft of a schema, or check a table."""
+    """Print or write a draft of a schema, or check a table against a schema."""
     path = arguments.output
     if path is not None and path.exists():
         raise CommandError(f"-o {path} exists: name a new file.")
@@ -63,7 +63,7 @@ def schema(arguments: argparse.Namespace) -> None:
 
 
 def predict(arguments: argparse.Namespace) -> None:
-    """Write a line of predictions for each row."""
+    """Print or write the prediction of each row."""
     path = arguments.output
     check_writable(path, "-o")
     model = _load(arguments.saved)
@@ -161,7 +161,7 @@ def report(arguments: argparse.Namespace) -> None:
 
 
 def ledger(arguments: argparse.Namespace) -> None:
-    """Show each data set of a ledger file."""
+    """Print limit and spending of each data set in a ledger file."""
     with refusing(ValueError, OSError):
         found = PrivacyLedger.open_all(arguments.file)
         say("\n\n".join(map(str, found)))
@@ -175,7 +175,7 @@ def _opened(arguments: argparse.Namespace) -> tuple[TableSchema, OpenTable]:
 
 
 def _read(declared: TableSchema, table: OpenTable, model: Any) -> pd.DataFrame:
-    """Return a table with the columns that the model takes."""
+    """Return the table, converted by its schema; refuse a schema of another model."""
     names = list(map(str, model.feature_names_in_))
     if sorted(names) != sorted(declared.features):
         raise SchemaError(
@@ -199,7 +199,8 @@ def _load(path: str) -> Any:
         raise CommandError(f"{path!r} needs skops: pip install 'skfdp[cli]'.") from None
     except Exception as error:
         raise CommandError(
-            f"{path!r} is not a model that 'skfdp fit' wrote ({type(error).__name__})."
+            f"{path!r} is not a model that 'skfdp fit' wrote: loading failed with "
+            f"{type(error).__name__}."
         ) from None
     if not hasattr(found, "feature_names_in_"):
         raise CommandError(

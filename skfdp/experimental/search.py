@@ -55,12 +55,12 @@ from skfdp.solvers.method import Budget, OnStep, Plan
 from skfdp.solvers.parameters import ASSUMPTIONS, public_count
 from skfdp.solvers.score import column_of, rows_of, table_with_rows
 
-# The smallest grid unit of a score, a power of two.
+# The smallest grid step of a score, a power of two.
 _FINEST = 2.0**-10
-# Relative margin for rounding between the budget of a run and its events.
+# Relative margin between the budget of a run and the sum of its events, for rounding.
 MARGIN = 1e-9
-# Parameters that a candidate must not change: the search sets them, or its guarantee
-# depends on them.
+# Parameters that a candidate must not change, because the search sets them, or because
+# the guarantee of the search depends on them.
 FIXED = (
     *("epsilon", "delta", "ledger", "random_state"),
     *("neighboring_relation", "public_features", "public_target"),
@@ -77,7 +77,13 @@ _ASSUMPTIONS = (
 
 
 def candidates_of(grid: Any) -> list[dict[str, Any]]:
-    """Return every point of a grid, or raise ValueError."""
+    """Return the candidates, one for each point of a parameter grid.
+
+    Raises
+    ------
+    ValueError
+        If the grid is malformed, or has a parameter of `FIXED`.
+    """
     dicts = [grid] if isinstance(grid, Mapping) else grid
     if (
         not isinstance(dicts, list | tuple)
@@ -105,10 +111,11 @@ def candidates_of(grid: Any) -> list[dict[str, Any]]:
 
 @dataclasses.dataclass(frozen=True)
 class Holdout:
-    """Two parts of the records: one for fits, one for scores.
+    """The records of a search, split into those for fits and those for scores.
 
-    The parts are positions that are drawn with public randomness, independently of the
-    data. Each row is a record. Null records are determined in each fit.
+    `fit` and `score` are positions of rows. They are drawn with public randomness,
+    independently of the data. Each row is a record. Each fit determines its own null
+    records.
     """
 
     X: Any
@@ -143,10 +150,10 @@ class Holdout:
 
 
 class RunLedger(PrivacyLedger):
-    """Ledger of one run, which allows it to release only what the search charged.
+    """Ledger of one run: the run cannot release more than the search was charged for.
 
-    `charged` is the event of the search, and `delta` that of the whole search. `budget`
-    is the budget of the run's estimator.
+    `charged` is the event of the search, and `delta` the delta of the whole search. The
+    attribute `budget` has epsilon and delta of the run's estimator.
     """
 
     def __init__(self, charged: Selection, delta: float):
@@ -187,7 +194,10 @@ class RunLedger(PrivacyLedger):
 def prepared(
     estimator: Any, params: Mapping, classes: np.ndarray, seed: int | None
 ) -> Any:
-    """Return an unfitted copy of a candidate, without ledger and callbacks."""
+    """Return an unfitted estimator with the parameters of a candidate.
+
+    It has no ledger and no callbacks.
+    """
     copies = {name: clone(value, safe=False) for name, value in params.items()}
     model = clone(estimator).set_params(**copies)
     model.set_params(ledger=None, random_state=seed)
@@ -204,9 +214,9 @@ def silently(function: Callable[..., Any], *arguments: Any) -> Any:
     Raises
     ------
     PrivacyBudgetError
-        If the function raises it: it depends on public facts only.
+        If the function raises this error, which depends on public facts only.
     RuntimeError
-        In place of any other exception, whose message may quote the data.
+        Instead of any other exception, because its message may quote the data.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -216,7 +226,7 @@ def silently(function: Callable[..., Any], *arguments: Any) -> Any:
             raise
         except Exception:
             pass
-    # Outside the handler, so that the original is not kept as a context.
+    # Raised outside the handler, so that the original exception is not its __context__.
     raise RuntimeError(
         "a run of the search failed; its message is withheld because it may quote the "
         "data: fit the estimator on synthetic data of the same shape to see it."
@@ -227,7 +237,8 @@ def silently(function: Callable[..., Any], *arguments: Any) -> Any:
 def global_generators_kept() -> Iterator[None]:
     """Restore the global generators of NumPy and Python at the end.
 
-    If a user's function draws from them, their state would reveal the number of runs.
+    A user's function may draw from these generators in each run. Their state would then
+    reveal the number of runs.
     """
     states = np.random.get_state(), random.getstate()  # noqa: NPY002
     try:
@@ -244,8 +255,8 @@ class AccuracySum:
     Notes
     -----
     **Guarantees.** All contributions are in an interval of length 1 that contains 0.
-    Hence the sum changes by at most 1 under every relation, for a replaced record and
-    for a nulled one.
+    Hence the sum changes by at most 1 under every relation, whether a record is
+    replaced by another record or by a null record.
     """
 
     right: np.ndarray
@@ -263,7 +274,7 @@ class AccuracySum:
         return relation.sensitivity(self.clip_norm, self.clip_norm)
 
     def unit(self, noise_std: float) -> float:
-        """Return the grid unit of the sum, which is at most 1."""
+        """Return the grid step of the sum, which is at most 1."""
         return sum_unit(noise_std, self.clip_norm, len(self.right), _FINEST)
 
     def exact_sum(
@@ -284,18 +295,19 @@ class Found(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SearchPlan(Plan):
-    """The plan of a search; the score of each run has its own mechanism."""
+    """The plan of a search: one event for the whole search."""
 
     @property
     def releases(self) -> tuple:
-        """Empty: the mechanism of the whole search releases nothing."""
+        """Empty, because each run releases its score by a mechanism of its own."""
         return ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Search:
-    """Search method: fit candidates on one part of the records, score on the other.
+    """Search method: fit random candidates, score them, and return the best.
 
+    A candidate is fitted on one part of the records, and scored on the other part.
     `delta` is the delta of the whole search.
     """
 
@@ -373,7 +385,7 @@ class Search:
             for number in range(n_runs):
                 params = self.candidates[int(draws.integers(len(self.candidates)))]
                 found = self._run(records, streams, number, params, event)
-                # Of equal scores the first one is kept: runs are exchangeable.
+                # Of equal scores the first one is kept, because runs are exchangeable.
                 if best is None or found.score > best.score:
                     best = found
         return best
@@ -403,7 +415,7 @@ class Search:
         return Found(model, dict(params), float(noisy[0]) / len(records.score))
 
     def _query(self, model: Any, records: Holdout) -> Query:
-        """Return the query of the accuracy on the records that are not in fits."""
+        """Return the query of the number of correct predictions on held-out records."""
         labels, codes = records.labels, records.labels.codes[records.score]
         right = model.predict(records.rows(records.score)) == labels.classes[codes]
         if labels.missing is not None:
@@ -416,9 +428,9 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
     r"""Search over hyper-parameters within one privacy budget.
 
     A random number of candidates is fitted on one part of the records, and scored with
-    noise on the other part. Only the best one is published: its model, its parameters
-    and its noisy score. The number of candidates stays secret. Therefore ten candidates
-    cost far less than ten fits.
+    noise on the other part. Only the model, the parameters and the noisy score of the
+    best candidate are published. The number of fitted candidates stays secret.
+    Therefore ten candidates cost far less than ten fits.
 
     Parameters
     ----------
@@ -436,7 +448,8 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         Expected number of runs. The number has a geometric distribution and is at
         least 1.
     validation_fraction : float, default=0.1
-        Share of the records for scores; drawn by index, never stratified.
+        Share of the records that are used for scores. They are drawn by index, never
+        stratified.
     ledger : str, path or PrivacyLedger, default=None
         Charged once, for the whole search, before private data are read.
     random_state : int, default=None
@@ -446,7 +459,8 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
     Attributes
     ----------
     best_estimator_ : estimator
-        The model of the best run, fitted on its part of the records; not refitted.
+        The model of the best run. It was fitted on the part of the records for fits,
+        and is not refitted on all records.
     best_params_ : dict
         Parameters of the best run.
     best_score_ : float
@@ -463,8 +477,9 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
     for the private part of a record under the estimator's `neighboring_relation`, if
     `random_state` is None:
 
-    * By its index, a record is either in the fit of every run or in the score of every
-      run. So a run costs the larger of the two, not their sum.
+    * The index of a record decides whether the record is in the fit of every run or in
+      the score of every run. So a run costs the larger of the costs of its fit and its
+      score, not their sum.
     * Fits use full batches; a candidate with Poisson batches is refused.
     * A record's contribution to a score is in an interval of length 1 that contains 0.
       Sums and noise are integers.
@@ -580,7 +595,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         return dataclasses.replace(found, releases_bounds=False)
 
     def _records(self, X, y, planning: bool = False) -> Holdout:
-        """Validate and split the records, with public randomness only."""
+        """Validate the records, and split them by public randomness."""
         inner, columns = self._declared, None
         named = inner.target_name
         declared = inner.classes is not None and not inner.public_target
@@ -604,7 +619,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         else:
             given = X
             X, y = check_arrays(self, X, y, any_target=any_target)
-            # Names and dtypes are kept.
+            # Fits get the original frame, with its names and dtypes.
             X = given if hasattr(given, "iloc") else whole_table(X)
             named_columns = getattr(self, "feature_names_in_", range(X.shape[1]))
             columns = tuple(named_columns)

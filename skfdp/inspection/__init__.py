@@ -1,4 +1,4 @@
-"""Displays of effects; they need the extra ``plot``."""
+"""Plots of effects; they need matplotlib (``pip install 'skfdp[plot]'``)."""
 
 from skfdp.inspection.effects import EffectsDisplay
 

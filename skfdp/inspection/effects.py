@@ -1,4 +1,4 @@
-"""Display of the effect of each raw column on a prediction."""
+"""Plot of the effect of each raw column on a prediction."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skfdp.linear_model import QUANTILE, names
 from skfdp.privacy.checks import shown
 from skfdp.solvers.postprocessing import UPPER_BOUND, CoefficientNoise
 
-# The panels of effects: curves and bars.
+# Panels: each draws one effect, as a curve or as bars.
 
 
 _GREY, _MARGIN = "0.45", 0.12
@@ -113,13 +113,15 @@ def _new_grid(n_panels: int, ax: Any) -> list[Any]:
     return list(axes.ravel()[:n_panels])
 
 
-#: Points of a curve.
+#: Number of points at which a curve is computed.
 POINTS = 201
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Effect:
-    """The contribution of one block to the margin, minus its mean over the knots.
+    """The contribution of one raw column to the margin, minus its mean.
+
+    The mean is that over the knots of a curve, or over the declared categories.
 
     Attributes
     ----------
@@ -127,13 +129,14 @@ class Effect:
         Name of the column, or of a part of a date.
     kind : {"curve", "bars"}
     places : tuple of ndarray
-        The points of a curve, or the levels of bars.
+        One array: the points at which a curve is computed, or the names of the bars.
     values : ndarray of shape (n_outputs, n_places)
+        The effect at each of the places.
     noise_std : ndarray of the shape of values
-        Standard deviation of the noise of the release; NaN if unknown.
+        Standard deviation of the noise in each value; NaN if unknown.
     apart : Effect or None
-        Bars of the levels that are drawn separately: "missing", and "other" of
-        categories.
+        Bars that are drawn separately: that of "missing" and, with categories, that of
+        "other".
     """
 
     name: str
@@ -147,19 +150,19 @@ class Effect:
 class EffectsDisplay:
     """Plot of the effects of a linear model's columns, with the noise of the release.
 
-    Make it by `from_estimator`. The plot uses released numbers only, so it costs no
-    privacy.
+    Create it by `from_estimator`. The plot uses released numbers only, so it has no
+    privacy cost.
 
     Parameters
     ----------
     effects : dict of str to Effect
-        The effects by name: raw columns, and parts of dates.
+        The effects, by the name of the raw column or of the part of a date.
     unit : str
-        Label of the axis of values.
+        Label of the axis with the values of the effects.
     outputs : list
-        The classes of the margins; a single output is named None.
+        The class of each output; [None] for a single output.
     band : str or None
-        Description of the bands; None if the noise is unknown.
+        Description of the bands of noise; None if the noise is unknown.
 
     Attributes
     ----------
@@ -187,9 +190,10 @@ class EffectsDisplay:
     ):
         """Draw the effects of a fitted model.
 
-        A column with knots is drawn as a curve, categories as bars. "other" and
-        "missing" are drawn separately. For a model without an encoder the coefficients
-        are drawn as bars.
+        Columns with knots are drawn as curves, columns of categories as bars. The
+        effects of "other" and "missing" are drawn separately. For a model without an
+        encoder the coefficients are drawn as bars, each times the width of the bounds
+        of its column (without bounds, times 1).
 
         Parameters
         ----------
@@ -203,7 +207,7 @@ class EffectsDisplay:
             Names of the effects to draw, in this order. None draws the largest effects,
             by the difference of their highest and lowest value.
         max_panels : int or None, default=6
-            Most effects to draw if `columns` is None; None draws all.
+            Largest number of effects to draw if `columns` is None; None draws all.
         target : label, default=None
             The class whose margin is shown; None draws a line for each class.
         ax : array of matplotlib Axes, default=None
@@ -215,20 +219,20 @@ class EffectsDisplay:
 
         Notes
         -----
-        **Centring.** An effect is the contribution of a block to the margin, minus its
-        mean over the knots or the declared categories. This mean does not depend on
+        **Centring.** An effect is the contribution of a raw column to the margin, minus
+        its mean over the knots or the declared categories. This mean does not depend on
         records.
 
-        With ``normalize=True`` the rows are first scaled to one norm, and the effects
-        are those of scaled rows.
+        With ``normalize=True`` the model scales all rows to the same norm. The effects
+        are those of the scaled rows.
 
         **Bands** are 1.96 standard deviations of the noise of the release on either
         side: the variation that other noise would cause for the same records. They do
         not include the sampling error of the records, nor the bias of a penalty or of
-        shrinkage. For a descent, the curvature of the loss, which reduces the noise, is
-        estimated from the released gradients. "at most" means that the noise is
-        computed without this curvature. The intervals of `coefficients_table` also
-        include the sampling error of the labels.
+        shrinkage. For gradient descent, the curvature of the loss, which reduces the
+        noise, is estimated from the released gradients. If the label of the bands says
+        "at most", the noise is computed without this curvature. The intervals of
+        `coefficients_table` also include the sampling error of the labels.
 
         Examples
         --------
@@ -253,7 +257,12 @@ class EffectsDisplay:
         return display.plot(ax)
 
     def plot(self, ax=None):
-        """Draw each effect into one of the given Axes; None makes a new figure.
+        """Draw each effect into its own Axes.
+
+        Parameters
+        ----------
+        ax : array of matplotlib Axes, default=None
+            One Axes for each effect; None makes a new figure.
 
         Returns
         -------
@@ -265,7 +274,7 @@ class EffectsDisplay:
         for effect, panel in panels:
             panel.set_title(effect.name, fontsize="medium")
             (_bars if effect.kind == "bars" else _curve)(effect, panel, self)
-        # Curves and bars share one range of values.
+        # All panels show the same range of values: curves on y, bars on x.
         ranges = [
             panel.get_xlim() if effect.kind == "bars" else panel.get_ylim()
             for effect, panel in panels
@@ -334,7 +343,7 @@ class _Shown:
         return f"noise of the release, 95 %{most}"
 
     def effect(self, block: Block) -> Effect:
-        """Return the effect of a block."""
+        """Return the effect of a block of encoded columns."""
         return self._bars(block) if block.kind == "categories" else self._curve(block)
 
     def _curve(self, block: Block) -> Effect:
@@ -367,7 +376,7 @@ class _Shown:
         return self._combined(block.name, kind, places, wide, apart)
 
     def _combined(self, name, kind, places, rows, apart=None) -> Effect:
-        """Return the effect whose values are linear combinations of coefficients."""
+        """Return an effect. Value i is ``sign * coef @ rows[i]``."""
         values = self.sign * (self.coef @ rows.T)[self.rows]
         std = np.full(values.shape, np.nan)
         if self.noise is not None:
@@ -376,7 +385,7 @@ class _Shown:
 
 
 def effects_of(estimator: Any) -> dict[str, Effect]:
-    """Return the effects of a fitted model, without a figure."""
+    """Return the effects of a fitted model by name, without a figure."""
     return _effects(*_parts(estimator, None), None)[1]
 
 
@@ -389,7 +398,7 @@ def _effects(model: Any, encoder: Any, target: Any) -> tuple[_Shown, dict[str, E
         )
     found = _Shown.of(model, target)
     if encoder is None:
-        # One bar for each column, over the range of its bounds, if declared.
+        # One bar for each column: coefficient times the width of the bounds, if any.
         n_features = found.coef.shape[1]
         span = model.input_scaler_.span
         if span is None:
@@ -406,13 +415,13 @@ def _label(target: Any, labels: list) -> Any:
     """Return the label that equals a target, or raise ValueError."""
     plain = target.item() if isinstance(target, np.generic) else target
     for one in labels:
-        if (one == plain) is True:  # comparing with NA gives NA
+        if (one == plain) is True:  # a comparison with pandas.NA returns NA
             return one
     raise ValueError(f"target={shown(target)} must be one of {labels!r}.")
 
 
 def _parts(estimator: Any, encoder: Any) -> tuple[Any, Any]:
-    """Return the model and its encoder."""
+    """Return the linear model, and its encoder or None."""
     model = estimator
     if isinstance(estimator, Pipeline):
         model, before = estimator[-1], estimator[:-1]
