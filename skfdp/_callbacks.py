@@ -7,7 +7,7 @@ try:
 except ImportError:
 
     class CallbackSupportMixin:
-        """Replacement before scikit-learn 1.9; estimators have no `set_callbacks`."""
+        """Replacement for scikit-learn before 1.9, without `set_callbacks`."""
 
         def _init_callback_context(self, **_):
             return _NoCallbacks()

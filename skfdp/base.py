@@ -504,7 +504,7 @@ _SHORT = {
 _DECLARES = {*_SHORT, "schema", "target", "class_weight", "loss", "solver"}
 
 
-#: An example of an object for each parameter that also takes a name.
+#: For each parameter that takes a name or an object: an example of an object.
 _EXAMPLES = {
     "solver": "NoisyGradientDescent()",
     "centering": "GaussianCentering()",
@@ -512,8 +512,7 @@ _EXAMPLES = {
     "pretraining": "Pretraining()",
     "backend": "NumpyBackend()",
 }
-#: Parameters of algorithms that shared code reads, with the values that it takes if the
-#: chosen algorithm does not have them.
+#: Values that shared code uses for parameters that the chosen algorithm does not have.
 _UNDECLARED = {
     "row_norm": "auto",
     "normalize": False,
@@ -563,7 +562,7 @@ class TableEstimator(Versioned, BaseEstimator):
         """
         mine = type(self)
         known = parameters_of(mine)
-        # A subclass may fix a parameter of its base class in its constructor.
+        # The constructor of a subclass may set a parameter that users cannot set.
         new = name in known and name not in vars(self)
         declares = name in _DECLARES or name in known
         if declares and name not in shown_parameters(mine) and not new:
@@ -812,7 +811,7 @@ class TableEstimator(Versioned, BaseEstimator):
             table, names = EncodedTable(self.encoder_, X, mask), None
             mask = table.mask
         self._check_split(mask)
-        if table is None:  # encoded rows are finite
+        if table is None:  # encoded rows are always finite
             check_finite(X, mask)
         if planning and table is None:
             X = blanked(X, mask)
@@ -889,7 +888,7 @@ class TableEstimator(Versioned, BaseEstimator):
     def _checked(
         self, X, y, planning: bool, **how: bool
     ) -> tuple[Any, np.ndarray | None]:
-        """Return X and y as arrays; y is None if there is none or a plan needs none."""
+        """Return X and y as arrays; y is None if there is no target to read."""
         if self._declared.encoder is None:
             X = declared_numbers(X, self._declared.bounds)
         checked = {"accept_sparse": self._accepts_sparse, **how}
@@ -1277,7 +1276,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
                 "private data."
             )
             more.append(Assumption("schema_file_chosen", text))
-        # Also if all weights are 0 or 1, which only leave out rows.
+        # Listed for any weights, even if all are 0 or 1 and only leave out rows.
         more += [WEIGHTS_ARE_PUBLIC] * getattr(self, "_has_weights", False)
         if declared.max_rows_per_group is not None and public.has_persons:
             more.append(ORDER_IS_PUBLIC)

@@ -84,7 +84,7 @@ def _linear(model: Any, coef: np.ndarray, intercept: np.ndarray) -> Any:
 
 
 def _steps(*steps: Any) -> Any:
-    """Return a Pipeline of steps: transformers, or pairs of a function and keywords."""
+    """Return a Pipeline; a step is a transformer, or a function with its keywords."""
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer
 
@@ -122,7 +122,7 @@ def _fitted(transformers: list[tuple], rows: Any) -> Any:
 
 
 def _of_numbers(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
-    """Return the transformer of the columns, and the weights and intercept after it."""
+    """Return a transformer of X, and the weights and intercept for its output."""
     from sklearn.preprocessing import Normalizer, StandardScaler
 
     scaler, width = model.input_scaler_, model.n_features_in_
@@ -175,7 +175,7 @@ def _frame(columns: dict[str, Any]) -> Any:
 
 
 def _of_schema(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
-    """Return the transformer of the columns, and the weights and intercept after it."""
+    """Return a transformer of X, and the weights and intercept for its output."""
     schema, transformers, weights = model._declared.schema, [], []
     cells = {"number": 0.0, "category": ""}
     row = {}
@@ -256,8 +256,8 @@ def _categories(schema: TableSchema, name: str, block: Block, own: np.ndarray) -
     """Return the transformer of categories, its weights, and the weight of "other".
 
     Each text or number that the schema reads as a category, or as missing, gets a
-    one-hot column. All other values have zeros, so the weight of "other" belongs to the
-    intercept.
+    one-hot column. For all other values these columns are 0, so the weight of "other"
+    is added to the intercept.
     """
     from sklearn.pipeline import FeatureUnion
     from sklearn.preprocessing import OneHotEncoder

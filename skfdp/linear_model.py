@@ -264,7 +264,7 @@ class LinearModel(PrivateEstimator):
     _takes_partitions = True
     _protects_groups = True
     #: Noise relative to that of classifiers, whose residuals are clipped at about one
-    #: standard deviation. It determines the amount of smoothing.
+    #: standard deviation. More noise means more smoothing.
     _noise_factor = 1.0
     #: The classes of the solvers, by name.
     _solvers: Mapping[str, type[Choice]] = SOLVERS
@@ -431,7 +431,7 @@ class LinearModel(PrivateEstimator):
         return found if isinstance(found, Choice) else NoisyGradientDescent()
 
     def _solver_for(self, public: PublicRecords) -> Choice:
-        """Return the solver object for these records; "auto" uses public facts only."""
+        """Return the solver object; for "auto" it is chosen from public facts."""
         return self._solver
 
     def _centring(self) -> Centring:
@@ -452,8 +452,8 @@ class LinearModel(PrivateEstimator):
     def _attributes(self, public: PublicRecords, found: LinearFit) -> dict[str, Any]:
         """Return the fitted attributes, from weights on the rescaled columns.
 
-        They are converted to weights on the columns of X, or on encoded columns. The
-        weights of a linear public model are added.
+        These weights are converted to weights on the columns of X, or on encoded
+        columns. The weights of a linear public model are added.
         """
         if getattr(self, "_balances", False):
             found = found.balanced()
@@ -901,16 +901,16 @@ class FeatureDPLogisticRegression(LinearClassifier):
     * Under "replace_one" the sensitivity is ``sqrt(2) clip_norm`` if the target is
       public, `bounds` make every private column non-negative, private columns are not
       centred, and no public loss pads rows, because the signs of a contribution are
-      then public. "auto" centres private columns if their mean can be learnt, and then
-      the sensitivity is ``2 clip_norm``.
+      then public. If ``centering="auto"`` centres private columns, the sensitivity is
+      ``2 clip_norm``.
     * If every column is public, the sensitivity is at most the difference of the
       residuals of two labels, times the longest row. The report states which bound was
       used.
     * ``bounds="private"`` first releases histograms of the columns, with sensitivity
       ``sqrt(p)``, or ``sqrt(2 p)`` under "replace_one", for p private columns.
-    * With a private target and some public columns, the first model is the label
-      statistic of the public columns, with the sensitivity of "one-shot" below. Its
-      margins are equal for neighbours.
+    * With a private target and some public columns, the first model is computed from a
+      release of the label statistic of the public columns, with the sensitivity of
+      "one-shot" below. The margins of this model are equal for neighbours.
     * Before the descent there is at most one release of each of these: the mean length
       of the private part of a row (with public columns also its mean square), from
       lengths clipped to a public interval; and the mean of the private part, from rows
@@ -1182,13 +1182,14 @@ class LinearRegressor(RegressorMixin, LinearModel):
 
     A few numbers are released before the descent, in one event: the mean of the target,
     its mean absolute deviation (not with a log link), and the mean length of the
-    centred rows. With them rows and targets are scaled to size 1, so that loose bounds
+    centred rows. These numbers scale rows and targets to size 1, so that loose bounds
     do little harm.
     """
 
     _released = ("coef_", "intercept_", "n_iter_", "target_map_")
     _solvers = {name: LOOPS[name] for name in ("noisy-gd", "noisy-sgd")}
-    # Residuals of targets are clipped at a few standard deviations, not at one.
+    # Residuals of targets are clipped at a few standard deviations, which needs more
+    # noise than clipping at one.
     _noise_factor = 3.0
 
     def __sklearn_tags__(self):
@@ -1245,7 +1246,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
         return y, missing if missing.any() else None, {"target_map": target_map}
 
     def _loss(self) -> Loss:
-        # The Huber threshold refers to the scaled target; its scale is released later.
+        # The Huber threshold refers to the scaled target, and is set after the scale
+        # was released.
         name = self._loss_name
         return huber(math.inf) if name == "huber" else REGRESSION_LOSSES[name]
 

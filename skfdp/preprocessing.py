@@ -118,7 +118,10 @@ class ConditionalCentring:
         mechanism: Mechanism,
         on_step: OnStep,
     ) -> Centred:
-        """Release the cross moments of public regressors and private columns."""
+        """Release the cross moments of public and private columns; return the centring.
+
+        The public regressors are the whitened public columns and a constant.
+        """
         private, bounded = ~records.public.mask, records.public.private_bounded
         input_scaler = records.input_scaler.part(private)
         query = CrossSum(

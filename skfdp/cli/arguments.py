@@ -154,9 +154,9 @@ def _add_fit(add) -> None:
 
 def _fit(add) -> None:
     _add_table(add)
-    add("--target", metavar="COLUMN", help="if the schema has several outcomes")
+    add("--target", metavar="COLUMN", help="the outcome, if the schema has several")
     _add_fit(add)
-    add("--n-records", type=int, help="public number, for add_or_remove_one")
+    add("--n-records", type=int, help="public size, for add_or_remove_one")
     add("--ledger", metavar="FILE", help="SQLite file that the fit is charged to")
     add(
         "--limit",

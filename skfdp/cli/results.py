@@ -212,7 +212,7 @@ def _cell(form: tuple[str, int], found: list[tuple[float, float]]) -> str:
 def scores(model, X, y) -> Scores:
     """Return the scores of a model, each with its standard error.
 
-    The error is that of a random choice of the rows.
+    The standard error is due to the random choice of the rows.
 
     For a classifier: accuracy, log loss, and for two classes the area under the ROC
     curve, because accuracy is useless for a rare class. For a regressor: R2 and the

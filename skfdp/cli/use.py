@@ -1,4 +1,4 @@
-"""``skfdp schema``, and ``predict``, ``score`` and ``report`` of a saved model."""
+"""The commands ``schema``, ``predict``, ``score``, ``report`` and ``ledger``."""
 
 from __future__ import annotations
 

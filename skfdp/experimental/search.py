@@ -173,9 +173,9 @@ class RunLedger(PrivacyLedger):
                 or set(event.public_features) != set(charged.public_features)
             ):
                 raise PrivacyBudgetError(
-                    "a candidate has another guarantee than the search was charged "
-                    "for: use one neighboring_relation, public_features and "
-                    "public_target for all candidates."
+                    "a candidate changes the guarantee that was charged: use the same "
+                    "neighboring_relation, public_features and public_target for all "
+                    "candidates."
                 )
             if event.mu is None:
                 raise PrivacyBudgetError(
@@ -250,7 +250,9 @@ def global_generators_kept() -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True)
 class AccuracySum:
-    """The number of records with a correct prediction; `right` is private.
+    """Query of the number of correct predictions.
+
+    `right` marks the records with a correct prediction; it is private.
 
     Notes
     -----

@@ -272,7 +272,7 @@ IN_ITS_SCHEMA = "cannot be combined with a schema: declare it in the schema"
         (FeatureDPRegressor, {}, "outcome 'y' of the schema is a label"),
         (RAW, {"schema": declared(outcome=COST)}, "outcome 'y' of the schema is a nu"),
         (RAW, {"target": "age"}, "target='age' is not an outcome of the schema"),
-        (RAW, {"solver": NoisyGradientDescent(normalize=True)}, "leave it out"),
+        (RAW, {"solver": NoisyGradientDescent(normalize=True)}, "leave normalize out"),
         (
             RAW,
             {"solver": FeatureDPSGD(public_loss=lambda *a: a)},

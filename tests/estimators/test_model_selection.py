@@ -461,7 +461,7 @@ class TestRuns:
         ],
     )
     def test_ledger_covers_nothing_that_protects_less(self, fields):
-        with pytest.raises(PrivacyBudgetError, match="has another guarantee"):
+        with pytest.raises(PrivacyBudgetError, match="changes the guarantee"):
             self.ledger().charge([self.gaussian(0.1, **fields)])
 
     def test_ledger_covers_no_poisson_batches(self):
