@@ -88,8 +88,8 @@ def private_bounds(
     neighboring_relation : {"replace_one", "replace_special"} or AddOrRemoveOne
         Neighbouring relation, the same as in later fits; see :ref:`protected`.
     groups : array-like of shape (n_rows,) or str, default=None
-        The person of each row. If X is a frame, the name of the column with the persons
-        will do, as in `fit` of the linear estimators. All rows of a person are then
+        The person of each row, as in `fit` of the linear estimators. If X is a frame,
+        `groups` may be the name of its column of persons. All rows of a person are then
         protected together, and rows of persons with many rows count less. None means
         that each row is a record.
     ledger : str, path or PrivacyLedger, default=None

@@ -334,11 +334,11 @@ class LinearModel(PrivateEstimator):
             private column or a private target. The report lists this assumption, which
             is not checked.
         groups : array-like of shape (n_samples,) or str, default=None
-            The person of each row. If X is a frame, the name of the column with the
-            persons will do; this column is then not a feature. The private parts of
-            *all rows of one person* are protected together. Which rows belong to one
-            person, and how many, is not protected. None means that each row is a
-            record.
+            The person of each row. If X is a frame, `groups` may be the name of its
+            column of persons. This column is then not a feature. The private parts of
+            *all rows of one person* are protected together. Which rows belong to the
+            same person, and how many rows a person has, is not protected. None means
+            that each row is a record.
 
         Returns
         -------
@@ -491,8 +491,9 @@ class LinearModel(PrivateEstimator):
         Returns
         -------
         table : pandas.DataFrame
-            One row for each coefficient, the last one "intercept". With several classes
-            the rows of each class follow each other. Columns:
+            One row for each coefficient; the last row is "intercept". With several
+            classes there are such rows for each class, one class after the other.
+            Columns:
 
             * "class": only if there are several outputs;
             * "feature": the name of the column of X, or of the encoded column;
@@ -513,8 +514,10 @@ class LinearModel(PrivateEstimator):
             * "std_error": the standard error of the estimate, from noise and sampling;
             * "z", "p": two-sided test of the hypothesis that the coefficient is 0;
             * "low", "high": the 95 % confidence interval of the coefficient in the
-              population. NaN, like the four columns before, if the columns do not
-              determine the coefficient, as in a block of columns that sum to 1.
+              population.
+
+            These six columns are NaN if X does not determine the coefficient, as in a
+            block of columns that sum to 1.
 
         Notes
         -----
@@ -712,10 +715,10 @@ centering : name, object of `skfdp.solvers` or None, default="auto"
     How private columns are centred; public columns are always centred exactly.
     "gaussian" uses a mean released by the Gaussian mechanism. "adaptive" uses a mean
     whose error depends on the spread of the rows; nothing may be public then. "auto" is
-    "gaussian", except for private columns whose signs divide the sensitivity by sqrt(2)
-    (see the guarantees): these stay uncentred if their mean is small or cannot be
-    estimated. None means no centring. Pass an object to set parameters:
-    ``AdaptiveCentering(clip_features=True)``.
+    "gaussian", with one exception. If the signs of private columns reduce the
+    sensitivity by the factor sqrt(2) (see the guarantees), these columns stay uncentred
+    if their mean is small or cannot be estimated. None means no centring. Pass an
+    object to set parameters: ``AdaptiveCentering(clip_features=True)``.
 neighboring_relation : {"replace_one", "replace_special"} or AddOrRemoveOne
     Neighbouring relation; see :ref:`protected`. ``AddOrRemoveOne(n_records=...)`` is
     possible only if nothing is public.
@@ -915,15 +918,15 @@ class FeatureDPLogisticRegression(LinearClassifier):
       of the private part of a row (with public columns also its mean square), from
       lengths clipped to a public interval; and the mean of the private part, from rows
       clipped to that length. Each is a sum of numbers or rows of norm at most 1, with
-      sensitivity 2 under "replace_one" and 1 otherwise. With a private target the class
-      counts are released, too. A replaced label changes them by sqrt(2).
+      sensitivity 2 under "replace_one" and 1 otherwise. With a private target also the
+      class counts may be released. A replaced label changes them by sqrt(2).
     * ``class_weight="balanced"`` subtracts log odds from the intercept. These follow
       from the class counts, the label statistic or a public target, without a release.
-    * After the descent two numbers are released, from which the temperature follows,
-      the factor that rescales the step of the descent. Each number is a sum of products
-      of a clipped residual and a clipped step. Each product is at most the largest
-      residual (sqrt(2), or 1 for two classes). The sensitivity is sqrt(2) times the
-      largest residual, and twice as large under "replace_one".
+    * After the descent two numbers are released. They give the temperature, a factor
+      that rescales the step of the descent. Each number is a sum of products of a
+      clipped residual and a clipped step. Each product is at most the largest residual
+      (sqrt(2), or 1 for two classes). The sensitivity is sqrt(2) times the largest
+      residual, and twice as large under "replace_one".
     * "one-shot" releases the label statistic once. A replaced label changes it by at
       most ``sqrt(2) |w phi|``, where phi is the public row of the record and w its
       public weight. (For two classes under "replace_special", the signed statistic
@@ -1099,11 +1102,11 @@ class DPSGDFClassifier(LinearClassifier):
     * The sensitivity of each clipped gradient sum is `clip_norm` (``2 clip_norm`` under
       "replace_one"), for all data; NaN gradients count as 0.
     * With the log loss, class counts are released before the descent. Their sensitivity
-      is 1, and sqrt(2) if a label is replaced. After the descent two sums are released,
-      from which the temperature follows, the factor that rescales the step of the
-      descent. Their entries are at most the largest residual (sqrt(2), or 1 for two
-      classes). The sensitivity is sqrt(2) times the largest residual, and twice as
-      large under "replace_one".
+      is 1, and sqrt(2) if a label is replaced. After the descent two sums are released.
+      They give the temperature, a factor that rescales the step of the descent. A
+      record adds at most the largest residual (sqrt(2), or 1 for two classes) to each
+      sum. The sensitivity is sqrt(2) times the largest residual, and twice as large
+      under "replace_one".
     * All releases are one composition with exact accounting; sums and noise are
       integers.
 

@@ -133,11 +133,13 @@ def private_score(
         A model that contains a private fit, for which `skfdp.report` returns a report.
         Any other model must be declared public.
     X : array-like of shape (n_samples, n_features)
-        The records, each once unless `groups` are given, in the form that the model
-        takes. A Dask collection is computed, and must fit into memory.
+        The records to score, in the form that the model takes: one row for each record,
+        unless `groups` are given. A Dask collection is computed, and must fit into
+        memory.
     y : array-like of shape (n_samples,)
         Labels or numbers of the records.
     epsilon : float
+        The budget of this score.
     delta : float, default=None
         None takes the delta of the model's report, or 1e-5.
     metrics : str or sequence of str, default=None
@@ -155,18 +157,19 @@ def private_score(
         row of X. The result then also has scores for each value of the column. The
         records of different values are disjoint, so the scores cost no more than one.
     groups : array-like of shape (n_samples,) or str, default=None
-        The person of each row. If X is a frame, the name of the column with the persons
-        will do; this column is then not a feature. All rows of a person are protected
-        together. Without `sample_weight` all persons have equal weight, and the rows of
-        a person are averaged. None means that each row is a record.
+        The person of each row. If X is a frame, `groups` may be the name of its column
+        of persons. This column is then not a feature. All rows of a person are
+        protected together. Without `sample_weight` all persons have equal weight, and
+        the rows of a person are averaged. None means that each row is a record.
     sample_weight : array-like of shape (n_samples,), default=None
         Public weights of the rows, as in `fit` of the linear estimators. Scores are
         weighted means. The noise grows with the ratio of the largest to the mean weight
         of a row, or of a person if there are `groups`. With `groups` and equal weights
         of 1, persons with many rows count more, and increase the noise.
     ledger : str, path or PrivacyLedger, default=None
-        Charged before predictions are made. If the model was fitted to the scored
-        records, pass the ledger of that fit.
+        Counts all fits and scores on the same data. Charged before predictions are
+        made. If the model was fitted to the scored records, pass the ledger of that
+        fit.
     model_is_public : bool, default=False
         Declares that the model does not depend on the scored records. This is an
         assumption, which is not checked.
@@ -176,9 +179,10 @@ def private_score(
     confidence : float, default=0.95
         Confidence level of each single interval.
     threshold : float, default=0.5
-        Score above which a record counts as predicted positive (the last of two
-        classes). Scores are probabilities. For a model without probabilities they are
-        ``expit(decision_function(X))``, where 0.5 is the margin 0.
+        A record with a score above the threshold is predicted positive; the positive
+        class is the last of two. Scores are probabilities of this class. For a model
+        without probabilities they are ``expit(decision_function(X))``, where 0.5 is the
+        margin 0.
     n_bins : int or "auto", default="auto"
         Number of bins of scores for the ROC curve, of equal width in log odds between
         -6 and 6. "auto" chooses 24 to 96 bins from epsilon and the number of records.
@@ -339,7 +343,8 @@ def compare_private(
     Raises
     ------
     ValueError
-        As `private_score`; also for another number of models, or different classes.
+        As for `private_score`; also if the number of models is not 2 or 3, or if their
+        classes differ.
     PrivacyBudgetError
         If the ledger refuses the charge; nothing is charged or predicted.
 

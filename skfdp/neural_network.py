@@ -94,10 +94,10 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     Other Parameters
     ----------------
     pretraining : name, Pretraining or None, default="auto"
-        How the weights before the descent are chosen, with a public target: "linear",
-        "class_sums", "public" or "auto"; see `skfdp.solvers.Pretraining`, which also
-        has the share of the budget. None starts from random weights, as every fit with
-        a private target does.
+        Initial weights, if the target is public: "linear", "class_sums", "public" or
+        "auto"; see `skfdp.solvers.Pretraining`, which also sets the share of the
+        budget. None starts from random weights, as every fit with a private target
+        does.
     trained_layers : {"auto", "all", "last"}, default="auto"
         "last" trains only the last layer, on frozen lower layers. Then the sensitivity
         to a replaced record is only ``sqrt(2) * clip_norm``, if the target is public.

@@ -430,9 +430,9 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
     r"""Search over hyper-parameters within one privacy budget.
 
     A random number of candidates is fitted on one part of the records, and scored with
-    noise on the other part. Only the model, the parameters and the noisy score of the
-    best candidate are published. The number of fitted candidates stays secret.
-    Therefore ten candidates cost far less than ten fits.
+    noise on the other part. A run is the fit and the score of one candidate. Only the
+    model, the parameters and the noisy score of the best run are published. The number
+    of runs stays secret. Therefore ten runs cost far less than ten fits.
 
     Parameters
     ----------
@@ -447,8 +447,8 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
     epsilon, delta : float, default=1.0, 1e-5
         The budget of the whole search; the budget of one run follows from it.
     mean_runs : float, default=10.0
-        Expected number of runs. The number has a geometric distribution and is at
-        least 1.
+        Expected number of runs. The number of runs has a geometric distribution and is
+        at least 1.
     validation_fraction : float, default=0.1
         Share of the records that are used for scores. They are drawn by index, never
         stratified.
