@@ -1,11 +1,13 @@
-r"""Linear spline basis ("hats") of encoded rows, and smooth terms made from it.
+r"""Blocks of encoded columns: linear splines, smooth terms made from them, categories.
 
-Rows of hats ``H`` become ``H L``, with a public matrix L for each block. Weights theta
-on the rows ``H L`` are the weights ``L theta`` on the hats, so the models are the same.
+The columns of a linear spline basis are called hats, after their shape. The rows ``H``
+of the hats of one raw column are multiplied by a public matrix L. The columns of
+``H L`` are called smooth terms. Weights theta on smooth terms are weights ``L theta``
+on hats, so a model of smooth terms is also a model of hats.
 
 Each column of L is one shape of a curve. Smooth shapes have a large norm. Rough shapes
 have a small norm, or are left out. If all weights theta have the same noise, rough
-shapes add little of it to the fitted curve.
+shapes then add little noise to the fitted curve.
 
 L depends on public numbers alone, so it costs no privacy.
 """
@@ -24,11 +26,11 @@ from scipy.sparse import csr_array, hstack
 from skfdp.data.arrays import Column
 from skfdp.data.target import Spelling
 
-# Blocks of encoded columns: one for each declared column and date part.
+# Blocks of encoded columns: one for each declared column, or for each part of a date.
 #
-# In a block, a row has a fixed number of entries, all in [0, 1], and a norm of at most
-# 1. Hats are rounded to multiples of 2**-52, so that they sum to exactly 1 and the norm
-# bound does not depend on rounding.
+# In a block, each row has the same number of entries that may be non-zero. All are in
+# [0, 1], and their norm is at most 1. Hats are rounded to multiples of 2**-52. They
+# then sum to exactly 1, and rounding cannot raise the norm above 1.
 
 
 MISSING, OTHER = "missing", "other"
@@ -49,14 +51,14 @@ class Block:
     levels: tuple[str, ...]
     #: Position of the first encoded column.
     start: int = 0
-    #: How values are read: "number", "date" (days since 1970-01-01), "month",
-    #: "weekday" or "category".
+    #: What a raw value is converted to: "number", "date" (days since 1970-01-01),
+    #: "month", "weekday", "hour" or "category".
     reads: str = "number"
-    #: Knots of hats, or the two bounds of a linear term, in the units of `reads`.
+    #: Knots of hats, or the two bounds of a linear term; for dates, in days.
     knots: np.ndarray | None = None
-    #: End of the period of a cyclic block with knots, equivalent to the first knot.
+    #: Upper bound of a cyclic number, which means the same as the first knot.
     end: float | None = None
-    #: Whether the last level before "missing" is adjacent to the first.
+    #: Whether the first level follows the last (except "missing"), as Jan follows Dec.
     cyclic: bool = False
 
     @property
@@ -83,13 +85,13 @@ class Block:
         raise NotImplementedError
 
     def raw(self, points: np.ndarray) -> np.ndarray:
-        """Return points in raw units: days since 1970-01-01 become dates."""
+        """Return points in the units of the raw column: days become dates."""
         if self.reads != "date":
             return points
         return np.datetime64("1970-01-01", "m") + np.rint(points * 1440).astype("m8[m]")
 
     def encode(self, raw: Any) -> np.ndarray:
-        """Encode raw values, for plots; return shape (n_rows, n_levels)."""
+        """Return the encoded columns of some raw values, shape (n_rows, n_levels)."""
         places, values = self.entries(Column(raw))
         rows = np.zeros((len(places), len(self.levels)))
         np.put_along_axis(rows, places, values, axis=1)
@@ -98,7 +100,7 @@ class Block:
     def _replaced(
         self, places: np.ndarray, values: np.ndarray, missing: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return entries in which missing rows have the level "missing" alone."""
+        """Replace the entries of missing rows: 1 at the level "missing", else zeros."""
         width = places.shape[1]
         places[missing] = self.missing - np.arange(width)
         values[missing] = np.arange(width) == 0
@@ -111,7 +113,10 @@ class SplineBlock(Block):
     kind: ClassVar[str] = "spline"
 
     def entries(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
-        """Return the two neighbouring columns, which sum to 1, or "missing" alone."""
+        """Return the entries of the two neighbouring knots, which sum to 1.
+
+        For a missing number, return a 1 at the level "missing" and a zero.
+        """
         x = column.read(self.reads)
         missing = np.isnan(x)
         knots = self.knots if self.end is None else np.append(self.knots, self.end)
@@ -129,7 +134,7 @@ class LinearBlock(Block):
     kind: ClassVar[str] = "linear"
 
     def entries(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
-        """Return the scaled number, or "missing" alone."""
+        """Return the scaled number, or a 1 at the level "missing"."""
         x = column.read(self.reads)
         missing = np.isnan(x)
         low, high = self.knots
@@ -159,7 +164,7 @@ class CategoriesBlock(Block):
 
 
 def _share(x: np.ndarray, low: Any, high: Any) -> np.ndarray:
-    """Scale x from [low, high] to [0, 1]; return 1 if both ends are equal."""
+    """Scale x from [low, high] to [0, 1]; return 1 where low equals high."""
     with np.errstate(over="ignore"):  # high - low may overflow
         unit = np.where(np.isinf(np.subtract(high, low)), 0.25, 1.0)
     width = high * unit - low * unit
@@ -171,24 +176,29 @@ def _share(x: np.ndarray, low: Any, high: Any) -> np.ndarray:
 
 #: Share of the target's variance that curves and categories are expected to explain.
 EXPLAINED = 0.5
-#: Prior variance of the level "missing" relative to the first direction.
+#: Prior variance of the level "missing", relative to that of the linear direction (see
+#: `directions`).
 MISSING_VARIANCE = 1 / 9
-# Lower limit of the signal, at which only the first direction is kept.
+# Lower limit of the signal in `squared_lengths`. So little signal leaves one direction.
 _LEAST_SIGNAL = 1e-3
-# Exponent between 1 (prior lengths, with which rough shapes are learnt late) and 0
-# (whitened lengths, with which the linear term is learnt as slowly as all others).
+# Exponent in `squared_lengths`. With 1, lengths follow the prior, and rough shapes are
+# learnt late. With 0, lengths are about equal (whitening), and the linear shape is
+# learnt as slowly as all others.
 _HALF = 0.5
-# Larger than rounding errors, so that no row is longer than 1.
+# Divisor of lengths. It exceeds rounding errors, so that no row has a norm above 1.
 _WIDER = 1 + 1e-12
 
 
 def directions(n_knots: int, cyclic: bool = False) -> np.ndarray:
-    """Return shapes of a curve at equally spaced knots, the smoothest first.
+    """Return orthonormal shapes of a curve over equally spaced knots, smoothest first.
 
-    They are orthonormal columns that sum to zero, because the intercept covers
-    constants; the shape is (n_knots, n_knots - 1). The first is linear. The others are
-    eigenvectors of the sum of squared second differences, in ascending order. The last
-    knot of a cyclic curve is adjacent to the first; its shapes are pairs of waves.
+    Each column of the result, of shape (n_knots, n_knots - 1), is called a direction.
+    It holds the values of one curve at the knots. Each column sums to zero, because
+    the intercept of a model covers constants. The first direction is linear. The others
+    are eigenvectors of the sum of squared second differences, by ascending eigenvalue.
+
+    The last knot of a cyclic curve is adjacent to the first knot. The directions of a
+    cyclic curve are pairs of waves, a cosine and a sine.
     """
     if cyclic:
         angle = 2 * np.pi * np.arange(n_knots) / n_knots
@@ -205,13 +215,16 @@ def directions(n_knots: int, cyclic: bool = False) -> np.ndarray:
 
 
 def orders(n_knots: int, cyclic: bool = False) -> np.ndarray:
-    """Return the order of each direction: its number of bends or waves, from 1."""
+    """Return the order of each direction: 1, 2, ..., or the frequency of a wave."""
     place = np.arange(n_knots - 1)
     return place // 2 + 1 if cyclic else place + 1
 
 
 def contrasts(n_levels: int) -> np.ndarray:
-    """Return orthonormal columns that sum to zero, shape (n_levels, n_levels - 1)."""
+    """Return an orthonormal basis of contrasts, shape (n_levels, n_levels - 1).
+
+    Each column sums to zero.
+    """
     shapes = np.triu(np.ones((n_levels, n_levels - 1)))
     below = np.arange(1, n_levels)
     shapes[below, below - 1] = -below
@@ -219,29 +232,31 @@ def contrasts(n_levels: int) -> np.ndarray:
 
 
 def shares_of_norm(prior: np.ndarray, noise: float, chance: float) -> np.ndarray:
-    r"""Divide the squared norm of a row among directions.
+    r"""Return the share of the squared norm of a row that each direction gets.
 
     Let direction j have the share a_j of the squared norm. A release then estimates the
     correlation of this direction with the target, with noise of variance
     ``noise**2 / a_j`` and sampling variance c. If correlations have prior variances
     v_j, the best linear estimates explain
-    ``sum v_j**2 / (v_j + c + noise**2 / a_j)`` of the target's variance, which is
+    ``sum v_j**2 / (v_j + c + noise**2 / a_j)`` of the target's variance. This is
     largest at
 
     .. math:: a_j = \max(0, \theta v_j - noise^2) / (v_j + c), \qquad \sum_j a_j = 1.
 
-    Weak directions are left out, and more of them with more noise. The others are
-    nearly whitened. This is reverse water-filling (Cover and Thomas, *Elements of
-    Information Theory*, section 10.3.3), with a prior in place of the known variance.
+    The constant theta follows from the second equation. Directions with a small v_j
+    have no share, and there are more of them with more noise. The shares of directions
+    with a large v_j are nearly equal. This is reverse water-filling (Cover and Thomas,
+    *Elements of Information Theory*, section 10.3.3), with a prior in place of the
+    known variance.
 
     `prior` is v, positive, and `chance` is c. `noise` is the standard deviation of the
-    noise in the released statistic over the number of records, for rows of norm 1 and a
-    target of standard deviation 1.
+    noise in the released statistic, divided by the number of records, for rows of norm
+    1 and a target of standard deviation 1.
     """
     order = np.argsort(-prior, kind="stable")
     v = prior[order]
     total = v + chance
-    # The water level theta if the first k directions are kept, for every k.
+    # The constant theta if only the first k directions have a share, for every k.
     level = (1 + noise**2 * np.cumsum(1 / total)) / np.cumsum(v / total)
     last = np.nonzero(level * v > noise**2)[0].max(initial=0)
     share = np.empty(len(v))
@@ -269,17 +284,20 @@ def squared_lengths(
 ) -> np.ndarray:
     """Return the squared length of each direction of a block; the largest is 1.
 
+    The length is the factor by which the direction is multiplied in L (see the module).
+
     Parameters
     ----------
     variance : ndarray of shape (n_directions,)
         Prior variance of each direction: positive, with sum 1.
     signal : float
-        ``mu n``: the budget's Gaussian-DP parameter for a sum that moves by 1, times
-        the number of records. Infinite without noise.
+        ``mu n``: the Gaussian-DP parameter of the budget, for a sum that one record
+        changes by 1, times the number of records. Infinite without noise.
     n_records : int
         Number of records; the nominal number if it is private.
     n_blocks : int
-        Number of blocks, which share the norm and the explained variance of a row.
+        Number of blocks. The squared norm of a row and the explained variance of the
+        target are divided equally among them.
     n_outputs : int, default=1
         Number of outputs: one for each class if there are more than two.
     """
@@ -295,18 +313,19 @@ def squared_lengths(
 
 
 def lengths(shapes: np.ndarray, squares: np.ndarray) -> np.ndarray:
-    """Return lengths of directions with which no mapped row is longer than 1.
+    """Return lengths with which the smooth terms of every row have norm at most 1.
 
-    `shapes` are orthonormal, and `squares` their squared lengths up to a factor. The
-    matrix L is ``shapes * lengths``. Its longest row has norm 1, up to rounding. A row
-    of hats becomes a weighted mean of rows of L, so its norm is at most 1.
+    `shapes` are orthonormal directions, and `squares` their squared lengths up to a
+    common factor. The matrix L is ``shapes * lengths``. Its longest row has norm 1, up
+    to rounding. Hats are weights with sum 1, so the smooth terms of a row are a
+    weighted mean of rows of L. Their norm is therefore at most 1.
     """
     norms = np.tensordot(squares, shapes**2, axes=(0, 1))
     return np.sqrt(squares) / (math.sqrt(norms.max()) * _WIDER)
 
 
 class _Curve:
-    """The smooth terms of one block.
+    """The smooth terms of one block; a block that is not a spline has none.
 
     `squares_of` returns the squared lengths of directions, given their prior variances;
     see `squared_lengths`. Column numbers count from the start of the block.
@@ -314,9 +333,10 @@ class _Curve:
 
     def __init__(self, block: Block, squares_of: Callable[[np.ndarray], np.ndarray]):
         every = np.arange(len(block.levels))
-        # Encoded columns that become smooth terms, and shapes and lengths of the terms.
+        # Encoded columns that become smooth terms, and the directions and lengths.
         self.smooth, self.shapes, self.factor = every[:0], np.empty((0, 0)), np.empty(0)
-        # Encoded columns that are only rescaled; they come after the smooth terms.
+        # Encoded columns that are only multiplied by a factor. In the result they come
+        # after the smooth terms.
         self.plain, self.plain_factor = every, np.ones(len(every))
         if block.kind == "spline":
             self._draw(block, squares_of)
@@ -325,8 +345,8 @@ class _Curve:
     def _draw(self, block: Block, squares_of: Callable) -> None:
         given = len(block.levels) - 1, block.end is not None
         shapes, variance = directions(*given), prior_variances(*given)
-        # The level "missing" is one more direction. If the noise is so large that this
-        # direction is left out, a missing value gets the mean of the curve.
+        # The level "missing" is one more direction. With much noise it is left out. A
+        # missing value then contributes the mean of the curve.
         variance = np.append(variance, variance.max() * MISSING_VARIANCE)
         squares = squares_of(variance / variance.sum())
         kept = np.flatnonzero(squares[:-1])
@@ -340,9 +360,9 @@ class _Curve:
     def write(
         self, places: np.ndarray, values: np.ndarray, out: np.ndarray, own: int
     ) -> None:
-        """Write the columns of this block for some rows, given their `entries`.
+        """Write the smooth terms of some rows to `out`, given their `entries`.
 
-        `out` holds zeros, and the block starts at its column `own`.
+        `out` holds zeros. The block starts at column `own` of `out`.
         """
         if not self.smooth.size:
             out[np.arange(len(out))[:, None], own + places] = values
@@ -353,7 +373,10 @@ class _Curve:
         smooth(places, values, self.shapes, self.factor, self.plain_factor, own, out)
 
     def weights(self, coef: np.ndarray, out: np.ndarray, power: int) -> None:
-        """Write weights on the encoded columns of this block, or their variances."""
+        """Write weights of the encoded columns to `out`, given those of smooth terms.
+
+        With ``power=2`` both are variances; see `Smoothing.weights`.
+        """
         n_smooth = len(self.factor)
         out[:, self.plain] = coef[:, n_smooth:] * self.plain_factor**power
         smooth = coef[:, :n_smooth] * self.factor**power
@@ -361,16 +384,17 @@ class _Curve:
 
 
 class Smoothing:
-    """Map encoded rows to smooth terms, and weights of smooth terms back.
+    """Convert encoded rows to smooth terms, and weights of smooth terms back.
 
-    Its parameters are an encoder's blocks, in order, and those of `squared_lengths`.
+    Columns of blocks that are not splines are copied. `blocks` are those of an encoder,
+    in order. The other parameters are those of `squared_lengths`.
 
     Notes
     -----
-    **Guarantees.** The map is a function of the declared blocks and of public numbers.
-    Each row is mapped independently of the others. Entries are in [-1, 1]. If every
-    block of an encoded row has a norm of at most 1, so has every mapped block, up to
-    1e-9.
+    **Guarantees.** The conversion is a function of the declared blocks and of public
+    numbers. Each row is converted independently of the others. Entries are in [-1, 1].
+    If every block of an encoded row has a norm of at most 1, every block of the
+    converted row has, too, up to 1e-9.
     """
 
     def __init__(
@@ -379,7 +403,7 @@ class Smoothing:
         self.n_encoded = max((block.stop for block in blocks), default=0)
         given = {"signal": signal, "n_records": n_records, "n_outputs": n_outputs}
         squares = functools.partial(squared_lengths, n_blocks=len(blocks), **given)
-        #: The encoded and the mapped columns of each block, and its smooth terms.
+        #: For each block: its encoded columns, its converted columns, its smooth terms.
         self.curves: list[tuple[slice, slice, _Curve]] = []
         self.n_columns = 0
         for block in blocks:
@@ -388,11 +412,11 @@ class Smoothing:
             self.curves.append((slice(block.start, block.stop), own, curve))
             self.n_columns = own.stop
         sizes = [curve.n_columns for *_, curve in self.curves]
-        # The block of each mapped column.
+        # The number of the block of each converted column.
         self.block = np.repeat(np.arange(len(sizes)), sizes)
 
     def rows(self, encoded: csr_array) -> csr_array:
-        """Map encoded rows to smooth terms, shape (n_rows, n_columns)."""
+        """Return encoded rows converted to smooth terms, shape (n_rows, n_columns)."""
         parts = []
         for given, _, curve in self.curves:
             part = encoded[:, given]
@@ -406,11 +430,11 @@ class Smoothing:
         return hstack(parts, format="csr")
 
     def weights(self, coef: np.ndarray, power: int = 1) -> np.ndarray:
-        """Return weights of encoded columns, given weights of mapped columns.
+        """Return weights of encoded columns, given weights `coef` of smooth terms.
 
         Both have one row per output: ``encoded @ weights.T`` equals
-        ``rows(encoded) @ coef.T``. With ``power=2``, `coef` and the result are
-        variances of independent weights.
+        ``rows(encoded) @ coef.T``. With ``power=2``, `coef` holds variances of
+        independent weights, and the result holds the variances of the returned weights.
         """
         out = np.zeros((len(coef), self.n_encoded))
         for given, own, curve in self.curves:
@@ -423,14 +447,14 @@ class Smoothing:
 
 #: Default number of knots outside of an estimator.
 STANDALONE_KNOTS = 8
-#: Default number of knots in an estimator, which leaves out shapes that the noise would
-#: hide. 8 and 16 were too few for steps, for long tails, and for bounds that are too
-#: wide.
+#: Default number of knots in an estimator, where shapes that the noise would hide are
+#: left out. 8 and 16 knots were too few for effects with steps, for columns with long
+#: tails, and for bounds that are too wide.
 SMOOTH_KNOTS = 32
 
-#: The second of geometric knots from 0 is this many halvings below the upper bound. A
-#: column whose typical value is a hundredth of its bound gets a few knots below that
-#: value.
+#: If geometric knots start at 0, the second knot is the upper bound / 2**HALVINGS. A
+#: column whose typical value is a hundredth of its bound then has a few knots below
+#: that value.
 HALVINGS = 7
 
 
@@ -438,10 +462,11 @@ def spread_knots(low: float, high: float, n_knots: int, spacing: str) -> np.ndar
     """Return knots from low to high; some coincide if the bounds are too close.
 
     At least 2 knots and low < high are required. `spacing` is "even", or "geometric"
-    with 0 <= low. Geometric knots from 0 have high / 128 as the second knot. With fewer
-    than 9 knots the second is larger, so that the others at most double.
+    with 0 <= low. If low is 0, the second geometric knot is high / 128. With fewer than
+    9 knots the second knot is larger, so that each later knot is at most twice the
+    previous one.
     """
-    # The last digit may overflow near the largest float, or underflow.
+    # Rounding may overflow near the largest float, or underflow near 0.
     with np.errstate(over="ignore", under="ignore"):
         if spacing == "even":
             knots = _steps(low, high, n_knots)

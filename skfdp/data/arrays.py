@@ -45,7 +45,7 @@ _ZONED = np.datetime64("0001-01-02", "us"), np.datetime64("9999-12-31T09", "us")
 
 
 class Column:
-    """A raw column of any library, read once, and converted when a block asks for it.
+    """A raw column of any library, converted to numbers or dates on first use.
 
     `number` and `moment` are functions that convert one cell of a column of objects.
     """
@@ -79,7 +79,7 @@ class Column:
         return np.full(len(self), NOWHEN)
 
     def read(self, what: str) -> np.ndarray:
-        """Return float64 with NaN for missing and unreadable values.
+        """Return the values as float64; missing and unreadable values are NaN.
 
         `what` is "number", "date" (days since 1970-01-01, with fractions), "month" (0
         to 11), "weekday" (0, Monday, to 6) or "hour" (0 to 23).
@@ -98,9 +98,9 @@ class Column:
         return np.where(np.isnat(moments), np.nan, count)
 
     def places(self, spelling: Spelling, other: int, missing: int) -> np.ndarray:
-        """Return the place of each value among declared categories.
+        """Return the position of each value among the declared categories.
 
-        `other` and `missing` are the places of unknown and of missing values.
+        The result is `other` for unknown values, and `missing` for missing values.
         """
         found = spelling.places(exact(self._raw))
         return np.where(
@@ -136,21 +136,21 @@ def exact(raw: Any) -> np.ndarray:
         return found
     if found.dtype.kind == "M":
         return microseconds(found)
-    if found.dtype.kind == "m":  # astype(object) would make integers of nanoseconds
+    if found.dtype.kind == "m":  # astype(object) would turn nanoseconds into integers
         return objects(found)
     return found.astype(object)
 
 
 def objects(values: Iterable) -> np.ndarray:
     """Return the unchanged values in a one-dimensional array of objects."""
-    # np.array and found[:] = values would make a table of lists of equal length.
+    # np.array would turn lists of equal length into a two-dimensional table.
     values = list(values)
     return np.fromiter(values, dtype=object, count=len(values))
 
 
 def _of_pandas(raw: Any) -> np.ndarray:
     dtype = raw.dtype
-    if hasattr(dtype, "categories"):  # not to_numpy: a missing value would give floats
+    if hasattr(dtype, "categories"):  # to_numpy makes floats if a value is missing
         known = objects([*exact(dtype.categories), None])
         return known[np.asarray(getattr(raw, "cat", raw).codes)]
     kind = getattr(dtype, "kind", "O")
@@ -166,7 +166,7 @@ def _of_pandas(raw: Any) -> np.ndarray:
         utc = np.clip(microseconds(raw.dt.tz_convert(None).to_numpy()), *_ZONED)
         zoned = type(raw)(utc).dt.tz_localize("UTC").dt.tz_convert(dtype.tz)
         return zoned.dt.tz_localize(None).to_numpy()
-    with contextlib.suppress(Exception):  # text of pyarrow that is not UTF-8
+    with contextlib.suppress(Exception):  # fails for pyarrow text that is not UTF-8
         return raw.to_numpy(dtype=object)
     return _of_pyarrow(_chunked(raw.array.__arrow_array__()))
 
@@ -185,7 +185,7 @@ def _of_polars(series: Any) -> np.ndarray:
 
 
 def _chunked(column: Any) -> Any:
-    """Return a column of pyarrow as a ChunkedArray, which converts every type."""
+    """Return a pyarrow column as a ChunkedArray, whose methods convert every type."""
     import pyarrow
 
     chunked = isinstance(column, pyarrow.ChunkedArray)
@@ -213,7 +213,7 @@ def _of_pyarrow(column: Any) -> np.ndarray:
     return objects(column.to_pylist())
 
 
-# Raw tables: their columns and the types of these.
+# Raw tables, their columns, and the types of the columns.
 
 
 def is_frame(X: Any) -> bool:
@@ -236,14 +236,14 @@ def check_no_path(X: Any) -> None:
     """Raise TypeError if X is the path of a file instead of a table."""
     if isinstance(X, (str, os.PathLike)):
         raise TypeError(
-            "X is a path: pass a table, such as pandas.read_csv(path), the table that "
-            "a schema reads, or open_table(path) for a file larger than memory."
+            "X is a path: pass a table, such as pandas.read_csv(path), schema.read("
+            "path), or open_table(path) for a file larger than memory."
         )
 
 
 #: Tables that a schema refuses, with a remedy for each.
 _REFUSED = {
-    "a Dask collection": "use each partition, as X.map_partitions(model.predict)",
+    "a Dask collection": "pass each partition, as X.map_partitions(model.predict) does",
     "read in blocks": "pass a frame, such as pandas.read_parquet(path)",
     "a data set of pyarrow": "pass X.to_table()",
     "a sparse matrix": "raw tables are dense, so pass a DataFrame",
@@ -292,7 +292,7 @@ def check_names(X: Any) -> None:
 
 
 def raw_column(X: Any, place: int) -> Any:
-    """Return the column at a place."""
+    """Return the column at a position."""
     if hasattr(type(X), "iloc"):
         return X.iloc[:, place]
     if hasattr(type(X), "get_columns"):
@@ -302,7 +302,8 @@ def raw_column(X: Any, place: int) -> Any:
     return X[:, place]
 
 
-# Patterns for type names of numpy, pandas, polars and pyarrow, and their kinds.
+# Patterns with which the type names of numpy, pandas, polars and pyarrow begin, and the
+# kind of values of each.
 _KINDS = (
     ("datetime|date|timestamp", "date"),
     ("period", "period"),
@@ -327,9 +328,9 @@ def type_kind(raw: Any) -> str:
     Returns
     -------
     kind : str
-        One of `_KINDS`, or "" if the type is unknown. A categorical column has the kind
-        of its categories, and "text" if they are objects. "other" is neither numbers
-        nor dates nor text.
+        A kind of `_KINDS`, or "" if the type is unknown. A categorical column has the
+        kind of its categories; "text" if these are objects. "other" means values that
+        are neither numbers nor dates nor text.
     """
     dtype = getattr(raw, "dtype", getattr(raw, "type", None))
     if type(dtype).__name__ == "CategoricalDtype":
@@ -346,7 +347,7 @@ def type_kind(raw: Any) -> str:
 # Checked tables of numbers, and targets.
 
 
-# Accepted dtypes, because a float64 copy of X would double the memory of a fit.
+# Dtypes of X that are kept. A float64 copy of X would double the memory of a fit.
 _DTYPES = [
     np.float64,
     np.float32,
@@ -358,9 +359,9 @@ _NOT_NUMERIC = (
     "that float() accepts): declare columns of text and dates in a TableSchema."
 )
 _MISSING_LABELS = (
-    "y contains NaN, None or another missing value: give missing targets a value of "
-    "their own, or choose the records by public facts alone; dropping or filling them "
-    "by what y holds would depend on private values."
+    "y contains NaN, None or another missing value: give missing targets a separate "
+    "value, or select the records by public facts alone; dropping records because y is "
+    "missing, or filling y from the data, would depend on private values."
 )
 # Replacements of scikit-learn's messages, by their beginnings. The originals recommend
 # steps that learn from private rows, or remedies that do not apply here.
@@ -368,8 +369,9 @@ _INSTEAD = {
     "Input X contains NaN": (
         "Input X contains NaN: fill missing values with constants that are chosen "
         "without looking at the data (SimpleImputer(strategy='constant', "
-        "fill_value=...)), or declare a TableSchema, which allows them; an "
-        "imputer that learns, or dropping records, would depend on private values."
+        "fill_value=...)), or declare a TableSchema, which accepts missing values; an "
+        "imputer that learns from the data, or dropping records, would depend on "
+        "private values."
     ),
     "Input X contains infinity": (
         "Input X contains infinity or a value too large for float64: replace such "
@@ -403,20 +405,20 @@ def check_arrays(
     any_target: bool = False,
     enough: bool = True,
 ):
-    """Validate X (and y) with scikit-learn; keep the dtype, and quote no value.
+    """Validate X, and y if it is passed, with scikit-learn; errors quote no value.
 
-    Missing and infinite numbers in X are accepted; `check_finite` checks public
-    columns. With `any_target` only the shape of y is checked. `enough=False` accepts
-    any number of rows, for a part of a table.
+    The dtype of X is kept. Missing and infinite numbers in X are accepted;
+    `check_finite` checks public columns. With `any_target` only the shape of y is
+    checked. `enough=False` accepts any number of rows, for a part of a table.
 
     Returns
     -------
     X : ndarray or canonical csr_array of shape (n_rows, n_features), or (X, y)
-        A large table stays a large table, and is not read.
+        A `LargeTable` is returned as a `LargeTable`, and its rows are not read.
     """
     X = unmasked(X)
     check_no_path(X)
-    # Refuse equal names and types that hold no numbers; no value is read.
+    # Refuse duplicate names, and types that hold no numbers. No value is read.
     if is_frame(X) and len(X.shape) == 2:
         check_names(X)
         for kind, (holds, remedy) in _NOT_NUMBERS.items():
@@ -436,9 +438,9 @@ def check_arrays(
     else:
         if issparse(X) and not accept_sparse:
             raise TypeError(
-                f"{type(estimator).__name__} needs a dense X, and this one is sparse: "
-                "pass X.toarray() if it fits into memory, or leave this step out, "
-                "because the linear estimators centre CSR without making it dense."
+                f"{type(estimator).__name__} needs a dense X, but X is sparse: pass "
+                "X.toarray() if it fits into memory, or use a linear estimator "
+                "directly, which centres sparse rows without making them dense."
             )
         X = _validated(estimator, X, reset, accept_sparse)
         X = _canonical(X) if issparse(X) else X
@@ -459,7 +461,7 @@ def check_arrays(
 
 
 def _columns_of_kind(X: Any, kind: str) -> list[str]:
-    """Return the quoted names of a frame's columns of a kind."""
+    """Return the names, in quotes, of the columns whose type has a kind."""
     labels = list(enumerate(column_labels(X)))
     return [repr(str(n)) for j, n in labels if type_kind(raw_column(X, j)) == kind]
 
@@ -512,7 +514,7 @@ def declared_numbers(X: Any, bounds: Any) -> Any:
             return X
     labels = column_labels(values)
     declared = _declared_places(bounds, values.shape[1], list(map(str, labels)))
-    # A pair is for all columns; if some are text, they are refused later.
+    # One pair of bounds is for all columns. Text columns are then refused later.
     read = ("object", "text") if isinstance(bounds, Mapping) else ("object",)
     found = {}
     for place in range(values.shape[1]):
@@ -528,7 +530,7 @@ def declared_numbers(X: Any, bounds: Any) -> Any:
 
 
 def _with_columns(X: Any, labels: list, found: dict[int, np.ndarray]) -> Any:
-    """Return a frame with some columns replaced."""
+    """Return a frame with columns replaced; `found` maps positions to new columns."""
     if hasattr(type(X), "iloc"):
         X = X.copy(deep=False)
         for place, values in found.items():
@@ -547,8 +549,8 @@ def _with_columns(X: Any, labels: list, found: dict[int, np.ndarray]) -> Any:
 def _declared_places(bounds: Any, n_columns: int, names: list[str]) -> set[int]:
     """Return the positions of the columns that `bounds` declares as numbers.
 
-    A pair, False (columns are scaled) and "private" declare all columns. Unknown keys
-    are refused later.
+    One pair for all columns, "private", and False (the columns are scaled already)
+    declare all columns. Unknown keys are refused later.
     """
     if bounds is None:
         return set()
@@ -585,20 +587,23 @@ def numeric_target(y: Any) -> Any:
 
 
 def _checked_table(estimator, X: LargeTable, reset: bool) -> LargeTable:
-    """Check a large table as `check_arrays` does, and return it as numbers."""
+    """Check a large table as `check_arrays` does, and convert other dtypes to float64.
+
+    No row is read.
+    """
     if X.dtype.kind not in "biuf":
         message = _NOT_NUMERIC
         if names := getattr(X.source, "no_numbers", ()):
             message = (
                 f"X has {len(names)} column(s) of a type that is not numeric: "
-                f"{_listed(list(map(repr, names)))}; drop them, X.drop(name), or "
-                "encode them over declared or public categories before."
+                f"{_listed(list(map(repr, names)))}; drop them, X.drop(name), or first "
+                "encode them with declared or public categories."
             )
         raise ValueError(message)
     if X.dtype not in _DTYPES:
         X = X.after(lambda block: block.astype(np.float64), np.float64)
     if reset:
-        # Zeros without memory, because only the shape is checked.
+        # Only the shape is checked. The zeros take no memory.
         zeros = np.broadcast_to(np.float64(0), X.shape)
         _validated(estimator, zeros, reset, False)
         if X.names is not None:
@@ -662,9 +667,9 @@ def either(one: np.ndarray | None, other: np.ndarray | None) -> np.ndarray | Non
 
 
 def _validated(estimator, X, reset: bool, accept_sparse: bool, given: Any = None):
-    """Validate X with scikit-learn; replace errors that quote a datum.
+    """Validate X with scikit-learn; replace errors that may quote a datum.
 
-    `given` is the user's X if X is a converted copy.
+    `given` is the user's X if X is a converted copy of it, else None.
     """
     try:
         # scikit-learn's check for finite numbers would warn if its sum overflows.
@@ -687,15 +692,15 @@ def _validated(estimator, X, reset: bool, accept_sparse: bool, given: Any = None
     for start, ours in _INSTEAD.items():
         if text.startswith(start):
             raise kind(ours)
-    if given is None:  # a number outside float64 may be the reason: replace and repeat
+    if given is None:  # perhaps due to a number outside float64: replace it and repeat
         return _validated(estimator, _within_floats(X), reset, accept_sparse, given=X)
     text = _NOT_NUMERIC
     if is_frame(given) and len(given.shape) == 2:
         if found := _columns_of_kind(given, "object"):
             text = (
-                "X holds values that are not numbers, and column(s) of a type that may "
-                f"hold text: {_listed(found)}; TableSchema({{{found[0]}: "
-                "Category([...])}) declares text, and bounds declare numbers."
+                "X holds values that are not numbers. The types of these column(s) may "
+                f"hold text: {_listed(found)}; declare text by TableSchema({{{found[0]}"
+                ": Category([...])}), and numbers by bounds."
             )
     raise kind(text)
 
@@ -749,7 +754,7 @@ def _check_complete(y: np.ndarray, given: Any) -> None:
     kind = y.dtype.kind
     if kind == "c":
         raise ValueError(_INSTEAD["Complex data not supported"])
-    # In an array made of a list of texts, missing entries have become text.
+    # np.array turns missing entries in a list of texts into text. So check the list.
     listed = given if isinstance(given, (list, tuple)) else ()
     entries = listed if kind in "biufSU" else y
     if any(map(is_missing, entries)) or (kind == "f" and np.isnan(y).any()):
@@ -764,8 +769,8 @@ def _check_complete(y: np.ndarray, given: Any) -> None:
 def _canonical(X) -> csr_array:
     """Return canonical CSR rows, with increasing column numbers and no duplicates.
 
-    Norms are computed from stored entries. With a repeated column number a row would be
-    longer than this norm. The object's own flags are not trusted.
+    Norms are computed from stored entries. If a row repeated a column number, the norm
+    of the row could exceed the computed one. Flags that X has stored are not trusted.
     """
     X = csr_array((X.data, X.indices, X.indptr), shape=X.shape)
     valid = False

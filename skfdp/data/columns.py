@@ -39,8 +39,9 @@ def public_mask(
         Column names, fnmatch patterns, indices, a boolean mask or a slice.
     n_features : int
     names : sequence of str or None
+        Names of the columns; None if X has no names.
     X : DataFrame or array, default=None
-        Only its column labels are read.
+        Only the column labels of X are read.
 
     Notes
     -----
@@ -106,7 +107,10 @@ def public_mask(
 
 
 def _counted(labels: list | None) -> bool:
-    """Whether integers are unambiguous: positions, or labels equal to positions."""
+    """Whether an integer can mean only one column, by label or by position.
+
+    This holds if there are no labels, if all are strings, or if they are 0, 1, 2, …
+    """
     if labels is None or all(isinstance(label, str) for label in labels):
         return True
     whole = (
@@ -116,7 +120,10 @@ def _counted(labels: list | None) -> bool:
 
 
 def _listed(spec: Any) -> list:
-    """Return the entries of a sequence; refuse anything else."""
+    """Return the entries of a declaration as a list; a name or position is one entry.
+
+    Refuse anything that is not a sequence, a set, a name or a position.
+    """
     if isinstance(spec, Mapping):
         raise ValueError(
             "public_features is a mapping, and its values would be ignored: pass a "
@@ -135,7 +142,7 @@ def _listed(spec: Any) -> list:
 
 
 def _check_unambiguous(spec: Any, items: list, n_features: int) -> None:
-    """Refuse integers that could be a mask."""
+    """Refuse a list of 0 and 1 that could be a mask or positions."""
     integers = [item for item in items if isinstance(item, numbers.Integral)]
     if not integers:
         return
@@ -177,7 +184,10 @@ def _named(item: Any, names: Sequence[str] | None, labels: list | None) -> list[
 
 
 def _matching(names: Sequence[str | int], key: str) -> list[int]:
-    """Return the positions of a name, or else of the names that match the pattern."""
+    """Return the positions of the columns that are called `key`.
+
+    If no column is, return the positions of the names that match the pattern `key`.
+    """
     columns = [(j, name) for j, name in enumerate(names) if isinstance(name, str)]
     exact = [j for j, name in columns if name == key]
     return exact or [j for j, name in columns if fnmatch.fnmatchcase(name, key)]
@@ -209,10 +219,10 @@ def column_names(own: Sequence[str] | None, n_features: int) -> tuple[str | int,
 
 
 def target_name(declared: str | None, y: Any) -> str | None:
-    """Return the declared name of the target, else the name of y, else None.
+    """Return the declared name of the target, or the name of y; None without either.
 
     A Series, or a DataFrame of one column, has a name. The name of a Dask array is
-    ignored, because it is a digest of its values.
+    ignored, because this name is a digest of the array's values.
     """
     if declared is None:
         if is_dask(y) and not hasattr(type(y), "divisions"):
@@ -224,8 +234,8 @@ def target_name(declared: str | None, y: Any) -> str | None:
         return (spelling(found) or None) if isinstance(found, str) else None
     if not isinstance(declared, str) or not spelling(declared):
         raise ValueError(
-            f"target={shown(declared)} must be the name of the column that y is, or is "
-            "computed from."
+            f"target={shown(declared)} must be the name of the column that y holds, or "
+            "is computed from."
         )
     return spelling(declared)
 
@@ -238,8 +248,11 @@ def name_facts(
     has_target: bool = True,
     public_target: bool = False,
 ) -> dict[str, Any]:
-    """Return the names for the events of a fit; refuse a name with two meanings."""
-    names = {False: {}, True: {}}  # of private and of public columns, in order
+    """Return the names of columns and target that are recorded in events of a fit.
+
+    Refuse a name that is both public and private.
+    """
+    names = {False: {}, True: {}}  # names of private and of public columns, in order
     for name, is_public in zip(columns, public, strict=True):
         names[bool(is_public)][name] = None
     shown = tuple(names[True])

@@ -29,10 +29,11 @@ MOST_DENSE = 4096
 class DeclaredEncoder(Versioned, TransformerMixin, BaseEstimator):
     """Encoder of raw tables into bounded blocks of columns, by declarations alone.
 
-    Every raw column becomes a block of columns. A number becomes a linear spline basis
-    or one scaled column. Text becomes one column for each category. A date
-    becomes a trend, a month and a weekday, and if declared an hour. The encoding of a
-    row depends on this row and the declarations; nothing is learnt from the rows.
+    Every raw column becomes one or more blocks of columns. A number becomes a linear
+    spline basis or one scaled column. Text becomes one column for each category. A date
+    becomes a trend, a month and a weekday, and an hour if this is declared. The
+    encoding of a row depends on this row and the declarations; nothing is learnt from
+    the rows.
 
     Parameters
     ----------
@@ -59,22 +60,22 @@ class DeclaredEncoder(Versioned, TransformerMixin, BaseEstimator):
     **Guarantees.** `fit` reads names and types of columns, but no value. `transform`
     accepts every value, and encodes each row independently of the others. A private
     value may turn a whole column into text, floats or integers; the encoding of the
-    other rows does not change. Entries
-    are in [0, 1], and the norm of a block is at most 1.
+    other rows does not change. Entries are in [0, 1]. In each row, the norm of a block
+    is at most 1.
 
     **Missing values** (None, NaN, NaT, NA, empty text), infinite values and unreadable
     values get the level "missing" in every block of their column, *instead* of all
-    other levels. Unknown categories get the level "other". A declared category
-    "missing" or "other" is the same level.
+    other levels. Unknown categories get the level "other". If "missing" or "other" is a
+    declared category, it is the same level.
 
-    **Splines** have degree 1, as in scikit-learn's `SplineTransformer`. At a
-    knot one column is 1. Between two knots their two columns sum to 1, in multiples of
-    2**-52.
+    **Splines** have degree 1, as in scikit-learn's `SplineTransformer`. Each knot has a
+    column, which is 1 at the knot. Between two knots, the columns of these knots sum to
+    1, in multiples of 2**-52.
 
     **Dates** are days since 1970-01-01 in `knots`, in local time without the time zone.
     Text must be in ISO format (2024-02-29, with or without a time). Month, weekday and
-    hour are categories. For whole months these equal cyclic splines with one knot a
-    month.
+    hour are categories. (Months are whole numbers, so the columns of a category equal a
+    cyclic spline with one knot a month.)
 
     Examples
     --------
@@ -127,7 +128,11 @@ class DeclaredEncoder(Versioned, TransformerMixin, BaseEstimator):
         return self.fit_to_smooth(X, smooth=False)
 
     def fit_to_smooth(self, X, smooth: bool = True):
-        """Fit inside an estimator; with `smooth`, "auto" means more knots."""
+        """Fit inside an estimator.
+
+        With `smooth`, the default number of knots is larger, because the estimator
+        smooths the curves.
+        """
         validate_data(self, X, skip_check_array=True)
         self.blocks_ = self.schema.blocks(smooth)
         return self
@@ -155,14 +160,17 @@ class DeclaredEncoder(Versioned, TransformerMixin, BaseEstimator):
         return _width(self.blocks_)
 
     def encoded(self, X) -> np.ndarray | csr_array:
-        """Encode the columns that the schema selected."""
+        """Encode a table that has only the features of the schema, in their order."""
         if not len(X):
             raise ValueError("X has 0 sample(s): at least 1 is needed.")
         rows = self.coded(X)
         return rows if self.sparse_output else rows[:]
 
     def coded(self, X) -> LargeTable | csr_array:
-        """Encode columns into a table that computes its rows, or into CSR."""
+        """Encode a table of features: CSR rows, or a table that computes its rows.
+
+        With `sparse_output` the result is CSR.
+        """
         if self.sparse_output:
             return _sparse(self.blocks_, X)
         return LargeTable.of(CodedRows.of(self.blocks_, X))
@@ -199,7 +207,7 @@ def _width(blocks: tuple[Block, ...]) -> int:
 
 
 def _entries(blocks: tuple[Block, ...], X: Any):
-    """Yield each block with its entries; each column is read once."""
+    """Yield each block with its entries; each raw column is converted once."""
     for place, own in itertools.groupby(blocks, lambda block: block.parent):
         column = Column(raw_column(X, place))
         for block in own:
@@ -222,18 +230,20 @@ def _sparse(blocks: tuple[Block, ...], X: Any) -> csr_array:
 
 @dataclasses.dataclass(frozen=True)
 class _Coded:
-    """The entries of one block of all rows: positions, and values if they are not 1."""
+    """The possibly non-zero entries of one block, for all rows; see `Block.entries`."""
 
+    #: Number of the block in the encoder.
     block: int
-    #: The first column of the block in the rows.
+    #: Position of the first column of the block in the computed rows.
     start: int
     places: np.ndarray
+    #: Values of the entries; None: all are 1.
     values: np.ndarray | None
-    #: The smooth terms of the block; None: its encoded columns.
+    #: Smooth terms to compute from the entries; None: rows have the entries themselves.
     curve: Any = None
 
     def write(self, chosen: slice | np.ndarray, out: np.ndarray) -> None:
-        """Write the columns of this block into rows of zeros."""
+        """Write the columns of this block for the chosen rows into `out`, all zeros."""
         places = self.places[chosen]
         if self.values is None:
             own = self.start + places[:, 0].astype(np.intp)
@@ -249,13 +259,13 @@ class _Coded:
 class CodedRows:
     """Encoded rows that are computed when they are read; a source of `LargeTable`.
 
-    Only the entries of each block are stored: a category is a single integer, and a
-    value between two knots two integers and their weights.
+    Only the entries of each block that may be non-zero are stored. A category is one
+    integer. A value between two knots is two integers and two weights.
 
     Attributes
     ----------
     parts : tuple of _Coded
-        The blocks. Columns of other blocks are zeros.
+        The stored blocks. Columns of blocks that are not stored are zeros.
     shape : tuple of int
     """
 
@@ -293,7 +303,7 @@ class CodedRows:
         return out
 
     def smooth(self, smoothing: Smoothing) -> CodedRows:
-        """Return the rows in the columns of smooth terms."""
+        """Return the same rows with smooth terms in place of spline columns."""
         parts = []
         for part in self.parts:
             _, own, curve = smoothing.curves[part.block]
@@ -302,29 +312,33 @@ class CodedRows:
         return CodedRows(tuple(parts), (self.shape[0], smoothing.n_columns))
 
     def blanked(self, blocks: np.ndarray) -> CodedRows:
-        """Return the rows with zeros outside of some blocks, given by a mask."""
+        """Return the rows with zeros in every block outside of the mask `blocks`."""
         parts = tuple(part for part in self.parts if blocks[part.block])
         return dataclasses.replace(self, parts=parts)
 
 
-# Encoded tables: the encoded raw table of a fit.
+# The encoded raw table of a fit.
 
 
 @dataclasses.dataclass(frozen=True)
 class EncodedTable:
-    """The encoded rows of a fit, and the raw column behind each encoded column."""
+    """The encoded rows of a fit, and the raw column of each encoded column.
+
+    Solvers read the encoded rows, or smooth terms made from them. The columns that they
+    read are called solver columns here.
+    """
 
     encoder: DeclaredEncoder  # fitted
     #: Encoded rows, shape (n_rows, n_encoded); private except for public columns.
     encoded: LargeTable | csr_array
     #: Mask of the public raw columns, shape (n_raw,).
     raw_mask: np.ndarray
-    #: Map from encoded columns to columns of the loop; None if they are the same.
+    #: Conversion to smooth terms; None if solvers read the encoded columns.
     smoothing: Smoothing | None = None
 
     @property
     def block(self) -> np.ndarray:
-        """The block of each column of the loop, shape (n_columns,)."""
+        """The number of the block of each solver column, shape (n_columns,)."""
         smoothing = self.smoothing
         return self._block_of_encoded if smoothing is None else smoothing.block
 
@@ -335,7 +349,7 @@ class EncodedTable:
 
     @property
     def levels(self) -> np.ndarray:
-        """The block of each column of the loop, or -1 if it is not a category."""
+        """The block number of each solver column, -1 if it is not of a category."""
         kinds = np.array([block.kind == "categories" for block in self.encoder.blocks_])
         return np.where(kinds[self.block], self.block, -1)
 
@@ -346,7 +360,7 @@ class EncodedTable:
 
     @property
     def mask(self) -> np.ndarray:
-        """Mask of the public columns of the loop, shape (n_columns,)."""
+        """Mask of the public solver columns, shape (n_columns,)."""
         return self.public_blocks[self.block]
 
     @property
@@ -356,21 +370,21 @@ class EncodedTable:
 
     @property
     def longest_private(self) -> float:
-        """Bound of the norm of the private columns of a row."""
+        """Bound on the norm of the private columns of a row."""
         return math.sqrt(int((~self.public_blocks).sum()))
 
     @property
     def longest(self) -> float:
-        """Bound of the norm of a row, whose blocks have norms of at most 1."""
+        """Bound on the norm of a row, whose blocks have norms of at most 1."""
         return math.sqrt(max(1, len(self.encoder.blocks_)))
 
     @property
     def bounds(self) -> tuple[float, float] | bool:
-        """Bounds of the columns of the loop, as estimators take them."""
+        """The `bounds` parameter for solver columns; False for smooth terms."""
         return (0.0, 1.0) if self.smoothing is None else False
 
     def names(self, raw: Sequence[str | int]) -> tuple[str | int, ...]:
-        """Return the name of the raw column of each column of the loop."""
+        """Return the name of the raw column of each solver column."""
         return tuple(raw[self.encoder.blocks_[j].parent] for j in self.block)
 
     def smooth(self, signal: float, n_records: int, n_outputs: int) -> EncodedTable:
@@ -395,11 +409,11 @@ class EncodedTable:
 
     @functools.cached_property
     def whole(self) -> np.ndarray | csr_array:
-        """All of `encoded` in memory."""
+        """All rows of `encoded`, as an array in memory."""
         return self.encoded if issparse(self.encoded) else np.asarray(self.encoded)
 
     def rows(self) -> LargeTable | csr_array:
-        """Return the rows of the loop, shape (n_rows, n_columns)."""
+        """Return the rows of solver columns, shape (n_rows, n_columns)."""
         smoothing, encoded = self.smoothing, self.encoded
         if smoothing is None:
             return encoded
@@ -409,12 +423,15 @@ class EncodedTable:
         return dataclasses.replace(encoded, source=source, width=smoothing.n_columns)
 
     def weights(self, coef: np.ndarray, power: int = 1) -> np.ndarray:
-        """Return weights of encoded columns, given weights of columns of the loop.
+        """Return weights of encoded columns, given weights of solver columns.
 
         Parameters are those of `Smoothing.weights`.
         """
         return coef if self.smoothing is None else self.smoothing.weights(coef, power)
 
     def variances(self, variances: np.ndarray) -> np.ndarray:
-        """Return variances of `weights`, given variances of independent weights."""
+        """Return variances of weights of encoded columns.
+
+        `variances` are those of the weights of solver columns, which are independent.
+        """
         return self.weights(variances, power=2)

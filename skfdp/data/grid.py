@@ -44,7 +44,10 @@ def _with_data(X: csr_array, data: np.ndarray) -> csr_array:
 
 
 def row_products(rows: np.ndarray | csr_array, weights: np.ndarray) -> np.ndarray:
-    """Return the product of each row with weights, independent of its block."""
+    """Return the product of each row with weights.
+
+    The bits of a product do not depend on the other rows that are passed with the row.
+    """
     if issparse(rows):
         return rows @ weights
     if len(rows) == 1:
@@ -53,7 +56,10 @@ def row_products(rows: np.ndarray | csr_array, weights: np.ndarray) -> np.ndarra
 
 
 def squared_norms(rows: np.ndarray) -> np.ndarray:
-    """Return the squared norm of each row, independent of its block."""
+    """Return the squared norm of each row.
+
+    The bits of a norm do not depend on the other rows that are passed with the row.
+    """
     if len(rows) == 1:
         # A single long row would be summed in another order than several rows.
         return squared_norms(np.vstack([rows, np.zeros_like(rows)]))[:1]
@@ -62,20 +68,24 @@ def squared_norms(rows: np.ndarray) -> np.ndarray:
 
 
 def unit_of_squares(n_columns: int) -> float:
-    """Return the factor by which squares of entries below 1 are multiplied.
+    """Return a factor with which a sum of rounded squares is exact in float64.
 
-    After the multiplication they are rounded. Sums of the rounded squares are exact.
+    Squares of entries up to 1 are multiplied by the factor and rounded to integers. The
+    sum of `n_columns` such integers is below 2**53, so float64 represents it exactly.
     """
     return 2.0 ** (52 - int(n_columns).bit_length())
 
 
-# The noise is exact at every size. With more noise, more entries need integer
-# arithmetic: a share of 2**-14 at 2**34 grid units and of 2**-8 at 2**40. This is far
+# Largest standard deviations of noise in grid units: the one for which `sum_unit`
+# chooses the grid, and the one above which noise is refused. The noise is exact at
+# every size. With a larger standard deviation, a larger fraction of the noise values
+# needs integer arithmetic: 2**-14 at 2**34 grid units, and 2**-8 at 2**40. This is far
 # below the limit of the kernel (docs/theory/exact_release.rst, The theorem).
 SAFE_STD = 2.0**34
 MAX_STD = 2.0**40
 
-#: One grid unit of a row entry. Entries saturate at +-(2 - 2**-14).
+#: The grid unit: entries of quantised rows are multiples of it. Larger entries than
+#: 2 - 2**-14 are cut off.
 GRID = 2.0**-14
 _LARGEST = 2**15 - 1
 # Bytes of a cache line, and of a vector of the kernels.
@@ -90,7 +100,7 @@ def on_grid(value: float | np.ndarray) -> float | np.ndarray:
 def sum_unit(
     noise_std: float | np.ndarray, clip_norm: float, n_rows: int, finest: float
 ) -> float | np.ndarray:
-    """Return the smallest power of two that keeps a noisy sum inside int64.
+    """Return the grid unit of a noisy sum: the smallest power of two that fits int64.
 
     Parameters
     ----------
@@ -112,7 +122,7 @@ def sum_unit(
 def times_columns(
     rows: np.ndarray | csr_array, factor: np.ndarray
 ) -> np.ndarray | csr_array:
-    """Multiply each column by its factor; CSR rows keep their pattern."""
+    """Multiply each column by its factor; CSR rows keep their sparsity pattern."""
     with np.errstate(all="ignore"):  # a warning would reveal a private value
         if not issparse(rows):
             return rows * factor
@@ -121,22 +131,23 @@ def times_columns(
 
 @dataclasses.dataclass(frozen=True)
 class GridRows:
-    """Quantised dense rows: the kernels read ``values * unit``.
+    """Quantised dense rows: the integers in `values` stand for ``values * unit``.
 
     Attributes
     ----------
     values : int16 ndarray of shape (n_rows, n_columns)
-        Quantised rows minus the quantised centre, in memory or mapped from a file.
+        Quantised rows minus the quantised centre, in memory or in a memory-mapped file.
     squared_norms : float64 ndarray of shape (n_rows,)
-        Exact integers, in squared grid units.
+        Squared norms of the rows of `values`, which are exact integers.
     scale : float
         Public factor of every entry.
     reader : Reader or None
-        The reader of rows in a file.
+        Reads ahead if the rows are in a file; None for rows in memory.
     joined : int16 ndarray of shape (n_rows, n_columns + 8 or more), default=None
-        Contiguous rows with the values, zeros, and in the last eight columns the target
-        and the squared norm, of 8 bytes each. One memory access then loads everything
-        that a step needs about a record. None: they are separate arrays.
+        One array with everything that a training step needs about a record, so that one
+        memory access loads it. A row has the values, then zeros, and in the last eight
+        columns the target and the squared norm, of 8 bytes each. None: the values,
+        targets and norms are separate arrays.
     """
 
     values: np.ndarray
@@ -174,7 +185,7 @@ class GridRows:
 
     @property
     def norms_in_memory(self) -> tuple[np.ndarray, int, int]:
-        """The squared norms as a flat array, their stride, and the first position."""
+        """A flat array with the squared norms, their stride, and the first position."""
         if self.joined is None:
             return self.squared_norms, 1, 0
         step = self.joined.shape[1] // 4
@@ -183,7 +194,7 @@ class GridRows:
     def target_in_memory(self, target: np.ndarray) -> tuple[np.ndarray, int, int]:
         """Return a flat array with a target, its stride, and the first position.
 
-        The array is `joined` if that holds the target.
+        If `joined` holds the target, `joined` is returned.
 
         Parameters
         ----------
@@ -200,9 +211,10 @@ class GridRows:
     def stretches(
         self, batch: np.ndarray | None, start: int, stop: int
     ) -> Iterator[tuple[int, int]]:
-        """Yield start and stop of the parts in which to read ``batch[start:stop]``.
+        """Yield the start and stop of each part in which to read ``batch[start:stop]``.
 
-        A `batch` of None means every row. Rows in memory are one part.
+        If `batch` is None, every row is in the batch. For rows in memory there is one
+        part.
         """
         if self.reader is None:
             return iter([(start, stop)])
@@ -220,14 +232,15 @@ class GridRows:
         scale: float = 1.0,
         target: np.ndarray | None = None,
     ) -> GridRows | SparseGridRows:
-        """Map, quantise and centre the rows of X, block by block.
+        """Transform, quantise and centre the rows of X, block by block.
 
-        An entry is truncated toward zero, then the rounded centre is subtracted. Both
-        are integers. Dense rows store the difference and CSR rows do not, but the
-        results are the same. Entries saturate so that the difference fits into int16.
+        An entry in grid units is truncated toward zero to an integer. Then the centre,
+        rounded to an integer, is subtracted. Dense rows store the difference. CSR rows
+        store the entry and the centre, with the same results. Entries are clipped so
+        that the difference fits into int16.
 
-        Rows of a table in a file go to an anonymous temporary file if they exceed the
-        working memory.
+        If X is in a file and the quantised rows exceed the working memory, they are
+        written to an anonymous temporary file.
 
         Parameters
         ----------
@@ -235,18 +248,19 @@ class GridRows:
             CSR rows are in canonical form. X may also be an object that returns blocks
             of rows like an array.
         transform : callable
-            Function of each row, which returns float64 rows. It keeps the pattern of
-            CSR rows.
+            Function that transforms each row separately and returns float64 rows. It
+            keeps the sparsity pattern of CSR rows.
         bias : float, default=None
             Value of a constant last column, after `scale`; None: no such column.
         n_features : int, default=None
-            Number of columns that `transform` returns; None: that of X.
+            Number of columns that `transform` returns; None: as many as X has.
         centre : ndarray of shape (n_features,), default=None
             Public or released; subtracted from the transformed rows. None: zero.
         scale : float
             Factor of the centred rows.
         target : int64 or float64 ndarray of shape (n_rows,), default=None
-            Stored beside the rows, with their norms, if they are dense and in memory.
+            For dense rows in memory, the target and the norms are stored beside the
+            rows, in `joined`.
 
         Returns
         -------
@@ -259,7 +273,7 @@ class GridRows:
         # NaN would become the integer -2**63, and sums would wrap around.
         centre = np.nan_to_num(np.rint(centre / GRID))
         centre = np.clip(centre, -_LARGEST, _LARGEST)
-        # The limits include zero, and the difference to the centre fits into int16.
+        # Limits of entries: zero is within, and an entry minus the centre fits int16.
         low = np.maximum(-_LARGEST, centre - _LARGEST)
         high = np.minimum(_LARGEST, centre + _LARGEST)
         constant = [] if bias is None else [round(bias / (GRID * scale))]
@@ -297,10 +311,10 @@ class GridRows:
 
 
 def _joined(shape: tuple[int, int], target: np.ndarray) -> np.ndarray:
-    """Return an array for rows of int16, with the target and room for the norms.
+    """Return the array `joined` of `GridRows`, with the target and zeros elsewhere.
 
     Rows start at the beginning or in the middle of a cache line. A row of half a line
-    or of a whole line is therefore within one line. Columns in between are zeros.
+    or of a whole line is therefore within one line.
     """
     n_rows, n_columns = shape
     width = _VECTOR * math.ceil((2 * n_columns + 16) / _VECTOR)
@@ -319,7 +333,8 @@ def _joined(shape: tuple[int, int], target: np.ndarray) -> np.ndarray:
 class SparseGridRows:
     """Quantised CSR rows minus a dense vector: ``(x - shift) * unit``.
 
-    The difference is never stored. It equals the integers that `GridRows` would store.
+    The difference ``x - shift`` is never stored. It equals the integers that `GridRows`
+    would store.
 
     Attributes
     ----------
@@ -327,9 +342,10 @@ class SparseGridRows:
     indices : int32 ndarray of shape (n_stored,)
     indptr : int64 ndarray of shape (n_rows + 1,)
     shift : int64 ndarray of shape (n_columns,)
-        The quantised centre; its last entry is minus the constant column, if any.
+        The quantised centre. If there is a constant column, the last entry is minus its
+        value, because x is 0 in this column.
     squared_norms : float64 ndarray of shape (n_rows,)
-        Squared norms of x - shift: exact integers, in squared grid units.
+        Squared norms of x - shift, which are exact integers.
     scale : float
         Public factor of every entry.
     """
@@ -359,7 +375,7 @@ class SparseGridRows:
 
     @property
     def norms_in_memory(self) -> tuple[np.ndarray, int, int]:
-        """The squared norms as a flat array, their stride, and the first position."""
+        """A flat array with the squared norms, their stride, and the first position."""
         return self.squared_norms, 1, 0
 
     def target_in_memory(self, target: np.ndarray) -> tuple[np.ndarray, int, int]:
@@ -369,12 +385,15 @@ class SparseGridRows:
     def stretches(
         self, batch: np.ndarray | None, start: int, stop: int
     ) -> Iterator[tuple[int, int]]:
-        """Yield start and stop as a single part; see `GridRows`."""
+        """Yield ``(start, stop)``, the only part; see `GridRows.stretches`."""
         return iter([(start, stop)])
 
     @classmethod
     def quantised(cls, X, transform, low, high, shift, scale) -> SparseGridRows:
-        """Map and quantise CSR rows; see `GridRows.build`."""
+        """Transform and quantise CSR rows, as in `GridRows.build`.
+
+        Entries are clipped to the integers `low` and `high` of their columns.
+        """
         data = np.empty(X.nnz, dtype=np.int16)
         squared_norms = np.empty(X.shape[0])
         far = float(shift @ shift)

@@ -36,10 +36,11 @@ from skfdp.privacy.checks import computed, shown
 class InputScaler:
     """Clip columns to their bounds, then divide rows or clip their norms.
 
-    For a linear model without `normalize`, `shortens` is False. Then only values
-    outside the bounds are clipped, and predictions are linear in X within the bounds.
-    Rows may be longer than 1, and each query bounds the contribution of a record.
-    Networks and centring clip the norms of rows.
+    The resulting rows are called rescaled. For a linear model without `normalize`,
+    `shortens` is False. Then only values outside the bounds are clipped, and
+    predictions are linear in X within the bounds. Rows may be longer than 1, and each
+    query bounds the contribution of a record. Networks and centring clip the norms of
+    rows.
 
     Attributes
     ----------
@@ -47,17 +48,17 @@ class InputScaler:
         Columns become ``clip(x - low, 0, span) / span``; a column with an infinite span
         is unchanged. None: no declared bounds.
     feature_bound : float
-        Divisor of the rows after clipping to the bounds. With `shortens` it is also
-        their L2 bound, and longer rows are scaled down to it. In a linear model it is
-        1, or 8 if columns have no bounds. Infinite: rows are not divided.
+        Divisor of the rows after clipping to the bounds. With `shortens` it is also an
+        L2 bound, and longer rows are first scaled down to this norm. In a linear model
+        it is 1, or 8 if columns have no bounds. Infinite: rows are not divided.
     normalize : bool
         Scale every non-zero row to the norm `feature_bound` exactly.
     public : bool ndarray of shape (n_features,) or None
-        Mask of public columns beside private ones. They are excluded from the norm and
-        keep their scale, because a norm of the whole row would depend on private
-        values.
+        Mask of public columns, if there are private columns, too. Public columns are
+        excluded from the norm and are not divided, because the norm of a complete row
+        would depend on private values.
     shortens : bool
-        Whether rows longer than `feature_bound` are scaled back to it.
+        Whether rows longer than `feature_bound` are scaled down to this norm.
     """
 
     low: np.ndarray | None = None
@@ -68,7 +69,7 @@ class InputScaler:
     shortens: bool = True
     #: Divisor of each column in `mapped`, after the bounds were applied.
     divisor: float | np.ndarray = computed()
-    #: Offset that `scale` subtracts from each column, and its divisor after that.
+    #: Offset that `scale` subtracts from each column, and the divisor of the result.
     offset: float | np.ndarray = computed()
     factor: float | np.ndarray = computed()
 
@@ -92,8 +93,8 @@ class InputScaler:
         -------
         X : ndarray, csr_array or LargeTable of shape (n_rows, n_features)
             A table in which the middle of the declared bounds replaces NaN and
-            infinity; without bounds 0 does. If all numbers are finite, it is the given
-            table.
+            infinity. In columns without bounds 0 replaces them. If all numbers are
+            finite, X itself is returned.
         is_null : bool ndarray of shape (n_rows,) or None
             Mask of the rows with such a number in a column without bounds, or None.
         """
@@ -122,19 +123,22 @@ class InputScaler:
     def stand_ins(
         self, n_columns: int, dtype: np.dtype
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the replacements of non-finite numbers, and the bounded columns."""
+        """Return the replacement of non-finite numbers in each column.
+
+        The second value is the mask of the columns with bounds.
+        """
         span = np.full(n_columns, np.inf) if self.span is None else self.span
         middle = np.zeros(n_columns)
         bounded = np.isfinite(span)
         if bounded.any():
             middle[bounded] = self.low[bounded] + span[bounded] / 2
-        largest = np.finfo(dtype).max  # for float32, bounds may exceed it
+        largest = np.finfo(dtype).max  # bounds may exceed the range of float32
         return np.clip(middle, -largest, largest), bounded
 
     def _filled_table(self, X: LargeTable) -> tuple[LargeTable, np.ndarray | None]:
-        """Return a large table whose blocks are filled when they are read.
+        """Return `filled` for a large table, with replacements made on each read.
 
-        This is done even if the table has no value to replace.
+        The returned table is a new one, even if there is no value to replace.
         """
         if X.dtype.kind != "f":
             return X, None
@@ -151,15 +155,16 @@ class InputScaler:
         return X.after(fill), is_null if is_null.any() else None
 
     def mapped(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
-        """Return scaled float64 rows; with `shortens`, private parts have norm <= 1.
+        """Return rescaled rows; with `shortens`, private columns have norm <= 1.
 
-        X is finite, as `filled` returns it. CSR rows are in canonical form, and all
-        lower bounds are 0. Dense and CSR rows give the same numbers, to the last bit.
+        X is finite, as `filled` returns it. CSR rows are in canonical form, and their
+        lower bounds are 0. Dense and CSR rows give the same float64 numbers, to the
+        last bit.
         """
         return self.shorten(self.scale(X))
 
     def shorten(self, rows: np.ndarray | csr_array) -> np.ndarray | csr_array:
-        """Divide scaled rows by feature_bound, and clip their norms if `shortens`."""
+        """Divide the rows of `scale` by feature_bound; clip norms if `shortens`."""
         if np.isinf(self.feature_bound):
             return rows
         if not (self.shortens or self.normalize):
@@ -195,7 +200,10 @@ class InputScaler:
         return dataclasses.replace(self, feature_bound=length, shortens=True)
 
     def of_public(self, public: np.ndarray) -> InputScaler:
-        """Restrict the scaler to the public columns."""
+        """Restrict the scaler to the public columns.
+
+        If there are private columns, too, public columns are only scaled by bounds.
+        """
         if public.all():
             return self
         return dataclasses.replace(
@@ -213,7 +221,7 @@ class InputScaler:
         return self.restored(self.mapped(self.filled(X)[0]))
 
     def restored(self, rows: np.ndarray | csr_array) -> np.ndarray | csr_array:
-        """Return mapped rows in the units of X; the given rows are not changed."""
+        """Convert rescaled rows to the units of X; return a new array."""
         if issparse(rows):
             units = self.divisor * self.factor  # the offsets are 0
             return times_columns(rows, np.broadcast_to(units, rows.shape[1]))
@@ -221,7 +229,7 @@ class InputScaler:
         return rows if self.span is None else rows * self.factor + self.offset
 
     def part(self, columns: np.ndarray) -> InputScaler:
-        """Restrict the scaler to some columns, as if they were the whole row."""
+        """Restrict the scaler to some columns, as if X had no others."""
         own = dataclasses.replace(self, public=None)
         if self.span is None:
             return own
@@ -229,9 +237,9 @@ class InputScaler:
         return dataclasses.replace(own, low=low, span=span)
 
     def coefficients(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Convert weights on mapped rows to weights on ``self(X)`` and an offset.
+        """Convert weights on rescaled rows to weights on ``self(X)`` and an offset.
 
-        The offset of each output must be added to the intercept.
+        The offset, one for each output, must be added to the intercept.
         """
         coef = weights / self.divisor / self.factor
         if self.span is None:
@@ -239,7 +247,7 @@ class InputScaler:
         return coef, -coef @ self.offset
 
     def scale(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
-        """Return float64 rows with the bounds applied, columns in [0, 1]."""
+        """Return float64 rows in which columns with bounds are clipped into [0, 1]."""
         if issparse(X):
             data = X.data.astype(np.float64)
             if self.span is not None:
@@ -248,8 +256,8 @@ class InputScaler:
                 with np.errstate(all="ignore"):
                     data[bounded] = np.clip(data[bounded] / span[bounded], 0.0, 1.0)
             return _with_data(X, data)
-        # C order, because in an F-ordered block the order in which a sum adds columns
-        # would depend on the block.
+        # C order. In F order, the order in which a sum adds columns would depend on the
+        # size of the block.
         X = np.asarray(X, dtype=np.float64, order="C")
         if self.span is None:
             return X
@@ -266,14 +274,17 @@ class InputScaler:
 def resolve_bounds(
     bounds: Any, n_features: int, names: Sequence[str] | None
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Return (low, span) of the declared bounds, or (None, None)."""
+    """Return (low, span) of the declared bounds, or (None, None) without bounds.
+
+    A column without bounds has an infinite span.
+    """
     if bounds is None or bounds is False:
         return None, None
     if isinstance(bounds, str):
         raise ValueError(
             f"bounds={shown(bounds)} must be a pair (low, high), a mapping or False; "
-            "bounds='private' is for the linear estimators, others take the result of "
-            "private_bounds."
+            "bounds='private' is for the linear estimators; for other estimators, pass "
+            "the result of private_bounds."
         )
     if isinstance(bounds, Mapping):
         low, high = np.full(n_features, -np.inf), np.full(n_features, np.inf)
@@ -283,8 +294,8 @@ def resolve_bounds(
             ends = [np.asarray(side, dtype=float) for side in _pair(pair, own)]
             if ends[0].size != 1 or ends[1].size != 1:
                 raise ValueError(
-                    f"{own}={shown(pair)} must be a pair (low, high) of two numbers: "
-                    "it is for one column."
+                    f"{own}={shown(pair)} must be a pair (low, high) of two numbers, "
+                    "because the key names one column."
                 )
             low[index], high[index] = ends[0].item(), ends[1].item()
     else:
@@ -292,7 +303,7 @@ def resolve_bounds(
         low, high = [np.asarray(side, dtype=np.float64) for side in pair]
         if low.ndim > 1 or high.ndim > 1 or {low.size, high.size} - {1, n_features}:
             raise ValueError(
-                f"bounds has sides of {low.size} and {high.size} entries, but X has "
+                f"bounds has {low.size} lower and {high.size} upper bounds, but X has "
                 f"{n_features} columns: give scalars or one entry per column."
             )
         low = np.broadcast_to(low, n_features).copy()
@@ -340,19 +351,19 @@ def _column(name: Any, n_features: int, names: Sequence[str] | None) -> int:
     raise ValueError(f"bounds names the column {name!r}, which X does not have.")
 
 
-# Mapped rows of a dense table, read in blocks; public columns are mapped once.
+# Rescaled rows of a dense table, read in blocks; public columns are rescaled once.
 
 
-#: Bytes up to which mapped public columns are kept. Larger ones are mapped again for
-#: each pass.
+#: Rescaled public columns of at most this many bytes are kept in memory. Otherwise they
+#: are rescaled again on each pass.
 MOST_KEPT = 2**26
 
 
 @dataclasses.dataclass(frozen=True)
 class PublicRows:
-    """The public columns of mapped rows, given by `mask`; no other column is read.
+    """The rescaled public columns of a table; private columns are not used.
 
-    `input_scaler` is the scaler of these columns.
+    `mask` is the mask of the public columns, and `input_scaler` the scaler of these.
     """
 
     table: np.ndarray | LargeTable
@@ -383,15 +394,16 @@ class PublicRows:
         return self.input_scaler.mapped(self.table[block][:, self.mask])
 
     def __getitem__(self, block: slice) -> np.ndarray:
-        """Return some of the rows, float64; not to be written to."""
+        """Return some of the rows, float64; callers must not change them."""
         return self._mapped(block) if self._kept is None else self._kept[block]
 
 
 @dataclasses.dataclass(frozen=True)
 class WholeRows:
-    """Scaled rows. Public columns are scaled once, private ones when they are read.
+    """Rescaled rows, with public and private columns.
 
-    `input_scaler` is the scaler of whole rows.
+    Public columns are rescaled once. Private columns are rescaled on each access.
+    `input_scaler` is the scaler of complete rows.
     """
 
     public: PublicRows
@@ -404,7 +416,7 @@ class WholeRows:
         vars(self).update(shape=public.table.shape, on_disk=public.on_disk)
 
     def __getitem__(self, block: slice) -> np.ndarray:
-        """Return some of the rows, float64; not to be written to."""
+        """Return some of the rows, float64; callers must not change them."""
         mask, X = self.public.mask, self.public.table[block]
         if mask.all():
             return self.public[block]
@@ -416,16 +428,16 @@ class WholeRows:
         return rows
 
 
-# The centred and rescaled columns of the loop, and the conversion to coefficients.
+# Centred and scaled rows for solvers, and the conversion of weights to coefficients.
 
 
-# If the factors of two columns differ by more than this ratio, the integers of columns
-# have no common factor.
+# If the factors of two columns differ by more than this ratio, all factors are applied
+# before quantisation; see `_factors`.
 _MOST_APART = 64.0
 # Divisor of rows that are centred before quantisation. Integers can then represent
 # entries up to 8, for rows with a usual norm of 1.
 _REACH_OF_MOVED = 4.0
-# Entries are clipped to this, so that no difference is infinite.
+# Entries are clipped to this size, so that the difference of two entries is finite.
 _FURTHEST = 1e150
 # Largest curvature of a penalty; it keeps a weight at zero without overflow.
 _STEEPEST = 1e60
@@ -433,25 +445,30 @@ _STEEPEST = 1e60
 
 @dataclasses.dataclass(frozen=True)
 class Coordinates:
-    """Centre and rescale mapped rows: ``[(mapped row - mean) * scale, bias]``.
+    """Centre and scale the rescaled rows: ``[(rescaled row - mean) * scale, bias]``.
+
+    Solvers read these rows, and compute weights theta for them.
 
     Attributes
     ----------
     input_scaler : InputScaler
     mean : ndarray of shape (n_features,)
-        Released, or a function of public columns alone; on the grid.
+        Mean of the rescaled rows: released, or a function of public columns alone. It
+        is rounded to the grid if rows are quantised before it is subtracted.
     scale : float or ndarray of shape (n_features,)
-        Public or released. The largest factor multiplies the integer rows. The other
-        factors, divided by it, multiply the columns before quantisation.
+        Factor of each column, public or released. The largest factor multiplies all
+        columns after quantisation. Before quantisation, each column is multiplied by
+        its factor divided by the largest one. If the factors differ too much, all are
+        applied before quantisation.
     bias : float or None
         Value of the constant last column, on the grid; None: no intercept.
     mean_error : float
         Standard deviation of the noise in a private entry of `mean`.
     longest : float or None
         None: rows are quantised before the mean is subtracted. A number, for dense rows
-        only: rows are centred and scaled before quantisation, so that their spread uses
-        the whole grid. A finite number is also the norm to which rows with their
-        constant column are clipped.
+        only: rows are centred and scaled before quantisation, so that their entries use
+        the whole grid. If the number is finite, rows with their constant column are
+        also clipped to this norm.
     """
 
     input_scaler: InputScaler
@@ -470,7 +487,10 @@ class Coordinates:
 
     @classmethod
     def centred(cls, input_scaler, mean, scale, bias, mean_error=0.0) -> Coordinates:
-        """Build coordinates with mean and bias rounded to the grid."""
+        """Build coordinates for rows that are quantised before they are centred.
+
+        The mean and the bias are rounded to the grid.
+        """
         before, after, is_far = _factors(scale, mean)
         if not is_far:
             mean = on_grid(mean * before) / before
@@ -485,18 +505,18 @@ class Coordinates:
         mapped: Callable[[np.ndarray], np.ndarray] | None = None,
         n_features: int | None = None,
     ) -> GridRows | SparseGridRows:
-        """Map and quantise the rows of X.
+        """Rescale, centre, scale and quantise the rows of X.
 
         With `target`, the norm and the target of each row are stored beside the row,
-        for loops that read rows in random order. `mapped` replaces the input scaler; it
-        returns rows of `n_features` columns.
+        for solvers that read rows in random order. The function `mapped` replaces the
+        input scaler; it returns rows of `n_features` columns.
         """
         if mapped is None and not isinstance(X, (PublicRows, WholeRows)):
             mapped = self.input_scaler.mapped
         if self.longest is not None:
             return self._moved(X, mapped, target)
         before, after, is_far = _factors(self.scale, self.mean)
-        # Public columns without bounds may be far from zero, and are centred first.
+        # Public columns without bounds may be far from zero. So centre them first.
         first = is_far and not issparse(X)
 
         def transform(block):
@@ -538,7 +558,7 @@ class Coordinates:
         return GridRows.build(X, transform, **facts, target=target)
 
     def fold(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Convert weights of the loop to (coef, intercept) on ``input_scaler(X)``."""
+        """Convert weights theta to (coef, intercept) for rows ``input_scaler(X)``."""
         weights = theta[:, : len(self.mean)] * self.scale
         coef, offset = self.input_scaler.coefficients(weights)
         intercept = offset - weights @ self.mean
@@ -561,10 +581,10 @@ class Coordinates:
     def penalty_curvature(self, strength: float) -> np.ndarray:
         """Return D such that ``strength / 2 * |w|**2`` is ``sum of D theta**2 / 2``.
 
-        w are the weights of the columns scaled to [0, 1], or `coef_` without bounds.
-        Each is an entry of theta times a factor, so that the penalty is diagonal. The
-        intercept is not penalised. `strength` is per record; D is float64, one entry
-        for each column of the loop's rows.
+        w are the weights of the columns scaled to [0, 1]; without bounds, w is `coef_`.
+        Each weight in w is an entry of theta times a factor, so D has one entry for
+        each column of theta. The intercept is not penalised. The penalty is added to
+        the mean loss over the records.
         """
         n_features = len(self.mean)
         out = np.zeros(n_features + (self.bias is not None))
@@ -577,29 +597,30 @@ class Coordinates:
 def _factors(
     scale: float | np.ndarray, mean: np.ndarray
 ) -> tuple[float | np.ndarray, float, bool]:
-    """Return the factors of the rows before and after quantisation.
+    """Return the factors of the columns before and after quantisation.
 
-    The third value is whether the scaled mean of a column exceeds the range of the
-    grid.
+    The third value is whether the mean of a column, times the factor before
+    quantisation, exceeds 1. Entries could then exceed the range of the grid, so rows
+    must be centred first.
     """
     if np.ndim(scale) == 0:
         return 1.0, float(scale), False
     after = float(np.max(scale))
     if np.min(scale) < after / _MOST_APART:
-        after = 1.0  # else small columns would be rounded to zero
+        after = 1.0  # otherwise columns with a small factor would be rounded to zero
     before = scale / after
     return before, after, bool((np.abs(mean * before) > 1).any())
 
 
-# Mapped rows, centred, scaled and perhaps rotated, computed block by block.
+# Rescaled rows that are centred, divided and perhaps rotated, block by block.
 
 
 @dataclasses.dataclass(frozen=True)
 class Rotation:
     """Random rotation: random signs, then the normalised Hadamard matrix.
 
-    Rows are padded with zeros to a power of two. Norms and distances are kept. Large
-    entries in a few columns are spread over all columns.
+    Rows are padded with zeros to a power of two. Norms and distances do not change.
+    Large entries in a few columns are spread over all columns.
 
     `signs` are 1 or -1, drawn independently of the records.
 
@@ -614,12 +635,12 @@ class Rotation:
 
     @classmethod
     def draw(cls, generator: np.random.Generator, n_columns: int) -> Rotation:
-        """Draw a rotation from a public stream."""
+        """Draw a rotation; `generator` is a public stream, so it may be disclosed."""
         return cls(1.0 - 2.0 * generator.integers(0, 2, size=n_columns))
 
     @property
     def width(self) -> int:
-        """Columns of the rotated rows."""
+        """Number of columns of the rotated rows."""
         return rotated_width(len(self.signs))
 
     def rows(self, X: np.ndarray) -> np.ndarray:
@@ -634,13 +655,13 @@ class Rotation:
 
 
 def rotated_width(n_columns: int) -> int:
-    """Return the columns of rotated rows: the next power of two."""
+    """Return the number of columns of rotated rows: the next power of two."""
     return 1 << max(0, n_columns - 1).bit_length()
 
 
 def _hadamard(rows: np.ndarray) -> np.ndarray:
     n_rows, width = rows.shape
-    columns = rows.T.copy()  # so that the summands are contiguous
+    columns = rows.T.copy()  # so that the terms of each sum are contiguous
     half = 1
     while half < width:
         pairs = columns.reshape(width // (2 * half), 2, half * n_rows)
@@ -653,9 +674,9 @@ def _hadamard(rows: np.ndarray) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class MovedRows:
-    """Centred and rescaled rows, perhaps rotated, computed when they are read.
+    """Rows ``(rows - centre) / length``, perhaps rotated, computed when they are read.
 
-    Queries read them like a table, and only a block is in memory at a time.
+    Queries read them like a table. Only one block is in memory at a time.
 
     `rows` are finite and may be private. `centre`, `length` and `rotation` are public
     or released. Rotated rows have the `width` of the rotation.

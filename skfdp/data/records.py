@@ -18,25 +18,25 @@ from skfdp.data.target import TargetMap
 from skfdp.data.units import Units
 from skfdp.privacy.checks import computed
 
-#: The grid of a sum has room for this many times `n_records` contributions, even if all
-#: are at their bound and parallel. If n is private there may be more. Sums then wrap
-#: around, which is post-processing of the exact release
-#: (docs/theory/exact_release.rst).
+#: The integers of a sum have room for this many times `n_records` contributions, even
+#: if all have the largest norm and the same direction. If the number of records is
+#: private, there may be more. Sums then wrap around, which is post-processing of the
+#: exact release (docs/theory/exact_release.rst).
 MOST_ROWS = 16
-#: Largest number of columns of a first model on sparse encoded rows.
+#: Largest number of public columns of a first model on sparse encoded rows.
 MOST_NARROWED = 512
 
 
 @dataclasses.dataclass(frozen=True)
 class PublicRecords:
-    """The public part of a table, on which `prepare` and `plan` of a method depend.
+    """The public part of a table: all that `prepare` and `plan` of a method may read.
 
     Attributes
     ----------
     mask : bool ndarray of shape (n_features,)
         Mask of the public columns.
     input_scaler : InputScaler
-        The scaler of whole rows.
+        The scaler of complete rows, with all columns.
     n_records : int
         Number of records, or of persons if these are protected; the nominal number if
         it is private.
@@ -47,7 +47,7 @@ class PublicRecords:
     target : int64 or float64 ndarray of shape (n_rows,) or None
         The target if it is public: codes of classes, or numbers.
     labels : ndarray of shape (n_rows,) or None
-        The public target as it was given.
+        The public target as the user passed it.
     target_name : str or None
     classes : ndarray of shape (n_classes,) or None
         None for a regression, or without a target.
@@ -57,8 +57,9 @@ class PublicRecords:
     target_map : TargetMap or None
         Declared bounds and link of a regression target.
     private_reach : float or None
-        Bound of the norm of the private columns of a mapped row, if it follows from
-        their blocks and not from bounds. Blocks have norms of at most 1.
+        For an encoded table, bound on the norm of the private columns of a row. It
+        follows from the number of blocks, which have norms of at most 1. None: bounds
+        of columns decide.
     encoding : EncodedTable or None
         Public part of the encoded table, if an encoder made the columns.
     levels : int64 ndarray of shape (n_features,) or None
@@ -66,7 +67,8 @@ class PublicRecords:
     units : Units or None
         Weights and persons of the rows; None: each row is a record with weight 1.
     n_given : int or None
-        Number of rows of the user's table, including rows of weight 0.
+        Number of rows of the user's table, including rows of weight 0, which a fit
+        leaves out.
     in_partitions : bool
         Whether the rows belong to a lazy collection in partitions, such as Dask's.
     """
@@ -103,20 +105,23 @@ class PublicRecords:
     n_outputs: int = computed()
     #: Whether each column has declared bounds, shape (n_features,).
     bounded: np.ndarray = computed()
-    #: Whether there are bounds, and every private column has them.
+    #: Whether bounds are declared, and every private column has them.
     private_bounded: bool = computed()
-    #: Bound of the norm of the private columns of a row before any division; infinite
-    #: if unknown. It may be rounded, so code that uses it must clip.
+    #: Bound on the norm of the private columns of a row, before the input scaler
+    #: divides rows; infinite if unknown. The bound may be rounded, so code that uses it
+    #: must also clip.
     longest_private: float = computed()
-    #: Public bound on the number of rows, or of counts, for the grid of a sum.
+    #: Number of contributions for which the integers of a sum have room. A row counts
+    #: as often as its integer weight in `units`. See `MOST_ROWS`.
     capacity: int = computed()
-    #: Sum of the row weights in the user's units, which divides a penalty.
+    #: Sum of the row weights in the user's units. Penalties are divided by it.
     total_weight: float = computed()
     #: Sensitivity factor: a person changes a weighted sum at most this many times as
     #: much as one row changes a plain sum.
     reach: float = computed()
     #: Effective number of records. A plain average over this many records has the same
-    #: noise as the weighted average. The rules of `parameters` depend on this noise.
+    #: noise as the weighted average. The defaults in `skfdp.solvers.parameters` depend
+    #: on this noise.
     n_effective: float = computed()
 
     def __post_init__(self):
@@ -165,7 +170,7 @@ class PublicRecords:
 
     @property
     def unit(self) -> str:
-        """The privacy unit, as in events."""
+        """The privacy unit: "person" or "record"."""
         return "person" if self.has_persons else "record"
 
     @property
@@ -180,7 +185,7 @@ class PublicRecords:
 
     @functools.cached_property
     def mapped(self) -> PublicRows | csr_array:
-        """The public columns as the loop reads them, mapped once."""
+        """The public columns, rescaled by the input scaler, as solvers read them."""
         input_scaler = self.input_scaler.of_public(self.mask)
         if issparse(self._table):
             return input_scaler.mapped(self.X)
@@ -189,8 +194,9 @@ class PublicRecords:
     def blocks(self) -> Iterator[np.ndarray | csr_array]:
         """Yield `mapped` in blocks of rows.
 
-        The blocks depend on the public columns alone. A sum of floats depends on its
-        order, and must not reveal the number of stored private entries.
+        The sizes of the blocks depend on the public columns alone. A sum of floats over
+        blocks depends on these sizes. If the sizes depended on the number of private
+        entries that are stored, the sum could reveal this number.
         """
         mapped, sparse = self.mapped, issparse(self._table)
         for block in row_blocks(mapped) if sparse else blocks(*self._table.shape):
@@ -198,16 +204,16 @@ class PublicRecords:
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether `of_public` selects some columns and stores them as dense."""
+        """Whether `of_public` stores some columns of sparse encoded rows as dense."""
         return self.sparse and self.encoding is not None
 
     @functools.cached_property
     def kept(self) -> np.ndarray:
-        """Mask of the columns of `of_public`.
+        """Mask of the columns that `of_public` selects.
 
-        They are the public columns. If the encoding is sparse, they are the
-        `MOST_NARROWED` public columns with the largest variance. Only rare categories
-        are left out.
+        These are the public columns. If the encoding is sparse, they are the
+        `MOST_NARROWED` public columns with the largest variance, so that only rare
+        categories are left out.
         """
         if not self.is_narrowed:
             return self.mask
@@ -219,7 +225,7 @@ class PublicRecords:
         return kept
 
     def of_public(self) -> PublicRecords:
-        """Return the table of the public columns alone, encoded as for the loop."""
+        """Return the table of the public columns alone, with the same values."""
         return self._of_public
 
     @functools.cached_property
@@ -227,7 +233,7 @@ class PublicRecords:
         if self.is_narrowed:
             return self._with_kept(self.X[:, self.kept[self.mask]].toarray())
         own = self._with_kept(self.X)
-        vars(own)["mapped"] = self.mapped  # the same numbers, kept once
+        vars(own)["mapped"] = self.mapped  # the same rows, so do not rescale them again
         return own
 
     def _with_kept(self, table: np.ndarray | csr_array | LargeTable) -> PublicRecords:
@@ -246,7 +252,7 @@ class PublicRecords:
         )
 
     def rows(self) -> np.ndarray | csr_array:
-        """Return the public columns, scaled or encoded, as float64."""
+        """Return the public columns as float64: encoded, or clipped to their bounds."""
         if self.encoding is not None:
             return self.encoding.whole
         input_scaler = self.input_scaler.of_public(self.mask)
@@ -284,12 +290,12 @@ class Records:
 
     @property
     def input_scaler(self) -> InputScaler:
-        """The input scaler of whole rows."""
+        """The input scaler of complete rows, with public and private columns."""
         return self.public.input_scaler
 
     @property
     def mapped(self) -> WholeRows | csr_array:
-        """Whole rows as the loop reads them; CSR rows are not mapped yet."""
+        """Complete rows, rescaled when they are read; CSR rows are not rescaled yet."""
         if issparse(self.X):
             return self.X
         return WholeRows(self.public.mapped, self.input_scaler)
