@@ -117,11 +117,11 @@ def test_a_schema_is_a_value():
         ({"a": Date("2024-01-01", "2023-01-01")}, {}, "two dates"),
         ({"a": Date("1.2.2024", "2.2.2024")}, {}, "two dates"),
         ({"a": Date(format="dd.mm")}, {}, "must be a strptime format"),
-        ({"a": Category(["x", "x"])}, {}, "which are one category"),
+        ({"a": Category(["x", "x"])}, {}, "which are the same category"),
         ({"a": Category("xy")}, {}, "must be a list of categories"),
         ({"a": Number(0, 1, knots=1)}, {}, "knots of 'a'=1"),
         ({"a": Number(0, 1, basis="wavelet")}, {}, "basis of 'a'='wavelet' is unknown"),
-        ({"a": Boolean(true=["1"], false=["1"])}, {}, "which are one category"),
+        ({"a": Boolean(true=["1"], false=["1"])}, {}, "which are the same category"),
         ({"a": Label([0, 1])}, {}, "is a Label but not an outcome: add it to outcomes"),
         ({"a": Label([1])}, {"outcomes": "a"}, "declare at least two values"),
         ({"a": Category([1])}, {"outcomes": "a"}, "of type Label, Boolean or Number"),
@@ -134,7 +134,7 @@ def test_a_schema_is_a_value():
         ({}, {"delimiter": "."}, "must be one character"),
         ({}, {"encoding": "utf-9"}, "is not known"),
         ({}, {"skip_lines": -1}, "skip_lines=-1"),
-        ({}, {"missing": [-9, "-9"]}, "which are one category"),
+        ({}, {"missing": [-9, "-9"]}, "which are the same category"),
     ],
 )
 def test_impossible_declarations(columns, options, reason):

@@ -30,11 +30,11 @@ from skfdp.privacy.checks import shown
 # Private integer rows go to an anonymous temporary file, which is read through a memory
 # map. The system deletes it when the process exits.
 
-# Number of bytes that a pass reads ahead, and of bytes in one request to the system.
+# Number of bytes that a pass reads ahead, and number in one request to the system.
 _STRETCH, _PIECE = 2**25, 2**19
-# Largest gap in bytes between two rows of a batch that are requested together.
+# Two rows of a batch are requested together if at most this many bytes separate them.
 _GAP = 2**15
-# Rows of a batch that are requested together.
+# Number of rows of a batch that are read ahead.
 _MEMBERS = 2**12
 _NO_ROOM = (
     "the folder of temporary files, {folder!r}, has no room for the integer rows of "
@@ -69,7 +69,8 @@ class RowFile:
     -----
     **Guarantees.** On Linux the file never has a name. On other systems the name is
     deleted before the first row is written (on Windows, when the process exits). No
-    other user may open the file. Its blocks are freed, not overwritten.
+    other user may open the file. When the file is deleted, its space on the disk is
+    freed, but not overwritten.
     """
 
     def __init__(self, n_columns: int):
@@ -82,7 +83,7 @@ class RowFile:
             self._file.write(np.ascontiguousarray(rows, dtype=np.int16).data)
 
     def read(self) -> tuple[np.ndarray, Reader]:
-        """Return a read-only map of the rows and its read-ahead reader."""
+        """Return a read-only memory map of the rows, and a reader for it."""
         with _in_words():
             self._file.flush()
         with self._file:
@@ -93,6 +94,7 @@ class RowFile:
 
 @contextlib.contextmanager
 def _in_words() -> Iterator[None]:
+    """Replace the error of a full disk by one that names the folder and a remedy."""
     try:
         yield
     except OSError as error:
@@ -102,9 +104,9 @@ def _in_words() -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True)
 class Reader:
-    """Read-ahead of memory-mapped rows; it affects only the speed.
+    """Reader that requests memory-mapped rows in advance; it affects only the speed.
 
-    `memory` maps the whole file.
+    `memory` is the map of the file, and `row_bytes` the size of a row.
     """
 
     memory: mmap.mmap
@@ -113,10 +115,10 @@ class Reader:
     def stretches(
         self, batch: np.ndarray | None, start: int, stop: int
     ) -> Iterator[tuple[int, int]]:
-        """Yield start and stop of parts of ``batch[start:stop]``; None: every row.
+        """Yield the start and stop of each part of ``batch[start:stop]``.
 
-        The next part is requested from the system in advance. The row numbers of a
-        batch must increase.
+        `batch` has increasing row numbers; None means every row. Before a part is
+        yielded, the next one is requested from the system.
         """
         whole = batch is None
         size = max(1, _STRETCH // self.row_bytes) if whole else _MEMBERS
@@ -128,7 +130,7 @@ class Reader:
             yield first, last
 
     def _ask(self, batch: np.ndarray | None, first: int, last: int) -> None:
-        """Request rows from the system, in contiguous pieces."""
+        """Request the rows of ``batch[first:last]`` from the system, in pieces."""
         if first == last:
             return
         begins, ends = np.array([first]), np.array([last])
@@ -153,10 +155,10 @@ class Reader:
 
 
 _TOO_LARGE = (
-    "this needs the whole of X in memory, and X takes more than "
-    "sklearn.get_config()['working_memory']: raise sklearn.set_config("
-    "working_memory=...), in MiB, if it fits, or use a step that reads X in blocks, as "
-    "the linear estimators do."
+    "this needs the whole of X in memory, but X is larger than sklearn.get_config()["
+    "'working_memory']: if X fits into memory, raise this limit by sklearn.set_config("
+    "working_memory=...), in MiB; otherwise use a step that reads X in blocks, as the "
+    "linear estimators do."
 )
 _FAILED = (
     "the table cannot be read because one of its files is missing, truncated, changed "
@@ -182,11 +184,12 @@ def read_safely(
     raise OSError(message)
 
 
-# The source of a table has `shape`, `dtype`, `on_disk`, `read(start, stop)` and
-# `take(rows)`, for increasing row numbers. `on_disk` is whether the rows are in a file.
-# Only then may integer rows be written to a temporary file. Sources with separately
-# stored columns also have `selected(names)`, the source of some columns, and
-# `column(name)`, which returns a column of any type as an array.
+# A `LargeTable` reads from a source. A source has `shape`, `dtype`, `on_disk`,
+# `read(start, stop)`, and `take(rows)` for increasing row numbers. `on_disk` is whether
+# the rows are in a file. Only then may integer rows be written to a temporary file. A
+# source whose columns are stored separately also has `selected(names)`, which returns
+# the source of some columns, and `column(name)`, which returns a column of any type as
+# an array.
 
 
 class ArraySource:
@@ -209,8 +212,8 @@ class ArraySource:
 def _check_uncut(array: np.ndarray) -> None:
     """Raise OSError if the file of a memory map has become shorter than the map.
 
-    Reading beyond its end would kill the process. This still happens if the file is
-    truncated during a read.
+    Reading beyond the end of the file would kill the process. This can still happen if
+    the file is truncated during a read.
     """
     memory = getattr(array, "_mmap", None)
     if memory is not None:
@@ -236,7 +239,8 @@ class LargeTable:
     width : int
         Number of columns.
     steps : tuple of callable
-        Functions applied to each block after reading; each acts on single rows.
+        Functions that are applied to each block after reading, in order. They treat
+        each row separately.
     rows : int64 ndarray of shape (n_rows,) or None
         Increasing numbers of the selected rows of the source; None: every row.
     """
@@ -258,7 +262,7 @@ class LargeTable:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Number of rows and number of columns."""
         return len(self), self.width
 
     @property
@@ -283,7 +287,10 @@ class LargeTable:
         return f"LargeTable(shape={self.shape}, dtype={self.dtype.name})"
 
     def __getitem__(self, index: Any) -> Any:
-        """Return some rows or a named column as an array, or a table of columns."""
+        """Return rows, or the column of a name, as an array.
+
+        For ``[:, columns]`` return the `LargeTable` of these columns.
+        """
         if isinstance(index, str):
             return self._column(index)
         if isinstance(index, tuple):
@@ -362,7 +369,8 @@ class LargeTable:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """Return the whole table as an array; raise MemoryError if it is too large.
 
-        The limit is the working memory. A table of one column is always returned.
+        The limit is scikit-learn's working memory. A table of one column is always
+        returned.
         """
         if self.width != 1:
             check_whole(self.nbytes)
@@ -399,7 +407,7 @@ def chosen_rows(X: Any, rows: np.ndarray) -> Any:
     return X.chosen(rows) if isinstance(X, LargeTable) else X[rows]
 
 
-# Number of entries of an Arrow table or data set that are held at once.
+# Number of entries of an Arrow table or data set that are in memory at once.
 _ENTRIES = 2**21
 _UNREADABLE = (
     "{given} is not a table that can be read in blocks: pass a two-dimensional NumPy "
@@ -443,11 +451,11 @@ def open_table(table: Any) -> LargeTable:
 
     Notes
     -----
-    The table is read in blocks when they are needed. Besides labels and norms, a fit of
-    a linear model holds at most scikit-learn's ``working_memory`` (MiB, see
+    Blocks of rows are read when they are needed. Besides labels and norms, a fit of a
+    linear model holds at most scikit-learn's ``working_memory`` in memory (in MiB, see
     :func:`sklearn.set_config`). If the table is in files and its integer rows are
-    larger than that, they go to an anonymous temporary file. Tables in memory, such as
-    a pyarrow Table, are not written to disk.
+    larger than this, they are written to an anonymous temporary file. Tables in memory,
+    such as a pyarrow Table, are not written to disk.
 
     Examples
     --------
@@ -549,13 +557,15 @@ def _arrow(table: Any) -> LargeTable:
 class ArrowSource:
     """The source of a pyarrow data set, in the order of its files.
 
-    Columns are float32 if that represents them exactly, else float64. A missing entry
-    is NaN. Columns that are not numeric can only be left out, or read one by one. Each
-    file is read with its own types before numbers become floats, so different types in
-    different files do not stop a read. Rows are read in blocks; the last block is kept.
+    Rows are float32 if this represents all columns exactly, else float64. A missing
+    entry is NaN. A column that is not numeric can only be left out, or read as a single
+    column. Each file is read with its own types before numbers become floats, so
+    different types in different files do not stop a read. Rows are read in blocks; the
+    last block is kept.
 
-    `names` are the columns; None: all columns. `whole` is a checked source of all
-    columns; None: this source checks the data set.
+    `names` are the columns; None means all columns. `whole` is a source of all columns
+    of the same data set, which is checked already. If it is None, this source checks
+    the data set.
     """
 
     def __init__(
@@ -587,7 +597,7 @@ class ArrowSource:
         self._size = max(1, _ENTRIES // max(1, len(names)))
         self._last: tuple[int, np.ndarray | None] = -1, None
         self._lock = threading.Lock()
-        # The next row, and the remaining batches from that row on.
+        # The number of the next row, and the batches of rows from there on.
         self._next, self._batches = 0, None
 
     def selected(self, names: list[str]) -> ArrowSource:
@@ -657,7 +667,7 @@ class ArrowSource:
         while self._next < stop:
             batch, first = next(self._batches), self._next
             self._next += batch.num_rows
-            if self._next > stop:  # the rest belongs to the next block
+            if self._next > stop:  # the end of the batch belongs to the next block
                 rest = batch.slice(stop - first)
                 self._batches = itertools.chain([rest], self._batches)
                 self._next = stop
@@ -670,16 +680,16 @@ class ArrowSource:
         return out
 
     def _scan(self, first: int) -> Iterator[Any]:
-        """Yield batches of rows, from the piece of number `first` on."""
+        """Yield the rows in batches, beginning with the piece number `first`."""
         from pyarrow import dataset
 
         for piece, _ in self._pieces[first:]:
             options: dict[str, Any] = {}
-            if hasattr(piece, "row_groups"):  # read pages: row groups may be large
+            if hasattr(piece, "row_groups"):  # stream, because row groups may be large
                 options["fragment_scan_options"] = dataset.ParquetFragmentScanOptions(
                     use_buffered_stream=True, pre_buffer=False
                 )
-            # Read with the types of this file.
+            # Use the column types of this file.
             schema, own = self._given.schema, piece.physical_schema
             for place, field in enumerate(schema):
                 if own.get_field_index(field.name) >= 0:
@@ -696,7 +706,7 @@ class ArrowSource:
 
 
 def _pieces(dataset: Any) -> list[tuple[Any, int]]:
-    """Return the pieces of a data set, such as row groups, with their row numbers."""
+    """Return the pieces of a data set, such as row groups, and their sizes in rows."""
     found = []
     for fragment in dataset.get_fragments():
         groups = getattr(fragment, "row_groups", None)
@@ -709,10 +719,10 @@ def _pieces(dataset: Any) -> list[tuple[Any, int]]:
 
 
 def _types_by_column(dataset: Any, schemas: Sequence[Any]) -> dict[str, list[Any]]:
-    """Return the types of each column in the files; refuse types that do not match.
+    """Return the types that each column has in the files; refuse a mixture of kinds.
 
-    Numeric types may be mixed, and so may text types. A column must be in all files. A
-    column that comes from their paths must be in none.
+    Different numeric types may occur in one column, and so may different text types. A
+    column must be in all files, or in none if its values come from the paths of files.
     """
     names = list(dataset.schema.names)
     names += sorted({name for one in schemas for name in one.names} - set(names))
@@ -739,7 +749,7 @@ def _types_by_column(dataset: Any, schemas: Sequence[Any]) -> dict[str, list[Any
 
 
 def _kind_of(kind: Any) -> str:
-    """Return the kind of a type; types of one kind may be mixed in a table."""
+    """Return the kind of an Arrow type; a column may have several types of one kind."""
     from pyarrow import types
 
     if types.is_null(kind):
@@ -754,7 +764,10 @@ def _kind_of(kind: Any) -> str:
 
 
 def _float_size(kind: Any) -> int | None:
-    """Return the bytes of the float for an Arrow type, or None if it is not numeric."""
+    """Return the bytes of the float type for an Arrow type; None if it is not numeric.
+
+    The value is 4 only if float32 represents the type exactly.
+    """
     if _kind_of(kind) == "missing":
         return 4
     if _kind_of(kind) != "number":

@@ -44,33 +44,35 @@ from skfdp.privacy.checks import shown
 # treat as missing, such as "NA" and "nan", unless they are declared as text.
 
 
-#: The places of an undeclared cell and of a missing cell.
+#: Positions that stand for an undeclared cell and for a missing cell.
 UNDECLARED, MISSING_CELL = -1, -2
 
-#: Words that pandas reads as missing, except if a cell of the column exceeds 64 bits.
+#: Words that pandas.read_csv reads as missing. (If a whole number in the column exceeds
+#: 64 bits, it reads them as text.)
 TAKEN_FOR_MISSING = frozenset(
     "#N/A,#N/A N/A,#NA,-1.#IND,-1.#QNAN,-NaN,-nan,1.#IND,1.#QNAN,<NA>,N/A,NA,NULL,NaN,"
     "None,n/a,nan,null".split(",")
 )
-# Text of values that cannot be converted to text.
+# Stands for values that str() cannot convert to text.
 _UNREADABLE = "?"
 NOWHEN = np.datetime64("NaT", "us")
 _FURTHEST_YEAR = 200_000  # microseconds in int64 reach the year 290,000
-# Units per microsecond.
+# Units of time that are finer than a microsecond, and how many make a microsecond.
 _FINER = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}
 # Dates need dashes, because "20200131" is also the number 20200131.
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].*)?", re.DOTALL)
-# Largest number of digits; int() refuses texts with slightly more.
+# Largest number of digits of a whole number; int() refuses texts with slightly more.
 _MOST_DIGITS = 4000
 _DIGITS = re.compile(r"[+-]?[0-9]+")
 
 
 @dataclasses.dataclass(frozen=True)
 class Spelling:
-    """Declared levels, which return the place of a cell among them.
+    """Declared levels, and the rules by which a cell matches one of them.
 
-    `levels` are in declared order: numbers and booleans as Python numbers, all others
-    as text. `spelling_of` checks the levels and returns a `Spelling`.
+    The place of a cell is the position of the matching level in `levels`. The levels
+    are in declared order: numbers and booleans as Python numbers, all others as text.
+    `spelling_of` checks the levels and returns a `Spelling`.
     """
 
     levels: tuple[str | bool | int | float, ...]
@@ -83,7 +85,7 @@ class Spelling:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The declared spelling of each level: "01067", "1" for 1.0, "True"."""
+        """The text of each level, such as "01067", "1" for 1.0, "True"."""
         return tuple(map(name_of, self.levels))
 
     @cached_property
@@ -101,9 +103,10 @@ class Spelling:
         return {text: self._place(text) for text in texts}
 
     def place(self, value: Any) -> int:
-        """Return the place of a cell, or `UNDECLARED` or `MISSING_CELL`, below 0.
+        """Return the position of the level that a cell matches.
 
-        This never raises, whatever the value.
+        If there is none, return `MISSING_CELL` for a missing cell and `UNDECLARED` for
+        any other. Both are negative. No value raises an error.
         """
         known = self._place_of_text.get(value) if type(value) is str else None
         return self._place(value) if known is None else known
@@ -116,9 +119,9 @@ class Spelling:
         return MISSING_CELL if missing else UNDECLARED
 
     def places(self, values: np.ndarray) -> np.ndarray:
-        """Return the place of each cell of a column as int64; see `place`.
+        """Return `place` for each cell of a column, as int64.
 
-        Pass integers as integers: float64 cannot hold every int64.
+        Pass integers as integers, because float64 cannot represent every int64.
         """
         if values.dtype.kind not in "biufUSMm":
             return np.array(each(values.tolist(), self.place), dtype=np.int64)
@@ -128,11 +131,12 @@ class Spelling:
 
 
 def spelling_of(declared: Iterable, name: str, noun: str = "category") -> Spelling:
-    """Return the spelling of declared levels.
+    """Return the `Spelling` of declared levels.
 
-    Errors call the declaration `name`, such as ``"categories['zip']"``, and one level
-    `noun`. Raise ValueError if a level is a missing value, or if a cell would match two
-    levels. (``np.array([1, "a"])`` holds two texts.)
+    Raise ValueError if a level is a missing value, or if a cell would match two levels.
+    The error calls the declaration `name`, such as ``"categories['zip']"``, and a level
+    `noun`. (In a NumPy array all levels have one type: ``np.array([1, "a"])`` declares
+    two texts.)
 
     Examples
     --------
@@ -168,8 +172,8 @@ def _spelling_of(types: tuple, declared: tuple, name: str, noun: str) -> Spellin
         before += [matches[key] for key in own if key in matches]
         if before:
             raise ValueError(
-                f"{name} holds {shown(before[0])} and {shown(value)}, which are one "
-                f"{noun}: keep one."
+                f"{name} holds {shown(before[0])} and {shown(value)}, which are the "
+                f"same {noun}: keep one."
             )
         levels.append(level)
         declares |= dict.fromkeys(own, value)
@@ -178,14 +182,14 @@ def _spelling_of(types: tuple, declared: tuple, name: str, noun: str) -> Spellin
 
 
 def name_of(level: str | bool | int | float) -> str:
-    """Return the spelling of a level: text unchanged, a number by its shortest one."""
+    """Return the text of a level: a text itself, a number in its shortest form."""
     if isinstance(level, (str, bool)):
         return str(level)
-    return _shortest(level) or hex(int(level))  # if it has too many digits for str()
+    return _shortest(level) or hex(int(level))  # too many digits for str()
 
 
 def text_of(value: Any) -> str | None:
-    """Return the text that is compared with levels declared as text; None if missing.
+    """Return the text of a cell that is compared with text levels; None if missing.
 
     The words "true" and "false", in upper or lower case, become "True" and "False".
     """
@@ -210,7 +214,7 @@ def _level(value: Any) -> str | bool | int | float | None:
 
 
 def _keys_of_level(level: str | bool | int | float) -> list[tuple]:
-    """Return the keys by which cells find a level."""
+    """Return the keys of a level. A cell with one of these keys matches the level."""
     if isinstance(level, str):
         return [("text", _word(level))]
     if isinstance(level, bool):
@@ -219,13 +223,14 @@ def _keys_of_level(level: str | bool | int | float) -> list[tuple]:
     if isinstance(level, float) and math.isfinite(level):
         found.append(("float", level))
         if level.is_integer():
+            # Beyond 2**53, the number that Python prints may differ from the exact one.
             spelt = int(decimal.Decimal(repr(level)))
             found += [("number", number) for number in {spelt} - {int(level)}]
     return found
 
 
 def _keys_of_cell(value: Any) -> tuple[list[tuple], bool]:
-    """Return the keys of a cell, and whether it is missing unless a level has one."""
+    """Return the keys of a cell, and whether it is missing if it matches no level."""
     value = _decoded(value)
     if isinstance(value, str):
         return _keys_of_text(_text(value))
@@ -437,7 +442,7 @@ def _as_moment(value: Any) -> np.datetime64:
 
 
 def microseconds(values: np.ndarray) -> np.ndarray:
-    """Return datetime64 of any unit in microseconds, clipped to the year 200,000."""
+    """Return datetime64 of any unit in microseconds, clipped to years ±200,000."""
     unit, _ = np.datetime_data(values.dtype)
     if unit == "generic":
         return np.full(values.shape, NOWHEN)
@@ -452,10 +457,13 @@ def microseconds(values: np.ndarray) -> np.ndarray:
 
 
 def each(values: Iterable, read: Callable[[Any], Any]) -> list:
-    """Return read(value) for each value; compute it once for equal values if safe."""
+    """Return ``read(value)`` for each value.
+
+    Equal values are read once if their types ensure that the results are equal, too.
+    """
     values = list(values)
     others = set(map(type, values)) - {str, type(None)}
-    # 1, 1.0 and True would share one key.
+    # In a dict, 1, 1.0 and True are the same key.
     if len(others) > 1 or not all(map(_is_plain, others)):
         return list(map(read, values))
     known = {value: read(value) for value in dict.fromkeys(values)}
@@ -463,13 +471,13 @@ def each(values: Iterable, read: Callable[[Any], Any]) -> list:
 
 
 def _is_plain(kind: type) -> bool:
-    """Whether equal values of a type are the same number."""
+    """Whether equal values of a type always convert to the same result."""
     return kind in (bool, int, float) or issubclass(kind, (np.number, np.bool_))
 
 
 # A relative spread below this counts as zero.
 _SMALLEST = 1e-12
-# Largest target without declared bounds.
+# Largest absolute value of a target without declared bounds.
 _FURTHEST = 1e100
 
 
@@ -503,13 +511,13 @@ class TargetMap:
     def coefficients(
         self, coef: np.ndarray, intercept: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return coefficients in the units of the target, or of its log."""
+        """Convert coefficients to the units of the target, or of its log."""
         if self.log:
             return coef, intercept + math.log(self.scale)
         return coef * self.scale, intercept * self.scale + self.centre
 
     def margins(self, margins: np.ndarray | None) -> np.ndarray | None:
-        """Convert margins of the target, or its log, to those of the rescaled one."""
+        """Convert margins of the target, or of its log, to the rescaled target."""
         if margins is None:
             return None
         if self.log:
@@ -517,12 +525,12 @@ class TargetMap:
         return (margins - self.centre) / self.scale
 
     def offset(self) -> float:
-        """Return the margin of a rescaled 0, in units of the target or of its log."""
+        """Return the margin that `margins` converts to 0."""
         return math.log(self.scale) if self.log else self.centre
 
 
 def check_target_bounds(bounds: Any, loss: str, required: bool) -> tuple[float, float]:
-    """Return the declared bounds as floats, or infinite ones without bounds."""
+    """Return the declared bounds as floats; -inf and inf without bounds."""
     if bounds is None:
         if required:
             raise ValueError(
@@ -568,8 +576,9 @@ def check_target(
         for place, value in enumerate(y):
             found = number(value)
             if math.isnan(found):
-                # Infinity is refused below. If the target is private, other unreadable
-                # values count as missing, because they must not stop a fit.
+                # Keep infinity. With `finite`, other values that are not numbers are
+                # kept, too, and refused below. Otherwise the target may be private, and
+                # they become missing, because they must not stop a fit.
                 real = isinstance(value, (numbers.Real, decimal.Decimal))
                 kept = (finite or real) and not isinstance(value, np.timedelta64)
                 found = within_floats(value) if kept else math.nan
@@ -613,12 +622,12 @@ def exact_map(
     margins: np.ndarray | None = None,
     shares: np.ndarray | None = None,
 ) -> TargetMap:
-    """Return the rescaling of a public target, from its own mean and spread.
+    """Return the rescaling of a public target, by its mean and its spread.
 
     `start` has the bounds and the link. `centred` is whether the model has an
-    intercept. `shares` are row weights (None: 1). With the `margins` of a public model
-    the spread is that of the residuals. With a log link the scale is always the mean,
-    because margins cannot be rescaled.
+    intercept. `shares` are row weights (None: 1). If the `margins` of a public model
+    are passed, the spread is that of the residuals. With a log link the scale is the
+    mean, because margins cannot be rescaled.
     """
 
     def mean_of(values: np.ndarray) -> float:
@@ -636,16 +645,16 @@ def exact_map(
     return dataclasses.replace(start, centre=mean, scale=scale)
 
 
-#: Ratio of standard deviation to mean absolute deviation of a normal.
+#: Ratio of standard deviation to mean absolute deviation of a normal distribution.
 SPREAD = math.sqrt(math.pi / 2)
 
 
-# The labels of a classifier, and the label of each record.
+# The class labels of a classifier, and the label of each record.
 
 
-#: Remedy in errors on labels that seem to be coded.
+#: Remedy in errors on labels that scikit-learn may have replaced by 0, ..., k-1.
 RECODED = (
-    "Declare the labels that y holds, spelt the same. In cross_val_predict(method="
+    "Declare the labels of y as they are in y. In cross_val_predict(method="
     "'predict_proba'), voting, stacking, bagging and one-vs-rest, which recode labels, "
     "declare 0, ..., k-1."
 )
@@ -661,10 +670,10 @@ class Labels:
     ----------
     classes : ndarray of shape (n_classes,)
     codes : int64 ndarray of shape (n_rows,)
-        Position of each label in `classes`; 0 for a record without one.
+        Position of the label of each record in `classes`; 0 if the label is missing.
     source : {"declared", "data"}
     missing : bool ndarray of shape (n_rows,) or None
-        Mask of the records without a label of `classes`; None if all have one.
+        Mask of the records whose label is not in `classes`; None if there are none.
     """
 
     classes: np.ndarray
@@ -674,7 +683,7 @@ class Labels:
 
     @classmethod
     def unseen(cls, classes: Sequence, n_rows: int) -> Labels:
-        """Return declared labels without reading y: every code is 0."""
+        """Return the declared classes, with code 0 for every record; y is not read."""
         declared = declared_labels(classes)
         return cls(declared, np.zeros(n_rows, dtype=np.int64), "declared")
 
@@ -722,15 +731,16 @@ def _check_type(dtype: np.dtype, declared: np.ndarray, spelling: Spelling) -> No
         return
     remedy = RECODED if kind in "iu" else "Convert one of them."
     raise ValueError(
-        f"y holds {holds}, and none of `classes`={declared.tolist()!r} is one: y and "
+        f"y holds {holds}, but `classes`={declared.tolist()!r} has none: y and "
         f"`classes` differ in type. {remedy}"
     )
 
 
 def check_recoded(y: np.ndarray, classes: Any) -> None:
-    """Refuse a y of integers with declared booleans, which may be codes of labels.
+    """Refuse integers in y if the declared classes are booleans.
 
-    scikit-learn codes labels before some fits, and reads predictions as such codes.
+    The integers may be codes: before some fits scikit-learn replaces labels by 0, ...,
+    k-1, and reads predictions as such codes.
     """
     if y.dtype.kind in "iu" and np.asarray(classes).dtype.kind == "b":
         raise ValueError(
@@ -740,14 +750,15 @@ def check_recoded(y: np.ndarray, classes: Any) -> None:
 
 
 def are_codes(classes: np.ndarray) -> bool:
-    """Whether the classes are 0, ..., k-1, as scikit-learn codes labels."""
+    """Whether the classes are 0, ..., k-1, by which scikit-learn replaces labels."""
     return np.array_equal(classes, np.arange(len(classes)))
 
 
 def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
-    """Encode y as positions in the declared classes, or in the classes of y.
+    """Encode y as positions in the declared classes, or in the classes found in y.
 
-    Raise ValueError if y is not discrete, holds one class, or an undeclared label.
+    Raise ValueError if y is not discrete, if it holds only one class, or if it holds an
+    undeclared label.
     """
     if classes is not None:
         labels = encode_any(y, classes)
@@ -773,8 +784,8 @@ def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
     _check_number(seen)
     if len(seen) < 2:
         raise ValueError(
-            "y holds one class only, a classifier needs at least two: declare "
-            "`classes` if the others are merely absent."
+            "y holds one class only, but a classifier needs at least two: declare "
+            "`classes` if other classes exist and only this y lacks them."
         )
     return Labels(seen, codes.astype(np.int64), "data")
 
@@ -818,7 +829,7 @@ def declared_labels(classes: Any) -> np.ndarray:
             f"classes={shown(classes)} must be a sequence of labels of one type."
         )
     _check_number(labels)
-    # In an array, which has one dtype, 1, 1.0 and "1" may have become equal.
+    # An array has one dtype, so the conversion may have made 1, 1.0 and "1" equal.
     if len({(type(label), label) for label in classes}) > len(labels):
         raise ValueError(
             f"classes={shown(classes)} holds one label in two types: keep one of them."
@@ -832,7 +843,10 @@ def declared_labels(classes: Any) -> np.ndarray:
 def class_shares(
     codes: np.ndarray, n_classes: int, shares: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return the frequencies of public labels; an empty class counts as one record."""
+    """Return the class frequencies of public labels.
+
+    A class without records counts as one record.
+    """
     counts = np.maximum(np.bincount(codes, shares, minlength=n_classes), 1.0)
     return counts / counts.sum()
 
@@ -844,9 +858,9 @@ def log_odds(shares: np.ndarray) -> np.ndarray:
 
 
 def resolve_class_weight(class_weight: Any, classes: np.ndarray) -> np.ndarray:
-    """Return one public weight per class; for "balanced" all are 1.
+    """Return one public weight per class.
 
-    "balanced" is applied to the fitted model instead.
+    For "balanced" all are 1, because "balanced" is applied to the fitted model instead.
     """
     weights = np.ones(len(classes))
     if isinstance(class_weight, str | None) and class_weight in (None, "balanced"):

@@ -33,14 +33,14 @@ class Units:
         Number of the person of each row, from 0 in the order of first appearance;
         None: each row is a record.
     count : float
-        Value of weight 1 in the user's units, for penalties.
+        What the integer weight 1 is in the user's units, for penalties.
 
     Notes
     -----
-    Weights and persons are public: they are the same for neighbours.
+    Weights and persons are public: neighbouring tables have the same.
 
-    In sums, rows have the weights `shares`. The total share of a person is 1 on
-    average. A sum divided by `n_units` is then a weighted average over rows, and the
+    A row's weight in sums is its share, in `shares`. The total share of a person is 1
+    on average. A sum divided by `n_units` is then a weighted average over rows, and the
     rules for defaults treat a person as a record.
     """
 
@@ -55,7 +55,7 @@ class Units:
 
     @property
     def unit(self) -> str:
-        """The privacy unit, as in events."""
+        """The privacy unit: "record" or "person"."""
         return "record" if self.persons is None else "person"
 
     @functools.cached_property
@@ -70,7 +70,10 @@ class Units:
 
     @functools.cached_property
     def joint(self) -> bool:
-        """Whether a person has several rows with positive weight, clipped jointly."""
+        """Whether any person has several rows with positive weight.
+
+        The rows of a person are then clipped together.
+        """
         if self.persons is None:
             return False
         return bool((np.bincount(self.persons[self.weights > 0]) > 1).any())
@@ -106,7 +109,7 @@ class Units:
         return np.argsort(self.persons, kind="stable"), counts
 
     def rows_of(self, units: np.ndarray) -> np.ndarray:
-        """Return the row numbers of some persons, sorted by person."""
+        """Return the row numbers of the persons with numbers `units`, by person."""
         if self.persons is None:
             return units
         order, counts = self._by_person
@@ -120,8 +123,9 @@ class Units:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows of a batch with positive weight, sorted by person.
 
-        `batch` has row numbers, in any order; None: every row. The second array has the
-        positions at which the rows of each person start, and the end.
+        `batch` has row numbers, in any order; None means every row. The second array
+        has the position of the first row of each person, and at its end the number of
+        rows.
         """
         if batch is None:
             return self._all_by_person
@@ -146,7 +150,7 @@ class Units:
 def numbered(groups: Any) -> np.ndarray:
     """Return the number of each entry's group, in the order of first appearance.
 
-    The result depends on the partition alone, not on the names of the groups.
+    The names of the groups do not affect the result, only which entries are equal.
     """
     _, first, codes = np.unique(groups, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int64)
@@ -155,11 +159,11 @@ def numbered(groups: Any) -> np.ndarray:
 
 
 def rounded(weights: np.ndarray, full: int = FULL_WEIGHT) -> np.ndarray:
-    """Return proportional integer weights of at most `full`.
+    """Return integer weights of at most `full`, proportional up to rounding.
 
-    Integers of at most `full` are kept, up to a common factor. Other weights are
-    rounded to multiples of the largest weight divided by `full`. A positive weight
-    becomes at least one such multiple.
+    Weights that are integers of at most `full` are only divided by their common factor.
+    Other weights are first rounded to multiples of ``weights.max() / full``, and a
+    positive weight becomes at least one such multiple.
     """
     whole = weights.max() <= full and bool((weights == np.rint(weights)).all())
     found = weights if whole else np.rint(weights / weights.max() * full)
@@ -168,13 +172,15 @@ def rounded(weights: np.ndarray, full: int = FULL_WEIGHT) -> np.ndarray:
 
 
 def balanced(weights: np.ndarray, persons: np.ndarray, noise: float) -> np.ndarray:
-    """Limit the total weight of each person to the best compromise with the noise.
+    """Limit the total weight of each person, so that a noisy sum is most accurate.
 
     If a person's weights sum to t, they are multiplied by ``min(1, m / t)``. With a
-    larger m, a sum has more noise and less sampling variance. m minimises the total of
-    both, as if a weight were a number of independent rows. Without noise m is the
-    largest t, and the weights do not change. `noise` is the variance of the noise in a
-    sum with one row per person, relative to the variance of a row of mean weight.
+    larger m, a sum has more noise and less sampling variance. The chosen m minimises
+    the sum of both variances, as if a weight were a number of independent rows. Without
+    noise m is the largest t, and the weights do not change.
+
+    `noise` is the variance of the noise in a sum with one row per person, relative to
+    the variance of a row of mean weight.
     """
     unit = weights / weights.max()
     totals = np.bincount(persons, unit / unit.mean())
@@ -197,15 +203,15 @@ def first_rows(persons: np.ndarray, most: int) -> np.ndarray:
     return rank < most
 
 
-# Largest integer weight without noise, because no grid limits it then.
+# Largest integer weight in a fit without noise, where no grid limits weights.
 _FINE = 2**32
 _NOT_WEIGHTS = (
     "sample_weight must be one finite, non-negative number for each row, a public "
     "weight that depends on nothing private; leave it out for equal weights."
 )
 _MISSING = (
-    "groups has missing entries: give each such row a name of its own, or the name of "
-    "its person."
+    "groups has missing entries: give each such row the name of its person, or a name "
+    "that no other row has."
 )
 _NOT_NAMES = (
     "groups holds entries that cannot be compared as names of persons: pass texts or "
@@ -214,10 +220,10 @@ _NOT_NAMES = (
 
 
 def check_named(public_features: Any, bounds: Any, groups: str) -> None:
-    """Refuse positions of columns if `groups` names a column, which is removed from X.
+    """Refuse positions in `public_features` and `bounds` if `groups` names a column.
 
-    Positions with and without that column differ by one. A misreading would disclose a
-    private column.
+    This column is removed from X, so that the positions of later columns change by one.
+    A misread position would disclose a private column.
     """
     listed = public_features
     if listed is None or isinstance(listed, str):
@@ -269,7 +275,7 @@ class RowsOfUnits:
     ----------
     rows : int64 ndarray of shape (n_kept,)
         Row numbers in the user's table. Rows of weight 0, and rows of a person beyond
-        the limit, are left out before anything else reads them.
+        the limit of rows per person, are left out before anything else reads them.
     weights : float64 ndarray of shape (n_kept,)
         Positive.
     persons : int64 ndarray of shape (n_kept,) or None
@@ -307,8 +313,8 @@ class RowsOfUnits:
     def units(self, noise: float | None) -> Units | None:
         """Return the `Units`, or None if each row is a record of weight 1.
 
-        `noise` is as for `balanced`; None: nothing is released, and weights are not
-        limited.
+        `noise` is that of `balanced`. None means a fit without noise, in which the
+        weights of persons are not limited.
         """
         weights = self.weights
         if self.persons is None and (weights == 1).all():
@@ -357,8 +363,8 @@ def _weights(sample_weight: Any, n_rows: int) -> np.ndarray:
     if isinstance(sample_weight, str):
         raise ValueError(
             f"sample_weight={shown(sample_weight)} is a name: pass public numbers, one "
-            "for each row. A private column cannot weigh rows, because the sensitivity "
-            "of a sum follows from the weights, which are disclosed."
+            "for each row. A private column cannot weigh rows, because the noise of a "
+            "sum depends on the weights and would disclose them."
         )
     try:
         found = np.asarray(unmasked(sample_weight))
@@ -392,14 +398,14 @@ def _persons(groups: Any, n_rows: int) -> np.ndarray:
         groups = unmasked(groups, as_objects=True)
         found = np.asarray(groups)
         if isinstance(groups, (list, tuple)) and found.dtype.kind in "US":
-            found = np.array(groups, dtype=object)  # else missing entries become text
+            found = np.array(groups, dtype=object)  # keeps missing entries as they are
     except (TypeError, ValueError):  # lists of different lengths
         found = None
     if found is None or found.shape != (n_rows,):
         has = "lists of several lengths" if found is None else f"shape {found.shape}"
         raise ValueError(
-            f"groups must have one entry for each of the {n_rows} rows of X, which "
-            f"names the row's person, but has {has}."
+            f"groups must have one entry for each of the {n_rows} rows of X, the name "
+            f"of the row's person, but has {has}."
         )
     kind = found.dtype.kind
     if kind in "OTV":  # for "V", each name is a tuple
@@ -411,7 +417,7 @@ def _persons(groups: Any, n_rows: int) -> np.ndarray:
 
 
 def _by_name(names: np.ndarray) -> np.ndarray:
-    """Return the person of each name; equal Python objects are one person."""
+    """Return the number of the person of each row; equal names are one person."""
     if any(map(_lacks_name, names)):
         raise ValueError(_MISSING)
     texts = [isinstance(name, str) for name in names]
@@ -419,8 +425,8 @@ def _by_name(names: np.ndarray) -> np.ndarray:
         number = {name: i for i, name in enumerate(dict.fromkeys(names))}
     except TypeError:  # a name that is a list, say
         number = None
-    # A number and its text would be two persons. Each would be protected for a part of
-    # the rows only.
+    # 1 and "1" would count as two persons. If they are the same person, this person's
+    # rows would not be protected together.
     if number is None or (any(texts) and not all(texts)):
         raise ValueError(_NOT_NAMES)
     return np.array([number[name] for name in names], dtype=np.int64)

@@ -1,4 +1,7 @@
-"""Parameter checks: one clear sentence with name, value, expectation and remedy."""
+"""Checks of parameters and missing values, and guards around every fit.
+
+The message of a check names the parameter, its value, what is expected, and a remedy.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,11 @@ from skfdp.privacy.events import PrivacyBudgetError
 
 #: Limits within which a product of a few numbers, and its inverse, is a normal float64.
 SMALLEST, LARGEST = 1e-30, 1e30
-# Largest size of a bound of an interval; bounds are only subtracted and divided.
+# Largest absolute value of a bound. It exceeds `LARGEST`, because bounds are only
+# subtracted and divided.
 _FURTHEST = 1e100
-# Least width, relative to the larger bound; such an interval has about 4,000 floats.
+# Smallest width of an interval, relative to the absolute value of its larger bound.
+# Such an interval contains about 4,000 floats.
 _NARROWEST = 1e-12
 
 
@@ -51,7 +56,10 @@ def check_number(
     integral: bool = False,
     also: Collection = (),
 ) -> None:
-    """Raise ValueError unless value is in `also` or a number in (low, high)."""
+    """Raise ValueError unless value is in `also` or a number in (low, high).
+
+    `include_low` allows `low`, too.
+    """
     if any([value is other or (value == other) is True for other in also]):
         return
     kind = numbers.Integral if integral else numbers.Real
@@ -69,9 +77,9 @@ def check_number(
 def check_size(
     name: str, value: Any, *, zero: bool = False, also: Collection = ()
 ) -> None:
-    """Raise ValueError unless value is in `also` or a number whose square is usable.
+    """Raise ValueError unless value is in `also` or between SMALLEST and LARGEST.
 
-    `zero` allows 0 too; `also` must not contain numbers.
+    `zero` allows 0, too; `also` must not contain numbers.
     """
     check_number(name, value, include_low=zero, also=also)
     if not isinstance(value, numbers.Real):
@@ -79,14 +87,15 @@ def check_size(
     if not (SMALLEST <= value <= LARGEST or (zero and value == 0)):
         raise ValueError(
             f"{name}={value!r} must lie between {SMALLEST:g} and {LARGEST:g}, so that "
-            "products stay within float64; choose a value of moderate size."
+            "products stay within float64: choose a value within these limits."
         )
 
 
 def check_interval(name: str, value: Any, low: Any, high: Any) -> None:
     """Raise ValueError if an interval is too wide or too narrow for float64.
 
-    `value` is the user's parameter, for the message; `low` < `high` are finite.
+    `low` and `high` are finite numbers or arrays, with low < high. The message quotes
+    `value`, the parameter of the user.
     """
     low, high = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
     largest = np.maximum(np.abs(low), np.abs(high))
@@ -112,9 +121,9 @@ def check_choice(name: str, value: Any, choices: Collection) -> None:
 def unmasked(values: Any, *, as_objects: bool = False) -> Any:
     """Replace masked entries of an array or a list by missing values.
 
-    Anything but a masked array, an array of objects, a list or a list of rows is
-    returned unchanged. The missing value is NaN, for numbers, or None with
-    `as_objects`, for labels.
+    Masked entries can be in a masked array, an array of objects, a list or a list of
+    rows. Other values are returned unchanged. The missing value is NaN for numbers, and
+    None for labels, which `as_objects` requests.
     """
     if values is np.ma.masked:
         return None if as_objects else math.nan
@@ -126,7 +135,7 @@ def unmasked(values: Any, *, as_objects: bool = False) -> Any:
     kind = values.dtype.kind if isinstance(values, np.ndarray) else ""
     if not masked_array and kind != "O":
         return values
-    if kind == "V":  # an entry with a masked field holds None there
+    if kind == "V":  # structured entries: `tolist` turns masked fields into None
         entries = values.ravel().tolist()
         found = np.fromiter(entries, dtype=object, count=len(entries))
         return found.reshape(values.shape)
@@ -149,7 +158,7 @@ def unmasked(values: Any, *, as_objects: bool = False) -> Any:
 
 
 def _may_be_masked(value: Any) -> bool:
-    """Whether an entry of a list is masked, or a row with a mask."""
+    """Whether an entry of a list is masked, or is a row with possibly masked entries."""
     if isinstance(value, (list, tuple)):
         return any(one is np.ma.masked for one in value)
     return isinstance(value, np.ma.MaskedArray)
@@ -171,10 +180,10 @@ def is_missing(value: Any) -> bool:
 
 
 def within_floats(value: Any) -> Any:
-    """Replace numbers outside float64 by ±inf and signalling NaN by NaN.
+    """Replace a number outside float64 by ±inf, and a signalling NaN by NaN.
 
-    Otherwise NumPy would refuse the whole array, and the size of one private number
-    would stop a fit. Other values are returned unchanged.
+    Other values are returned unchanged. Without the replacement NumPy would refuse the
+    whole array, so that one private number could stop a fit.
     """
     if not isinstance(value, (numbers.Real, decimal.Decimal)):
         return value
@@ -190,24 +199,26 @@ def within_floats(value: Any) -> Any:
 # Guards around every fit: floating-point traps, sample weights, warnings.
 #
 # ``np.seterr(all="raise")`` turns an overflow or a denormal product into an exception.
-# One private value could then stop a charged fit, which would disclose it. Fits and
-# predictions, and estimators inside them, therefore run with traps off. A user's
-# callbacks and public loss receive only releases and public facts, and run with the
-# user's own settings.
+# One private value could then stop a charged fit, and this would disclose the value.
+# Fits and predictions, and estimators inside them, therefore run without such
+# exceptions ("traps"). Callbacks and public losses of a user receive only releases and
+# public facts, so they run with the user's own settings.
 
 
 _WEIGHTS = (
-    "{name}.fit takes no sample_weight, as the linear estimators do: leave it out, or "
-    "use class_weight (public factors of the labels) where there is one."
+    "{name}.fit takes no sample_weight, only the linear estimators do: leave it out, "
+    "or use the parameter class_weight (a public weight for each label) if there is "
+    "one."
 )
 _GROUPS = (
     "{name}.{verb} takes no groups: only the linear estimators (DPSGDFClassifier, "
     "FeatureDPLogisticRegression, DPSGDFRegressor, FeatureDPRegressor) protect "
     "persons who have several rows; use one of them, or keep one row of each person."
 )
-# Packages whose frames may be between a fit and the user's line that called it.
+# Packages whose functions may be on the call stack between a fit and the user's code.
 _BETWEEN = ("skfdp", "sklearn", "joblib", "contextlib", "functools")
-# The (NumPy, SciPy) state in which the outermost fit was called; None outside of fits.
+# Floating-point settings of NumPy and SciPy when the outermost fit was called; None
+# outside of fits.
 _USERS: contextvars.ContextVar[tuple[dict, dict] | None] = contextvars.ContextVar(
     "skfdp_users_state", default=None
 )
@@ -221,13 +232,14 @@ class UtilityWarning(UserWarning):
 def without_traps() -> Iterator[None]:
     """Compute without floating-point exceptions and warnings, in this thread.
 
-    Also a decorator, for functions that read rows outside of fits:
-    ``@without_traps()``.
+    ``@without_traps()`` is also a decorator, for functions that read rows outside of
+    fits.
 
     Notes
     -----
-    NumPy's and SciPy's states belong to a thread. A function that runs in another
-    thread must open this context itself. Compiled kernels ignore these states.
+    The floating-point settings of NumPy and SciPy belong to a thread. A function that
+    runs in another thread must open this context itself. Compiled kernels ignore these
+    settings.
     """
     with np.errstate(all="ignore"), special.errstate(all="ignore"):
         yield
@@ -250,8 +262,8 @@ def guarded_fit(fit: Callable) -> Callable:
     Notes
     -----
     **Guarantees.** The user's floating-point settings cannot turn a value of the rows
-    into an exception or a warning. `sample_weight` and `groups` are refused at once if
-    they are not in the signature.
+    into an exception or a warning. `sample_weight` and `groups` are refused before
+    `fit` runs if its signature does not have them.
     """
     parameters = inspect.signature(fit).parameters
     takes_weights, takes_groups = "sample_weight" in parameters, "groups" in parameters
@@ -279,7 +291,7 @@ def guarded_fit(fit: Callable) -> Callable:
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:
-    """Warn at the line that called the fit, however many frames are between."""
+    """Warn at the user's line that called the fit, not at a line of a library."""
     level, frame = 2, sys._getframe(1)
     while (
         frame.f_back is not None

@@ -15,7 +15,10 @@ from skfdp.privacy.checks import shown
 
 
 def _generator(return_X_y, random_state, **counts):
-    """Check the parameters, and return the random generator."""
+    """Check the parameters of a generator of data, and return the random generator.
+
+    Each of `counts` must be an int of at least 2.
+    """
     limits = {"include_low": True, "integral": True}
     for name, value in counts.items():
         check_number(name, value, low=2, **limits)
@@ -34,7 +37,8 @@ against machine learning models", 2017, who derived it from Kaggle's Acquire Val
 Shoppers data.
 """
 _BLOCK = 4096
-# Rows from which cluster centres are computed; other rows get the nearest centre.
+# Number of rows from which cluster centres are computed. Each row is in the cluster of
+# the nearest centre.
 _CLUSTERED = 10_000
 
 
@@ -61,7 +65,7 @@ def load_purchase100(
     Raises
     ------
     ValueError
-        If the file has another format, or columns that are not 0 or 1.
+        If the file has another format, or features other than 0 and 1.
 
     Examples
     --------
@@ -121,9 +125,10 @@ def make_purchase100(
 ) -> Bunch | tuple[np.ndarray, np.ndarray]:
     """Generate a synthetic data set like Purchase100.
 
-    Purchase100 may not be redistributed. These data replace it: sparse binary rows,
-    correlated through latent tastes, with popular and rare products, and with customers
-    who buy little or much. Labels are unbalanced k-means clusters of the rows.
+    Purchase100 may not be redistributed. These data replace it. Rows are sparse and
+    binary, and columns are correlated through latent tastes. Products are popular or
+    rare, and customers buy little or much. Labels are k-means clusters of the rows,
+    with different sizes.
 
     Parameters
     ----------
@@ -149,11 +154,11 @@ def make_purchase100(
     Notes
     -----
     A customer has a first and a second taste, drawn from a power law, and buys product
-    j with probability ``1 - exp(-rate_j)``. The rates are a mixture of the profiles of
-    the two tastes, times a log-normal activity. A profile is the popularity of the
-    products (a power law), with one product in twenty made more popular. The clusters
-    are those of the rows scaled to norm 1; centres are computed from the first 10,000
-    rows.
+    j with probability ``1 - exp(-rate_j)``. Each taste has a profile of rates. The
+    rates of a customer are a mixture of the two profiles, times a log-normal activity.
+    A profile is the popularity of the products, which follows a power law; about one
+    product in twenty is more popular than that. The classes are the clusters of rows
+    scaled to norm 1. Their centres are computed from the first 10,000 rows.
 
     With ``n_samples=64000, random_state=0`` a customer buys 36.9 products on average
     (8, 33 and 98 at the 1st, 50th and 99th percentile), and class shares are from
@@ -270,14 +275,17 @@ def make_offset_classes(
 
     Notes
     -----
-    If rows are scaled to norm 1, the distance of the classes is separation / offset. A
-    gradient is parallel to its row, so only a small part of it points along the
-    difference of the classes, but the noise is not smaller. By Theorem 3 of [1]_ (no
-    noise, ``separation=2``), if ``n_samples < offset / epsilon``, DP-SGD has a large
-    expected loss on these data, or on the same data with the classes swapped, for every
-    clip norm, batch size, step size and number of steps. With the defaults here,
-    epsilon 1 and delta 1e-5, plain descent is hardly better than chance. With private
-    centring, which costs one private mean, it separates the classes almost perfectly.
+    If rows are scaled to norm 1, the distance between the classes is separation /
+    offset. The gradient of a record is parallel to its row, so only a small part of the
+    gradient points along the difference of the classes. The noise is not smaller along
+    this difference.
+
+    Theorem 3 of [1]_ is for ``noise=0``, ``separation=2`` and ``n_samples < offset /
+    epsilon``. Then DP-SGD has a large expected loss on these data, or on the same data
+    with the classes swapped, for every clip norm, batch size, step size and number of
+    steps. With the defaults here, epsilon 1 and delta 1e-5, plain descent is hardly
+    better than chance. With private centring, which costs one private mean, descent
+    separates the classes almost perfectly.
 
     References
     ----------

@@ -37,7 +37,7 @@ def schema(**changed):
         ({"admitted": Date(0, 9)}, "must be two dates"),
         ({"sex": Category("FM")}, "must be a list of categories"),
         ({"sex": Category({"F", "M"})}, "must be a list of categories"),
-        ({"sex": Category(["1", "F", 1.0])}, "'1' and 1.0, which are one cat"),
+        ({"sex": Category(["1", "F", 1.0])}, "'1' and 1.0, which are the same cat"),
         ({"sex": Category(["F", None])}, "is a missing value: leave it out"),
         ({"sex": Category(["F", ""])}, "is a missing value: leave it out"),
         ({"age": Number(17, 90, basis="splines")}, "basis of 'age'='splines' is unk"),

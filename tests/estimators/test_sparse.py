@@ -369,10 +369,10 @@ def test_what_needs_dense_rows_is_refused_before_the_charge(parameters, message)
 def test_the_transformer_needs_dense_rows():
     X = sparse_rows()
     centre = PrivateCenteringTransformer(bounds=False)
-    with pytest.raises(TypeError, match="needs a dense X, and this one is sparse"):
+    with pytest.raises(TypeError, match="needs a dense X, but X is sparse"):
         centre.fit(X)
     centre.fit(X.toarray())
-    with pytest.raises(TypeError, match="needs a dense X, and this one is sparse"):
+    with pytest.raises(TypeError, match="needs a dense X, but X is sparse"):
         centre.transform(X)
 
 

@@ -129,7 +129,7 @@ def test_text_is_missing_under_every_declaration_of_numbers(bounds):
 
 def test_text_without_a_declaration_names_the_columns():
     table = pd.DataFrame({"sex": ["F", "M"] * (N // 2), "b": DAYS}).astype(object)
-    match = r"may hold text: 'sex', 'b'; TableSchema\(\{'sex': Category"
+    match = r"may hold text: 'sex', 'b'; declare text by TableSchema\(\{'sex': Category"
     with pytest.raises(ValueError, match=match):
         clone(MODEL).set_params(bounds=None).fit(table, Y)
 

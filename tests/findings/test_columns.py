@@ -104,7 +104,7 @@ def test_f06_a_missing_value_makes_floats_and_no_other_code():
 
 def test_f06_two_categories_that_are_one_are_refused():
     for pair in ([1, "01"], [1, 1.0], ["é", "e\u0301"], [True, 1]):
-        with pytest.raises(ValueError, match="which are one category: keep one"):
+        with pytest.raises(ValueError, match="which are the same category: keep one"):
             places(pair, ["x"])
 
 
