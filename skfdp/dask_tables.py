@@ -48,19 +48,22 @@ _KEY_WORDS = 4
 
 @dataclasses.dataclass(frozen=True)
 class PartitionDraw:
-    """The secret 128-bit key with which a partition draws its part of a batch."""
+    """The secret 128-bit key with which a partition draws its rows of a batch."""
 
     key: int = dataclasses.field(repr=False)
     rate: float
 
     def members(self, n_rows: int) -> np.ndarray:
-        """Return the members among the rows of the partition, int64, increasing."""
+        """Return the partition's rows in the batch: row numbers, int64, increasing."""
         return PoissonBatches(generator_of(self.key), n_rows, self.rate).draw()
 
 
 @dataclasses.dataclass(frozen=True)
 class PartitionBatch:
-    """One Poisson batch over all partitions, not drawn yet; its key is secret."""
+    """One Poisson batch over all partitions, which draw their rows later.
+
+    The master key `_key` is secret.
+    """
 
     step: int
     rate: float
@@ -80,11 +83,12 @@ class PartitionBatches:
 
     Notes
     -----
-    **Guarantees.** The key of a step and partition is a keyed hash of both, under a
-    master key that is drawn from the stream and never leaves this object. So one key
-    reveals nothing about the others. The members of different partitions and steps are
-    therefore independent, and each part is drawn by `PoissonBatches`, so that the union
-    over the partitions is a Poisson batch of all rows.
+    **Guarantees.** Each step and partition has its own key: a keyed hash of the numbers
+    of both. The master key of the hash is drawn from the stream, and is not sent to
+    workers. So one key reveals nothing about the others, and the draws of different
+    steps and partitions are independent. Each partition draws its rows by
+    `PoissonBatches`. The union over the partitions is therefore a Poisson batch of all
+    rows.
     """
 
     def __init__(self, generator: np.random.Generator, n_rows: int, rate: float):
@@ -97,7 +101,7 @@ class PartitionBatches:
         return PartitionBatch(self._step, self._rate, self._key)
 
 
-# Partitions: storage of their rows, and calls to all of them.
+# Partitions, which store rows, and calls to all partitions.
 
 
 #: The name under which a partition stores its rows, first raw and then as `Records`.
@@ -115,20 +119,20 @@ _ATTEMPTS = 5
 
 
 class Partition:
-    """Actor that holds the rows of one partition, and objects computed from them.
+    """Actor that stores the rows of one partition, and objects computed from them.
 
     Notes
     -----
-    **Guarantees.** Every answer is a function of the partition and of the arguments of
-    earlier `put` calls and of this call. A repeated call, or a call to a new actor
-    after the loss of this one, gives exactly the same answer.
+    **Guarantees.** Every answer is a function of the rows, of the arguments of earlier
+    `put` calls, and of the arguments of this call. A repeated call gives exactly the
+    same answer, even by a new actor after this one was lost.
     """
 
     def __init__(self, X: Any, y: Any = None):
         self._kept: dict[str, Any] = {ROWS: (X, y)}
 
     def answer(self, verb: str, *arguments: Any) -> Any:
-        """Call a method, and return its result or its error; never raise.
+        """Call the method `verb`, and return its result or its error; never raise.
 
         The scheduler and the workers of a cluster would log a raised error with the
         arguments of the call.
@@ -145,11 +149,11 @@ class Partition:
         return RuntimeError(_WITHHELD)
 
     def put(self, name: str, make: Callable, source: str, per_row: dict) -> None:
-        """Store ``make(stored source, **per_row)`` under a name."""
+        """Apply `make` to the object stored as `source`; store the result as `name`."""
         self._kept[name] = make(self._kept[source], **per_row)
 
     def ask(self, name: str, question: Callable) -> Any:
-        """Return ``question(stored object)`` to the main process."""
+        """Return the result of `question` for the object stored as `name`."""
         return question(self._kept[name])
 
     def total(
@@ -159,9 +163,10 @@ class Partition:
         draw: PartitionDraw | None,
         unit: float,
     ) -> np.ndarray:
-        """Return the exact sum of a stored query over a batch, or over every row.
+        """Return the exact sum of the query stored as `name`, over a batch or all rows.
 
-        Null records are left out, as in a table in memory.
+        The batch is that of `draw`; None means every row. Null records are left out, as
+        in a table in memory.
         """
         query, is_null = self._kept[name], self._kept[ROWS].is_null
         batch = None if draw is None else draw.members(query.n_rows)
@@ -169,7 +174,7 @@ class Partition:
 
 
 class Partitions:
-    """Partitions ``(X, y)`` in this process."""
+    """The partitions of a collection, in this process; `parts` are their (X, y)."""
 
     def __init__(self, parts: Sequence[tuple[Any, Any]]):
         self._partitions: list[Any] = [Partition(*part) for part in parts]
@@ -187,8 +192,8 @@ class Partitions:
     ) -> str:
         """Apply a function to a stored object of every partition, and store the result.
 
-        `make` must be picklable; `per_row` holds further arguments for each partition.
-        Return the name of the result, which is new if none is given.
+        `make` must be picklable. `per_row` holds further arguments for each partition.
+        The name of the stored result is returned. Without `name`, a new one is made.
         """
         name = f"made {next(self._names)}" if name is None else name
         given = [{}] * len(self) if per_row is None else per_row
@@ -196,7 +201,10 @@ class Partitions:
         return name
 
     def ask(self, name: str, question: Callable) -> list[Any]:
-        """Return a function of a stored object for each partition, in row order."""
+        """Return the result of `question` for each partition, in the order of rows.
+
+        `question` is a function of the object that each partition stores as `name`.
+        """
         return self._answers("ask", [(name, question)] * len(self))
 
     def total(
@@ -206,7 +214,10 @@ class Partitions:
         batch: PartitionBatch | None,
         unit: float,
     ) -> np.ndarray:
-        """Return the exact int64 sum of a query over all partitions."""
+        """Return the exact int64 sum of a stored query over all partitions.
+
+        A `batch` of None means every row.
+        """
         draws = [None if batch is None else batch.of(i) for i in range(len(self))]
         found = self._answers("total", [(name, theta, one, unit) for one in draws])
         return np.sum(found, axis=0, dtype=np.int64)  # integers: exact in any order
@@ -231,15 +242,15 @@ class Partitions:
 class WorkerPartitions(Partitions):
     """Partitions on workers of `distributed`; lost partitions are created again.
 
-    Each partition is an actor, which this process calls directly. So tasks, their names
-    and the logs of the scheduler reveal only that the actor exists.
+    Each partition is an actor, which this process calls directly. So the tasks, their
+    names, and the logs of the scheduler reveal only that the actor exists.
 
     Notes
     -----
     **Guarantees.** If a worker is lost during a call, another worker creates the
-    partition again from the graph of the collection and from the earlier `put` calls.
-    The call is repeated with the same arguments. The answer is the same, and is used
-    once.
+    partition again. It uses the graph of the collection, and repeats the earlier `put`
+    calls. The call itself is then repeated with the same arguments. The answer is the
+    same, and is used once.
     """
 
     def __init__(self, client: Any, parts: Sequence[tuple[Any, Any]]):
@@ -327,8 +338,8 @@ class WorkerPartitions(Partitions):
 class PublicTable:
     """Table with the public columns, and zeros in place of private columns.
 
-    Zeros are filled in only for requested rows. `columns` holds the public columns, and
-    `mask` their positions.
+    Zeros are added only to requested rows. `columns` holds the public columns, and
+    `mask` is their mask among all columns.
     """
 
     def __init__(self, columns: np.ndarray, mask: np.ndarray):
@@ -354,17 +365,17 @@ class PublicTable:
 
 @dataclasses.dataclass(frozen=True)
 class PartitionedQuery:
-    """Query over partitions: the sum of the sums of the partitions.
+    """Query over partitions: it adds the sums of the partitions.
 
-    `name` is the name of the stored queries of the partitions. `planned` is the same
-    query over no rows, with the same bounds.
+    Each partition stores its query as `name`. `planned` is the same query for a table
+    without rows, with the same bounds.
 
     Notes
     -----
-    **Guarantees.** Those of `planned`: unit, clip norm and sensitivity depend on public
-    facts about the whole table, and are equal in every partition. Each record
-    contributes one vector in its own partition, so the sum of the int64 sums is the sum
-    over all rows, in any order.
+    **Guarantees.** As for `planned`, the unit, the clip norm and the sensitivity depend
+    on public facts about the whole table. They are equal in every partition. Each
+    record contributes one vector, in its partition. So the int64 sums of the partitions
+    add up to the sum over all rows, in any order.
     """
 
     partitions: Partitions
@@ -372,7 +383,7 @@ class PartitionedQuery:
     planned: Query
     n_rows: int
 
-    #: Class that draws the batches; see `mechanisms.release`.
+    #: Class that draws batches of this query; see `skfdp.mechanisms.release`.
     sampler = PartitionBatches
 
     @property
@@ -382,7 +393,7 @@ class PartitionedQuery:
 
     @property
     def clip_norm(self) -> float:
-        """L2 bound of a contribution."""
+        """L2 bound on the contribution of a record."""
         return self.planned.clip_norm
 
     def sensitivity(self, relation: Relation) -> float:
@@ -449,7 +460,7 @@ class PartitionedRecords:
         return self.public.total_weight
 
     def query(self, recipe: Callable, **per_row: Any) -> PartitionedQuery:
-        """Build a query in each partition by a recipe, and return their sum.
+        """Build a query in each partition by a recipe; return the query of their sum.
 
         Parameters are those of `Records.query`.
         """
@@ -467,7 +478,7 @@ class PartitionedRecords:
         return PartitionedQuery(self.partitions, name, planned, self.n_rows)
 
     def of_public(self) -> PartitionedRecords:
-        """Return the table of the public columns, with the same target."""
+        """Return the table of the public columns alone, with the same target."""
         return dataclasses.replace(
             self,
             name=self.partitions.put(Records.of_public, self.name),
@@ -488,7 +499,7 @@ class PartitionedRecords:
         )
 
 
-# Dask arrays and frames: their partitions, and sample rows of their types.
+# Partitions of Dask arrays and frames, and made-up rows of the same types.
 
 
 def _parts_of(X: Any, y: Any) -> list[tuple[Any, Any]]:
@@ -546,7 +557,7 @@ def computed(*tables: Any) -> tuple[Any, ...]:
 
 
 def _current_client() -> Any:
-    """Return the current client of `distributed`, None without one."""
+    """Return the current client of `distributed`, or None if there is none."""
     if "distributed" not in sys.modules:
         return None
     from distributed import default_client
@@ -566,13 +577,16 @@ _STAYS = ("ledger", "random_state", "public_features", "public_model")
 
 @dataclasses.dataclass(frozen=True)
 class Whole:
-    """Number of rows and public target of a table, for the validation of a sample."""
+    """Number of rows and public target of a collection.
+
+    An estimator validates made-up sample rows in place of the collection; see `_read`.
+    """
 
     n_rows: int
     y: np.ndarray | None
 
     def of(self, estimator: Any, X: Any) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return the sample and the whole public target as validated arrays."""
+        """Return validated arrays: the sample rows X, and the whole public target."""
         if estimator._declared.encoder is None:
             X = declared_numbers(X, estimator._declared.bounds)
         X = check_arrays(estimator, X)
@@ -593,13 +607,13 @@ def on_records(
     """Convert a Dask collection to records, and return ``use(records)``.
 
     The names of the columns are stored in the estimator, as for any table. `of_rows`
-    are weights and groups, which are not supported yet.
+    are weights and groups, which are refused if they are not None.
 
     Notes
     -----
     **Guarantees.** Before a release, only the public columns, a public target and the
-    sizes of the partitions are sent to this process. All partitions are released at the
-    end.
+    sizes of the partitions are sent to this process. At the end the workers free all
+    partitions.
     """
     _check(estimator, X, y, planning, of_rows)
     client, parts = _current_client(), _parts_of(X, y)
@@ -614,24 +628,24 @@ def on_records(
 
 
 def check_method(method: Any) -> None:
-    """Refuse partitions if a method needs all rows in memory.
+    """Raise ValueError if a method needs all rows in memory.
 
-    Such a method returns the reason from ``needs_whole_table() -> str or None``. A
-    method without this function needs all rows, too.
+    ``method.needs_whole_table()`` returns the setting that needs them, or None. A
+    method without this function needs all rows.
     """
     asked = getattr(method, "needs_whole_table", None)
     reason = f"{type(method).__name__} is a method that" if asked is None else asked()
     if reason is not None:
         raise ValueError(
-            f"{reason} needs a table in memory, not a Dask collection: choose another, "
-            "or pass X.compute() if it fits into memory."
+            f"{reason} needs a table in memory, not a Dask collection: choose another "
+            "setting, or pass X.compute() if it fits into memory."
         )
 
 
 def _check(
     estimator: Any, X: Any, y: Any, planning: bool, of_rows: dict[str, Any]
 ) -> None:
-    """Refuse unsupported options, before a partition is read."""
+    """Refuse options that Dask collections do not support, before any row is read."""
     name = type(estimator).__name__
     if not getattr(estimator, "_takes_partitions", False):
         raise TypeError(
@@ -654,8 +668,8 @@ def _check(
         )
     if estimator._declared.releases_bounds:
         raise ValueError(
-            "bounds='private' cannot be released from a Dask collection: declare "
-            "bounds, or use private_bounds on a part in memory."
+            "bounds='private' cannot be used with a Dask collection: declare bounds, "
+            "or use private_bounds on some of the rows in memory."
         )
     if y is None and not (planning and not estimator._declared.public_target):
         raise ValueError(
@@ -672,7 +686,11 @@ def _check(
 def _read(
     estimator: Any, partitions: Partitions, table: Any, y: Any, planning: bool
 ) -> PartitionedRecords:
-    """Create the records of a collection on the workers of its partitions."""
+    """Convert the rows of each partition to records, and return the whole table.
+
+    The estimator first validates two made-up rows. The result, without these rows, has
+    the public facts with which each partition converts its rows.
+    """
     sizes = tuple(partitions.ask(ROWS, _size))
     labels = None
     if estimator._declared.public_target:
@@ -681,7 +699,7 @@ def _read(
     sample = _sample_of(table), None if y is None else _sample_of(y)
     whole = Whole(sum(sizes), labels)
     known = estimator._records(*sample, planning=True, whole=whole)
-    # The table without rows, from the sample rows.
+    # Drop the sample rows: `none` is the table without rows.
     encoding, X = known.public.encoding, known.X[:0]
     if encoding is not None:
         encoding = dataclasses.replace(encoding, encoded=encoding.encoded[:0])
@@ -706,7 +724,7 @@ def _read(
 def _with_rows(
     public: PublicRecords, partitions: Partitions, n_rows: int
 ) -> PublicRecords:
-    """Return the public part of the whole table."""
+    """Return the public part of the table, with the public columns of all rows."""
     mask, encoding = public.mask, public.encoding
     columns = np.empty((n_rows, 0))
     if mask.any():
@@ -723,7 +741,7 @@ def _with_rows(
 
 
 def _sent(estimator: Any, public: PublicRecords) -> Any:
-    """Return a copy of the estimator for workers, without ledger and seed."""
+    """Return a copy of the estimator for workers, without ledger, seed, callbacks."""
     own = copy.copy(estimator)
     for name in [name for name in vars(own) if "callback" in name]:
         delattr(own, name)
@@ -741,10 +759,10 @@ def _sent(estimator: Any, public: PublicRecords) -> Any:
 def _records_of_partition(
     raw: tuple[Any, Any], estimator: Any, none: Records, planning: bool
 ) -> Records:
-    """Convert a partition ``(X, y)`` to records, like a whole table.
+    """Convert the rows ``(X, y)`` of a partition to records, like a table in memory.
 
-    The estimator has the names of the columns and the fitted encoder. `none` holds the
-    public facts about the whole table, without rows. With `planning` no private value
+    The estimator has the names of the columns and the fitted encoder. `none` is the
+    whole table without rows, and has its public facts. With `planning` no private value
     is read.
     """
     (X, y), public = raw, none.public

@@ -1,7 +1,7 @@
 """Schemas: declare the columns of a table, their ranges, and which are public.
 
-Drafts, messages and the reading of other values do not depend on private values. Of
-private columns only names and stored types are used, unless the user asks for values.
+Drafts of schemas and messages use only the names and stored types of private columns. A
+private value does not affect how other values are converted.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ __all__ = [
 
 
 class SchemaError(ValueError):
-    """Refusal of a declaration or a file: one sentence, without private data."""
+    """Error in a declaration or a file; the message holds no private data."""
 
 
 # The types of columns. If a parameter is not declared yet, the schema is a draft, and
@@ -93,7 +93,7 @@ class SchemaError(ValueError):
 
 
 class _Column:
-    """Base class of column types; lists are stored as tuples of plain values."""
+    """Base class of column types; lists are stored as tuples of Python values."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -111,25 +111,29 @@ class _Column:
     public = False
     missing: Sequence | None = None
     bounds: tuple = ()
-    #: Kind of the values, and kinds of stored types that cannot hold such values.
+    #: What the values are, for messages.
     read_as: ClassVar[str] = ""
+    #: Kinds of stored types that cannot hold such values; see `type_kind`.
     unreadable: ClassVar[tuple[str, ...]] = ()
 
     @property
     def question(self) -> str:
-        """Properties that are not declared yet; empty if complete."""
+        """Properties that are not declared yet; "" if the declaration is complete."""
         return "minimum and maximum" if None in self.bounds else ""
 
     def blocks(self, name: str, place: int, smooth: bool = False) -> list[Block]:
-        """Return the encoded blocks of a column, none if it is not complete.
+        """Return the blocks of encoded columns that a raw column becomes.
+
+        If the declaration is not complete, the list is empty.
 
         Parameters
         ----------
         name : str
         place : int
-            Position among the features.
+            Position of the raw column among the features.
         smooth : bool, default=False
-            Whether an estimator smooths curves; then "auto" means more knots.
+            Whether an estimator smooths the curves; then ``knots="auto"`` means more
+            knots.
         """
         return [] if self.question else self._blocks(name, place, smooth)
 
@@ -148,12 +152,12 @@ class Number(_Column):
     public : bool, default=False
         Whether the column may be disclosed.
     basis : {"spline", "linear"}, default="spline"
-        "spline" is of degree 1 (a piecewise linear curve), "linear" one column scaled
-        to [0, 1].
+        "spline" is a spline of degree 1: the effect of the column is a piecewise linear
+        curve. "linear" is one column scaled to [0, 1]: the effect is a straight line.
     knots : "auto", int or list of float, default="auto"
-        Number of knots of the spline, at least 2 (a line), which is also its number of
-        columns. A list has the knots in ascending order, within the bounds. "auto" is
-        8, or 32 in an estimator, which smooths the curve.
+        Number of knots of the spline, at least 2 (a straight line). The spline has as
+        many columns. A list gives the knots in ascending order, within the bounds.
+        "auto" is 8, or 32 in an estimator, which smooths the curve.
     spacing : {"auto", "even", "geometric"}, default="auto"
         Spacing of the knots. "geometric" needs a low bound of 0 or more; with a low
         bound of 0 the second knot is at high / 128, or higher with few knots. "auto" is
@@ -164,7 +168,7 @@ class Number(_Column):
         Whether the upper bound means the same as the lower one, as for an hour in
         (0, 24).
     missing : list, default=None
-        Cells that count as missing, if they differ from those of the schema.
+        Cells of this column that count as missing. None: those of the schema.
     """
 
     read_as = "numbers"
@@ -208,7 +212,7 @@ class Date(_Column):
     format : str, default=None
         Format of dates in text, as in `strptime`: ``"%d.%m.%Y"``. None: ISO 8601.
     hour : bool, default=False
-        Whether to encode the hour of the day, too.
+        Whether to encode the hour of the day, in addition to trend, month and weekday.
     basis, knots
         As for `Number`, for the trend over time.
     """
@@ -269,7 +273,7 @@ class Category(_Column):
 
     @property
     def question(self) -> str:
-        """Properties that are not declared yet; empty if complete."""
+        """Properties that are not declared yet; "" if the declaration is complete."""
         return "" if self.values else "enum"
 
     def _blocks(self, name: str, place: int, smooth: bool) -> list[Block]:
@@ -300,8 +304,9 @@ class Boolean(_Column):
     public, missing : default=False, None
         As for `Number`.
     true, false : list, default=()
-        Cells that mean true and false, such as ``true=["ja"], false=["nein"]``. By
-        default true and false, and 1 and 0.
+        Cells that mean true and cells that mean false, such as ``true=["ja"],
+        false=["nein"]``. By default "true", ``True`` and 1 mean true, and "false",
+        ``False`` and 0 mean false.
     """
 
     read_as = "booleans"
@@ -382,7 +387,7 @@ def _curve(column: Any, name: str, place: int, reads: str, smooth: bool) -> Bloc
 
 
 def _on_axis(values: Iterable, reads: str) -> np.ndarray:
-    """Return bounds or knots as float64, dates as days; NaN for invalid values."""
+    """Return bounds or knots as float64, dates in days; invalid values become NaN."""
     if reads == "date":
         return Column(list(values)).read("date")
     real = [isinstance(v, numbers.Real) and not isinstance(v, bool) for v in values]
@@ -393,7 +398,7 @@ def _on_axis(values: Iterable, reads: str) -> np.ndarray:
 def _knots(
     column: Any, name: str, bounds: np.ndarray, reads: str, cyclic: bool, smooth: bool
 ) -> np.ndarray:
-    """Return knots in ascending order, including both ends of a cyclic column."""
+    """Return the knots in ascending order; for a cyclic column, with both bounds."""
     given, (low, high) = column.knots, bounds
     if isinstance(given, tuple):
         knots = _on_axis(given, reads)
@@ -446,7 +451,7 @@ class TableSchema:
         The column with the person of each row: all rows of a person are protected
         together. It is not a feature and needs no type.
     max_rows_per_group : int, default=None
-        Largest number of rows of a person; later rows of the table are left out.
+        Largest number of rows of a person. A fit leaves out further rows of the person.
     missing : list, default=("",)
         Cells that count as missing, as text or numbers, such as ``["", "NA", -200]``.
         Empty cells are always missing.
@@ -470,8 +475,8 @@ class TableSchema:
     Notes
     -----
     **Guarantees.** `draft`, `check` and all messages depend only on names, stored
-    types, declarations and public columns. Each private value is read separately, by
-    the declaration of its column, and does not affect other values or types.
+    types, declarations and public columns. Each private value is converted separately,
+    by the declaration of its column, and does not affect other values or types.
 
     Examples
     --------
@@ -654,20 +659,20 @@ class TableSchema:
         if self.questions:
             raise SchemaError(
                 f"the schema is not complete: declare {'; '.join(self.questions)}. Use "
-                "what you know in advance, not private rows; leave columns out by "
-                'Ignore(), in a file type = "ignore".'
+                "what you know in advance, not private rows; to leave out a column, "
+                'declare Ignore(), or type = "ignore" in a file.'
             )
 
     # Methods for estimators.
 
     def outcome(self, target: str | None = None, y: Any = None) -> str:
-        """Return the name of the outcome in y.
+        """Return the name of the outcome that y holds.
 
         Parameters
         ----------
         target : str, default=None
-            Name of the outcome. None takes the name of y or, without a name, the only
-            outcome.
+            Name of the outcome. None: the name of y, or the only outcome of the schema
+            if y has no name.
         y : array-like, default=None
         """
         named = target if target is not None else getattr(y, "name", None)
@@ -691,7 +696,10 @@ class TableSchema:
         return DeclaredEncoder(self)
 
     def blocks(self, smooth: bool = False) -> tuple[Block, ...]:
-        """Return the encoded blocks in the order of the features."""
+        """Return the blocks of encoded columns, in the order of the features.
+
+        `smooth` is that of the column types.
+        """
         found = [
             block
             for place, name in enumerate(self.features)
@@ -712,7 +720,7 @@ class TableSchema:
         )
 
     def check_features(self, table: Any) -> None:
-        """Refuse a table without all features; no value is read."""
+        """Refuse a table that lacks a feature; no value is read."""
         self._check_complete()
         OpenTable.of(table, self).check_has(self.features)
 
@@ -722,7 +730,10 @@ class TableSchema:
         return tuple(n for n in self.features if self.columns[n].public)
 
     def parameters(self, target: str | None = None, y: Any = None) -> dict[str, Any]:
-        """Return the declarations for a fit of an outcome, by name; see `outcome`."""
+        """Return what an estimator must know for a fit of an outcome, by name.
+
+        `target` and `y` are those of `outcome`.
+        """
         name = self.outcome(target, y)
         column = self.columns[name]
         is_number = isinstance(column, Number)
@@ -737,7 +748,7 @@ class TableSchema:
         }
 
     def groups(self, table: Any, given: Any = None) -> Any:
-        """Return the person of each row, None if each row is a record.
+        """Return the person of each row, or None if each row is a record.
 
         Parameters
         ----------
@@ -751,15 +762,15 @@ class TableSchema:
         names = list(map(str, column_labels(table)))
         if isinstance(given, str) and named in self.features:
             raise SchemaError(
-                f"groups={named!r} names a feature of the schema: leave it out of the "
-                "columns."
+                f"groups={named!r} names a feature of the schema: leave this column "
+                "out of the schema."
             )
         if named not in names:
             if given is None or isinstance(given, str):
                 raise SchemaError(
-                    f"X has no column {named!r} with the person of each row, without "
-                    "which rows would be protected separately: pass it in X or as "
-                    "groups."
+                    f"X has no column {named!r} with the person of each row: pass this "
+                    "column in X, or the persons as groups; otherwise the rows of a "
+                    "person would be protected separately."
                 )
             return given
         own = self.converted(named, raw_column(table, names.index(named)))[0]
@@ -772,7 +783,7 @@ class TableSchema:
         return own
 
     def read_outcome(self, name: str, y: Any) -> Any:
-        """Convert an outcome as declared, in the same way as `read`."""
+        """Convert the values y of an outcome in the same way as `read` does."""
         one = hasattr(y, "iloc") and getattr(y, "shape", (0,))[1:] == (1,)
         raw = y.iloc[:, 0] if one else y
         if not hasattr(raw, "__len__") or getattr(raw, "ndim", 1) != 1:
@@ -817,7 +828,8 @@ class TableSchema:
     def split(self, table: Any, target: str | None = None) -> tuple[Any, Any]:
         """Return X (the features and the group column) and y (an outcome).
 
-        The columns are converted as by `read`; `target` is that of `outcome`.
+        The columns are converted as by `read`. `target` is the name of the outcome, as
+        in `outcome`.
         """
         name = self.outcome(target)
         group = [self.group] if self.group else []
@@ -848,7 +860,7 @@ class TableSchema:
         return [value for value in given if value != ""]
 
     def missing_values(self, name: str) -> Any:
-        """Return the declared missing cells of a column, as its values are read."""
+        """Return the declared missing cells of a column, converted like its values."""
         column = self._type(name)
         gone = self._missing(column)
         if not isinstance(column, (Number, Date)):
@@ -857,7 +869,10 @@ class TableSchema:
         return found[~np.isnan(found)]
 
     def converted(self, name: str, raw: Any) -> tuple[Any, np.ndarray]:
-        """Return converted values, and a mask of cells that could not be read."""
+        """Return converted values of a column, and a mask of the unreadable cells.
+
+        For the group column it is the mask of the missing cells.
+        """
         column, cells = self._type(name), exact(raw)
         gone = self._missing(column)
         if isinstance(column, (Number, Date)):
@@ -871,7 +886,7 @@ class TableSchema:
         absent = np.full(len(cells), UNDECLARED)
         if gone or isinstance(column, Ignore):
             absent = _places(gone, cells)
-        if isinstance(column, Ignore):  # the group column: ignore spaces in names
+        if isinstance(column, Ignore):  # the group column: strip spaces around names
             cells = objects(c.strip() if isinstance(c, str) else c for c in cells)
             cells[absent != UNDECLARED] = None
             return cells, absent != UNDECLARED
@@ -895,10 +910,10 @@ class TableSchema:
         return cells, lost
 
     def unread(self, table: Any) -> dict[str, np.ndarray]:
-        """Return a mask for each column of the values that do not fit the declaration.
+        """Return masks of the values that do not fit the declaration, by column.
 
         These are unreadable numbers and dates, and undeclared categories and labels.
-        The masks depend on private values, so printing them discloses these.
+        The masks depend on private values, so printing a mask discloses private data.
         """
         source = OpenTable.of(table, self)
         return self._unread(source, source.names)
@@ -967,8 +982,8 @@ class TableSchema:
         """Return a draft of a schema, whose `questions` list what must be declared.
 
         A draft uses the names of the columns, the stored types of a frame, Parquet or
-        Arrow file, and the values of public columns. Private columns of a CSV file have
-        no type. A `UtilityWarning` reports unusual public columns.
+        Arrow file, and the values of public columns. A CSV file stores no types, so its
+        private columns get none. A `UtilityWarning` reports unusual public columns.
 
         Parameters
         ----------
@@ -983,8 +998,8 @@ class TableSchema:
             Format of a CSV file. None infers it from the first line and the public
             columns.
         header : bool, default=False
-            Whether the first line of a CSV file holds names, even if one looks like a
-            number or a date. By default such a line is refused, because it may be a
+            Whether the first line of a CSV file holds names, even if a name looks like
+            a number or a date. By default such a line is refused, because it may be a
             record.
         """
         given = {"delimiter": delimiter, "encoding": encoding, "skip_lines": skip_lines}
@@ -1068,7 +1083,7 @@ def _names(parameter: str, given: Any) -> tuple[str, ...]:
 
 
 def _matching(public: Any, names: list[str], outcomes: Sequence[str]) -> list[str]:
-    """Return the public columns; error messages do not reveal names of the table."""
+    """Return the names that are public; messages do not reveal names of the table."""
     if _names("public", public) == ("all",) and "all" not in names:
         return [name for name in names if name not in outcomes]
     found: set[str] = set()
@@ -1102,7 +1117,7 @@ def _dtype(levels: Sequence) -> Any:
 
 
 def _read(schema: TableSchema, column: Any, raw: Any) -> np.ndarray:
-    """Return a raw column as float64 or datetime64."""
+    """Convert a raw column to float64, or to datetime64 for a `Date`."""
     if isinstance(column, Date):
         return _moments(raw, column.format)
     decimal, thousands = schema.decimal or ".", schema.thousands or ""
@@ -1143,7 +1158,7 @@ def _moments(raw: Any, form: str | None) -> np.ndarray:
 # Files and frames: names, stored types, and selected columns.
 
 _ARROW = (".parquet", ".pq", ".arrow", ".feather")
-#: Column types for the kinds of stored types.
+#: The column type that a draft proposes for each kind of stored type.
 _OF_KINDS: dict[str, type] = {
     **{"boolean": Boolean, "date": Date, "period": Date, "other": Ignore},
     **dict.fromkeys(("integer", "number", "duration", "time"), Number),
@@ -1170,8 +1185,10 @@ class OpenTable:
     Attributes
     ----------
     names : list of str
+    cells : tuple of str
+        The cells of the first line of a CSV file; empty for other tables.
     nameless : list of str
-        Names that pandas gave to columns of a CSV file without a name.
+        Names that pandas gave to the columns of a CSV file that have no name.
     index : Index or None
         Index of a pandas frame.
     """
@@ -1199,7 +1216,7 @@ class OpenTable:
 
     @classmethod
     def of(cls, table: Any, schema: TableSchema) -> OpenTable:
-        """Open a table; the schema has the format of a CSV file."""
+        """Return a table as an `OpenTable`; `schema` has the format of CSV files."""
         return table if isinstance(table, cls) else cls(table, schema)
 
     @cached_property
@@ -1207,7 +1224,7 @@ class OpenTable:
         return _raw_csv(self._schema, self._table)
 
     def columns(self, names: Iterable[str]) -> dict[str, Any]:
-        """Return unconverted columns by name."""
+        """Return raw columns, which are not converted, by name."""
         names = list(names)
         rows, labels = self._types, self.names
         if names and self.cells:
@@ -1226,7 +1243,10 @@ class OpenTable:
         return type_kind(raw_column(self._types, self.names.index(name)))
 
     def type_of(self, name: str, outcome: bool) -> Any:
-        """Return the column type that follows from a private column's stored type."""
+        """Return the column type that a draft proposes for a private column.
+
+        It depends on the stored type, and on whether the column is an outcome.
+        """
         kind = self.kind(name)
         raw = raw_column(self._types, self.names.index(name))
         stored = str(getattr(raw, "dtype", getattr(raw, "type", ""))).lower()
@@ -1270,7 +1290,10 @@ class OpenTable:
 
 
 def _arrow(path: str | os.PathLike, names: Sequence[str]) -> Any:
-    """Return columns of a Parquet or Arrow file; without names, an empty table."""
+    """Return columns of a Parquet or Arrow file.
+
+    If `names` is empty, return a table that has all columns but no rows.
+    """
     try:
         from pyarrow import ipc, parquet
     except ImportError:
@@ -1287,7 +1310,7 @@ def _arrow(path: str | os.PathLike, names: Sequence[str]) -> Any:
             return file.read_all().select(names) if names else file.schema.empty_table()
     except MemoryError:
         raise
-    except Exception as error:  # may quote a cell, so it must not become a context
+    except Exception as error:  # may quote a cell, so do not attach it as context
         found = error.strerror if isinstance(error, OSError) else None
     kind = "a Parquet" if is_parquet else "an Arrow"
     problem = found or f"it is damaged, or not {kind} file"
@@ -1295,7 +1318,7 @@ def _arrow(path: str | os.PathLike, names: Sequence[str]) -> Any:
 
 
 def _raw_csv(schema: TableSchema, path: str | os.PathLike, **options: Any) -> Any:
-    """Read a CSV file as text, with the dialect of the schema."""
+    """Read the cells of a CSV file as text, in the format that the schema declares."""
     pandas = _pandas()
     try:
         with warnings.catch_warnings():
@@ -1317,8 +1340,8 @@ def _raw_csv(schema: TableSchema, path: str | os.PathLike, **options: Any) -> An
     except pandas.errors.EmptyDataError:
         problem = SchemaError(f"{str(path)!r} is empty: add a line of column names.")
     except UnicodeError:
-        problem = _not_decoded(schema, path, "it")
-    except Exception:  # may quote a line, so it must not become a context
+        problem = _not_decoded(schema, path, "its content")
+    except Exception:  # may quote a line, so do not attach it as context
         problem = SchemaError(
             f"{str(path)!r} has lines with more fields than its first line, or quotes "
             "that are not closed: put fields that hold the delimiter "
@@ -1347,9 +1370,10 @@ def _not_decoded(
 # Decide whether the first line of a CSV file holds names or a record.
 
 _OTHER_DELIMITERS = re.compile(r"[;|\t]")
-# A range, an open class or a detection limit, which is a name or a category.
+# A range ("20-29"), an open class ("65+") or a detection limit ("<5") is a name or a
+# category.
 _CLASS = re.compile(r"\d{1,3} ?[-–] ?\d{1,3}|\d+ ?\+|[<>≤≥]=? ?\d.*")
-# Letters after a digit that belong to a number, a date or a time.
+# Letters that belong to a number, a date or a time if they follow a digit.
 _UNITS = re.compile(
     r"(?<=\d) ?(?:[ap]\.?m\b\.?|uhr\b|z\b|days?,? (?=\+?\d+:))"
     r"|(?<=\d)(?:[thz]|e[+-]?|w)(?=\d)|(?<=-)w(?=\d)"
@@ -1392,7 +1416,10 @@ def _reads_as_value(cell: str) -> bool:
 
 
 def _is_value(text: str) -> bool:
-    """Whether a text has only digits, punctuation and words of dates."""
+    """Whether a text reads as a number, a date or a time.
+
+    Such a text has digits, punctuation and words of dates, but no other words.
+    """
     text = _plain(text).lower()
     if re.fullmatch("nan|[+-]inf(inity)?", text):
         return True
@@ -1405,16 +1432,18 @@ def _is_value(text: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Normalise a text, without quotes and spaces around it."""
+    """Normalise a text, and remove quotes and spaces around it."""
     text = unicodedata.normalize("NFKC", text[:200].removeprefix("ï»¿"))
     return " ".join(text.split()).strip(" '\"’`=\ufeff")
 
 
 # Drafts: column types from names, stored types and public columns.
 
-# A text column with more values, or fewer rows per value, holds names or identifiers.
+# A text column with more different values than this, or with fewer rows per value, is
+# assumed to hold names or identifiers.
 _MOST_CATEGORIES, _ROWS_OF_A_CATEGORY = 1000, 10
-# A column of at least this many whole numbers, all different, holds identifiers.
+# A column of at least this many whole numbers, all different, is assumed to hold
+# identifiers.
 _RUNNING = 20
 # Codes that look like numbers: "01067", "1E50", whole numbers not exact in float64.
 _CODE = re.compile(r"0[0-9]+|[0-9]+[eE][0-9]+|[0-9]{16,}")
@@ -1433,7 +1462,10 @@ _FORMATS = (
 
 
 def _proposed_dialect(path: str | os.PathLike, given: dict[str, Any]) -> dict[str, Any]:
-    """Infer the dialect of a CSV file from its first bytes and its first line."""
+    """Infer delimiter, encoding and skipped lines of a CSV file from its beginning.
+
+    `given` has those that the user declares.
+    """
     try:
         with open(path, "rb") as file:
             start = file.read(2)
@@ -1446,7 +1478,7 @@ def _proposed_dialect(path: str | os.PathLike, given: dict[str, Any]) -> dict[st
     options = {"nrows": 1, "header": None, "quoting": csv.QUOTE_NONE}
     first = str(_raw_csv(whole, path, **options).iat[0, 0])
     named = re.fullmatch(r"sep=(.)[;,\t]*", first)
-    if named and "skip_lines" not in given:  # a line that Excel writes
+    if named and "skip_lines" not in given:  # a line that Excel writes: sep=;
         found["skip_lines"] = 1
         return {"delimiter": named[1]} | found
     outside = re.sub(r'"[^"]*"', "", first)
@@ -1457,9 +1489,10 @@ def _proposed_dialect(path: str | os.PathLike, given: dict[str, Any]) -> dict[st
 def _proposed_marks(
     columns: Iterable[np.ndarray], delimiter: str
 ) -> tuple[str | None, str | None]:
-    """Infer the separators of numbers from public columns; None if they are unclear.
+    """Infer the decimal and thousands separators of numbers from public columns.
 
-    "3.667" can be two different numbers, so other numbers are needed to decide.
+    If the separators are not clear, both are None. "3.667" alone is not clear, for
+    example, because it can be two different numbers.
     """
     forms = {marks: _form(marks[0], marks[1] or "") for marks in _MARKS}
     possible = list(_MARKS)
@@ -1477,7 +1510,10 @@ def _proposed_marks(
 
 
 def _public_outcome(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
-    """Infer the type of a public outcome; three or more numbers are not labels."""
+    """Infer the type of a public outcome.
+
+    A column with three or more different numbers is a `Number`, not a `Label`.
+    """
     texts = sorted({text_of(cell) for cell in cells.tolist()} - {None})
     found = _public_column(schema, name, cells)
     if isinstance(found, Boolean) or (isinstance(found, Number) and len(texts) > 2):
@@ -1488,13 +1524,14 @@ def _public_outcome(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
 
 
 def _public_column(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
-    """Infer the type of a public column from its values; warn about unusual ones.
+    """Infer the type of a public column from its values; warn about unusual values.
 
     If all values are numbers or dates, the column is a number or a date. Otherwise it
     is a category if there are few different values. (Each category becomes the name of
-    a column in the model and in the report, where names of people must not occur.) With
-    many different values of which most are numbers, the others count as missing. A
-    column with a code is text, unless its stored type is a float.
+    a column in the model and in the report, where names of people must not occur.) If
+    there are many different values and most are numbers, the column is a number, and
+    its other values count as missing. A column with a code such as "01067" is text,
+    unless its stored type is a float.
     """
 
     def warn(text: str) -> None:
@@ -1557,11 +1594,15 @@ def _public_column(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
 def _public_dates(
     values: np.ndarray, distinct: Sequence[str], warn: Callable[[str], None]
 ) -> Date | None:
-    """Infer a public column of dates, if exactly one order of day and month fits."""
+    """Infer the declaration of a public column of dates; None if no format fits.
+
+    If several formats fit, such as two orders of day and month, warn, and leave the
+    format and the bounds undeclared.
+    """
     if values.dtype.kind != "M" and not re.search(r"\d[-/.]", distinct[0]):
         return None
     forms = _FORMATS if values.dtype.kind == "O" else (None,)
-    # Test formats on a few values first, because there may be many values.
+    # First try the formats on a few values, because the column may be long.
     forms = [f for f in forms if not np.isnat(_moments(distinct[:20], f)).any()]
     read = [(form, _moments(values, form)) for form in forms]
     fits = [(form, days) for form, days in read if not np.isnat(days).any()]
@@ -1598,14 +1639,14 @@ _SETTINGS = {
     "encoding": ("encoding", ""),
     "declaredBy": ("declared_by", ""),
 }
-#: Left out if they are not set.
+#: Settings that a file contains only if they have a value.
 _RARE = ("maxRowsPerGroup", "declaredBy")
 _TYPES: dict[str, type] = {
     **{"number": Number, "integer": Number, "year": Number, "boolean": Boolean},
     **{"date": Date, "datetime": Date, "string": Category, "any": Unknown},
     "ignore": Ignore,
 }
-#: Properties of a field, and the corresponding parameters.
+#: Properties of a field, and the parameter of the column type for each.
 _FIELD = {
     **{"public": "public", "basis": "basis", "knots": "knots", "spacing": "spacing"},
     **{"cyclic": "cyclic", "format": "format", "missingValues": "missing"},
@@ -1633,7 +1674,7 @@ def _toml_lines(schema: TableSchema) -> Iterator[str]:
 
 
 def _properties(column: Any) -> dict[str, Any]:
-    """Return a column as a field of the Frictionless standard."""
+    """Return the declaration of a column as a field of the Frictionless standard."""
     kinds = {Number: "number", Boolean: "boolean", Date: "date", Ignore: "ignore"}
     found: dict[str, Any] = {}
     if type(column) in kinds:
@@ -1660,7 +1701,7 @@ def _properties(column: Any) -> dict[str, Any]:
 
 
 def _toml(value: Any) -> str:
-    """Return a value as TOML, whose texts, numbers and booleans equal those of JSON."""
+    """Return a value as TOML. Texts, numbers and booleans are written as in JSON."""
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{k} = {_toml(v)}' for k, v in value.items())}}}"
     if isinstance(value, (list, tuple)):
@@ -1671,7 +1712,11 @@ def _toml(value: Any) -> str:
 
 
 def _from_properties(found: Any, path: str) -> TableSchema:
-    """Build a schema from the content of a file; a TOML file is checked strictly."""
+    """Build a schema from the content of a file.
+
+    Unknown entries are refused in a TOML file. In a JSON file they are ignored, except
+    in the dialect.
+    """
     own = not _is_json(path)
     try:
         given: dict[str, Any] = {} if own else {"declared_by": Path(path).name}
@@ -1711,7 +1756,10 @@ def _from_properties(found: Any, path: str) -> TableSchema:
 
 
 def _dialect(dialect: Mapping, path: str) -> dict[str, Any]:
-    """Return the dialect of a CSV file; quotes are always double quotes."""
+    """Return delimiter and number of skipped lines, from the dialect of a schema file.
+
+    Refuse a format that cannot be read, such as quotes other than double quotes.
+    """
     usual = {"header": True, "quoteChar": '"', "doubleQuote": True, "delimiter": ","}
     (line,) = dialect.get("headerRows", [1])
     said = {"csvddfVersion", "lineTerminator", "skipInitialSpace", "headerRows"}
@@ -1757,7 +1805,7 @@ def _column(entry: Any, outcome: bool, place: str, own: bool) -> Any:
         raise SchemaError(
             f"constraints of {place} do not fit its type {stated}: change one of them."
         )
-    if stated in ("number", "integer", "year"):  # the standard allows text
+    if stated in ("number", "integer", "year"):  # the standard allows numbers in text
         args = tuple(_as_numbers(args))
     if entry.get("format") == "any":
         raise SchemaError(

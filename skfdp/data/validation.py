@@ -158,7 +158,7 @@ def unmasked(values: Any, *, as_objects: bool = False) -> Any:
 
 
 def _may_be_masked(value: Any) -> bool:
-    """Whether an entry of a list is masked, or is a row with possibly masked entries."""
+    """Whether an entry of a list is masked, or a row that may hold masked entries."""
     if isinstance(value, (list, tuple)):
         return any(one is np.ma.masked for one in value)
     return isinstance(value, np.ma.MaskedArray)

@@ -296,7 +296,7 @@ def test_newcomer_a4_a_declared_column_of_persons_says_what_to_do():
     model = clone(STAY).set_params(
         schema=schema_of(stay=Number(0, 40), person=Number(0, N))
     )
-    match = "groups='person' names a feature of the schema: leave it out"
+    match = "groups='person' names a feature of the schema: leave this column out"
     with pytest.raises(ValueError, match=match):
         model.fit(table, Y, groups="person")
 
