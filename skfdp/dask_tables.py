@@ -42,7 +42,7 @@ from skfdp.queries import Query
 # same members.
 
 
-# Words of the master key, from which the keys of steps and partitions are derived.
+# Number of random words in the master key, from which all other keys are derived.
 _KEY_WORDS = 4
 
 
@@ -174,7 +174,7 @@ class Partition:
 
 
 class Partitions:
-    """The partitions of a collection, in this process; `parts` are their (X, y)."""
+    """The partitions of a collection, in this process; `parts` has (X, y) of each."""
 
     def __init__(self, parts: Sequence[tuple[Any, Any]]):
         self._partitions: list[Any] = [Partition(*part) for part in parts]
@@ -524,7 +524,7 @@ def _parts_of(X: Any, y: Any) -> list[tuple[Any, Any]]:
 
 def _delayed(collection: Any) -> list[Any]:
     if getattr(collection, "ndim", 2) == 2 and hasattr(collection, "rechunk"):
-        collection = collection.rechunk({1: -1})  # whole rows
+        collection = collection.rechunk({1: -1})  # partitions of complete rows
     found = collection.to_delayed()
     return found.ravel().tolist() if isinstance(found, np.ndarray) else list(found)
 

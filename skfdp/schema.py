@@ -418,7 +418,7 @@ def _knots(
     check_choice(f"spacing of {name!r}", spacing, ("auto", "even", "geometric"))
     if spacing == "auto":
         amount = low == 0 and not is_date and not cyclic
-        # Short scales, such as grades or small counts, get a knot at each value.
+        # Short scales, such as grades or small counts, have even knots.
         short = high.is_integer() and high < SMOOTH_KNOTS
         spacing = "geometric" if amount and not short else "even"
     if spacing == "geometric" and low < 0:
@@ -463,7 +463,7 @@ class TableSchema:
     skip_lines : int, default=0
         Number of lines of a CSV file before the line of names.
     declared_by : str, default=None
-        File from another source that declares all bounds and categories.
+        Name of a file from another source, from which the declarations come.
 
     Attributes
     ----------
@@ -555,8 +555,8 @@ class TableSchema:
         check_number("max_rows_per_group", most, integral=True, also=(None,))
         if most is not None and self.group is None:
             raise SchemaError(
-                f"max_rows_per_group={most} needs a group: declare group, or leave it "
-                "out."
+                f"max_rows_per_group={most} needs a group: declare group, or leave out "
+                "max_rows_per_group."
             )
 
     def _check_format(self) -> None:
@@ -730,7 +730,7 @@ class TableSchema:
         return tuple(n for n in self.features if self.columns[n].public)
 
     def parameters(self, target: str | None = None, y: Any = None) -> dict[str, Any]:
-        """Return what an estimator must know for a fit of an outcome, by name.
+        """Return the declarations that a fit of an outcome needs, as a dict.
 
         `target` and `y` are those of `outcome`.
         """
@@ -1029,7 +1029,7 @@ class TableSchema:
         if source.nameless:
             places = ", ".join(str(1 + source.names.index(n)) for n in source.nameless)
             warn_caller(
-                f"columns without a name in the first line are left out: {places}.",
+                f"columns without a name are left out: number {places}.",
                 UtilityWarning,
             )
         return cls(columns, outcomes=outcomes, group=group, **given)
@@ -1274,7 +1274,11 @@ class OpenTable:
         )
 
     def check_header(self, confirmed: bool) -> None:
-        """Refuse a first line that looks like a record, without quoting it."""
+        """Refuse a first line that looks like a title, or like a record.
+
+        The message does not quote the line. If `confirmed`, the user has stated that it
+        holds names, even if it looks like a record.
+        """
         line = f"the first line of {str(self._table)!r}" if self.cells else ""
         titled = len(self.cells) == 1 and self.cells[0].startswith("#")
         if titled or 2 * len(self.nameless) > len(self.cells):
@@ -1567,7 +1571,7 @@ def _public_column(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
             len(np.unique(known)) == len(values) >= _RUNNING
             and (known == np.rint(known)).all()
         ):
-            warn("each row has a different number, as in identifiers; it is ignored.")
+            warn("all numbers differ, as in identifiers, so the column is ignored.")
             return Ignore()
         low, high = float(known.min()), float(known.max())
         return Number(low, high if high > low else low + max(1, abs(low)), True)
@@ -1582,7 +1586,7 @@ def _public_column(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
     if few:
         words = {c.strip() for c in cells if isinstance(c, str)} & TAKEN_FOR_MISSING
         if words:
-            warn("NA and similar words are categories, unless missingValues has them.")
+            warn("NA and similar words are categories, unless listed in missingValues.")
         return Category(sorted({*distinct, *words}), public=True)
     warn(
         f"{len(distinct)} different texts in {len(cells)} rows, as in names or "

@@ -555,7 +555,7 @@ def test_what_public_columns_show(tmp_path):
     column, words = shown(["k.A.", *map(str, range(41))])
     assert column == Number(0, 40, True) and "1 values are not numbers" in words
     column, words = shown(range(40))
-    assert column == Ignore() and "a different number, as in identifiers" in words
+    assert column == Ignore() and "all numbers differ, as in identifiers" in words
     column, words = shown([f"n{i}" for i in range(40)])
     assert column == Ignore() and "40 different texts in 40 rows" in words
     column, words = shown(["None", "Heavy", "NA"] * 20)
@@ -645,7 +645,7 @@ def test_the_first_lines_of_a_file(tmp_path):
         assert list(draft.columns) == ["age", "bmi", "sex", "ill"]
     draft, words = told(written(tmp_path, ",age,age,ill,\n1,2,3,4,\n"), "all")
     assert list(draft.columns) == ["age", "age.1", "ill"]
-    assert "columns without a name in the first line are left out: 1, 5." in words
+    assert "columns without a name are left out: number 1, 5." in words
     for encoding in ("utf-8-sig", "utf-16"):
         path = written(tmp_path, "größe;x\n1,5;2\n", encoding=encoding)
         assert list(quietly(path, "größe").columns) == ["größe", "x"]

@@ -47,9 +47,9 @@ class Block:
     name: str
     #: Position of the raw column.
     parent: int
-    #: Names of the encoded columns.
+    #: Names of the encoded columns within the block, such as "3" or "other".
     levels: tuple[str, ...]
-    #: Position of the first encoded column.
+    #: Position of the block's first column among all encoded columns.
     start: int = 0
     #: What a raw value is converted to: "number", "date" (days since 1970-01-01),
     #: "month", "weekday", "hour" or "category".
@@ -63,12 +63,12 @@ class Block:
 
     @property
     def stop(self) -> int:
-        """Position after the last encoded column."""
+        """Position after the block's last column, among all encoded columns."""
         return self.start + len(self.levels)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the encoded columns."""
+        """Names of the encoded columns, such as "age__3"."""
         return tuple(f"{self.name}__{level}" for level in self.levels)
 
     @property
@@ -145,7 +145,7 @@ class LinearBlock(Block):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CategoriesBlock(Block):
-    """One-hot categories; unknown ones are "other"."""
+    """One-hot categories, with the levels "other" for unknown values and "missing"."""
 
     kind: ClassVar[str] = "categories"
 
@@ -153,7 +153,7 @@ class CategoriesBlock(Block):
     spelling: Spelling | None = None
 
     def entries(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
-        """Return a single 1 per row."""
+        """Return a single 1 per row, at the level of its value."""
         if self.reads == "category":
             other = self.levels.index(OTHER)
             places = column.places(self.spelling, other, self.missing)
@@ -215,7 +215,10 @@ def directions(n_knots: int, cyclic: bool = False) -> np.ndarray:
 
 
 def orders(n_knots: int, cyclic: bool = False) -> np.ndarray:
-    """Return the order of each direction: 1, 2, ..., or the frequency of a wave."""
+    """Return the order of each direction: 1, 2, ... from smooth to rough.
+
+    For a cyclic curve it is the frequency, and the two waves of a pair have the same.
+    """
     place = np.arange(n_knots - 1)
     return place // 2 + 1 if cyclic else place + 1
 
@@ -261,7 +264,7 @@ def shares_of_norm(prior: np.ndarray, noise: float, chance: float) -> np.ndarray
     last = np.nonzero(level * v > noise**2)[0].max(initial=0)
     share = np.empty(len(v))
     share[order] = np.maximum(0, level[last] * v - noise**2) / total
-    share[order[0]] = share[order[0]] or 1.0  # even if the noise exceeds everything
+    share[order[0]] = share[order[0]] or 1.0  # one remains, however large the noise
     return share
 
 
@@ -472,7 +475,7 @@ def spread_knots(low: float, high: float, n_knots: int, spacing: str) -> np.ndar
             knots = _steps(low, high, n_knots)
         elif low == 0:
             first = high * 2.0 ** -min(HALVINGS, n_knots - 2)
-            first = max(first, np.nextafter(0.0, 1.0))  # high may be that small
+            first = max(first, np.nextafter(0.0, 1.0))  # for a tiny high it is 0
             knots = np.r_[0.0, np.exp(_steps(np.log(first), np.log(high), n_knots - 1))]
         else:
             knots = np.exp(_steps(np.log(low), np.log(high), n_knots))

@@ -150,7 +150,7 @@ def objects(values: Iterable) -> np.ndarray:
 
 def _of_pandas(raw: Any) -> np.ndarray:
     dtype = raw.dtype
-    if hasattr(dtype, "categories"):  # to_numpy makes floats if a value is missing
+    if hasattr(dtype, "categories"):  # to_numpy would make floats of integers and NaN
         known = objects([*exact(dtype.categories), None])
         return known[np.asarray(getattr(raw, "cat", raw).codes)]
     kind = getattr(dtype, "kind", "O")
@@ -174,7 +174,7 @@ def _of_pandas(raw: Any) -> np.ndarray:
 def _of_polars(series: Any) -> np.ndarray:
     dtype = series.dtype
     if getattr(dtype, "time_zone", None) is not None:
-        if (unit := dtype.time_unit) != "ns":  # nanoseconds never exceed the range
+        if (unit := dtype.time_unit) != "ns":  # nanoseconds are always within `_ZONED`
             ends = [side.astype(f"datetime64[{unit}]").astype(int) for side in _ZONED]
             series = series.to_physical().clip(*map(int, ends)).cast(dtype)
         series = series.dt.replace_time_zone(None)
@@ -461,7 +461,7 @@ def check_arrays(
 
 
 def _columns_of_kind(X: Any, kind: str) -> list[str]:
-    """Return the names, in quotes, of the columns whose type has a kind."""
+    """Return the names, in quotes, of the columns with this kind of values."""
     labels = list(enumerate(column_labels(X)))
     return [repr(str(n)) for j, n in labels if type_kind(raw_column(X, j)) == kind]
 

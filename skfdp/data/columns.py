@@ -53,7 +53,7 @@ def public_mask(
     labels = None if names is None else list(names)
     own = getattr(X, "columns", None)
     if own is not None and not callable(own):
-        labels = list(own)  # of any type
+        labels = list(own)  # labels of any type, not only strings
     mask = np.zeros(n_features, dtype=bool)
     if spec is None:
         return mask
@@ -186,7 +186,7 @@ def _named(item: Any, names: Sequence[str] | None, labels: list | None) -> list[
 def _matching(names: Sequence[str | int], key: str) -> list[int]:
     """Return the positions of the columns that are called `key`.
 
-    If no column is, return the positions of the names that match the pattern `key`.
+    If there are none, return those of the columns that match the pattern `key`.
     """
     columns = [(j, name) for j, name in enumerate(names) if isinstance(name, str)]
     exact = [j for j, name in columns if name == key]

@@ -138,7 +138,7 @@ class DeclaredEncoder(Versioned, TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X) -> Any:
-        """Encode each row by itself.
+        """Encode each row separately.
 
         Parameters
         ----------
@@ -312,7 +312,7 @@ class CodedRows:
         return CodedRows(tuple(parts), (self.shape[0], smoothing.n_columns))
 
     def blanked(self, blocks: np.ndarray) -> CodedRows:
-        """Return the rows with zeros in every block outside of the mask `blocks`."""
+        """Return the rows with zeros in the blocks that the mask `blocks` excludes."""
         parts = tuple(part for part in self.parts if blocks[part.block])
         return dataclasses.replace(self, parts=parts)
 
@@ -380,7 +380,7 @@ class EncodedTable:
 
     @property
     def bounds(self) -> tuple[float, float] | bool:
-        """The `bounds` parameter for solver columns; False for smooth terms."""
+        """The `bounds` parameter for solver columns: (0, 1), or False if smooth."""
         return (0.0, 1.0) if self.smoothing is None else False
 
     def names(self, raw: Sequence[str | int]) -> tuple[str | int, ...]:

@@ -85,10 +85,10 @@ SAFE_STD = 2.0**34
 MAX_STD = 2.0**40
 
 #: The grid unit: entries of quantised rows are multiples of it. Larger entries than
-#: 2 - 2**-14 are cut off.
+#: 2 - 2**-14 are clipped.
 GRID = 2.0**-14
 _LARGEST = 2**15 - 1
-# Bytes of a cache line, and of a vector of the kernels.
+# Bytes of a cache line, and of a vector that the kernels read.
 _LINE, _VECTOR = 64, 32
 
 
@@ -100,7 +100,7 @@ def on_grid(value: float | np.ndarray) -> float | np.ndarray:
 def sum_unit(
     noise_std: float | np.ndarray, clip_norm: float, n_rows: int, finest: float
 ) -> float | np.ndarray:
-    """Return the grid unit of a noisy sum: the smallest power of two that fits int64.
+    """Return the smallest grid unit, a power of two, with which a noisy sum fits int64.
 
     Parameters
     ----------
@@ -251,7 +251,7 @@ class GridRows:
             Function that transforms each row separately and returns float64 rows. It
             keeps the sparsity pattern of CSR rows.
         bias : float, default=None
-            Value of a constant last column, after `scale`; None: no such column.
+            Value of a constant last column, `scale` included; None: no such column.
         n_features : int, default=None
             Number of columns that `transform` returns; None: as many as X has.
         centre : ndarray of shape (n_features,), default=None

@@ -69,7 +69,7 @@ class InputScaler:
     shortens: bool = True
     #: Divisor of each column in `mapped`, after the bounds were applied.
     divisor: float | np.ndarray = computed()
-    #: Offset that `scale` subtracts from each column, and the divisor of the result.
+    #: Offset that `scale` subtracts from each column, and divisor of the difference.
     offset: float | np.ndarray = computed()
     factor: float | np.ndarray = computed()
 
@@ -247,7 +247,7 @@ class InputScaler:
         return coef, -coef @ self.offset
 
     def scale(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
-        """Return float64 rows in which columns with bounds are clipped into [0, 1]."""
+        """Return float64 rows; columns with bounds are scaled to [0, 1] and clipped."""
         if issparse(X):
             data = X.data.astype(np.float64)
             if self.span is not None:
@@ -332,7 +332,7 @@ def _pair(value: Any, name: str) -> tuple:
     except (TypeError, ValueError, OverflowError):
         raise ValueError(
             f"{name}={shown(value)} must be a pair (low, high) of numbers or arrays, "
-            "or a mapping from column names to such pairs; False declares none."
+            "or a mapping from column names to such pairs; False declares no bounds."
         ) from None
     return low, high
 
@@ -402,7 +402,7 @@ class PublicRows:
 class WholeRows:
     """Rescaled rows, with public and private columns.
 
-    Public columns are rescaled once. Private columns are rescaled on each access.
+    Public columns come from `public`. Private columns are rescaled on each access.
     `input_scaler` is the scaler of complete rows.
     """
 

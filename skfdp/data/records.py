@@ -58,8 +58,8 @@ class PublicRecords:
         Declared bounds and link of a regression target.
     private_reach : float or None
         For an encoded table, bound on the norm of the private columns of a row. It
-        follows from the number of blocks, which have norms of at most 1. None: bounds
-        of columns decide.
+        follows from the number of blocks, which have norms of at most 1. None: the
+        bound follows from the bounds of columns, if there are any.
     encoding : EncodedTable or None
         Public part of the encoded table, if an encoder made the columns.
     levels : int64 ndarray of shape (n_features,) or None

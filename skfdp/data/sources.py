@@ -44,7 +44,7 @@ _NO_ROOM = (
 
 
 def working_memory() -> int:
-    """Return scikit-learn's `working_memory` in bytes, the limit of a table."""
+    """Return scikit-learn's `working_memory` in bytes, the limit of one array."""
     return int(get_config()["working_memory"] * 2**20)
 
 
@@ -359,7 +359,7 @@ class LargeTable:
             raise KeyError(f"there is no column {name!r}.")
 
     def chosen(self, rows: np.ndarray) -> LargeTable:
-        """Return the table of some rows, by a mask or by increasing numbers."""
+        """Return the table of some rows, given by a mask or by increasing numbers."""
         rows = np.arange(len(self))[rows]
         if len(rows) == len(self):
             return self
@@ -545,7 +545,7 @@ def _arrow(table: Any) -> LargeTable:
         raise ValueError(_UNREADABLE.format(given=type(table).__name__))
     names = table.schema.names
     if len(set(names)) < len(names):
-        raise ValueError("this table has two columns of one name: rename one of them.")
+        raise ValueError("this table has two columns with one name: rename one column.")
     # A Table is in memory, a data set in files.
     if held := hasattr(table, "num_rows"):
         from pyarrow import dataset

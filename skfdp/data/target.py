@@ -48,7 +48,7 @@ from skfdp.privacy.checks import shown
 UNDECLARED, MISSING_CELL = -1, -2
 
 #: Words that pandas.read_csv reads as missing. (If a whole number in the column exceeds
-#: 64 bits, it reads them as text.)
+#: 64 bits, pandas reads these words as text.)
 TAKEN_FOR_MISSING = frozenset(
     "#N/A,#N/A N/A,#NA,-1.#IND,-1.#QNAN,-NaN,-nan,1.#IND,1.#QNAN,<NA>,N/A,NA,NULL,NaN,"
     "None,n/a,nan,null".split(",")
@@ -670,7 +670,7 @@ class Labels:
     ----------
     classes : ndarray of shape (n_classes,)
     codes : int64 ndarray of shape (n_rows,)
-        Position of the label of each record in `classes`; 0 if the label is missing.
+        Position of the label of each record in `classes`; 0 for records in `missing`.
     source : {"declared", "data"}
     missing : bool ndarray of shape (n_rows,) or None
         Mask of the records whose label is not in `classes`; None if there are none.

@@ -60,7 +60,7 @@ class Units:
 
     @functools.cached_property
     def n_units(self) -> int:
-        """Number of persons, or of records without persons."""
+        """Number of persons; number of records if each row is a record."""
         return self.n_rows if self.persons is None else int(self.persons.max()) + 1
 
     @property

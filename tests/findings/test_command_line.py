@@ -71,7 +71,7 @@ def test_f17_columns_without_a_name_are_left_out(command, tmp_path):
     text = "\n".join([first, *(f"{line},," for line in lines)])
     (tmp_path / "t.csv").write_text(text.replace("R-3 x", "canary"))
     status, out, err = command("schema", "t.csv", "--public", "all")
-    told = "columns without a name in the first line are left out: 1, 5, 6."
+    told = "columns without a name are left out: number 1, 5, 6."
     assert (status, err) == (0, f"skfdp: warning: {told}\n") and "Unnamed" not in out
     declared().save(tmp_path / "s.toml")
     for argv in USES:

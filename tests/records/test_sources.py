@@ -171,7 +171,7 @@ def test_missing_numbers_and_other_types(tmp_path):
 def test_columns_that_are_no_numbers_or_have_one_name_are_named(X, y):
     pa = pytest.importorskip("pyarrow")
     twice = pa.Table.from_arrays([pa.array([1.0]), pa.array([2.0])], ["a", "a"])
-    with pytest.raises(ValueError, match="two columns of one name"):
+    with pytest.raises(ValueError, match="two columns with one name"):
         open_table(twice)
     table = open_table(arrow(X, y))
     with pytest.raises(ValueError, match="type that is not numeric: 'label'; drop"):
