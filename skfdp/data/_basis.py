@@ -328,7 +328,7 @@ def lengths(shapes: np.ndarray, squares: np.ndarray) -> np.ndarray:
 
 
 class _Curve:
-    """The smooth terms of one block; a block that is not a spline has none.
+    """The conversion of one block: splines to smooth terms; other blocks are copied.
 
     `squares_of` returns the squared lengths of directions, given their prior variances;
     see `squared_lengths`. Column numbers count from the start of the block.
@@ -363,7 +363,7 @@ class _Curve:
     def write(
         self, places: np.ndarray, values: np.ndarray, out: np.ndarray, own: int
     ) -> None:
-        """Write the smooth terms of some rows to `out`, given their `entries`.
+        """Write the converted columns of some rows to `out`, given their `entries`.
 
         `out` holds zeros. The block starts at column `own` of `out`.
         """
@@ -376,7 +376,7 @@ class _Curve:
         smooth(places, values, self.shapes, self.factor, self.plain_factor, own, out)
 
     def weights(self, coef: np.ndarray, out: np.ndarray, power: int) -> None:
-        """Write weights of the encoded columns to `out`, given those of smooth terms.
+        """Write weights of encoded columns to `out`, given those of converted columns.
 
         With ``power=2`` both are variances; see `Smoothing.weights`.
         """
