@@ -1628,7 +1628,7 @@ def _public_dates(
 
 _HEAD = """\
 # Schema of a table: known ranges, and public columns. Fill in the empty places from
-# what you know in advance. Do not use private values, which this would disclose.
+# what you know in advance, not from private values: this file would disclose them.
 # Numbers and dates (2024-01-31) need minimum and maximum; text and codes need enum, the
 # list of possible values. type = "ignore" leaves a column out. Optional: public = true,
 # missingValues, basis = "linear", knots, spacing, cyclic; for dates format =

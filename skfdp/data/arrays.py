@@ -481,7 +481,7 @@ _NOT_NUMBERS = {
     "text": ("text", _DECLARE.format("Category([...])")),
     "date": ("dates", _DECLARE.format("Date(first, last)")),
     "period": ("periods", _DECLARE.format("Date(first, last)")),
-    "other": ("values that are no single numbers", "drop {} or turn it into numbers"),
+    "other": ("values that are not single numbers", "drop {} or turn it into numbers"),
 }
 
 

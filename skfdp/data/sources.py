@@ -38,7 +38,7 @@ _GAP = 2**15
 _MEMBERS = 2**12
 _NO_ROOM = (
     "the folder of temporary files, {folder!r}, has no room for the integer rows of "
-    "this X, 2 bytes a number: set TMPDIR to a folder with more room, or raise "
+    "this X (2 bytes a number): set TMPDIR to a folder with more room, or raise "
     "sklearn.set_config(working_memory=...), in MiB, to hold them in memory."
 )
 

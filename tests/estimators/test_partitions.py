@@ -351,7 +351,7 @@ def test_other_collections_are_refused():
         with pytest.raises(ValueError, match=match):
             classifier().fit(rows, y)
     *_, raw, _ = frame()
-    with pytest.raises(TypeError, match="X is a Dask collection, .*pass each partition"):
+    with pytest.raises(TypeError, match="a Dask collection, .*pass each partition"):
         schema().encoder().fit(raw)
 
 

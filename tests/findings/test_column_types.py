@@ -174,7 +174,7 @@ def test_f08_durations_in_partitions_are_days():
 @pytest.mark.parametrize(
     ("column", "match"),
     [
-        (pd.cut(DAYS, 4), r"no single numbers in column\(s\) 'c'"),
+        (pd.cut(DAYS, 4), r"not single numbers in column\(s\) 'c'"),
         (pd.Categorical(pd.to_datetime(DAYS, unit="D")), r"dates in column\(s\) 'c'"),
     ],
     ids=["intervals", "dates"],
@@ -238,7 +238,7 @@ def test_f08_a_target_of_durations_is_days(kind, public, model):
     ("target", "holds"),
     [
         (pd.Series(pd.period_range("2020", periods=N, freq="M")), "periods"),
-        (pd.Series(pd.interval_range(0, N)), "no single numbers"),
+        (pd.Series(pd.interval_range(0, N)), "not single numbers"),
         (pd.Series(pd.to_datetime(DAYS, unit="D")), "dates"),
         (pl.Series([datetime.date(2020, 1, 1)] * N), "dates"),
     ],

@@ -283,7 +283,7 @@ def test_f08_a_type_without_a_readable_value_warns_by_name(column, declared, mat
             pd.period_range("2020-01", periods=N, freq="M"),
             r"periods in column\(s\) 'c'",
         ),
-        (pd.interval_range(0, N), r"no single numbers in column\(s\) 'c'"),
+        (pd.interval_range(0, N), r"not single numbers in column\(s\) 'c'"),
     ],
     ids=["text", "category", "dates", "periods", "intervals"],
 )
