@@ -32,7 +32,7 @@ LEAST, MOST = 0.1, 0.9
 #: At this signal, the odds of the descent's share are twice those at signal 0.
 SIGNAL = 1000.0
 #: Below this signal the first model gets the whole budget if few columns are private.
-LEAST_SIGNAL = 300.0
+LEAST_SIGNAL = 100.0
 
 
 def share_of_descent(n_private: int, n_public: int, signal: float) -> float:

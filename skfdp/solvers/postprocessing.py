@@ -112,8 +112,12 @@ def logit_blocks(
     for columns, norm, seen in ((~mask, norms[1], False), (mask, norms[0], True)):
         if not columns.any():
             continue
-        # After a public model, public columns can add little.
+        # After a model of the public columns, they can add little.
         spread = _SPREAD_SEEN if has_model and seen else _SPREAD
+        if has_model and not seen and not public.has_target:
+            # The model is itself noisy. Each column is expected to explain as much of
+            # the logit as any other.
+            spread *= math.sqrt(public.n_private / public.n_features)
         norm = norm if mask.any() and not mask.all() else 1.0
         found.append(Block(np.flatnonzero(columns), norm**2, several * spread))
     if bias is not None:
