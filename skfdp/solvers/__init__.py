@@ -52,16 +52,17 @@ class NoisyGradientDescent(Choice):
     Parameters
     ----------
     clip_norm : float or "auto", default="auto"
-        L2 bound of one record's contribution to one gradient sum. It applies to rows of
-        typical norm 1, and in a regression to targets of spread 1. Long rows are not
-        clipped in any other way.
+        L2 bound of one record's gradient. Rows are rescaled to a typical norm of 1
+        before, and in a regression targets to a standard deviation of 1. Long rows are
+        not clipped in any other way.
     max_iter : int or "auto", default="auto"
         Number of noisy steps. "auto": 80 to 1000, more with a larger budget and more
         records.
     learning_rate : float or "auto", default="auto"
-        First step size, a factor of the noisy clipped sum divided by ``n clip_norm``.
+        First step size. It multiplies the noisy sum of clipped gradients, divided by
+        ``n clip_norm``.
     learning_rate_decay : float, default=1.0
-        Share by which the step size decreases linearly until the end; 0: constant.
+        Fraction of the step size that is lost, linearly, until the end; 0: constant.
     momentum : float or "auto", default="auto"
         Momentum, in [0, 1). "auto": 0.9; with fewer than 200 steps
         ``1 - 20 / max_iter``, but at least 0.5. For networks always 0.9.
@@ -69,18 +70,20 @@ class NoisyGradientDescent(Choice):
         The published weights: the last iterate, or the mean over the second half of the
         steps or over all steps.
     noise_decay : float, default=0.75
-        Exponent of the schedule of the noise over time; 0: constant noise.
+        Exponent of the noise schedule. The inverse variance of the noise in step t is
+        proportional to ``(1 - t / max_iter)**noise_decay``. 0: constant noise.
     max_weight_norm : float, default=None
-        Radius of an L2 ball onto which each step projects the weights, for centred and
-        rescaled columns.
+        Radius of an L2 ball onto which each step projects the weights of the centred
+        and rescaled columns. None: no projection.
     row_norm : float or "auto", default="auto"
-        Typical L2 norm of the private columns of a row, within `bounds`. The loop
-        divides rows by it; only networks clip longer rows. "auto": the released mean
-        norm, or for a network a rule based on the number of columns.
+        Typical L2 norm of the private columns of a row, after `bounds` scaled them to
+        [0, 1]. Training divides rows by this norm; only networks clip longer rows.
+        "auto": the released mean norm, or for a network a rule based on the number of
+        columns.
     normalize : bool, default=False
-        Scale every non-zero row to one norm, so that no norm is released. If some
-        columns are public, this applies to the private columns alone. `predict` then
-        normalises rows, too.
+        Whether to scale every non-zero row to the same norm. No norm is then released.
+        If some columns are public, only the private columns are scaled. `predict`
+        scales rows in the same way.
 
     Examples
     --------
@@ -149,23 +152,24 @@ class NoisySGD(NoisyGradientDescent):
 @public("skfdp.solvers")
 @_parameters
 class FeatureDPSGD(NoisyGradientDescent):
-    """Descent with a public loss, and noise on the rest of the gradient (Algorithm 1).
+    """Descent with the exact gradient of a public loss, plus a noisy correction.
 
-    The public loss depends on the public part of each record. Its gradient is exact.
-    The difference between the whole gradient and that of the public loss is clipped,
-    summed and released with noise.
+    The public loss depends only on the public part of each record, so that its gradient
+    needs no noise. The correction is the gradient of the loss minus the gradient of the
+    public loss. It is clipped for each record, summed and released with noise.
 
     Parameters
     ----------
     public_loss : {"gaussian", "zero", "impute"} or callable, default="gaussian"
         The values that replace private columns in the public loss. "gaussian": normals,
         drawn once per fit. "zero": zeros. "impute": draws given the class, only for
-        networks. If the target is private, the loss is averaged over all labels. A
-        callable, only for linear classifiers, adds the exact gradient of a public term:
+        networks. If the target is private, the public loss is the average over all
+        labels. A callable, only for linear classifiers, adds the exact gradient of a
+        public term:
         ``(coef, intercept, X_public, y) -> (coef_gradient, intercept_gradient)``,
         where y is None unless the target is public.
     padding_scale : float, default=1.0
-        Standard deviation of the normals, for columns within [0, 1].
+        Standard deviation of the normals, for columns scaled to [0, 1].
     public_batch_size : int, default=None
         Size of the uniform public batch of each step; None: all rows.
     gradient_scale : float, default=1.0
@@ -233,14 +237,15 @@ class GaussianCentering(Choice):
     budget_share : float or "auto", default="auto"
         Share of the squared Gaussian-DP parameter for the mean.
     clip_quantile : float, "auto" or None, default="auto"
-        Quantile of the distances between rows and the mean. It is released, and the
-        loop divides by it. Only for tables without public columns. "auto": 0.9 with
-        `clip_features`, else None. None: no quantile is released.
+        Level of a quantile of the distances of rows from the mean. The quantile is
+        released, and training divides rows by it. Only for tables without public
+        columns. "auto": 0.9 with `clip_features`, else None. None: no quantile is
+        released.
     clip_features : bool, default=False
-        The feature clipping of Algorithm 2. Let tau be the released quantile. The
-        constant column of the intercept is tau, and the loop clips rows
-        ``[x - mean, tau]`` to the norm sqrt(2) tau. The model stays linear in unclipped
-        rows.
+        Whether to clip rows as Algorithm 2 does. Let tau be the released quantile. The
+        constant column of the intercept is tau, and training clips rows
+        ``[x - mean, tau]`` to the norm sqrt(2) tau. Predictions are linear in rows that
+        are not clipped.
     """
 
     budget_share: float | str = "auto"
@@ -285,8 +290,9 @@ class Huber(Choice):
     ----------
     threshold : float or "auto", default="auto"
         Threshold in the target's units. "auto": 1.35 times the spread of the target,
-        without an additional charge. The fit warns if it is below a thousandth of the
-        width of `target_bounds`, because the loss is then an absolute error.
+        without an additional charge. The fit warns if the threshold is below a
+        thousandth of the width of `target_bounds`, because the loss is then practically
+        the absolute error.
     """
 
     threshold: float | str = "auto"
@@ -304,19 +310,20 @@ class Pretraining(Choice):
     ----------
     start : {"auto", "linear", "class_sums", "public"}, default="auto"
         "public": train a network on the public columns, with private columns set to 0.
-        "class_sums": the same, but draw private columns given the class, from sums that
-        are released once. This needs `bounds` for the private columns.
+        "class_sums": the same, but private columns are drawn at random given the class.
+        Their class means come from sums that are released once. This needs `bounds` for
+        the private columns.
         "linear": start at a `FeatureDPLogisticRegression`. This needs two neurons per
-        class in each hidden layer. It scales the rows, so `row_norm` and `normalize`
-        are refused.
+        class in each hidden layer. The linear model determines the scale of rows, so
+        `row_norm` and `normalize` are refused.
         "auto": "linear" if possible. With narrow layers, with a public loss, or if
         "linear" is refused, it is "class_sums" for 20 classes or more, and "public" for
         fewer. With a private target the network starts at random weights.
     budget_share : float or "auto", default="auto"
-        Share of the squared Gaussian-DP budget for the class sums or the linear model;
-        1: no loop. "auto" is half for class sums and 1 for the linear model, because no
-        loop improved that model. If `solver` or `trained_layers` requests a loop, it is
-        half in both cases.
+        Share of the squared Gaussian-DP parameter for the class sums or the linear
+        model. With 1 there is no training loop after them. "auto" is 1/2 for class sums
+        and 1 for the linear model, because no training loop improved that model. If
+        `solver` or `trained_layers` requests a training loop, "auto" is 1/2 for both.
     """
 
     start: str = "auto"
@@ -336,8 +343,8 @@ class NumpyBackend(Choice):
     Parameters
     ----------
     dtype : {"float32", "float64"}, default="float32"
-        Data type of the products. Activations have about 9 bits with "float32" and 15
-        with "float64". The guarantee is the same.
+        Data type of matrix products. Activations have about 9 bits with "float32" and
+        15 with "float64". The guarantee is the same.
     """
 
     dtype: str = "float32"
@@ -362,7 +369,7 @@ class TorchBackend(NumpyBackend):
     device: str | None = None
 
 
-#: Starts of a network, by name; `pretraining` also takes an object.
+#: Names of the initial weights of a network; `pretraining` also takes an object.
 STARTS = ("linear", "class_sums", "public")
 #: The backends of networks, by name.
 BACKENDS: dict[str, type[Choice]] = {"numpy": NumpyBackend, "torch": TorchBackend}

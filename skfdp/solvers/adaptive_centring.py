@@ -1,9 +1,9 @@
 """Release a mean whose error is proportional to the spread of the rows.
 
 After Huang, Liang and Yi (2021). Three histograms of rotated columns give a rough
-centre. A fourth histogram gives a quantile of the distances from it. Rows are then
-centred and clipped to that distance, and their mean is released. Clip and noise follow
-the spread of the rows instead of their length.
+centre. A fourth histogram gives a quantile of the distances from this centre. Rows are
+then centred and clipped to that distance, and their mean is released. Clip norm and
+noise are proportional to the spread of the rows instead of their length.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from skfdp.solvers import bounds, parameters
 from skfdp.solvers.bounds import Told, Window
 from skfdp.solvers.method import Budget, Plan
 
-#: Number of shells between a radius and its double, and number of all shells.
+#: Number of shells between a radius and its double, and number of shells with an outer
+#: radius.
 PER_OCTAVE, N_SHELLS = 4, 64
-#: Outer radii of all shells except the last, which has none.
+#: Outer radii of the shells; one more bin has no outer radius.
 RADII = 2.0 ** ((np.arange(N_SHELLS) - N_SHELLS + 1) / PER_OCTAVE)
 
 
@@ -40,7 +41,7 @@ RADII = 2.0 ** ((np.arange(N_SHELLS) - N_SHELLS + 1) / PER_OCTAVE)
 class Shells:
     """Bins of distances: radii in geometric sequence up to 1, and one bin beyond.
 
-    It is a rule for `queries.statistics.BinCounts` with one column. This column holds
+    This is a `rule` of `queries.statistics.BinCounts` with one column. The column holds
     the distances, divided by a public or released length.
     """
 
@@ -59,17 +60,18 @@ class Shells:
 
 #: Label of the event.
 LABEL = "distances"
-#: Default level of the quantile. Few rows are beyond it, and the others have a norm of
-#: about 1 after division by it.
+#: Default level of the quantile. Few rows are farther away than this quantile. The
+#: others have a norm of about 1 after division by the quantile.
 LEVEL = 0.9
 #: Least and largest shares of ``mu**2`` of one histogram.
 SHARES = 0.005, 0.05
-# Desired noise in a count, first as a share of the records beyond the quantile, then as
-# a share of all records. An eighth of the records is then significant in 32 shells.
+# Desired standard deviation of the noise in a count: at most this fraction of the
+# records beyond the quantile, and at most this fraction of all records. An eighth of
+# all records in 32 shells is then significant.
 _NOISE, _NOISE_OF_ALL = 1 / 8, 1 / 136
-# Standard deviations of the noise up to which a count may be zero.
+# A count of at most this many standard deviations of its noise may be noise alone.
 _DOUBT = 3.0
-# Largest useful noise, as a share of the records.
+# Largest useful noise (`_DOUBT` standard deviations), as a fraction of the records.
 _MOST_DOUBT = 1 / 4
 
 
@@ -94,11 +96,12 @@ def released_quantile(
     n_records: int,
     mechanism: Mechanism,
 ) -> float:
-    """Return the released quantile of the norms, divided by ``rows.length``.
+    """Return a released quantile of the norms of `rows`.
 
-    The rows are centred and divided by a length that few of them exceed. The quantile
-    is one of `RADII`, at most 1, and larger with more noise. `stream` is the name of
-    the noise stream; the number of records is public.
+    `rows` are centred and divided by ``rows.length``, which few distances exceed. The
+    quantile is in units of this length. It is one of `RADII`, so at most 1. With more
+    noise the result is larger. `stream` is the name of the noise stream; the number of
+    records is public.
     """
     query = BinCounts(rows.lengths()[:, None], Shells())
     counts = mechanism.release(LABEL, query, stream=stream)[0]
@@ -109,9 +112,9 @@ def quantile(counts: np.ndarray, level: float, std: float, n_records: int) -> fl
     """Return the least radius beyond which there are clearly few records.
 
     The search starts at the largest radius. It stops if the number of records beyond
-    may exceed ``1 - level`` of all records, or three standard deviations of the noise
-    if that is larger. With enough records the quantile is too large by about one shell.
-    With few records its level is lower.
+    the radius may exceed ``1 - level`` of all records, or three standard deviations of
+    the noise if this number is larger. With enough records the result is too large by
+    about one shell. With few records it is a quantile of a lower level.
     """
     beyond, found = 0.0, 1.0
     for passed, count in enumerate(counts[:0:-1]):
@@ -141,7 +144,7 @@ class Centre:
     mean: np.ndarray
     #: Standard deviation of the noise in each entry.
     error: float
-    #: Released; most rows are within it.
+    #: Released distance from the mean; most rows are nearer to the mean.
     radius: float
 
 
@@ -154,8 +157,9 @@ def events(
 ) -> tuple[Event, Event, Event]:
     """Return the events of the rough centre, of the distances, and of the mean.
 
-    Of ``mu**2`` the rough centre and the mean get half of `share` each, and each of the
-    ``1 + n_more`` histograms of distances gets `histogram_share`.
+    `share` and `histogram_share` are shares of ``mu**2``. The rough centre and the mean
+    get half of `share` each. Each of the ``1 + n_more`` histograms of distances gets
+    `histogram_share`.
     """
     width, each = rotated_width(public.n_private), share / 2 / N_HISTOGRAMS
     rough = bounds.event_of_counts(ROUGH, width, public, budget, each, N_HISTOGRAMS)
@@ -167,9 +171,9 @@ def events(
 
 
 def released_centre(records: Records, plan: Plan, mechanism: Mechanism) -> Centre:
-    """Return the mean of the mapped rows, released about a rough centre.
+    """Return the released mean of the scaled rows, and a released radius.
 
-    The rows are dense, and every column is private. The plan has the events that
+    The rows are dense, and every column is private. The plan contains the events that
     `events` returns.
     """
     public, mapped = records.public, records.mapped
@@ -193,7 +197,11 @@ def released_centre(records: Records, plan: Plan, mechanism: Mechanism) -> Centr
 def _rough_centre(
     records: Records, event: Event, mechanism: Mechanism
 ) -> tuple[np.ndarray, float]:
-    """Return the middle of a released box in rotated columns, and half its diagonal."""
+    """Return a released point near most rows, and a distance that few rows exceed.
+
+    The point is the middle of a box in rotated columns. The distance is half of the
+    diagonal of the box, or less if public bounds of the rows are smaller.
+    """
     n_columns, n = records.public.n_private, records.public.n_records
     std = float(event.noise_std[0])
     rotation = Rotation.draw(mechanism.streams.public(ROTATION), n_columns)
@@ -211,7 +219,7 @@ def _rough_centre(
     low, high = np.array(box).T
     rough = rotation.back((low + high) / 2)
     half = math.hypot(*((high - low) / 2))
-    # The public bound of the norm of a mapped row, infinite without a bound.
+    # The public bound of the norm of a scaled row; infinite if there is none.
     input_scaler, longest = records.input_scaler, 1.0
     if not (input_scaler.normalize or input_scaler.shortens):
         longest = records.public.longest_private / input_scaler.feature_bound
@@ -222,10 +230,10 @@ def _rough_centre(
 def boxed(counts: np.ndarray, std: float, n_records: int) -> list[tuple[float, float]]:
     """Return bounds of all rotated columns from their binades.
 
-    After the rotation all columns have similar sizes. The total counts of all columns
-    therefore give a common bound, even if single columns have too much noise. A larger
-    bound of a single column is treated as noise. `counts` are noisy counts of
-    `Binades`, one row for each column.
+    After the rotation the numbers of all columns have similar magnitudes. The counts
+    summed over all columns therefore give a common bound, even if single columns have
+    too much noise. The common bound replaces a larger bound of a single column, which
+    is probably noise. `counts` are noisy counts of `Binades`, one row for each column.
     """
     width = len(counts)
     split = N_SPECIAL + N_BINADES
@@ -243,9 +251,10 @@ def boxed(counts: np.ndarray, std: float, n_records: int) -> list[tuple[float, f
 
 
 def narrowed(counts: np.ndarray, std: float, edges: np.ndarray) -> tuple[float, float]:
-    """Return the significant run of even bins, extended by one bin on each side.
+    """Return the ends of the significant run of even bins, one bin wider on each side.
 
-    Return all bins if no run is significant. `counts` are noisy counts of `EvenBins`.
+    If no run is significant, return the ends of all bins. `counts` are noisy counts of
+    `EvenBins`.
     """
     window = Window.best(counts[N_SPECIAL + 1 : -1], std)
     if not window.passes:

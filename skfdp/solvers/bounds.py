@@ -48,20 +48,25 @@ from skfdp.solvers.method import Budget, Method, OnStep, Plan
 FALLBACK, FALLBACK_OF_SPARSE = (-1.0, 1.0), (0.0, 1.0)
 #: Bounds of a column in which only zeros are significant.
 OF_ZEROS = (0.0, 1.0)
-#: Probability of a false positive window in a column. It costs little, because the
-#: fallback bounds are just as arbitrary.
+#: Probability of a false positive window in a column. A false positive costs little,
+#: because the fallback bounds are just as arbitrary.
 CHANCE = 0.05
-#: Share of the records with non-zero numbers that may be outside of the bounds.
+#: Share of the records with a finite number other than 0 that may be outside of the
+#: bounds.
 MAY_MISS = 0.05
-# Standard deviations of the noise up to which a count may be zero.
+# A count of at most this many standard deviations of its noise may be noise alone.
 _DOUBT = 2.0
-# A one-sided window of at least so many binades has the lower end 0.
+# If only numbers of one sign are significant, over at least this many binades, then
+# the bound nearer to zero is set to 0.
 _NEAR_ZERO = 3
 
 
 @dataclasses.dataclass(frozen=True)
 class Told:
-    """The noisy counts of one column, the standard deviation of their noise, and n."""
+    """Noisy counts of the numbers of one column in bins.
+
+    `std` is the standard deviation of the noise in each count. `n_records` is public.
+    """
 
     counts: np.ndarray
     std: float
@@ -81,22 +86,26 @@ class Told:
     def holds_nearly_all(self, inside: float, noise: float) -> bool:
         """Whether an interval clearly holds a share ``1 - MAY_MISS`` of the numbers.
 
-        `inside` is the noisy count of numbers inside, `noise` its standard deviation.
+        Only finite numbers other than 0 count. `inside` is the noisy count of numbers
+        in the interval, and `noise` is the standard deviation of the noise in `inside`.
         """
         spare = MAY_MISS * self.n_numbers - _DOUBT * noise
         return spare >= 0 and self.n_numbers - inside <= spare
 
 
 def threshold(length: int) -> float:
-    """Return how many standard deviations make a window of binades significant.
+    """Return the significance threshold for the count of a window of binades.
+
+    The threshold is in standard deviations of the noise in the count. `length` is the
+    number of binades.
 
     Notes
     -----
     **Guarantees.** A column has at most ``3 N_BINADES`` windows of each length, because
-    a window has negative numbers, positive numbers, or both. A normal exceeds z with
-    probability at most ``exp(-z**2 / 2) / 2``, and ``1 / (k (k + 1))`` sums to 1 over
-    all lengths k. The probability that a window of empty bins passes is therefore at
-    most ``CHANCE / 2``.
+    a window holds negative numbers, positive numbers, or both. A standard normal
+    exceeds z with probability at most ``exp(-z**2 / 2) / 2``, and ``1 / (k (k + 1))``
+    sums to 1 over all lengths k. The probability that any window of empty bins exceeds
+    its threshold is therefore at most ``CHANCE / 2``.
     """
     windows = 3 * N_BINADES * length * (length + 1)
     return math.sqrt(2 * math.log(windows / CHANCE))
@@ -104,7 +113,11 @@ def threshold(length: int) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Window:
-    """A run of binades, including `last`, with its noisy count and its noise."""
+    """The consecutive binades from `first` to `last`, and their noisy count.
+
+    `total` is the noisy count of all binades of the window, and `noise` the standard
+    deviation of the noise in `total`.
+    """
 
     first: int
     last: int
@@ -113,7 +126,10 @@ class Window:
 
     @classmethod
     def best(cls, counts: np.ndarray, std: float) -> Window:
-        """Return the window whose counts most exceed the noise of its bins."""
+        """Return the window whose counts most exceed the noise of its bins.
+
+        Each bin adds its count minus `_DOUBT` standard deviations of its noise.
+        """
         gain = np.r_[0.0, np.cumsum(counts - _DOUBT * std)]
         least = np.minimum.accumulate(gain)[:-1]
         stop = int(np.argmax(gain[1:] - least)) + 1
@@ -128,18 +144,19 @@ class Window:
         return self.total > threshold(length) * self.noise
 
     def of(self, counts: np.ndarray, std: float) -> Window:
-        """Return the same window over other counts."""
+        """Return the window of the same binades with the counts `counts`."""
         part = counts[self.first - FIRST : self.last - FIRST + 1]
         noise = std * math.sqrt(len(part))
         return dataclasses.replace(self, total=float(part.sum()), noise=noise)
 
 
 def rough_bounds(told: Told, *, sparse: bool = False) -> tuple[float, float] | None:
-    """Return bounds of a column from its binades, or None without a significant window.
+    """Return bounds of a column from its binades, or None if no count is significant.
 
     The bounds are powers of two, or 0. They include one binade beyond the significant
-    window, unless that clearly holds nearly all numbers. The lower bound of a sparse
-    column is 0.
+    window, unless the window clearly holds nearly all numbers. If only the count of
+    zeros is significant, the bounds are `OF_ZEROS`. The lower bound of a sparse column
+    is 0.
     """
     split = N_SPECIAL + N_BINADES
     sides = {1: told.counts[split:]}
@@ -174,9 +191,10 @@ def rough_bounds(told: Told, *, sparse: bool = False) -> tuple[float, float] | N
 
 
 def fine_bounds(told: Told, edges: np.ndarray) -> tuple[float, float]:
-    """Return the shortest run of even bins that clearly holds nearly all numbers.
+    """Return the ends of the shortest run of even bins with nearly all numbers.
 
-    Return all bins if no run does. Zero stays inside if its count is significant.
+    If no run clearly holds nearly all numbers, return the ends of all bins. If the
+    count of zeros exceeds its noise, the interval is extended to 0.
     """
     numbers = told.counts[N_SPECIAL:]
     n_even, everywhere = len(edges) - 1, float(numbers.sum())
@@ -209,17 +227,17 @@ def even_bins(bounds: list[tuple[float, float]]) -> EvenBins:
 
 #: Labels of the two events.
 BINADES, BINS = "binades", "bins"
-#: Even bins of a column.
+#: Number of even bins of a column.
 N_EVEN = 32
-#: Share of the squared budget for the binades, which are essential; even bins narrow
-#: the bounds by a factor of about 2.
+#: Share of ``mu**2`` for the binades, without which there are no bounds. Even bins only
+#: narrow the bounds, by a factor of about 2.
 BINADES_SHARE = 0.7
-#: Largest number of counts, enough for about 50,000 columns.
+#: Largest number of counts (columns times bins), enough for about 50,000 columns.
 MOST_COUNTS = 2**26
 
 
 class FoundBounds(NamedTuple):
-    """Bounds of a column, and whether its counts were significant."""
+    """Bounds of a column; `seen` is False if they are arbitrary fallback bounds."""
 
     bounds: tuple[float, float]
     seen: bool
@@ -227,7 +245,7 @@ class FoundBounds(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class BoundsRelease:
-    """The method that releases bounds."""
+    """The method of `private_bounds`: release bounds of columns, and nothing else."""
 
     def prepare(self, public: PublicRecords, budget: Budget) -> None:
         """Prepare nothing: `run` computes the exact bounds of public columns."""
@@ -271,14 +289,14 @@ def event_of_counts(
     Raises
     ------
     ValueError
-        If there are too many counts, or if the noise exceeds their grid.
+        If there are too many counts, or if their grid cannot represent the noise.
     """
     query = BinCounts.planned(n_columns)
     if math.prod(query.shape) > MOST_COUNTS:
         raise ValueError(
-            f"{label} of {n_columns} columns need too many counts: name at most "
-            f"{MOST_COUNTS // query.rule.n_bins} of them and declare the bounds of "
-            "the others, or use centering='gaussian'."
+            f"{label} of {n_columns} private columns need too many counts: release "
+            f"bounds of at most {MOST_COUNTS // query.rule.n_bins} columns and declare "
+            "the bounds of the others, or use centering='gaussian'."
         )
     reach = query.sensitivity(budget.relation)
     event = budget.event(
@@ -304,7 +322,7 @@ def events(
 
 
 def check_noise(event: Event, budget: Budget, units: Units | None) -> None:
-    """Raise ValueError if the noise of the counts exceeds their grid."""
+    """Raise ValueError if the grid of the counts cannot represent the noise."""
     if event.noise_std[0] > MAX_STD * (1.0 if units is None else units.step):
         raise ValueError(
             f"epsilon={budget.epsilon!r} and delta={budget.delta!r} need more noise "
@@ -313,7 +331,7 @@ def check_noise(event: Event, budget: Budget, units: Units | None) -> None:
 
 
 def released(records: Records, plan: Plan, mechanism: Mechanism) -> list[FoundBounds]:
-    """Return released bounds of private columns, and exact bounds of public ones.
+    """Return the bounds of each column: released if private, exact if public.
 
     Private columns may contain any number, including NaN and infinity.
     """
@@ -344,8 +362,9 @@ def released(records: Records, plan: Plan, mechanism: Mechanism) -> list[FoundBo
 def exactly(column: np.ndarray | csr_array) -> FoundBounds:
     """Return the exact bounds of a public column, shape (n_rows, 1).
 
-    They are clipped to numbers that `bounds` accepts. For a constant column the width
-    is 1 or the size of its value.
+    The bounds are clipped to numbers that the parameter `bounds` accepts. For a
+    constant column, their distance is the absolute value of the constant, but at least
+    1.
     """
     values = (column.data if issparse(column) else np.asarray(column)).ravel()
     values = values[np.isfinite(values)].astype(np.float64)
@@ -364,10 +383,11 @@ def exactly(column: np.ndarray | csr_array) -> FoundBounds:
 #: Placeholder for bounds before their release. A plan may assume that every column will
 #: have bounds, and nothing else about them.
 UNKNOWN = (0.0, 1.0)
-#: Least and largest shares of ``mu**2`` for the binades, and for the bins.
+#: Least and largest share of ``mu**2``, for the binades and for the even bins.
 BINADES_SHARES, BINS_SHARES = (0.01, 0.2), (0.01, 0.02)
-# Desired noise in a count, as a share of the records. A quarter of the records in one
-# binade is then significant, and so is a twentieth of them in eight bins.
+# Desired standard deviation of the noise in a count, divided by the number of records.
+# A quarter of the records in one binade is then significant, and so is a twentieth of
+# the records in eight even bins.
 _BINADES_NOISE, _BINS_NOISE = 0.058, 0.009
 # The assumptions on declared bounds, and their replacements for released bounds.
 _INSTEAD = {VALUES_CLIPPED: VALUES_CLIPPED_RELEASED, ORTHANT: ORTHANT_RELEASED}
@@ -389,14 +409,15 @@ def with_public_bounds(
 
 
 def told_of_released(found: Iterable[Assumption]) -> tuple[Assumption, ...]:
-    """Return the assumptions for released bounds in place of declared ones."""
+    """Replace the assumptions on declared bounds by those on released bounds."""
     return (*[_INSTEAD.get(one, one) for one in found], BOUNDS_RELEASED)
 
 
 def shares(public: PublicRecords, budget: Budget) -> tuple[float, float]:
     """Return the shares of ``mu**2`` of the two releases, from public numbers."""
     reach = BinCounts.planned(public.n_private).sensitivity(budget.relation)
-    # The noise with the whole budget, as a share of the records or persons.
+    # Noise in a count if one release had the whole budget, divided by the number of
+    # records or persons.
     alone = reach * budget.reach / (budget.mu * public.n_records)
     wanted = (alone / _BINADES_NOISE) ** 2, (alone / _BINS_NOISE) ** 2
     binades, bins = np.clip(wanted, *zip(BINADES_SHARES, BINS_SHARES, strict=True))
@@ -405,7 +426,7 @@ def shares(public: PublicRecords, budget: Budget) -> tuple[float, float]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BoundsPlan(Plan):
-    """The plan of the bounds and of the following method."""
+    """The plan of the bounds, with the plan `after` of the following method."""
 
     after: Plan
 
@@ -419,9 +440,10 @@ class BoundsFirst:
     **Guarantees.** Given the released bounds, the input scaler is a fixed function of
     each record, and the same for neighbours. The guarantee of the method holds for
     every input scaler with bounds, and therefore for any released bounds. Adaptive
-    composition covers both: the method is calibrated together with the events of the
-    bounds. Its plan uses `UNKNOWN` bounds of private columns and the exact bounds of
-    public columns, and is a function of public facts.
+    composition covers the bounds and the method, which is calibrated together with the
+    events of the bounds. The plan of the method uses `UNKNOWN` bounds of private
+    columns and the exact bounds of public columns. It is therefore a function of public
+    facts.
     """
 
     method: Method

@@ -1,4 +1,4 @@
-"""The centring and scaling of the loop's rows: exact, or from releases."""
+"""The centring and scaling of rows for a training loop: exact, or from releases."""
 
 from __future__ import annotations
 
@@ -30,15 +30,19 @@ from skfdp.solvers.method import Budget, Plan
 #: Clip norm of rows with their constant column, divided by the released quantile of
 #: distances. The constant column has the value of this quantile.
 LONGEST = math.sqrt(2)
-# Largest ratio of the longest row within bounds to the released length.
+# The released typical length is at least the largest possible one, divided by this.
 _SHORTEST = 64.0
-# Largest distance from the mean in a histogram, for rows with a usual norm of 1.
+# Largest distance from the mean in a histogram, for rows with a typical norm of 1, and
+# for rows that the input scaler brings to the norm 1.
 _FURTHEST, _FURTHEST_OF_NORMALIZED = 8.0, 2.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Moments:
-    """The mean of the public columns, and the root mean square distance from it."""
+    """The mean of the public columns, and their spread.
+
+    `spread` is the root mean square distance of the public part of a row from `mean`.
+    """
 
     mean: np.ndarray
     spread: float
@@ -46,23 +50,36 @@ class Moments:
 
 @dataclasses.dataclass(frozen=True)
 class Centring:
-    """The centring and scaling of rows, so that each block has a known typical norm.
+    """The centring and scaling of rows, to known typical norms of their two parts.
 
-    Public columns are centred and scaled exactly, private ones by a released mean and a
-    released length. Rows are clipped only with `clip_features`. Otherwise gradients are
-    clipped.
+    The public part of a row is centred and scaled exactly. The private part is centred
+    by a released mean and scaled by a released length. Rows are clipped only with
+    `clip_features`. Otherwise only gradients are clipped.
 
-    Without an intercept nothing is centred. `mean_fraction` is the share of the squared
-    budget for the private mean. `length` is the typical norm of the private columns of
-    a row after the bounds. "auto": it is released. None: the input scaler returns rows
-    of norm 1.
+    Attributes
+    ----------
+    kind : {"auto", "gaussian", "adaptive"} or None
+        Name of the centring. None: nothing is centred.
+    fit_intercept : bool
+        Without an intercept nothing is centred.
+    mean_fraction : float or "auto", default="auto"
+        Share of ``mu**2`` for the mean of the private columns.
+    length : float, "auto" or None, default=None
+        Typical norm of the private columns of a row, after `bounds` were applied.
+        "auto": a typical norm is released. None: the input scaler returns rows of norm
+        1.
+    clip_quantile : float, "auto" or None, default="auto"
+        Level of a released quantile of the distances of rows from the mean. Rows are
+        divided by this quantile. "auto": `adaptive_centring.LEVEL` for the kind
+        "adaptive" or with `clip_features`, else None. None: no quantile.
+    clip_features : bool, default=False
+        Whether rows with their constant column are clipped to a norm proportional to
+        the quantile.
 
+    Notes
+    -----
     The kind "adaptive", `clip_quantile` and `clip_features` are for dense tables
-    without public columns. `clip_quantile` is the level of a released quantile of the
-    distances from the mean. Rows are divided by this quantile. None: no quantile.
-    "auto": `adaptive_centring.LEVEL` if Algorithm 2 needs a quantile. With
-    `clip_features` rows and their constant column are clipped to a norm proportional to
-    the quantile.
+    without public columns.
     """
 
     kind: str | None
@@ -71,11 +88,11 @@ class Centring:
     length: float | str | None = None
     clip_quantile: float | str | None = "auto"
     clip_features: bool = False
-    #: Value of the constant column that carries the intercept.
+    #: Value of the constant column that carries the intercept, or None without one.
     bias: float | None = computed()
     _centres: bool = computed()
     _adapts: bool = computed()
-    #: Level of the quantile of distances that divides the rows, or None.
+    #: `clip_quantile` with "auto" resolved.
     _level: float | None = computed()
 
     def __post_init__(self):
@@ -93,11 +110,11 @@ class Centring:
 
     @property
     def takes_sparse(self) -> bool:
-        """Whether rows may be CSR, because no row is centred before it is clipped."""
+        """Whether rows may be CSR, because no setting needs a table of centred rows."""
         return not self._adapts and self._level is None
 
     def needs_whole_table(self) -> str | None:
-        """Return the setting that partitions do not support, or None."""
+        """Return a setting that tables in partitions do not support, or None."""
         if self._adapts:
             return "centering='adaptive'"
         return None if self._level is None else "clip_quantile or clip_features"
@@ -107,8 +124,8 @@ class Centring:
         if public.sparse and not self.takes_sparse:
             raise ValueError(
                 "centering='adaptive', clip_quantile and clip_features need a dense X, "
-                "because centred rows are not sparse: pass X.toarray(), or leave them "
-                "out."
+                "because centred rows are not sparse: pass X.toarray(), or leave "
+                "these parameters out."
             )
         if not public.mask.any():
             return None
@@ -120,10 +137,11 @@ class Centring:
         return public_moments(public, centre=self._centres)
 
     def can_learn_mean(self, public: PublicRecords, mu: float) -> bool:
-        """Whether a private mean is worth its share of a budget of this mu.
+        """Whether to release the mean of the private columns, from public numbers.
 
-        The mean is released if the user sets its share, or if the largest share gives
-        an error of at most 1/2. With larger errors the shrunk mean is close to zero.
+        It is released if the user chooses a centring, or if its largest share of
+        ``mu**2`` gives an error of at most 1/2. With a larger error the shrunk mean is
+        close to zero, so that its release does not pay.
         """
         if not self._centres:
             return False
@@ -137,8 +155,8 @@ class Centring:
     ) -> tuple[Event, ...]:
         """Return the events of the releases that centre and scale private columns.
 
-        `mu` is the Gaussian-DP parameter of the whole budget, for releases of
-        sensitivity `clip_norm`. `mean` is whether private columns are centred.
+        `mu` is the Gaussian-DP parameter of the whole budget, for sums whose
+        sensitivity is their clip norm. `mean` is whether private columns are centred.
         """
         if public.mask.all():
             return ()
@@ -149,7 +167,7 @@ class Centring:
             share_of_distances = adaptive_centring.share(mu, n, level)
         if mean and self._adapts:
             share = self.mean_fraction
-            if share == "auto":  # as much for the rough centre as for the mean
+            if share == "auto":  # one half for the rough centre, one for the mean
                 share = 2 * parameters.mean_fraction(mu, n, public.n_private)
             return adaptive_centring.events(
                 public, budget, share, share_of_distances, int(measures)
@@ -158,13 +176,13 @@ class Centring:
         wanted, found = [], []
         if self.length == "auto":
             share = parameters.mean_fraction(mu, n, 1, least=0.005)
-            # If there are few private columns, zero in most rows, the effect of noise
-            # in weights follows the root mean square of the lengths. It is released,
-            # too.
+            # Beside public columns, the private columns may be zero in most rows. The
+            # effect of noise in their weights then depends on the root mean square of
+            # the lengths, so this is released, too.
             n_steps = 1 + (public.n_private < public.n_features)
             if n_steps == 2 and public.target_map is not None:
-                # A regression shrinks its steps by a prior. A rough length is therefore
-                # enough, with an error of half of a usual length.
+                # A regression shrinks its weights by a prior. A rough length is
+                # therefore enough, with an error of half of a typical length.
                 share = float(np.clip(4 / (mu * n) ** 2, 0.005, 0.1))
                 n_steps = 1 + (share < parameters.LEAST_FOR_MEAN)
             wanted.append(("row length", share, RowSum.planned(), n_steps))
@@ -187,7 +205,7 @@ class Centring:
     def public_coordinates(
         self, public: PublicRecords, moments: Moments, bias: float | None = None
     ) -> Coordinates:
-        """Return the coordinates of the loop if every column is public.
+        """Return the centring and scaling of rows whose columns are all public.
 
         `bias` is the value of the constant column. None: the attribute `bias`.
         """
@@ -204,11 +222,12 @@ class Centring:
         mechanism: Mechanism,
         least_mean: float = 0.0,
     ) -> Coordinates:
-        """Return the coordinates of the loop, from the planned releases.
+        """Make the planned releases, and return the centring and scaling of rows.
 
-        `moments` are the result of `prepare`. `norms` are the typical norms of the
-        public and of the private part of a row. A released mean of rows of norm 1 is
-        not subtracted if its squared norm minus its noise is below `least_mean`.
+        `moments` are the result of `prepare`. `norms` are the typical norms that the
+        public and the private part of a row get. The released mean is not subtracted if
+        its squared norm, minus the expected square of its noise, is below `least_mean`;
+        the rows of this mean have norms of at most 1.
         """
         public, mask = records.public, records.public.mask
         if mask.all():
@@ -264,9 +283,11 @@ class Centring:
         error: float,
         radius: float = 1.0,
     ) -> Coordinates:
-        """Return coordinates that divide rows by a quantile of distances from a mean.
+        """Return the centring of rows by `mean` and their scaling by a quantile.
 
-        `radius` replaces the quantile if no quantile was planned; see `clip_quantile`.
+        The quantile is that of the distances of rows from `mean`; it is released here.
+        `furthest` is the largest distance in its histogram. If no quantile was planned
+        (see `clip_quantile`), rows are divided by `radius`.
         """
         if self._level is not None:
             part = adaptive_centring.released_quantile(
@@ -286,7 +307,7 @@ class Centring:
     def _unit(
         self, records: Records, event: Event | None, mechanism: Mechanism
     ) -> float:
-        """Return the typical norm of the private columns of a mapped row."""
+        """Return the typical norm of the private columns after the input scaler."""
         public = records.public
         divisor = public.input_scaler.feature_bound
         if event is None:
@@ -310,7 +331,7 @@ class Centring:
 
 
 def _row_sum(records: Records, input_scaler: InputScaler) -> RowSum:
-    """Return the sum of the scaled private columns; a recipe of `Records.query`."""
+    """Return the query for the sum of the scaled private columns; a recipe."""
     public = records.public
     return RowSum(records.X, input_scaler, public.capacity, public.private_bounded)
 
@@ -320,9 +341,9 @@ def private_lengths(
 ) -> np.ndarray:
     """Return the norm of the private columns of each row, at most `furthest`.
 
-    The norm is raised to `power`. Rows are mapped, and then multiplied by `divisor`.
-    Squares are rounded up to a unit that makes their sums exact. Dense and CSR rows
-    therefore give the same bits.
+    The rows are the output of the input scaler, multiplied by `divisor`. Norms are
+    raised to the power `power`. Squares of entries are rounded up to a unit that makes
+    their sums exact, so that dense and CSR rows give the same bits.
     """
     furthest = furthest / divisor
     public, X = records.public, records.X
@@ -356,12 +377,15 @@ def released_mean(
     mechanism: Mechanism,
     **per_row: Any,
 ) -> tuple[float, float]:
-    """Return a noisy mean of numbers within public bounds, and the noise's std.
-
-    The sum of ``(value - middle) / half`` changes by at most 1 if a record becomes null
-    (it then counts as the middle), and by at most 2 if a record is replaced.
+    """Release the mean of one number per record, and return it and its noise.
 
     ``values(records, **per_row)`` returns the numbers, as a recipe of `Records.query`.
+    The second result is the standard deviation of the noise in the mean.
+
+    The released sum is that of numbers clipped to the public interval [low, high] and
+    rescaled to [-1, 1]. A null record adds 0 to it, like a number in the middle of the
+    interval. The sum therefore changes by at most 1 if a record becomes null, and by at
+    most 2 if a record is replaced.
     """
     half, n = (high - low) / 2, records.public.n_records
     recipe = functools.partial(_sum_of_numbers, values=values, low=low, high=high)
@@ -372,17 +396,18 @@ def released_mean(
 
 
 def _sum_of_numbers(records: Records, values, low, high, **per_row: Any) -> RowSum:
-    """Return the sum of numbers, rescaled from a public interval to [-1, 1]."""
+    """Return the query for the sum of numbers, rescaled from [low, high] to [-1, 1]."""
     middle, half = (low + high) / 2, (high - low) / 2
     unit = (np.clip(values(records, **per_row), low, high) - middle) / half
     return RowSum(unit[:, None], InputScaler(), records.public.capacity)
 
 
 def public_moments(public: PublicRecords, centre: bool) -> Moments:
-    """Return the weighted mean of the public columns and their spread about it.
+    """Return the weighted mean of the public columns, and their spread about the mean.
 
-    Terms are rounded to a unit that makes their sums exact in any order, and the
-    weights are integers. Dense and CSR rows therefore give the same bits.
+    With ``centre=False`` the mean is replaced by 0. Terms are rounded to a unit that
+    makes their sums exact in any order, and weights are integers. Dense and CSR rows
+    therefore give the same bits.
     """
     weights = None if public.units is None else public.units.weights
     total = public.n_rows if weights is None else int(weights.sum())
@@ -438,20 +463,22 @@ def _sums(
     return total
 
 
-# Conditional centring: predict the private columns from one release.
+# Conditional centring: subtract from the private columns their linear prediction from
+# the public columns. One release of cross moments determines the prediction.
 #
-# The private rows are regressed on ``[1, z]``, where z are the centred and whitened
-# public columns. The rows are weighted to equal norms, so that all records have the
-# same leverage. Without weights an outlier would determine the sensitivity. z and the
-# weights are public.
+# The private columns are regressed on ``[1, z]``, where z are the centred and whitened
+# public columns. Each record is weighted so that its weighted ``[1, z]`` has norm 1.
+# Without weights an outlier would determine the sensitivity. z and the weights are
+# public.
 
 
 #: Public columns get this share of the squared norm of an output row, on average.
 PUBLIC_SHARE = 0.25
 #: Largest share of the squared norm of an output row for public columns.
 LARGEST_PUBLIC_SHARE = 0.5
-# A slope must exceed its noise by this many standard deviations. The noise that it adds
-# to a prediction must stay below this squared norm; private rows have the norm 1.
+# A slope is set to 0 unless it clearly exceeds its noise, by this many standard
+# deviations, and unless the noise that it adds to a prediction has a squared norm below
+# the second number. Private rows have norms of at most 1.
 _SIGNIFICANCE, _MOST_NOISE = 2.0, 0.25
 # Directions with a smaller relative variance are rounding errors.
 _SMALLEST_VARIANCE = 1e-9
@@ -461,12 +488,14 @@ _SHRINK = 1 - 1e-9
 class Regressors:
     """Public rows ``[1, z]`` with ``z = (u - mean) @ basis``, and their weights.
 
-    `mean` is the exact mean of the scaled public columns U, of shape (n_rows,
-    n_public). `variance` is the mean squared distance of a public row from it. After
-    multiplication by `basis` the columns of z are uncorrelated, with standard deviation
-    `spread`. They follow the first column of `rows`. z has no columns if every public
-    column is constant. A weighted row ``weights[i] * rows[i]`` has norm 1. For fits
-    without privacy all weights are 1, which gives ordinary least squares.
+    u is a row of the scaled public columns U, of shape (n_rows, n_public). `mean` is
+    the exact mean of U, and `variance` the mean squared distance of its rows from
+    `mean`. The columns of z are uncorrelated, with standard deviation `spread`. z has
+    no columns if every public column is constant. The array `rows` holds ``[1, z]`` of
+    each record.
+
+    A weighted row ``weights[i] * rows[i]`` has norm 1. For fits without privacy all
+    weights are 1, which gives ordinary least squares.
     """
 
     def __init__(self, U: np.ndarray, *, weighted: bool):
@@ -505,10 +534,10 @@ class Regressors:
 
 @dataclasses.dataclass(frozen=True)
 class Centre:
-    """The centre of rows, and scales for a norm of at most 1.
+    """The linear prediction of private columns, and scales of centred columns.
 
-    The prediction of the private columns is ``intercept + (u - mean) @ coef``, given
-    the scaled public columns u and the mean of the regressors.
+    The prediction is ``intercept + (u - mean) @ coef`` for the scaled public columns u
+    of a row and their mean. The scales give centred rows a typical norm of 1.
     """
 
     intercept: np.ndarray
@@ -518,10 +547,11 @@ class Centre:
 
 
 def centre(regressors: Regressors, statistic: np.ndarray, noise_std: float) -> Centre:
-    """Compute the centre of rows, as post-processing of the released sum.
+    """Compute the prediction of the private columns from released cross moments.
 
-    Solve the weighted least squares, and shrink coefficients that do not exceed their
-    noise; `noise_std` is the standard deviation of the noise in the sum.
+    This is post-processing. `statistic` is the released `CrossSum`, and `noise_std` the
+    standard deviation of the noise in it. The weighted least squares are solved, and
+    slopes are shrunk by their noise.
     """
     rows, spread = regressors.rows, regressors.spread
     gram, n_rows = (rows * regressors.weights[:, None]).T @ rows, len(rows)
@@ -529,7 +559,8 @@ def centre(regressors: Regressors, statistic: np.ndarray, noise_std: float) -> C
     n_private = moments.shape[1]
     total = gram[0, 0]
     shift = gram[0, 1:] / total
-    # Eliminate the intercept, then one independent vector per principal direction.
+    # Eliminate the intercept. The slopes of each principal direction then have a
+    # separate solution.
     curvature, directions = eigh(gram[1:, 1:] - np.outer(shift, gram[0, 1:]))
     curvature = np.maximum(curvature, 1e-12 * total * spread**2)
     slopes = directions.T @ (moments[1:] - np.outer(shift, moments[0]))
@@ -544,7 +575,8 @@ def centre(regressors: Regressors, statistic: np.ndarray, noise_std: float) -> C
     error = float(n_private * (noise_std / total) ** 2 + factors**2 @ noise)
     rest = min(1.0, 1 - statistic[-1] / n_rows) - intercept @ intercept
     rest -= spread**2 * np.sum(slopes**2)
-    # Noise in the length or in the centre must not increase the scale of rows.
+    # `rest` estimates the mean squared norm of the centred private rows. Lower limits
+    # prevent that noise in this estimate increases the scale of rows.
     rest = max(rest, min(1.0, noise_std / n_rows))
     rest = max(rest, min(0.05, max(error, 1e-6)))
     # z has the variance spread**2 in every direction, unlike u.
@@ -558,11 +590,13 @@ def centre(regressors: Regressors, statistic: np.ndarray, noise_std: float) -> C
 
 
 def _factors(squares: np.ndarray, variances: np.ndarray, size: int) -> np.ndarray:
-    """Return James-Stein factors, which are 0 if a vector may be noise alone.
+    """Return James-Stein factors, which are 0 for vectors that may be noise alone.
 
-    The squared norm of noise has the mean ``size * variance`` and the standard
-    deviation ``sqrt(2 size) * variance``. Stein's threshold is the mean; it would keep
-    half of the vectors that are only noise.
+    `squares` are the squared norms of noisy vectors with `size` entries, and
+    `variances` are those of the noise in an entry. The squared norm of the noise has
+    the mean ``size * variance`` and the standard deviation ``sqrt(2 size) * variance``.
+    The threshold exceeds the mean by `_SIGNIFICANCE` standard deviations. With the mean
+    itself, as in Stein's rule, half of the vectors that are only noise would be kept.
     """
     threshold = (size + _SIGNIFICANCE * math.sqrt(2 * size)) * variances
     return np.maximum(0.0, 1 - threshold / np.maximum(squares, np.finfo(float).tiny))

@@ -60,13 +60,14 @@ class DescentStart:
     has_model : bool
         Whether the descent starts at a public or released model of the public columns.
     offset : ndarray of shape (n_rows, n_outputs) or None
-        Margins of that model for the training rows.
+        Margins of that starting model for the training rows.
     fitted : ndarray of shape (n_rows, n_outputs) or None
-        Margins at which `clipped_away` estimates the bias of clipping.
+        Margins of the training rows at which `public_model.clipped_away` estimates the
+        bias of clipping.
     coordinates : Coordinates or None
-        The centring and scaling of the loop, if every column is public.
+        The centring and scaling of the rows, if every column is public.
     rows : GridRows, SparseGridRows or None
-        The rows of the loop, if every column is public.
+        The quantised rows, if every column is public.
     """
 
     moments: Moments | None = None
@@ -85,19 +86,21 @@ class DescentPlan(Plan):
     Attributes
     ----------
     learning_rate : float
-        First step size, which multiplies the clipped sum divided by ``q n clip_norm``.
+        First step size. It multiplies the noisy sum of clipped gradients, divided by
+        ``q n clip_norm`` with the sampling rate q.
     norms : (float, float)
         Typical norms of the public and of the private part of a row.
     orthant : bool
         Whether the signs of a contribution are public, so that the sensitivity is
         ``sqrt(2) clip_norm``.
     label_bound : float or None
-        Sensitivity to a replaced label, if every column is public.
+        Sensitivity to a replaced label, if every column is public. None: the
+        sensitivity to a replaced record is used.
     centred : DescentPlan or None
-        The plan that replaces this one if the released mean is long enough to be
-        subtracted. After the subtraction signs are not public. The other plan therefore
-        has a smaller clip norm at the same sensitivity. None: the plan does not depend
-        on the mean.
+        The plan to use instead of this plan if the released mean is long enough to be
+        subtracted. After the subtraction signs are not public, so `centred` has a
+        smaller clip norm at the same sensitivity. None: the plan does not depend on the
+        mean.
     """
 
     learning_rate: float
@@ -108,7 +111,7 @@ class DescentPlan(Plan):
 
     @functools.cached_property
     def with_signs(self) -> DescentPlan:
-        """The plan with public signs; its attribute `centred` is this plan.
+        """The plan for public signs, whose attribute `centred` is the present plan.
 
         With public signs the clip norm may be sqrt(2) times as large, at the same
         sensitivity and noise.
@@ -136,20 +139,21 @@ def bounded_by_labels(
     schedule: PrivacyPlan,
     calibrate: Callable[..., PrivacyPlan],
 ) -> tuple[PrivacyPlan, float | None]:
-    """Return the schedule for the smaller sensitivity, to a label or to a record.
+    """Return the schedule for the smaller of two bounds of the sensitivity.
 
-    The second value is the sensitivity to labels, or None if it is not smaller.
+    One bound is for a replaced record. The other bound is for a replaced label, if the
+    rows are public. The second value is this bound, or None if it is not smaller.
 
     Parameters
     ----------
     public : PublicRecords
     loss : Loss
     rows : GridRows, SparseGridRows or None
-        The rows of the loop, if they are public.
+        The quantised rows, if they are public.
     schedule : PrivacyPlan
-        The schedule for a whole replaced record.
+        The schedule for the sensitivity to a replaced record.
     calibrate : callable
-        ``calibrate(sensitivity=...)`` returns the schedule of another sensitivity.
+        ``calibrate(sensitivity=...)`` returns the schedule for a given sensitivity.
     """
     if rows is None:
         return schedule, None
@@ -173,7 +177,7 @@ def gradients(
     padded: GridRows | SparseGridRows | None,
     **settings: Any,
 ) -> LinearQuery:
-    """Return the sum of gradients of the loop's rows; a recipe of `Records.query`.
+    """Return the query for the sum of clipped gradients; a recipe of `Records.query`.
 
     Parameters
     ----------
@@ -181,21 +185,23 @@ def gradients(
     offset : float64 ndarray of shape (n_rows, n_outputs), default=None
         Margins of a public model.
     rows : GridRows or SparseGridRows, default=None
-        The loop's rows, if all columns are public; None: they are quantised here.
+        The quantised rows, if all columns are public; None: rows are quantised here.
     coordinates : Coordinates
+        The centring and scaling of the rows.
     at_random : bool
-        Whether batches are scattered rows; targets are then stored beside the rows.
+        Whether batches are random rows; targets are then stored beside the rows.
     pads : bool
-        Whether there is a public loss with padded private columns.
+        Whether there is a public loss that replaces private columns (padding).
     padded : GridRows, SparseGridRows or None
-        The padded rows; None: the loop's rows, because all columns are public.
+        The rows of the public loss. None: the same rows as for the clipped gradients,
+        because all columns are public.
     settings
         Further arguments of `LinearQuery`.
     """
     public = records.public
     if rows is None:
         target = records.target if at_random else None
-        # Without public columns, `coordinates.grid` maps the rows.
+        # Without public columns, `coordinates.grid` applies the input scaler.
         table = records.mapped if public.mask.any() else records.X
         rows = coordinates.grid(table, target)
     return LinearQuery(
@@ -221,7 +227,10 @@ def public_gradient(
     coordinates: Coordinates,
     mechanism: Mechanism,
 ) -> Callable[[np.ndarray], np.ndarray] | None:
-    """Return the exact gradient of the public loss, or None without one.
+    """Return the exact gradient that is added to the noisy gradient, or None.
+
+    It is the sum of the gradient of a public loss and of a correction of the bias of
+    clipping. None: neither of them applies.
 
     Parameters
     ----------
@@ -230,7 +239,7 @@ def public_gradient(
     loss : Loss
         The loss for the rescaled target.
     fitted : float64 ndarray of shape (n_rows, n_outputs) or None
-        As for `clipped_away`.
+        As for `public_model.clipped_away`.
     query : LinearQuery
     coordinates : Coordinates
     mechanism : Mechanism
@@ -245,7 +254,7 @@ def public_gradient(
         terms.append(
             public_model.users_gradient(method.public_loss, public, coordinates)
         )
-    # For the Poisson loss the mean rate is released instead.
+    # The Poisson loss needs no correction, because the mean rate is released for it.
     is_cut = method.scales is not None and loss.name != "poisson"
     if is_cut and public.has_target:
         known = records.target, loss, fitted
@@ -262,15 +271,15 @@ MOST_UNDECLARED = 0.05
 
 
 def event(public: PublicRecords, budget: Budget, mu: float) -> Event | None:
-    """Return the event of the class counts, or None if their grid is too small.
+    """Return the event of the class counts, or None if their noise is too large.
 
     Parameters
     ----------
     public : PublicRecords
     budget : Budget
     mu : float
-        Gaussian-DP parameter of the whole budget, for releases of sensitivity
-        `clip_norm`.
+        Gaussian-DP parameter of the whole budget, for sums whose sensitivity is their
+        clip norm.
     """
     query = LabelSum.planned(public.n_classes, 1.0)
     sensitivity = query.sensitivity(budget.relation)
@@ -287,13 +296,13 @@ def event(public: PublicRecords, budget: Budget, mu: float) -> Event | None:
 
 
 def counts_labels(events: Iterable[Event]) -> bool:
-    """Whether a release reveals records without a declared label."""
+    """Whether a release reveals how many records have no declared label."""
     counted = [e for e in events if e.label == CLASS_COUNTS]
     return bool(counted) and counted[0].relation.counts_are_public
 
 
 def _counts(records: Records) -> LabelSum:
-    """Return the class counts; a recipe of `Records.query`."""
+    """Return the query for the class counts; a recipe of `Records.query`."""
     ones = np.full((len(records.target), 1), round(1 / GRID), dtype=np.int16)
     rows = GridRows(ones, np.square(ones[:, 0], dtype=np.float64))
     return LabelSum(rows, records.target, records.public.n_classes, 1.0)
@@ -302,11 +311,11 @@ def _counts(records: Records) -> LabelSum:
 def released_log_odds(
     records: Records, found: Event, mechanism: Mechanism
 ) -> np.ndarray:
-    """Return the margins of the released class frequencies, shape (n_outputs,).
+    """Release class counts, and return log odds of the classes, shape (n_outputs,).
 
     Counts are shrunk toward equal class sizes by twice the amount of Stein's lemma.
-    With the single amount, noise would often remain. This noise would be in the margins
-    of all records, which costs more than a start at equal classes.
+    With Stein's amount, noise would often remain in the margins of all records. This
+    would cost more accuracy than a start at equal class sizes.
 
     Raises
     ------
@@ -323,7 +332,7 @@ def released_log_odds(
     square = float(apart @ apart)
     free = n_classes - 1
     kept = max(0.0, 1 - 2 * free * noise_std**2 / square) if square > 0 else 0.0
-    # Frequencies are at least as large as the noise, up to equal frequencies.
+    # A frequency is at least as large as its noise, or 1 / n_classes if that is less.
     least = min(1 / n_classes, max(1.0, noise_std) / n)
     most = 1 - (n_classes - 1) * least
     return log_odds(np.clip(1 / n_classes + kept * apart / n, least, most))
@@ -347,8 +356,8 @@ def check_counts(
     ValueError
         If a declared class is nearly empty while many records have no declared label.
         This happens if scikit-learn has coded the labels as 0, ..., k - 1. "Nearly
-        empty" is a count of at most three standard deviations of the noise, and "many"
-        a count above four.
+        empty" is a count of at most three standard deviations of its noise. "Many" is a
+        number above four standard deviations of its noise.
 
     Notes
     -----
@@ -384,7 +393,7 @@ def check_counts(
 # The noise that a descent leaves in the coefficients.
 
 
-# Larger iterates and gradients overflow in products.
+# Products of iterates and gradients above this number could overflow.
 _FURTHEST = 1e50
 
 
@@ -395,25 +404,26 @@ def answer_of(
     steps: list[tuple[np.ndarray, np.ndarray]] | None,
     public: PublicRecords,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Return the result of `path_noise`, or None without usable steps.
+    """Return the result of `path_noise`, or None if the steps cannot be used.
 
-    `rule`, `stds` and `average` are as for `HeavyBall.noise_left`, and `steps` as for
-    `path_noise`, or None.
+    `rule`, `stds` and `average` are as for `HeavyBall.noise_left`. `steps` are the
+    `path` of `path_noise`; None: the steps were not recorded.
     """
     if steps is None or np.abs(steps).max() > _FURTHEST:
         return None
     n_outputs, n_columns = steps[0][0].shape
     axes = np.eye(n_columns)
     levels = np.array([-1]) if public.levels is None else public.levels
-    # One-hot columns sum to 1, so that the loss has no curvature along the sum of their
-    # weights. The axes of categories are therefore their sum and differences.
+    # The one-hot columns of a categorical column sum to 0 after centring. The loss
+    # therefore has no curvature along the sum of their weights. Their axes are this sum
+    # and differences.
     for k in np.unique(levels[levels >= 0]):
         at = np.flatnonzero(levels == k)
         ones = np.full((len(at), 1), len(at) ** -0.5)
         axes[np.ix_(at, at)] = np.hstack([ones, contrasts(len(at))])
     axes = np.kron(np.eye(n_outputs), axes)
-    # Kinds of weights: private numbers, public numbers, the categories of each column,
-    # and the intercept.
+    # Kinds of weights: those of private numbers, of public numbers, of the categories
+    # of one column, and the intercept.
     own = np.where(public.mask, -2, -1)
     if public.levels is not None:
         own = np.where(public.levels < 0, own, public.levels)
@@ -437,25 +447,27 @@ def noise_of(
 ) -> CoefficientNoise:
     """Return the noise of the coefficients: an estimate, or an upper bound.
 
-    The noise of the intercept includes the errors of the private mean and of the log
-    odds at which the descent starts, as if the steps did not reduce them.
+    The noise of the intercept includes the errors of the released mean and of the log
+    odds at which the descent starts, as if the steps did not reduce these errors.
 
     Parameters
     ----------
     rule, stds, average
         As for `HeavyBall.noise_left`.
     answer : tuple of three ndarrays or None
-        Result of `path_noise`; None: return the bound.
+        Result of `path_noise`. None: return an upper bound.
     path : tuple of three ndarrays of shape (n_outputs, n_columns)
         The weights at the start, after the last step, and as published.
     coordinates : Coordinates
     public : PublicRecords
     counts : Event or None
-        Event of the log odds in the last column of the start.
+        Event of the class counts, whose log odds are the starting intercept. None: no
+        counts were released.
     along : ndarray of theta's shape
-        Standard deviation, along the step, that noise in the measured factor causes.
+        Change of the weights for one standard deviation of noise in the released factor
+        of the step; see `postprocessing.scaled`.
     measured : float
-        Share of the factor that comes from the measurement rather than from a prior.
+        Share of this factor that comes from the release rather than from a prior.
     follows : bool
         Whether the steps start at the margins of a released model.
     """
@@ -473,7 +485,8 @@ def noise_of(
     factor = (step * scaled).sum(axis=0) / np.where(square > 0, square, 1.0)
     factor = np.broadcast_to(factor, step.shape)
     if answer is None:
-        # A factor below 1 is estimated from the noisy step, and does not reduce noise.
+        # A factor below 1 depends on the noisy step itself, so that it need not reduce
+        # the noise.
         left = rule.noise_left(stds, average) * np.maximum(factor, 1.0)
         return CoefficientNoise.of_independent(left, coordinates, np.sqrt(variance))
     covariance, remaining, curvature = answer
@@ -486,7 +499,8 @@ def noise_of(
     step = (theta - start).ravel()
     pull = step @ curvature
     if measured and pull @ step > 0:
-        # The measured factor minimises the loss along the noisy step.
+        # The measured factor minimises the loss along the noisy step. It corrects noise
+        # in this direction.
         taken = taken - measured * np.outer(step, pull @ taken) / (pull @ step)
     shape = n_outputs, n_columns, n_outputs, n_columns
     each = taken @ covariance @ taken.T
@@ -504,8 +518,8 @@ def noise_of(
 
 
 def _of_log_odds(margins: np.ndarray, std: float) -> np.ndarray:
-    """Return the variances of log odds of noisy class frequencies."""
-    if len(margins) == 1:  # half of the difference of two counts
+    """Return the variances of log odds, if class frequencies have noise of `std`."""
+    if len(margins) == 1:  # from half of the difference of two frequencies
         share = 1 / (1 + np.exp(-margins))
         return (std / (share * (1 - share))) ** 2 / 2
     share = np.exp(margins - margins.max())
@@ -515,20 +529,24 @@ def _of_log_odds(margins: np.ndarray, std: float) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Descent:
-    """Noisy gradient descent of a linear model: DP-SGD, DPSGD-F, or Algorithm 1.
+    """Noisy gradient descent of a linear model.
+
+    This is DP-SGD. With private centring it is DPSGD-F (Sun, Suresh and Menon 2023),
+    and with a public loss Algorithm 1 of Mahloujifar et al. (2023).
 
     Attributes
     ----------
     loss : Loss
     loop : Loop
-        Its `batch_size` is a number of rows or None.
+        Its `batch_size` is a number of rows, or None for every row.
     centring : Centring
     penalty : float or None
-        s of ``s / 2 |w|**2`` per record, for classifiers; None: no penalty.
+        Strength s of a penalty ``s / 2 |w|**2`` per record, for classifiers. None: no
+        penalty.
     scales : TargetScales or None
-        Scales and penalty of a regression.
+        Scale of the target and penalty of a regression. None for classifiers.
     padding : {"zero", "gaussian"} or None
-        Values of private columns in a public loss.
+        Values that replace private columns in a public loss. None: no such loss.
     public_loss : callable or None
         A user's public loss, which returns gradients in coef and intercept.
     public_model : "auto", classifier, regressor or None
@@ -548,7 +566,7 @@ class Descent:
 
     # -- public preparation ----------------------------------------------------------
     def prepare(self, public: PublicRecords, budget: Budget) -> DescentStart:
-        """Compute public moments, a public model, and the rows if all are public."""
+        """Compute the moments of public columns, a public model, and public rows."""
         joint = public.units is not None and public.units.joint
         if self.padding is not None and joint:
             raise ValueError(
@@ -607,7 +625,7 @@ class Descent:
     ) -> DescentPlan:
         """Resolve every "auto" and calibrate the noise."""
         replaced = budget.mu / budget.relation.sensitivity(1.0)
-        # Contributions have public signs unless a mean is subtracted.
+        # Whether contributions have public signs if no mean is subtracted.
         signed = (
             self.centring.kind not in ("gaussian", "adaptive")
             and self.padding is None
@@ -617,7 +635,7 @@ class Descent:
         learns = self.centring.can_learn_mean(public, replaced)
         orthant = signed and not learns
         reach = gradient_sensitivity(budget.relation, 1.0, orthant=orthant)
-        # The rules of `parameters` assume the sensitivity clip_norm.
+        # The rules of `parameters` assume that the sensitivity is the clip norm.
         mu, n = budget.mu / reach, public.n_records
         s2n = parameters.signal_to_noise(mu, n, public.n_features, public.n_outputs)
         gap = None
@@ -626,7 +644,7 @@ class Descent:
         little = s2n < 2 or (gap is not None and gap >= parameters.LARGE_GAP)
         if little and not prepared.has_model:
             usual = "the majority class" if self.scales is None else "the mean target"
-            why = f"the index of signal to noise is {s2n:.2g}, and should be 2 or more"
+            why = f"the signal-to-noise index is {s2n:.2g}, and should be 2 or more"
             if gap is not None and gap >= parameters.LARGE_GAP:
                 why = (
                     f"fits like this one lost about {100 * gap:.0f} % of the gain over "
@@ -635,7 +653,8 @@ class Descent:
             warn_caller(
                 f"the budget is small for n={n} records and {public.n_features} "
                 f"features: expect little more than {usual}, because {why}. Raise "
-                "epsilon, use more records or fewer columns, or make columns public.",
+                "epsilon, use more records or fewer columns, or declare columns as "
+                "public.",
                 UtilityWarning,
             )
         others = self._other_events(public, prepared, budget, mu, orthant)
@@ -658,9 +677,10 @@ class Descent:
         automatic = self._learning_rate(public, mu, schedule, prepared.has_model)
         chosen = self.loop.learning_rate
         learning_rate = automatic if chosen == "auto" else chosen
-        # A penalty or a weight norm limits the noise in the weights.
+        # Warn of noise in the weights, unless a penalty or a weight norm limits it.
         if not self._is_penalised and self.loop.max_weight_norm is None:
-            # Larger steps enlarge the weights, not their error: the loss saturates.
+            # Steps above the automatic size enlarge the weights, but not their error,
+            # because the loss saturates.
             steps = min(learning_rate, automatic) * self._decay(schedule)
             noise = self._noise_in_gradients(schedule, public)
             momentum = self.loop.momentum_of(n_steps)
@@ -702,7 +722,8 @@ class Descent:
             target = self.scales.event(public, budget, mu, has_public_model=has_model)
             rate = self.scales.rate_event(public, budget, mu)
         measured = postprocessing.is_measured(self, public)
-        # The descent starts at class frequencies, which must be released.
+        # Without a public target or model, the descent starts at released class
+        # frequencies.
         known = public.has_target or prepared.has_model
         if measured and self.centring.bias is not None and not known:
             counts = event(public, budget, mu)
@@ -738,7 +759,7 @@ class Descent:
         return rate
 
     def _decay(self, schedule: PrivacyPlan) -> np.ndarray:
-        """Return the step sizes divided by the first."""
+        """Return each step size divided by the first step size."""
         gone = self.loop.learning_rate_decay
         return 1 - gone * np.arange(schedule.n_steps) / schedule.n_steps
 
@@ -750,7 +771,7 @@ class Descent:
         return self.loop.gradient_scale * schedule.noise_std / clipped
 
     def needs_whole_table(self) -> str | None:
-        """Return the setting that partitions do not support, or None."""
+        """Return a setting that tables in partitions do not support, or None."""
         if self.padding is not None:
             return f"public_loss={self.padding!r}"
         return self.centring.needs_whole_table()
@@ -764,7 +785,7 @@ class Descent:
         mechanism: Mechanism,
         on_step: OnStep,
     ) -> LinearFit:
-        """Release the scales and means that were planned, then descend."""
+        """Release the planned scales and means, and run the descent."""
         loss, target_map, offset = self.loss, None, prepared.offset
         if self.scales is not None:
             event = plan.event("target scale")
@@ -853,7 +874,8 @@ class Descent:
             walk, clip = self._walk(public, plan), plan.schedule.clip_norm
             blocks = postprocessing.target_blocks(public.mask, has_model)
             if public.mask.all() and target_map.error > 0 and coordinates.bias:
-                # Rows are centred exactly, so the intercept only corrects the mean.
+                # Rows are centred exactly, so the intercept only corrects the released
+                # mean of the target.
                 places, square = np.array([public.n_features]), coordinates.bias**2
                 doubt = (target_map.error / target_map.scale) ** 2
                 blocks = [*blocks, postprocessing.Block(places, square, doubt)]
@@ -879,7 +901,7 @@ class Descent:
     def _norms(
         self, public: PublicRecords, prepared: DescentStart, s2n: float
     ) -> tuple[float, float]:
-        """Return the typical norms of the two blocks of a row."""
+        """Return the typical norms of the public and of the private part of a row."""
         has_model, n_private = prepared.has_model, public.n_private
         if self.scales is not None or not 0 < n_private < public.n_features:
             return parameters.block_norms(has_model)
@@ -891,7 +913,8 @@ class Descent:
             return prepared.coordinates
         public, bias = records.public, self.centring.bias
         if public.mask.all() and self._is_shrunk and not public.target_map.log:
-            # The intercept corrects the noisy mean; let it learn like one column.
+            # The intercept corrects the noisy mean of the target. With this value of
+            # the constant column it learns as fast as the weight of a usual column.
             if bias is not None:
                 bias = max(bias, public.n_features**-0.5)
             return self.centring.public_coordinates(public, prepared.moments, bias)

@@ -1,8 +1,8 @@
 """The interface of methods: prepare from public data, plan, and run.
 
-A method is a frozen object with its parameters, independent of estimators. To add a
-method, write a file like `solvers.label_statistic` and let the `_method` of an
-estimator return it; CONTRIBUTING.rst has an example.
+A method is the algorithm of a fit: a frozen object with its parameters, independent of
+estimators. To add a method, write a file like `solvers.label_statistic` and let the
+`_method` of an estimator return an object of it; CONTRIBUTING.rst has an example.
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ from skfdp.privacy.assumptions import Assumption
 from skfdp.privacy.events import Relation
 from skfdp.queries import Query
 
-#: Callback of each step. Its arguments are the number of the step and a function that
-#: returns the current model. It returns whether to stop. It receives only released
-#: values. None: no callback.
+#: Callback after each step, ``(step, model) -> stop``. ``model()`` returns the current
+#: model. The callback receives only released values. None: no callback.
 OnStep = Callable[[int, Callable[[], Any]], bool] | None
 
 
 def of_weights(
     on_step: OnStep, model: Callable[[np.ndarray, int], Any]
 ) -> Callable[[int, np.ndarray], bool] | None:
-    """Return `on_step` for a loop of weights; `model` converts weights to a model."""
+    """Convert `on_step` to a callback ``(step, weights) -> stop``.
+
+    ``model(weights, n_steps)`` returns the model of the weights after `n_steps` steps.
+    """
     if on_step is None:
         return None
     return lambda step, theta: on_step(step, lambda: model(theta, step + 1))
@@ -46,14 +48,15 @@ class Budget:
     epsilon, delta : float
     relation : Relation
     facts : mapping
-        Fields of `Event`: the relation, names, public columns, seeds.
+        Fields that are equal in all events of the fit, such as the relation and the
+        names of the public columns.
     before : tuple of Event, default=()
         Events of an earlier method of the same fit, on full batches. They count towards
         epsilon in every calibration.
     reach : float, default=1.0
         Sensitivity factor: a privacy unit changes a sum at most this many times as much
-        as one record; see `Units.reach`. Methods plan for records, and never multiply
-        by this factor.
+        as one record; see `Units.reach`. Methods plan for records. `event` and
+        `calibrate` multiply by this factor.
     """
 
     epsilon: float
@@ -91,7 +94,11 @@ class Budget:
         sensitivity: float,
         n_steps: int = 1,
     ) -> Event:
-        """Return the event of full-batch releases, from the parameters for records."""
+        """Return the event of full-batch releases.
+
+        `noise_std`, `clip_norm` and `sensitivity` are given for records. They are
+        multiplied by `reach`, to hold for privacy units.
+        """
         return Event(
             label=label,
             noise_std=(noise_std * self.reach,),
@@ -112,9 +119,8 @@ class Budget:
         """Return the schedule with the least noise within the budget.
 
         Parameters are those of :func:`skfdp.privacy.calibrate`. `noise_decay` is
-        ignored without full batches. Clip norm and sensitivity are given for records
-        and converted to privacy units, as in `event`. The events `before` are added to
-        `other_events`.
+        ignored for sampled batches. `clip_norm` and `sensitivity` are given for
+        records, as in `event`. The events `before` are added to `other_events`.
         """
         others = (*self.before, *schedule.pop("other_events", ()))
         if schedule.get("sampling_rate", 1.0) < 1:
@@ -131,7 +137,10 @@ class Budget:
         )
 
     def release_once(self, label: str, query: Query, *others: Event) -> dict[str, Any]:
-        """Return the `events` and the `schedule` of a plan with one more release."""
+        """Return the fields `events` and `schedule` of a plan that ends with `query`.
+
+        The `query` is released once, with `label`, after the releases of `others`.
+        """
         schedule = self.calibrate(
             n_steps=1,
             clip_norm=query.clip_norm,
@@ -142,7 +151,7 @@ class Budget:
         return {"events": events, "schedule": schedule}
 
     def named(self, schedule: PrivacyPlan, label: str) -> Event:
-        """Return the event of a schedule, with its label and the facts of the fit."""
+        """Return the event of a schedule, with this label and the `facts`."""
         return dataclasses.replace(schedule.event, label=label, **self.facts)
 
 
@@ -155,15 +164,15 @@ class Plan:
     events : tuple of Event
         All planned releases, which are charged before any of them.
     schedule : PrivacyPlan
-        The schedule of the last releases; earlier ones are its `other_events`.
+        The schedule of the last event; the earlier events are its `other_events`.
     assumptions : tuple of Assumption
         Assumptions of the guarantee.
     n_steps : int or None
-        Number of steps for callbacks; None without a loop.
+        Number of steps of the training loop, for callbacks; None without a loop.
     counts_labels : bool
-        Whether a release reveals records without a declared label.
+        Whether a release reveals how many records have no declared label.
     expected_gap : float or None
-        See `FitPlan`.
+        Predictive power that the noise is expected to cost; see `FitPlan`.
     """
 
     events: tuple[Event, ...]
@@ -188,10 +197,10 @@ class Method(Protocol):
     """Interface of a fitting method; an implementation is a frozen object."""
 
     def prepare(self, public: PublicRecords, budget: Budget) -> Any:
-        """Learn from public data, without a charge, for `plan` and `run`."""
+        """Compute from public data what `plan` and `run` need, without a charge."""
 
     def plan(self, public: PublicRecords, prepared: Any, budget: Budget) -> Plan:
-        """Plan the releases, from public facts alone."""
+        """Plan the releases from public facts alone."""
 
     def run(
         self,
@@ -201,4 +210,4 @@ class Method(Protocol):
         mechanism: Mechanism,
         on_step: OnStep,
     ) -> Any:
-        """Release the plan through the mechanism, and return the model."""
+        """Release the planned sums through the mechanism, and return the model."""
