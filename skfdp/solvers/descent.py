@@ -271,7 +271,7 @@ MOST_UNDECLARED = 0.05
 
 
 def event(public: PublicRecords, budget: Budget, mu: float) -> Event | None:
-    """Return the event of the class counts, or None if their noise is too large.
+    """Return the event of the class counts, or None if their noise exceeds the grid.
 
     Parameters
     ----------

@@ -5,8 +5,8 @@ defaults in the theory.
 
 Notation: ``n`` is the public number of rows, ``d`` of features, and ``m`` of outputs (1
 for two classes, else one per class). ``mu`` is the Gaussian-DP parameter of the budget
-for sensitivity ``clip_norm``. It is half of the budget's own mu if a replaced record
-changes a sum by ``2 * clip_norm``. Rows of the loop have a typical norm of 1.
+for sums of sensitivity ``clip_norm``. It is half of the budget's own mu if a replaced
+record changes a sum by ``2 * clip_norm``. Rows of the loop have a typical norm of 1.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from skfdp.solvers import Choice
 BIAS_FEATURE = 0.1
 #: Fewest, usual and most steps of the full-batch loop.
 LEAST_STEPS, USUAL_STEPS, MOST_STEPS = 80, 200, 1000
-#: Momentum of a loop of many steps, and of a loop of `LEAST_STEPS`.
+#: Largest and least "auto" momentum, for many and for few steps.
 MOMENTUM, LEAST_MOMENTUM = 0.9, 0.5
-#: Expected batch and passes over the data of the Poisson loop.
+#: Expected batch size, and number of passes over the data, with Poisson sampling.
 BATCH_SIZE, N_EPOCHS = 4096, 20
 #: Least number of classes that counts as many; class sums then improve networks.
 MANY_CLASSES = 20
@@ -47,14 +47,15 @@ MANY_CLASSES = 20
 MOST_FOR_MEAN = 0.15
 #: Least share of ``mu**2`` for the private mean.
 LEAST_FOR_MEAN = 0.02
-#: Least norm of the public columns if a public model was fitted on them already.
+#: Least typical norm of the public part of a row, if a public model was fitted before.
 LEAST_PUBLIC_NORM = 0.25
 # Largest clip norm of a classifier, whose residuals are bounded.
 _LARGEST_CLIP = 100.0
 # Below this clip norm most residuals are clipped, and the cap of the step size does not
 # decrease further.
 _CAP_CLIP = 0.6
-# Time constants of the steps on a penalised weight; exp(-8) of the start remains.
+# A penalty pulls a weight to zero. The steps last this many time constants of the pull;
+# exp(-8) of the start then remains.
 _TIME_CONSTANTS = 8.0
 # Standard deviation of the noise that the loop may leave in one weight, for logits and
 # for predictions in units of the target's spread.
@@ -66,8 +67,7 @@ def signal_to_noise(mu: float, n: float, d: int, m: int) -> float:
     return mu * n / math.sqrt(d * m)
 
 
-#: Signals, and for each the accuracy that fits lost to noise, as a share of the gain
-#: over a constant prediction. These are medians over the tables of
+#: Values of the signal of `gap_of`, and for each value the median gap of the tables of
 #: ``benchmarks/reproduce/gaps.py``, at most 1.
 SIGNALS = (3.0, 10.0, 32.0, 100.0, 316.0, 1000.0, 3162.0, 10_000.0, 100_000.0)
 GAPS = {
@@ -79,14 +79,17 @@ LARGE_GAP = 0.75
 
 
 def gap_of(signal: float, kind: str) -> float:
-    """Return the expected share of the gain over a constant that noise costs.
+    """Return the expected gap: 0 for a noiseless fit, 1 for a constant prediction.
+
+    The gap is linear in the log loss, or in the squared error of a regression.
 
     Parameters
     ----------
     signal : float
-        Number of records, divided by the noise in a sum of unit vectors. It is ``mu n``
-        if a record changes the sum by 1.
+        Number of records, divided by the standard deviation of the noise in a sum to
+        which each record adds a vector of norm 1.
     kind : {"private", "label-DP"}
+        Whether everything or only the target is private.
     """
     return float(np.interp(math.log(signal), np.log(SIGNALS), GAPS[kind]))
 
@@ -100,14 +103,14 @@ def expected_gap(
     neighboring_relation: str = "replace_one",
     label_dp: bool = False,
 ) -> float:
-    """Return the expected cost of privacy in accuracy, without reading data.
+    """Return the expected cost of privacy to predictions, without reading data.
 
-    The gap is 0 for a model without privacy and 1 for a constant prediction. It is the
-    median loss of default fits on 19 tables with 8 to 44 columns and 2 to 5 classes,
-    with spline bases for numbers. Single tables differ: at a median of .47 a quarter of
-    the tables lost more than .77, and at a median of .19 more than .45. Regressions on
-    four further tables were similar. If epsilon times n was below 300, they were worse
-    than the mean.
+    The gap is 0 for the log loss of a model without privacy, and 1 for that of a
+    constant prediction. It is the median of default fits on 19 tables with 8 to 44
+    columns and 2 to 5 classes, with spline bases for numbers. Single tables differ: at
+    a median of .47 a quarter of the tables lost more than .77, and at a median of .19
+    more than .45. Regressions on four further tables were similar. If epsilon times n
+    was below 300, they were worse than predicting the mean target.
 
     Parameters
     ----------
@@ -147,13 +150,17 @@ def expected_gap(
 
 
 def mean_fraction(mu: float, n: float, d: int, least: float = LEAST_FOR_MEAN) -> float:
-    """Return the share of ``mu**2`` that gives a private mean an error of about 1/4."""
+    """Return the share of ``mu**2`` for a mean of rows, for an error of about 1/4.
+
+    The rows have d columns and norms of at most 1. The share is at least `least` and at
+    most `MOST_FOR_MEAN`.
+    """
     return float(np.clip(16 * d / (mu * n) ** 2, least, MOST_FOR_MEAN))
 
 
-#: If rows of norm 1 have a mean with a smaller squared norm, public signs are kept
-#: instead of subtracting it. Centred rows would be rescaled by at most 1.15, whereas
-#: signs reduce the sensitivity by sqrt(2).
+#: If the mean of rows of norm 1 has a smaller squared norm, it is not subtracted. After
+#: centring, rows could be scaled up by at most 1.15. Without centring they have public
+#: signs, which reduce the sensitivity by a factor of sqrt(2).
 LEAST_SQUARED_MEAN = 0.25
 
 
@@ -165,7 +172,7 @@ def shrunk_mean(mean: np.ndarray, noise_std: float) -> np.ndarray:
     mean : ndarray of shape (d,)
         The released mean.
     noise_std : float
-        Standard deviation of its noise per coordinate.
+        Standard deviation of the noise in each entry.
     """
     square = float(mean @ mean)
     if square == 0:
@@ -176,16 +183,16 @@ def shrunk_mean(mean: np.ndarray, noise_std: float) -> np.ndarray:
 
 
 def centred_scale(mean: np.ndarray, noise_std: float = 0.0) -> float:
-    """Return the factor that gives centred unit rows a norm of about 1 again.
+    """Return the factor that gives rows of norm 1 about this norm after centring.
 
     Parameters
     ----------
     mean : ndarray of shape (d,)
         The released mean.
     noise_std : float, default=0.0
-        Standard deviation of its noise per coordinate. The error of the mean has a norm
-        of about ``sqrt(d) noise_std``. The factor multiplies this error, too, and keeps
-        it below the norm of a row.
+        Standard deviation of the noise in each entry. The error of the mean has a norm
+        of about ``sqrt(d) noise_std``. The factor multiplies this error, too. It is
+        limited to keep the error below the norm of a row.
     """
     error = max(mean.size * noise_std**2, 1e-6)
     return 1 / math.sqrt(max(1 - float(mean @ mean), min(0.05, error)))
@@ -194,8 +201,9 @@ def centred_scale(mean: np.ndarray, noise_std: float = 0.0) -> float:
 def n_steps(signal: float, s2n: float) -> int:
     """Return the number of steps of the full-batch loop, which grows with the signal.
 
-    The total noise of the loop does not depend on this number. Neither does the total
-    step size, as long as single steps are below the cap of `learning_rate`.
+    The total noise of the loop does not depend on this number. The total step size does
+    not depend on it either, as long as single steps are below the cap of
+    `learning_rate`.
 
     Parameters
     ----------
@@ -209,10 +217,11 @@ def n_steps(signal: float, s2n: float) -> int:
 
 
 def clip_norm(s2n: float, *, regression: bool = False) -> float:
-    """Return the clip norm: small ones reduce the noise, large ones the bias.
+    """Return the clip norm of gradients, a compromise between noise and bias.
 
-    It grows with the signal up to 100. Such a norm clips only rows that are a hundred
-    times as long as usual. With a larger norm, residuals would be rounded to zero.
+    A small clip norm reduces the noise, and a large one the bias. The clip norm grows
+    with the signal up to 100. It then clips only gradients of rows that are a hundred
+    times as long as usual. With a larger clip norm, residuals would be rounded to zero.
 
     Parameters
     ----------
@@ -261,8 +270,8 @@ def learning_rate_of_penalised(
 ) -> np.ndarray:
     """Return the first step size of each penalised weight.
 
-    For a weight of curvature D the steps last ``sum of rate_t D / (1 - momentum)`` time
-    constants. After `_TIME_CONSTANTS` of them, exp(-8) of the start remains. With more
+    A penalty of curvature D pulls a weight to zero. The steps last ``sum of rate_t D /
+    (1 - momentum)`` time constants of this pull, at most `_TIME_CONSTANTS`. With more
     time constants, the last iterate would depend only on the last releases, which are
     the noisiest.
 
@@ -280,11 +289,13 @@ def learning_rate_of_penalised(
 def block_norms(
     has_public_model: bool, s2n: float = 0.0, columns: tuple[int, int] = (1, 1)
 ) -> tuple[float, float]:
-    """Return typical norms of the public and the private part of a row with both.
+    """Return the typical norms to which both parts of a row are scaled.
 
-    A block's signal lies between that of one column and of independent columns; we
-    weight it by the square root of their number. After a public model, public columns
-    only add effects that depend on both parts. These need a larger signal.
+    The first norm is for the public columns, the second for the private columns. The
+    signal of a part lies between that of one column and that of independent columns.
+    The squared norm of a part is therefore proportional to the square root of its
+    number of columns. After a public model, public columns only add effects that depend
+    on both parts. These need a larger signal.
 
     Parameters
     ----------
@@ -292,7 +303,7 @@ def block_norms(
     s2n : float, default=0.0
         See `signal_to_noise`.
     columns : (int, int), default=(1, 1)
-        Number of public and of private columns; by default the blocks are equal.
+        Number of public and of private columns; by default both norms are equal.
     """
     if not has_public_model:
         ours, theirs = np.sqrt(columns).tolist()
@@ -320,9 +331,11 @@ def starts_at_public_model(mu: float, n: float, n_classes: int, n_private: int) 
 
 
 # -- networks ------------------------------------------------------------------------
-#: Passes over the rows in a network's Poisson loop, and fewest and most steps of loops.
+#: Passes over the rows in a network's loop with Poisson sampling, and fewest and most
+#: steps of a network's loop.
 NETWORK_EPOCHS, NETWORK_STEPS, MOST_NETWORK_STEPS = 10, 100, 300
-#: Least share of the differences between class sums that must survive shrinkage.
+#: Released class sums are used only if more than this share of the differences between
+#: class means remains after shrinkage.
 LEAST_KEPT = 0.03
 #: Clip norm of all layers together, and of the last layer alone.
 NETWORK_CLIP, LAST_LAYER_CLIP = 1.0, 0.3
@@ -360,23 +373,31 @@ def sums_bound(n_private: int, mean_square: float | None) -> float:
 def network_batch(n: int) -> int:
     """Return the expected size of a network's batch.
 
-    It is every row of at most 4096, otherwise a 16th of the rows, but at least 1024.
+    With at most 4096 rows, it is n. Otherwise it is a 16th of n, but at least 1024.
     """
     return n if n <= BATCH_SIZE else max(math.ceil(n / 16), 1024)
 
 
-#: Shares of ``mu**2`` that are released before a network's loop.
+#: Default shares of ``mu**2`` for the releases of each kind of pretraining.
 PRETRAINING_SHARES = {"class_sums": 0.5, "linear": 1.0}
 
 
 def network_noise(widths: tuple[int, ...], learnt: bool) -> float:
-    """Return the noise that a loop may leave in a weight of a network."""
+    """Return the standard deviation of noise that a loop may leave in a weight.
+
+    `widths` are those of all layers of the network. `learnt` is whether the initial
+    weights were pretrained. Otherwise the noise is twice the standard deviation of the
+    initial weights, in the layer where this is smallest.
+    """
     fresh = math.sqrt(2 / max(map(sum, itertools.pairwise(widths))))
     return 0.03 if learnt else 2 * fresh
 
 
 def network_steps(signal: float, left: float) -> int:
-    """Return the number of steps, 100 to 300, that leave the noise `left`."""
+    """Return the number of steps of size 1 that leave the noise `left` in a weight.
+
+    The number is between 100 and 300. `signal` is ``mu n (1 - momentum)``.
+    """
     enough = math.ceil(left * math.sqrt(3) * signal)
     return min(max(enough, NETWORK_STEPS), MOST_NETWORK_STEPS)
 
@@ -386,9 +407,19 @@ def network_learning_rate(
 ) -> float:
     """Return a network's first step size.
 
-    It multiplies the clipped sum divided by ``q n clip_norm``. The noise that
-    accumulates in a weight has the standard deviation `left`. The step size is at most
-    1.
+    It multiplies the noisy sum of clipped gradients, divided by ``q n clip_norm`` with
+    the sampling rate q. The noise that accumulates in a weight has a standard deviation
+    of at most `left`. The step size is at most 1.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        Noise of the first step, divided by `clip_norm`.
+    expected : float
+        Expected size of a batch, ``q n``.
+    n_steps : int
+    momentum : float
+    left : float
     """
     noise = noise_multiplier / expected * math.sqrt(n_steps / 3) / (1 - momentum)
     return min(1.0, left / noise)
@@ -397,10 +428,9 @@ def network_learning_rate(
 def network_index(reach: float, widths: tuple[int, ...]) -> float:
     """Return the signal-to-noise index of a network with random initial weights.
 
-    It is a quotient: the spread of margins between rows that the loop can add, over the
-    spread that the random start has. `reach` is ``mu n`` times the noise that the loop
-    leaves in a weight, up to ``sqrt(3)/2``. The two spreads are those of rows in [0, 1]
-    whose gradients are ``sqrt(2)`` times as long as the rows:
+    It is the spread of margins between rows that the loop can add, divided by the
+    spread at the random start. The two spreads are those of rows in [0, 1] whose
+    gradients are ``sqrt(2)`` times as long as the rows:
 
     * A quarter of a row's squared norm differs between rows, in d directions. Let the
       classes be one standard deviation apart in one direction, and half of the neurons
@@ -413,8 +443,9 @@ def network_index(reach: float, widths: tuple[int, ...]) -> float:
     Parameters
     ----------
     reach : float
-        Distance that the loop moves along a gradient of norm `clip_norm` common to all
-        rows.
+        Distance that the loop moves the weights if all records have the same gradient,
+        of norm `clip_norm`. It is ``mu n`` times the noise that the loop leaves in a
+        weight, up to a factor of ``sqrt(3)/2``.
     widths : tuple of int
         Widths of all layers, starting with the input.
     """
@@ -428,10 +459,11 @@ def network_index(reach: float, widths: tuple[int, ...]) -> float:
 def last_layer_learning_rate(
     mu: float, n: float, d: int, n_classes: int, n_steps: int, momentum: float
 ) -> float:
-    """Return the first step size on the last layer; ``mu`` is that of the loop.
+    """Return the first step size of a loop that trains only the last layer.
 
-    Up to a constant, ``kappa`` is the standard deviation of the noise left in a weight.
-    ``kappa`` is small if a class has few records for its budget.
+    `mu` is the Gaussian-DP parameter of the loop. The step size is proportional to
+    ``kappa``, which is the noise left in a weight up to a constant. ``kappa`` is small
+    if there are few records per class for this `mu`.
     """
     index = math.sqrt(2) * mu * n * (2 / n_classes) / math.sqrt(d)
     kappa = index / 10 if index < 10 else min(max(index / 50, 1.0), 2.0)
@@ -441,7 +473,7 @@ def last_layer_learning_rate(
 # The parameters of estimators: checks and resolution.
 
 
-#: Assumptions of the guarantee beyond the events.
+#: Assumptions of the guarantee that do not follow from the events.
 ASSUMPTIONS = (
     Assumption(
         "constructor_parameters_chosen",
@@ -456,7 +488,7 @@ ASSUMPTIONS = (
 MOST_EPSILON = 10.0
 
 #: Divisor of columns without bounds. Such columns are assumed to be scaled. The
-#: integers of the loop represent twice this range.
+#: integers of the loop can represent numbers up to twice this divisor.
 UNBOUNDED_REACH = 8.0
 
 
@@ -492,8 +524,8 @@ class Loop:
     def momentum_of(self, n_steps: int) -> float:
         """Return the momentum for a number of steps.
 
-        "auto": its memory is a 20th of the steps, at most 10 steps. With a longer
-        memory a short loop would oscillate about the optimum.
+        "auto": the memory ``1 / (1 - momentum)`` is a 20th of the steps, but from 2 to
+        10 steps. With a longer memory a short loop would oscillate about the optimum.
         """
         if self.momentum != "auto":
             return self.momentum
@@ -514,9 +546,10 @@ class Loop:
         n_steps : int
             Number of full-batch steps if `max_iter` is "auto".
         n_epochs : int
-            Number of passes over the records with smaller batches.
+            Number of passes over the records, if batches are smaller and `max_iter` is
+            "auto".
         automatic : int or None
-            Expected batch if `batch_size` is "auto"; None: every row.
+            Expected batch size if `batch_size` is "auto"; None: every row.
         """
         batch = automatic if self.batch_size == "auto" else self.batch_size
         rate = 1.0 if batch is None else min(1.0, batch / n_records)
@@ -527,7 +560,7 @@ class Loop:
 
 @functools.cache
 def shown_parameters(estimator_class: type) -> frozenset[str]:
-    """Return the parameter names of `get_params`, those of the class's constructor."""
+    """Return the names of the constructor's parameters, which `get_params` returns."""
     return frozenset(_named(estimator_class.__init__)) - {"self"}
 
 
@@ -640,9 +673,9 @@ def resolve_input_scaler(
         row_norm = UNBOUNDED_REACH
         if longest is not None:
             # Divide by a power of two, at most 16. Rows then have norms of at most 2
-            # and fit into the integers of the fast loop. If there are very many
-            # columns, few of them are usually large, and each keeps a resolution of
-            # 1/16.
+            # and fit into the integers of the fast loop. With more than 1024 columns
+            # the bound of a row may be larger. Usually few of many columns are large,
+            # and a larger divisor would make the integers coarser.
             row_norm = 2.0 ** min(max(math.ceil(math.log2(longest / 2)), 0), 4)
     elif row_norm == "auto":
         # Columns without bounds are assumed to be scaled.
