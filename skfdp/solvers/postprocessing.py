@@ -1,12 +1,11 @@
 """Scale and shrink the released weights of a descent, and estimate their noise.
 
-A descent of logits leaves noise in its weights. The amount depends on the data, and
-weights that are too large give worse probabilities than the start. The weights are
-therefore shrunk by a prior and the known noise (empirical Bayes, without a charge).
-Then they are multiplied by a factor, which one cheap release measures. It is computed
-from the slope of the loss along the step, at two points. One number needs d times less
-budget than d weights. The slope is measured on the training records, and corrected for
-overfitting.
+The step of a descent is its result minus its start. A descent of logits leaves noise in
+the step, and steps that are too large give worse probabilities than the start. The step
+is therefore shrunk by a prior and the known noise (empirical Bayes, without a charge).
+Then it is multiplied by a factor, for which one cheap release measures the slope of the
+loss along the step, at two points. One number needs d times less budget than d weights.
+The slope is measured on the training records, and corrected for overfitting.
 """
 
 from __future__ import annotations
@@ -38,24 +37,26 @@ from skfdp.solvers.public_model import PublicModel, PublicRegression
 LABEL = "temperature"
 #: Fractions of the step at which the slope is measured.
 POINTS = (0.2, 1.0)
-#: Bound of the margins of the step, over their expected root mean square.
+#: Clip norm of the margins of the step, divided by their expected root mean square.
 REACH = 0.7
-#: Candidate temperatures, and curvatures relative to the expected one.
+#: Candidate factors of the step (temperatures), and candidate curvatures divided by the
+#: expected curvature.
 _TEMPERATURES = np.linspace(0.0, 1.2, 61)
 _CURVATURES = np.geomspace(0.1, 2.0, 30)
-# Relative noise of a slope from which the prior becomes much narrower.
+# If the noise of a slope exceeds this multiple of a usual slope, the prior of the factor
+# becomes much narrower.
 _HOPELESS = 4.0
-# Prior standard deviation of a logit, and of its part from public columns if a public
-# model was fitted on them before.
+# Prior standard deviation of a logit, and of the change that public columns make in a
+# logit after a public model.
 _SPREAD, _SPREAD_SEEN = 1.5, 0.6
 # Factor of the prior for more than two classes, because their weights are larger.
 _OF_SEVERAL = 1.5
-# Prior standard deviation of the intercept's distance from the start.
+# Prior standard deviation of the change of the intercept.
 _INTERCEPT_SPREAD = 0.3
-# Largest number of columns in these rules. In a wide table most columns are zero in a
-# row, and the common ones carry most of the signal.
+# A block counts as at most this many columns. In a row of a wide table most columns are
+# zero, and the columns that are rarely zero carry most of the signal.
 MOST_USED = 300
-# Least factor of the usual noise in the weights of a wide regression.
+# Least value of `quietness`.
 _QUIET = 0.25
 # Spread of margins, in logits or in spreads of the target, below which a fit warns.
 _LEAST_SPREAD = 0.05
@@ -71,8 +72,8 @@ class Block:
     square : float
         Mean squared norm of these columns of a row.
     prior : float
-        For logits, the prior standard deviation of a weight. For targets, the expected
-        share of the start's squared error that the columns explain.
+        For classifiers, the prior standard deviation of a weight. For regressions, the
+        expected share of the start's squared error that the columns explain.
     """
 
     columns: np.ndarray
@@ -81,12 +82,12 @@ class Block:
 
     @property
     def n_used(self) -> int:
-        """Number of columns that share the curvature of the loss, limited."""
+        """Number of columns, but at most `MOST_USED`."""
         return max(1, min(len(self.columns), MOST_USED))
 
 
 def label_variance(margins: np.ndarray, shares: np.ndarray | None = None) -> float:
-    """Return the variance of a label under these margins, averaged over classes.
+    """Return the variance of a label under these margins, a mean over rows and classes.
 
     Margins have the shape (n_rows, n_outputs); `shares` are row weights.
     """
@@ -105,7 +106,12 @@ def logit_blocks(
     has_model: bool,
     bias: float | None,
 ) -> list[Block]:
-    """Return the private columns, the public ones, and the intercept."""
+    """Return the blocks of a classifier: private columns, public columns, intercept.
+
+    `norms` are the typical norms of the public and of the private part of a row.
+    `has_model` is whether the descent starts at a model of the public columns. `bias`
+    is the value of the constant column; None: no intercept.
+    """
     mask = public.mask
     several = _OF_SEVERAL if public.n_outputs > 1 else 1.0
     found = []
@@ -136,16 +142,15 @@ def expected(
 ) -> tuple[np.ndarray, float]:
     """Shrink the released step by block, and return its effective degrees of freedom.
 
-    The degrees of freedom measure overfitting. They are the excess of the slope of the
-    summed loss along the step on the training records, compared with other records
-    (Efron 2004, doi:10.1198/016214504000000692).
+    The degrees of freedom measure overfitting. Overfitting lowers the slope of the
+    summed loss along the step by this number on the training records, compared with
+    other records (Efron 2004, doi:10.1198/016214504000000692).
 
-    The step, of shape (n_outputs, n_columns), is the difference between the result of
-    the descent and its start. `variance` is the label variance at the start, which is
-    the curvature of the loss. The gradients of `walk` are divided by `clip_norm`.
-    `fitted` has the shape of the step. It is the part of an error of the start that the
-    steps removed from each weight. None: it is unknown, and the degrees of freedom are
-    0.
+    The step has the shape (n_outputs, n_columns). `variance` is the label variance at
+    the start, which is the curvature of the loss. The gradients of `walk` are divided
+    by `clip_norm`. `fitted` has the shape of the step: for each weight, the fraction of
+    an error of the start that the descent removed. None: this fraction is unknown, and
+    the degrees of freedom are 0.
     """
     found = step - step.mean(axis=0) if len(step) > 1 else step.copy()
     free = 1 - 1 / len(step) if len(step) > 1 else 1.0
@@ -155,9 +160,9 @@ def expected(
         curvature = variance * block.square / block.n_used
         gain, noise = walk.outcome(curvature * cut / clip_norm)
         gain, n_free = max(gain, 1e-9), weights.size * free
-        # A released weight is gain * weight + noise. The variance of the weights has a
-        # prior guess, with an equally large error, and an estimate from the release.
-        # Both are averaged with their inverse variances.
+        # A released weight is gain * weight + noise. The variance of the weights is
+        # guessed from the prior, with an error of the same size, and estimated from the
+        # release. Guess and estimate are averaged with their inverse variances.
         prior, error = block.prior**2, (noise / gain) ** 2
         square = float(np.vdot(weights, weights)) / n_free
         estimate = square / gain**2 - error
@@ -176,7 +181,7 @@ def expected(
 
 
 def is_measured(method: Any, public: PublicRecords) -> bool:
-    """Whether the scale is measured: for the log loss with default settings."""
+    """Whether to measure the factor of the step: for the log loss by default."""
     weight = public.class_weight
     return (
         method.scales is None
@@ -189,7 +194,11 @@ def is_measured(method: Any, public: PublicRecords) -> bool:
 
 
 def event(public: PublicRecords, budget: Budget, loss: Loss, mu: float) -> Event:
-    """Return the event of the measurement, for the parameter mu of the whole budget."""
+    """Return the event of the slopes that determine the factor of the step.
+
+    `mu` is the Gaussian-DP parameter of the whole budget, for sums whose sensitivity is
+    their clip norm.
+    """
     query = TemperatureSum.planned(loss, public.n_classes, len(POINTS))
     sensitivity = query.sensitivity(budget.relation)
     share = parameters.mean_fraction(mu, public.n_effective, 4)
@@ -202,7 +211,7 @@ def event(public: PublicRecords, budget: Budget, loss: Loss, mu: float) -> Event
 
 
 def expected_reach(step: np.ndarray, blocks: list[Block]) -> float:
-    """Return the bound to which margins of a step are clipped.
+    """Return the norm to which a row's margins of the step are clipped.
 
     It is `REACH` times their expected root mean square.
     """
@@ -220,15 +229,17 @@ def temperature(
     reach: float,
     variance: float,
 ) -> tuple[float, float, float]:
-    """Return the posterior mean of the factor of a step, its noise, and a share.
+    """Return the posterior mean of the factor, its noise, and its measured share.
 
-    The share is the part of the mean that follows from the slopes, not from the prior.
+    The noise is the standard deviation that the noise of the slopes causes in this
+    mean. The measured share is the part of the mean that follows from the slopes and
+    not from the prior.
 
     The slope of the loss along the step is modelled as linear in the factor a: it is
-    ``H (a - a_0)``. The best factor a_0 has a half-normal prior around 0, which is the
-    start. This prior is narrower with more noise. The curvature H has a prior that is
-    flat in its logarithm, around the label variance at the start. The slopes are
-    released at `POINTS`, each with noise of `noise_std`.
+    ``H (a - a_0)``. The best factor a_0 is positive, with a half-normal prior, which is
+    narrower with more noise. The curvature H has a prior that is flat in its logarithm,
+    around the label variance `variance` at the start. `slopes` are released at
+    `POINTS`, each with noise of `noise_std`, from margins clipped to the norm `reach`.
     """
     usual = variance * n_records * reach / REACH
     # With uninformative slopes the factor is close to 0.
@@ -262,15 +273,15 @@ def scaled(
     mechanism: Mechanism,
     fitted: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return the start plus the scaled step of the descent, and two facts of the scale.
+    """Return the start plus the rescaled step, the error, and the measured share.
 
-    The step is multiplied by a released factor. The second value is one standard
-    deviation of the error that its noise causes along the step. The third is the share
-    of the factor that follows from the release, and not from the prior.
+    The step is shrunk and multiplied by a released factor. The error is the change of
+    the weights for one standard deviation of noise in the factor. The measured share is
+    the part of the factor that follows from the release and not from the prior.
 
     `theta` is the result of the descent. `bias` is the value of the constant column
     (None: no intercept). `offset` are the margins of a public model or None. `query`,
-    `blocks` and `walk` describe the descent. `event` is the event of the measurement.
+    `blocks` and `walk` describe the descent. `event` is that of the released slopes.
     `fitted` is as for `expected`.
     """
     margins = offset
@@ -307,10 +318,10 @@ def warn_of_small_margins(spread: float) -> None:
     """
     if spread < _LEAST_SPREAD:
         warn_caller(
-            "the weights are mostly noise and were scaled to next to nothing (rows of "
-            f"usual norm are {spread:.2g} apart, in logits or in spreads of the "
-            "target): expect little more than the majority class or the mean; raise "
-            "epsilon, or use more records or fewer columns.",
+            "the weights are mostly noise and were scaled down to nearly 0 (margins of "
+            f"usual rows differ by {spread:.2g}, in logits or in standard deviations "
+            "of the target): expect little more than the majority class or the mean; "
+            "raise epsilon, or use more records or fewer columns.",
             UtilityWarning,
         )
 
@@ -326,12 +337,12 @@ def warn_of_small_margins(spread: float) -> None:
 #: all columns after a start at the mean, and for private and for public columns after a
 #: start at a public model.
 SHARE, PRIVATE_SHARE, PUBLIC_SHARE = 0.5, 0.1, 0.02
-# Largest margin of rates.
+# Largest margin in `rate_level`, so that rates do not overflow.
 _LARGEST = 99.0
 
 
 def target_blocks(public: np.ndarray, has_public_model: bool) -> list[Block]:
-    """Return the blocks of columns, given the mask of the public ones."""
+    """Return the blocks of a regression; `public` is the mask of public columns."""
     if public.all() or not public.any():
         return [Block(np.arange(len(public)), 1.0, SHARE)]
     norms = parameters.block_norms(has_public_model)
@@ -345,26 +356,27 @@ def target_blocks(public: np.ndarray, has_public_model: bool) -> list[Block]:
 
 
 def pull(mu: float, n: float, blocks: list[Block]) -> float:
-    """Return the factor of the first step size, below 1 if the signal is small.
+    """Return a factor for the first step size, below 1 if the signal is small.
 
     Without curvature, steps of size ``rate`` leave noise of about ``rate / (mu n)`` in
-    a weight. They move the weight by ``rate / d`` of its best value. Let the d columns
-    explain a ``share`` of the target. The best rate is then about ``share mu n / d``
-    times the rate for a large budget. With a public model d counts the private columns,
-    otherwise all columns. mu belongs to the whole budget, for releases of sensitivity
-    `clip_norm`.
+    a weight. They move the weight by a fraction ``rate / d`` of its best value. Let the
+    d columns explain a ``share`` of the target's variance. The best rate is then about
+    ``share mu n / d`` times the rate for a large budget. With a public model d counts
+    the private columns, otherwise all columns. `mu` is the Gaussian-DP parameter of the
+    whole budget, for sums whose sensitivity is their clip norm.
     """
-    # Blocks with the same prior share the steps.
+    # d counts the columns of all blocks that have the prior of the last block.
     prior = blocks[-1].prior
     width = sum(block.n_used for block in blocks if block.prior == prior)
     return min(1.0, prior * mu * n / width)
 
 
 def quietness(blocks: list[Block]) -> float:
-    """Return the factor of the usual noise that weights of a regression may keep.
+    """Return a factor for the noise that a regression may leave in its weights.
 
-    The loss is flat along rare columns, so their weights keep all noise of the steps.
-    In a wide block such noise affects every row. The last block determines the factor.
+    The loss is flat along columns that are zero in most rows, so their weights keep all
+    noise of the steps. In a wide block such noise affects every row. The factor is
+    therefore below 1 for a wide block. The last block determines the factor.
     """
     block = blocks[-1]
     return max(_QUIET, block.n_used / max(1, len(block.columns)))
@@ -379,14 +391,16 @@ def shrunk(
 ) -> np.ndarray:
     """Shrink the weights, shape (1, n_columns), of each block by a factor.
 
-    The block's part of a prediction is a signal of variance `prior`, relative to the
-    residuals, plus noise. The factor with the least expected error is the variance of
-    the signal divided by the variance of signal plus noise. Columns of a block are
-    treated as independent and equal. If they are correlated, predictions have less
-    noise. `curvature` is the curvature of the loss.
+    The contribution of a block to a prediction is a signal plus noise. The variance of
+    the signal is the `prior` of the block, relative to the squared error of the start.
+    The factor with the least expected error is the variance of the signal divided by
+    the variance of signal plus noise. Columns of a block are treated as independent and
+    equal. If they are correlated, predictions have less noise. `curvature` is the
+    curvature of the loss.
     """
     theta = theta.copy()
-    # Clipped residuals do not grow with the weight.
+    # A clipped residual does not change with the weights, so clipping reduces the
+    # curvature.
     slope = curvature * math.erf(clip_norm / math.sqrt(2)) / clip_norm
     for block in blocks:
         entry = block.square / len(block.columns)
@@ -464,7 +478,8 @@ FIRST_ORDER, UPPER_BOUND = "first order", "upper bound"
 ESTIMATED = "estimated"
 #: Numbers of weights and of steps of a descent up to which the curvature is estimated.
 MOST_WEIGHTS, MOST_PATH = 300, 2000
-# Undetermined share of a combination up to which it counts as rounding.
+# A combination of coefficients counts as determined by X if at most this fraction of
+# its norm lies in undetermined directions.
 _UNDETERMINED = 1e-6
 
 #: Linear function that returns (coef, intercept) of weights (n_rows, n_columns).
@@ -499,8 +514,9 @@ class CoefficientNoise:
         Unit directions in which the coefficients of `estimate` can move without
         changing any margin, so that X does not determine them.
     remaining : ndarray of shape (n_outputs, n_features + 1, n_features + 1) or None
-        For steps from another model's margins, the matrix that maps an error of that
-        model's coefficients to the remaining error of the sum. None: the identity.
+        For a descent from the margins of another model, the matrix that maps an error
+        of that model's coefficients to the error that remains in the sum of both
+        models. None: the identity.
     """
 
     covariance: np.ndarray
@@ -520,10 +536,11 @@ class CoefficientNoise:
         return np.sqrt(found)
 
     def std_of(self, combinations: np.ndarray) -> np.ndarray:
-        """Return the standard deviation of combinations, one per row.
+        """Return the standard deviations of linear combinations of coefficients.
 
-        Its shape is (n_outputs, n_combinations). It is NaN if only the variances of
-        dependent noises are kept.
+        Each row of `combinations` has the factors of one combination, for `coef_`
+        alone. The result has the shape (n_outputs, n_combinations). It is NaN if noises
+        are dependent and only their variances are kept.
         """
         n_features = combinations.shape[1]
         if self.covariance.ndim == 3:
@@ -534,10 +551,11 @@ class CoefficientNoise:
         return np.sqrt(self.covariance[:, :n_features] @ (combinations**2).T)
 
     def error_of(self, combinations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return unpenalised combinations, one per row, and their standard errors.
+        """Return unpenalised linear combinations of coefficients and standard errors.
 
-        Both have the shape (n_outputs, n_combinations). They are NaN if X does not
-        determine a combination, such as one weight of a block whose columns sum to 1.
+        `combinations` is as for `std_of`. Both results have the shape (n_outputs,
+        n_combinations). They are NaN for a combination that X does not determine, such
+        as a single weight of one-hot columns, which sum to 1.
         """
         n_features = combinations.shape[1]
         if self.estimate is None:
@@ -562,7 +580,7 @@ class CoefficientNoise:
         return dataclasses.replace(self, **changed)
 
     def embedded(self, columns: np.ndarray) -> CoefficientNoise:
-        """Return the noise with other coefficients added, which have no noise.
+        """Return the noise of a model with further coefficients that have no noise.
 
         Parameters
         ----------
@@ -581,9 +599,9 @@ class CoefficientNoise:
     def beside(self, other: CoefficientNoise) -> CoefficientNoise:
         """Return the noise of the sum of two models, from independent releases.
 
-        Steps that start at the margins of `other` correct a part of its noise, given by
-        `remaining`. If only variances are kept, the whole noise is added, which is
-        conservative.
+        A descent that started at the margins of `other` has corrected a part of the
+        noise of `other`, as given by `remaining`. If only variances are kept, this is
+        ignored, which is conservative.
         """
         kind = UPPER_BOUND if UPPER_BOUND in (self.kind, other.kind) else ESTIMATED
         if self.covariance.ndim == other.covariance.ndim == 3:
@@ -598,19 +616,19 @@ class CoefficientNoise:
         to: Callable[[np.ndarray], np.ndarray],
         of_variances: Callable[[np.ndarray], np.ndarray] | None = None,
     ) -> CoefficientNoise:
-        """Return the noise of coefficients that are a linear map of these.
+        """Return the noise of coefficients after a linear map.
 
-        The result has covariances if they have few entries, and otherwise variances
-        alone, without a matrix of all coefficients by all coefficients.
+        The result has covariances if they have few entries, and otherwise only
+        variances.
 
         Parameters
         ----------
         to : callable
-            Returns coefficients of shape (n_rows, n_others), given some of shape
-            (n_rows, n_features).
+            The linear map. It returns mapped coefficients of shape (n_rows, n_others),
+            given coefficients of shape (n_rows, n_features).
         of_variances : callable, default=None
-            Returns variances of such coefficients, given those of independent ones.
-            None: they are computed from the matrix of the map.
+            Returns the variances of mapped coefficients, given those of independent
+            coefficients. None: they are computed from the matrix of the map.
         """
         own, n_features = self.covariance, self.covariance.shape[1] - 1
         n_others = to(np.zeros((1, n_features))).shape[1]
@@ -643,8 +661,8 @@ class CoefficientNoise:
         """Return an upper bound of the noise of a descent.
 
         `std` is the standard deviation of the independent noise in each weight of the
-        loop. `of_mean` is that of the noise that earlier releases cause in each
-        intercept.
+        loop. `of_mean` is the standard deviation of the noise in each intercept that
+        earlier releases cause.
         """
         n_columns = std.shape[1]
         # fold is linear, and pull is its adjoint. They give the effect of a weight on
@@ -668,13 +686,14 @@ class CoefficientNoise:
         return cls(_quadratic(J, covariances), kind)
 
 
-# Numbers of candidate curvatures and candidate signals, of rounds that fit their prior,
-# and of rotations of the axes; then the candidate correlations of columns.
+# Numbers for `path_noise`: of candidates of h and of the size of c, of rounds that fit
+# their prior, and of estimations with rotated axes. Then the candidates of tau.
 _N_CURVATURES, _N_SIGNALS, _N_ROUNDS, _N_TURNS = 40, 8, 30, 3
 _CORRELATIONS = np.array([0.0, *np.geomspace(0.01, 1, 15)])
 # Number of first steps that are ignored, because the curvature is different there.
 _SKIPPED = 2
-# Share of a uniform prior, so that no pair is ruled out.
+# Share of the uniform distribution in the prior of the pairs (h, size of c), so that no
+# pair is ruled out.
 _ALIKE = 0.02
 
 
@@ -702,8 +721,9 @@ def path_noise(
     Returns
     -------
     covariance, remaining, curvature : ndarrays of shape (theta.size, theta.size)
-        The first is of the noise. The second maps an error of the start to its
-        remainder after the last step. The third is the posterior mean of H.
+        The covariance of the noise in the published weights. The matrix that maps an
+        error of the start to what remains of it in the published weights. The posterior
+        mean of the curvature H of the Notes.
 
     Notes
     -----
@@ -770,9 +790,11 @@ def _posterior(
     signals: np.ndarray,
     shares: np.ndarray,
 ) -> np.ndarray:
-    """Return the posterior of each weight, shape (signals, curvatures, weights).
+    """Return the posterior of the signal and the curvature along each axis.
 
-    `shares` are the shares of each weight in the groups with a common prior.
+    The signal is the size of c in the Notes of `path_noise`. The result has the shape
+    (n_signals, n_curvatures, n_axes). `shares` are the shares of the groups of weights
+    with a common prior in each axis.
     """
     # Sums of squares of the residuals, and their products with the constant.
     h = curvatures[:, None]
@@ -784,7 +806,7 @@ def _posterior(
     log = (taken - square - np.log(growth)[:, None, None]) / 2
     shape, log = log.shape, log.reshape(-1, log.shape[-1])  # a row for each pair
     likelihood = np.exp(log - log.max(axis=0))
-    # The priors of the groups. The shares of each weight in the groups sum to 1.
+    # Fit the priors of the groups. The shares of the groups in an axis sum to 1.
     of_groups = (1 - _ALIKE) * shares / shares.sum(axis=0)
     prior = np.full((len(log), 1), 1 / len(log))
     for _ in range(_N_ROUNDS):
@@ -802,13 +824,13 @@ def _between(
     sizes: np.ndarray,
     signal: np.ndarray,
 ) -> np.ndarray:
-    """Return the posterior mean of the curvature between the axes."""
+    """Return the posterior mean of the off-diagonal curvature, between the axes."""
     moved = moved * np.sqrt(sizes)
     values, vectors = np.linalg.eigh(moved.T @ moved)
     basis = moved @ vectors  # orthogonal; norms are the roots of the eigenvalues
     moved, constant = basis.T @ residuals, basis.T @ weight
-    # In these axes the covariance of a column is diagonal except for the constant. The
-    # inverse is the identity minus a correction.
+    # In this basis the covariance of the residuals of an axis is diagonal, except for
+    # the term of the constant c. Its inverse is the identity minus a correction.
     squares, products = (residuals**2).sum(axis=0), weight @ residuals
     best = -math.inf, 0.0, 0.0
     for correlation in _CORRELATIONS:
@@ -830,7 +852,7 @@ def _between(
 
 
 def matrix_of(fold: Fold, n_columns: int) -> np.ndarray:
-    """Return a fold as a matrix, of shape (n_features + 1, n_columns)."""
+    """Return the matrix of the linear `fold`, shape (n_features + 1, n_columns)."""
     coef, intercept = fold(np.eye(n_columns))
     return np.column_stack([coef, intercept]).T
 
@@ -850,7 +872,7 @@ STRONGEST = 1e30
 
 @dataclasses.dataclass(frozen=True)
 class LinearFit:
-    """A linear model on mapped rows, with a public model if there is one.
+    """A linear model on ``input_scaler(X)``, with a public model if there is one.
 
     Attributes
     ----------
@@ -881,7 +903,8 @@ class LinearFit:
     def balanced(self) -> LinearFit:
         """Return the classifier for equal class sizes, as post-processing.
 
-        Other class frequencies change log odds only by a constant. The noise is kept.
+        Other class frequencies change log odds only by a constant, and so not the
+        noise.
         """
         noise, intercept = self.noise, self.intercept - self.log_odds
         if noise is not None and noise.estimate is not None:
@@ -904,7 +927,7 @@ class LinearFit:
         return dataclasses.replace(self, coef=coef, intercept=intercept)
 
     def embedded(self, columns: np.ndarray) -> LinearFit:
-        """Return the fit with weights of 0 for all other columns."""
+        """Return the fit with weights of 0 for columns outside the mask `columns`."""
         coef = np.zeros((len(self.coef), len(columns)))
         coef[:, columns] = self.coef
         noise = None if self.noise is None else self.noise.embedded(columns)

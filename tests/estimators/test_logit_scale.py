@@ -285,5 +285,5 @@ def test_weights_that_are_scaled_to_nothing_are_warned_of(name):
         model = FeatureDPRegressor(**given, target_bounds=(0, 1))
     else:
         model = FeatureDPLogisticRegression(**given, classes=[0, 1])
-    with pytest.warns(UtilityWarning, match="scaled to next to nothing"):
+    with pytest.warns(UtilityWarning, match="scaled down to nearly 0"):
         model.fit(X, y.astype(int))
