@@ -1,7 +1,7 @@
 """Label-DP models from one released label statistic, and the errors of their weights.
 
-The rows are public, and so are the curvature of the loss and the label variance that
-the model predicts. Everything after the release is post-processing.
+The rows are public. The curvature of the loss and the label variance are functions of
+the rows and of the released model. Everything after the release is post-processing.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class Barrier:
     penalty is therefore ``s**2 (exp(c) + exp(-c))``. It changes a noisy frequency of
     zero to s, and it vanishes if there is no noise.
 
-    `bias` is the value of the constant column.
+    `bias` is the value of the constant column, and `strength` the factor of
+    ``exp(c) + exp(-c)``.
     """
 
     bias: float
@@ -69,13 +70,14 @@ class Barrier:
         """Return the barrier for this noise and mean weight, or None without a bias."""
         if bias is None:
             return None
-        # The statistic contains ``bias * mean weight * p``. With many classes the slope
-        # is s**2 / p, and the sum of exp(c) is about the number of classes.
+        # The statistic contains ``bias * weight * p``, so s is noise_std / (bias *
+        # weight). The loss has the factor weight. With many classes the slope of the
+        # penalty is s**2 / p, and the sum of exp(c) is about the number of classes.
         strength = (noise_std / bias) ** 2 / weight * n_outputs
         return cls(bias, strength)
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the penalty of the weights of the constant column, and its slope."""
+        """Return the penalty of the constant column's weights, and its gradient."""
         c = self.bias * theta
         c = np.r_[c, -c] if len(c) == 1 else c - c.mean()
         # Linear far out, where exp would overflow.
@@ -85,7 +87,7 @@ class Barrier:
         return value, slope[:1] - slope[1:] if len(theta) == 1 else slope - slope.mean()
 
     def bend(self, theta: np.ndarray) -> np.ndarray:
-        """Return the second derivatives, computed as differences of the slope."""
+        """Return the second derivatives, computed as differences of the gradient."""
         step = 1e-4 / self.bias
         out = np.empty(len(theta))
         for k, moved in enumerate(step * np.eye(len(theta))):
@@ -98,9 +100,10 @@ class Barrier:
 class Objective:
     """The objective ``mean w a(theta phi) - <theta, S> / n + theta' P theta / 2``.
 
-    The public `rows` are ``w_i phi_i``. The mean divides a sum over rows by n, and
-    `weight` is w times the share of each row in that sum. The `penalty` P is per
-    record. `barrier` applies to the weights of the last column.
+    For w, a, phi and S see `skfdp.solvers.whitening`. The public `rows` are ``w_i
+    phi_i``. The mean is a sum over rows divided by n, and `weight` is w times the
+    weight of each row in the user's table. The `penalty` P is per record. `barrier`
+    applies to the weights of the last column.
     """
 
     rows: np.ndarray
@@ -113,7 +116,7 @@ class Objective:
     def minimise(
         self, statistic: np.ndarray, start: np.ndarray | None, max_iter: int
     ) -> tuple[np.ndarray, int]:
-        """Return theta and the number of iterations; statistic is S / n."""
+        """Return theta and the number of iterations; `statistic` is S / n."""
         shape = statistic.shape
         start = np.zeros(shape) if start is None else start
         # Rescale so that the curvature is about 1 in every direction.
@@ -142,11 +145,14 @@ class Objective:
         return found.x.reshape(shape) * unit, int(found.nit)
 
     def gradient(self, theta: np.ndarray) -> np.ndarray:
-        """Return the gradient of ``mean w a``, the expected statistic under theta."""
+        """Return the gradient of ``mean w a``: the S / n that the model expects."""
         return self._mean(theta)[1]
 
     def class_shares(self, theta: np.ndarray, shares: np.ndarray) -> np.ndarray:
-        """Return the class frequencies that theta predicts for rows with shares."""
+        """Return the class frequencies that theta predicts, at least 1 / n.
+
+        `shares` are the weights of the rows in the user's table.
+        """
         mean = np.zeros(len(theta))
         for block, margins in self._margins(theta):
             mean += shares[block] @ self.loss.target_free_residual(margins) / self.n
@@ -179,7 +185,7 @@ class Objective:
 
 
 def _log_partition(margins: np.ndarray) -> np.ndarray:
-    """Return a of the formula, the log-sum-exp of the margins minus their mean.
+    """Return the log-partition function: log-sum-exp of margins minus their mean.
 
     With one output the two margins are m/2 and -m/2.
     """
@@ -201,7 +207,7 @@ def _label_variance(margins: np.ndarray) -> np.ndarray:
 
 
 def denoised(statistic: np.ndarray) -> np.ndarray:
-    """Project S onto the constraint that its sum over the classes is zero."""
+    """Remove the mean of S over the classes, which is zero without noise."""
     if len(statistic) == 1:
         return statistic
     return statistic - statistic.mean(axis=0)
@@ -211,24 +217,26 @@ def denoised(statistic: np.ndarray) -> np.ndarray:
 class Prior:
     """A normal prior of the weights, whose scale is estimated from the release.
 
-    `variance` is the variance of a weight up to the scale. The scale applies to the
-    `varying` columns, which are all columns except the constant one. `noise_std` is the
-    noise in the released statistic, per record.
+    The prior variance of a weight is `variance` times the scale. The scale applies to
+    the `varying` columns, which are all columns except the constant column. `noise_std`
+    is the standard deviation of the noise in S / n.
 
     Notes
     -----
-    The null model has the constant column alone. Near it the rest of the statistic is
-    linear in the other weights theta. Per record an entry is ``A theta``, where A is
-    the curvature of the loss, plus noise and sampling error with a known total variance
-    N. Let T be `variance` and t the scale. Then an entry is normal with variance
-    ``A**2 t T + N``, from which t is estimated. The logarithm of t has a wide prior,
-    which only matters if the noise dominates.
+    The null model has weights of the constant column alone. Consider S / n minus its
+    expectation under the null model. Near the null model this difference is linear in
+    the other weights theta. An entry is ``A theta``, where A is the curvature of the
+    loss, plus noise and sampling error with a known total variance N. Let T be
+    `variance` and t the scale. Then an entry is normal with variance ``A**2 t T + N``,
+    from which t is estimated. The logarithm of t has a wide prior, which only matters
+    if the noise dominates.
 
     Given t, the best linear estimate multiplies an entry by
     ``A**2 t T / (A**2 t T + N)``. The posterior mean of this factor determines a value
     of t for each entry, and the penalty ``N / (A t T)`` has the same effect. A and N
     are then computed again at the fitted model. The scale is never estimated from
-    fitted weights. They grow with the noise, so such iterations would not converge.
+    fitted weights, because they grow with the noise, and such iterations would not
+    converge.
 
     With more than two classes the weights of the constant column are also penalised by
     their prior variance, because frequencies of small classes are noisy.
@@ -241,7 +249,10 @@ class Prior:
     def minimise(
         self, objective: Objective, statistic: np.ndarray, max_iter: int
     ) -> tuple[np.ndarray, int, Objective]:
-        """Return theta, the iterations and the final objective; statistic is S / n."""
+        """Return theta, the number of iterations, and the objective with its penalty.
+
+        `statistic` is S / n.
+        """
         theta, steps = self._null(objective, statistic), 0
         found = objective.curvature(theta)
         beyond = statistic - objective.gradient(theta)
@@ -257,7 +268,7 @@ class Prior:
         return theta, steps, tried
 
     def _null(self, objective: Objective, statistic: np.ndarray) -> np.ndarray:
-        """Return the model of the constant column alone."""
+        """Return theta of the null model, which has only the constant column."""
         theta, constant = np.zeros(statistic.shape), ~self.varying
         if constant.any():
             rows, penalty = objective.rows[:, constant], np.zeros((1, 1))
@@ -271,13 +282,13 @@ class Prior:
     def _scale(
         self, statistic: np.ndarray, first: np.ndarray, chance: np.ndarray
     ) -> np.ndarray:
-        """Return t of each column, given S / n minus that of the null model."""
+        """Return t of each column; `statistic` is S / n minus the null model's."""
         free = self.varying
         scales = np.geomspace(1e-3, 1e3, 61)
         signal = (first**2 * self.variance)[free]
         noise = self.noise_std**2 + chance[free]
         expected = noise + scales[:, None] * signal
-        # With several classes the entries sum to zero, so one is not free.
+        # With several classes the entries of a column sum to zero.
         n_outputs = max(1, len(statistic) - 1)
         squares = (statistic[:, free] ** 2).sum(axis=0)
         loss = (n_outputs * np.log(expected) + squares / expected).sum(axis=1)
@@ -293,14 +304,14 @@ class Prior:
 #: Largest number of weights for the full curvature. With more, only its diagonal is
 #: used, and sampling errors are not estimated.
 MOST_WEIGHTS = 600
-#: Largest number of products for the curvature; with more rows, a part is used.
+#: Largest number of products for the curvature; of more rows, only some are used.
 MOST_PRODUCTS = 3e8
-#: Number of Newton steps for the unpenalised weights, and the largest last step in
-#: units of a weight's standard error.
+#: Largest number of Newton steps for the unpenalised weights. The steps end when they
+#: move every weight by less than this fraction of its standard error.
 NEWTON_STEPS, NEGLIGIBLE = 25, 1e-3
 # Longer steps mean that the weights diverge.
 _FARTHEST = 1e6
-#: Mean variance of the error of a log odds above which the normal approximation fails.
+#: If errors of log odds have a larger mean variance, the normal approximation fails.
 #: Intervals at this limit covered 98 %.
 MOST_SPREAD = 0.1
 
@@ -315,19 +326,20 @@ def noise_of(
 ) -> CoefficientNoise:
     """Return the noise in the minimiser, and the unpenalised estimate if it exists.
 
-    `theta` minimises `objective`, and `statistic` is S / n, of the same shape.
-    Each entry of it has noise of standard deviation `noise_std`. `fold` returns (coef,
-    intercept) of weights. `is_complete` returns whether the columns of the objective
-    span those of X; it is called only if there are few columns.
+    `theta` minimises `objective`. `statistic` is S / n, with noise of standard
+    deviation `noise_std` in each entry. `fold` returns (coef, intercept) of weights.
+    `is_complete` returns whether the columns of the objective span those of X; it is
+    called only if there are few columns.
 
     Notes
     -----
     The minimiser changes by the inverse Hessian times the change of S / n. Let H be the
-    curvature of the loss, P that of the penalty and V the variance of the labels. The
-    noise then has the covariance ``(H + P)**-1 s**2 (H + P)**-1``. The weights without
-    the penalty have the covariance ``H**-1 (s**2 + V) H**-1`` if the probabilities are
-    those of a linear model. Otherwise this is the covariance around the best linear
-    model, with the variance of the labels under the fitted one.
+    curvature of the loss, P that of the penalty, s the `noise_std` and V the sampling
+    variance of S / n. The noise then has the covariance
+    ``(H + P)**-1 s**2 (H + P)**-1``. The weights without the penalty have the
+    covariance ``H**-1 (s**2 + V) H**-1`` if the probabilities are those of a linear
+    model. Otherwise this is the covariance around the best linear model, with V
+    computed under the fitted model.
     """
     J = matrix_of(fold, theta.shape[1])
     if not np.isfinite(theta).all():  # a later check of the coefficients raises
@@ -395,7 +407,7 @@ def _of_diagonal(
 
 
 def _shares(margins: np.ndarray) -> np.ndarray:
-    """Return the probabilities of several classes."""
+    """Return the class probabilities of margins of several classes (softmax)."""
     share = np.exp(margins - margins.max(axis=1, keepdims=True))
     return share / share.sum(axis=1, keepdims=True)
 
@@ -403,7 +415,8 @@ def _shares(margins: np.ndarray) -> np.ndarray:
 class Curvature:
     """The Hessian of the mean loss, and the sampling variance of S / n.
 
-    With many rows, an evenly spaced part is used; `rows` are phi, without the weights.
+    With many rows, only evenly spaced rows are used. `rows` are phi, not multiplied by
+    the weights.
     """
 
     def __init__(self, objective: Objective, n_outputs: int):
@@ -412,19 +425,19 @@ class Curvature:
         part = slice(None, None, max(1, round(n_rows / max(most, 1.0))))
         self.weight, self.n_outputs = objective.weight[part], n_outputs
         self.rows = objective.rows[part].astype(np.float64) / self.weight[:, None]
-        # Divisors of means over all records, and over these rows.
+        # Divisors of sums: n for all rows, and proportionally less for these rows.
         self._every, self._own = objective.n, objective.n * len(self.rows) / n_rows
 
     @property
     def noise(self) -> np.ndarray:
-        """Covariance of the noise minus its mean over classes, relative to s**2."""
+        """Covariance of the noise minus its class mean, divided by noise_std**2."""
         n, p = self.n_outputs, self.rows.shape[1]
         if n == 1:
             return np.eye(p)
         return np.kron(np.eye(n) - 1 / n, np.eye(p))
 
     def __call__(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the Hessian and the variance, in the layout of `noise`."""
+        """Return the Hessian and the sampling variance, in the layout of `noise`."""
         margins = self.rows @ theta.T
         if self.n_outputs == 1:
             return self._sums(0.25 - np.tanh(margins[:, 0] / 2) ** 2 / 4)
@@ -436,7 +449,8 @@ class Curvature:
                 found = self._sums(share[:, k] * ((k == m) - share[:, m]))
                 hessian[k, :, m], variance[k, :, m] = found
                 hessian[m, :, k], variance[m, :, k] = found
-        # Predictions do not depend on a sum over the classes; keep it fixed.
+        # Predictions do not change if all classes get the same additional weights. Add
+        # a curvature in these directions, so that the Hessian can be inverted.
         size = np.trace(hessian[0, :, 0]) / p
         level = np.einsum("km,ij->kimj", np.full((n, n), 1 / n), size * np.eye(p))
         return (hessian + level).reshape(n * p, n * p), variance.reshape(n * p, n * p)
@@ -482,12 +496,12 @@ def _unpenalised(
 
 
 def _inverse(matrix: np.ndarray) -> np.ndarray:
-    # With a penalty of zero, directions in which no row varies are free.
+    # Without a penalty the matrix is singular along directions in which no row varies.
     return np.linalg.pinv(matrix, hermitian=True)
 
 
 def _by_output(covariance: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """Return the covariances of the weights of each output."""
+    """Return the covariance of the weights of each output, without other outputs."""
     n, p = shape
     joint = covariance.reshape(n, p, n, p)
     return np.stack([joint[k, :, k] for k in range(n)])
@@ -498,12 +512,12 @@ def _by_output(covariance: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PublicGeometry:
-    """The public rows of the statistic.
+    """The public rows of the label statistic, and the basis of these rows.
 
-    `n_labels` is the number of rows of the statistic. For two classes it is 1, for the
-    difference of the two sums. Under "replace_one" both sums are released. The noise in
-    their difference is the same, and their total counts the records with a declared
-    label.
+    `n_labels` is the number of sums in the statistic. Under "replace_one" it is one sum
+    for each class. The total of these sums counts the records with a declared label.
+    Otherwise two classes have one sum, the difference of their sums. Its noise is the
+    same.
     """
 
     whitening: Whitening
@@ -515,8 +529,8 @@ class PublicGeometry:
 class LabelStatistic:
     """One release of the label statistic, then a public optimiser.
 
-    `C` is the inverse penalty; "auto": it is estimated from the release. `max_iter` is
-    the maximum number of iterations of the public optimiser.
+    `C` is the inverse strength of the penalty; "auto": the penalty is estimated from
+    the release. `max_iter` is the maximum number of iterations of the public optimiser.
     """
 
     loss: Loss
@@ -525,7 +539,7 @@ class LabelStatistic:
     fit_intercept: bool
 
     def prepare(self, public: PublicRecords, budget: Budget) -> PublicGeometry:
-        """Learn the basis in which the statistic is released; reads no label."""
+        """Compute the basis of the statistic from public rows, without any label."""
         n_labels = public.n_classes if budget.relation.replaces else public.n_outputs
         query = LabelSum.planned(public.n_outputs, LONGEST_ROW)
         std = public.reach * query.sensitivity(budget.relation) / budget.mu
@@ -541,7 +555,8 @@ class LabelStatistic:
             warn_caller(
                 f"the budget is small for n={public.n_records} {public.unit}s: the "
                 "noise exceeds the expected signal of the strongest direction of X; "
-                "expect little more than the majority class.",
+                "expect little more than the majority class. Raise epsilon, or use "
+                "more records.",
                 UtilityWarning,
             )
         return PublicGeometry(whitening=found, rows=rows, n_labels=n_labels)
@@ -560,7 +575,7 @@ class LabelStatistic:
         )
 
     def needs_whole_table(self) -> None:
-        """Return None: the one release is a sum."""
+        """Return None: tables in partitions are supported."""
 
     def run(
         self,
@@ -598,7 +613,8 @@ class LabelStatistic:
         # P of the penalty ``strength / 2 |w|**2`` on the weights w of bounded columns.
         directions = found.basis / public.input_scaler.feature_bound
         size = directions.shape[1]
-        # Keep the intercept finite, which noise could make infinite.
+        # This small penalty keeps the intercept finite, which noise could make
+        # infinite.
         penalty = 1e-8 * np.eye(len(found.prior))
         penalty[:size, :size] += strength * directions.T @ directions
         objective = Objective(
@@ -625,7 +641,8 @@ class LabelStatistic:
             theta,
             noise_std,
             functools.partial(found.fold, input_scaler=public.input_scaler),
-            # The labels of one person's rows need not be independent.
+            # Sampling errors assume independent labels, which the rows of a person
+            # need not have.
             lambda: not public.has_persons and found.spans(public.mapped),
         )
         odds = log_odds(objective.class_shares(theta, shares))
@@ -635,7 +652,7 @@ class LabelStatistic:
 def _statistic(
     records: Records, rows: GridRows, n_labels: int, bound: float
 ) -> LabelSum:
-    """Return the label statistic of public rows; a recipe."""
+    """Return the query for the label statistic; a recipe of `Records.query`."""
     return LabelSum(rows, records.target, n_labels, bound)
 
 
@@ -644,8 +661,8 @@ def refusal_of_one_shot(
 ) -> str | None:
     """Return why solver="one-shot" is impossible, or None if it is possible.
 
-    `given` are the parameters of the estimator, and `mu` is that of the budget. The
-    result depends on public facts alone.
+    `given` are the parameters of the estimator, and `mu` is the Gaussian-DP parameter
+    of the budget. The result depends on public facts alone.
     """
     if not public.mask.all() or public.has_target:
         return (
@@ -654,8 +671,8 @@ def refusal_of_one_shot(
         )
     if public.sparse and not public.is_narrowed:
         return (
-            "sparse X is not supported by solver='one-shot', which needs a dense X to "
-            "learn from: choose 'noisy-gd', or reduce the columns first (TruncatedSVD)."
+            "sparse X is not supported by solver='one-shot', which needs a dense X: "
+            "choose 'noisy-gd', or reduce the columns first (TruncatedSVD)."
         )
     for name, usual in {"class_weight": "balanced", "public_model": "auto"}.items():
         value = given[name]

@@ -43,8 +43,8 @@ REACH = 0.7
 #: expected curvature.
 _TEMPERATURES = np.linspace(0.0, 1.2, 61)
 _CURVATURES = np.geomspace(0.1, 2.0, 30)
-# If the noise of a slope exceeds this multiple of a usual slope, the prior of the factor
-# becomes much narrower.
+# If the noise of a slope exceeds this multiple of a usual slope, the prior of the
+# factor becomes much narrower.
 _HOPELESS = 4.0
 # Prior standard deviation of a logit, and of the change that public columns make in a
 # logit after a public model.

@@ -6,9 +6,11 @@ canonical GLM's loss is linear in the weights of the model,
 .. math:: \sum_i w_i a(\theta^\top \phi_i) - \langle \theta, S \rangle, \qquad
           S = \sum_i w_i \phi_i \otimes (e_{y_i} - \bar e),
 
-so S is released once and everything after it is post-processing. The basis of phi and
-the weights of the records are computed from public rows and the level of the noise.
-They cost no privacy.
+so S is released once and everything after the release is post-processing. Here phi_i
+is the public row of record i in some basis, w_i its weight, a the log-partition
+function, e_y the one-hot label and e-bar its mean over the classes. The basis and the
+weights are computed from public rows and the level of the noise, so they cost no
+privacy.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from skfdp.data._basis import shares_of_norm
 from skfdp.data.grid import GRID, GridRows, blocks
 from skfdp.data.input_scaler import InputScaler, PublicRows
 
+#: Largest number of principal directions in the basis.
 MOST_DIRECTIONS = 1024
 #: With more columns a randomised PCA replaces the covariance of all columns.
 MOST_COLUMNS = 4096
@@ -32,13 +35,15 @@ MOST_DOUBLES = 2**22
 #: Share of the target's variance that `water_filling` expects a model to explain.
 EXPLAINED = 0.5
 #: Factor of the sampling variance in `water_filling`, and number of rows above which
-#: that variance no longer decreases, because a linear model keeps an error for large n.
+#: this variance is not decreased further, because a linear model has an error that does
+#: not vanish for large n.
 CHANCE, CHANCE_ROWS = 10.0, 5000
 #: Least share of the squared norm of a row for the constant column.
 LEAST_BIAS = 0.04
-#: Quantiles of the public norms among which the bound of the rows is chosen.
+#: The bound of the rows is chosen among the quantiles of public norms of these levels.
 LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.97, 1.0)
-#: Number of public rows for this choice, and of rounds that fit shares to the bound.
+#: Number of public rows for this choice, and of rounds that fit the shares of the
+#: directions to a bound.
 SAMPLE_ROWS, ROUNDS = 4096, 3
 #: Largest norm of a row on the grid.
 LONGEST_ROW = 1.0
@@ -49,7 +54,7 @@ class WeightedRows:
     """Public rows of a weighted loss, as they enter the statistic.
 
     `grid` has ``w_i phi_i``, including the constant column; `weight` is w, in (0, 1];
-    `shares` are further weights of the records (None: 1).
+    `shares` are the weights of the rows in the user's table (None: 1).
     """
 
     grid: GridRows
@@ -58,14 +63,14 @@ class WeightedRows:
 
     @property
     def bound(self) -> float:
-        """The exact bound of the norms on the grid, rounded up."""
+        """The largest norm of the rows on the grid, rounded up."""
         return math.sqrt(self.grid.squared_norms.max()) * GRID * (1 + 1e-12)
 
     def floats(self) -> np.ndarray:
         """Return ``w_i phi_i`` times the shares, in float32 for large tables.
 
-        Without shares float32 is exact, because the grid has 15 bits. Sums over few
-        rows need float64.
+        Without shares float32 is exact, because the grid has 15 bits. Small tables get
+        float64, for more accurate sums.
         """
         values = self.grid.values
         kind = np.float32 if values.size > MOST_DOUBLES else np.float64
@@ -79,7 +84,7 @@ class WeightedRows:
 
 @dataclasses.dataclass(frozen=True)
 class Whitening:
-    """Public map from mapped rows to phi: centred, rotated, scaled.
+    """Public map from scaled rows to phi, ``[(row - mean) @ basis, bias]``.
 
     The columns of `basis` are principal directions, scaled by `water_filling` and
     divided by the bound of the rows. `bias` is the value of the constant last column;
@@ -100,11 +105,11 @@ class Whitening:
         noise: float,
         shares: np.ndarray | None = None,
     ):
-        """Learn the map from public rows with weights `shares`.
+        """Compute the map from public rows with weights `shares`.
 
-        `mean_prior` is the prior variance of the target's mean over the target's
+        `mean_prior` is the prior variance of the target's mean, divided by the target's
         variance; None: no intercept, and the rows are not centred. For `noise` see
-        `water_filling`.
+        `shares_of_norm`.
         """
         fit_intercept = mean_prior is not None
         rows = _Scaled.of(rows)
@@ -174,7 +179,7 @@ class Whitening:
 
     @property
     def varying(self) -> np.ndarray:
-        """Mask of the columns of phi from the basis, all except the constant one."""
+        """Mask of the columns of phi that are not the constant column."""
         return np.arange(len(self.prior)) < self.basis.shape[1]
 
     def fold(
@@ -217,7 +222,10 @@ def _norms(phi: np.ndarray, bias: float) -> np.ndarray:
 def _principal(
     rows: PublicRows, mean: np.ndarray, shares: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return variances, largest first, and the directions as columns."""
+    """Return the variances along principal directions, and the directions as columns.
+
+    The largest variance is first. `shares` are the weights of the rows.
+    """
     n_rows, n_features = rows.shape
     n_records, root = float(shares.sum()), np.sqrt(shares)[:, None]
     few = n_features > MOST_DIRECTIONS and n_rows <= min(n_features, MOST_COLUMNS)
@@ -244,10 +252,10 @@ def _principal(
 def _principal_of_few(
     centred: np.ndarray, n_records: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Do what `_principal` does, for fewer rows than columns.
+    """Return the result of `_principal` for a table with fewer rows than columns.
 
-    It uses the products of rows with rows. The products of columns with columns would
-    be more numbers, for instance with thousands of categories.
+    It is computed from products of rows with rows. There are fewer of them than
+    products of columns with columns, for instance with thousands of categories.
     """
     n_rows, n_features = centred.shape
     first = max(0, n_rows - MOST_DIRECTIONS)
@@ -260,7 +268,10 @@ def _principal_of_few(
 
 
 def water_filling(prior: np.ndarray, noise: float, n_records: float) -> np.ndarray:
-    """Return the share of each direction in the squared norm; 0: it is left out."""
+    """Return the share of each direction in the squared norm of a row; 0: left out.
+
+    `prior` and `noise` are as for `shares_of_norm`.
+    """
     return shares_of_norm(prior, noise, CHANCE / min(n_records, CHANCE_ROWS))
 
 
@@ -271,22 +282,24 @@ def _shares(
     counts: tuple[np.ndarray, float],
     least: float,
 ) -> tuple[float, np.ndarray]:
-    r"""Choose the bound of the rows, and with it the shares of the directions.
+    r"""Choose the bound of the rows, and the shares of directions for this bound.
 
     With a bound R the records have the weights ``w = min(1, R / |phi|)``, and the
-    release has the noise ``R noise``. Direction j has the mean square 1 before it gets
-    its share a_j. There the statistic estimates ``A_j = mean w x_j**2`` times the
-    correlation. The noise variance is ``R**2 noise**2 / a_j``. The sampling variance is
-    ``B_j / n``, where ``B_j = mean w**2 x_j**2``. The best linear estimates explain
+    release has the noise ``R noise``. Let x_j be the coordinate of a row in direction
+    j, with mean square 1, a_j the share of this direction and v_j its `prior`. In this
+    direction the statistic estimates the correlation with the target times
+    ``A_j = mean w x_j**2``. The noise variance is ``R**2 noise**2 / a_j``. The sampling
+    variance is ``B_j / n``, where ``B_j = mean w**2 x_j**2``. The best linear estimates
+    explain
 
     .. math:: \sum_j v_j^2 / (v_j + (B_j / n + R^2 noise^2 / a_j) / A_j^2)
 
-    of the target's variance. Without noise weights of 1 are best, because
+    of the target's variance. Without noise, weights w of 1 are best, because
     ``A_j**2 <= B_j``. So the bound grows with the signal, up to the longest row.
 
-    `squares` are ``x_j**2`` of some public rows. `counts` are their weights and n. The
-    last direction gets a share of at least `least`. Return (level, shares). The bound
-    is the quantile of the norms at this level.
+    `squares` are ``x_j**2`` of some public rows. `counts` are the weights of these
+    rows, and n. The last direction gets a share of at least `least`. Return (level,
+    shares). The bound is the quantile of the norms at this level.
     """
     best, (own, n_records) = -np.inf, counts
     for level in LEVELS:
