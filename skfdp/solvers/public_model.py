@@ -27,11 +27,13 @@ from skfdp.mechanisms.release import uniform_batch
 from skfdp.privacy.checks import shown
 from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES
 
-#: Lower limit of log-probabilities: a public model may be wrong with probability 1.
+#: Lower limit of log-probabilities, because a public model may give probability 0 to a
+#: class that occurs.
 FLOOR = -12.0
 N_FOLDS = 5
-# Inverse penalties of the default models of labels and of counts, on standardised
-# columns and on unscaled columns, where rare ones are penalised more.
+# Candidates for the inverse penalty of the default models of classes and of counts, on
+# standardised and on unscaled columns. Unscaled columns that are mostly zero are
+# penalised more.
 _STANDARDISED, _PLAIN = (0.01, 0.1), (1.0,)
 # Number of weights up to which Newton's method is faster, and rows per weight from
 # which a penalty hardly matters.
@@ -42,16 +44,18 @@ _ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10_000.0)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _OfPublicColumns:
-    """Margins as a function of the public columns alone.
+    """A fitted model that computes margins from the public columns alone.
 
     Attributes
     ----------
     estimator : estimator or None
-        Fitted on the public columns of ``input_scaler(X)``; None: a constant.
+        Fitted on the public columns of ``input_scaler(X)``. None: the margins are
+        constant.
     linear : (ndarray of shape (n_outputs, n_public), ndarray of shape (n_outputs,))
-        Weights and intercept of the margins, or None if they are not linear.
+        Weights and intercept of the margins, or None if margins are not linear.
     prefitted : bool
-        Whether the margins of the training rows need no cross-validation.
+        Whether the margins of the training rows need no cross-validation, because the
+        model was not fitted on them or is a constant.
     out_of_fold : ndarray of shape (n_rows, n_outputs) or None
         Out-of-fold margins of the training rows, if computed already.
     """
@@ -78,10 +82,10 @@ class _OfPublicColumns:
     def training_margins(
         self, rows: np.ndarray, target: np.ndarray | None, units: Units | None = None
     ) -> np.ndarray:
-        """Return margins of rows that the estimator was fitted on, out of fold.
+        """Return margins of the training rows, out of fold unless prefitted.
 
-        In-sample predictions are overconfident. The private columns would have no
-        residuals to explain, and the scale of a target would be too small.
+        In-sample predictions are overconfident. With them the private columns would
+        have no residuals to explain, and the scale of a target would be too small.
         Cross-validation uses public data alone and costs no privacy.
 
         The target is None if it is private; the model was then fitted on other data.
@@ -115,9 +119,10 @@ class _OfPublicColumns:
     def add_to(
         self, coef: np.ndarray, intercept: np.ndarray, public: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the sum of (coef, intercept) of both models.
+        """Add the weights of this model to (coef, intercept) of another model.
 
-        If the margins of this model are not linear, return the arguments unchanged.
+        If the margins of this model are not linear, return (coef, intercept) unchanged.
+        `public` is the mask of the public columns of `coef`.
         """
         if self.linear is None:
             return coef, intercept
@@ -135,7 +140,7 @@ class PublicModel(_OfPublicColumns):
     _predicts = "predict_proba"
 
     def _to_fold(self, labels: np.ndarray) -> tuple[np.ndarray, Any]:
-        """Return the target and the splitter, or None with too few rows."""
+        """Return the target and a splitter, which is None if there are too few rows."""
         enough = np.bincount(labels).max() >= N_FOLDS
         return self.classes[labels], N_FOLDS if enough else None
 
@@ -162,7 +167,7 @@ class PublicRegression(_OfPublicColumns):
     _predicts = "predict"
 
     def _to_fold(self, target: np.ndarray) -> tuple[np.ndarray, Any]:
-        """Return the target and the splitter, or None with too few rows."""
+        """Return the target and a splitter, which is None if there are too few rows."""
         from sklearn.model_selection import KFold
 
         # Shuffle, because rows may be sorted by their targets.
@@ -180,8 +185,7 @@ class PublicRegression(_OfPublicColumns):
 def weights_of(estimator: Any, units: Units | None) -> dict[str, np.ndarray]:
     """Return the `fit` arguments with the row weights, if an estimator accepts them.
 
-    For a Pipeline they are the arguments of its steps. Other estimators weigh all rows
-    equally.
+    For a Pipeline they are the arguments of those steps that accept weights.
     """
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import has_fit_parameter
@@ -202,7 +206,7 @@ def weights_of(estimator: Any, units: Units | None) -> dict[str, np.ndarray]:
 def passed(arguments: dict) -> contextlib.AbstractContextManager:
     """Return a context in which `fit` arguments reach the steps of a Pipeline.
 
-    It turns off metadata routing, under which steps would have to request them.
+    It turns off metadata routing, with which steps would have to request the arguments.
     """
     if not arguments:
         return contextlib.nullcontext()
@@ -264,7 +268,7 @@ def resolve_public_model(
     """Return the fitted public model, of labels or of numbers.
 
     An unfitted estimator is cloned and fitted on the public columns and the public
-    target, within its bounds. "auto" is logistic regression for classes,
+    target, clipped to its bounds. "auto" is logistic regression for classes,
     `PoissonRegressor` for a log link, and ridge regression for other numbers. Their
     penalties are chosen by cross-validation. Without public columns, or if a class is
     absent, "auto" predicts the class frequencies or the mean.
@@ -400,9 +404,9 @@ def _most_likely(
 def _linear_weights(
     estimator: Any, classes: np.ndarray | None, log: bool
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return weights and intercept of a fitted linear model, scaled or not.
+    """Return weights and intercept of a fitted linear model, or None for other models.
 
-    Return None for other models and for pipelines with other steps than a scaler.
+    A Pipeline of a `StandardScaler` and a linear model is a linear model, too.
     """
     from sklearn.linear_model import (
         LinearRegression,
@@ -445,7 +449,11 @@ Gradient = Callable[[np.ndarray], np.ndarray]
 def padded_gradient(
     query: Any, sampler: np.random.Generator, size: int | None
 ) -> Gradient:
-    """Return the mean gradient over a public batch of padded rows; None: all rows."""
+    """Return the gradient of the public loss, a mean over a public batch of rows.
+
+    Private columns of the rows are padded. `size` is the size of the batch; None: all
+    rows.
+    """
     return lambda theta: query.public_gradient(
         theta, uniform_batch(sampler, query.n_rows, size)
     )

@@ -1,4 +1,4 @@
-"""The scales of a regression: target, penalty and mean rate."""
+"""The scales of a regression: of its target, of its penalty and of its mean rate."""
 
 from __future__ import annotations
 
@@ -24,26 +24,29 @@ from skfdp.solvers.centring import released_mean
 from skfdp.solvers.method import Budget
 from skfdp.solvers.postprocessing import STRONGEST
 
-# The part of the declared bounds that contains the targets, from one noisy histogram.
+# An interval within the declared bounds that contains the targets, from one noisy
+# histogram.
 #
 # The noise of a mean grows with the width of the interval to which its numbers are
-# clipped, and safe bounds are wide. A coarse histogram is therefore released first. It
-# shows which bins contain all records, except for noise. The mean is then taken within
-# these bins and one more bin on either side. With a large budget nothing is clipped.
+# clipped, and declared bounds are often wide. A coarse histogram is therefore released
+# first. It shows which bins contain all records, except for noise. The mean is then
+# taken within these bins and one more bin on either side. With a large budget nothing
+# is clipped.
 
 
-# Numbers of even bins and of doubling bins. There are fewer doubling bins, because the
-# lowest of more bins would be empty.
+# Number of bins of equal width, and of bins whose widths double. There are fewer
+# doubling bins, because the lowest of more bins would be empty.
 N_BINS, N_DOUBLINGS = 16, 8
-# Largest noise in a useful histogram, as a share of the records.
+# Largest noise of a count in a useful histogram, divided by the number of records.
 _MOST_NOISE = 0.16
-# Standard deviations of the noise up to which bins may be empty. One more even bin
-# costs little, but one more doubling bin doubles the noise.
+# Bins are treated as empty if their count is below this many standard deviations of the
+# noise: of even and of doubling bins. One more even bin costs little, but one more
+# doubling bin doubles the noise.
 _DOUBT, _DOUBT_OF_DOUBLING = 2.0, 3.0
 
 
 def edges(bounds: TargetMap) -> np.ndarray:
-    """Return the public edges of bins: even, or doubling from the lower bound."""
+    """Return the public edges of bins: even, or for a log link with doubling widths."""
     width = bounds.high - bounds.low
     if not bounds.log:
         return bounds.low + width * np.arange(N_BINS + 1) / N_BINS
@@ -54,10 +57,10 @@ def edges(bounds: TargetMap) -> np.ndarray:
 def released_window(
     records: Records, event: Event, mechanism: Mechanism
 ) -> tuple[float, float]:
-    """Return the interval that contains the targets, from one release.
+    """Release a histogram of the targets, and return an interval that contains them.
 
-    A record counts in one bin, so its row is a unit vector. The sum of the rows changes
-    by at most 1 if a record becomes null (it then counts in no bin), and by at most 2
+    A record adds 1 to one bin, which is a vector of norm 1. A null record adds 0. The
+    histogram therefore changes by at most 1 if a record becomes null, and by at most 2
     if a record is replaced.
     """
     public = records.public
@@ -72,7 +75,7 @@ def released_window(
 
 
 def _in_bins(records: Records) -> RowSum:
-    """Return the histogram of the targets within their bounds; a recipe."""
+    """Return the query for the histogram of the targets; a recipe."""
     bounds = records.public.target_map
     target = np.clip(records.target, bounds.low, bounds.high)
     inner = edges(bounds)[1:-1]
@@ -82,11 +85,12 @@ def _in_bins(records: Records) -> RowSum:
 
 
 def filled(shares: np.ndarray, noise_std: float, *, upward: bool) -> tuple[int, int]:
-    """Return first and stop of the run of bins that, up to noise, has all records.
+    """Return (first, stop) of the run of bins that has all records except for noise.
 
-    Start at the largest bin, or at the first bin if `upward`, and add the larger
-    neighbour until the remaining share of the records is below the noise of the sum.
-    `shares` are noisy shares of the records; `noise_std` is the noise of each.
+    The run starts at the bin with the largest share, or at the first bin if `upward`.
+    The neighbour with the larger share is added until the remaining share of the
+    records is below the noise in the run. `shares` are noisy shares of the records in
+    the bins, and `noise_std` is the standard deviation of the noise in each.
     """
     first = 0 if upward else int(shares.argmax())
     last = first + 1
@@ -100,24 +104,26 @@ def filled(shares: np.ndarray, noise_std: float, *, upward: bool) -> tuple[int, 
     return first, last
 
 
-#: Desired error of the mean of targets, counts and rates, over half of the interval.
+#: Desired error of the mean of targets, of counts and of rates, divided by half of the
+#: width of their interval.
 TARGET_ERROR, COUNT_ERROR, RATE_ERROR = 0.1, 0.005, 0.05
-#: Huber's threshold over the spread of the target, as in `HuberRegressor`.
+#: Huber's threshold divided by the spread of the target, as in `HuberRegressor`.
 HUBER_THRESHOLD = 1.35
-# Standard deviations of the priors of the mean and of the mean absolute deviation, as
-# shares of the width of the interval. Means are uniform. Deviations are 0.1 for normals
-# whose bounds are four standard deviations from the mean, 0.25 for uniform targets.
+# Standard deviation of the prior of the mean target; expectation and standard deviation
+# of the prior of the mean absolute deviation. All are divided by the width of the
+# interval. The mean is taken as uniform. The deviation would be 0.1 for a normal target
+# with bounds four standard deviations from its mean, and 0.25 for a uniform target.
 _SPREAD_OF_MEANS = 12**-0.5
 _DEVIATION, _SPREAD_OF_DEVIATIONS = 0.15, 0.1
 # Typical amount by which clipping and noise change the logarithm of a mean rate.
 _DISPLACED = 0.5
-# Number of releases of that mean. At the second release the rates have about the right
-# mean, so the noise is relatively smaller.
+# Number of releases of the mean rate. At the second release the rates have about the
+# right mean, so the noise is relatively smaller.
 _N_RATES = 2
 # Typical variance that a fit adds to the logarithms of rates.
 _ADDED = 0.2
-# Fractions of the declared width, and of the spread, below which a threshold makes
-# Huber's loss nearly an absolute error.
+# A threshold makes Huber's loss nearly an absolute error if it is below the width of the
+# declared bounds divided by the first number, or the spread divided by the second.
 _TINY_WIDTH, _TINY_SPREAD = 1000, 100
 
 
@@ -125,8 +131,14 @@ _TINY_WIDTH, _TINY_SPREAD = 1000, 100
 class TargetScales:
     """The rescaling of targets to spread 1, and the scales that follow from it.
 
-    `huber_threshold` is in units of the target and used only by the Huber loss; "auto":
-    `HUBER_THRESHOLD`. The penalty `alpha` is in units of the target; None: no penalty.
+    Attributes
+    ----------
+    fit_intercept : bool
+    huber_threshold : float or "auto"
+        In units of the target; only for the Huber loss. "auto": `HUBER_THRESHOLD` times
+        the spread of the target.
+    alpha : float or None
+        Strength of the penalty, in units of the target. None: no penalty.
     """
 
     fit_intercept: bool
@@ -134,7 +146,10 @@ class TargetScales:
     alpha: float | None
 
     def penalty(self, target_map: TargetMap, total: float) -> float | None:
-        """Return s of the penalty ``s / 2 |w|**2`` of a mean over `total` rows."""
+        """Return s of the penalty ``s / 2 |w|**2``; the loss is a mean of `total` rows.
+
+        None: no penalty.
+        """
         if self.alpha is None:
             return None
         # |w|**2 and the loss are both proportional to the square of the target's unit.
@@ -145,7 +160,7 @@ class TargetScales:
         return min(self.alpha / total, STRONGEST)
 
     def keeps_unit(self, target_map: TargetMap) -> bool:
-        """Whether the target is not rescaled, for rates without an intercept."""
+        """Whether the target is not rescaled: for a log link without an intercept."""
         return target_map.log and not self.fit_intercept
 
     def event(
@@ -156,7 +171,7 @@ class TargetScales:
         *,
         has_public_model: bool = False,
     ) -> Event | None:
-        """Return the event of the target's scales, or None if they are public."""
+        """Return the event of the target's mean and spread, or None without a release."""
         n = public.n_records
         if public.has_target or self.keeps_unit(public.target_map):
             return None
@@ -238,14 +253,14 @@ class TargetScales:
             level, slope = postprocessing.rate_level(
                 start, _ADDED, most, found, public.shares
             )
-            # Bayesian estimate of this change, which is smaller with more noise.
+            # Bayesian estimate of the change of the level, smaller with more noise.
             signal = (displaced * slope) ** 2
             kept = signal / (signal + error**2)
             displaced *= math.sqrt(1 - kept)  # standard deviation of the posterior
             theta[:, -1] -= kept * (level + _ADDED / 2) / coordinates.bias
             if k == 0:
-                # The curvature is the mean rate. If clipping lowered it, many clipped
-                # residuals add no curvature.
+                # The curvature of the loss is the mean rate. If clipping has lowered
+                # the mean rate, many residuals are clipped and add no curvature.
                 theta = shrink(theta, curvature=min(found, 1.0) ** 2)
         return theta
 
@@ -336,7 +351,7 @@ def _warn_of_absolute_loss(threshold: float, size: str) -> None:
     warn_caller(
         f"threshold={float(threshold):g} is below {size}: Huber's loss is then an "
         "absolute error in nearly all rows, which learns little with noise; use "
-        "'auto', 1.35 times the target's spread, or the size of usual errors in the "
+        "'auto' (1.35 times the target's spread), or the size of usual errors in the "
         "target's units.",
         UtilityWarning,
     )
@@ -372,7 +387,10 @@ def _rates(records: Records, coef, intercept, most, offset=None) -> np.ndarray:
 def _share(
     mu: float, n_records: int, error: float, least: float = 0.02, most: float = 0.15
 ) -> float:
-    """Return the share of ``mu**2``, within limits, for a mean with this error."""
+    """Return the share of ``mu**2`` for a mean with this error, from least to most.
+
+    `error` is divided by the bound of a number. `mu` is for sums of sensitivity 1.
+    """
     return float(np.clip((error * mu * n_records) ** -2.0, least, most))
 
 
