@@ -47,7 +47,7 @@ from skfdp.solvers.parameters import declared_by
 # Candidate values per round of the search for an end of an interval, and number of
 # rounds. Ends are exact to 65**-4, which is 6e-8.
 _N_VALUES, _N_ROUNDS = 65, 4
-# Replaces a variance of 0, for which the estimate must equal the value.
+# Replaces a variance of 0, with which a test would accept only the estimate itself.
 _LEAST = 1e-200
 
 
@@ -80,12 +80,12 @@ def _rarity(
     estimate: float,
     variance: Callable[[np.ndarray], np.ndarray],
 ) -> np.ndarray:
-    r"""Return, for each value, the probability of an estimate with a smaller statistic.
+    r"""Return, for each value, the probability of an estimate that fits it better.
 
-    The statistic compares an estimate with a value. It is ``t**2 - d**2``, where t is
-    the distance of the estimate from the value, and d its distance from [0, 1], both in
-    standard errors. It is twice the log-likelihood ratio between the best value and
-    this one.
+    The fit of an estimate to a value is measured by ``t**2 - d**2``; smaller is better.
+    Here t is the distance of the estimate from the value, and d the distance of the
+    estimate from [0, 1], both in standard errors. The measure is twice the
+    log-likelihood ratio between the best value in [0, 1] and the given value.
     """
     std = np.sqrt(np.maximum(variance(values), _LEAST))
     low, high, moved = -values / std, (1 - values) / std, (estimate - values) / std
@@ -131,7 +131,7 @@ class NoisyTable:
     cells : float64 ndarray of shape (n_cells,)
         Noisy counts.
     losses : float64 ndarray of shape (n_losses, 2)
-        Noisy sums of losses and of weighted squares.
+        Noisy sums of losses, and of their squares times `SQUARES`.
     noise_std : float
         Standard deviation of the noise of each entry.
     n_records : float or None
@@ -164,7 +164,10 @@ class NoisyTable:
         return self.cells - excess / len(self.cells)
 
     def estimate(self, found: float, variance, bound: float = 1.0) -> Estimate:
-        """Return a number in [0, 1] and its interval, multiplied by `bound`."""
+        """Return the `Estimate` of a number in [0, 1], multiplied by `bound`.
+
+        `found` is the unclipped estimate. `variance` is as for `bounded_interval`.
+        """
         low, high = bounded_interval(found, variance, self.confidence)
         return Estimate(bound * min(max(found, 0.0), 1.0), bound * low, bound * high)
 
@@ -175,10 +178,11 @@ class NoisyTable:
     def mean(self, weights: np.ndarray, among: np.ndarray | None = None) -> Estimate:
         """Return the mean over records of the weights of their cells, in [0, 1].
 
-        With weights 0 and 1 it is a share. `among` restricts the mean to the cells of a
-        mask. The number of records in these cells is noisy, so the mean is a quotient
-        of noisy numbers. Its interval has every a for which a test accepts that the sum
-        of ``weights - a`` is 0 (Fieller 1954).
+        With weights 0 and 1 the mean is a share of records. `among` is a mask of cells;
+        the mean is then over the records in these cells. Their number is noisy, so the
+        mean is a quotient of noisy numbers. The interval contains every a for which a
+        test accepts that the sum of ``weights - a`` over the records is 0 (Fieller
+        1954).
         """
         n = self.n_records if among is None else None
         among = np.ones(len(weights), dtype=bool) if among is None else among
@@ -202,7 +206,7 @@ class NoisyTable:
         return self.estimate(found, variance)
 
     def mean_loss(self, j: int, bound: float = 1.0) -> Estimate:
-        """Return the mean of a loss, which the table stores divided by its bound."""
+        """Return the mean of loss j, which the table stores divided by `bound`."""
         n = self.n_records
         total = float(self.cells.sum()) if n is None else n
         if not total > 0:
@@ -224,15 +228,20 @@ class NoisyTable:
 
         Parameters
         ----------
-        j, k : int
-            Indices of the squared error, divided by `bound`, and of the target,
-            rescaled to [0, 1] from a range of this `width`.
+        j : int
+            Index of the squared error among the losses.
+        bound : float
+            The squared error is stored divided by this number.
+        k : int
+            Index of the target, which is stored rescaled to [0, 1].
+        width : float
+            Width of the range of the target before the rescaling.
 
         Notes
         -----
-        Let M be the mean squared error and V the variance of the target. As in `mean`,
-        ``M - a V = 0`` is tested for each a. The sampling variances of M and V are
-        bounded and added, so the interval is conservative.
+        Let M be the mean squared error and V the variance of the target, so that R2 is
+        ``1 - M / V``. As in `mean`, ``M - a V = 0`` is tested for each a. The sampling
+        variances of M and V are bounded and added, so the interval is conservative.
         """
         n = self.n_records
         total = float(self.cells.sum()) if n is None else n
@@ -265,9 +274,14 @@ class NoisyTable:
     ) -> Estimate:
         """Return the area under the ROC curve, or (1 + a difference of two areas) / 2.
 
-        Parameters are the cells of each class, by increasing score. To compare two
-        models, each cell has the bins of both, and the difference is the area of the
-        first model minus that of the second.
+        Parameters
+        ----------
+        negatives, positives : int ndarray of shape (n,)
+            Indices of the cells of each class, for one model by increasing score.
+        places : int ndarray of shape (2, n), default=None
+            To compare two models: the bin of each cell for the first and for the second
+            model. The difference is the area of the first model minus that of the
+            second model.
 
         Notes
         -----
@@ -276,7 +290,7 @@ class NoisyTable:
         ``p (A - a) q = 0``.
 
         The counts do not show whether scores in one bin are ties or ordered. The value
-        assumes an order; the interval covers both cases.
+        assumes that they are ordered; the interval covers both cases.
         """
         p, q = self.cells[negatives], self.cells[positives]
         if not (p.sum() > 0 and q.sum() > 0):
@@ -418,16 +432,17 @@ class Layout:
     metrics : tuple of str
     n_classes : int
     edges : tuple of float
-        Scores that separate the bins of two classes; a score on an edge is below it.
+        Scores that separate the bins, with two classes. A score that equals an edge is
+        in the lower bin.
     threshold : float
         The edge above which a record is predicted positive, with two classes.
     bounds : mapping from str to float
-        Bounds to which losses and errors are clipped, in their units, by metric.
+        Bounds to which losses and errors are clipped, by metric and in its units.
     counts_are_public : bool
         Whether the number of records is public.
     n_models : int
-        Number of models. Above 1, cells combine all models, and losses are differences
-        of pairs.
+        Number of models. With several models, a cell combines the bins of all models,
+        and a loss is the difference between two models.
     """
 
     task: str
@@ -441,7 +456,12 @@ class Layout:
 
     @property
     def counts(self) -> str:
-        """The kind of counts: "bins", "pairs", "right", "records" or "nothing"."""
+        """What the table counts.
+
+        "bins": records by class and bin of scores. "pairs": records by class and
+        predicted class. "right": right and other predictions. "records": all records.
+        "nothing": nothing, because the number of records is public.
+        """
         tabled = set(self.metrics) - {"accuracy", _R2, *_LOSSES, *_ERRORS}
         if tabled:
             return "bins" if self.task == TWO else "pairs"
@@ -467,14 +487,17 @@ class Layout:
         return tuple(self.bounds)
 
     def planned(self, n_groups: int, capacity: int) -> ScoreTable:
-        """Return an empty table, for planning; `capacity` bounds the records."""
+        """Return an empty table, for planning.
+
+        `capacity` is a public bound on the number of records.
+        """
         n_losses = len(self.losses) * max(1, len(self.pairs))
         table = ScoreTable.planned(self.n_cells, n_losses, n_groups)
         return dataclasses.replace(table, capacity=capacity)
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """Pairs of models that are compared: the later one minus the earlier one."""
+        """Pairs (i, j) of models with i < j; model j minus model i is estimated."""
         return list(itertools.combinations(range(self.n_models), 2))
 
     # -- private: the cell and the losses of a record, functions of that record -------
@@ -484,9 +507,10 @@ class Layout:
         Parameters
         ----------
         codes : int64 ndarray of shape (n_rows,)
-            Class of each record, or -1 without one.
+            Class of each record, or -1 without a class.
         said : float64 ndarray of shape (n_rows,)
-            The score for two classes, and the predicted class otherwise; NaN: none.
+            With two classes the score, otherwise the predicted class. NaN without a
+            prediction.
         """
         if self.counts in ("records", "nothing"):
             return np.zeros(len(codes), dtype=np.int64)
@@ -512,7 +536,7 @@ class Layout:
     def joined(
         self, found: list[tuple[np.ndarray, np.ndarray]]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return combined cells and losses of records, given those of each model."""
+        """Return the cells and losses of a comparison, given those of each model."""
         if self.n_models == 1:
             return found[0]
         cells, losses = np.array([one for one, _ in found]), [one for _, one in found]
@@ -529,7 +553,7 @@ class Layout:
 
     # -- functions of released numbers ------------------------------------------------
     def estimates(self, table: NoisyTable) -> dict[str, Estimate]:
-        """Return the estimate of every metric but the confusion matrix."""
+        """Return the estimate of every metric except the confusion matrix."""
         found = {}
         for name in self.metrics:
             if name in self.bounds:
@@ -597,7 +621,7 @@ class Layout:
         return np.append(actual, -1), np.append(np.tile(guess, self.n_classes), -1)
 
     def confusion_matrix(self, table: NoisyTable) -> np.ndarray | None:
-        """Return noisy counts of actual by predicted class, or None."""
+        """Return noisy counts by true and predicted class, or None if not requested."""
         if "confusion_matrix" not in self.metrics:
             return None
         found, sides = np.zeros((self.n_classes, self.n_classes)), self._sides()
@@ -625,9 +649,9 @@ def bin_edges(
 ) -> tuple[float, ...]:
     """Return the edges of the bins of scores, including the threshold.
 
-    `n_bins` is the number before the threshold is added; 1: the threshold alone. None:
-    24 to 96 bins, so that the noise variance of the number of right predictions stays
-    below a sampling variance of n / 8.
+    `n_bins` is the number of bins before the threshold is added as an edge; 1: the
+    threshold is the only edge. None: 24 to 96 bins, so that the noise variance of the
+    number of right predictions stays below a sampling variance of n / 8.
     """
     if n_bins is None:
         wanted = n_records / max(4 * noise_std**2, 1e-300)
@@ -642,7 +666,7 @@ def bin_edges(
 
 _WITHHELD = (
     "the model failed on these records; its message is withheld because it may quote "
-    "the data: try it on made-up records of the same shape to see it."
+    "the data: call the model on made-up records of the same shape to see the message."
 )
 
 
@@ -711,7 +735,7 @@ def table_of(
         none = np.zeros(len(y), dtype=np.int64)
         return none, layout.in_units(found, np.isfinite(error))
     codes, shape = _codes(y, model.classes), (len(y), len(model.classes))
-    # Columns follow `classes_`, codes follow the sorted labels.
+    # Columns of probabilities follow `classes_`, codes follow the sorted labels.
     order = np.argsort(np.argsort(model.classes, kind="stable"), kind="stable")
     said, chances = np.zeros(len(y)), np.zeros(shape)
     if "predict_proba" in outputs:
@@ -751,8 +775,8 @@ def predicted(
     """Return the predictions of a method, with None for rows that it refuses.
 
     With `alone`, for a private number of rows, each row is predicted in a separate
-    table, because matrix products round differently for other shapes. The result has
-    dtype object with `alone` or if rows were refused.
+    table, because the rounding of matrix products depends on the number of rows. The
+    result has dtype object with `alone` or if rows were refused.
     """
     everyone, result = np.arange(n_rows), np.full(n_rows, None, dtype=object)
     if alone or n_rows == 0:
@@ -760,7 +784,8 @@ def predicted(
             found = _attempt(call, rows_of(X, everyone[row : row + 1]))
             result[row] = None if found is None else found[0]
         return result
-    # Copy here as for replaced rows, because equal memory layouts give equal bits.
+    # Copy the rows, as it is done below if rows are replaced: the bits of predictions
+    # depend on the memory layout.
     found = _attempt(call, rows_of(X, everyone))
     if found is not None:
         return found
@@ -795,7 +820,10 @@ def _passing(call: Callable[[Any], Any], X: Any, n_rows: int) -> np.ndarray:
 
 
 def _attempt(call: Callable[[Any], Any], X: Any) -> np.ndarray | None:
-    """Return the predictions of some rows, or None if their number is wrong."""
+    """Return the predictions of rows, or None if the model fails on them.
+
+    It fails if it raises, or returns another number of predictions.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -814,7 +842,7 @@ def rows_of(X: Any, rows: np.ndarray) -> Any:
 
 
 def _numbers(found: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Return predictions as floats, or NaN without a prediction."""
+    """Return predictions as floats, with NaN for rows without a prediction."""
     if found.dtype.kind in "biuf" and found.size == math.prod(shape):
         return found.astype(np.float64).reshape(shape)
     result = np.full(shape, math.nan)
@@ -880,8 +908,9 @@ class Scored:
     group : int64 ndarray of shape (n_rows,)
         Public.
     groups : tuple
-        Values of the groups; empty without.
+        Values of the groups; empty without groups.
     by : str, int or None
+        Name of the column of the groups, or its position without a name.
     units : Units or None
         Weights and persons of the rows; None: each row is a record with weight 1.
     """
@@ -902,7 +931,7 @@ class Scored:
 
     @property
     def n_groups(self) -> int:
-        """Number of rows of the released table."""
+        """Number of rows of the released table: one for each group, at least one."""
         return max(1, len(self.groups))
 
     @property
@@ -924,10 +953,10 @@ class Scored:
 
     @classmethod
     def build(cls, X: Any, y: Any, by: Any, named: Any, model: Any):
-        """Check the public facts of a table, or raise ValueError that quotes no datum.
+        """Check the public facts of the user's table, and build the object.
 
         `named` is the declared name of the target or None, and `model` the fitted
-        model. The other parameters are those of the user.
+        model. The other parameters are those of the user. A ValueError quotes no datum.
         """
         X = table_with_rows(X)
         n_rows, n_columns = map(int, X.shape)
@@ -969,7 +998,7 @@ def table_with_rows(X: Any) -> Any:
 
 
 def _check_columns(model: Any, n_columns: int, own: list[str]) -> None:
-    """Raise ValueError if the table has other columns than that of the fit."""
+    """Raise ValueError if the columns are not those that the model was fitted to."""
     wanted = getattr(model, "n_features_in_", None)
     if wanted is not None and wanted != n_columns:
         raise ValueError(
@@ -987,7 +1016,10 @@ def _check_columns(model: Any, n_columns: int, own: list[str]) -> None:
 def _groups(
     X: Any, by: Any, columns: tuple, own: list[str]
 ) -> tuple[np.ndarray, tuple, str | int]:
-    """Return the group of each record, the groups, and their name; all public."""
+    """Return the code of each record's group, the groups, and the column's name.
+
+    All of them are public.
+    """
     name = getattr(by, "name", None)
     if isinstance(name, str) and spelling(name) and hasattr(by, "__len__"):
         values, name = list(by), spelling(name)
@@ -1020,7 +1052,7 @@ def _groups(
 
 
 def column_of(X: Any, place: int) -> list:
-    """Return one column of a table."""
+    """Return one column of a table as a list."""
     column = X[:, [place]].toarray()[:, 0] if issparse(X) else raw_column(X, place)
     return column.to_list() if hasattr(column, "to_list") else column.tolist()
 
@@ -1037,14 +1069,15 @@ MODEL_IS_PUBLIC = Assumption(
 OTHERS = {
     "record": Assumption(
         "scored_records_new",
-        "The scored records are others than those that the model was fitted to: no "
-        "ledger is shared with that fit, so that together they may cost more.",
+        "The scored records are not those that the model was fitted to. For a record "
+        "in both tables, the fit and the score together may cost more than this report "
+        "states, because they share no ledger.",
     ),
     "person": Assumption(
         "scored_persons_new",
-        "The scored rows are of other persons than those whose rows the model was "
-        "fitted to: no ledger is shared with that fit, so that together they may cost "
-        "more.",
+        "The scored rows are not of the persons whose rows the model was fitted to. "
+        "For a person in both tables, the fit and the score together may cost more "
+        "than this report states, because they share no ledger.",
     ),
 }
 _AS_REPORTED = Assumption(
@@ -1055,9 +1088,10 @@ _AS_REPORTED = Assumption(
 
 
 def fit_of(model: Any, is_public: bool) -> PrivacyReport | None:
-    """Return the report of a model, or raise ValueError.
+    """Return the report of the fit of a model, or raise ValueError if not private.
 
-    A model that is declared public may have none, or one of a fit without privacy.
+    A model that is declared public may have no report, or the report of a fit without
+    privacy. Without a report, the result is None.
     """
     try:
         found, why = report(model), ""
@@ -1089,7 +1123,7 @@ def assumptions_of(
 
 
 def holds(ledger: PrivacyLedger | None, fit: PrivacyReport) -> bool:
-    """Whether a ledger was charged for a fit, by its receipts and events."""
+    """Whether the receipts and events of a fit show that the ledger was charged."""
     if ledger is None or not fit.events:
         return False
     try:
@@ -1108,7 +1142,10 @@ def loss_bounds(
     loss_bound: float,
     error_bound: float | None,
 ) -> dict[str, float]:
-    """Return the bounds of the requested losses, in their units."""
+    """Return the bounds of the requested losses, by name and in their units.
+
+    For R2 they include the squared error and the range of the target.
+    """
     if model.task == NUMBERS:
         low, high = declared_range(model.estimator)
         bound = high - low if error_bound is None else error_bound

@@ -86,7 +86,7 @@ class ScoredClassifier(Versioned, ClassifierMixin, BaseEstimator):
         fit = fit_of(self.estimator, is_public)
         if fit is None or math.isinf(fit.epsilon) or fit.leaks:
             return dataclasses.replace(release, subject=type(self).__name__)
-        # Both are composed here, whether or not their records overlap.
+        # Both reports are composed here, whether or not their records overlap.
         kept = tuple(a for a in release.assumptions if a not in OTHERS.values())
         release = dataclasses.replace(release, assumptions=kept)
         return of_releases(self, [("estimator", fit), ("scores", release)])
@@ -144,8 +144,8 @@ class ScoredClassifier(Versioned, ClassifierMixin, BaseEstimator):
 # Thresholds that are chosen from a released table of labels and bins of scores.
 
 
-#: Metrics of thresholds, where larger is better, as functions of the numbers of true
-#: positives, false negatives, false positives and true negatives.
+#: Metrics of thresholds, as functions of the numbers of true positives, false
+#: negatives, false positives and true negatives. Larger values are better.
 _NAMED: dict[str, Callable[..., np.ndarray]] = {
     "balanced_accuracy": lambda tp, fn, fp, tn: (tp / (tp + fn) + tn / (fp + tn)) / 2,
     "accuracy": lambda tp, fn, fp, tn: (tp + tn) / (tp + fn + fp + tn),
@@ -155,7 +155,7 @@ _COSTS = ("false_positive", "false_negative")
 
 
 def _measure(metric: Any) -> Callable[..., np.ndarray]:
-    """Return the function of counts for a metric, or raise ValueError."""
+    """Return the function of counts that computes a metric, or raise ValueError."""
     if isinstance(metric, str) and metric in _NAMED:
         return _NAMED[metric]
     if isinstance(metric, Mapping) and set(metric) == set(_COSTS):
@@ -182,11 +182,12 @@ class PrivateThreshold:
         Records with a higher score get the last class. It is an edge of the bins, or
         the scored threshold.
     is_default : bool
-        Whether it is the scored threshold: no other one was better by more than two
-        standard errors, or a class is too small for the noise.
+        Whether `threshold` is the scored threshold. This is so if no edge was better by
+        more than two standard errors, or if a class is too small for the noise.
     gain : float
         Estimated improvement over the scored threshold, in units of the metric; 0 for
-        the scored threshold. It is **optimistic**, as the best of many estimates.
+        the scored threshold. The gain is **optimistic**, because it is the best of many
+        estimates.
     interval : (float, float)
         Confidence interval of the gain on the population. It holds for all edges at
         once with the confidence of the score (Bonferroni), so that the choice does not
@@ -218,10 +219,11 @@ class PrivateThreshold:
         Raises
         ------
         ValueError
-            If the model has another class than the scored one, or is not fitted.
+            If the model is not fitted, or if its type is not that of the scored model.
         """
         scored = ScoredClassifier(model, self.privacy_)
-        # scikit-learn counts a score on the threshold as above it, the table as below.
+        # For a score that equals the threshold, scikit-learn predicts the last class,
+        # and the table counts the first class.
         return FixedThresholdClassifier(
             scored,
             threshold=math.nextafter(self.threshold, 1.0),
@@ -235,23 +237,23 @@ class PrivateThreshold:
 class PrivateScore:
     """Private scores of a model, with intervals; `private_score` returns it.
 
-    All of it was released: it may be published with the report.
+    All attributes are released or public. They may be published with the report.
 
     Attributes
     ----------
     values : dict of str to float
-        Each metric but the confusion matrix, clipped to its range. NaN if there are too
-        few records for the noise.
+        Each metric except the confusion matrix, clipped to its range. NaN if there are
+        too few records for the noise.
     intervals : dict of str to (float, float)
         Confidence intervals of the metrics on the population. They cover the noise and
         the sampling of the records. NaN if undetermined.
     confidence : float
         Confidence of each single interval.
     confusion_matrix : ndarray of shape (n_classes, n_classes) or None
-        Noisy counts of actual by predicted class, which may be negative and are not
-        integers; None if not requested.
+        Noisy counts by true class (rows) and predicted class (columns). They may be
+        negative and are not integers. None if not requested.
     classes : ndarray of shape (n_classes,) or None
-        Labels in the order of the matrix; the last one of two is the positive one.
+        Labels in the order of the matrix; the last of two classes is the positive one.
     n_records : int
         Number of records, or of persons if these are protected; the nominal number if
         it is private.
@@ -271,8 +273,8 @@ class PrivateScore:
     by : str or None
         Name of the column whose values are scored separately.
     by_value : dict of str or number to PrivateScore
-        Score of the records with each value, empty without `by`. All have the same
-        `privacy_`, because one charge covers them.
+        Score of the records with each value, empty without `by`. These scores have the
+        same `privacy_`, because one charge covers all of them.
     privacy_ : PrivacyReport
     """
 
@@ -304,8 +306,9 @@ class PrivateScore:
         Returns
         -------
         threshold : PrivateThreshold
-            The scored threshold, unless another one is better by more than two standard
-            errors of noise and sampling. Its ``apply`` returns a model that uses it.
+            The scored threshold, unless another edge is better by more than two
+            standard errors of noise and sampling. ``threshold.apply(model)`` returns a
+            model with this threshold.
 
         Raises
         ------
@@ -347,7 +350,7 @@ class PrivateScore:
                 privacy_=self.privacy_,
             )
 
-        # Keep the threshold if the size of a class does not clearly exceed the noise.
+        # Keep the scored threshold if a class is not clearly larger than the noise.
         if not (counts.sum(axis=1) > _CLEAR * std * math.sqrt(n_bins)).all():
             return chosen(start, 0.0, math.nan)
         below = np.cumsum(counts, axis=1)[:, :-1]
@@ -355,7 +358,7 @@ class PrivateScore:
         rates = np.array([above[1], below[1], above[0], below[0]])
         with np.errstate(all="ignore"):  # the denominator of f1 may be zero
             value = measure(*rates)
-            # Derivatives by each of the four numbers, exact by complex steps.
+            # Derivatives with respect to each of the four numbers, by complex steps.
             steps = 1e-100j * np.eye(4)[:, :, None]
             tp, fn, fp, tn = (measure(*(rates + step)).imag / 1e-100 for step in steps)
             upper = np.arange(n_bins) > np.arange(n_bins - 1)[:, None]
@@ -391,7 +394,7 @@ class PrivateScore:
 class PrivateComparison:
     """Differences between models, with intervals; `compare_private` returns it.
 
-    All of it was released: it may be published with the report.
+    All attributes are released or public. They may be published with the report.
 
     Attributes
     ----------

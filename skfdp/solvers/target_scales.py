@@ -39,9 +39,9 @@ from skfdp.solvers.postprocessing import STRONGEST
 N_BINS, N_DOUBLINGS = 16, 8
 # Largest noise of a count in a useful histogram, divided by the number of records.
 _MOST_NOISE = 0.16
-# Bins are treated as empty if their count is below this many standard deviations of the
-# noise: of even and of doubling bins. One more even bin costs little, but one more
-# doubling bin doubles the noise.
+# The records outside of the interval may be noise alone up to this many standard
+# deviations, for even and for doubling bins. One more even bin costs little, but one
+# more doubling bin doubles the noise.
 _DOUBT, _DOUBT_OF_DOUBLING = 2.0, 3.0
 
 
@@ -122,8 +122,8 @@ _DISPLACED = 0.5
 _N_RATES = 2
 # Typical variance that a fit adds to the logarithms of rates.
 _ADDED = 0.2
-# A threshold makes Huber's loss nearly an absolute error if it is below the width of the
-# declared bounds divided by the first number, or the spread divided by the second.
+# A threshold makes Huber's loss nearly an absolute error if it is below the width of
+# the declared bounds divided by the first number, or the spread divided by the second.
 _TINY_WIDTH, _TINY_SPREAD = 1000, 100
 
 
@@ -171,7 +171,7 @@ class TargetScales:
         *,
         has_public_model: bool = False,
     ) -> Event | None:
-        """Return the event of the target's mean and spread, or None without a release."""
+        """Return the event of the target's mean and spread, or None if not released."""
         n = public.n_records
         if public.has_target or self.keeps_unit(public.target_map):
             return None
@@ -389,7 +389,7 @@ def _share(
 ) -> float:
     """Return the share of ``mu**2`` for a mean with this error, from least to most.
 
-    `error` is divided by the bound of a number. `mu` is for sums of sensitivity 1.
+    `error` is divided by half of the width of the interval of the numbers.
     """
     return float(np.clip((error * mu * n_records) ** -2.0, least, most))
 
