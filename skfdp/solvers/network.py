@@ -32,7 +32,7 @@ from skfdp.solvers.method import Budget, OnStep, Plan, of_weights
 from skfdp.solvers.parameters import Loop
 from skfdp.solvers.public_model import drawn_rows, padded_gradient
 
-# ReLU networks without private data: starts, synthetic rows and margins.
+# ReLU networks, their margins, and their training on public or synthetic rows.
 
 _BATCH = 200
 _ROWS_OF_A_CALL = 4096
@@ -78,9 +78,9 @@ class Network(NamedTuple):
     def passing_on(cls, coef, intercept, hidden, generator) -> Network:
         """Return a network whose margins are those of a linear model.
 
-        Two neurons of each hidden layer carry the positive and the negative part of a
-        margin. The others are drawn from a public stream, and have output weights of 0.
-        Hidden layers have a width of at least ``2 * n_outputs``.
+        For each margin, two neurons of each hidden layer carry its positive and its
+        negative part. The other neurons are drawn from a public stream, and have output
+        weights of 0. Hidden layers must have a width of at least ``2 * n_outputs``.
         """
         n_outputs, n_inputs = coef.shape
         pair = 2 * n_outputs
@@ -96,7 +96,10 @@ class Network(NamedTuple):
         return cls(coefs, intercepts)
 
     def spread(self, classes: np.ndarray, n_classes: int) -> Network:
-        """Return the network with an output for every class, present or not."""
+        """Return the network with an output for each of `n_classes` classes.
+
+        `classes` are the codes of the classes that the present outputs are for.
+        """
         if len(classes) == n_classes:
             return self
         coef = np.zeros((len(self.coefs[-1]), n_classes))
@@ -174,9 +177,10 @@ def shrunk_class_means(
 def synthetic_rows(
     public: PublicRecords, means: np.ndarray | None, generator, batch=slice(None)
 ) -> np.ndarray:
-    """Return bounded rows: public columns, and private ones drawn given the class.
+    """Return scaled rows with the public columns, and drawn private columns.
 
-    Without means the private columns are zero.
+    Private entries are 0 or 1, drawn with the probabilities `means` of the class of the
+    row. Without means they are 0. `batch` selects rows.
     """
     target, mask = public.target[batch], public.mask
     wide = np.zeros((len(target), public.n_features))
@@ -190,7 +194,7 @@ def synthetic_rows(
 
 
 def private_bound(public: PublicRecords) -> float:
-    """Return a guess of the norm of the private columns of a row, within [0, 1]."""
+    """Return a public guess of the norm of a row's private columns, each in [0, 1]."""
     mean_square = None
     if public.input_scaler.span is not None and public.mask.any():
         n_public = int(public.mask.sum())
@@ -233,8 +237,10 @@ class NetworkFit(NamedTuple):
 class NetworkStart(NamedTuple):
     """The result of preparing a network, from public facts.
 
-    `share` is the share of ``mu**2`` for the releases before the loop; 1: no loop.
-    `linear_public` is the table for the linear model.
+    `pretraining` is the kind of pretraining; None: random weights. `share` is the share
+    of ``mu**2`` for the releases before the training loop. None: no such release. 1: no
+    training loop. `linear_public` and `linear` are the table and the preparation of the
+    linear model to start from.
     """
 
     pretraining: str | None
@@ -250,8 +256,8 @@ class NetworkPlan(Plan):
 
     input_scaler: InputScaler  # of the inputs of the network
     linear: DescentPlan | None  # plan of the linear model that comes first
-    #: First step size, which multiplies the clipped sum divided by ``q n clip_norm``;
-    #: 0: no loop.
+    #: First step size. It multiplies the noisy sum of clipped gradients, divided by ``q
+    #: n clip_norm`` with the sampling rate q. 0: no training loop.
     learning_rate: float
 
 
@@ -265,11 +271,15 @@ class NetworkDescent:
         Widths of all layers, starting with the input, without constants.
     loop : Loop
     asks_for_loop : bool
-        Whether the user set a parameter of the loop.
+        Whether the user set `solver` or `trained_layers`, and so requests a loop.
     maps_rows : bool
         Whether the user set the scaling of rows, which a linear start determines.
-    pretraining, pretraining_share, trained_layers, public_loss
-        See `FeatureDPMLPClassifier`, as for the others.
+    pretraining, pretraining_share : str or None, float or "auto"
+        `start` and `budget_share` of `Pretraining`.
+    trained_layers, public_loss, n_jobs
+        As for `FeatureDPMLPClassifier`.
+    padding_scale, backend, device, dtype
+        As for `FeatureDPSGD`, and for `NumpyBackend` or `TorchBackend`.
     """
 
     widths: tuple[int, ...]
@@ -293,7 +303,7 @@ class NetworkDescent:
 
     @functools.cached_property
     def linear(self) -> Descent:
-        """The linear model to start from."""
+        """The method of the linear model to start from."""
         return Descent(
             loss=LOSSES["log_loss"],
             loop=Loop(batch_size=None),
@@ -320,7 +330,10 @@ class NetworkDescent:
         return start._replace(linear_public=own, linear=found)
 
     def _pretraining(self, public: PublicRecords) -> str | None:
-        """Return the kind of pretraining, or raise ValueError if it is impossible."""
+        """Return the kind of pretraining, or None for random initial weights.
+
+        Raise ValueError if the user chose a kind that is impossible.
+        """
         chosen = self.pretraining
         sums_fit = public.has_target and public.private_bounded
         shows_columns = public.has_target and public.mask.any()
@@ -353,23 +366,23 @@ class NetworkDescent:
         return chosen
 
     def _refusal_of_linear(self, public: PublicRecords) -> str | None:
-        """Return why a network cannot start at a linear model, None if it can."""
+        """Return why the network cannot start at a linear model, or None if it can."""
         least = 2 * self.widths[-1]
         if not public.has_target or min(self.hidden, default=0) < least:
             return (
-                "starts from a linear model, which two neurons for each output pass "
-                "on: it needs public_target=True and hidden layers of at least "
-                f"{least} neurons."
+                "starts from a linear model, for which each hidden layer needs two "
+                "neurons per output: it needs public_target=True and hidden layers of "
+                f"at least {least} neurons."
             )
         if self.maps_rows:
             return (
-                "maps the rows as FeatureDPLogisticRegression does: it needs "
+                "scales the rows as FeatureDPLogisticRegression does: it needs "
                 "normalize=False and row_norm='auto'."
             )
         if self._share("linear") < 1 and not public.bounded.all():
             return (
-                "with a loop needs bounds for every column: declare them, or set "
-                "budget_share=1.0 of Pretraining and no parameter of the loop."
+                "with a training loop needs bounds for every column: declare them, or "
+                "set budget_share=1.0 of Pretraining, which omits the loop."
             )
         return None
 
@@ -385,8 +398,8 @@ class NetworkDescent:
         if layers == "auto":
             releases = pretraining in parameters.PRETRAINING_SHARES
             return "last" if releases and not whole else "all"
-        # The smaller sensitivity holds for activations, which are not negative. It does
-        # not hold for inputs.
+        # The last layer is trained with a smaller sensitivity. It holds for inputs that
+        # are not negative, such as activations, but not for the columns of X.
         if layers == "last" and (whole or pretraining is None):
             raise ValueError(
                 "trained_layers='last' needs hidden layers that were pretrained and no "
@@ -413,8 +426,8 @@ class NetworkDescent:
                 dataclasses.replace(event, label=f"{_LINEAR}: {event.label}")
                 for event in linear.events
             )
-            # If the network clipped the norms of rows, the weights of the linear model
-            # would not fit them.
+            # The linear model was not fitted to rows with clipped norms. With this
+            # bound the network clips no row.
             longest = math.sqrt(public.n_features)
             input_scaler = dataclasses.replace(input_scaler, feature_bound=longest)
             if share == 1:
@@ -452,7 +465,7 @@ class NetworkDescent:
     def _plan_of_sums(
         public: PublicRecords, budget: Budget, share: float
     ) -> PrivacyPlan:
-        """Return the plan of the class sums, in units of rows of norm 1."""
+        """Return the plan of the class sums, for rows scaled to norm 1."""
         query = ClassSum.planned(nonnegative=public.private_bounded)
         # If the sums have the whole budget, rounding must not exceed it.
         std = query.sensitivity(budget.relation) / (math.sqrt(share) * budget.mu)
@@ -474,8 +487,9 @@ class NetworkDescent:
         last = start.trained_layers == "last"
         if clip == "auto":
             clip = parameters.LAST_LAYER_CLIP if last else parameters.NETWORK_CLIP
-        # For the last layer alone activations are not negative, and a public target
-        # fixes the signs of the errors.
+        # If only the last layer is trained, its inputs are not negative, and a public
+        # target fixes the signs of the residuals. The signs of gradients are then
+        # public.
         signs = last and public.has_target
         reach = gradient_sensitivity(budget.relation, 1.0, orthant=signs)
         rate, n_steps = self.loop.schedule(
@@ -519,7 +533,10 @@ class NetworkDescent:
     def _warn(
         self, public: PublicRecords, schedule: PrivacyPlan, rate: float, informed: bool
     ) -> None:
-        """Warn if noise or the random start outweigh the signal."""
+        """Warn if noise or random initial weights outweigh the signal.
+
+        `informed` is whether weights were pretrained or the target is public.
+        """
         n, n_steps, momentum = public.n_records, schedule.n_steps, self.loop.momentum
         pace = (1 - self.loop.learning_rate_decay / 2) / (1 - momentum)
         index = parameters.network_index(rate * n_steps * pace, self.widths)
@@ -527,9 +544,9 @@ class NetworkDescent:
             warn_caller(
                 f"the budget is small for a network of hidden layers {self.hidden} "
                 f"with a private target, {n} records and {self.widths[0]} features "
-                f"(signal-to-noise index {index:.2g} < 2): noise and the random start "
-                "have a large say; expect no more than the majority class, or than "
-                "FeatureDPLogisticRegression learns with the same budget.",
+                f"(signal-to-noise index {index:.2g} < 2): noise and random initial "
+                "weights outweigh the signal. Expect no more than the majority class, "
+                "or than FeatureDPLogisticRegression learns with the same budget.",
                 UtilityWarning,
             )
         if self.loop.max_weight_norm is not None:  # the projection limits the noise
@@ -548,9 +565,9 @@ class NetworkDescent:
         mechanism: Mechanism,
         on_step: OnStep,
     ) -> NetworkFit:
-        """Release the start, then run the loop."""
+        """Make the releases of the start, then run the training loop."""
         linear, input_scaler = None, plan.input_scaler
-        if plan.linear is not None:  # the linear model has a mechanism of its own
+        if plan.linear is not None:  # released through a separate mechanism
             model = self.linear.run(
                 dataclasses.replace(records, public=prepared.linear_public),
                 prepared.linear,
@@ -565,8 +582,8 @@ class NetworkDescent:
                 generator = mechanism.streams.public("network")
                 network = Network.passing_on(*linear, self.hidden, generator)
                 return NetworkFit(network, input_scaler, 0)
-            # Convert to columns in [0, 1]. A loop after a linear model needs bounds for
-            # all columns.
+            # Convert to weights on columns scaled to [0, 1]. All columns have bounds,
+            # because a loop after a linear model needs them.
             coef, own = linear[0], prepared.linear_public.input_scaler
             linear = coef * own.span, linear[1] + coef @ own.low
         event, means = plan.event("class sums"), None
@@ -646,9 +663,9 @@ class NetworkDescent:
         """Pretrain on public and released data, and build the query of the loop.
 
         `means` are released means of the private columns given the class. `linear` is
-        (coef, intercept) of a released model on bounded columns. Return the query, the
-        first iterate, and a function that converts an iterate to a network on bounded
-        rows.
+        (coef, intercept) of a released model on columns scaled to [0, 1]. Return the
+        query, the first iterate, and a function that converts an iterate to a network
+        on such columns.
         """
         public = records.public
         generator = mechanism.streams.public("network")
@@ -664,10 +681,12 @@ class NetworkDescent:
             labels = public.target, public.n_classes
             network = trained(draw, *labels, self.hidden, generator)
             if means is None:
-                # With their initial weights private columns would act like noise.
+                # The training rows had no private columns. With their random weights,
+                # these columns would act like noise.
                 network.coefs[0][~public.mask] = 0.0
         bound = public.input_scaler.feature_bound
-        # The constant input is 1 for rows of up to this norm, rounded to the grid.
+        # Rows are divided by `bound`, and their constant column is, too. The constant
+        # input of the network is therefore 1, or `bound` if this is smaller.
         coordinates = Coordinates.centred(
             public.input_scaler, np.zeros(public.n_features), 1.0, min(1.0, 1 / bound)
         )
@@ -732,10 +751,11 @@ class NetworkDescent:
 def _last_layer(
     query: MLPQuery, theta: np.ndarray, network: Network, rows: np.ndarray
 ) -> tuple[LinearQuery, np.ndarray, Callable[[np.ndarray], Network]]:
-    """Return a loop over the last layer, with the other layers frozen.
+    """Return the query, the start and the conversion for training the last layer.
 
-    Activations are divided by one number, computed from synthetic rows, so that their
-    norms are about 1.
+    The other layers are frozen. Their activations are divided by a number, computed
+    from the synthetic `rows`, so that norms are about 1. The conversion returns the
+    network of given weights of the last layer.
     """
     hidden = network.hidden(rows)
     scale = math.sqrt(float(np.einsum("ij,ij->", hidden, hidden)) / len(hidden) + 1)
@@ -747,7 +767,7 @@ def _last_layer(
         clip_norm=query.clip_norm,
         capacity=query.capacity,
         class_weight=query.class_weight,
-        orthant=True,  # the sensitivity of the last layer requires it
+        orthant=True,  # required by the sensitivity for the last layer
         n_jobs=query.n_jobs,
     )
 

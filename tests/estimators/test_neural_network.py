@@ -464,7 +464,7 @@ PARAMETERS = [
     (
         PUBLIC
         | {"pretraining": "linear", "bounds": False, "solver": NoisySGD(max_iter=2)},
-        "with a loop needs bounds for every column",
+        "with a training loop needs bounds for every column",
     ),
     (
         PUBLIC | {"pretraining": Pretraining(budget_share=1e-12)},
