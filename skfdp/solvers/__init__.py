@@ -62,7 +62,8 @@ class NoisyGradientDescent(Choice):
         First step size. It multiplies the noisy sum of clipped gradients, divided by
         ``n clip_norm``.
     learning_rate_decay : float, default=1.0
-        Fraction of the step size that is lost, linearly, until the end; 0: constant.
+        Fraction by which the step size decreases, linearly, from the first step to the
+        end. 0: constant.
     momentum : float or "auto", default="auto"
         Momentum, in [0, 1). "auto": 0.9; with fewer than 200 steps
         ``1 - 20 / max_iter``, but at least 0.5. For networks always 0.9.

@@ -48,7 +48,7 @@ class Shells:
     n_bins: int = N_SHELLS + 1
 
     def bins(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Return the shell of each distance, int64; any float64 has exactly one.
+        """Return the shell of each distance, int64; each float64 is in exactly one.
 
         NaN and infinity are beyond every radius; `columns` is ignored.
         """
@@ -76,7 +76,7 @@ _MOST_DOUBT = 1 / 4
 
 
 def share(mu: float, n_records: int, level: float = LEVEL) -> float:
-    """Return the share of ``mu**2`` of one histogram, from public numbers."""
+    """Return the share of ``mu**2`` for one histogram, from public numbers."""
     wanted = min(_NOISE * (1 - level), _NOISE_OF_ALL) * n_records
     return float(np.clip((1 / (mu * wanted)) ** 2, *SHARES))
 
@@ -127,7 +127,7 @@ def quantile(counts: np.ndarray, level: float, std: float, n_records: int) -> fl
     return found
 
 
-#: Labels of the events of the rough centre and of the mean about it.
+#: Labels of the events of the rough centre and of the mean about this centre.
 ROUGH, MEAN = "rough mean", "mean"
 #: Number of histograms for the rough centre: one of binades, then two of even bins.
 N_HISTOGRAMS = 3

@@ -1,5 +1,8 @@
 """Private bounds of columns, computed from noisy histograms.
 
+The first histogram counts the numbers between consecutive powers of two (binades), for
+each sign. The second histogram has bins of equal width within these rough bounds.
+
 The bounds depend on the released counts and the public noise alone. Bounds that are too
 wide cost little accuracy; bounds that are too narrow clip useful values. An interval is
 therefore widened on little evidence, and narrowed only if nearly all records are

@@ -307,7 +307,10 @@ class Centring:
     def _unit(
         self, records: Records, event: Event | None, mechanism: Mechanism
     ) -> float:
-        """Return the typical norm of the private columns after the input scaler."""
+        """Return the typical norm of the private columns after the input scaler.
+
+        If `event` is not None, this norm is released.
+        """
         public = records.public
         divisor = public.input_scaler.feature_bound
         if event is None:
@@ -472,13 +475,14 @@ def _sums(
 # public.
 
 
-#: Public columns get this share of the squared norm of an output row, on average.
+#: Public columns get this share of the squared norm of an output row of
+#: `PrivateCenteringTransformer`, on average.
 PUBLIC_SHARE = 0.25
 #: Largest share of the squared norm of an output row for public columns.
 LARGEST_PUBLIC_SHARE = 0.5
-# A slope is set to 0 unless it clearly exceeds its noise, by this many standard
-# deviations, and unless the noise that it adds to a prediction has a squared norm below
-# the second number. Private rows have norms of at most 1.
+# A slope must exceed its noise by this many standard deviations. The noise that it adds
+# to a prediction must have a squared norm below the second number, for private rows of
+# norm 1. Other slopes are set to 0.
 _SIGNIFICANCE, _MOST_NOISE = 2.0, 0.25
 # Directions with a smaller relative variance are rounding errors.
 _SMALLEST_VARIANCE = 1e-9
@@ -579,7 +583,7 @@ def centre(regressors: Regressors, statistic: np.ndarray, noise_std: float) -> C
     # prevent that noise in this estimate increases the scale of rows.
     rest = max(rest, min(1.0, noise_std / n_rows))
     rest = max(rest, min(0.05, max(error, 1e-6)))
-    # z has the variance spread**2 in every direction, unlike u.
+    # The output has the columns of u, so that their variance determines the scale.
     variance = regressors.variance
     return Centre(
         intercept=intercept,

@@ -422,8 +422,8 @@ def answer_of(
         ones = np.full((len(at), 1), len(at) ** -0.5)
         axes[np.ix_(at, at)] = np.hstack([ones, contrasts(len(at))])
     axes = np.kron(np.eye(n_outputs), axes)
-    # Kinds of weights: those of private numbers, of public numbers, of the categories
-    # of one column, and the intercept.
+    # Weights of one kind have a common prior. The kinds are those of private numbers,
+    # of public numbers, of the categories of each column, and the intercept.
     own = np.where(public.mask, -2, -1)
     if public.levels is not None:
         own = np.where(public.levels < 0, own, public.levels)
@@ -494,7 +494,7 @@ def noise_of(
     each = np.eye(n_outputs)
     # The published part of the step, as a linear map of the step.
     taken = np.diag(factor.ravel())
-    if theta is not ended and n_outputs > 1:  # without the mean over the classes
+    if theta is not ended and n_outputs > 1:  # the scaled step has no class mean
         taken = np.kron(each - 1 / n_outputs, np.eye(n_columns)) @ taken
     step = (theta - start).ravel()
     pull = step @ curvature

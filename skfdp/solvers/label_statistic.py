@@ -185,7 +185,7 @@ class Objective:
 
 
 def _log_partition(margins: np.ndarray) -> np.ndarray:
-    """Return the log-partition function: log-sum-exp of margins minus their mean.
+    """Return the log-partition function: log-sum-exp minus the mean of the margins.
 
     With one output the two margins are m/2 and -m/2.
     """
@@ -282,7 +282,11 @@ class Prior:
     def _scale(
         self, statistic: np.ndarray, first: np.ndarray, chance: np.ndarray
     ) -> np.ndarray:
-        """Return t of each column; `statistic` is S / n minus the null model's."""
+        """Return t of each column.
+
+        `statistic` is S / n minus its expectation under the null model. `first` and
+        `chance` are the results of `Objective.curvature`.
+        """
         free = self.varying
         scales = np.geomspace(1e-3, 1e3, 61)
         signal = (first**2 * self.variance)[free]

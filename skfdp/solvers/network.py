@@ -467,7 +467,6 @@ class NetworkDescent:
     ) -> PrivacyPlan:
         """Return the plan of the class sums, for rows scaled to norm 1."""
         query = ClassSum.planned(nonnegative=public.private_bounded)
-        # If the sums have the whole budget, rounding must not exceed it.
         std = query.sensitivity(budget.relation) / (math.sqrt(share) * budget.mu)
         return PrivacyPlan(
             target_epsilon=budget.epsilon,
@@ -477,6 +476,7 @@ class NetworkDescent:
             clip_norm=query.clip_norm,
             sensitivity=query.sensitivity(budget.relation),
             neighboring_relation=budget.relation.name,
+            # Slightly more noise, so that rounding cannot exceed the whole budget.
             noise_multipliers=(std * (1 + 1e-12),),
         )
 

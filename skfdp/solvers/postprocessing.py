@@ -70,7 +70,7 @@ class Block:
     ----------
     columns : int ndarray
     square : float
-        Mean squared norm of these columns of a row.
+        Mean squared norm of the part of a row in these columns.
     prior : float
         For classifiers, the prior standard deviation of a weight. For regressions, the
         expected share of the start's squared error that the columns explain.
@@ -181,7 +181,7 @@ def expected(
 
 
 def is_measured(method: Any, public: PublicRecords) -> bool:
-    """Whether to measure the factor of the step: for the log loss by default."""
+    """Whether to measure the factor of the step: log loss with default settings."""
     weight = public.class_weight
     return (
         method.scales is None
@@ -428,7 +428,7 @@ def rate_level(
     mean: float,
     shares: np.ndarray | None = None,
 ) -> tuple[float, float]:
-    """Return the constant that is added to `start`, from the mean rate.
+    """Return the constant to add to `start` so that the mean rate equals `mean`.
 
     Rates are ``exp(start + level + z)``, with z normal of this variance, clipped to
     `most`; `mean` is the mean of the clipped rates.
@@ -436,7 +436,7 @@ def rate_level(
     Parameters
     ----------
     start : ndarray of shape (n_rows,)
-        Public.
+        Public margins without the constant.
     variance, most, mean : float
         The mean is between 0 and `most`.
     shares : float64 ndarray of shape (n_rows,), default=None
@@ -445,7 +445,7 @@ def rate_level(
     Returns
     -------
     level, slope : float
-        The slope is the derivative of the mean by the level.
+        The constant, and the derivative of the mean rate with respect to it.
     """
     # Compute equal margins once; without a public model all are equal.
     margins, which = np.unique(np.minimum(start, _LARGEST), return_inverse=True)

@@ -906,7 +906,7 @@ class Scored:
     facts : dict
         Names of columns and target, as fields of the event.
     group : int64 ndarray of shape (n_rows,)
-        Public.
+        Position in `groups` of the group of each record; public.
     groups : tuple
         Values of the groups; empty without groups.
     by : str, int or None

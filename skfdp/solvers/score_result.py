@@ -179,8 +179,8 @@ class PrivateThreshold:
     Attributes
     ----------
     threshold : float
-        Records with a higher score get the last class. It is an edge of the bins, or
-        the scored threshold.
+        Records with a higher score get the last class. The threshold is an edge of the
+        bins, or the scored threshold, which is `PrivateScore.threshold`.
     is_default : bool
         Whether `threshold` is the scored threshold. This is so if no edge was better by
         more than two standard errors, or if a class is too small for the noise.
