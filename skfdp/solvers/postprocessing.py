@@ -721,9 +721,9 @@ def path_noise(
     Returns
     -------
     covariance, remaining, curvature : ndarrays of shape (theta.size, theta.size)
-        The covariance of the noise in the published weights. The matrix that maps an
-        error of the start to what remains of it in the published weights. The posterior
-        mean of the curvature H of the Notes.
+        `covariance` is that of the noise in the published weights. `remaining` maps an
+        error of the start to what remains of it in the published weights. `curvature`
+        is the posterior mean of the H of the Notes.
 
     Notes
     -----
@@ -903,8 +903,8 @@ class LinearFit:
     def balanced(self) -> LinearFit:
         """Return the classifier for equal class sizes, as post-processing.
 
-        Other class frequencies change log odds only by a constant, and so not the
-        noise.
+        Other class frequencies change the log odds only by a constant. The noise does
+        not change.
         """
         noise, intercept = self.noise, self.intercept - self.log_odds
         if noise is not None and noise.estimate is not None:
