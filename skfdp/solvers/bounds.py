@@ -297,9 +297,9 @@ def event_of_counts(
     query = BinCounts.planned(n_columns)
     if math.prod(query.shape) > MOST_COUNTS:
         raise ValueError(
-            f"{label} of {n_columns} private columns need too many counts: release "
-            f"bounds of at most {MOST_COUNTS // query.rule.n_bins} columns and declare "
-            "the bounds of the others, or use centering='gaussian'."
+            f"{label} of {n_columns} columns need too many counts: use "
+            "centering='gaussian', or release bounds of at most "
+            f"{MOST_COUNTS // query.rule.n_bins} columns and declare the others."
         )
     reach = query.sensitivity(budget.relation)
     event = budget.event(
