@@ -52,9 +52,9 @@ class NoisyGradientDescent(Choice):
     Parameters
     ----------
     clip_norm : float or "auto", default="auto"
-        L2 bound of one record's gradient. Rows are rescaled to a typical norm of 1
-        before, and in a regression targets to a standard deviation of 1. Long rows are
-        not clipped in any other way.
+        L2 bound of one record's contribution to one gradient sum. Before, rows are
+        rescaled to a typical norm of 1, and the targets of a regression to a standard
+        deviation of 1. Long rows are not clipped in any other way.
     max_iter : int or "auto", default="auto"
         Number of noisy steps. "auto": 80 to 1000, more with a larger budget and more
         records.

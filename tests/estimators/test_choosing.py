@@ -266,12 +266,14 @@ def test_what_has_a_private_fit_in_it_is_counted_whatever_was_declared(people):
     for declared in (True, False):
         given = {"model_is_public": declared}
         score = private_score(private, X[3000:], y[3000:], 1.0, **given)
-        others = [a for a in score.privacy_.assumptions if "are others than" in a.text]
+        others = [
+            a for a in score.privacy_.assumptions if "scored records are not" in a.text
+        ]
         assert bool(others) != declared
         applied = score.best_threshold().apply(private)
         found = report(applied)
         assert found.events == (*report(private).events, *score.privacy_.events)
-        assert not any("are others than" in a.text for a in found.assumptions)
+        assert not any("scored records are not" in a.text for a in found.assumptions)
     # A fit of the same model without privacy, later.
     private.set_params(epsilon=math.inf).fit(X[:3000], y[:3000])
     with pytest.raises(ValueError, match="is not the result of a private fit"):

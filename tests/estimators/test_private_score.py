@@ -463,7 +463,7 @@ def texts(score):
 def test_without_a_shared_ledger_the_records_are_others(fitted, small):
     for ledger in (None, PrivacyLedger()):
         found = texts(private_score(fitted, *small, 1.0, ledger=ledger))
-        (others,) = [text for text in found if "others than those" in text]
+        (others,) = [text for text in found if "scored records are not" in text]
         assert not found[others]
 
 
@@ -477,14 +477,14 @@ def test_a_shared_ledger_counts_both(small, in_file, tmp_path):
     said = texts(found)
     (shared,) = [text for text in said if "holds the fit" in text]
     assert said[shared]
-    assert not [text for text in said if "others than those" in text]
+    assert not [text for text in said if "scored records are not" in text]
     assert 1.3 < ledger.spent() < 1.6
     assert report(ledger).n_fits == 2
     assert found.privacy_.receipts == (ledger.receipt,)
     # A fit that was charged elsewhere has the same events.
     other = clone(model).set_params(ledger=None).fit(*small)
     said = texts(private_score(other, *small, 0.1, ledger=ledger))
-    assert [text for text in said if "others than those" in text]
+    assert [text for text in said if "scored records are not" in text]
     for epsilon, relation, match in (
         (3.0, "replace_one", "budget exhausted"),
         (0.1, "replace_special", "neighboring_relation"),

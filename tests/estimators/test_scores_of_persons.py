@@ -170,7 +170,7 @@ def test_a_column_tells_the_persons(panel):
         )
     assert found.values == again.values
     said = " ".join(one.text for one in found.privacy_.assumptions)
-    assert "The scored rows are of other persons" in said
+    assert "The scored rows are not of the persons" in said
 
 
 def test_one_ledger_counts_persons_and_refuses_records(panel):
