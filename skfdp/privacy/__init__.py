@@ -1,7 +1,7 @@
 """Events, privacy curves, calibrated plans, reports and ledgers.
 
-Of the rest of skfdp this package imports only `skfdp.addresses`, and it is the only
-importer of dp_accounting. To review the accounting, read these files alone.
+These files are enough to review the accounting. They import nothing else from skfdp
+except its version and `skfdp.addresses`, and only they import dp_accounting.
 """
 
 from skfdp.privacy.accounting import (

@@ -1,14 +1,16 @@
-"""Privacy curves of composed events: in closed form if that is exact, otherwise by PLD.
+"""Privacy curves: delta as a function of epsilon, for a composition of events.
 
 Guarantees
 ----------
 * Full-batch Gaussian releases compose exactly to mu-Gaussian-DP with
   ``mu**2 = sum (sensitivity / noise_std)**2`` (Dong, Roth and Su 2022), whose
   (epsilon, delta) curve is closed form (Balle and Wang 2018).
-* Poisson-sampled releases are composed as pessimistic privacy loss distributions.
-* A single `Selection` has the curve of its theorem. In a composition it is replaced by
-  the pessimistic privacy loss distribution through points of that curve.
-* ``compose([event] * k)`` equals k compositions of ``event``.
+* Poisson-sampled releases are composed numerically, as pessimistic privacy loss
+  distributions.
+* A single `Selection` (the best of several private runs) has the curve of the theorem
+  in `skfdp.privacy.selection`. In a composition with other events it is replaced by a
+  pessimistic privacy loss distribution, which is computed from points of that curve.
+* Equal events are counted each time: ``compose([event] * k)`` composes k events.
 """
 
 from __future__ import annotations
@@ -31,19 +33,20 @@ from skfdp.privacy import checks
 from skfdp.privacy.events import Event, check_delta
 from skfdp.privacy.public_sets import Part, check_events, together
 
-# Many iterations of brentq: some curves are flat or step functions over most floats.
+# Largest number of iterations of brentq. Some curves need many, because they are
+# constant, or jump, over long ranges of floats.
 _ITERATIONS = 5_000
-# Expected value of mu, for messages.
+# What mu must be, for error messages.
 _OF_MU = "a finite number of at least 0"
-# Points of the grid that brackets the minimum of a convex bound.
+# Number of points of the grid that brackets the minimum of a convex bound.
 _GRID_POINTS = 25
-#: How curves of compositions are computed; see `compose`.
+#: Ways to compute the curve of a composition; see `compose`.
 ACCOUNTANTS = ("auto", "pld")
 
 
 @contextlib.contextmanager
 def tails() -> Iterator[None]:
-    """Ignore underflow and overflow of tails, also if np.seterr would raise."""
+    """Ignore floating-point underflow and overflow, even if np.seterr says "raise"."""
     with np.errstate(under="ignore", over="ignore"), special.errstate(all="ignore"):
         yield
 
@@ -54,12 +57,12 @@ def check_epsilon(epsilon: float) -> float:
 
 
 def gdp_delta(epsilon: float, mu: float) -> float:
-    """Return the smallest delta of a mu-Gaussian-DP mechanism at epsilon.
+    """Return the smallest delta that mu-Gaussian-DP guarantees at epsilon.
 
     Parameters
     ----------
     epsilon : float
-        At least 0; infinity has delta 0.
+        At least 0. For an infinite epsilon delta is 0.
     mu : float
         Gaussian-DP parameter: sensitivity / standard deviation of the noise; finite, at
         least 0.
@@ -74,19 +77,19 @@ def gdp_delta(epsilon: float, mu: float) -> float:
 
 @tails()
 def _delta(epsilon: float, mu: float, less: float = 0.0) -> float:
-    """Return delta minus `less`, whose root is searched for."""
+    """Return delta at epsilon, minus `less`. A root search sets this to zero."""
     if mu == 0 or epsilon == math.inf:
         return 0.0 - less
     upper = ndtr(mu / 2 - epsilon / mu)
-    # exp(epsilon) may overflow. Its product with the tail cannot, because it is at most
-    # `upper` up to rounding.
+    # exp(epsilon) may overflow. The product of exp(epsilon) and the tail cannot: up to
+    # rounding it is at most `upper`.
     log_lower = epsilon + log_ndtr(-mu / 2 - epsilon / mu)
     lower = math.exp(min(0.0, float(log_lower)))
     return max(0.0, float(upper) - lower) - less
 
 
 def gdp_epsilon(delta: float, mu: float) -> float:
-    """Return the smallest epsilon of a mu-Gaussian-DP mechanism at delta, rounded up.
+    """Return the smallest epsilon that mu-Gaussian-DP guarantees at delta, rounded up.
 
     Examples
     --------
@@ -98,15 +101,17 @@ def gdp_epsilon(delta: float, mu: float) -> float:
     mu = checks.number("mu", mu, _OF_MU, 0, closed="left")
     if _delta(0.0, mu) <= delta:
         return 0.0
-    # The last factor keeps the bound above the root in spite of rounding.
+    # `high` is above the root. The last factor keeps it there in spite of rounding.
     high = (mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta)) + 1e-3) * (1 + 1e-6)
     if high == math.inf:
-        return math.inf  # the bound is above the largest float
+        return math.inf  # `high` exceeds the largest float
     return _safe_root(functools.partial(_delta, mu=mu, less=delta), high, up=True)
 
 
 def gdp_mu(epsilon: float, delta: float) -> float:
-    """Return the largest mu whose curve allows (epsilon, delta), rounded down.
+    """Return the largest mu for which mu-Gaussian-DP implies (epsilon, delta)-DP.
+
+    The result is rounded down.
 
     Examples
     --------
@@ -116,7 +121,7 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     """
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
     if epsilon == math.inf:
-        raise ValueError("epsilon=inf must be finite here: it does not bound mu.")
+        raise ValueError("epsilon=inf does not bound mu: pass a finite epsilon.")
     if _delta(epsilon, 1e-12) > delta:
         raise ValueError(
             f"epsilon={epsilon!r} and delta={delta!r} are too small for a calibration: "
@@ -129,7 +134,10 @@ def gdp_mu(epsilon: float, delta: float) -> float:
 
 
 def _safe_root(excess: Callable[[float], float], high: float, *, up: bool) -> float:
-    """Return the root of a monotone function, shifted until the function is <= 0."""
+    """Return the root of a monotone function, moved until the function is <= 0 there.
+
+    `up` states whether the function is negative above the root, or below it.
+    """
     root = brentq(excess, 0.0, high, xtol=1e-15, rtol=1e-14, maxiter=_ITERATIONS)
     step = 1e-13
     while excess(root) > 0:
@@ -159,7 +167,7 @@ class PrivacyCurve(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class GaussianCurve:
-    """Exact curve of full-batch Gaussian releases."""
+    """Exact privacy curve of a composition of full-batch Gaussian releases."""
 
     mu: float
     accountant: str = "closed form (Gaussian DP)"
@@ -174,13 +182,20 @@ class GaussianCurve:
 
     @tails()
     def detection_rate(self, false_alarms: float) -> float:
-        """Return the largest detection rate at a false-alarm rate."""
+        """Return the largest detection rate of a test with this false-alarm rate.
+
+        The test decides from the releases between two neighbouring tables.
+        """
         # The trade-off curve in closed form (Dong, Roth and Su 2022).
         return float(ndtr(ndtri(false_alarms) + self.mu))
 
 
 class PLDCurve:
-    """Pessimistic curve from a composed privacy loss distribution."""
+    """Upper bound of a privacy curve, from a composed privacy loss distribution.
+
+    `loss_distributions` holds one distribution for each direction between neighbours.
+    `rounding` bounds the rounding error of delta.
+    """
 
     mu = None
 
@@ -214,10 +229,12 @@ class PLDCurve:
 
     @tails()
     def detection_rate(self, false_alarms: float) -> float:
-        r"""Return the largest detection rate at a false-alarm rate.
+        r"""Return the largest detection rate of a test with this false-alarm rate.
 
-        A test between two neighbours with false-alarm rate :math:`\alpha` has a
-        detection rate of at most :math:`\delta(e) + \alpha \exp(e)`, for every real e.
+        The test decides from the releases between two neighbouring tables. If its
+        false-alarm rate is :math:`\alpha`, its detection rate is at most
+        :math:`\delta(e) + \alpha \exp(e)` for every real e. The result is the smallest
+        of these bounds.
         """
         return max(self._rate(one, false_alarms) for one in self._directions)
 
@@ -225,8 +242,9 @@ class PLDCurve:
         def bound(epsilon: float) -> float:  # convex in exp(epsilon)
             return self._delta(direction, epsilon) + false_alarms * math.exp(epsilon)
 
-        # At the lower end the bound is 1 up to 1e-4, at the upper end at least 1. Far
-        # from the minimum it is flat up to rounding, so a grid brackets the minimum.
+        # The bound is 1 (up to 1e-4) at the lower end of the grid, and at least 1 at
+        # the upper end. Far from its minimum the bound is constant up to rounding, so
+        # that a search could stop there. The grid therefore brackets the minimum first.
         grid = np.linspace(-10.0, -math.log(false_alarms), _GRID_POINTS)
         best = int(np.argmin([bound(float(epsilon)) for epsilon in grid]))
         around = grid[max(best - 1, 0)], grid[min(best + 1, _GRID_POINTS - 1)]
@@ -236,8 +254,9 @@ class PLDCurve:
         return min(1.0, max(false_alarms, float(found.fun)))
 
     def _delta(self, direction: Any, epsilon: float) -> float:
-        """Return delta of one direction, at any real epsilon."""
-        # Beyond 700 exp(epsilon) would overflow; delta at 700 is an upper bound.
+        """Return delta of one direction between neighbours, at any real epsilon."""
+        # For epsilon > 700, exp(epsilon) would overflow. Delta at 700 is larger, and so
+        # an upper bound.
         found = float(direction.get_delta_for_epsilon(min(epsilon, 700.0)))
         return min(1.0, max(0.0, found) + self.rounding)
 
@@ -248,10 +267,12 @@ def compose(events: Iterable[Event], *, accountant: str = "auto") -> PrivacyCurv
     Parameters
     ----------
     events : iterable of Event
-        In any order; adaptive composition.
+        In any order. A release may depend on the results of earlier releases (adaptive
+        composition).
     accountant : {"auto", "pld"}, default="auto"
-        "auto" uses the closed form if every release is a full-batch Gaussian; "pld"
-        always composes privacy loss distributions.
+        "auto" uses a closed form if every release is a full-batch Gaussian, the theorem
+        for a single `Selection`, and privacy loss distributions otherwise. "pld" always
+        composes privacy loss distributions.
 
     Raises
     ------
@@ -266,11 +287,11 @@ def compose(events: Iterable[Event], *, accountant: str = "auto") -> PrivacyCurv
 def _compose(
     events: tuple[Event, ...], accountant: str, spread: float | None = None
 ) -> Any:
-    """Compose events; see `pld.compose` for the spread."""
+    """Return the privacy curve of a composition; `spread` is that of `pld.compose`."""
     if len({event.protects for event in events}) > 1:
         raise ValueError(
-            "Events under different neighbouring relations or public sets do not "
-            "compose: use one relation and one public set for all of them."
+            "Events with different relations, privacy units or public sets do not "
+            "compose: use the same relation, unit and public set for all of them."
         )
     mus = [event.mu for event in events]
     full_batch = math.fsum([mu**2 for mu in mus if mu is not None])
@@ -288,7 +309,7 @@ def _compose(
 
     steps = [
         (
-            (  # what determines the curve of one step, in units of the clip norm
+            (  # these numbers determine the curve of one step; unit: the clip norm
                 std / event.clip_norm,
                 min(2.0, event.sensitivity / event.clip_norm),
                 event.sampling_rate,
@@ -306,12 +327,12 @@ def _compose(
         return PLDCurve(*composed)
 
 
-# The joint cost of events; `public_sets` defines what they protect.
+# The epsilon of several events together; `public_sets` defines what they protect.
 
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """The cost of a composition at one delta, and how it was computed."""
+    """Epsilon of a composition at one delta, its mu, and how they were computed."""
 
     epsilon: float
     mu: float | None
@@ -320,7 +341,7 @@ class Cost:
 
 @functools.lru_cache(maxsize=256)
 def cost(events: tuple[Event, ...], delta: float, accountant: str = "auto") -> Cost:
-    """Return the cost of the exact composition of all events at delta."""
+    """Return epsilon and mu of the exact composition of all events, at one delta."""
     curve = compose(_merged(events), accountant=accountant)
     return Cost(curve.epsilon(delta), curve.mu, curve.accountant)
 
@@ -335,23 +356,24 @@ def worst(
 ) -> Cost:
     r"""Return the cost of the events for the most exposed record.
 
-    An event None is a fit without privacy, whose cost is infinite. A part holds the
-    records that its event concerns; None means all records. Only records in `within`
-    are considered. The ``mu`` of the result is the largest one, or None unless it is
-    exact for every record.
+    `parts` names, for each event, the `Part` of the data set that its fit used; None
+    means all records. An event None is a fit without privacy, whose epsilon is
+    infinite. If `within` is a part, only its records are considered. The ``mu`` of the
+    result is the largest mu of a record, or None unless every record has an exact mu.
 
     Notes
     -----
     **Guarantees.** Under the relations ``"replace_one"`` and ``"replace_special"``
-    neighbours have the same records at the same positions with the same public parts,
-    and differ in the private part of record i. Whether i is in a part is the same in
-    both, because parts are fixed by position or public values. Given all earlier
-    releases, a release on a part without i has the same distribution on both tables. So
-    it costs nothing, and the other releases compose as usual. Hence all releases
-    together are (epsilon, delta)-DP for record i with the cost of the events on the
-    parts that hold i, and for every record with the largest of these costs. The same
-    holds for persons if every part holds all rows of a person or none. Then person i is
-    in the same parts in both tables.
+    neighbours have the same records at the same positions. They differ only in the
+    private values of record i. A part of the data set is fixed by positions or public
+    values, so it contains record i in both tables or in neither. Given all earlier
+    releases, a release on a part without record i has the same distribution on both
+    tables. So this release costs record i nothing, and the other releases compose as
+    usual. Hence all releases together are (epsilon, delta)-DP for record i, where
+    epsilon is the cost of the events on the parts that contain record i. They are
+    (epsilon, delta)-DP for every record with the largest of these costs. The same proof
+    holds for persons if every part contains all rows of a person or none: then person i
+    is in the same parts in both tables.
     """
     places = (*parts, within)
     costs = []
@@ -372,9 +394,11 @@ def worst(
 def detection_rate(
     events: Sequence[Event], parts: Sequence[Part | None], false_alarms: float
 ) -> float:
-    """Return the largest detection rate that the events allow, over all records.
+    """Return the largest detection rate of a test with this false-alarm rate.
 
-    If `parts` is empty, every event concerns all records.
+    The test decides from the releases of all events whether the table is one or the
+    other of two neighbours. The neighbours differ in the most exposed record. If
+    `parts` is empty, every event concerns all records.
     """
     curves = _fine_curves(tuple(events), tuple(parts)) if events else ()
     return max([false_alarms, *(one.detection_rate(false_alarms) for one in curves)])
@@ -384,10 +408,11 @@ def detection_rate(
 def _fine_curves(
     events: tuple[Event, ...], parts: tuple[Part | None, ...]
 ) -> list[GaussianCurve | PLDCurve]:
-    """Return curves that are accurate enough for detection rates.
+    """Return privacy curves that are accurate enough for detection rates.
 
-    They have a closed form, or a finer gap than the curves that give epsilon, because
-    detection rates depend on losses near 0.
+    There is one curve for each largest set of events that concern the same records.
+    Detection rates depend on privacy losses near 0. So a curve has a closed form, or
+    its losses are discretised more finely than those of a curve that gives epsilon.
     """
     curves = []
     for positions in together(parts or (None,) * len(events)):
@@ -395,7 +420,7 @@ def _fine_curves(
         found = _compose(group, "auto")
         if not isinstance(found, GaussianCurve):
             found = _compose(group, "pld")
-            # Nearly all losses are below twice this epsilon, in each direction.
+            # Nearly all privacy losses are between -2 and 2 times this epsilon.
             spread = 4 * found.epsilon(max(1e-6, 4 * found.rounding))
             found = _compose(group, "pld", spread)
         curves.append(found)
@@ -415,12 +440,16 @@ _UNLABELLED: dict[str, Any] = {
 
 
 def _merged(events: Iterable[Event]) -> tuple[Event, ...]:
-    """Merge equal events into fewer ones of the same cost, for grid searches."""
+    """Merge equal events into fewer events of the same total cost.
+
+    A grid search, for example, charges many equal events. Fields that do not affect the
+    cost are dropped.
+    """
     merged: list[Event] = []
     unlabelled = [dataclasses.replace(event, **_UNLABELLED) for event in events]
     for event, count in collections.Counter(unlabelled).items():
-        # Subclasses have other fields. With a decay, one schedule of twice the length
-        # has another cost than two schedules.
+        # Do not merge events of subclasses, which have other fields, or events with a
+        # decay: one schedule of twice the length costs more or less than two schedules.
         if type(event) is not Event or event.noise_decay:
             merged += [event] * count
             continue

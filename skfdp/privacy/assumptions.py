@@ -1,8 +1,8 @@
-"""The assumptions of guarantees, and the one list of those that the code enforces.
+"""The assumptions of privacy guarantees, and which of them the code enforces.
 
-An assumption is recognised by its key, also in a report that is read from a file. So a
-sentence may be reworded, but a key never changes its meaning: a new meaning gets a new
-key. Only the assumptions of this file may be marked as enforced.
+An assumption is recognised by its key, also in a report that is read from a file. So
+its sentence may be reworded, but a key never changes its meaning: a new meaning gets a
+new key. Only assumptions of this module can be marked as enforced.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ class Assumption:
     Attributes
     ----------
     key : str
-        Stable name of the condition; empty in files that do not have it.
+        Stable name of the condition; empty if it was read from a file without keys.
     text : str
+        The condition, as a sentence.
     enforced : bool
+        Whether the code enforces the condition.
     """
 
     key: str
@@ -231,7 +233,7 @@ _UNKNOWN = (
 )
 INTEGER_SEED = "integer seed"
 
-#: The assumptions of this file, by key.
+#: The assumptions of this module, by key.
 KNOWN = {
     one.key: one for one in tuple(globals().values()) if isinstance(one, Assumption)
 }
@@ -239,10 +241,12 @@ _BY_TEXT = {one.text: one for one in KNOWN.values()}
 
 
 def recognised(stated: Assumption) -> Assumption:
-    """Return an assumption that a file states, as this version states it.
+    """Return an assumption that was read from a report, as this version states it.
 
-    One of this file is recognised by its key, or by its text in a file without keys,
-    and gets the text of this version. Others are never marked as enforced.
+    An assumption of this module is recognised by its key or, if the report has no keys,
+    by its text. It gets the text of this version. It is marked as enforced only if both
+    the report and this version mark it. Any other assumption is returned unchanged, but
+    never marked as enforced.
     """
     ours = KNOWN.get(stated.key) if stated.key else _BY_TEXT.get(stated.text)
     if ours is None:
@@ -251,7 +255,11 @@ def recognised(stated: Assumption) -> Assumption:
 
 
 def distinct(found: Iterable[Assumption]) -> tuple[Assumption, ...]:
-    """Return the first assumption of each key; others must also differ in text."""
+    """Return the assumptions without duplicates, keeping the first of each.
+
+    Assumptions of this module are duplicates if they have the same key. Other
+    assumptions are duplicates if they have the same key and the same text.
+    """
     first: dict[tuple[str, str], Assumption] = {}
     for one in found:
         text = "" if one.key in KNOWN else one.text
@@ -260,18 +268,21 @@ def distinct(found: Iterable[Assumption]) -> tuple[Assumption, ...]:
 
 
 def of_limit(ledger: Any) -> tuple[Assumption, ...]:
-    """Return the assumption about a ledger without a limit; empty for other ledgers."""
+    """Return a tuple with the assumption about a ledger without a limit.
+
+    The tuple is empty if there is no ledger, or if the ledger has a limit.
+    """
     bare = ledger is not None and ledger.epsilon is None
     return (_NO_LIMIT,) * bare
 
 
 def unknown_assumption(step: str) -> Assumption:
-    """Return the assumption about a step that this package cannot check."""
+    """Return the assumption about a Pipeline step that this package cannot check."""
     return Assumption("step_not_checked", _UNKNOWN.format(step))
 
 
 def unknown_step(text: str) -> str | None:
-    """Return the step of an `unknown_assumption`, None for other sentences."""
+    """Return the step that a text of `unknown_assumption` names, else None."""
     found = re.fullmatch(re.escape(_UNKNOWN).replace(r"\{\}", "(.*)"), text, re.S)
     return found and found[1]
 
@@ -282,7 +293,7 @@ def implied_assumptions(
     n_fits: int = 1,
     parts: Sequence[Part | None] = (),
 ) -> Iterator[Assumption]:
-    """Yield the assumptions that follow from these events."""
+    """Yield the assumptions of a guarantee that follow from the events of its fits."""
     if not events:
         return
     persons = events[0].unit == "person"
@@ -310,7 +321,7 @@ def implied_assumptions(
 
 
 def _on_names(events: Collection[Event], n_fits: int) -> Iterator[Assumption]:
-    """Yield the assumptions on column names behind a composition."""
+    """Yield the assumptions on column names behind a composition of several fits."""
     if n_fits < 2 or not any([event.disclosed for event in events]):
         return
     yield _ONE_NAME

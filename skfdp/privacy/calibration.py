@@ -27,7 +27,8 @@ from skfdp.privacy.events import (
     inverse_squares,
 )
 
-# Share of epsilon that a plan may leave unspent. A finer search would take too long.
+# Largest fraction of epsilon that a plan may leave unspent. A finer search would take
+# too long.
 _TOLERANCE = 2e-4
 # Least noise of Poisson-sampled steps, relative to the sensitivity.
 _LEAST = 1 / 30
@@ -38,15 +39,15 @@ _LEAST = 1 / 30
 class PrivacyPlan:
     """Everything public about a schedule of noisy sums; the result of `calibrate`.
 
-    The event is derived from the fields, so the noise that is added is always the noise
-    that is accounted for.
+    The `event`, from which epsilon is computed, is derived from the fields that
+    determine the noise. So the noise that is added is the noise that is accounted for.
 
     Attributes
     ----------
     target_epsilon, target_delta : float
-        The budget, which `other_events` share.
+        The total budget of this schedule and `other_events`.
     n_steps : int
-        Number of releases.
+        Number of releases in this schedule.
     sampling_rate : float
         Probability per step that a record enters the private batch.
     clip_norm : float
@@ -57,14 +58,14 @@ class PrivacyPlan:
         See :ref:`protected`.
     noise_multipliers : tuple of float
         Standard deviation of the noise divided by `clip_norm`, the :term:`noise
-        multiplier`; one number, or one per step. With `noise_decay`, that of the first
-        step.
+        multiplier`; one number, or one per step. With `noise_decay`, the noise
+        multiplier of the first step.
     other_events : tuple of Event
-        Releases that share the budget.
+        Further releases that share the budget.
     accountant : str
-        "auto" or "pld".
+        How epsilon is computed: "auto" or "pld"; see `calibrate`.
     noise_decay : float
-        As in `Event`: how fast the noise grows from step to step; 0 is constant noise.
+        How fast the noise grows from step to step, as in `Event`; 0 is constant noise.
     """
 
     target_epsilon: float
@@ -98,7 +99,7 @@ class PrivacyPlan:
 
     @property
     def noise_multiplier(self) -> float:
-        """Noise multiplier of a constant schedule."""
+        """The noise multiplier, if it is the same in every step."""
         if len(self.noise_multipliers) > 1 or self.noise_decay:
             raise AttributeError(
                 "noise_multiplier is not constant in this plan: read noise_multipliers "
@@ -113,7 +114,7 @@ class PrivacyPlan:
 
     @property
     def event(self) -> Event:
-        """The event of the schedule alone, without `other_events`."""
+        """The event that describes this schedule alone, without `other_events`."""
         others = self.other_events
         inherited: dict[str, Any] = others[0].fit_facts if others else {}
         stds = [scale * self.clip_norm for scale in self.noise_multipliers]
@@ -168,14 +169,14 @@ def calibrate(
     other_events: Sequence[Event] = (),
     accountant: str = "auto",
 ) -> PrivacyPlan:
-    r"""Find the smallest noise whose plan stays at or below (epsilon, delta).
+    r"""Return the plan with the least noise that stays within (epsilon, delta).
 
     Parameters
     ----------
     epsilon, delta : float
-        The total budget, which `other_events` share; finite.
+        The total budget of the planned releases and `other_events`; finite.
     n_steps : int
-        Number of releases.
+        Number of planned releases.
     sampling_rate : float, default=1.0
         Probability per step that a record enters the batch (Poisson sampling); 1
         means the full batch.
@@ -194,17 +195,18 @@ def calibrate(
         Other releases that share the budget, such as a private mean. They are composed
         exactly; epsilon is not split.
     accountant : {"auto", "pld"}, default="auto"
-        "auto" uses the closed form if every release is a full-batch Gaussian.
+        "auto" uses the closed form if every release is a full-batch Gaussian. "pld"
+        always composes privacy loss distributions.
 
     Raises
     ------
     ValueError
-        For parameters out of range, or if `other_events` already spend the budget.
+        If a parameter is out of range, or if `other_events` already spend the budget.
 
     Notes
     -----
-    **Guarantees.** ``plan.epsilon(delta) <= epsilon``, always: the search adds rather
-    too much noise than too little, and checks the result. Results are cached.
+    **Guarantees.** ``plan.epsilon(delta) <= epsilon``, always: the search errs on the
+    side of more noise, and checks its result. Results are cached.
 
     Examples
     --------
@@ -244,7 +246,8 @@ def _calibrate(draft: PrivacyPlan) -> PrivacyPlan:
             f"other_events already spend epsilon={epsilon!r} at delta={delta!r}: raise "
             "the budget or give them more noise."
         )
-    # First multiplier of the schedule that costs as much as constant multipliers of 1.
+    # Noise multiplier of the first step, if the schedule with `noise_decay` costs as
+    # much as a constant noise multiplier of 1.
     relative = 1.0
     if draft.noise_decay:
         total = inverse_squares(1.0, n_steps, draft.noise_decay)
@@ -253,19 +256,19 @@ def _calibrate(draft: PrivacyPlan) -> PrivacyPlan:
     def scaled(scale: float) -> PrivacyPlan:
         return dataclasses.replace(draft, noise_multipliers=(relative * scale,))
 
-    # The noise multiplier by Gaussian-DP; exact on full batches.
+    # Compute the noise multiplier by Gaussian DP; the result is exact on full batches.
     mus, q = [event.mu for event in others], draft.sampling_rate
     spent = math.fsum([mu**2 for mu in mus if mu is not None])
     mu = math.sqrt(max(gdp_mu(epsilon, delta) ** 2 - spent, 1e-12))
     if q == 1:
         scale = factor * math.sqrt(n_steps) / mu
     else:
-        # mu = q sqrt(T (exp((factor / noise)**2) - 1)): Bu, Dong, Long and Su 2020. In
-        # logarithms, because the square of mu / q may overflow.
+        # Bu, Dong, Long and Su (2020): mu = q sqrt(n_steps (exp((factor / scale)**2) -
+        # 1)), approximately. Solve in logarithms, because (mu / q)**2 may overflow.
         log_growth = 2 * (math.log(mu) - math.log(q)) - math.log(n_steps)
         with tails():
             scale = factor / math.sqrt(float(np.logaddexp(0.0, log_growth)))
-    if scaled(scale).curve.mu is None:  # else the closed form has given the result
+    if scaled(scale).curve.mu is None:  # otherwise the closed form gave the result
         scale = _search(scaled, scale, epsilon, delta, factor * _LEAST)
     step = 1e-13
     while (plan := scaled(scale)).curve.epsilon(delta) > epsilon:
@@ -280,10 +283,12 @@ def _search(
     delta: float,
     least: float,
 ) -> float:
-    """Solve epsilon(scale) = epsilon by the secant method in log-log coordinates.
+    """Return the noise multiplier at which a plan spends epsilon.
 
-    If delta exceeds the probability that a record is ever in a batch, no noise would be
-    needed: the search then ends at `least`.
+    ``scaled(scale)`` returns the plan with noise multiplier `scale`. The equation is
+    solved by the secant method in log-log coordinates. If delta exceeds the probability
+    that a record is ever in a batch, even a plan without noise would stay within the
+    budget. The search then ends at the noise multiplier `least`.
     """
 
     def excess(log_scale: float) -> float:
@@ -293,7 +298,7 @@ def _search(
     low, high = -math.inf, math.inf  # log scales known to be too small / large enough
     lowest = math.log(least)
     x0 = max(math.log(start), lowest)
-    f0, slope = excess(x0), -1.0  # epsilon falls at least in proportion to the scale
+    f0, slope = excess(x0), -1.0  # epsilon falls at least as fast as 1 / scale
     for _ in range(40):
         low, high = (max(low, x0), high) if f0 > 0 else (low, min(high, x0))
         if -_TOLERANCE < f0 <= 0 or (f0 <= 0 and x0 == lowest):

@@ -1,8 +1,8 @@
 """Check the types and ranges of fields, and format refused values for messages.
 
-``int(2.9)`` is 2, ``float("12")`` is 12 and ``bool("no")`` is true. Epsilon is computed
-from these fields, so nothing is converted: a value of another type raises ValueError
-with one sentence. NumPy's scalars count as Python's.
+Epsilon is computed from these fields, so a value of the wrong type raises ValueError.
+It is not converted, because ``int(2.9)`` is 2, ``float("12")`` is 12 and ``bool("no")``
+is true. NumPy scalars count as Python scalars.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import Any
 
 import numpy as np
 
-#: More steps or runs than this are refused; below, squares and sums stay finite.
+#: Largest number of steps or runs. Up to it, squares and sums stay finite.
 MOST = 2**53
-# Most entries of a tuple in a repr.
+# Largest number of entries that a repr shows of a tuple.
 _SHOWN = 6
 
 
 def shown(value: Any) -> str:
     """Format a parameter for an error message: one short line without an address.
 
-    The repr of a Series, an array or a frame is long and contains data, and that of a
-    function contains an address. Such values are replaced by their type.
+    The repr of a Series, an array or a frame is long and contains data. The repr of a
+    function contains a memory address. Such values are replaced by their type.
     """
     if hasattr(value, "get_params") and not isinstance(value, type):
         text = repr(value)
@@ -40,7 +40,10 @@ def shown(value: Any) -> str:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether the text of a value is short and means the same everywhere."""
+    """Whether a value is a Python scalar, or a collection of at most 16 such values.
+
+    The collections range, set and frozenset may be longer.
+    """
     if isinstance(value, (list, tuple)):
         return len(value) <= 16 and all(map(_is_plain, value))
     if isinstance(value, dict):
@@ -50,10 +53,11 @@ def _is_plain(value: Any) -> bool:
 
 
 def brief(value: Any) -> str:
-    """Format a value for a message: a short scalar as it is, others by their type."""
+    """Format a value for a message: a short scalar as it is, others as their type."""
     value = plain(value)
     scalar = value is None or isinstance(value, str | int | float | complex)
-    printable = not isinstance(value, int) or abs(value) <= 10**60  # Python refuses
+    # Python refuses to print very large integers.
+    printable = not isinstance(value, int) or abs(value) <= 10**60
     if scalar and printable and len(text := repr(value)) < 80:
         return text
     return f"a {'long ' * scalar}{type(value).__name__}"
@@ -83,13 +87,13 @@ def number(
     value : object
         Anything; bools, strings, None and NaN are refused.
     low, high : float
-        Ends of the interval; either may be infinite.
+        Ends of the allowed interval; either may be infinite.
     closed : {"both", "left", "right", "neither"}, default="both"
         Which ends belong to the interval.
     """
     found = math.nan
     real = isinstance(value, numbers.Real)
-    # A timedelta64 is registered as an integer.
+    # NumPy registers timedelta64 as an integer type.
     if real and not isinstance(value, bool | np.timedelta64):
         with contextlib.suppress(OverflowError):  # an int above the largest float
             found = float(value)
@@ -107,7 +111,7 @@ def positive(name: str, value: Any) -> float:
 
 
 def extended(name: str, value: Any) -> float:
-    """Return a number of at least 0; "inf" stands for infinity in JSON."""
+    """Return a number of at least 0; the text "inf", as in JSON, becomes infinity."""
     found = math.inf if value == "inf" else value
     return number(name, found, 'a number of at least 0, or "inf"', 0)
 
@@ -139,7 +143,7 @@ def text(name: str, value: Any) -> str:
 
 
 def choice(name: str, value: Any, known: tuple[str | None, ...]) -> Any:
-    """Return the value if it is one of the known ones, or raise ValueError."""
+    """Return the value if it is in `known`, or raise ValueError."""
     if not (value is None or isinstance(value, str)) or value not in known:
         raise ValueError(
             f"{name}={brief(value)} is unknown; choose one of "
@@ -149,16 +153,19 @@ def choice(name: str, value: Any, known: tuple[str | None, ...]) -> Any:
 
 
 def spelling(name: str) -> str:
-    """Normalise a name: composed characters (NFC), no outer white space.
+    """Return a name in Unicode form NFC, without white space at its ends.
 
-    A ledger compares columns by these names. An enumeration of strings is replaced by
-    its value.
+    A ledger compares columns by these names. A member of a str enumeration becomes a
+    plain str.
     """
     return unicodedata.normalize("NFC", "".join(name)).strip()
 
 
 def items(name: str, values: Any, expected: str) -> tuple[Any, ...]:
-    """Return the items of a tuple, list or array; refuse text, sets and mappings."""
+    """Return the items of a tuple, list or array as a tuple, or raise ValueError.
+
+    Text, sets and mappings are refused.
+    """
     unordered = str | bytes | bytearray | Mapping | Set
     if isinstance(values, Iterable) and not isinstance(values, unordered):
         try:
@@ -187,7 +194,10 @@ def columns(name: str, values: Any) -> tuple[str | int, ...]:
 
 
 def fields(kind: type, values: Any) -> dict[str, Any]:
-    """Return a mapping as a dict if its keys are exactly the fields of a dataclass."""
+    """Return a mapping as a dict, or raise ValueError unless its keys fit a dataclass.
+
+    The keys must be exactly the names of the fields of `kind`.
+    """
     name = kind.__name__
     if not isinstance(values, Mapping):
         raise ValueError(
@@ -209,7 +219,10 @@ def fields(kind: type, values: Any) -> dict[str, Any]:
 
 
 def record(kind: type, values: Any) -> Any:
-    """Build a dataclass of scalars from a mapping; check each by its annotation."""
+    """Build a dataclass of scalars from a mapping, or raise ValueError.
+
+    Each value is checked against the annotation of its field.
+    """
     read: dict[Any, Callable[[str, Any], Any]] = {
         "str": text,
         "bool": flag,

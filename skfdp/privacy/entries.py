@@ -26,15 +26,17 @@ from skfdp.privacy.public_sets import Part
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Receipt:
-    """Receipt of a charge; it is random even if the fit has an integer seed.
+    """Receipt of a charge: proof that a ledger recorded the events of a fit.
+
+    A receipt is random, even if the fit has an integer seed.
 
     Attributes
     ----------
     ledger : str
         Random identity that the ledger got when it was created.
     charge : int
-        Number of the charge in the ledger. A file numbers the charges of all its data
-        sets together.
+        Number of the charge. A ledger file numbers the charges of all its data sets
+        consecutively.
     head : str
         Head of the ledger's hash chain at this charge, which depends on everything
         recorded until then. It reveals nothing about the entries, because every charge
@@ -49,7 +51,7 @@ class Receipt:
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LedgerEntry:
-    """One recorded event; all fields are public facts.
+    """One event recorded in a ledger; all fields are public facts.
 
     Attributes
     ----------
@@ -57,9 +59,9 @@ class LedgerEntry:
         Number of the call that recorded the event; the events of one fit share it.
     date : str
         The day, in UTC, ISO 8601 ("2026-01-31"). A finer time would reveal how long a
-        search ran, and so its secret number of runs.
+        private search ran, and so how many runs it made, which is secret.
     label : str or None
-        What was fitted, for people.
+        A description of the fit, for people.
     event : Event or None
         None records a fit without privacy.
     part : Part or None
@@ -162,7 +164,10 @@ def new_entries(
 
 
 def dumps(values: Any, indent: int | None = None) -> str:
-    """Return strict JSON; NumPy scalars, dataclasses and `to_dict` are supported."""
+    """Return values as strict JSON text.
+
+    NumPy scalars, dataclasses and objects with a `to_dict` method are supported.
+    """
     if indent is not None:
         indent = min(checks.count("indent", indent, 0), 40)
     return json.dumps(
@@ -182,34 +187,36 @@ def _plain(value: Any) -> Any:
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FitPlan:
-    """Releases and cost of one fit in advance; ``estimator.plan(X, y)`` returns it.
+    """Releases and cost of a planned fit; the result of ``estimator.plan(X, y)``.
 
     Making a plan releases and charges nothing. A plan depends on public facts only, and
-    not on any private value. `PrivacyLedger.what_if` reports what charging it would do.
+    not on any private value. `PrivacyLedger.what_if` returns the effect that charging
+    the plan would have.
 
     Attributes
     ----------
     subject : str
-        The estimator.
+        Name of the estimator.
     events : tuple of Event
         All events that the fit would charge; empty for ``epsilon=inf``.
     delta : float
+        The delta at which `epsilon` is computed.
     target_epsilon : float
         The budget of the estimator.
     n_records : int
         Number of records, or of persons if persons are protected. If the number is
-        private, the declared nominal one.
+        private, the declared nominal number.
     n_rows : int or None
         Number of rows of the table, rows of weight 0 included; None if it is private.
     assumptions : tuple of Assumption
         Assumptions of the guarantee that do not follow from the events.
     schedule : PrivacyPlan or None
-        The plan of the last releases (those of the loop, if the method has one). Its
-        `other_events` are the releases before them. For a search, the plan of one run.
-        None for ``epsilon=inf``.
+        The plan of the last group of releases: those of the noisy descent, if the
+        method has one. The `other_events` of this plan are all earlier releases. For a
+        private search, the plan of one run. None for ``epsilon=inf``.
     expected_gap : float or None
-        Share of the columns' predictive power that similar fits lost to the noise; see
-        `skfdp.metrics.expected_gap`. None if no similar fit was measured.
+        The fraction of the columns' predictive power that similar fits lost to the
+        noise; see `skfdp.metrics.expected_gap`. None if no similar fit was measured.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Events: public descriptions of one release, or of a schedule of releases.
 
 An event holds public facts only. The meaning of a field never changes. A new mechanism
-gets a new field or a new class, which older code refuses.
+gets a new field or a new class, which older versions of skfdp refuse to read.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Relation:
 
     @classmethod
     def of(cls, given: str | AddOrRemoveOne) -> Relation:
-        """Return the relation for a name or an `AddOrRemoveOne`; else ValueError."""
+        """Return the `Relation` for a name or `AddOrRemoveOne`, or raise ValueError."""
         name = "add_or_remove_one" if isinstance(given, AddOrRemoveOne) else given
         known = isinstance(name, str) and name in _RELATIONS
         return _RELATIONS[name] if known else cls(name)
@@ -74,9 +74,9 @@ class Relation:
         clip_norm : float
             L2 bound of one contribution.
         replaced : float, default=None
-            A smaller bound of the distance between two possible contributions of one
-            record, if one is proved. Used under "replace_one" only. None means
-            ``2 * clip_norm``.
+            Bound of the distance between two possible contributions of one record, if a
+            bound below ``2 * clip_norm`` is proved. Used under "replace_one" only. None
+            means ``2 * clip_norm``.
         """
         if not self.replaces:
             return clip_norm
@@ -91,8 +91,8 @@ _RELATIONS = {name: Relation(name) for name in RELATIONS}
 class AddOrRemoveOne:
     """Neighbouring relation: one record is added or removed.
 
-    The number of records is then private, so that methods need a public nominal number.
-    No part of a record can be public.
+    Under this relation the number of records is private, so that methods need a public
+    nominal number instead. No part of a record can be public.
 
     Parameters
     ----------
@@ -112,22 +112,25 @@ class AddOrRemoveOne:
         checks.count("n_records", self.n_records)
 
 
-# A schedule that decays is an array with one entry a step; constant noise is not.
+# Largest number of steps with a decay, whose noise is an array with one entry per step.
 _MOST_SCHEDULED = 10**7
 
 
 def step_stds(noise_std: float, n_steps: int, noise_decay: float) -> np.ndarray:
     r"""Return the standard deviation of the noise of each step, shape (n_steps,).
 
-    Plan, event and loop all call this function, so that the noise that is drawn is
-    exactly the noise that is accounted for. The first step has `noise_std`, the least
-    noise, and ``1 / stds[t]**2`` is proportional to ``max(1 - t / n_steps, 1 / (2
-    n_steps))**noise_decay``.
+    Plans, events and the gradient descent all call this function, so that the noise
+    that is drawn is exactly the noise that is accounted for. The first step has
+    `noise_std`, the least noise, and ``1 / stds[t]**2`` is proportional to ``max(1 - t
+    / n_steps, 1 / (2 n_steps))**noise_decay``. A decay of 0 is constant noise.
 
-    Without curvature the noise variance of a weight is the sum of ``rate_t**2 *
-    std_t**2``. At a given privacy, the sum of ``1 / std_t**2``, it is least if ``1 /
-    std_t**2`` is proportional to the step size. The step size decays linearly, which
-    gives a decay of 1; 0.75 measured best. A decay of 0 is constant noise.
+    Notes
+    -----
+    If the loss has no curvature, the noise variance of a trained weight is the sum of
+    ``rates[t]**2 * stds[t]**2`` over the steps t, where ``rates[t]`` is the step size.
+    The privacy spent determines the sum of ``1 / stds[t]**2``. For a given sum the
+    variance is least if ``1 / stds[t]**2`` is proportional to ``rates[t]``. Step sizes
+    decay linearly, which suggests a decay of 1. In measurements 0.75 was best.
     """
     if noise_decay == 0:
         return np.broadcast_to(np.float64(noise_std), (n_steps,))
@@ -144,30 +147,31 @@ def check_decay(noise_decay: float, noise_std: float, n_steps: int) -> float:
     if n_steps > _MOST_SCHEDULED:
         raise ValueError(
             f"noise_decay={found!r} needs at most {_MOST_SCHEDULED} steps, got "
-            f"n_steps={n_steps}: noise_decay=0 is constant noise."
+            f"n_steps={n_steps}: take fewer steps, or constant noise by noise_decay=0."
         )
     # The last step has the most noise.
     if math.log(noise_std) + found / 2 * math.log(2 * n_steps) > math.log(1e300):
         raise ValueError(
             f"noise_decay={found!r} makes the noise of the last steps infinite: choose "
-            "a smaller one, such as 1."
+            "a smaller decay, such as 1."
         )
     return found
 
 
 @functools.lru_cache(maxsize=256)
 def inverse_squares(noise_std: float, n_steps: int, noise_decay: float) -> float:
-    """Return the sum of ``1 / stds**2``, divided by its first term."""
+    """Return the sum of ``1 / stds**2`` over all steps, divided by its first term."""
     ratios = noise_std / step_stds(noise_std, n_steps, noise_decay)
     return math.fsum(ratios**2)
 
 
-#: The privacy units. Neighbours differ in the private part of one unit.
+#: The privacy units. Neighbours differ in the private values of one record, or of all
+#: records of one person.
 UNITS = ("record", "person")
-#: The parts of a fit's table that may have no names.
+#: What may have no names in the table of a fit: the columns of X, and the target.
 UNNAMED = ("columns", "target")
 
-# Classes of events by their `kind` in JSON; None is `Event` itself.
+# Classes of events by their `kind` in JSON. The kind None is the class `Event` itself.
 _KINDS: dict[Any, type[Event]] = {}
 
 # Sensitivities are products of float64 factors. A relative difference up to this size
@@ -181,11 +185,11 @@ _LARGEST_RATIO = 1e100
 
 
 class PrivacyBudgetError(ValueError):
-    """Refusal of a release that would exceed the budget or break the guarantee."""
+    """Error: a release was refused, to keep the budget limit or the guarantee."""
 
 
 class PrivacyWarning(UserWarning):
-    """Warning that a fit has no privacy guarantee: do not publish its results."""
+    """Warning: a fit has no privacy guarantee, so do not publish its results."""
 
 
 class Nameless(enum.Enum):
@@ -224,15 +228,15 @@ class Event:
         Name of the release ("mean", "descent", ...), for people.
     noise_std : tuple of float
         Standard deviation of the noise, in units of the released sum; one number, or
-        one for each step. With `noise_decay`, that of the first step.
+        one for each step. With `noise_decay`, the standard deviation of the first step.
     clip_norm : float
-        L2 bound of one record's contribution, in the same units.
+        L2 bound of one record's contribution, in units of the released sum.
     sensitivity : float
-        Delta, the L2 sensitivity of the sum over the full batch, in the same units; at
-        most ``2 * clip_norm`` under ``"replace_one"`` and equal to ``clip_norm``
+        L2 sensitivity of the sum over the full batch, in units of the released sum. It
+        is at most ``2 * clip_norm`` under ``"replace_one"``, and equal to ``clip_norm``
         otherwise.
     n_steps : int, default=1
-        Number of releases, adaptively composed.
+        Number of releases. They are composed adaptively.
     sampling_rate : float, default=1.0
         Probability per step that a record enters the batch.
     neighboring_relation : {"replace_one", "replace_special", "add_or_remove_one"}
@@ -243,7 +247,8 @@ class Event:
     public_target : bool, default=False
         Whether the target was disclosed.
     classes_source : {None, "declared", "data", "public target"}, default=None
-        Where the label set came from; "data" is an assumption of the report.
+        Where the set of labels came from; None if there are no labels. With "data" the
+        report states the assumption that this set is public.
     seeded : bool, default=False
         Whether the noise came from a user's seed, which voids the guarantee.
     noise_decay : float, default=0.0
@@ -253,7 +258,7 @@ class Event:
         Name of the target in the original table, public or not; None if there is no
         target, or if it has no name.
     unnamed : tuple of {"columns", "target"}, default=()
-        The parts of the fit's table that had no names, public or not.
+        Whether the columns of the fit's table, or its target, had no names.
     unit : {"record", "person"}, default="record"
         The privacy unit. Neighbours differ in the private part of one record, or in
         the private parts of all records of one person.
@@ -305,7 +310,7 @@ class Event:
             target = checks.spelling(checks.text("target_name", target))
             if not target:
                 raise ValueError(
-                    "target_name='' must be a name, or None where the target has none."
+                    "target_name='' must be a name, or None if the target has no name."
                 )
         values: dict[str, Any] = {
             "label": checks.text("label", self.label),
@@ -342,7 +347,7 @@ class Event:
             unnamed.add("target")
         values["unnamed"] = tuple([part for part in UNNAMED if part in unnamed])
         vars(self).update(values)
-        # Each field has its type; now compare them with each other.
+        # Each field is valid by itself; now check the fields against each other.
         least, clip, moved = min(self.noise_std), self.clip_norm, self.sensitivity
         if relation.replaces and moved > 2 * clip * (1 + _ROUNDING):
             raise ValueError(
@@ -352,7 +357,8 @@ class Event:
         if not relation.replaces and abs(moved - clip) > _ROUNDING * clip:
             raise ValueError(
                 f"sensitivity={moved!r} must equal clip_norm={clip!r} under "
-                f"{self.neighboring_relation!r}: the neighbour contributes zero."
+                f"{self.neighboring_relation!r}, because the record contributes zero "
+                "in one of two neighbours."
             )
         if moved / _LARGEST_RATIO > least:
             raise ValueError(
@@ -365,7 +371,7 @@ class Event:
             raise ValueError(
                 f"noise_decay={decay!r} needs the full batch and one noise_std, got "
                 f"sampling_rate={self.sampling_rate!r} and {len(self.noise_std)} "
-                "entries of noise_std: noise_decay=0 is constant noise."
+                "entries of noise_std: pass noise_decay=0."
             )
         if relation.counts_are_public:
             return
@@ -400,7 +406,7 @@ class Event:
         return math.sqrt(repeats * math.fsum(squares))
 
     def own_curve(self) -> Any:
-        """Return the privacy curve of an event of a subclass with its own theorem."""
+        """Return the privacy curve; for subclasses whose curve has its own theorem."""
         raise TypeError(f"{type(self).__name__} does not define its own privacy curve.")
 
     def to_dp_accounting(self, neighboring_relation: Any = "add_or_remove_one") -> Any:
@@ -409,25 +415,27 @@ class Event:
         Parameters
         ----------
         neighboring_relation : str or dp_accounting.NeighboringRelation
-            The relation of the accountant that will read the event; the default is
-            that of dp_accounting. It changes how the numbers are written, not what is
-            protected. If persons are protected, the accountant's records are persons.
+            The relation of the accountant that will read the event. The default is the
+            default of dp_accounting. This parameter changes how the event is written,
+            not what is protected. If persons are protected, a record of the accountant
+            is a person.
 
         Raises
         ------
         ValueError
-            If dp_accounting has no equal event: for a `Selection`; for noise from a
-            seed; for Poisson batches if only one of event and accountant is under
-            "replace_one", or if the sensitivity is below two clip norms.
+            If dp_accounting has no equal event. This is so for a `Selection`, and for
+            noise from a seed. It is also so for Poisson batches, if only one of event
+            and accountant uses "replace_one", or if both use "replace_one" and the
+            sensitivity is below ``2 * clip_norm``.
 
         Notes
         -----
-        **Guarantees.** An accountant of dp_accounting 0.6 under this relation refuses
-        the event or computes a valid bound of its curve. Its PLD accountant computes
-        the curve itself, up to discretisation. With noise of standard deviation
-        ``std`` the noise multiplier is ``std / sensitivity`` for accountants under
-        "add_or_remove_one" and "replace_special", and ``2 * std / sensitivity`` under
-        "replace_one".
+        **Guarantees.** Every accountant of dp_accounting 0.6 under this relation either
+        refuses the event, or computes a valid upper bound of the event's privacy curve.
+        The PLD accountant computes the curve itself, up to discretisation. If the noise
+        has standard deviation ``std``, the noise multiplier is ``std / sensitivity``
+        for accountants under "add_or_remove_one" and "replace_special", and ``2 * std /
+        sensitivity`` for accountants under "replace_one".
 
         Examples
         --------
@@ -446,7 +454,7 @@ class Event:
             refuse(f"a {type(self).__name__}", "its curve has a theorem of its own")
         if self.seeded:
             refuse("noise from a seed", "it has no guarantee")
-        from dp_accounting import dp_event  # loads when first needed
+        from dp_accounting import dp_event  # imported only if it is needed
 
         reader = neighboring_relation
         if isinstance(reader, enum.Enum):  # of dp_accounting
@@ -456,8 +464,8 @@ class Event:
             if self.relation.replaces != replaces:
                 name = self.neighboring_relation
                 refuse(
-                    f"a Poisson-sampled release under {name!r}, to an accountant under "
-                    f"{reader!r},",
+                    f"a Poisson-sampled release under {name!r}, for an accountant "
+                    f"under {reader!r},",
                     f"pass neighboring_relation={name!r} here and to the accountant",
                 )
             excess = abs(self.sensitivity - 2 * self.clip_norm)
@@ -465,9 +473,10 @@ class Event:
                 refuse(
                     f"a Poisson-sampled release with sensitivity={self.sensitivity!r} "
                     f"and clip_norm={self.clip_norm!r}",
-                    "there the sensitivity is always two clip norms",
+                    "its accountants always assume the sensitivity 2 * clip_norm",
                 )
-        # With vectors of this norm the accountant has the sensitivity of this event.
+        # If the accountant bounds vectors by this norm, it uses the sensitivity of this
+        # event.
         radius = self.sensitivity / 2 if replaces else self.sensitivity
         events = []
         for std, count in self.grouped_stds:
@@ -488,7 +497,7 @@ class Event:
 
     @property
     def grouped_stds(self) -> list[tuple[float, int]]:
-        """Each standard deviation of the noise, with the number of its steps."""
+        """Each standard deviation of the noise, and how many steps have it."""
         if len(self.noise_std) == 1 and not self.noise_decay:
             return [(self.noise_std[0], self.n_steps)]
         stds, counts = np.unique(self.step_stds, return_counts=True)
@@ -499,7 +508,7 @@ class Event:
 
     @property
     def disclosed(self) -> frozenset[str | int | Nameless]:
-        """The public columns, and the target if it is public."""
+        """The public columns and, if it is public, the target."""
         target: set[str | Nameless] = set()
         if self.public_target and self.target_name is not None:
             target = {self.target_name}
@@ -509,12 +518,12 @@ class Event:
 
     @property
     def protects(self) -> tuple[str, str, frozenset]:
-        """Relation, privacy unit and public set, which events of one fit share."""
+        """Relation, privacy unit and public set: equal for all events of one fit."""
         return self.neighboring_relation, self.unit, self.disclosed
 
     @property
     def fit_facts(self) -> dict[str, Any]:
-        """The fields on public and private parts that all events of a fit share."""
+        """Fields that all events of a fit share: names, public parts, privacy unit."""
         names = ("public_features", "public_target", "target_name", "unnamed", "unit")
         return {name: getattr(self, name) for name in names}
 
@@ -527,9 +536,10 @@ class Event:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Event:
-        """Rebuild an event from the dict of `to_dict`; refuse unknown kinds and fields.
+        """Rebuild an event from the dict of `to_dict`, or raise ValueError.
 
-        A field of a newer version could make the release cost more.
+        Unknown kinds and fields are refused, because a field of a newer version could
+        make the release cost more.
         """
         named = isinstance(values, Mapping)
         kind = values.get("kind") if named else cls._kind
@@ -549,19 +559,22 @@ _KINDS[None] = Event
 
 # Conversion to dp_accounting events.
 #
-# A Gaussian event of dp_accounting adds vectors of norm at most C, and its noise
-# multiplier is the standard deviation divided by C. The accountant's relation decides
-# the sensitivity: C if a record is added, removed or emptied, 2 C if it is replaced.
+# A Gaussian event of dp_accounting sums vectors of norm at most C. Its noise multiplier
+# is the standard deviation of the noise divided by C. The accountant's relation decides
+# the sensitivity: C if a record is added, removed or made null, 2 C if it is replaced.
 # So the event to write depends on the relation of the accountant that reads it.
 #
-# **Safeguard.** The RDP accountant (0.6) ignores the factor 2 and would halve mu. Under
-# "replace_one" a full batch is therefore written as a Poisson sample of rate 1. This is
-# the same mechanism, which the PLD accountant computes exactly and the RDP accountant
-# refuses.
+# **Safeguard.** The RDP accountant of dp_accounting 0.6 ignores the factor 2 of
+# "replace_one", so its mu would be half of the true one. Therefore under "replace_one"
+# a full batch is written as a Poisson sample of rate 1, which is the same mechanism.
+# The PLD accountant computes it exactly, and the RDP accountant refuses it.
 
 
 def joined(events: Sequence[Any], *, private: bool = True) -> Any:
-    """Compose dp_accounting events into one event."""
+    """Compose dp_accounting events into one event.
+
+    If `private` is false, return the event of a release without privacy.
+    """
     from dp_accounting import dp_event
 
     if not private:
@@ -572,5 +585,5 @@ def joined(events: Sequence[Any], *, private: bool = True) -> Any:
 
 
 def refuse(what: str, why: str) -> NoReturn:
-    """Raise ValueError, because dp_accounting has no equal event."""
+    """Raise ValueError: dp_accounting has no event equal to `what`; `why` says why."""
     raise ValueError(f"{what} has no equal event in dp_accounting: {why}.")

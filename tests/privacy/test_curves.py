@@ -157,7 +157,7 @@ class TestComposition:
         ],
     )
     def test_different_promises_do_not_compose(self, other):
-        with pytest.raises(ValueError, match="relations or public sets do not compose"):
+        with pytest.raises(ValueError, match="units or public sets do not compose"):
             compose([event(), other])
 
     def test_unknown_accountant(self):
