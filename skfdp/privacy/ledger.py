@@ -52,9 +52,9 @@ from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.search_plans import SearchCheck, planned_search
 
 Entries = tuple[LedgerEntry, ...]
-#: The events of a charge; None is a fit without privacy.
+#: The events of a charge; an entry None is a fit without privacy.
 Events = tuple[Event | None, ...]
-#: The events that a fit would charge.
+#: What describes the events that a fit would charge.
 Plan = FitPlan | PrivacyPlan | Event | Iterable[Event]
 
 # The rules by which a ledger accepts events, and the public set.
@@ -68,10 +68,10 @@ def events_of(entries: Sequence[LedgerEntry]) -> tuple[Event, ...]:
 def public_set(
     terms: Terms, recorded: tuple[Event, ...]
 ) -> frozenset[Disclosed] | None:
-    """Return the public set: the declared one, or that of the recorded events.
+    """Return the declared public set or, without one, that of the recorded events.
 
-    None before the first charge if no set is declared. The first charge fixes the set:
-    later events may not disclose more.
+    If no set is declared, the first charge fixes it: later events may not disclose
+    more. Before the first charge the result is then None.
     """
     if terms.public is not None:
         return frozenset(terms.public)
@@ -79,7 +79,10 @@ def public_set(
 
 
 def check_declaration(terms: Terms, recorded: Entries) -> None:
-    """Raise ValueError if recorded events have another public set than declared."""
+    """Raise ValueError if a public set is declared after another one was fixed.
+
+    The events that were recorded first fix the public set.
+    """
     events = events_of(recorded)
     found = _disclosed(events)
     if events and terms.public is not None and found != set(terms.public):
@@ -117,7 +120,7 @@ _UNNAMED = (
 
 
 def planned(plan: Plan) -> tuple[Events, int | None]:
-    """Return the events of a plan, and its number of rows or None.
+    """Return the events of a plan, and the number of rows (None if it is not stated).
 
     A plan without privacy has the single event None.
     """
@@ -129,14 +132,14 @@ def planned(plan: Plan) -> tuple[Events, int | None]:
     return check_events(given, "plan", least=1), None
 
 
-# JSON schema of `PrivacyLedger.to_json`.
+# Name of the JSON schema of `PrivacyLedger.to_json`.
 SCHEMA = "skfdp-privacy-ledger"
 
 # Checks of a report against its ledger.
 
 
 def _charged(report: PrivacyReport) -> Iterator[PrivacyReport]:
-    """Yield the innermost reports of a composed report, which have the charges."""
+    """Yield the reports of the single fits that a composed report contains."""
     if not report.steps:
         yield report
     for _, step in report.steps:
@@ -144,9 +147,10 @@ def _charged(report: PrivacyReport) -> Iterator[PrivacyReport]:
 
 
 def _holds(entries: Sequence[LedgerEntry], report: PrivacyReport) -> bool:
-    """Whether the charges of a report contain its events.
+    """Whether the ledger entries of the report's charges contain the report's events.
 
-    The report of a ledger has only the newest receipt, which covers all charges before.
+    The receipts of a report name its charges. The report of a whole ledger has only the
+    newest receipt, which stands for all charges up to it.
     """
     charges = {receipt.charge for receipt in report.receipts}
     if report.n_fits > len(charges):
@@ -158,14 +162,15 @@ def _holds(entries: Sequence[LedgerEntry], report: PrivacyReport) -> bool:
     return all(count <= 0 for count in missing.values())
 
 
-# Epsilon is a root found in float64: a relative excess of this size is rounding.
+# Epsilon is a root found in float64: a relative excess over the limit of this size is
+# rounding.
 _ROUNDING = 1e-9
-# Most fits in one call of what_if or remaining_fits.
+# Largest number of fits in one call of what_if or remaining_fits.
 _MOST_TIMES = 10_000
 
 
 def floored(epsilon: float) -> str:
-    """Format epsilon with four decimals, rounded down (up to rounding errors)."""
+    """Format epsilon with at most four decimals, rounded down but for float errors."""
     return f"{math.floor(epsilon * (1 + _ROUNDING) * 1e4) / 1e4:g}"
 
 
@@ -184,10 +189,10 @@ class WhatIf:
     allowed : bool
         Whether the ledger would accept the charge.
     reason : str or None
-        Why the charge would be refused.
+        Why the charge would be refused; None if it would be accepted.
     epsilon : float or None
-        The epsilon spent afterwards, None if the events do not compose with those
-        recorded.
+        The epsilon that would be spent in total after the charge, even if this is above
+        the limit. None if the events do not compose with the recorded events.
     delta : float
         The delta at which epsilon is computed.
     remaining : float
@@ -221,11 +226,12 @@ class PrivacyLedger:
         The budget limit of all fits together; give both or neither. A file stores the
         limit: later openings may leave it out, but cannot change it.
     neighboring_relation : str, default=None
-        The relation of all events; None takes that of the first charge.
+        The neighbouring relation of all events. None takes the relation of the first
+        charge.
     public : sequence of str, default=None
         The :term:`public set`: names of the columns and targets that fits may disclose.
-        Everything else is protected from all fits together. A file stores it. None
-        takes the public columns and target of the first charge.
+        Everything else is protected from all fits together. A file stores the public
+        set. None takes the public columns and target of the first charge.
     dataset : str, default="default"
         Name of the data set; data sets in one file are independent.
 
@@ -240,31 +246,33 @@ class PrivacyLedger:
       Each of its releases is made once, even if the checkpoint was copied.
     * A charge is refused with `PrivacyBudgetError`, and nothing is recorded, if the
       exact composition of everything recorded for the data set and of the new events
-      exceeds the limit. Check and record are one step across threads and, with a
-      path, across processes.
+      exceeds the limit. A charge is checked and recorded in one step across threads
+      and, with a path, across processes.
     * All events have one relation and one public set (`neighboring_relation`,
       `public`), which the first charge fixes if they were not declared. A fit may
-      disclose columns and a target inside the set, by name, and treat any column as
-      private. The total epsilon holds for everything outside the set
-      (`skfdp.privacy.composed_guarantee`).
-    * All events protect one unit: records, or persons (`groups` of `fit`). All `groups`
-      must name the same persons.
-    * Names are compared, not data. As soon as anything is public, columns without names
-      are refused. A target without a name then composes only with other targets without
-      names, under the assumption that they are one column. See :ref:`sharing`.
-    * k fits on folds cost k fits. Only parts that are fixed by position or by a public
-      column compose in parallel (`part`).
+      disclose the columns and targets whose names are in the public set. It may also
+      treat them as private. The total epsilon holds for everything outside the public
+      set (`skfdp.privacy.composed_guarantee`).
+    * All events protect the same privacy unit: records, or persons (`groups` of `fit`).
+      All `groups` must name the same persons.
+    * Names are compared, not data. If anything is public, columns without names are
+      refused. A target without a name then composes only with other targets without
+      names, under the assumption that all of them are the same column. See
+      :ref:`sharing`.
+    * Fits on k folds of a cross-validation cost as much as k fits on all records. Only
+      parts that are fixed by position or by a public column compose in parallel
+      (`part`).
     * If all releases are full batches, the budget of a fit may be chosen after looking
       at earlier results, because Gaussian differential privacy has such a privacy
       filter (Smith and Thakurta 2022). With Poisson batches the composition is proved
       only for budgets that do not depend on earlier results.
-    * A file has a hash chain of all charges, limits and public sets. A handle, its
-      pickles, and the reports of fits charged to the file keep the newest head that
-      they saw. A handle refuses a file that was edited, replaced by another ledger, or
-      restored from a copy without that head, even if new charges were made since.
-      `check_report` makes the same check for a report. A new handle alone does not
-      notice a restored copy. The chain has no key: it detects accidents, not attackers,
-      who can write a new chain.
+    * A file has a hash chain of all charges, limits and public sets. Its newest hash is
+      called the head. A handle (an object of this class), its pickles, and the reports
+      of fits charged to the file keep the newest head that they saw. A handle refuses a
+      file that was edited, replaced by another ledger, or restored from a copy without
+      that head, even if new charges were made since. `check_report` makes the same
+      check for a report. A new handle alone does not notice a restored copy. The chain
+      has no key: it detects accidents, but not attackers, who can write a new chain.
     * A file that is empty, truncated or damaged is refused and never becomes a new
       ledger. A new file is refused if parts of a missing one remain next to it.
     * Entries record the day and no finer time, because a finer time would reveal the
@@ -374,9 +382,9 @@ class PrivacyLedger:
         column: str | int | None = None,
         value: str | int | None = None,
     ) -> PrivacyLedger:
-        """Return a handle on the same ledger that charges some records only.
+        """Return a handle that charges only a part of the records of this data set.
 
-        Pass this handle as the `ledger` of a fit on exactly these records. The fit then
+        Pass the handle as the `ledger` of a fit on exactly these records. The fit then
         costs other records nothing. The data set spends as much as its most exposed
         record.
 
@@ -384,7 +392,7 @@ class PrivacyLedger:
         ----------
         rows : range, default=None
             Positions of the records in the whole data set, in an order that never
-            changes and does not depend on private values, such as that of arrival.
+            changes and does not depend on private values, such as the order of arrival.
             Ranges may overlap.
         column, value : default=None
             Instead of rows: a public column, as the fits name it in `public_features`,
@@ -393,8 +401,8 @@ class PrivacyLedger:
         Returns
         -------
         handle : PrivacyLedger
-            `spent` and `remaining` are those of the part's most exposed record;
-            everything else is that of the data set.
+            Its `spent` and `remaining` concern the most exposed record of the part.
+            Everything else concerns the whole data set.
 
         Raises
         ------
@@ -404,12 +412,19 @@ class PrivacyLedger:
 
         Notes
         -----
-        A charge is refused if the table has another number of rows, if a row has
-        another value in the column, if the fit protects the column, if one data set is
-        split in two ways, and under "add_or_remove_one". The caller must ensure that
-        the fit uses only these records, that their choice does not depend on private
-        values and, if persons are protected, that each person has all rows in one part
-        or none. `skfdp.privacy.accounting.worst` has the guarantee.
+        A charge to the handle is refused in these cases:
+
+        * the table of the fit has another number of rows than the part;
+        * a row has another value in the column;
+        * the fit treats the column as private;
+        * the data set was already split in another way (by rows instead of a column, or
+          by another column);
+        * the relation is "add_or_remove_one".
+
+        The caller must ensure that the fit uses only the records of the part, and that
+        their choice does not depend on private values. If persons are protected, the
+        part must contain all rows of a person or none. The proof of the guarantee is in
+        the notes of `skfdp.privacy.accounting.worst`.
 
         Examples
         --------
@@ -439,10 +454,10 @@ class PrivacyLedger:
         events : sequence of Event
             All releases of the fit.
         label : str, default=None
-            What is fitted, for people.
+            A description of the fit, for people.
         n_rows : int, default=None
-            Public number of rows of the table. If the ledger is a `part`, it must equal
-            the number of rows of the part. None skips this check.
+            Public number of rows of the table. If this handle is a `part`, `n_rows`
+            must equal the number of rows of the part. None skips this check.
 
         Returns
         -------
@@ -469,9 +484,7 @@ class PrivacyLedger:
         n_rows: int | None = None,
         begun: bool = False,
     ) -> tuple[FencingToken, Receipt]:
-        """Charge a fit that can be resumed, once; return the right to its releases.
-
-        If a checkpoint has several copies, this fencing token lets only one continue.
+        """Charge a resumable fit, unless it was charged before.
 
         Parameters
         ----------
@@ -482,11 +495,19 @@ class PrivacyLedger:
         begun : bool, default=False
             Whether the fit has made a release. Then it must have been charged before.
 
+        Returns
+        -------
+        token : FencingToken
+            The right to make the releases of the fit. If its checkpoint has several
+            copies, the token lets only one of them continue.
+        receipt : Receipt
+
         Raises
         ------
         PrivacyBudgetError
-            As `charge`; also if the fit was charged other events, or to another data
-            set or part, or if it has begun and this ledger did not charge it.
+            As for `charge`. Also if this ledger charged the fit with other events, or
+            charged it to another data set or part, or if the fit has begun and this
+            ledger has not charged it.
         """
         receipt = self._charge(events, label, n_rows, fit, begun=begun)
         return FencingToken(self._store, fit), receipt
@@ -502,8 +523,9 @@ class PrivacyLedger:
     ) -> Receipt:
         events = check_events(events, least=1)
         check = functools.partial(self._check, events=events, n_rows=n_rows)
-        # Compose before taking the lock. The check under the lock decides, and finds
-        # the result in the cache unless another process made a charge in the meantime.
+        # Compose the events before taking the lock, to fill the cache. The check under
+        # the lock decides. It finds epsilon in the cache, unless another process made a
+        # charge in the meantime.
         with contextlib.suppress(PrivacyBudgetError):
             check(*self._store.read())
         entries = new_entries(events, label, self._part)
@@ -512,7 +534,8 @@ class PrivacyLedger:
     def charge_nonprivate(self, *, label: str | None = None) -> Receipt:
         """Record a fit without privacy (epsilon=inf); a ledger with a limit refuses it.
 
-        Afterwards `spent` is infinite for all records, also for those outside a part.
+        Afterwards `spent` is infinite for all records. If this handle is a `part`, this
+        includes the records outside the part.
         """
         check = functools.partial(self._check, events=(None,))
         return self._store.append(new_entries([None], label), check)
@@ -534,7 +557,8 @@ class PrivacyLedger:
         times : int, default=1
             Number of fits with this plan.
         delta : float, default=None
-            None takes the delta of the limit or, without a limit, that of a `FitPlan`.
+            None takes the delta of the limit or, without a limit, the delta of a
+            `FitPlan`.
 
         Returns
         -------
@@ -581,7 +605,7 @@ class PrivacyLedger:
         )
 
     def remaining_fits(self, plan: Plan | None = None) -> float:
-        """Return how many more fits the limit admits, infinite without a limit.
+        """Return how many more fits the limit admits (infinite without a limit).
 
         Parameters
         ----------
@@ -635,7 +659,7 @@ class PrivacyLedger:
         Raises
         ------
         ValueError
-            If the estimator has no ledger, or another one.
+            If the estimator has no ledger, or another ledger than this one.
 
         Notes
         -----
@@ -698,7 +722,7 @@ class PrivacyLedger:
         n_rows: int | None,
         most: int,
     ) -> int:
-        """Return how many charges of the events are admitted, one after another."""
+        """Return how often the events can be charged in succession, at most `most`."""
 
         def refused(times: int) -> bool:
             return bool(self._refusal(terms, recorded, events * times, n_rows))
@@ -743,7 +767,11 @@ class PrivacyLedger:
     def _left(
         self, terms: Terms, recorded: Entries, events: Events, delta: float
     ) -> float:
-        """Return the largest epsilon of one full-batch release after these events."""
+        """Return the largest epsilon that one more full-batch release may cost.
+
+        The release follows the recorded events and the new `events`. `delta` is the
+        delta of the release itself.
+        """
         if terms.epsilon is None or terms.delta is None:
             return math.inf
         limit, at = terms.epsilon, terms.delta
@@ -775,7 +803,7 @@ class PrivacyLedger:
     ) -> None:
         """Raise PrivacyBudgetError unless the events compose with the recorded ones."""
         private = tuple(event for event in events if event is not None)
-        if not private:  # the cost is infinite
+        if not private:  # fits without privacy compose; their epsilon is infinite
             return
         before = events_of(recorded)
         public = public_set(terms, before)
@@ -805,7 +833,10 @@ class PrivacyLedger:
         events: Events,
         delta: float,
     ) -> float:
-        """Return the epsilon of this handle's part, for recorded and new events."""
+        """Return the epsilon of recorded and new events for the most exposed record.
+
+        If this handle is a `part`, only records of the part are considered.
+        """
         return worst(
             (*(entry.event for entry in recorded), *events),
             (*(entry.part for entry in recorded), *[self._part] * len(events)),
@@ -825,7 +856,8 @@ class PrivacyLedger:
     def spent(self, delta: float | None = None) -> float:
         """Return the epsilon spent so far at delta; infinite after a non-private fit.
 
-        If fits used parts, the epsilon of the most exposed record is returned.
+        If fits used parts of the data set, the result is the epsilon of the most
+        exposed record.
 
         Parameters
         ----------
@@ -836,15 +868,15 @@ class PrivacyLedger:
         return self._total(entries, (), self._delta(terms, delta)) if entries else 0.0
 
     def remaining(self, delta: float | None = None) -> float:
-        """Return the largest epsilon of one more fit, infinite without a limit.
+        """Return the largest epsilon that one more fit may cost (infinite if no limit).
 
-        The number is exact for a fit with full batches. Poisson batches compose in
-        another way: for them use `what_if` and `remaining_fits`.
+        The number is exact for a fit with full batches. For fits with Poisson batches,
+        whose costs compose differently, use `what_if` and `remaining_fits`.
 
         Parameters
         ----------
         delta : float, default=None
-            Delta of that fit. None takes the delta of the limit.
+            Delta of the further fit. None takes the delta of the limit.
         """
         terms, entries = self._store.read()
         if terms.epsilon is None:
@@ -897,10 +929,10 @@ class PrivacyLedger:
     def check_report(self, report: PrivacyReport) -> None:
         """Raise ValueError unless the ledger holds the charges of a report.
 
-        The report of a fit keeps the random receipt of its charge, also through
-        `to_json`, `read_report` and pickles. The receipt contains the head of the hash
-        chain at that charge. An older copy of the ledger file does not contain that
-        head, even after further charges.
+        The report of a fit keeps the random receipt of its charge, also after
+        `to_json`, `read_report` and pickling. The receipt contains the hash at that
+        charge in the ledger's hash chain. An older copy of the ledger file does not
+        contain this hash, even after further charges.
 
         Parameters
         ----------
@@ -924,8 +956,8 @@ class PrivacyLedger:
         if not report.receipts or not all(part.receipts for part in parts):
             raise ValueError(
                 f"report of {report.subject!r} cannot be compared with "
-                f"{self._store.name}, because a fit in it has no receipt of a charge: "
-                "pass ledger=... to the estimator."
+                f"{self._store.name}, because a fit in the report has no receipt of a "
+                "charge: pass ledger=... to the estimator."
             )
         receipts = {one for part in parts for one in part.receipts}
         _, entries = self._store.read({*report.receipts, *receipts})
@@ -975,8 +1007,8 @@ class PrivacyLedger:
     def public(self) -> tuple[Disclosed, ...] | None:
         """The public set, sorted; None until it is fixed.
 
-        It holds names of columns and targets, and `skfdp.privacy.events.Nameless` for a
-        target without a name.
+        It contains names of columns and targets, and a member of
+        `skfdp.privacy.events.Nameless` for a target without a name.
         """
         terms, entries = self._store.read()
         public = public_set(terms, events_of(entries))
@@ -1036,7 +1068,7 @@ class PrivacyLedger:
             f"{state}>"
         )
 
-    # All copies are the same ledger: a real copy would give a clone a fresh budget.
+    # A copy of a ledger is the ledger itself: a real copy would have a fresh budget.
     def __sklearn_clone__(self) -> PrivacyLedger:
         return self
 

@@ -1,12 +1,13 @@
 """Storage of a ledger: an SQLite file for several processes, or memory for one.
 
-Charges are stored in one table, `chain`, to which rows are only appended. A row, or
-link, holds the entries of one charge, or no entries if it only records new terms of a
-data set. Its head is the SHA-256 of the previous head, a fresh random nonce, the terms
-of all data sets and the entries. A head stored elsewhere shows whether a file still
-contains everything recorded up to it. Without the nonce, a file restored from an older
-copy could be charged with the same entries again and end in the same head. The first
-link has only the nonce, and its head is the identity of the ledger.
+Charges are stored in one table, `chain`, to which rows are only appended. A row is
+called a link. It holds the entries of one charge, or no entries if it only records new
+terms of a data set (limit, relation and public set). Its head is the SHA-256 of the
+previous head, a fresh random nonce, the terms of all data sets and the entries. A head
+that is stored elsewhere shows whether a file still contains everything recorded up to
+this head. Without the nonce, a file restored from an older copy could be charged with
+the same entries again and end in the same head. The first link has only the nonce, and
+its head is the identity of the ledger.
 
 The chain has no key. It detects accidents, not attackers: a program that can write the
 file can also write a new chain. Only a head that is stored elsewhere, as in a report,
@@ -77,7 +78,7 @@ CREATE TRIGGER fits_fixed BEFORE UPDATE ON fits
 class Link(NamedTuple):
     """A link of the chain, as it is stored."""
 
-    charge: int  # number of the newest charge at this link
+    charge: int  # number of charges up to this link
     dataset: str | None
     entries: str
     terms: str
@@ -86,7 +87,7 @@ class Link(NamedTuple):
 
 
 def _head(before: str, *link: Any) -> str:
-    """Return the head of a link, from the previous head and the rest of the link."""
+    """Return the head of a link: a hash of the previous head and the link's fields."""
     # JSON in ASCII has the same text in every version of Python.
     text = json.dumps([before, *link], default=bytes.hex)
     return hashlib.sha256(text.encode("ascii")).hexdigest()
@@ -130,11 +131,13 @@ def create(path: Path) -> None:
     """Create the file of a new ledger, unless another process does so first.
 
     The file is written under a temporary name and then linked to its final name in one
-    step. So a file of this name is always complete; an empty one was damaged later.
+    step. So it is complete as soon as it has its final name. An empty file must have
+    been damaged later.
     """
     for suffix in ("-wal", "-shm", "-journal"):
         left = path.with_name(path.name + suffix)
-        # These files are normal if another process has created and opened the ledger.
+        # If another process has meanwhile created the ledger, these files may belong to
+        # its connection.
         if left.exists() and not path.exists():
             raise ValueError(
                 f"ledger {str(path)!r} is missing, but a part of it is in "
@@ -169,7 +172,7 @@ Check = Callable[[Terms, tuple[LedgerEntry, ...]], None]
 
 # Seconds that a charge waits for other processes, which may be composing curves.
 _BUSY_SECONDS = 60.0
-# Seconds that a new file may still have its temporary name, too.
+# Seconds for which a new file may have its temporary name besides its final name.
 _LINK_SECONDS = 1.0
 _DAMAGED = (
     "is damaged, emptied or not a ledger of skfdp: restore a copy of it, or give "
@@ -232,10 +235,11 @@ class Store:
     Notes
     -----
     **Guarantees.** A read or a charge is refused if an entry, a limit or a public set
-    differs from what was recorded. It is also refused if the file lacks a charge up to
-    the newest one that this store saw, as an older copy does, even if new charges were
-    made since. A charge that no store, pickle or report saw can be lost unnoticed. An
-    empty or truncated file is refused; it does not become a new ledger.
+    differs from what was recorded. It is also refused if the file lacks a charge that
+    was recorded up to the newest charge that this store saw. An older copy of the file
+    lacks such a charge, even if new charges were made since. A charge that no store,
+    pickle or report saw can be lost unnoticed. An empty or truncated file is refused;
+    it does not become a new ledger.
     """
 
     def __init__(
@@ -250,7 +254,7 @@ class Store:
         self.identity = identity
         self.newest = newest
         self._dataset = dataset
-        #: Links that were checked before: the next check hashes only newer ones.
+        #: Links that were checked before: the next check hashes only newer links.
         self._links: list[tuple] = []
         #: The entries of the data set in these links.
         self._entries: tuple[LedgerEntry, ...] = ()
@@ -269,9 +273,10 @@ class Store:
         return None if newest is None or newest[0] < 1 else self._receipt(*newest)
 
     def open(self, terms: Terms, check: Check) -> None:
-        """Create the file if needed; store the terms, or compare them with stored ones.
+        """Create the file if it does not exist, and store the terms that are new.
 
-        New terms are stored if ``check(terms, recorded)`` does not raise.
+        A term that differs from the stored one raises ValueError. New terms are stored
+        only if ``check(terms, recorded)`` does not raise.
         """
         if self.path is not None and not self.path.exists():
             try:
@@ -284,7 +289,7 @@ class Store:
                     f"{self.name} cannot be created ({error.strerror}): choose a "
                     "writable folder on a file system with hard links."
                 ) from None
-        # Usually no term is new, and no lock is needed.
+        # Usually no term is new. Then nothing is written, and no lock is needed.
         stored, _ = self.read()
         if self._merged(terms, stored) == stored and self._dataset in self._every():
             return
@@ -319,7 +324,9 @@ class Store:
     ) -> Receipt:
         """Append the entries of a charge if ``check(terms, recorded)`` does not raise.
 
-        The entries of a fit that can be resumed are appended only once.
+        If `fit` names a fit that can be resumed, its entries are appended only once.
+        `begun` states that this fit has made a release, so that it must have been
+        charged before.
         """
         with self._transaction("IMMEDIATE") as connection:
             terms, recorded = self._checked(connection)
@@ -332,9 +339,9 @@ class Store:
                 )
                 if asked != known:
                     raise PrivacyBudgetError(
-                        "the fit of this checkpoint was charged other events, or to "
-                        "another data set or part: pass the ledger and the parameters "
-                        "with which it began."
+                        "the fit of this checkpoint was charged with other events, or "
+                        "to another data set or part: pass the ledger and the "
+                        "parameters with which the fit began."
                     )
                 head = next(link[-1] for link in self._links if link[0] == number)
                 return self._receipt(number, head)
@@ -358,9 +365,10 @@ class Store:
         entries: Sequence[LedgerEntry],
         terms: Terms,
     ) -> tuple[int, str]:
-        """Add a checked charge, or new terms, commit, and return the newest charge.
+        """Append a checked charge or new terms, and commit.
 
-        All pages are checked first, because the chain does not cover indices and fits.
+        Return the number and the head of the newest charge. All pages of the file are
+        checked first, because the chain covers neither indices nor the table `fits`.
         """
         if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
             raise self._damaged()
@@ -374,11 +382,14 @@ class Store:
         return self.newest
 
     def _every(self) -> dict[str, Any]:
-        """Return the newest terms of each data set."""
+        """Return the newest terms of each data set, by its name."""
         return json.loads(Link(*self._links[-1]).terms)
 
     def _merged(self, asked: Terms, stored: Terms) -> Terms:
-        """Return the stored terms, completed by new ones; refuse different ones."""
+        """Return the stored terms with new ones added, or raise ValueError.
+
+        A term that is stored already cannot be changed.
+        """
         values: dict[str, Any] = {}
         for name, kept in dataclasses.asdict(stored).items():
             value = getattr(asked, name)
@@ -411,8 +422,8 @@ class Store:
         if self.newest is not None and number < self.newest[0]:
             raise ValueError(
                 f"{self.name} ends with charge {number}, but charge {self.newest[0]} "
-                "was recorded before, so it was replaced by an older copy: restore the "
-                "newer one."
+                "was recorded before, so the ledger was replaced by an older copy: "
+                "restore the newer copy."
             )
         seen = [] if self.newest is None else [self.newest]
         for receipt in receipts:
@@ -437,7 +448,7 @@ class Store:
         values = self._every().get(self._dataset, {})
         if values.get("public") is not None:
             values["public"] = tuple(values["public"])
-        if values.get("neighboring_relation") is None:  # then that of the entries
+        if values.get("neighboring_relation") is None:  # take it from the entries
             events = (one.event for one in self._entries if one.event is not None)
             found = next((event.neighboring_relation for event in events), None)
             values["neighboring_relation"] = found
@@ -448,8 +459,8 @@ class Store:
 
     def _lost(self, charge: int) -> ValueError:
         return ValueError(
-            f"{self.name} does not hold charge {charge} as it was recorded, so it was "
-            "edited or replaced by an older copy: restore the newest copy."
+            f"{self.name} does not hold charge {charge} as it was recorded, so the "
+            "ledger was edited or replaced by an older copy: restore the newest copy."
         )
 
     def _check_identity(self, connection: sqlite3.Connection) -> None:
@@ -478,9 +489,9 @@ class Store:
 
     @contextlib.contextmanager
     def _transaction(self, kind: str) -> Iterator[sqlite3.Connection]:
-        """Yield a connection in a transaction, and roll back if it is not committed.
+        """Yield a connection in a transaction, and roll back unless it was committed.
 
-        With kind "IMMEDIATE" it holds the lock of the single writer.
+        With kind "IMMEDIATE" the transaction holds the lock of the single writer.
         """
         try:
             with _CONNECTED, self._connection() as connection:
@@ -505,7 +516,8 @@ class Store:
             name = f"{self.path.as_uri()}?mode=rw"
             more: dict[str, Any] = {"timeout": _BUSY_SECONDS, "isolation_level": None}
             return contextlib.closing(sqlite3.connect(name, uri=True, **more))
-        # A forked child has a copy: it and its parent do not see each other's charges.
+        # A forked child has a copy of the ledger in memory. Parent and child do not see
+        # each other's charges.
         if os.getpid() != self._process:
             raise RuntimeError(
                 f"{self.name} was created by another process, which would not see this "
@@ -514,22 +526,23 @@ class Store:
         return contextlib.nullcontext(self._memory)
 
     def _check_names(self, path: Path) -> None:
-        """Refuse a file with two names: each would get a write-ahead log of its own."""
+        """Refuse a file with several names: each would get its own write-ahead log."""
         last = time.monotonic() + _LINK_SECONDS
-        # SQLite reports a missing file.
+        # A missing file is left to SQLite, which reports it.
         while path.is_file() and path.stat().st_nlink > 1:
             if time.monotonic() > last:
                 raise ValueError(
                     f"{self.name} has several names (hard links), through which SQLite "
-                    "would lose charges: remove the others; symbolic links are fine."
+                    "would lose charges: remove all other names; symbolic links are "
+                    "fine."
                 )
-            time.sleep(0.01)  # its creator is about to remove the temporary name
+            time.sleep(0.01)  # another process may be removing the temporary name
 
     def _explained(self, error: sqlite3.Error) -> Exception:
         """Return an exception with a remedy for an SQLite error."""
         # The low byte of an extended result code is the primary code.
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        # Python reports text that is not UTF-8, without a code.
+        # Python itself reports text that is not UTF-8, without an SQLite code.
         if "Could not decode" in str(error):
             code = sqlite3.SQLITE_CORRUPT
         other = OSError, f"failed ({error}): check the disk; nothing was charged."
@@ -538,30 +551,38 @@ class Store:
 
 
 class FencingToken:
-    """The right to make the next release of a charged fit.
+    """The right to make the next release of a charged fit that can be resumed.
+
+    The ledger counts the releases of the fit. It also keeps the commit key of the last
+    release, a random key without which its record in the checkpoint cannot be read.
 
     Notes
     -----
-    **Guarantees.** `advance` succeeds once for each position, even if there are copies
-    of a checkpoint: across threads and, with a ledger file, across processes.
+    **Guarantees.** `advance` succeeds once for each position, even if there are several
+    copies of a checkpoint. This holds across threads and, with a ledger file, across
+    processes.
     """
 
     def __init__(self, store: Store, fit: str):
         self._store, self._fit = store, fit
 
     def newest(self) -> tuple[int, bytes]:
-        """Return the number of counted releases, and the commit key of the last one."""
+        """Return the number of releases, and the commit key of the last release."""
         with self._store._transaction("DEFERRED") as connection:
             return self._newest(connection)
 
     def advance(self, position: int, key: bytes) -> None:
-        """Count one more release after `position` ones, or raise PrivacyBudgetError."""
+        """Count the release at `position`, and store its commit key.
+
+        Positions begin at 0. Raise PrivacyBudgetError unless the ledger has counted
+        exactly `position` releases before.
+        """
         with self._store._transaction("IMMEDIATE") as connection:
             found, _ = self._newest(connection)
             if found != position:
                 raise PrivacyBudgetError(
                     f"the checkpoint is at release {position} of its fit, but the "
-                    f"ledger has counted {found}, so that a newer copy of the "
+                    f"ledger has counted {found} releases, so a newer copy of the "
                     "checkpoint exists; nothing was released: resume from the newest "
                     "checkpoint, or start a new fit."
                 )
@@ -576,8 +597,8 @@ class FencingToken:
         found = connection.execute(query, (self._fit,)).fetchone()
         if found is None:
             raise PrivacyBudgetError(
-                f"{self._store.name} has lost the fit of this checkpoint, so it was "
-                "replaced by an older copy: restore the newer one."
+                f"{self._store.name} has lost the fit of this checkpoint, so the "
+                "ledger was replaced by an older copy: restore the newer copy."
             )
         return found
 

@@ -13,10 +13,10 @@ from skfdp.privacy import checks
 from skfdp.privacy.checks import shown
 from skfdp.privacy.events import Event, Nameless, PrivacyBudgetError
 
-# Most names listed in a message; further names are counted.
+# Largest number of names that a message lists; it counts further names.
 _LISTED = 5
 
-#: A member of a public set.
+#: A member of a public set: a name, a position, or a target without a name.
 Disclosed = str | int | Nameless
 
 
@@ -31,8 +31,8 @@ class Guarantee:
     unit : {"record", "person"}
         The privacy unit: one record, or all records of one person.
     public : frozenset of str, int or Nameless
-        The columns and targets that are not protected: by name, or columns without
-        a name by position. Everything else is protected.
+        The names of the columns and targets that are not protected; for columns without
+        a name the positions. Everything else is protected.
     """
 
     neighboring_relation: str
@@ -43,7 +43,7 @@ class Guarantee:
 def composed_guarantee(
     events: Iterable[Event], public: Collection[Disclosed] | None = None
 ) -> Guarantee:
-    r"""Return what the composition of all events protects, or refuse it.
+    r"""Return the guarantee of the composition of all events, or raise an error.
 
     Parameters
     ----------
@@ -51,7 +51,8 @@ def composed_guarantee(
         At least one.
     public : collection, default=None
         The public set of the composition, declared beforehand. None takes the largest
-        one of an event, which must then contain those of all other events.
+        public set of an event, which must then contain the public sets of all other
+        events.
 
     Returns
     -------
@@ -64,38 +65,40 @@ def composed_guarantee(
 
     Notes
     -----
-    **Guarantees.** A record is a row of one table, whose columns have names; the rows
-    of X and the target of a fit are functions of it. Let event j disclose the columns
-    :math:`D_j` of every record, and let :math:`P \supseteq \bigcup_j D_j`. Neighbours
-    under P are tables that agree in the columns P of every record, and differ outside
-    P in one record. For them the composed curve bounds all releases of the events
-    together with the disclosed columns of P.
+    **Guarantees.** A record is a row of one table, whose columns have names. The row of
+    X and the target that a fit uses are functions of the record. Let event j disclose
+    the columns :math:`D_j` of every record, and let the public set P contain all
+    :math:`D_j`. Neighbours under P are tables that agree in the columns P of every
+    record, and differ outside P in one record. For such neighbours the composed privacy
+    curve bounds all releases of the events together with the disclosed columns.
 
     * ``"replace_one"``: neighbours under P agree in :math:`D_j`, and in every function
-      of :math:`D_j` alone. So they are neighbours under :math:`D_j`, or equal as inputs
-      of event j. The curve of event j bounds its release given all earlier ones, and
-      adaptive composition bounds all of them. The columns of P are equal.
-    * ``"replace_special"``: the curve of event j compares its release on the table with
-      a release to which the record contributes only :math:`D_j`. The second release
-      depends on the other records and on :math:`D_j \subseteq P`, not on the record's
-      part outside P. So the composition compares all releases with releases that do not
-      use that part, as the relation demands. The null record is a mark, not a value. A
-      release that treats a column of P as private gets zero from a marked record. It
-      must not replace the rest of the record by a value: that could move the sum by
-      twice the clip norm.
+      of :math:`D_j` alone. So for event j they are neighbours under :math:`D_j`, or
+      equal inputs. Hence the curve of event j bounds the release of event j given all
+      earlier releases, and adaptive composition bounds all releases together. The
+      disclosed columns are equal in both tables.
+    * ``"replace_special"``: the curve of event j compares two releases. One is the
+      release on the table. In the other, the record contributes only :math:`D_j`. This
+      second release depends on the other records and on :math:`D_j \subseteq P`, but
+      not on the record's values outside P. So the composition compares all releases
+      with releases that do not use these values, as the relation demands. To make a
+      record null, a fit marks it and replaces no value: a release that treats a column
+      of P as private gets zero from a marked record. If a fit replaced the private
+      values by other values instead, the sum could change by twice the clip norm.
     * ``"add_or_remove_one"``: whole records are added or removed; P is empty.
-    * If persons are protected, read "all records of one person" for "one record"
-      throughout, provided that the fits share one partition of the records into
-      persons, which neighbours share too. Events of records and of persons do not
-      compose: a guarantee for one record is too weak for a person.
+    * If persons are protected, the proof holds with "all records of one person" in
+      place of "one record", provided that all fits and both neighbours have the same
+      partition of the records into persons. Events that protect records do not compose
+      with events that protect persons, because a guarantee for one record is too weak
+      for a person.
 
-    Nothing in P is protected, even if some of the events treated it as private. Columns
-    and targets are compared by name. The caller must ensure that one name means one
-    column in every fit, and that a column computed from another one carries its name
-    (:ref:`sharing`). Missing names cannot be compared. As soon as anything is public, a
-    target without a name may be a target or a column that another fit discloses by
-    name, so that the two do not compose. Public sets of positions (columns without
-    names) compose only if they are equal.
+    No column in P is protected, even if some events treated the column as private.
+    Columns and targets are compared by name. The caller must ensure that one name means
+    one column in every fit, and that a column computed from another column carries the
+    name of that other column (:ref:`sharing`). Missing names cannot be compared. If
+    anything is public, a target without a name may be a target or a column that another
+    fit discloses by name. The two fits then do not compose. Public sets of positions
+    (columns without names) compose only if they are equal.
     """
     events = check_events(events, least=1)
     everything = None if public is None else _members(public)
@@ -151,11 +154,12 @@ def set_text(public: Collection[Disclosed]) -> str:
 def check_events(
     events: Any, name: str = "events", least: int = 0
 ) -> tuple[Event, ...]:
-    """Return events as a tuple, or raise ValueError if there are fewer than `least`."""
+    """Return a tuple of at least `least` events, or raise ValueError."""
     some = "at least one Event" if least else "a sequence of Event"
-    found = checks.items(name, events, f"{some}: [plan.event]")
+    expected = f"{some}, such as [plan.event]"
+    found = checks.items(name, events, expected)
     if len(found) < least or not all([isinstance(one, Event) for one in found]):
-        raise ValueError(f"{name}={checks.brief(events)} must be {some}: [plan.event].")
+        raise ValueError(f"{name}={checks.brief(events)} must be {expected}.")
     return found
 
 
@@ -195,7 +199,7 @@ def _check_inside(
     )
 
 
-# Publicly fixed parts of a data set, and their parallel composition.
+# Parts of a data set, which are fixed by public facts, and their parallel composition.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -211,10 +215,11 @@ class Part:
     Parameters
     ----------
     rows : tuple of (int, int), default=None
-        First position and the one after the last, in an order of the whole data set
-        that never changes and depends on nothing private, such as that of arrival.
+        First position, and last position plus 1. Positions refer to an order of the
+        whole data set that never changes and does not depend on private values, such as
+        the order of arrival.
     column : str or int, default=None
-        A public column, as the events name it.
+        Name of a public column in the events, or its position if it has no name.
     value : str, default=None
         Value of `column` in all records of the part; numbers are compared as text.
 
@@ -246,7 +251,8 @@ class Part:
         if isinstance(self.column, str):
             object.__setattr__(self, "column", checks.spelling(self.column))
         if self.value is not None:
-            # Also in parts read from a file: 1, "1" and "01" mean the same records.
+            # Do this also for parts read from a file. The values "1" and "01" mean the
+            # same records.
             object.__setattr__(self, "value", _canonical(self.value))
 
     @classmethod
@@ -291,11 +297,11 @@ class Part:
     def check_column(
         self, columns: Sequence[tuple[str | int, bool]], read: Callable[[int], Any]
     ) -> None:
-        """Raise PrivacyBudgetError unless all rows have the part's value in its column.
+        """Raise PrivacyBudgetError unless `value` is in `column` of every row of a fit.
 
-        The column must be public. `columns` holds the name of each column, and whether
-        it is public. `read` returns the values of a column by position; it is called
-        for a public column only.
+        The fit must treat this column as public. `columns` holds, for each column of
+        the fit's table, the name and whether it is public. `read` returns the values of
+        the column at a position; it is called for a public column only.
         """
         names = [name for name, _ in columns]
         if self.column not in names:
@@ -306,8 +312,8 @@ class Part:
         position = names.index(self.column)
         if not columns[position][1]:
             raise PrivacyBudgetError(
-                f"part ({self}) is fixed by a column that this fit treats as private: "
-                "name it in public_features."
+                f"part ({self}) is chosen by a column that this fit treats as private: "
+                "name this column in public_features."
             )
         values = {str(checks.plain(value)) for value in read(position)}
         if any(_canonical(value) != self.value for value in values):
@@ -318,17 +324,20 @@ class Part:
             )
 
     def holds(self, other: Part) -> bool:
-        """Whether this part holds the first record of another part of its kind."""
+        """Whether this part contains the first record of the other part.
+
+        Both parts must be defined by rows, or both by values of one column.
+        """
         if self.rows is None or other.rows is None:
             return self.value == other.value
         return self.rows[0] <= other.rows[0] < self.rows[1]
 
 
 def check_parts(parts: Iterable[Part | None]) -> None:
-    """Raise PrivacyBudgetError unless the parts are of one kind.
+    """Raise PrivacyBudgetError unless all parts are defined by rows, or by one column.
 
-    A part by rows and one by a column, or parts by two columns, may overlap in ways
-    that their descriptions do not show.
+    A part by rows and a part by a column may overlap, although their descriptions do
+    not show it. So may parts by two different columns.
     """
     kinds = {
         "by rows" if part.rows is not None else f"by column {part.column!r}"
@@ -348,10 +357,11 @@ def check_part(
     public: Collection[object],
     n_rows: int | None = None,
 ) -> None:
-    """Raise PrivacyBudgetError unless the table can be the part.
+    """Raise PrivacyBudgetError if a fit may not be charged to this part.
 
-    The number of rows is public, also if persons are protected; None skips its check.
-    The column of a part must be public.
+    The table of the fit must have as many rows as the part; ``n_rows=None`` skips this
+    check. (The number of rows is public, also if persons are protected.) The column
+    that defines the part must be in the public set.
     """
     if part is None:
         return
@@ -371,17 +381,20 @@ def check_part(
             )
         if part.column is not None and part.column not in public:
             raise PrivacyBudgetError(
-                f"part ({part}) is fixed by column {part.column!r}, which is not in "
-                "the public set: declare it public, or charge the whole data set."
+                f"part ({part}) is chosen by column {part.column!r}, which is not in "
+                "the public set: declare this column public, or charge the whole data "
+                "set."
             )
 
 
 def together(parts: Sequence[Part | None]) -> tuple[tuple[int, ...], ...]:
-    """Return the positions of the largest sets of parts with a record in common.
+    """Return the largest sets of parts that have a record in common.
 
-    Parts are of one kind; None is the whole data set. The parts that hold a record are
-    always a subset of one of these sets, because intervals with a common point share
-    the first point of the one that begins last.
+    A set is a tuple of positions in `parts`. All parts are defined by rows, or all by
+    one column; None is the whole data set. The parts that contain a given record are
+    always a subset of one of the returned sets. For parts by rows the reason is this:
+    intervals with a common record all contain the first record of the interval that
+    begins last.
     """
     sets = set()
     for marker in {part for part in parts if part is not None}:
@@ -396,7 +409,8 @@ def together(parts: Sequence[Part | None]) -> tuple[tuple[int, ...], ...]:
 def _canonical(value: str) -> str:
     """Normalise the spelling of a number or truth value; trim other text.
 
-    Values that are equal afterwards count as the same records, which is safe.
+    If two values become equal, their parts count as the same records. This is safe,
+    because the costs of their fits then compose.
     """
     value = checks.spelling(value)
     value = {"true": "1", "false": "0"}.get(value.casefold(), value)

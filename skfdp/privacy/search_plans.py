@@ -15,7 +15,7 @@ from skfdp.privacy.entries import FitPlan
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class SearchCheck:
-    """Fits of a search that a ledger allows; `PrivacyLedger.check_search` returns it.
+    """How many fits of a search a ledger allows; see `PrivacyLedger.check_search`.
 
     Attributes
     ----------
@@ -23,11 +23,12 @@ class SearchCheck:
     n_fits : int
         Number of all fits, including the refit.
     n_allowed : int or None
-        Number of fits that the ledger allows; None if they cannot be planned.
+        Number of fits that the ledger allows; None if a fit cannot be planned.
     allows_refit : bool
-        Whether the ledger allows the refit; False without a refit.
+        Whether the ledger allows the refit; False if the search makes no refit.
     reason : str or None
-        Why the first fit beyond them is refused, or why the fits cannot be planned.
+        Why the ledger refuses the first fit that it does not allow, or why a fit cannot
+        be planned. None if the ledger allows all fits.
     """
 
     n_candidates: int
@@ -58,10 +59,12 @@ def planned_search(
     of_rows: Mapping[str, Any],
     check: Callable[[Any], None],
 ) -> tuple[SearchCheck, list[FitPlan]]:
-    """Return the numbers of fits of a search, and the plans in the order of the fits.
+    """Return the number of fits of a search, and the plans of these fits in order.
 
-    `n_allowed` of the result is None. If a fit cannot be planned, `reason` says why.
-    ``check(ledger)`` raises unless the estimator has the right ledger.
+    `of_rows` holds further arguments of ``search.fit``. ``check(ledger)`` raises unless
+    the estimator has the right ledger. In the returned `SearchCheck`, `n_allowed` is
+    still None. If a fit cannot be planned, `reason` says why, and the list has no plan
+    of this fit.
     """
     given = search.get_params(deep=False) if hasattr(search, "get_params") else {}
     if not given.keys() >= {"estimator", "cv", "refit", "scoring", "error_score"}:
@@ -69,7 +72,8 @@ def planned_search(
             f"search={shown(search)} must be a search of scikit-learn, such as "
             "GridSearchCV: for a PrivateSearchCV use what_if(search.plan(X, y))."
         )
-    # The new search has no callbacks, and copies of the random states.
+    # The planning search gets copies of the random states, so that the user's random
+    # states do not advance. It has no callbacks.
     given = copy.deepcopy(given)
     plans: list[FitPlan | str] = []
     run = type(search)(
@@ -123,7 +127,7 @@ class _Planner:
 
 
 def _plan(model: Any, X: Any, y: Any, of_rows: dict[str, Any]) -> FitPlan | str:
-    """Return the plan of an estimator or a Pipeline, or a text why there is none."""
+    """Return the plan of an estimator or Pipeline, or the reason why it has none."""
     *before, (last, model) = getattr(model, "steps", [("", model)])
     for name, step in before:
         if step is None or isinstance(step, str):  # "passthrough"
@@ -139,6 +143,6 @@ def _plan(model: Any, X: Any, y: Any, of_rows: dict[str, Any]) -> FitPlan | str:
 
 
 def _budget(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-    """Score candidates by epsilon, so that the refit uses the most expensive one."""
+    """Score candidates by epsilon: the refit then uses the most expensive one."""
     plan = model._plans[-1]
     return 0.0 if isinstance(plan, str) else -1 / plan.target_epsilon

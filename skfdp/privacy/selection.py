@@ -1,12 +1,12 @@
-r"""Private selection: event, curve and budget of the best of several private runs.
+r"""Private selection: the privacy of publishing only the best of several private runs.
 
 **Theorem.** A mechanism runs K times, and only the best output is published. The order
 that defines "best" is fixed beforehand and depends on outputs only. Let
 :math:`\delta_1(\cdot)` bound the hockey-stick divergences of one run, in both
-directions.
-
-For K geometric with mean :math:`1/\gamma`, and any :math:`\varepsilon_1 \ge 0` for
-which :math:`\delta_1(\varepsilon_1) \le (e^{\varepsilon_1} - 1) \gamma/(1 - \gamma)`,
+directions. Let K be geometric with mean :math:`1/\gamma`, and let
+:math:`\varepsilon_1 \ge 0` satisfy
+:math:`\delta_1(\varepsilon_1) \le (e^{\varepsilon_1} - 1) \gamma/(1 - \gamma)`. Then
+for every :math:`\varepsilon \ge 2 \varepsilon_1` the published output has
 
 .. math:: \delta(\varepsilon) \le
    E[K]\, \delta_1(\varepsilon - 2 \varepsilon_1) .
@@ -29,27 +29,27 @@ from skfdp.privacy import checks
 from skfdp.privacy.accounting import PrivacyCurve, check_delta, check_epsilon, compose
 from skfdp.privacy.events import Event
 
-# Relative part of the budget that calibration may leave unspent.
+# Step, relative to mu of a run, by which calibration lowers mu to stay in the budget.
 _MARGIN = 1e-9
 _LARGEST_EXPONENT = 700.0  # exp of a larger number overflows
-_MOST_RUNS = 100_000  # on average
-_LEFT_OUT = 1e-17  # truncated tail of the distribution of the number of runs
+_MOST_RUNS = 100_000  # largest mean number of runs
+_LEFT_OUT = 1e-17  # probability of the numbers of runs that are left out
 
 
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class Selection(Event, kind="selection"):
-    """The best of a random number of runs, whose number is not published.
+    """The best of a random number of runs; the number is not published.
 
-    The fields of `Event` describe a Gaussian release that reveals at least as much as
-    one :term:`run`: ``mu = sensitivity / noise_std[0]``. A run is a full-batch fit on
-    one part of the records and a score on the other part.
+    The fields inherited from `Event` describe Gaussian releases that reveal at least as
+    much as one :term:`run`. A run is a full-batch fit on one part of the records and a
+    score on the other part.
 
     Parameters
     ----------
     gamma : float, default=1.0
-        Parameter in (0, 1] of the geometric distribution of the number of runs: one
-        over its mean. 1 means exactly one run.
+        Parameter, in (0, 1], of the geometric distribution of the number of runs. The
+        mean number of runs is ``1 / gamma``; 1 means exactly one run.
     """
 
     gamma: float = 1.0
@@ -119,12 +119,12 @@ class Selection(Event, kind="selection"):
 
 
 class SelectionCurve:
-    """Curve of a `Selection`, by the theorem of this module.
+    """Privacy curve of a `Selection`, by the theorem of this module.
 
     Attributes
     ----------
     shift : float
-        ``2 epsilon_1``, by which the selection increases epsilon.
+        ``2 * epsilon_1`` of the theorem.
     """
 
     mu = None
@@ -148,7 +148,7 @@ class SelectionCurve:
         self.shift = 2 * self._first_epsilon(event.gamma)
 
     def _first_epsilon(self, gamma: float) -> float:
-        """Return epsilon_1, rounded up."""
+        """Return the smallest epsilon_1 that satisfies the theorem, rounded up."""
         if gamma == 1:
             return 0.0
         odds = gamma / (1 - gamma)
@@ -171,7 +171,7 @@ class SelectionCurve:
         """Return the smallest epsilon known to hold at delta."""
         delta = check_delta(delta)
         share = delta / self._mean
-        if share == 0:  # delta is below the smallest float
+        if share == 0:  # the quotient is below the smallest float
             return math.inf
         return self.shift + self._run.epsilon(share)
 
@@ -184,12 +184,12 @@ class SelectionCurve:
 
 
 def calibrate_run(event: Selection, epsilon: float, delta: float) -> Selection:
-    """Return the event with the least noise in a run that meets (epsilon, delta).
+    """Return the selection with the least noise per run that meets (epsilon, delta).
 
     Parameters
     ----------
     event : Selection
-        Gives the number of runs; its noise is ignored.
+        The selection, whose noise is ignored.
     epsilon, delta : float
         The total budget of the selection.
 

@@ -319,7 +319,7 @@ class TestReceipts:
         model.set_params(ledger=ledger).fit(*data)
         charged = model.privacy_
         ledger.check_report(charged)
-        with pytest.raises(ValueError, match="because a fit in it has no receipt"):
+        with pytest.raises(ValueError, match="a fit in the report has no receipt"):
             ledger.check_report(bare)
         with pytest.raises(ValueError, match="in memory is not the ledger"):
             PrivacyLedger().check_report(charged)

@@ -129,7 +129,7 @@ REFUSED = {
     "read as a smaller move": (
         event("replace_one", sampling_rate=0.1),
         "add_or_remove_one",
-        "to an accountant under 'add_or_remove_one', has no equal event in "
+        "for an accountant under 'add_or_remove_one', has no equal event in "
         "dp_accounting: pass neighboring_relation='replace_one'",
     ),
     "read as a larger move": (

@@ -94,7 +94,7 @@ def test_a_fit_is_charged_once(ledger):
 def test_another_charge_is_refused(ledger, events, label, rows):
     ledger.part(rows=range(9)).charge_resumable(FIT, EVENTS, label="fit")
     for other in (ledger, ledger.part(rows=rows)):
-        with pytest.raises(PrivacyBudgetError, match="charged other events"):
+        with pytest.raises(PrivacyBudgetError, match="charged with other events"):
             other.charge_resumable(FIT, events, label=label)
     assert len(ledger) == len(EVENTS)
 
