@@ -2,15 +2,18 @@
 
 Guarantees
 ----------
-* All events of all parts are composed, because every part may use every record.
-* A part without a report is listed with its data dependence, or as unknown. So are its
-  own parts. Learning from public columns and a public target is free, because these
-  are equal in neighbours. Learning from anything else voids the report.
-* The public columns of the last report of a Pipeline determine the public columns
-  before each step. An input column of a step is public if a public output column is
-  computed from it.
+A part is a step of a Pipeline, or a member of an ensemble.
+
+* The events of all parts are composed, because every part may use every record.
+* A part without a report is listed with its data dependence (what it learnt from), or
+  as unknown. So are the steps inside such a part. Learning from public columns and a
+  public target costs no privacy, because these are equal in neighbours. Learning from
+  private values voids the report.
+* The last step with a report determines which columns are public before each earlier
+  step. An input column of an earlier step is public if a public output column of that
+  step is computed from it.
 * A public column is refused if it is computed from all the columns from which a private
-  column is computed. It might reveal the private one.
+  column is computed. The public column might then reveal the private column.
 * A column that cannot be traced does not count as public.
 """
 
@@ -47,11 +50,11 @@ from skfdp.privacy.report import PrivacyReport, texts
 
 # The table of scikit-learn's meta-estimators.
 #
-# By name, because this package does not import scikit-learn. If a meta-estimator uses
-# the data only to fit its members, its entry is a function that returns the fitted
-# members: their releases are then all releases. If it also uses private values in other
-# ways, its entry is a text that explains why it (and a class derived from it) has no
-# report.
+# Keys are class names, because this package does not import scikit-learn. If a
+# meta-estimator uses the data only to fit its members, its entry is a function that
+# returns the fitted members: the releases of the members are then all releases. If a
+# meta-estimator uses private values in other ways too, its entry is a text that
+# explains why it and its subclasses have no report.
 
 Members = list[tuple[str, Any]]
 
@@ -66,7 +69,7 @@ def _voting(obj: Any) -> Members:
 
 
 def _outputs(obj: Any) -> Members:
-    """Return members with different targets; refuse them if these share a name."""
+    """Return members with different targets; refuse different targets of one name."""
     found = _listed(obj)
     if any(one.privacy_.target_name is not None for one in _leaves(found)):
         raise ValueError(
@@ -130,7 +133,7 @@ def _members_of(obj: Any) -> Members | None:
     Raises
     ------
     ValueError
-        If members with different targets have the same name for them.
+        If different targets of the members have the same name.
     """
     found = _TOOLS.get(type(obj).__name__)
     if not callable(found) or not is_class(obj, type(obj).__name__):
@@ -141,7 +144,7 @@ def _members_of(obj: Any) -> Members | None:
         return None  # it is not fitted
 
 
-# Public columns, traced backwards from the last report.
+# Public columns, traced backwards from the last step with a report.
 
 
 @dataclasses.dataclass
@@ -151,14 +154,19 @@ class Part:
     name: str
     step: Any
     report: PrivacyReport | None
-    #: Which of its input columns are public; None if unknown.
+    #: Whether each input column of the step is public; None if unknown.
     public: tuple[bool, ...] | None = None
-    #: Whether it is a Pipeline of a user's own class; its steps are the next parts.
+    #: Whether the step is a Pipeline of a user's own class. The next parts are its
+    #: steps.
     opaque: bool = False
 
 
 def _follow(parts: list[Part]) -> tuple[bool, ...] | None:
-    """Find the public input columns of each part, and return those of the table."""
+    """Trace public columns backwards, and return the mask of those of the table.
+
+    The mask of each part's input columns is stored in `public` of the part. None means
+    that columns cannot be traced.
+    """
     last = max(j for j, part in enumerate(parts) if part.report is not None)
     mask = parts[last].public = _own_mask(parts[last].step, parts[last].report)
     for j in reversed(range(last)):
@@ -166,7 +174,9 @@ def _follow(parts: list[Part]) -> tuple[bool, ...] | None:
         if mask is None:
             return None
         if part.report is not None:
-            # A step that keeps public columns separate outputs as many columns.
+            # A step with a report has one output column for each input column, at the
+            # same position. So its output must have the same public columns as its
+            # input, or none. Otherwise columns cannot be traced.
             own = _own_mask(part.step, part.report)
             mask = own if own == mask or not any(mask) else None
         else:
@@ -178,7 +188,12 @@ def _follow(parts: list[Part]) -> tuple[bool, ...] | None:
 def _before(
     part: Part, mask: tuple[bool, ...], reader: str, behind: Any
 ) -> tuple[bool, ...] | None:
-    """Return which input columns of a step are public, or refuse a contradiction."""
+    """Return the mask of the public input columns of a step; None if unknown.
+
+    `mask` states which output columns are public. Step `reader` declared this. `behind`
+    is the step that follows. Raise PrivacyBudgetError if a public output column might
+    reveal a private output column.
+    """
     n_features = getattr(part.step, "n_features_in_", 0)
     found = sources(part.step, n_features) if n_features else None
     if found is None or len(found) != len(mask):
@@ -212,7 +227,10 @@ def _named(step: Any, n_features: int) -> list[Any]:
 
 
 def _own_mask(step: Any, found: PrivacyReport | None) -> tuple[bool, ...] | None:
-    """Return which columns a step with a report treats as public."""
+    """Return the mask of the input columns that a step's report declares public.
+
+    None if there is no report, or if its columns cannot be found in the input.
+    """
     n_features = getattr(step, "n_features_in_", None)
     if found is None or n_features is None:
         return None
@@ -230,10 +248,12 @@ def _own_mask(step: Any, found: PrivacyReport | None) -> tuple[bool, ...] | None
 
 
 def _check_columns_stay_public(seen: list[tuple[str, PrivacyReport]]) -> None:
-    """Refuse public columns that an earlier private step computed from private ones.
+    """Refuse public columns that an earlier private step treats as private.
 
-    A private step keeps exactly its own public columns separate from the private ones.
-    A step without privacy has no guarantee to break.
+    In the output of a private step, only its own public columns are computed without
+    private values. A later step must therefore have the same public columns, or none.
+    An earlier step with epsilon=inf is not checked, because it has no guarantee that
+    could be violated.
     """
     for (before, theirs), (name, found) in itertools.combinations(seen, 2):
         if not found.public_features or math.isinf(theirs.epsilon):
@@ -270,7 +290,8 @@ class _Learnt:
         name : str
         step : transformer or estimator
         public : tuple of bool or None
-            Whether each input column is computed from public columns only.
+            Whether each input column is computed from public columns only; None if
+            unknown.
         public_target : bool
         """
         if step is None or isinstance(step, str):
@@ -304,10 +325,14 @@ class _Learnt:
 
 
 def _learnt(parts: list[Part]) -> tuple[_Learnt, tuple[str | int, ...] | None]:
-    """Return the data dependence of steps without a report, and the public columns."""
+    """Return the data dependence of steps without a report, and the public columns.
+
+    The public columns are those of the table that the first step gets; None if they are
+    unknown.
+    """
     table = _follow(parts)
     if any(part.opaque for part in parts):
-        table = None  # a user's Pipeline may pass any columns to its steps
+        table = None  # a user's own Pipeline class may pass any columns to its steps
         for part in parts:
             part.public = None
     reports = [part.report for part in parts if part.report is not None]
@@ -340,15 +365,17 @@ def report(
 
     Parameters
     ----------
-    obj : estimator, Pipeline, tool around estimators, or PrivacyLedger
+    obj : estimator, Pipeline, meta-estimator or PrivacyLedger
         The report of a Pipeline composes the releases of all steps that have a report,
         at the largest of their deltas. It lists the other steps in
         `PrivacyReport.learnt` with what they learnt, or in
-        `PrivacyReport.unknown_steps`. The same holds for OneVsRestClassifier,
-        VotingClassifier, VotingRegressor, MultiOutputClassifier, MultiOutputRegressor
-        and FixedThresholdClassifier, whose members all learn from one table.
+        `PrivacyReport.unknown_steps`. The same holds for the meta-estimators
+        OneVsRestClassifier, VotingClassifier, VotingRegressor, MultiOutputClassifier,
+        MultiOutputRegressor and FixedThresholdClassifier, whose members all learn from
+        one table.
     delta : float, default=None
-        Report at this delta instead; needed for a ledger without a limit.
+        Delta of the report. None takes the delta of the fits, or of the ledger's limit.
+        A ledger without a limit needs a number.
     context : dict of str to str, default=None
         Facts to print in the statement: ``"data"``, ``"date"``, ``"by"`` (who made the
         fit) and ``"purpose"``. They are marked as stated by the owner of the data, are
@@ -359,7 +386,7 @@ def report(
     PrivacyBudgetError
         If steps have relations or public sets that do not compose
         (see `skfdp.privacy.composed_guarantee`), or if an earlier step computed a
-        public column of a later one from private columns.
+        public column of a later step from private columns.
     ValueError
         If nothing inside the object has a report, or if it contains private fits that
         cannot be counted.
@@ -371,7 +398,8 @@ def report(
     if found is None:
         raise ValueError(
             f"report() got {type(obj).__name__}, which has no privacy_ inside: fit it "
-            "first, or pass an estimator of skfdp, a Pipeline of them or a ledger."
+            "first, or pass a fitted estimator of skfdp, a Pipeline with one, or a "
+            "ledger."
         )
     if context is not None:
         found = dataclasses.replace(found, context=texts("context", context))
@@ -381,7 +409,10 @@ def report(
 def of_releases(
     obj: Any, reports: Iterable[tuple[str, PrivacyReport]]
 ) -> PrivacyReport:
-    """Return the report of an object that was computed from these releases only."""
+    """Return the report of an object that depends on data only through these fits.
+
+    `reports` holds names and reports of the fits.
+    """
     return _joined(obj, [*reports], _Learnt(), None)
 
 
@@ -418,7 +449,7 @@ def _of_ledger(ledger: PrivacyLedger, delta: float | None) -> PrivacyReport:
 
 
 def _report_of(obj: Any, name: str) -> PrivacyReport | None:
-    """Return the report of a fitted object, None if it has none.
+    """Return the report of a fitted object, or None if it contains no private fit.
 
     Raise ValueError if it contains private fits that cannot be counted.
     """
@@ -447,9 +478,9 @@ def _report_of(obj: Any, name: str) -> PrivacyReport | None:
     if inner is None:
         raise ValueError(
             f"report() cannot count the private fits inside {known}: give them one "
-            "ledger and report that."
+            "ledger and report that ledger."
         )
-    # The meta-estimator only fits its members, all of them to one table.
+    # The meta-estimator only fits its members, and fits all of them to one table.
     learnt, seen = _Learnt(), []
     for label, one in inner:
         if (found := _report_of(one, label)) is not None:
@@ -490,7 +521,7 @@ def _hides_private_fit(obj: Any, visited: set[int]) -> bool:
 def _flat(name: str, pipeline: Any, prefix: str) -> Iterator[Part]:
     """Yield the steps of a Pipeline, including those of nested Pipelines.
 
-    A Pipeline of a user's own class is yielded before its steps, without a report.
+    A Pipeline of a user's own class is itself yielded first, without a report.
     """
     inner = pipeline
     while is_class(inner, "FrozenEstimator"):
@@ -513,7 +544,7 @@ def _flat(name: str, pipeline: Any, prefix: str) -> Iterator[Part]:
 
 
 def _check_positions(obj: Any, seen: list[tuple[str, PrivacyReport]]) -> None:
-    """Refuse members whose positions of public columns may mean different columns."""
+    """Refuse members in which one position may mean different public columns."""
     ways = {(found.public_features, found.public_sources) for _, found in seen}
     for name, found in seen:
         counted = any(isinstance(one, int) for one in found.public_features)
@@ -522,7 +553,7 @@ def _check_positions(obj: Any, seen: list[tuple[str, PrivacyReport]]) -> None:
             raise PrivacyBudgetError(
                 f"member {name} of {type(obj).__name__} has public columns without "
                 "names, whose positions may mean other columns in other members: call "
-                "set_output(transform='pandas') on it."
+                "set_output(transform='pandas') on this member."
             )
 
 

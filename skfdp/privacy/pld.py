@@ -5,15 +5,18 @@ This module avoids three defects of dp_accounting 0.6:
 * The RDP accountant ignores the factor 2 of "replace one". It is not used here.
 * The PLD accountant drops ``count`` for some events, and loses a composition if the
   noise multiplier is an int or float32. It gets only Python floats here, and no events.
-* Its replace-one curve supports only the sensitivity 2C. Our curve is below.
+* Its replace-one curve supports only sensitivity 2C, where C is the clip norm. Our
+  curve is below.
 
-**The (C, Delta) curve under "replace_one".** Two neighbours contribute v and v' to a
-Poisson-sampled sum, with :math:`\|v\|, \|v'\| \le C` and
-:math:`\|v - v'\| \le \Delta \le 2C`. For alpha >= 1 the hockey-stick divergence of the
-two outputs is at most that of :math:`A = (1-q) N(0) + q N(C)` against
-:math:`B = (1-q) N(0) + q N(C - \Delta)`. In one step the first neighbour may correspond
-to A, in another step the second one. The dominating curve is therefore symmetrised. For
-epsilon >= 0 delta is this divergence, and
+**The (C, Delta) curve under "replace_one".** In two neighbours the changed record
+contributes v and v' to a Poisson-sampled sum, with sampling rate q,
+:math:`\|v\|, \|v'\| \le C` and :math:`\|v - v'\| \le \Delta \le 2C`. Let N(c) be the
+normal distribution with mean c and the variance of the noise. For epsilon >= 0 the
+hockey-stick divergence of the two outputs is at most that of
+:math:`A = (1-q) N(0) + q N(C)` against :math:`B = (1-q) N(0) + q N(C - \Delta)`. In one
+step the output of the first neighbour may correspond to A, in another step that of the
+second neighbour. The dominating curve is therefore symmetrised. For epsilon >= 0 its
+delta is the divergence of A against B, and
 :math:`\delta(-\epsilon) = 1 - e^{-\epsilon} + e^{-\epsilon} \delta(\epsilon)`. The
 proof is in the documentation (theory, "The (C, Delta) curve").
 """
@@ -36,16 +39,19 @@ _Steps = Sequence[tuple[tuple[float, float, float, str], int]]
 # Gap between neighbouring values of the discretised privacy loss for small epsilon;
 # for large losses a wider gap is enough.
 _FINEST_GAP = 1e-4
-# The Fourier transforms of a composition err by about this much per step in delta.
+# Approximate error of delta per composed step, from the Fourier transforms.
 _ROUNDING = 2e-16
+# Smaller sampling rates are replaced by this one.
 _LEAST_RATE = 1e-15
 # Noise beyond this many standard deviations counts as infinite loss. Its probability
 # is ndtr(-9) = 1e-19 a step, far below any delta.
 _TAIL_STDS = 9.0
-# Points at which a given curve is evaluated; chords between them bound it.
+# Number of points at which a given curve is evaluated. The chords between these points
+# are upper bounds of the curve.
 _CURVE_POINTS = 2_000
-# Largest numbers of values of the loss: of one step, and of the composition. A wider
-# gap is always safe. Beyond the widest gap epsilon is in the hundreds of thousands.
+# Largest numbers of grid values of the privacy loss: of one step, and of a composition.
+# To stay below them the gap is widened, which is always safe. If it would exceed the
+# widest gap, epsilon is in the hundreds of thousands, and the composition is refused.
 _STEP_POINTS, _TOTAL_POINTS, _WIDEST_GAP = 2**19, 2**21, 1.0
 # A finer gap would resolve rounding errors only.
 _NARROWEST_GAP = 1e-9
@@ -53,7 +59,7 @@ _NARROWEST_GAP = 1e-9
 _LARGEST_LOSS = 700.0
 
 
-# Tails may underflow; where a bound of a tail overflows, infinity is a valid bound.
+# Tails may underflow. If a bound of a tail overflows, infinity is a valid bound.
 @np.errstate(over="ignore", under="ignore")
 def compose(
     steps: _Steps,
@@ -69,12 +75,14 @@ def compose(
     steps : sequence
         Pairs ``((noise, sensitivity, q, relation), count)``, in units of the clip norm.
     full_batch_mu : float
+        Gaussian-DP parameter mu of all full-batch releases together; 0 without any.
     curves : sequence of (PrivacyCurve, int), default=()
-        Curves that bound further mechanisms in both directions, and their counts.
+        Privacy curves of further mechanisms, valid in both directions between
+        neighbours, and how often each mechanism is used.
     spread : float, default=None
-        The width of the range that holds nearly all composed losses, if it is known.
-        A known width allows a finer grid of losses. None means a bound computed from
-        the steps.
+        Width of the interval that holds nearly all composed privacy losses, if it is
+        known. A known width allows a finer grid of losses. None means a bound computed
+        from the steps.
 
     Returns
     -------
@@ -85,11 +93,12 @@ def compose(
     description : str
         The accountant and its discretisation, for reports.
     """
-    # A larger rate costs more, because a smaller batch can be sampled from a batch.
-    # Below the least rate the cost of a step is below the error of the transforms.
+    # Raising a small rate to the least rate is safe. A larger rate never costs less,
+    # because batches of a smaller rate can be sampled from batches of a larger rate. At
+    # the least rate a step costs less than the error of the Fourier transforms.
     steps = [((z, s, max(q, _LEAST_RATE), r), count) for (z, s, q, r), count in steps]
     n_steps = 1 + sum(count for _, count in (*steps, *curves))
-    # A Gaussian release spends about 6 mu at this delta.
+    # At delta = 1e-9 a mu-Gaussian-DP mechanism has an epsilon of about 6 mu.
     scale = max([full_batch_mu, *(curve.epsilon(1e-9) / 6 for curve, _ in curves)])
     gap = _gap(steps, scale, spread)
     if gap > _WIDEST_GAP:  # losses are too large or too many for the grid
@@ -118,7 +127,10 @@ def compose(
 
 
 def _composed(total: Sequence[Any], part: Sequence[Any]) -> list[Any]:
-    """Compose two mechanisms, in each direction."""
+    """Compose two mechanisms, in each direction between neighbours.
+
+    A mechanism with equal directions has one distribution, others have two.
+    """
     n_directions = max(len(total), len(part))
     return [
         total[j % len(total)].compose(part[j % len(part)]) for j in range(n_directions)
@@ -126,10 +138,11 @@ def _composed(total: Sequence[Any], part: Sequence[Any]) -> list[Any]:
 
 
 def _gap(steps: _Steps, full_batch_mu: float, spread: float | None) -> float:
-    """Return the gap of the discretised loss.
+    """Return the gap between grid values of the discretised privacy loss.
 
-    Rounding T steps to the grid costs about sqrt(T) gaps in total, which must be small
-    compared with mu. Large losses allow a wider gap.
+    Rounding the losses of T steps to the grid changes their sum by about sqrt(T) gaps.
+    This must be small compared with mu of the composition. Large losses allow a wider
+    gap.
     """
     mu = _central_limit_mu(steps, full_batch_mu)
     n_steps = 1 + sum(count for _, count in steps)
@@ -137,7 +150,8 @@ def _gap(steps: _Steps, full_batch_mu: float, spread: float | None) -> float:
     if spread is not None:
         coarse = _FINEST_GAP
     gap = max(_NARROWEST_GAP, min(coarse, 0.05 * mu / math.sqrt(n_steps)))
-    # The range is about 20 standard deviations, and at most that of all losses.
+    # The grid covers about 20 standard deviations of the composed loss, but not more
+    # than all finite losses.
     tops = [(_top(*key[:3]), count) for key, count in steps]
     whole = 2 * math.fsum(top * count for top, count in tops) + 20 * full_batch_mu
     spread = min(20 * mu, whole, math.inf if spread is None else spread)
@@ -145,6 +159,7 @@ def _gap(steps: _Steps, full_batch_mu: float, spread: float | None) -> float:
 
 
 def _central_limit_mu(steps: _Steps, full_batch_mu: float) -> float:
+    """Return mu of the composition by the central limit theorem, an approximation."""
     square = full_batch_mu**2
     for (noise, sensitivity, q, _), count in steps:
         growth = min(50.0, (sensitivity / noise) ** 2)
@@ -182,8 +197,8 @@ def _poisson_step(
         # Rounding may raise a tail value by 1e-16, but a privacy curve cannot increase.
         up = np.minimum.accumulate(np.clip(up, 0.0, 1.0))
         return (_pmf(gap, -n_up, _symmetrised(epsilons, up)),)
-    # If the record is removed, the loss is at least log(1 - q). It is rarely below its
-    # value in a far tail. Smaller losses are counted as this value.
+    # If the record is removed, the loss is at least log(1 - q). A loss below its value
+    # at `_TAIL_STDS` standard deviations is rare, and is counted as that larger value.
     far = -float(_log_mixture(np.array(-_TAIL_STDS * noise), 1.0, noise, q))
     n_down = max(1, math.ceil(min(-math.log1p(-q), far) / gap))
     epsilons = np.arange(-n_down, n_up + 1) * gap
@@ -194,16 +209,21 @@ def _poisson_step(
 
 
 def _symmetrised(epsilons: np.ndarray, up: np.ndarray) -> np.ndarray:
-    """Return a curve at -epsilons and epsilons, from its values at epsilons >= 0."""
+    """Return the symmetrised curve at -epsilons and epsilons.
+
+    `up` holds its values at `epsilons`, which begin at 0. The formula is in the
+    docstring of this module.
+    """
     down = -np.expm1(-epsilons[1:]) + np.exp(-epsilons[1:]) * up[1:]
     return np.concatenate([down[::-1], up])
 
 
 def _from_curve(curve: Any, gap: float) -> Any:
-    r"""Return the symmetrised distribution through points of a curve.
+    r"""Return a pessimistic, symmetrised loss distribution from points of a curve.
 
-    The true curve is convex in :math:`e^\epsilon` and below the given one; hence below
-    the chords of the lower convex hull of any of its points.
+    The true privacy curve is convex in :math:`e^\epsilon`, and nowhere above the given
+    curve. So it is nowhere above the chords of the lower convex hull of points of the
+    given curve.
     """
     least = 1e-16
     while True:
@@ -239,10 +259,11 @@ def _lower_hull(x: np.ndarray, y: np.ndarray) -> list[int]:
 
 
 def _pmf(gap: float, lowest: int, deltas: np.ndarray) -> Any:
-    """Return the pessimistic distribution of one direction through points of a curve.
+    """Return the pessimistic loss distribution of one direction between neighbours.
 
-    Connect the dots: Doroshenko, Ghazi, Kamath, Kumar and Manurangsi (2022),
-    Algorithm 1, https://arxiv.org/abs/2207.04380.
+    `deltas` holds the privacy curve on a grid of epsilons with this gap, from ``lowest
+    * gap`` on. The method is *connect the dots*: Doroshenko, Ghazi, Kamath, Kumar and
+    Manurangsi (2022), Algorithm 1, https://arxiv.org/abs/2207.04380.
     """
     deltas = np.minimum.accumulate(np.clip(deltas, 0.0, 1.0))
     steps, growth = np.diff(deltas), math.expm1(gap)
@@ -256,12 +277,12 @@ def _pmf(gap: float, lowest: int, deltas: np.ndarray) -> Any:
 
 
 def removal(epsilons: np.ndarray, noise: float, q: float) -> np.ndarray:
-    r"""Hockey-stick divergence of A = (1-q) N(0) + q N(1) against B = N(0).
+    r"""Return the hockey-stick divergence of A = (1-q) N(0) + q N(1) against B = N(0).
 
     For the relations "add_or_remove_one" and "replace_special", in units of the clip
-    norm and at any real epsilon. A is the output with the record, and B that without.
-    A / B increases with x, so the divergence is the difference of two tails beyond a
-    threshold, which has a closed form.
+    norm and at any real epsilon. A is the density of the output x with the record, and
+    B the density without it. A(x) / B(x) increases with x. So the divergence is a
+    difference of two tails beyond a threshold of x, which has a closed form.
     """
     x, alpha = _threshold(epsilons, noise, q), _exp(epsilons)
     with_record = (1 - q) * ndtr(-x / noise) + q * ndtr((1 - x) / noise)
@@ -269,31 +290,39 @@ def removal(epsilons: np.ndarray, noise: float, q: float) -> np.ndarray:
 
 
 def addition(epsilons: np.ndarray, noise: float, q: float) -> np.ndarray:
-    """Hockey-stick divergence of B against A; see `removal`."""
+    """Return the hockey-stick divergence of B against A, with A and B of `removal`."""
     x, alpha = _threshold(-epsilons, noise, q), _exp(epsilons)
     with_record = (1 - q) * ndtr(x / noise) + q * ndtr((x - 1) / noise)
     return ndtr(x / noise) - alpha * with_record
 
 
 def _threshold(epsilons: np.ndarray, noise: float, q: float) -> np.ndarray:
-    """Return x with A(x) / B(x) = exp(epsilon); -inf if the ratio is always larger."""
+    """Return x with A(x) / B(x) = exp(epsilon), with A and B of `removal`.
+
+    If the ratio is larger at every x, the result is -inf.
+    """
     excess = np.expm1(np.minimum(epsilons, 50.0)) + q
     with np.errstate(divide="ignore"):
         log = np.log(np.maximum(excess, 0.0))
-    # Where exp(epsilon) might overflow, the other summands are below its rounding.
+    # For epsilon > 50, log(exp(epsilon) - 1 + q) equals epsilon up to rounding.
     log = np.where(epsilons > 50.0, epsilons, log) - math.log(q)
     return noise**2 * log + 0.5
 
 
 def _exp(epsilons: np.ndarray) -> np.ndarray:
-    """Return exp(epsilon), capped: a smaller value makes the divergence larger."""
+    """Return exp(epsilon), capped against overflow.
+
+    The cap is safe, because a smaller value makes the divergence larger.
+    """
     return np.exp(np.minimum(epsilons, _LARGEST_LOSS))
 
 
 def hockey_stick(
     epsilons: np.ndarray, noise: float, sensitivity: float, q: float
 ) -> np.ndarray:
-    r"""Hockey-stick divergence :math:`H_{e^\epsilon}(A \| B)` for epsilon >= 0.
+    r"""Return the hockey-stick divergence :math:`H_{e^\epsilon}(A \| B)`.
+
+    A and B are those of the docstring of this module.
 
     Parameters
     ----------
@@ -308,11 +337,13 @@ def hockey_stick(
 
     Notes
     -----
-    A >= exp(epsilon) B holds exactly beyond one threshold x, at which ``q (a(x) -
-    exp(epsilon) b(x))`` equals ``(1 - q)(exp(epsilon) - 1)``. The left side is negative
-    below ``1 - sensitivity / 2``, where A = B, and increases beyond. The divergence is
-    therefore the difference of two tails. An inexact threshold makes it too small, but
-    only to second order.
+    Let a and b be the densities of N(1) and N(1 - sensitivity), divided by the density
+    of N(0). The density of A is at least exp(epsilon) times that of B exactly beyond
+    one threshold x, at which ``q (a(x) - exp(epsilon) b(x))`` equals
+    ``(1 - q)(exp(epsilon) - 1)``. For the left side is not positive up to ``1 -
+    sensitivity / 2``, where a = b, and increases beyond. The divergence is therefore a
+    difference of two tails. An inexact threshold makes it too small, but only to second
+    order.
     """
     low, high = 1 - sensitivity / 2, 1 + (_TAIL_STDS + 4) * noise
     grid = np.linspace(low, high, 20_001)
@@ -348,7 +379,8 @@ def _log_ratio_and_slope(
     for sign, centre in ((1, 1.0), (-1, 1 - sensitivity)):
         exponent = (2 * centre * x - centre * centre) / (2 * noise * noise)
         log_mix = _log_mixture(x, centre, noise, q)
-        weight = np.exp(math.log(q) + exponent - log_mix)  # of the part around `centre`
+        # Share of the component with mean `centre` in the density of the mixture.
+        weight = np.exp(math.log(q) + exponent - log_mix)
         value = value + sign * log_mix
         slope = slope + sign * weight * centre / (noise * noise)
     return value, slope

@@ -1,15 +1,16 @@
 """Data dependence of scikit-learn's preprocessing steps.
 
-For each step a table lists what its fit learns, and from which input columns an output
-column is computed. scikit-learn is not imported: a step is recognised by the name and
-the module of its class, so that a user's class of the same name does not match. The
-data dependence follows from parameters only, so it is the same for all data.
+For each class of steps a table lists what a fit learns, and from which input columns an
+output column is computed. scikit-learn is not imported: a step is recognised by the
+name and the module of its class, so that a user's class of the same name does not
+match. The data dependence follows from the parameters of the step only, so it is the
+same for all data.
 
 Guarantees
 ----------
-* "nothing": the fitted state is a function of the parameters, of names, types and
-  numbers of columns and, where stated, of the number of records; and every row of the
-  output is a function of the same row of the input.
+* If a step learns "nothing", its fitted state is a function of its parameters, of the
+  names, types and number of columns and, where stated, of the number of records. Every
+  row of its output is then a function of the same row of its input.
 * Steps that are not in the table, or that call a function written by a user, are
   unknown.
 * Every value of an output column is a function of the same row's values in the columns
@@ -47,8 +48,8 @@ class StepDependence:
     step : str
         Name and class of the step.
     learns : {"nothing", "public columns", "rows", "target"}
-        What the fitted state depends on. From "rows" and "target" the step learns
-        without privacy.
+        What the fitted state depends on. With "rows" or "target" the step learnt from
+        private values without privacy.
     reason : str
         What the step learnt, or why it learns nothing.
     """
@@ -105,7 +106,10 @@ _target = functools.partial(Dependence, "target")
 def _rows_if(
     learns: Callable[[Any], Any], what: str, otherwise: str
 ) -> Callable[[Any], Dependence]:
-    """Return a rule: a step learns from the rows if `learns(step)`, else nothing."""
+    """Return a rule for steps that learn from the rows only if `learns(step)` is true.
+
+    `what` says what such a step learns, and `otherwise` why a step learns nothing.
+    """
     return lambda step: _rows(what) if learns(step) else _nothing(otherwise)
 
 
@@ -213,10 +217,12 @@ def _is_sparse(step: Any) -> bool:
     return bool(getattr(step, "sparse_output", not is_class(step, *_TABLE)))
 
 
-# The table: from which columns the output of a step is computed, and what it learns.
+# The table: from which input columns an output column is computed, and what a fit
+# learns.
 #
-# "named": from the columns that get_feature_names_out lists; "all": from all columns;
-# "parts": the step is a container, whose parts have their own entries.
+# "named": an output column is computed from the columns that its name in
+# get_feature_names_out contains. "all": it may be computed from all columns. "parts":
+# the step contains other steps, which have their own entries.
 
 _Rule = Dependence | Callable[[Any], Dependence | None]
 _EXTREMES = _rows("extremes of its columns")
@@ -225,8 +231,8 @@ _WORDS = _rows("which words or keys occur")
 _KEPT = _rows("some of the rows, which it stores")
 _SELECTED = _target("which columns are related to the target")
 
-#: By the name of the scikit-learn class. A rule returns None if the data dependence is
-#: decided by a user's function.
+#: Keys are names of scikit-learn classes. A rule returns None if the data dependence is
+#: unknown, for example because the step calls a user's function.
 _TABLE: dict[str, tuple[str, _Rule]] = {
     "ColumnTransformer": ("parts", _columns),
     "FeatureUnion": ("parts", _nothing("all its parts get all columns")),
@@ -341,7 +347,10 @@ def _is_encoder(step: Any) -> bool:
 
 
 def members(container: Any) -> Iterator[tuple[str, Any]]:
-    """Yield name and step of each part of a container; fitted ones if it is fitted."""
+    """Yield name and step of each part of a container.
+
+    If the container is fitted, these are the fitted steps.
+    """
     if is_class(container, "ColumnTransformer"):
         fitted = getattr(container, "transformers_", None)
         rest = ("remainder", container.remainder, ())
@@ -354,7 +363,10 @@ def members(container: Any) -> Iterator[tuple[str, Any]]:
 
 
 def dependence(step: Any) -> Dependence | None:
-    """Return the data dependence of a step without its parts; None if unknown."""
+    """Return the data dependence of a step itself; None if it is unknown.
+
+    The steps inside a container are not considered.
+    """
     if _is_encoder(step):
         return _nothing("bounds, categories and knots are declared")
     if is_class(step, *_TABLE):
@@ -371,7 +383,7 @@ def dependence(step: Any) -> Dependence | None:
 
 #: For every output column, the positions of the input columns it is computed from.
 Sources = tuple[frozenset[int], ...]
-# The columns of wider tables are not traced.
+# Largest number of columns of a table whose columns are traced.
 _WIDEST = 20_000
 
 
@@ -418,7 +430,7 @@ def sources(step: Any, n_features: int) -> Sources | None:
 
 
 def _by_names(step: Any, n_features: int) -> Sources:
-    """Trace columns by their names: mark the input names, and find the marks."""
+    """Trace columns by name: mark input names, and find the marks in output names."""
     mark = secrets.token_hex(8)  # random, so that no category contains it
     given = np.array([f"{mark}{j}." for j in range(n_features)], dtype=object)
     step = copy.copy(step)
@@ -426,10 +438,10 @@ def _by_names(step: Any, n_features: int) -> Sources:
     names = step.get_feature_names_out(given)
     everything = frozenset(range(n_features))
     kind, _ = _TABLE[type(step).__name__]
-    # A user's function may give any name.
+    # A user's function may return any output names.
     if kind != "named" or callable(getattr(step, "feature_name_combiner", None)):
         return (everything,) * len(names)
-    constant = {"1": frozenset[int]()}  # of PolynomialFeatures
+    constant = {"1": frozenset[int]()}  # the constant column of PolynomialFeatures
     return tuple(
         frozenset(map(int, re.findall(rf"{mark}(\d+)\.", name)))
         or constant.get(name, everything)
@@ -460,14 +472,14 @@ def _of_parts(step: Any, same: Sources) -> Sources | None:
 
 
 def columns_of(step: Any, name: str, columns: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the columns that a container passes to one of its parts."""
+    """Return the entries of `columns` that a container passes to one of its parts."""
     if not is_class(step, "ColumnTransformer"):
         return tuple(columns)
     return tuple(columns[j] for j in step._transformer_to_input_indices[name])
 
 
 def _then(first: Sources, second: Sources | None) -> Sources | None:
-    """Compose the sources of two consecutive steps."""
+    """Compose the sources of two consecutive steps; None if the second are unknown."""
     if second is None:
         return None
     return tuple(frozenset().union(*(first[j] for j in one)) for one in second)

@@ -7,12 +7,13 @@ Guarantees
 * Epsilon, mu and the accountant are those that this version computes from the events.
   A file with other numbers is refused. Epsilon of a privacy loss distribution may
   differ by the discretisation of another version, which the accountant's text states.
-* Relation and public set are those of the events. The report is seeded if an event or a
-  step is. A composed report has the events, fits, learnt and unknown steps of all its
-  members. A file that differs is refused.
-* The assumptions that follow from the events are derived again. Other assumptions are
-  marked as enforced only if this version enforces one with their key, and then have
-  the text of this version. Each unknown step has an assumption.
+* Relation and public set are those of the events. A report is marked as seeded if one
+  of its events, or the report of one of its steps, is. A report composed of the reports
+  of several steps has all of their events, fits, learnt steps and unknown steps. A file
+  that differs is refused.
+* The assumptions that follow from the events are derived again. Any other assumption is
+  marked as enforced only if this version enforces an assumption with the same key. It
+  then has the text of this version. For each unknown step there is an assumption.
 
 A report is not signed: a person who edits the events changes everything that follows
 from them. Facts that do not follow from the events are not checked: the number of fits,
@@ -87,7 +88,7 @@ class PrivacyReport:
     neighboring_relation : str or None
         None if nothing is protected.
     public_features : tuple of str or int
-        Columns that are not protected, by name, or by position without one.
+        Columns that are not protected: their names, or positions if they have no names.
     public_target : bool
         Whether the target is not protected.
     target_name : str or None
@@ -117,8 +118,8 @@ class PrivacyReport:
     unknown_steps : tuple of str
         Pipeline steps whose data dependence is unknown.
     learnt : tuple of StepDependence
-        What other steps without a report of their own learnt. If a step learnt from
-        private rows or from a private target, the guarantee is void.
+        What each other step without a report learnt. If a step learnt from private rows
+        or from a private target, the guarantee is void.
     public_sources : tuple of str or int, or None
         Columns of a Pipeline's input table from which the public columns of its last
         step were computed; None if unknown.
@@ -191,7 +192,7 @@ class PrivacyReport:
         Parameters
         ----------
         subject, delta, target_epsilon, n_records, released, n_fits, unknown_steps
-            As the attributes; `learnt`, `parts` and `receipts` too.
+            As the attributes of these names; so are `learnt`, `parts` and `receipts`.
         target_name : str, default=None
             None takes the name from the events.
         events : iterable of Event
@@ -200,18 +201,18 @@ class PrivacyReport:
         feature_names : sequence of str or int, default=None
             All columns, public and private.
         public : collection, default=None
-            The declared public set; None takes the largest one of an event.
+            The declared public set; None takes the largest public set of an event.
         assumptions : iterable of Assumption, default=()
             Assumptions of this fit, in addition to those that follow from the events.
         seeded : bool, default=False
             Whether noise came from a seed; a seeded event implies it.
         nonprivate : bool, default=None
-            Whether a fit ran without privacy. None means: if there are no events.
+            Whether a fit ran without privacy. None means True if there are no events.
         accountant : {"auto", "pld"}, default="auto"
             As in `calibrate`.
         steps : iterable of (str, PrivacyReport), default=()
-            Their seeds, fits, learnt steps, unknown steps and assumptions are added to
-            those of the whole.
+            Names and reports of the steps. Their seeds, fits, learnt steps, unknown
+            steps and assumptions are added to those of this report.
         """
         events, steps = tuple(events), tuple(steps)
         check_budget(1.0, delta)
@@ -280,7 +281,7 @@ class PrivacyReport:
 
     @property
     def _shared(self) -> list[Assumption]:
-        """The assumptions that a Pipeline takes over from this step."""
+        """The assumptions that the report of a Pipeline takes over from this report."""
         own = {ONE_STEP, *map(unknown_assumption, self.unknown_steps)}
         return [one for one in self.assumptions if one not in own]
 
@@ -337,7 +338,10 @@ class PrivacyReport:
         if (why := report_text.void_text(self)) is not None:
             refuse(f"the report of {self.subject}", why)
         if any(self.parts):
-            refuse("a report on fits of parts", "dp_accounting has no parts")
+            refuse(
+                "a report on fits of parts of a data set",
+                "dp_accounting has no parallel composition",
+            )
         private = math.isfinite(self.epsilon)
         found = (one.to_dp_accounting(neighboring_relation) for one in self.events)
         return joined([*found] if private else [], private=private)
@@ -373,8 +377,8 @@ class PrivacyReport:
         Raises
         ------
         ValueError
-            If it is not a report, has another schema version, or contradicts its
-            events; see `skfdp.privacy.report`.
+            If `values` is not a report, has another schema version, or contradicts its
+            events. The checks are listed in the module `skfdp.privacy.report`.
         """
         given = dict(values) if isinstance(values, Mapping) else {}
         given.pop("guarantee", None)
@@ -406,7 +410,7 @@ def _each_of(kind: type) -> Callable[[str, Any], tuple[Any, ...]]:
 
 
 def _assumption(value: Any) -> Assumption:
-    # A file without keys is older than they are.
+    # Older files have no keys.
     given = {"key": "", **value} if isinstance(value, Mapping) else value
     return recognised(checks.record(Assumption, given))
 
@@ -422,7 +426,10 @@ def _step(value: Any) -> tuple[str, PrivacyReport]:
 
 
 def texts(name: str, value: Any) -> dict[str, str]:
-    """Return a mapping of texts; check keys and lengths if it is the context."""
+    """Return a mapping as a dict from text to text, or raise ValueError.
+
+    If `name` is "context", the keys and the lengths of the texts are checked, too.
+    """
     if not isinstance(value, Mapping):
         raise ValueError(f"{name}={checks.brief(value)} must be a mapping.")
     found = {checks.text(name, k): checks.text(name, v) for k, v in value.items()}
@@ -454,13 +461,14 @@ _FROM_JSON: dict[str, Callable[[str, Any], Any]] = {
 
 
 def _rebuilt(stated: PrivacyReport) -> PrivacyReport:
-    """Derive a report from its events, or raise ValueError if it states otherwise."""
+    """Derive a report again from its events, or raise ValueError if the two differ."""
     events = tuple(event for _, step in stated.steps for event in step.events)
     if stated.steps and events != stated.events:
         _refuse(stated, "steps", f"{len(events)} events", f"{len(stated.events)}")
     if len(stated.parts) not in (0, len(stated.events)):
         _refuse(stated, "parts", stated.parts, "none, or one for each event")
-    # A declared set may be larger than the disclosed one, which is a weaker claim.
+    # A report may declare a larger public set than its events disclose: it then claims
+    # less.
     public = frozenset(stated.public_features).union(
         *(event.disclosed for event in stated.events)
     )

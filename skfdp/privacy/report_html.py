@@ -39,13 +39,13 @@ _PAGE_STYLE = """\
 body {font: 16px/1.5 system-ui, sans-serif; max-width: 50em; margin: 2em auto;
   padding: 0 1em}
 h1 {font-size: 1.4em} h2 {font-size: 1.15em; margin-top: 2em}"""
-# False-alarm rates at which the curve is drawn, denser near 0. With Poisson batches
-# each takes half a second.
+# False-alarm rates at which the trade-off curve is drawn, denser near 0. With Poisson
+# batches each rate takes half a second.
 _RATES = [(j / 15) ** 2 for j in range(1, 16)]
 
 
 def fragment(report: Report) -> str:
-    """Return page and annex as an HTML fragment."""
+    """Return the statement and its annex as an HTML fragment."""
     return (
         f"<div class='skfdp-privacy-report'><style>{_STYLE}</style>"
         f"<p><strong>{_escaped(title(report))}</strong></p>{_table(page(report))}"

@@ -1,8 +1,8 @@
 """Text of the privacy statement: one page for people who approve a fit, and its annex.
 
 Everything is derived from the report, so that text and numbers agree. Page and annex
-are lists of sections, each with a label and paragraphs. They are formatted as text,
-Markdown or HTML.
+are lists of sections. A section has a label and paragraphs. Page and annex are
+formatted as text, Markdown or HTML.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ from skfdp.privacy.events import Event, Relation
 from skfdp.privacy.preprocessing_steps import StepDependence
 from skfdp.privacy.public_sets import name_text
 
-# A `PrivacyReport`, whose module imports this one.
+# A `PrivacyReport`. Its module imports this module, so its class is not imported here.
 Report = Any
-#: A label and its paragraphs. "- " starts a list item, "[ ] " an item to check.
+#: A label and its paragraphs. A paragraph that starts with "- " is a list item, and one
+#: that starts with "[ ] " is an item that the reader should check.
 Section = tuple[str, Sequence[str]]
 ITEM, CHECK = "- ", "[ ] "
 
 _WIDTH, _INDENT = 79, 19
-#: Most words of the page, and of column names in one of its lists.
+#: Largest number of words on the page, and in one of its lists of column names.
 PAGE_WORDS = 250
 _NAME_WORDS = 30
-# Most names listed in a repr; JSON lists them all.
+# Largest number of names that a repr lists; JSON lists all names.
 _LISTED_IN_REPR = 4
 
 _PARTS = {
@@ -63,7 +64,8 @@ _WHOSE = {
         "the rows of one person are",
     ),
 }
-# What an attacker has to decide, and when the attack could not work.
+# By relation: what the attacker knows and has to decide, and the case in which the
+# attacker could only guess.
 _ATTACKS = {
     "replace_one": (
         "knows everything but {values} and has to choose between two possibilities for "
@@ -80,9 +82,9 @@ _ATTACKS = {
         "Had the person not been in the table",
     ),
 }
-# Tiers of Ponomareva et al. (2023), arXiv:2303.00654: largest epsilon, and its name.
+# Tiers of Ponomareva et al. (2023), arXiv:2303.00654: largest epsilon and name of each.
 _TIERS = ((1.0, "strong"), (10.0, "reasonable"), (math.inf, "weak to none"))
-#: Assumption in every report that protects persons.
+#: Limit that every report states if persons are protected.
 PARTITION = (
     "Which rows belong to one person, and how many, is not protected: the partition is "
     "the same in neighbours."
@@ -115,7 +117,7 @@ NOT_COVERED = (
     "Public models: a pretrained model that was itself trained on these records.",
     "Side channels: running time, memory use, and refusals of types and shapes.",
 )
-#: Source of the noise, by whether it was seeded.
+#: Description of the source of the noise: with a user's seed (True), and without.
 GENERATORS = {
     True: (
         "a user's integer seed: reproducible, for experiments only. Anyone who knows "
@@ -132,7 +134,8 @@ NUMERICS = (
     "added, so that the low-order bits of floating-point numbers reveal nothing. "
     "Timing is outside the model."
 )
-#: Facts that the owner of the data may add to a report, and their largest length.
+#: Facts that the owner of the data may add to a report, and the largest number of
+#: characters of each.
 CONTEXT, CONTEXT_SIZE = ("data", "date", "by", "purpose"), 120
 _TRUSTED = (
     "The people who run the fit, the computer and the software: they see every row."
@@ -145,12 +148,15 @@ _RECOMPUTED = "`skfdp report FILE.json` recomputes epsilon."
 
 
 def number(value: float, digits: int = 6) -> str:
-    """Format a number."""
+    """Format a number with a number of significant digits; infinity as "infinite"."""
     return "infinite" if math.isinf(value) else f"{value:.{digits}g}"
 
 
 def names_text(names: Sequence[str | int], most: float = _NAME_WORDS) -> str:
-    """Format a list of names: numbered names as ranges, shortened to `most` words."""
+    """Format a list of names with at most `most` words, and count the other names.
+
+    Three or more names that differ only in consecutive numbers are listed as a range.
+    """
 
     def run_of(pair: tuple[int, str]) -> tuple[str, int | None]:
         position, name = pair
@@ -172,7 +178,7 @@ def names_text(names: Sequence[str | int], most: float = _NAME_WORDS) -> str:
 
 
 def columns_text(names: Sequence[str | int], most: float = _NAME_WORDS) -> str:
-    """Format the number of columns, and their names or positions."""
+    """Format the number of columns and their names, shortened to `most` words."""
     columns = "column" if len(names) == 1 else "columns"
     return f"{len(names)} {columns} ({names_text(names, most)})"
 
@@ -227,7 +233,7 @@ def no_private_target(report: Report) -> bool:
         or event.public_target
         or "target" in event.unnamed
     ]
-    if not targets:  # an event need not mention a private target without a name
+    if not targets:  # a private target without a name may occur in no event
         return report.public_target or report.n_fits > 1
     return all(event.public_target or event.target_name in public for event in targets)
 
@@ -271,7 +277,7 @@ def epsilon_text(report: Report, digits: int = 6) -> str:
 
 
 def unknown_text(report: Report) -> str:
-    """Return the names of the unknown steps, "" without any."""
+    """Return the names of the unknown steps, or "" if there are none."""
     names = report.unknown_steps
     return f"step{'s' * (len(names) > 1)} {names_text(names)}" if names else ""
 
@@ -280,9 +286,10 @@ def unknown_text(report: Report) -> str:
 
 
 def attack_power(report: Report, false_alarms: float = 0.01) -> float:
-    """Return the largest detection rate at a given false-alarm rate.
+    """Return the largest detection rate of an attack with this false-alarm rate.
 
-    The rate follows from the whole privacy curve, for the most exposed record.
+    The attack tries to detect the most exposed record. The rate follows from the whole
+    privacy curve.
     """
     if math.isinf(report.epsilon):
         return 1.0
@@ -290,15 +297,19 @@ def attack_power(report: Report, false_alarms: float = 0.01) -> float:
 
 
 def detections(report: Report) -> int:
-    """Return the largest detection rate of a test with 1 % false alarms, in percent."""
+    """Return the largest detection rate of an attack, in percent.
+
+    The attack has 1 % false alarms.
+    """
     return math.ceil(100 * attack_power(report))
 
 
 def replacement_epsilon(report: Report) -> float:
-    """Return epsilon for the replacement of one private value by another.
+    """Return epsilon for the replacement of one record's private values by others.
 
-    Under the other relations a replacement is two steps, so that a sum changes by at
-    most twice the clip norm.
+    Under relations other than "replace_one" a replacement takes two steps: away from
+    the old values, and to the new values. So a sum changes by at most twice the clip
+    norm.
     """
     if Relation.of(report.neighboring_relation).replaces:
         return report.epsilon
@@ -350,7 +361,7 @@ def odds_text(report: Report) -> str:
 
 
 def title(report: Report) -> str:
-    """Return the first line, which shows whether the guarantee holds."""
+    """Return the first line of the statement, which says if the guarantee is void."""
     why, state = void_text(report), ""
     if math.isinf(report.epsilon):
         why = why or "a fit ran without privacy"
@@ -491,7 +502,10 @@ def open_text(report: Report) -> str:
 
 
 def _conditions(report: Report, words: int) -> Iterator[str]:
-    """Yield the assumptions to check, and the number of those that do not fit."""
+    """Yield the assumptions that the reader should check, in at most `words` words.
+
+    The last item is the number of assumptions that do not fit.
+    """
     texts = [one.text for one in report.assumptions if not one.enforced]
     texts.sort(key=lambda text: unknown_step(text) is None)
     for position, text in enumerate(texts):
@@ -561,7 +575,7 @@ def _mechanism(report: Report) -> Iterator[str]:
 
 def event_text(event: Event) -> str:
     """Format one event on one line."""
-    (low, _), *_, (high, _) = [*event.grouped_stds] * 2  # sorted
+    (low, _), *_, (high, _) = [*event.grouped_stds] * 2  # sorted; may have one item
     noise = number(low) if low == high else f"{number(low)} to {number(high)}"
     sampling = (
         "full batch"
