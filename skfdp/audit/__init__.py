@@ -1,4 +1,4 @@
-"""Audits, which try to refute the privacy claim of a fit; they cannot prove it.
+"""Audits, which try to refute the privacy claim of a fit; they cannot prove a claim.
 
 Results are computed from the records without noise, so audit synthetic records.
 """

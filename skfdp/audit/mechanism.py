@@ -1,4 +1,8 @@
-"""Audit of a mechanism by repeated releases of canaries."""
+"""Audit of a mechanism by repeated releases of a canary.
+
+A canary is a record that changes the sum by as much as the events allow. It is the only
+record that contributes to the sum.
+"""
 
 from __future__ import annotations
 
@@ -31,17 +35,18 @@ from skfdp.privacy.report_text import number
 def largest_rates(
     without: np.ndarray, with_it: np.ndarray, threshold: Any, confidence: float
 ) -> tuple[Any, Any]:
-    """Return upper bounds of the two error rates of one or more thresholds.
+    """Return upper bounds of the false-positive and false-negative rates of a test.
 
-    The arguments are the test statistics of tables without and with the record. They
-    are larger with the record.
+    The test decides that the record is in the table if a statistic is above the
+    threshold. `without` and `with_it` hold the statistics of releases of the table
+    without and with the record. An array of thresholds gives arrays of bounds.
 
     Notes
     -----
-    **Guarantees.** Let the threshold be chosen on other samples. Then the rates of
-    false positives and of false negatives exceed these bounds with a probability of at
-    most ``(1 - confidence) / 2`` each, so that both bounds hold with probability
-    `confidence`. The bounds are those of Clopper and Pearson (1934),
+    **Guarantees.** Let the threshold be chosen on other samples. Then each of the two
+    rates exceeds its bound with a probability of at most ``(1 - confidence) / 2``. So
+    both bounds hold with probability `confidence`. They are the bounds of Clopper and
+    Pearson (1934),
     https://doi.org/10.1093/biomet/26.4.404, valid for every rate and number of trials.
     """
     n_trials = len(without)
@@ -53,9 +58,9 @@ def largest_rates(
 
 
 def largest_rate(count: Any, n_trials: int, confidence: float) -> Any:
-    """Return the Clopper-Pearson upper bound of a rate, from a count of trials."""
+    """Return the Clopper-Pearson upper bound of a rate of `count` in `n_trials`."""
     tail, left = (1 - confidence) / 2, n_trials - np.asarray(count)
-    # If all trials count, the second parameter would be zero; the result is then 1.
+    # If `count` equals `n_trials`, the bound is 1: the second parameter would be zero.
     bound = stats.beta.isf(tail, np.asarray(count) + 1, np.maximum(left, 1))
     return np.where(left == 0, 1.0, bound)[()]
 
@@ -65,11 +70,11 @@ def epsilon_lower_bound(false_positive: Any, false_negative: Any, delta: float) 
 
     Notes
     -----
-    **Guarantees.** An (epsilon, delta)-private mechanism has ``FNR >= 1 - delta -
-    exp(epsilon) FPR``, and the same with the two rates exchanged (Kairouz, Oh and
-    Viswanath 2017, https://arxiv.org/abs/1311.0776). If both rates are at most the
-    given ones, epsilon is at least the result. There is no assumption about the
-    mechanism.
+    **Guarantees.** Let FPR and FNR be the rates of false positives and false negatives
+    of a test. Under (epsilon, delta)-DP, ``FNR >= 1 - delta - exp(epsilon) FPR``, and
+    the same with the two rates exchanged (Kairouz, Oh and Viswanath 2017,
+    https://arxiv.org/abs/1311.0776). If both rates are at most the given bounds,
+    epsilon is at least the result. There is no assumption about the mechanism.
     """
     rates = np.array([false_positive, false_negative])
     bounds = np.log(np.maximum(1 - delta - rates, 1e-300)) - np.log(rates[::-1])
@@ -81,9 +86,11 @@ def mu_lower_bound(false_positive: Any, false_negative: Any) -> Any:
 
     Notes
     -----
-    **Guarantees.** A mu-Gaussian-DP mechanism has ``FNR >= Phi(Phi^-1(1 - FPR) - mu)``
-    (Dong, Roth and Su 2022, https://doi.org/10.1111/rssb.12454). If both rates are at
-    most the given ones, mu is at least the result.
+    **Guarantees.** Let FPR and FNR be the rates of false positives and false negatives
+    of a test. Under mu-Gaussian-DP, ``FNR >= Phi(Phi^-1(1 - FPR) - mu)``, where Phi is
+    the normal distribution function (Dong, Roth and Su 2022,
+    https://doi.org/10.1111/rssb.12454). If both rates are at most the given bounds, mu
+    is at least the result.
     """
     found = stats.norm.isf(false_positive) + stats.norm.isf(false_negative)
     return np.maximum(0.0, np.where(np.isfinite(found), found, 0.0))[()]
@@ -92,12 +99,12 @@ def mu_lower_bound(false_positive: Any, false_negative: Any) -> Any:
 def refutes(
     false_positive: float, false_negative: float, events: tuple[Event, ...]
 ) -> bool:
-    """Whether the error rates are smaller than the privacy curve of events allows.
+    """Whether bounds of a test's error rates refute the privacy curve of the events.
 
     Notes
     -----
     **Guarantees.** The curve claims a delta for each epsilon. The claim is refuted if
-    the rates imply a larger epsilon at that delta (see `epsilon_lower_bound`).
+    the error rates imply a larger epsilon at this delta (see `epsilon_lower_bound`).
     """
     curve = compose(events)
     return any(
@@ -125,22 +132,25 @@ def separation(
 ) -> Separation:
     r"""Return the distance of two samples of equal size, with a confidence interval.
 
-    Each sample has at least three numbers. `gaussian` states that both are normal with
-    the same standard deviation. Otherwise the interval is computed from sample moments.
+    The distance is the difference of the means, divided by the pooled standard
+    deviation. Each sample has at least three numbers. `gaussian` states that both
+    samples are normal with the same standard deviation. Otherwise the interval is
+    computed from sample moments.
 
     Notes
     -----
-    Let n be the size of a sample, :math:`\nu = 2n - 2` and d the difference of the
-    means over the pooled standard deviation. Then :math:`t = d \sqrt{n/2}` has a
+    Let n be the size of a sample, :math:`\nu = 2n - 2`, d the distance of the samples
+    and :math:`\mu` the true distance. For normal samples :math:`t = d \sqrt{n/2}` has a
     noncentral t distribution with :math:`\nu` degrees of freedom and noncentrality
-    :math:`\mu \sqrt{n/2}`, and the interval is
+    :math:`\mu \sqrt{n/2}`. Let z be the two-sided normal quantile for `confidence`. The
+    interval for :math:`\mu` is
 
     .. math:: \Bigl( t \bigl(1 - \tfrac{1}{4\nu}\bigr)
               \pm z \sqrt{1 + \tfrac{t^2}{2\nu}} \Bigr) \sqrt{2/n}
 
-    (Abramowitz and Stegun, 26.7.10), whose coverage of mu is right up to about 1 / n.
-    For samples that are not normal, the standard error is computed from the influence
-    of each number on d, and the coverage is asymptotic.
+    (Abramowitz and Stegun, 26.7.10). Its coverage is right up to about 1 / n. For
+    samples that are not normal, the standard error is computed from the influence of
+    each number on d, and the coverage is asymptotic.
     """
     n, z = len(with_it), stats.norm.isf((1 - confidence) / 2)
     centred = [sample - sample.mean() for sample in (without, with_it)]
@@ -162,7 +172,8 @@ def separation(
     return Separation(d, float(low), float(high), float(error))
 
 
-# Epsilons at which a privacy curve is compared. Trials cannot show a larger epsilon.
+# Epsilons at which a privacy curve is compared with error rates. A feasible number of
+# trials cannot show a larger epsilon.
 _EPSILONS = np.linspace(0.0, 15.0, 151).tolist()
 
 
@@ -171,30 +182,31 @@ _EPSILONS = np.linspace(0.0, 15.0, 151).tolist()
 
 #: Number of rows of the table, and position of the canary among them.
 N_ROWS, PLACE = 4, 1
-# Two entries of opposite signs, which alternate between releases. If entries or
-# releases shared their noise, it would cancel and reveal the canary.
+# Direction of the canary's contribution: two entries of opposite signs, which alternate
+# between releases. If by mistake entries or releases shared their noise, this noise
+# would cancel along the direction and reveal the canary.
 _DIRECTION = np.array([1.0, -1.0]) / math.sqrt(2)
-# Grid unit relative to the smaller one of noise and contribution. With this ratio
-# rounding is negligible.
+# Grid unit, relative to the standard deviation of the noise or the clip norm, whichever
+# is smaller. With this ratio rounding is negligible.
 _FINEST = 2.0**-30
 
 
 @dataclasses.dataclass(frozen=True)
 class Canary:
-    """Query over a table in which one record contributes, and all others nothing.
+    """Query over a table in which only one record, the canary, contributes to the sum.
 
     Notes
     -----
-    **Guarantees.** The contract of `skfdp.queries`. Entries are truncated toward zero,
-    so the distance of two canaries is the difference of their lengths, up to one unit
-    per entry.
+    **Guarantees.** Canary satisfies the contract of queries in `skfdp.queries`. Entries
+    of the sum are truncated toward zero, in grid units. So the sums of two canaries
+    differ by the difference of their lengths, up to one grid unit per entry.
     """
 
-    length: float  # the record contributes ``length * theta``, theta a unit vector
+    length: float  # the canary contributes ``length * theta``, theta a unit vector
     clip_norm: float
-    moved: float  # sensitivity if the record is replaced
+    moved: float  # sensitivity if a record is replaced
     n_rows: int
-    place: int | None  # position of the record; None if it is not in the table
+    place: int | None  # position of the canary; None if it is not in the table
 
     @property
     def shape(self) -> tuple[int]:
@@ -220,10 +232,12 @@ class Canary:
 
 
 def lengths(event: Event) -> tuple[float, float]:
-    """Return the lengths of a canary and of its neighbour in the same direction.
+    """Return the lengths of the canary's contributions to two neighbouring tables.
 
-    The lengths are C and C - Delta, or C and 0. This pair dominates all pairs of
-    neighbours of an event, sampled or not (docs, theory, "The (C, Delta) curve").
+    Both contributions have the same direction. Under "replace_one" the lengths are C
+    and C - Delta, where C is the clip norm and Delta the sensitivity. Under the other
+    relations they are C and 0. No pair of neighbours is easier to distinguish, sampled
+    or not (docs, theory, "The (C, Delta) curve").
     """
     if event.relation.replaces:
         return event.clip_norm, event.clip_norm - event.sensitivity
@@ -231,7 +245,11 @@ def lengths(event: Event) -> tuple[float, float]:
 
 
 def neighbours(event: Event) -> tuple[Canary, Canary]:
-    """Return the queries without and with the record, as the relation defines them."""
+    """Return the queries of the tables without and with the canary.
+
+    Without the canary, the relation decides what is in its place: another contribution,
+    a null record, or no row.
+    """
     full, other = lengths(event)
     with_it = Canary(full, event.clip_norm, event.sensitivity, N_ROWS, PLACE)
     if event.relation.counts_are_public:
@@ -242,11 +260,12 @@ def neighbours(event: Event) -> tuple[Canary, Canary]:
 def log_ratios(
     events: Sequence[Event], n_trials: int, random_state: int | None
 ) -> np.ndarray:
-    """Return the log-likelihood ratios of all releases of two tables.
+    """Release two tables, and return the log-likelihood ratios of the releases.
 
-    The result has shape (2, n_events, n_trials): first the table without the record,
-    then the table with it, whose ratios are larger. Each trial has its own mechanism,
-    and each event must have its own label.
+    The result has shape (2, n_events, n_trials), with one ratio for all releases of an
+    event. First are the ratios of the table without the canary, then those of the table
+    with it, which tend to be larger. Each trial has its own mechanism. Each event must
+    have its own label.
     """
     ratios = np.empty((2, len(events), n_trials))
     parts = [(event, Score(event), neighbours(event)) for event in events]
@@ -266,13 +285,15 @@ def log_ratios(
 
 
 class Score:
-    """The log-likelihood ratio of the releases of an event, under its claim.
+    """Log-likelihood ratio of an event's releases, with against without the canary.
+
+    Both likelihoods are those that the event claims.
 
     Notes
     -----
-    For full batches the ratio is, up to a constant, the sum of the releases along the
-    canary, each times ``sensitivity / std**2``. No test of these releases is more
-    powerful.
+    For full batches the ratio is, up to a constant, a weighted sum of the releases'
+    components along the canary's direction. The weights are ``sensitivity / std**2``.
+    No test of these releases is more powerful than a test by the likelihood ratio.
     """
 
     def __init__(self, event: Event):
@@ -292,16 +313,17 @@ class Score:
         return log_mixture(full) - log_mixture(other)
 
     def moments(self) -> tuple[float, float]:
-        """Return the effect of the record on the mean ratio, and the ratio's variance.
+        """Return how much the canary raises the mean ratio, and the ratio's variance.
 
-        Both are moments of the ratio of all releases if the claim holds, computed by
-        quadrature. The variance is the mean of those with and without the record.
+        Both are computed for the ratio of all releases of the event, by numerical
+        integration, under the event's claim. The variance is the mean of the variances
+        with and without the canary.
         """
         apart = variance = 0.0
         (full, other), rate = self._lengths, self._event.sampling_rate
         stds, counts = np.unique(self._event.step_stds, return_counts=True)
         for std, count in zip(stds.tolist(), counts.tolist(), strict=True):
-            # 0 is also a centre, because the record may not be in the batch.
+            # 0 is also a centre, because the canary may not be in the batch.
             ends = min(full, other, 0.0) - 12 * std, max(full, other, 0.0) + 12 * std
             x = np.linspace(*ends, 40_001)
             ratio, means = self.of_step(x, std), []
@@ -336,6 +358,7 @@ class AuditResult:
     claimed_epsilon : float
         The epsilon of the accounting, at `delta`.
     delta : float
+        The delta of both epsilons.
     lower_bound : float
         Lower bound of epsilon at `delta` that follows from the outputs. It is infinite
         if two neighbours can be distinguished with certainty.
@@ -373,9 +396,10 @@ class AuditResult:
         )
 
 
-# Delta of a plan without delta.
+# Delta that is used if the plan has none.
 _DELTA = 1e-5
-# Fewer trials, of which half choose the threshold, would give useless bounds.
+# Allowed numbers of trials. Half of the trials choose the threshold, so bounds from
+# fewer trials would be useless.
 _LEAST_TRIALS, _MOST_TRIALS = 100, 10_000_001
 _ROUNDING = 1e-9
 
@@ -399,11 +423,12 @@ class ReleaseAudit:
         of `observed` if the claim is true.
     observed : float
         Difference of the means of the log-likelihood ratio with and without the canary,
-        divided by its standard deviation.
+        divided by the standard deviation of the ratio.
     low, high : float
         Confidence interval of the parameter that `observed` estimates. The intervals
         of one result hold jointly.
     standard_error : float
+        Standard error of `observed`.
     """
 
     label: str
@@ -443,7 +468,7 @@ class MechanismResult(AuditResult):
         `lower_bound`, it holds with probability `confidence`. It is usually smaller,
         because n trials cannot show more than about ``log(n / 8)``.
     curve_refuted : bool
-        Whether there are fewer errors than the claimed privacy curve allows.
+        Whether the attacker makes fewer errors than the claimed privacy curve allows.
     """
 
     audit: ClassVar[str] = "mechanism"
@@ -455,7 +480,7 @@ class MechanismResult(AuditResult):
 
     @property
     def passed(self) -> bool:
-        """Whether neither the total claim nor that of an event was refuted."""
+        """Whether no claim was refuted: neither of an event nor of all together."""
         held = super().passed and not self.curve_refuted
         return held and all(one.passed for one in self._all)
 
@@ -506,20 +531,22 @@ def audit_mechanism(
     Raises
     ------
     ValueError
-        Also for a `Selection`: audit its ``run_event(label, clip_norm)`` instead.
+        If a parameter is invalid, or if the plan has a `Selection`. In the latter case
+        audit its ``run_event(label, clip_norm)`` instead.
 
     Notes
     -----
     **Method.** The test statistic is the log-likelihood ratio of all releases, because
-    no other test is more powerful. For full batches it is a weighted sum of Gaussians.
-    Then *observed* estimates the Gaussian-DP parameter, with the interval of
+    no other test is more powerful. For full batches the ratio is a weighted sum of
+    Gaussians. Then `observed` estimates the Gaussian-DP parameter, with the interval of
     `separation` in `skfdp.audit.mechanism`.
     A threshold is chosen on the first half of the trials, and its errors are counted on
-    the second half. Their Clopper-Pearson bounds need no assumptions and give
-    `clopper_pearson` and `curve_refuted`. For sampled batches `lower_bound` equals
-    `clopper_pearson`. For full batches it is the epsilon of the lower end of the
-    interval of *observed*, if that is larger (Nasr et al. 2023). If every claim is
-    true, `passed` is False with a probability of at most ``1 - confidence``.
+    the second half. The Clopper-Pearson bounds of the error rates need no assumptions
+    and give `clopper_pearson` and `curve_refuted`. For sampled batches `lower_bound`
+    equals `clopper_pearson`. For full batches `lower_bound` is the larger one of
+    `clopper_pearson` and the epsilon that belongs to the lower end of the interval of
+    `observed` (Nasr et al. 2023). If every claim is true, `passed` is False with a
+    probability of at most ``1 - confidence``.
 
     **Limits.** The canary changes the sum by the sensitivity that the plan states. This
     audit does not test whether records of a user's table change a sum by more. Proofs
@@ -589,7 +616,7 @@ def audit_mechanism(
 
 
 def _resolved(plan: Any) -> tuple[str, tuple[Event, ...], float]:
-    """Return what the plan is of, its events with distinct labels, and delta."""
+    """Return a description of the plan, its events with distinct labels, and delta."""
     events, _ = planned(plan)
     if None in events:
         raise ValueError(
@@ -621,7 +648,10 @@ def _release_audits(
     mu: float | None,
     confidence: float,
 ) -> list[ReleaseAudit]:
-    """Return an audit of each event, and of all; the intervals hold jointly."""
+    """Return an audit of each event, and one of all events together.
+
+    The confidence intervals hold jointly.
+    """
     moments = np.array([Score(event).moments() for event in events])
     found = [
         (event.label, event.n_steps, event.sampling_rate, event.mu, *of_event)

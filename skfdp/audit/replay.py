@@ -44,7 +44,7 @@ from skfdp.solvers.parameters import declared_by
 # Compare two objects, down to the last bit of their arrays.
 
 
-#: Types that are compared as a whole.
+#: Types whose values are compared directly.
 _WHOLE = (
     *(int, str, bytes, complex, type(None), type(...), range, slice, set, frozenset),
     *(type, types.ModuleType, types.BuiltinFunctionType, CodeType),
@@ -83,7 +83,7 @@ def differ(one: Any, other: Any) -> bool:
 
 
 def _parts(value: Any) -> _Parts:
-    """Return an object's own value, and the objects that it contains, by place."""
+    """Return a value to compare directly, and the objects inside with their places."""
     if isinstance(value, np.generic | np.ndarray):
         if value.dtype.hasobject:
             return (value.dtype, value.shape), _in_order(value.ravel().tolist())
@@ -125,10 +125,11 @@ def _by_name(state: dict) -> _Parts:
     return list(state), [(f".{name}", held) for name, held in state.items()]
 
 
-# Neighbours of a table: the private part of one record, or person, is replaced.
+# Neighbours of a table: the private values of one record or person are replaced.
 
 
-#: Replacements of numbers, by name: (generator, column of numbers) -> number.
+#: Functions that return a replacement of a number, by name. Their arguments are a
+#: random generator and the column of the number.
 FINITE: dict[str, Callable[[np.random.Generator, np.ndarray], float]] = {
     "another record's values": lambda rng, column: rng.choice(column),
     "values drawn anew": lambda rng, column: rng.uniform(column.min(), column.max()),
@@ -152,18 +153,18 @@ MALFORMED: dict[str, Callable[[np.random.Generator, np.ndarray], float]] = {
 }
 # Probability that only some rows of a person with several rows differ.
 _IN_PART = 0.3
-#: Kinds of replacements that take values from the column.
+#: Kinds in which the replacement of a text or a label is another value of the column.
 _KNOWN = ("another record's values", "values drawn anew")
-#: Replacements of cells in text columns and object columns, used one after the other.
+#: Replacements of cells in text columns, and in object columns; used in turn.
 _TEXTS = (None, "no such category", "")
 _NO_NUMBERS = (None, float("nan"), "no such category", "", -7, 1e308, b"\xff", (1,))
-#: Replacements of labels in object columns, used one after the other.
+#: Replacements of labels in object columns; used in turn.
 _NO_LABELS = (None, float("nan"), "no such label", 7, -1, [1])
 
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """The private part of a table, and its possible replacements."""
+    """Which values of a table are private, and how they may be replaced."""
 
     private: np.ndarray  # mask of the private columns
     target: str | None  # "labels" or "numbers"; None if it is public or missing
@@ -173,12 +174,12 @@ class Split:
 
 
 class Neighbour(NamedTuple):
-    """A table that differs in the private part of one record, or of one person."""
+    """A table that differs from the audited one in one record, or in one person."""
 
     name: str  # description of the change
     X: Any
     y: Any
-    changed: np.ndarray  # position of the record, or of all rows of the person
+    changed: np.ndarray  # positions of the record, or of all rows of the person
 
 
 def tables(X: Any, y: Any) -> tuple[Any, Any]:
@@ -257,7 +258,7 @@ class _Change(NamedTuple):
                 "f": (np.nan, np.inf, 0.5)[self.number % 3],
             }.get(values.dtype.kind, (100, 0)[self.number % 2])
         else:
-            # The set of labels must stay the same.
+            # If classes are not declared, the set of labels must stay the same.
             labels, value = values.tolist(), values[record]
             others = [label for label in labels if label != value]
             if others and (split.declared or labels.count(value) > 1):
@@ -304,9 +305,10 @@ def checked(
     whole: bool,
     persons: np.ndarray | None,
 ) -> Iterator[Neighbour]:
-    """Yield a user's neighbours, or raise ValueError at a table that is not one.
+    """Yield the neighbours that a user gives; raise ValueError for any other table.
 
-    If the public columns are known, they must be equal.
+    `public` is the mask of the public columns, which must be equal in both tables; None
+    skips this check. `whole` states whether neighbours have one record more or less.
     """
     wanted = _keys(X, y)
     units = np.arange(len(wanted)) if persons is None else persons
@@ -339,7 +341,7 @@ def checked(
 
 
 def _keys(X: Any, y: Any, columns: Any = slice(None)) -> list[tuple[str, str]]:
-    """Return a key for each record that is equal only for equal records."""
+    """Return one key for each record. Only equal records have equal keys."""
     cells = np.asarray(X.toarray() if issparse(X) else X, dtype=object)
     rows = map(repr, cells[:, columns].tolist())
     targets = [None] * X.shape[0] if y is None else np.asarray(y).tolist()
@@ -349,26 +351,30 @@ def _keys(X: Any, y: Any, columns: Any = slice(None)) -> list[tuple[str, str]]:
 # Two replay contexts: one records releases, the other repeats them.
 
 
-# Distances of integers are exact; bounds are products of float64 factors.
+# Relative tolerance. Distances of integer sums are exact, but sensitivities are rounded
+# products of float64 factors.
 _ROUNDING = 1e-9
 
 
 class ReplayDiffers(BaseException):
-    """Ends a replay with different releases; `except Exception` does not catch it."""
+    """Ends a replay that requests other releases than the recorded ones.
+
+    It derives from BaseException, so ``except Exception`` in a fit does not catch it.
+    """
 
 
 class Release(NamedTuple):
     """One recorded release."""
 
-    asked: Asked  # with copies of batch and theta
+    asked: Asked  # the request, with copies of batch and theta
     facts: dict[str, Any]  # public facts, which must be equal for neighbours
     total: np.ndarray  # exact sum over the batch, in grid units
-    whole: np.ndarray  # exact sum over every row
-    answer: np.ndarray
+    whole: np.ndarray  # exact sum over every row, in grid units
+    answer: np.ndarray  # the released noisy sum
 
 
 class Move(NamedTuple):
-    """Change of one sum between neighbours, in units of the release."""
+    """Change of one sum between two neighbours, in units of the released sum."""
 
     event: Event
     distance: float
@@ -379,8 +385,9 @@ class Move(NamedTuple):
 class Recording:
     """Replay context that records each release.
 
-    The key of a stream is a hash of its name and of the number of earlier streams of
-    that name, so anybody can compute it.
+    The random numbers of a fit come from streams, each with its own key. Here the key
+    is a hash of the stream's name and of the number of earlier streams of this name. So
+    anybody can compute the key.
     """
 
     def __init__(self) -> None:
@@ -413,7 +420,7 @@ class Repeating(Recording):
         self._changed = changed
         self._drawn: set[str] = set()
         self.moves: list[Move] = []
-        #: Kind of each difference, and label of the release.
+        #: Kind and place of each difference.
         self.differences: list[tuple[str, str]] = []
 
     @property
@@ -425,13 +432,13 @@ class Repeating(Recording):
         """Return the recorded release, or end the replay if the request differs."""
         label = repr(asked.event.label)
         if not self.n_left:
-            self.differences.append(("release", f"{label}, which is one more"))
+            self.differences.append(("release", f"{label} is requested in addition"))
             raise ReplayDiffers
         wanted = self._recorded[len(self.moves)]
         names = [n for n, fact in _facts(asked).items() if wanted.facts[n] != fact]
         if not asked.event.relation.counts_are_public and "n_rows" in names:
             names.remove("n_rows")
-        self.differences += [("release", f"{label}, its {name}") for name in names]
+        self.differences += [("release", f"{label} has another {n}") for n in names]
         if {"label", "query", "shape"} & {*names}:
             raise ReplayDiffers
         move = self._move(wanted, asked)
@@ -445,7 +452,10 @@ class Repeating(Recording):
         return wanted.answer.copy()
 
     def _same_batch(self, one: Asked, other: Asked) -> bool:
-        """Whether two releases sum the same rows, apart from null and added rows."""
+        """Whether two releases sum the same rows.
+
+        Null rows, and a row that only one table has, are not compared.
+        """
         first = other.event.label not in self._drawn
         self._drawn.add(other.event.label)
         if one.query.n_rows != other.query.n_rows and not first:
@@ -465,9 +475,9 @@ class Repeating(Recording):
         """Return the change of this sum between the two tables.
 
         Under "replace_special" each table is compared with the table in which the
-        record or person is null. The change is then the contribution of the record.
-        Other records must contribute the same in both tables. If they do not, their
-        difference is added to the change.
+        changed record or person is null. The change of the sum is then the contribution
+        of this record or person. All others must contribute the same in both tables. If
+        they do not, the difference of their contributions is added.
         """
         query, relation = asked.query, asked.event.relation
         total, whole = _sums(asked)
@@ -477,10 +487,13 @@ class Repeating(Recording):
                 rows, others = self._changed, 1.0
                 if query.n_rows == self._n_records:
                     distance, others = _added(wanted, asked, rows)
-                if others:  # a search may use a part of the table, in another order
+                # A search may fit a part of the table, in another order. Then find the
+                # changed rows by their contributions.
+                if others:
                     rows = _places(wanted, asked, len(rows))
                     distance = sum(_added(wanted, asked, rows)) if len(rows) else 0.0
-        elif wanted.asked.query.n_rows == query.n_rows:  # otherwise batches differ
+        # If the numbers of rows differ, the batches may differ, too.
+        elif wanted.asked.query.n_rows == query.n_rows:
             distance = max(distance, _length(wanted.total - total))
         return Move(
             event=asked.event,
@@ -517,14 +530,18 @@ def _sums(asked: Asked) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _added(wanted: Release, asked: Asked, own: np.ndarray) -> tuple[float, float]:
-    """Return the norms of some rows' contribution and of the other rows' change."""
+    """Return the norm of the contribution of the rows `own`, and of others' change.
+
+    The first norm is the larger one of the two tables. The second norm is that of the
+    difference, between the tables, of the sum over all other rows.
+    """
     others = np.delete(np.arange(asked.query.n_rows), own)
     sums = [_partial(one, asked.theta, own) for one in (wanted.asked, asked)]
     return max(map(_length, sums)), _length(_moved(wanted, asked, others))
 
 
 def _moved(wanted: Release, asked: Asked, rows: np.ndarray) -> np.ndarray:
-    """Return the difference of the sums of some rows of the two tables."""
+    """Return the difference, between the two tables, of the sum over some rows."""
     one, other = (_partial(a, asked.theta, rows) for a in (wanted.asked, asked))
     return one - other
 
@@ -546,7 +563,7 @@ def _places(wanted: Release, asked: Asked, most: int) -> np.ndarray:
 
 
 def _partial(asked: Asked, theta: np.ndarray | None, rows: np.ndarray) -> np.ndarray:
-    """Return the exact sum over some rows, without null ones."""
+    """Return the exact sum over those of some rows that are not null."""
     if asked.is_null is not None:
         rows = rows[~asked.is_null[rows]]
     unit = asked.query.unit(asked.noise_std)
@@ -554,22 +571,23 @@ def _partial(asked: Asked, theta: np.ndarray | None, rows: np.ndarray) -> np.nda
 
 
 def _length(total: np.ndarray) -> float:
-    """Return the norm of an integer array, with exact squares.
+    """Return the norm of an array of int64, whose squares are summed exactly.
 
-    If the number of rows is private, sums are computed modulo 2**64. Their difference
-    is nevertheless exact.
+    If the number of rows is private, sums are computed modulo 2**64. The difference of
+    two sums is nevertheless exact.
     """
     return math.sqrt(sum(entry * entry for entry in total[total != 0].tolist()))
 
 
-# Outcomes of fits: everything observable.
+# Outcomes of fits: everything that can be observed.
 
 
 _ELSEWHERE = (
     "a private fit runs in another thread or process (n_jobs), where an audit cannot "
-    "see its releases: audit it with n_jobs=None, which changes no result."
+    "see its releases: audit it with n_jobs=None, which gives the same results."
 )
-#: Methods of the fitted model that are compared, and number of rows for them.
+#: Methods of the fitted model whose results are compared, and the number of rows that
+#: are passed to them.
 _METHODS, _PROBED = ("predict", "predict_proba", "decision_function", "transform"), 20
 
 
@@ -581,7 +599,8 @@ class Charges(PrivacyLedger):
         self.given: list[tuple[tuple[Event, ...], str | None, str]] = []
 
     def __reduce__(self) -> tuple:
-        return Charges, ()  # a copy in another process has no open replay and refuses
+        # A copy in another process has no open replay, so it refuses charges.
+        return Charges, ()
 
     def charge(
         self,
@@ -636,14 +655,17 @@ class Outcome(NamedTuple):
 
 
 def private_parts(estimator: Any) -> dict[str, PrivateEstimator]:
-    """Return the estimators of this package inside another, by parameter prefix."""
+    """Return this package's estimators in an estimator, by the prefix of parameters.
+
+    The estimator itself has the prefix "".
+    """
     params = estimator.get_params(deep=True).items()
     parts = {"": estimator} | {f"{name}__": value for name, value in params}
     return {p: part for p, part in parts.items() if isinstance(part, PrivateEstimator)}
 
 
 def prepared(estimator: Any, ledger: PrivacyLedger | None) -> Any:
-    """Return an unfitted copy without seeds, whose parts charge one ledger."""
+    """Return an unfitted copy without seeds, whose private parts charge one ledger."""
     model = clone(estimator)
     parts = private_parts(model)
     searches = [p for p, part in parts.items() if isinstance(part, PrivateSearchCV)]
@@ -658,7 +680,7 @@ def prepared(estimator: Any, ledger: PrivacyLedger | None) -> Any:
 def _heard(left: dict[str, dict[str, Any]]) -> Iterator[None]:
     """Capture output, warnings and log records, and restore the global generators.
 
-    Debug messages of the compiler are left out, because they depend on its caches.
+    Debug messages of the compiler are not captured, because they depend on its caches.
     """
     out, err, log = io.StringIO(), io.StringIO(), io.StringIO()
     handler = logging.StreamHandler(log)
@@ -696,7 +718,7 @@ def _heard(left: dict[str, dict[str, Any]]) -> Iterator[None]:
 LEAVES = {
     "attribute": "{} differs in the fitted model",
     "prediction": "{} differs for the same rows",
-    "release": "another release is requested: {}",
+    "release": "the requested releases differ: {}",
     "charge": "{} gets different charges",
     "warning": "{} warns differently",
     "output": "{} prints a different text",
@@ -723,7 +745,7 @@ class Difference:
         "exception" or "global generator", which can be observed outside the fit;
         "distance", "theta" or "batch", which cannot.
     where : str
-        A name or a place; never a value.
+        The release, attribute or method that differs; never a value.
     first : str
         The first neighbour with this difference.
     n_replays : int
@@ -743,17 +765,18 @@ class Difference:
 @public("skfdp.audit")
 @dataclasses.dataclass(frozen=True)
 class ReleaseChange:
-    """Largest change of the sums of one label between neighbours.
+    """Largest change, between neighbours, of the sums released under one label.
 
     Attributes
     ----------
     label : str
     n_releases : int
+        Number of recorded releases with this label.
     sensitivity : float
-        The largest sensitivity of the queries of this label, in units of the sum.
+        The largest sensitivity of the sums with this label, in units of the sum.
     largest : float
-        The largest change, divided by the sensitivity. It is at most 1, up to rounding
-        by 1e-9.
+        The largest change of a sum, divided by its sensitivity. If the sensitivities
+        hold, it is at most 1, up to rounding by 1e-9.
     """
 
     label: str
@@ -776,10 +799,11 @@ class ReplayResult(AuditResult):
         Infinite if an observable difference distinguishes two neighbours. Otherwise it
         is the epsilon at `delta` of the worst neighbour, for the Gaussian-DP parameter
         ``sqrt(sum (distance / std)**2)``. The sum is over the charged full-batch
-        releases of the recorded fit. If no sum depends on earlier releases, the result
-        is exact for the two tables. For a loop it only indicates the size, because
-        distances are those of the recorded iterates. Releases of Poisson batches and
-        the runs of a search count as 0.
+        releases of the recorded fit; ``distance`` is the change of a released sum. If
+        no sum depends on earlier releases, the result is exact for the two tables. If a
+        sum depends on them, as in gradient descent, the result is only an indication,
+        because distances are those at the recorded weights. Releases of Poisson batches
+        and the runs of a search count as 0.
     confidence : float
         Always 1, because nothing is estimated.
     n_trials : int
@@ -826,9 +850,10 @@ class _Recorded:
         if not asked or any(event not in asked for event in charged):
             raise ValueError(
                 "a charged release was not made in this thread: let every private part "
-                "run with n_jobs=None, which changes no result."
+                "run with n_jobs=None, which gives the same results."
             )
-        # This replay on the same table also loads all code and fills all caches.
+        # Repeat the fit on the same table. This also loads all code and fills all
+        # caches.
         self.baseline, again = self.replay(X, y, np.array([], dtype=np.int64))
         found = [*again.differences, *first.differences(self.baseline)]
         if not self.baseline.complete or any(kind in _REPEATED for kind, _ in found):
@@ -843,7 +868,8 @@ class _Recorded:
         charges, predictions = Charges(), {}
         model, error, complete = prepared(self.estimator, charges), None, True
         left = {"charge": {"the ledger": charges.given}, "prediction": predictions}
-        # A step that works in place would change the data of later fits.
+        # Copy the data, because a step that works in place would change them for later
+        # fits.
         X, y, probe = copy.deepcopy((X, y, self._X[:_PROBED]))
         with _heard(left):
             try:
@@ -865,7 +891,7 @@ class _Recorded:
         around = Repeating(self.releases, self._X.shape[0], changed)
         outcome = self._performed(X, y, around)
         if outcome.complete and outcome.error is None and around.n_left:
-            around.differences.append(("release", "there are fewer of them"))
+            around.differences.append(("release", "there are fewer"))
         return outcome, around
 
 
@@ -932,17 +958,21 @@ def audit_replay(
 
     Notes
     -----
-    **Checked** in each replay: labels, streams, queries, shapes, bounds, units, noise
-    and order of all releases, and the weights at which they are computed (equal because
-    the releases are equal); the rows of each batch; the change of the exact integer
-    sums; all attributes of the fitted model, its report and predictions; charges,
-    warnings, printed text, log records, exceptions, and the global generators.
+    **Checked** in each replay:
 
-    Under "replace_special" the neighbour's record is null, so the change of a sum is
-    the contribution of the record in either table. For Poisson batches the sum over
-    every row is compared as well. Under "add_or_remove_one" only the first batch of
-    each event is compared. The memory for a batch depends on the number of rows, and
-    so does the order of random words in later batches.
+    * labels, streams, queries, shapes, bounds, units, noise and order of all releases,
+      and the weights at which sums are computed, which must be equal because earlier
+      releases are equal;
+    * the rows of each batch, and the change of the exact integer sums;
+    * all attributes of the fitted model, its report and its predictions;
+    * charges, warnings, printed text, log records, exceptions, and the states of the
+      global random generators.
+
+    Under "replace_special" each table is compared with the one in which the record is
+    null. So the change of a sum is the contribution of the record in either table. For
+    Poisson batches the sum over every row is compared as well. Under
+    "add_or_remove_one" only the first batch of each event is compared: the order of
+    random words in later batches depends on the number of rows.
 
     **Not checked:**
 
@@ -956,8 +986,9 @@ def audit_replay(
       were chosen by looking at the rows.
 
     **Audited fits are not private**, because anybody can compute their random numbers.
-    Their models are discarded, and their events are marked as seeded. Other threads
-    draw real noise meanwhile, but their output and warnings are attributed to the fit.
+    Their models are discarded, and their events are marked as seeded. Fits in other
+    threads draw real noise meanwhile. Output and warnings of other threads are taken
+    for those of the audited fit.
 
     References
     ----------
@@ -1046,7 +1077,7 @@ def audit_replay(
 
 
 def mask_of(names: Iterable[Any], X: Any) -> np.ndarray | None:
-    """Return a mask of the named columns, None if a name is unknown."""
+    """Return a mask of the named columns of X, or None if X lacks a name."""
     columns: dict[Any, int] = {place: place for place in range(X.shape[1])}
     columns |= {str(n): place for place, n in enumerate(getattr(X, "columns", ()))}
     if not columns.keys() >= {*names}:
@@ -1057,7 +1088,7 @@ def mask_of(names: Iterable[Any], X: Any) -> np.ndarray | None:
 def _public_columns(
     claim: PrivacyReport, estimator: Any, X: Any, columns: list[str]
 ) -> np.ndarray | None:
-    """Return the mask of the public columns of X, None if it is unknown.
+    """Return the mask of the public columns of X, or None if they are unknown.
 
     The columns that identify persons (`columns`) are public, too.
     """
@@ -1121,7 +1152,7 @@ def _result(
         relation = claim.neighboring_relation or relation
     bound = math.inf
     if not any(one.kind in LEAVES for one in differences):
-        # The Gaussian-DP parameter of each pair of tables on the recorded path.
+        # For each neighbour, the Gaussian-DP parameter of the recorded releases.
         mus = [
             math.hypot(
                 *(

@@ -454,7 +454,7 @@ LEAKS = [
     ("global generator", FIT, leaking(lambda X: large(X) and random.random())),
     ("global generator", FIT, leaking(lambda X: large(X) and np.random.seed(1))),  # noqa: NPY002
     ("charge", "the ledger", leaking(after=charges_twice)),
-    ("release", "'class counts', its noise_std", NoiseFromData),
+    ("release", "'class counts' has another noise_std", NoiseFromData),
     ("prediction", "predict", Remembering),
 ]
 
@@ -576,7 +576,7 @@ class TestSabotageOfThePackage:
 
         model = PrivateCenteringTransformer(bounds=(0, 1))
         for leaky, where in (
-            (again, "'mean', which is one more"),
+            (again, "'mean' is requested in addition"),
             (never, "there are fewer"),
         ):
             monkeypatch.setattr(PrivateMean, "run", leaky)
