@@ -45,9 +45,9 @@ def largest_rates(
     -----
     **Guarantees.** Let the threshold be chosen on other samples. Then each of the two
     rates exceeds its bound with a probability of at most ``(1 - confidence) / 2``. So
-    both bounds hold with probability `confidence`. They are the bounds of Clopper and
-    Pearson (1934),
-    https://doi.org/10.1093/biomet/26.4.404, valid for every rate and number of trials.
+    both bounds hold with probability `confidence`. The bounds of Clopper and Pearson
+    (1934), https://doi.org/10.1093/biomet/26.4.404, are valid for every rate and number
+    of trials.
     """
     n_trials = len(without)
     above = n_trials - np.searchsorted(np.sort(without), threshold, side="right")
@@ -540,13 +540,14 @@ def audit_mechanism(
     no other test is more powerful. For full batches the ratio is a weighted sum of
     Gaussians. Then `observed` estimates the Gaussian-DP parameter, with the interval of
     `separation` in `skfdp.audit.mechanism`.
+
     A threshold is chosen on the first half of the trials, and its errors are counted on
-    the second half. The Clopper-Pearson bounds of the error rates need no assumptions
-    and give `clopper_pearson` and `curve_refuted`. For sampled batches `lower_bound`
-    equals `clopper_pearson`. For full batches `lower_bound` is the larger one of
-    `clopper_pearson` and the epsilon that belongs to the lower end of the interval of
-    `observed` (Nasr et al. 2023). If every claim is true, `passed` is False with a
-    probability of at most ``1 - confidence``.
+    the second half. The Clopper-Pearson bounds of the error rates need no assumptions.
+    They give `clopper_pearson` and `curve_refuted`. For sampled batches `lower_bound`
+    equals `clopper_pearson`. For full batches it is the larger one of `clopper_pearson`
+    and the epsilon at the lower end of the interval of `observed` (Nasr et al. 2023).
+    If every claim is true, `passed` is False with a probability of at most ``1 -
+    confidence``.
 
     **Limits.** The canary changes the sum by the sensitivity that the plan states. This
     audit does not test whether records of a user's table change a sum by more. Proofs

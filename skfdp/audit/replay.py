@@ -167,14 +167,17 @@ class Split:
     """Which values of a table are private, and how they may be replaced."""
 
     private: np.ndarray  # mask of the private columns
-    target: str | None  # "labels" or "numbers"; None if it is public or missing
+    target: str | None  # "labels" or "numbers"; None if y is public or missing
     declared: bool  # whether classes are declared, so that labels may be any value
     whole: bool  # whether the last record is added or removed, instead of replaced
     persons: np.ndarray | None = None  # person of each row, if persons are protected
 
 
 class Neighbour(NamedTuple):
-    """A table that differs from the audited one in one record, or in one person."""
+    """A table that differs from the audited one in one record's private values.
+
+    If persons are protected, it differs in the private values of one person.
+    """
 
     name: str  # description of the change
     X: Any
@@ -269,7 +272,7 @@ class _Change(NamedTuple):
     def _cell(self, values: np.ndarray, dtype: Any) -> Any:
         """Return the replacement of a cell, in the type of its column."""
         another, known = values[self.rng.integers(len(values))], self.kind in _KNOWN
-        if not isinstance(dtype, np.dtype):  # of pandas
+        if not isinstance(dtype, np.dtype):  # a dtype of pandas
             if str(dtype).startswith("str") and not known:
                 return _TEXTS[self.number % len(_TEXTS)]
             return dtype.na_value if self.kind in MALFORMED else another
@@ -625,7 +628,7 @@ class Charges(PrivacyLedger):
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """All events."""
+        """All events that were charged."""
         return tuple(event for events, *_ in self.given for event in events)
 
 

@@ -62,7 +62,7 @@ def gdp_delta(epsilon: float, mu: float) -> float:
     Parameters
     ----------
     epsilon : float
-        At least 0. For an infinite epsilon delta is 0.
+        At least 0. If epsilon is infinite, delta is 0.
     mu : float
         Gaussian-DP parameter: sensitivity / standard deviation of the noise; finite, at
         least 0.
@@ -184,7 +184,7 @@ class GaussianCurve:
     def detection_rate(self, false_alarms: float) -> float:
         """Return the largest detection rate of a test with this false-alarm rate.
 
-        The test decides from the releases between two neighbouring tables.
+        From the releases the test decides which of two neighbouring tables was used.
         """
         # The trade-off curve in closed form (Dong, Roth and Su 2022).
         return float(ndtr(ndtri(false_alarms) + self.mu))
@@ -231,8 +231,8 @@ class PLDCurve:
     def detection_rate(self, false_alarms: float) -> float:
         r"""Return the largest detection rate of a test with this false-alarm rate.
 
-        The test decides from the releases between two neighbouring tables. If its
-        false-alarm rate is :math:`\alpha`, its detection rate is at most
+        From the releases the test decides which of two neighbouring tables was used. If
+        its false-alarm rate is :math:`\alpha`, its detection rate is at most
         :math:`\delta(e) + \alpha \exp(e)` for every real e. The result is the smallest
         of these bounds.
         """
@@ -359,7 +359,7 @@ def worst(
     `parts` names, for each event, the `Part` of the data set that its fit used; None
     means all records. An event None is a fit without privacy, whose epsilon is
     infinite. If `within` is a part, only its records are considered. The ``mu`` of the
-    result is the largest mu of a record, or None unless every record has an exact mu.
+    result is the largest mu of any record, or None if a record has no exact mu.
 
     Notes
     -----
@@ -396,9 +396,9 @@ def detection_rate(
 ) -> float:
     """Return the largest detection rate of a test with this false-alarm rate.
 
-    The test decides from the releases of all events whether the table is one or the
-    other of two neighbours. The neighbours differ in the most exposed record. If
-    `parts` is empty, every event concerns all records.
+    From the releases of all events the test decides which of two neighbouring tables
+    was used. The tables differ in the most exposed record. If `parts` is empty, every
+    event concerns all records.
     """
     curves = _fine_curves(tuple(events), tuple(parts)) if events else ()
     return max([false_alarms, *(one.detection_rate(false_alarms) for one in curves)])
@@ -455,7 +455,7 @@ def _merged(events: Iterable[Event]) -> tuple[Event, ...]:
             continue
         several = 1 if len(event.noise_std) == 1 else count
         merged.append(
-            dataclasses.replace(  # k times n steps are k * n steps
+            dataclasses.replace(  # k events of n steps become one of k * n steps
                 event,
                 n_steps=event.n_steps * count,
                 noise_std=event.noise_std * several,

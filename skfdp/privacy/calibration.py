@@ -55,7 +55,7 @@ class PrivacyPlan:
     sensitivity : float
         L2 sensitivity of one full-batch private sum.
     neighboring_relation : str
-        See :ref:`protected`.
+        The relation between neighbours; see :ref:`protected`.
     noise_multipliers : tuple of float
         Standard deviation of the noise divided by `clip_norm`, the :term:`noise
         multiplier`; one number, or one per step. With `noise_decay`, the noise
@@ -187,7 +187,7 @@ def calibrate(
         ``2 * clip_norm`` under "replace_one" and ``clip_norm`` otherwise. The caller
         must prove a smaller number.
     neighboring_relation : {"replace_one", "replace_special", "add_or_remove_one"}
-        See :ref:`protected`.
+        The relation between neighbours; see :ref:`protected`.
     noise_decay : float, default=0.0
         Schedule of a full-batch plan: ``1 / noise_multiplier[t]**2`` is proportional to
         ``max(1 - t / n_steps, 1 / (2 n_steps))**noise_decay``. 0 is constant noise.

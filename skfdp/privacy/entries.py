@@ -38,7 +38,7 @@ class Receipt:
         Number of the charge. A ledger file numbers the charges of all its data sets
         consecutively.
     head : str
-        Head of the ledger's hash chain at this charge, which depends on everything
+        Newest hash of the ledger's hash chain at this charge. It depends on everything
         recorded until then. It reveals nothing about the entries, because every charge
         adds a random nonce.
     """

@@ -160,7 +160,7 @@ def check_decay(noise_decay: float, noise_std: float, n_steps: int) -> float:
 
 @functools.lru_cache(maxsize=256)
 def inverse_squares(noise_std: float, n_steps: int, noise_decay: float) -> float:
-    """Return the sum of ``1 / stds**2`` over all steps, divided by its first term."""
+    """Return the sum of ``1 / stds**2`` over all steps, divided by the first term."""
     ratios = noise_std / step_stds(noise_std, n_steps, noise_decay)
     return math.fsum(ratios**2)
 
@@ -168,7 +168,7 @@ def inverse_squares(noise_std: float, n_steps: int, noise_decay: float) -> float
 #: The privacy units. Neighbours differ in the private values of one record, or of all
 #: records of one person.
 UNITS = ("record", "person")
-#: What may have no names in the table of a fit: the columns of X, and the target.
+#: Possible entries of `Event.unnamed`.
 UNNAMED = ("columns", "target")
 
 # Classes of events by their `kind` in JSON. The kind None is the class `Event` itself.
@@ -185,11 +185,11 @@ _LARGEST_RATIO = 1e100
 
 
 class PrivacyBudgetError(ValueError):
-    """Error: a release was refused, to keep the budget limit or the guarantee."""
+    """Refusal of a release that would exceed the budget or break the guarantee."""
 
 
 class PrivacyWarning(UserWarning):
-    """Warning: a fit has no privacy guarantee, so do not publish its results."""
+    """Warning that a fit has no privacy guarantee: do not publish its results."""
 
 
 class Nameless(enum.Enum):
@@ -247,8 +247,8 @@ class Event:
     public_target : bool, default=False
         Whether the target was disclosed.
     classes_source : {None, "declared", "data", "public target"}, default=None
-        Where the set of labels came from; None if there are no labels. With "data" the
-        report states the assumption that this set is public.
+        Where the set of classes came from; None if there are no classes. With "data"
+        the report states the assumption that this set is public.
     seeded : bool, default=False
         Whether the noise came from a user's seed, which voids the guarantee.
     noise_decay : float, default=0.0
@@ -258,7 +258,8 @@ class Event:
         Name of the target in the original table, public or not; None if there is no
         target, or if it has no name.
     unnamed : tuple of {"columns", "target"}, default=()
-        Whether the columns of the fit's table, or its target, had no names.
+        "columns" if columns of the fit's table had no names, and "target" if its target
+        had no name.
     unit : {"record", "person"}, default="record"
         The privacy unit. Neighbours differ in the private part of one record, or in
         the private parts of all records of one person.
@@ -394,7 +395,7 @@ class Event:
 
     @property
     def mu(self) -> float | None:
-        """Exact Gaussian-DP parameter of a full-batch event, otherwise None."""
+        """Exact Gaussian-DP parameter; None if batches are Poisson-sampled."""
         if self.sampling_rate < 1:
             return None
         if self.noise_decay:
@@ -417,8 +418,8 @@ class Event:
         neighboring_relation : str or dp_accounting.NeighboringRelation
             The relation of the accountant that will read the event. The default is the
             default of dp_accounting. This parameter changes how the event is written,
-            not what is protected. If persons are protected, a record of the accountant
-            is a person.
+            not what is protected. If persons are protected, each record of the
+            accountant stands for one person.
 
         Raises
         ------
@@ -457,7 +458,7 @@ class Event:
         from dp_accounting import dp_event  # imported only if it is needed
 
         reader = neighboring_relation
-        if isinstance(reader, enum.Enum):  # of dp_accounting
+        if isinstance(reader, enum.Enum):  # dp_accounting's NeighboringRelation
             reader = reader.name.lower()
         replaces = Relation.of(reader).replaces
         if self.sampling_rate < 1:
@@ -585,5 +586,5 @@ def joined(events: Sequence[Any], *, private: bool = True) -> Any:
 
 
 def refuse(what: str, why: str) -> NoReturn:
-    """Raise ValueError: dp_accounting has no event equal to `what`; `why` says why."""
+    """Raise ValueError: dp_accounting has no event equal to `what`; `why` explains."""
     raise ValueError(f"{what} has no equal event in dp_accounting: {why}.")

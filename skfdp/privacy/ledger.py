@@ -54,7 +54,7 @@ from skfdp.privacy.search_plans import SearchCheck, planned_search
 Entries = tuple[LedgerEntry, ...]
 #: The events of a charge; an entry None is a fit without privacy.
 Events = tuple[Event | None, ...]
-#: What describes the events that a fit would charge.
+#: Types that describe the events that a fit would charge.
 Plan = FitPlan | PrivacyPlan | Event | Iterable[Event]
 
 # The rules by which a ledger accepts events, and the public set.
@@ -79,10 +79,7 @@ def public_set(
 
 
 def check_declaration(terms: Terms, recorded: Entries) -> None:
-    """Raise ValueError if a public set is declared after another one was fixed.
-
-    The events that were recorded first fix the public set.
-    """
+    """Raise ValueError if recorded events have another public set than the declared."""
     events = events_of(recorded)
     found = _disclosed(events)
     if events and terms.public is not None and found != set(terms.public):
@@ -162,15 +159,18 @@ def _holds(entries: Sequence[LedgerEntry], report: PrivacyReport) -> bool:
     return all(count <= 0 for count in missing.values())
 
 
-# Epsilon is a root found in float64: a relative excess over the limit of this size is
-# rounding.
+# Epsilon is a root found in float64. A relative excess over the limit of up to this
+# size is rounding.
 _ROUNDING = 1e-9
 # Largest number of fits in one call of what_if or remaining_fits.
 _MOST_TIMES = 10_000
 
 
 def floored(epsilon: float) -> str:
-    """Format epsilon with at most four decimals, rounded down but for float errors."""
+    """Format epsilon with at most four decimals, rounded down.
+
+    A float error of up to `_ROUNDING` does not lower the last decimal.
+    """
     return f"{math.floor(epsilon * (1 + _ROUNDING) * 1e4) / 1e4:g}"
 
 
@@ -274,7 +274,7 @@ class PrivacyLedger:
       check for a report. A new handle alone does not notice a restored copy. The chain
       has no key: it detects accidents, but not attackers, who can write a new chain.
     * A file that is empty, truncated or damaged is refused and never becomes a new
-      ledger. A new file is refused if parts of a missing one remain next to it.
+      ledger. A new file is refused if parts of a missing ledger remain next to it.
     * Entries record the day and no finer time, because a finer time would reveal the
       secret number of runs of a `PrivateSearchCV`. Not covered are the times of the
       file system (when the file was last changed), and a search that runs for days.
@@ -327,7 +327,7 @@ class PrivacyLedger:
             epsilon = checks.number("epsilon", epsilon, expected, 0, 1e12)
             delta = float(delta)
         if neighboring_relation is not None:
-            Relation(neighboring_relation)  # or ValueError
+            Relation(neighboring_relation)  # raises ValueError for other names
         if not isinstance(dataset, str) or not dataset:
             raise ValueError(
                 f"dataset={shown(dataset)} must be a non-empty string: name the data "
@@ -447,7 +447,9 @@ class PrivacyLedger:
         label: str | None = None,
         n_rows: int | None = None,
     ) -> Receipt:
-        """Record all events, or refuse and record none; call it before any release.
+        """Record all events of a fit, or refuse and record none.
+
+        This method must be called before the fit makes any release.
 
         Parameters
         ----------
@@ -790,7 +792,7 @@ class PrivacyLedger:
         if self._total(recorded, events, at) >= limit or excess(low) >= 0:
             return 0.0
         mu, step = brentq(excess, low, high, xtol=1e-12), 1e-12
-        while excess(mu) > 0:  # err on the safe side
+        while excess(mu) > 0:  # round mu down, to stay within the limit
             mu, step = mu * (1 - step), 2 * step
         return gdp_epsilon(delta, mu)
 
@@ -943,9 +945,9 @@ class PrivacyLedger:
         Raises
         ------
         ValueError
-            If the report has no receipt, because its fit had no ledger; if it was
-            charged to another ledger; if a file lacks its charge or an earlier one; or
-            if the data set does not hold its events.
+            If the report has no receipt, because its fit had no ledger; if the fit was
+            charged to another ledger; if the file lacks this charge or an earlier
+            charge; or if the data set does not hold the events of the report.
         """
         if not isinstance(report, PrivacyReport):
             raise TypeError(

@@ -554,7 +554,8 @@ class FencingToken:
     """The right to make the next release of a charged fit that can be resumed.
 
     The ledger counts the releases of the fit. It also keeps the commit key of the last
-    release, a random key without which its record in the checkpoint cannot be read.
+    release: a random key without which the checkpoint's record of this release cannot
+    be read.
 
     Notes
     -----

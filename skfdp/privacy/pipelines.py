@@ -1,9 +1,9 @@
 """Reports of Pipelines, ensembles and ledgers, which consist of several fits.
 
+A part of such an object is a step of a Pipeline, or a member of an ensemble.
+
 Guarantees
 ----------
-A part is a step of a Pipeline, or a member of an ensemble.
-
 * The events of all parts are composed, because every part may use every record.
 * A part without a report is listed with its data dependence (what it learnt from), or
   as unknown. So are the steps inside such a part. Learning from public columns and a

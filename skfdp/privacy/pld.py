@@ -5,8 +5,8 @@ This module avoids three defects of dp_accounting 0.6:
 * The RDP accountant ignores the factor 2 of "replace one". It is not used here.
 * The PLD accountant drops ``count`` for some events, and loses a composition if the
   noise multiplier is an int or float32. It gets only Python floats here, and no events.
-* Its replace-one curve supports only sensitivity 2C, where C is the clip norm. Our
-  curve is below.
+* The replace-one curve of dp_accounting supports only sensitivity 2C, where C is the
+  clip norm. Our curve is below.
 
 **The (C, Delta) curve under "replace_one".** In two neighbours the changed record
 contributes v and v' to a Poisson-sampled sum, with sampling rate q,
@@ -129,7 +129,7 @@ def compose(
 def _composed(total: Sequence[Any], part: Sequence[Any]) -> list[Any]:
     """Compose two mechanisms, in each direction between neighbours.
 
-    A mechanism with equal directions has one distribution, others have two.
+    A mechanism with equal directions has one distribution, other mechanisms have two.
     """
     n_directions = max(len(total), len(part))
     return [
@@ -340,10 +340,10 @@ def hockey_stick(
     Let a and b be the densities of N(1) and N(1 - sensitivity), divided by the density
     of N(0). The density of A is at least exp(epsilon) times that of B exactly beyond
     one threshold x, at which ``q (a(x) - exp(epsilon) b(x))`` equals
-    ``(1 - q)(exp(epsilon) - 1)``. For the left side is not positive up to ``1 -
-    sensitivity / 2``, where a = b, and increases beyond. The divergence is therefore a
-    difference of two tails. An inexact threshold makes it too small, but only to second
-    order.
+    ``(1 - q)(exp(epsilon) - 1)``. The reason is that the first expression is not
+    positive up to ``1 - sensitivity / 2``, where a = b, and increases beyond. The
+    divergence is therefore a difference of two tails. An inexact threshold makes the
+    divergence too small, but only to second order.
     """
     low, high = 1 - sensitivity / 2, 1 + (_TAIL_STDS + 4) * noise
     grid = np.linspace(low, high, 20_001)
@@ -360,12 +360,15 @@ def hockey_stick(
 
 
 def _log_ratio(x: np.ndarray, noise: float, sensitivity: float, q: float) -> np.ndarray:
-    """Return log(A(x) / B(x))."""
+    """Return log(A(x) / B(x)), with A and B of `hockey_stick`."""
     return _log_mixture(x, 1.0, noise, q) - _log_mixture(x, 1 - sensitivity, noise, q)
 
 
 def _log_mixture(x: np.ndarray, centre: float, noise: float, q: float) -> np.ndarray:
-    """Return log of (1 - q) + q N(x; centre) / N(x; 0)."""
+    """Return log of (1 - q) + q N(x; centre) / N(x; 0).
+
+    N(x; c) is the normal density at x, with mean c and the variance of the noise.
+    """
     exponent = (2 * centre * x - centre * centre) / (2 * noise * noise)
     if q == 1:
         return exponent

@@ -73,10 +73,10 @@ def composed_guarantee(
     curve bounds all releases of the events together with the disclosed columns.
 
     * ``"replace_one"``: neighbours under P agree in :math:`D_j`, and in every function
-      of :math:`D_j` alone. So for event j they are neighbours under :math:`D_j`, or
-      equal inputs. Hence the curve of event j bounds the release of event j given all
-      earlier releases, and adaptive composition bounds all releases together. The
-      disclosed columns are equal in both tables.
+      of :math:`D_j` alone. So as inputs of event j they are neighbours under
+      :math:`D_j`, or equal. Hence the curve of event j bounds the release of event j
+      given all earlier releases, and adaptive composition bounds all releases together.
+      The disclosed columns are equal in both tables.
     * ``"replace_special"``: the curve of event j compares two releases. One is the
       release on the table. In the other, the record contributes only :math:`D_j`. This
       second release depends on the other records and on :math:`D_j \subseteq P`, but

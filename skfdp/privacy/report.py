@@ -7,10 +7,10 @@ Guarantees
 * Epsilon, mu and the accountant are those that this version computes from the events.
   A file with other numbers is refused. Epsilon of a privacy loss distribution may
   differ by the discretisation of another version, which the accountant's text states.
-* Relation and public set are those of the events. A report is marked as seeded if one
-  of its events, or the report of one of its steps, is. A report composed of the reports
-  of several steps has all of their events, fits, learnt steps and unknown steps. A file
-  that differs is refused.
+* Relation and public set are those of the events. A report is seeded (its noise came
+  from a user's seed) if one of its events or steps is seeded. A report composed of the
+  reports of several steps has all of their events, fits, learnt steps and unknown
+  steps. A file that differs is refused.
 * The assumptions that follow from the events are derived again. Any other assumption is
   marked as enforced only if this version enforces an assumption with the same key. It
   then has the text of this version. For each unknown step there is an assumption.
@@ -86,7 +86,7 @@ class PrivacyReport:
     target_epsilon : float or None
         The budget, None if unknown.
     neighboring_relation : str or None
-        None if nothing is protected.
+        Neighbouring relation of the guarantee; None if nothing is protected.
     public_features : tuple of str or int
         Columns that are not protected: their names, or positions if they have no names.
     public_target : bool
@@ -199,7 +199,7 @@ class PrivacyReport:
             All releases; empty for a fit without privacy. The rules of composition are
             in `skfdp.privacy.composed_guarantee`.
         feature_names : sequence of str or int, default=None
-            All columns, public and private.
+            Names or positions of all columns, public and private.
         public : collection, default=None
             The declared public set; None takes the largest public set of an event.
         assumptions : iterable of Assumption, default=()

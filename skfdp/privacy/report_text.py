@@ -148,7 +148,7 @@ _RECOMPUTED = "`skfdp report FILE.json` recomputes epsilon."
 
 
 def number(value: float, digits: int = 6) -> str:
-    """Format a number with a number of significant digits; infinity as "infinite"."""
+    """Format a number with `digits` significant digits; infinity as "infinite"."""
     return "infinite" if math.isinf(value) else f"{value:.{digits}g}"
 
 
@@ -218,7 +218,7 @@ def targets_text(report: Report, *, public: bool) -> str:
     if len(named) > 1:
         return f"the targets ({names_text(named)})"
     if public and names and not named and None not in names:
-        return ""  # it is listed among the columns
+        return ""  # the target is listed among the columns
     return f"the target ({named[0]})" if named else "the target"
 
 
@@ -239,7 +239,7 @@ def no_private_target(report: Report) -> bool:
 
 
 def limits(report: Report) -> tuple[str, ...]:
-    """Return the limits of what differential privacy guarantees."""
+    """Return sentences on what differential privacy does not guarantee."""
     return (
         "Public columns are not protected at all, and neither is what can be inferred "
         "from them about the private ones.",
@@ -330,7 +330,7 @@ def strength_text(report: Report) -> str:
     if n * report.delta >= 1:
         numbers += f", TOO LARGE: publishing one of {n} at random would satisfy it"
         epsilon = math.inf
-    elif epsilon <= _TIERS[-2][0]:  # above it the tier cannot change
+    elif epsilon <= _TIERS[-2][0]:  # above this epsilon the tier cannot change
         epsilon = replacement_epsilon(report)
         if epsilon != report.epsilon:
             numbers += f"; {number(epsilon, 4)} for replacing one value by another"
@@ -575,7 +575,8 @@ def _mechanism(report: Report) -> Iterator[str]:
 
 def event_text(event: Event) -> str:
     """Format one event on one line."""
-    (low, _), *_, (high, _) = [*event.grouped_stds] * 2  # sorted; may have one item
+    # The list is sorted. It is doubled, because it may have only one item.
+    (low, _), *_, (high, _) = [*event.grouped_stds] * 2
     noise = number(low) if low == high else f"{number(low)} to {number(high)}"
     sampling = (
         "full batch"

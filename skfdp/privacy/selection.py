@@ -29,7 +29,7 @@ from skfdp.privacy import checks
 from skfdp.privacy.accounting import PrivacyCurve, check_delta, check_epsilon, compose
 from skfdp.privacy.events import Event
 
-# Step, relative to mu of a run, by which calibration lowers mu to stay in the budget.
+# Relative step by which calibration lowers mu of a run, to stay within the budget.
 _MARGIN = 1e-9
 _LARGEST_EXPONENT = 700.0  # exp of a larger number overflows
 _MOST_RUNS = 100_000  # largest mean number of runs
@@ -87,7 +87,7 @@ class Selection(Event, kind="selection"):
         return 1 / self.gamma
 
     def run_event(self, label: str, clip_norm: float) -> Event:
-        """Return a full-batch release that costs as much as one run may cost.
+        """Return the event of a full-batch release that costs as much as one run.
 
         Parameters
         ----------
@@ -114,7 +114,7 @@ class Selection(Event, kind="selection"):
         return self.gamma * np.exp(k * stays)
 
     def own_curve(self) -> SelectionCurve:
-        """Return the privacy curve of the best run."""
+        """Return the privacy curve of the published best run."""
         return SelectionCurve(self)
 
 
@@ -213,6 +213,6 @@ def calibrate_run(event: Selection, epsilon: float, delta: float) -> Selection:
                 f"of {event.mean_runs:.3g} runs: {change} them."
             )
     found = brentq(excess, low, high, xtol=1e-12) - _MARGIN
-    while excess(found) > 0:  # err on the safe side
+    while excess(found) > 0:  # round mu down, to stay within the budget
         found -= _MARGIN
     return with_mu(found)
