@@ -164,7 +164,7 @@ _NO_LABELS = (None, float("nan"), "no such label", 7, -1, [1])
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """Which values of a table are private, and how they may be replaced."""
+    """The private values of a table, and how they may be replaced."""
 
     private: np.ndarray  # mask of the private columns
     target: str | None  # "labels" or "numbers"; None if y is public or missing

@@ -15,7 +15,7 @@ from skfdp.privacy.entries import FitPlan
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class SearchCheck:
-    """How many fits of a search a ledger allows; see `PrivacyLedger.check_search`.
+    """Number of fits of a search that a ledger allows; the result of `check_search`.
 
     Attributes
     ----------
