@@ -192,7 +192,7 @@ class WhatIf:
         Why the charge would be refused; None if it would be accepted.
     epsilon : float or None
         The epsilon that would be spent in total after the charge, even if this is above
-        the limit. None if the events do not compose with the recorded events.
+        the limit. None if the charge is refused for another reason than the limit.
     delta : float
         The delta at which epsilon is computed.
     remaining : float
