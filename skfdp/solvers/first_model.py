@@ -32,7 +32,7 @@ LEAST, MOST = 0.1, 0.9
 #: At this signal, the odds of the descent's share are twice those at signal 0.
 SIGNAL = 1000.0
 #: Below this signal the first model gets the whole budget if few columns are private.
-LEAST_SIGNAL = 100.0
+LEAST_SIGNAL = 200.0
 
 
 def share_of_descent(n_private: int, n_public: int, signal: float) -> float:
@@ -54,10 +54,10 @@ def share_of_descent(n_private: int, n_public: int, signal: float) -> float:
     Returns
     -------
     share : float
-        0 if the signal times ``1 + n_private / n_public`` is below `LEAST_SIGNAL`. The
-        more columns are private, the more a model without them loses.
+        0 if the signal times ``(1 + n_private / n_public)**2`` is below `LEAST_SIGNAL`.
+        The more columns are private, the more a model without them loses.
     """
-    if signal * (1 + n_private / n_public) < LEAST_SIGNAL:
+    if signal * (1 + n_private / n_public) ** 2 < LEAST_SIGNAL:
         return 0.0
     odds = math.sqrt(n_private / n_public) * (1 + signal / SIGNAL)
     return min(MOST, max(LEAST, odds / (1 + odds)))
