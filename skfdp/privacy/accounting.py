@@ -127,6 +127,12 @@ def gdp_mu(epsilon: float, delta: float) -> float:
             f"epsilon={epsilon!r} and delta={delta!r} are too small for a calibration: "
             "raise one of them."
         )
+    return _largest_mu(epsilon, delta)
+
+
+@functools.lru_cache(64)
+def _largest_mu(epsilon: float, delta: float) -> float:
+    """Return the result of `gdp_mu`, which a fit asks for several times."""
     high = 1.0
     while _delta(epsilon, high) < delta:
         high *= 2
