@@ -2,18 +2,18 @@
 Audit the code of a fit
 =======================
 
-A proof says what a fit may disclose, and the code may be another matter. Audits attack
-the code: here one that repeats a fit on neighbours with frozen noise, and one that
-measures what the noise of a plan hides.
+A proof says what a fit may disclose, but its code may differ. Audits test the code. One
+audit on this page repeats a fit on neighbours with recorded noise. The other measures
+what the noise of a plan hides.
 """
 
 # %%
 # Neighbours and frozen noise
 # ---------------------------
 #
-# A fit is repeated on tables that differ in the private part of one row, and every
-# release is answered as before. Nothing may differ then, but the exact sums, and these
-# by no more than was declared.
+# A fit is repeated on tables that differ in the private part of one row. Every release
+# is answered with the numbers of the first fit. Then only the exact sums may differ, by
+# at most the declared sensitivity.
 
 import numpy as np
 from sklearn.pipeline import make_pipeline
@@ -39,16 +39,16 @@ print("behind a StandardScaler:", audit_replay(leaky, X, y, n_neighbors=6).passe
 # Noise against a canary
 # ----------------------
 #
-# A canary moves a sum as far as a record can. The package's own mechanism releases two
-# tables, with it and without, many times, and an attacker looks at the outputs. No
-# release may show more than was claimed for it.
+# A canary is a record that moves a sum as far as a record can. The package's own
+# mechanism releases the sum many times, with and without the canary, and an attacker
+# looks at the outputs. No release may reveal more than was claimed for it.
 
 found = audit_mechanism(model.plan(X, y), n_trials=1000)
 print(found)
 
 # %%
-# What an attacker saw of each release lies around what is claimed, within the chance of
-# so many trials. Noise that was too small by a tenth would lie outside:
+# What the attacker measured of each release agrees with the claim, within the random
+# error of so many trials. With noise that is too small by a tenth it would not:
 
 import matplotlib.pyplot as plt
 
@@ -62,5 +62,6 @@ ax.set(xlabel="mu, the strength of the attack", ylim=(-0.6, len(audits) - 0.4))
 _ = ax.legend(*(part[:2] for part in ax.get_legend_handles_labels()))
 
 # %%
-# Both work for classes of your own and for Pipelines. Run them on made-up rows: what
-# they print is exact. An audit can refute a claim, and never prove one (:ref:`audits`).
+# Both audits work for classes of your own and for Pipelines. Run them on made-up rows,
+# because their output is not private. An audit can refute a claim, and never prove one
+# (:ref:`audits`).

@@ -3,18 +3,19 @@ A problem on which DP-SGD fails without centring
 ================================================
 
 Two classes lie close together and far from the origin: :math:`\mu e_1 \pm e_2`. Sun,
-Suresh and Menon (2023), section 4, show that no choice of clip norm, step size and
-number of steps lets DP-SGD tell them apart where :math:`\mu > n \varepsilon`. Centring
-by a private mean does. This page draws both, and a lower bound with its constants.
+Suresh and Menon (2023), section 4, show that DP-SGD cannot separate these classes if
+:math:`\mu > n \varepsilon`, whatever its clip norm, step size and number of steps.
+After centring by a private mean it can. This page draws both, and a lower bound of the
+loss with explicit constants.
 """
 
 # %%
 # The data
 # --------
 #
-# All rows of a class are the same point, so that the best hinge loss is 0, and without
-# weights it is 1. The columns have no declared bounds: bounds of :math:`\pm 1` on the
-# second one would give the answer away.
+# All rows of a class are the same point, so the best hinge loss is 0. With zero weights
+# the loss is 1. The columns have no declared bounds: bounds of :math:`\pm 1` on the
+# second column would make the problem easy.
 
 import numpy as np
 
@@ -37,11 +38,11 @@ def hinge_loss(model, X, y):
 # Three ways to spend one budget
 # ------------------------------
 #
-# Plain DP-SGD may choose the better of two step sizes by looking at the result, free
-# of charge. DPSGD-F centres by a private mean. ``centering="gaussian"`` is Algorithm 3
-# of the paper, the Gaussian mechanism on rows of one norm. ``centering="adaptive"`` is
-# Algorithm 2, whose mean adapts to the spread of the rows, and which releases how far
-# they are from it.
+# For plain DP-SGD the better of two step sizes is chosen by the result, at no charge.
+# DPSGD-F centres by a private mean. ``centering="gaussian"`` is Algorithm 3 of the
+# paper: the Gaussian mechanism on rows of equal norm. ``centering="adaptive"`` is
+# Algorithm 2: its mean adapts to the spread of the rows, and it also releases a typical
+# distance of rows from the mean.
 
 from skfdp import DPSGDFClassifier
 from skfdp.solvers import NoisyGradientDescent
@@ -88,14 +89,13 @@ for ratio in ratios:
 # ---------------
 #
 # A gradient is :math:`(\mp\mu, -1)`, or zero. Clipped to C, it moves the second weight
-# by at most :math:`C / \sqrt{\mu^2 + 1}`, and the noise is that of sensitivity C. So
-# whatever the step sizes and the noise of each step, the second weight is at most a
-# Gaussian with a mean of :math:`\kappa = n \mu_G / \sqrt{\mu^2 + 1}` standard
-# deviations, where :math:`\mu_G` is the Gaussian-DP parameter of the budget. The best
-# such Gaussian leaves an expected loss of :math:`\Phi(a)`, with
-# :math:`\varphi(a) / \Phi(a) = \kappa` (:ref:`counterexample` has the proof). The
-# paper's own step bounds the loss by the probability of the wrong sign,
-# :math:`\Phi(-\kappa)`.
+# by at most :math:`C / \sqrt{\mu^2 + 1}`, but the noise is that of sensitivity C. So
+# for all step sizes and noise schedules, the second weight is at most a Gaussian with a
+# mean of :math:`\kappa = n \mu_G / \sqrt{\mu^2 + 1}` standard deviations, where
+# :math:`\mu_G` is the Gaussian-DP parameter of the budget. The best such Gaussian has
+# an expected loss of :math:`\Phi(a)`, with :math:`\varphi(a) / \Phi(a) = \kappa`
+# (proof: :ref:`counterexample`). The paper instead bounds the loss by the probability
+# of the wrong sign, :math:`\Phi(-\kappa)`.
 
 import matplotlib.pyplot as plt
 from scipy.stats import norm
@@ -123,12 +123,12 @@ ax.axvline(1, color="0.6", linewidth=0.8)
 ax.legend(fontsize="small", loc=(0.52, 0.52))
 
 # %%
-# Plain DP-SGD fails from a twentieth of :math:`n \varepsilon` on, and well before
-# :math:`\mu = n \varepsilon` the bound leaves it hardly better than no weights.
-# Algorithm 3 goes further and fails as well: the noise of its mean is a multiple of
-# :math:`\mu / (n \varepsilon)`, and it guesses from that mean how long the centred rows
-# are. Algorithm 2 does what the paper promises of it, far beyond
-# :math:`n \varepsilon`.
+# Plain DP-SGD fails from an offset of a twentieth of :math:`n \varepsilon` on. Well
+# before :math:`\mu = n \varepsilon` the bound leaves it hardly better than zero
+# weights. Algorithm 3 works for larger offsets and then fails, too: the noise of its
+# mean is proportional to :math:`\mu / (n \varepsilon)`, and it estimates the length of
+# centred rows from that mean. Algorithm 2 succeeds far beyond :math:`n \varepsilon`, as
+# the paper claims.
 
 # %%
 # What was spent

@@ -2,18 +2,18 @@
 What epsilon means: attacks on a model
 ======================================
 
-Three attackers, one table. The first asks whether a person was in the training table,
-the second guesses a private value, the third knows everything but one value. Each is
-tried on ``LogisticRegression`` and on private models, and compared with the bound: the
-most that any attacker can do at this epsilon.
+Three attackers try one table. The first asks whether a person was in the training
+table. The second guesses a private value. The third knows everything but one person's
+values. Each attacks ``LogisticRegression`` and private models, and is compared with the
+bound: the most that any attacker can achieve at this epsilon.
 """
 
 # %%
-# A model that remembers
+# A model that memorises
 # ----------------------
 #
-# A hundred people, sixty columns, the first one private, a label that is partly chance.
-# So few people for so many columns are easily learnt by heart.
+# There are a hundred people and sixty columns, and the label is partly random. With so
+# few people and so many columns a model easily memorises them.
 
 import warnings
 
@@ -56,10 +56,10 @@ def without_privacy():
 # The bound
 # ---------
 #
-# The attacker says "yes" or "no". Of those for whom "no" is right, some get a "yes":
-# false alarms. Of the others, how many get a "yes" at most? For a mechanism with
-# Gaussian-DP parameter mu there is an exact answer, and mu follows from epsilon and
-# delta.
+# The attacker says "yes" or "no" for each person. A "yes" is a false alarm if "no" is
+# right, and a hit otherwise. How large can the rate of hits be at a given rate of false
+# alarms? For a mechanism with Gaussian-DP parameter mu there is an exact answer, and mu
+# follows from epsilon and delta.
 
 
 def most_hits(alarms, epsilon):
@@ -75,8 +75,9 @@ def most_hits(alarms, epsilon):
 # What counts is the advantage: hits minus false alarms.
 #
 # *What is this person's first column?* Try both values, and take the one with which the
-# model predicts the label better. People who were not in the table can be guessed as
-# well, since the column has an effect. So the advantage is over guessing those.
+# model predicts the label better. This also works for people who were not in the table,
+# since the column has an effect. So the advantage is the share of right guesses for
+# members minus that for others.
 
 
 def loss(model, X, y):
@@ -127,13 +128,14 @@ for name, (member, value, accuracy) in rows.items():
 # An attacker who knows everything else
 # -------------------------------------
 #
-# The bound is about the worst case: the attacker knows the whole table but one person's
-# values, and only has to tell which of two they are. Without privacy that is easy: fit
-# both tables, and compare. With privacy, suppose that the attacker even sees every
-# noisy sum of the fit, and that this person moves all of them as far as any can.
+# The bound is for the worst case: the attacker knows the whole table except one
+# person's values, and only has to tell which of two possibilities is right. Without
+# privacy that is easy: fit both tables, and compare. With privacy, suppose that the
+# attacker even sees every noisy sum of the fit, and that this person moves each sum as
+# far as any record can.
 #
-# :func:`skfdp.audit.audit_mechanism` plays this attack a thousand times, against the
-# code that adds the noise, and says how far apart the two answers look.
+# :func:`skfdp.audit.audit_mechanism` runs this attack a thousand times, against the
+# code that adds the noise, and measures how well the two tables can be distinguished.
 
 from skfdp.audit import audit_mechanism
 from skfdp.solvers import NoisyGradientDescent
@@ -169,8 +171,8 @@ left.set_title("Was this person in the table?")
 _ = left.legend()
 
 # %%
-# The attacker who knows everything else; the bands are what a thousand attacks leave
-# open.
+# The attacker who knows everything else. The bands are confidence intervals from a
+# thousand attacks.
 
 figure, right = plt.subplots(figsize=(5.5, 4.2), layout="constrained")
 every = np.linspace(0, 1, 201)
@@ -193,17 +195,18 @@ right.set_title("Which of two values?")
 _ = right.legend(fontsize="small")
 
 # %%
-# What one sees
-# -------------
+# What the figures show
+# ---------------------
 #
-# * ``LogisticRegression`` gives its members away. Private models do so less and less as
-#   epsilon shrinks, and stay below the bound: these attackers know little.
-# * The one who knows everything else reaches the bound: it is no larger than it must
-#   be. It also holds for attackers whom nobody has thought of.
+# * ``LogisticRegression`` reveals its members. Private models do so less and less as
+#   epsilon shrinks. They stay below the bound, because the first two attackers know
+#   little.
+# * The attacker who knows everything else reaches the bound, so no smaller bound holds.
+#   The bound also covers attacks that nobody has thought of.
 # * A value that has an effect can be guessed for everybody, in the table or not.
 #   Privacy makes *members* as hard to guess as others; it hides no facts about people.
-# * A hundred people are too few for a good private model: look at the accuracy. With
-#   more people it comes back, and the bound stays.
+# * A hundred people are too few for a good private model, as the accuracy shows. With
+#   more people accuracy returns, and the bound stays the same.
 #
 # The statement of one of these models says the same in words:
 

@@ -2,16 +2,17 @@
 Choose bounds of private columns
 ================================
 
-Every private column needs bounds that are known beforehand. Too narrow ones cut what
-matters, too wide ones press the column into a corner where the noise is. This page
-measures both, and what to do where nobody knows.
+Every private column needs bounds that are known beforehand. Bounds that are too narrow
+clip values that matter. With bounds that are too wide, rescaled values differ little,
+and noise hides the differences. This page measures both, and shows what to do if nobody
+knows bounds.
 """
 
 # %%
 # A column with a long tail
 # -------------------------
 #
-# And another one, whose bounds are well known.
+# The other column has well-known bounds.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -39,10 +40,10 @@ bounds = [([0, 50], [factor * largest, 150]) for factor in factors]
 scores = [[accuracy(one) for _ in range(3)] for one in bounds]
 
 # %%
-# Where nobody knows
-# ------------------
+# If nobody knows bounds
+# ----------------------
 #
-# ``private_bounds`` releases some for a budget of their own, here a fifth of epsilon.
+# ``private_bounds`` releases bounds for a budget of its own, here a fifth of epsilon.
 
 found = [private_bounds(X[train], epsilon=0.2) for _ in range(3)]
 for column, (low, high) in found[0].bounds.items():
@@ -57,6 +58,7 @@ ax.set(xlabel="upper bound / what holds 99 %", ylabel="accuracy, mean of three f
 _ = ax.legend()
 
 # %%
-# Bounds that are eight times too wide cost next to nothing, and thirty times a good
-# deal. Narrow ones may cut a few values, and not half of them. So a textbook's range is
-# good enough, and ``X.max()`` is never needed. It would be the value of one person.
+# Bounds that are eight times too wide cost next to nothing, bounds that are thirty
+# times too wide cost much accuracy. Narrow bounds may clip a few values, but not half
+# of them. So the range in a textbook is good enough. ``X.max()`` is never needed, and
+# would be the value of one person.

@@ -2,17 +2,17 @@
 Choose epsilon from made-up rows
 ================================
 
-The answer depends on the number of rows more than on anything else. It can be had
-without a look at the table: from made-up rows of the same shape. Never from the table
-itself, because trying several epsilons on it is a search, and costs.
+How large epsilon has to be depends mainly on the number of rows. You can find out from
+made-up rows of the same shape. Do not use the table itself: trying several epsilons on
+it is a search, which costs budget.
 """
 
 # %%
 # Made-up rows
 # ------------
 #
-# As many columns as the real table has, and a label that is about as hard to predict as
-# one expects. Nothing here is anybody's.
+# The rows have as many columns as the real table, and a label that is about as hard to
+# predict as you expect. They belong to nobody.
 
 import warnings
 
@@ -22,7 +22,7 @@ from sklearn.model_selection import KFold, cross_val_score
 
 from skfdp import FeatureDPLogisticRegression, UtilityWarning
 
-# Where a budget is too small for a table, fits say so; here that is to be seen.
+# Fits warn if a budget is too small for a table. This page includes such fits.
 warnings.simplefilter("ignore", UtilityWarning)
 
 rng = np.random.default_rng(0)
@@ -38,9 +38,9 @@ def made_up(n, d=12):
 # Accuracy against epsilon
 # ------------------------
 #
-# Three sizes, five budgets, a fit for each of four folds, which do not depend on the
-# labels. Dashed lines are without privacy. The scores are exact: this is for rows that
-# need no protection.
+# There are three sizes, five budgets, and a fit for each of four folds, which do not
+# depend on labels. Dashed lines are without privacy. The scores are exact, so use only
+# rows that need no protection.
 
 epsilons = (0.03, 0.1, 0.3, 1, 3)
 
@@ -61,16 +61,17 @@ ax.set(xlabel="epsilon", ylabel="accuracy", xscale="log")
 _ = ax.legend(loc="lower right")
 
 # %%
-# A line reaches the one without privacy at an epsilon that falls with the number of
-# rows: ten times the rows, a tenth of the epsilon. What the numbers promise to a person
-# is on :ref:`choosing-epsilon`; take the smallest that both sides can live with.
+# A line reaches its dashed line at an epsilon that falls with the number of rows: with
+# ten times the rows, a tenth of the epsilon is enough. :ref:`choosing-epsilon` says
+# what each epsilon guarantees to a person. Take the smallest epsilon with an acceptable
+# accuracy.
 #
 # From other tables
 # -----------------
 #
-# :func:`skfdp.metrics.expected_gap` knows how much of what columns tell fits with the
-# defaults lost on nineteen tables: 0 is a model without privacy, 1 a constant. The
-# table itself is not needed, and ``plan`` shows the same number for a fit.
+# :func:`skfdp.metrics.expected_gap` returns the median loss of default fits on nineteen
+# tables: 0 means as good as a model without privacy, 1 only as good as a constant. It
+# does not need your table. ``plan`` shows the same number for a fit.
 
 from skfdp.metrics import expected_gap
 

@@ -2,17 +2,17 @@
 Handle missing values
 =====================
 
-A laboratory value that nobody asked for is missing for a reason. Here are the ways to
-go on with such cells that learn nothing from private rows, and the one that is used
-most and should not be.
+Laboratory values are often missing for a reason. This page has three ways to treat
+missing cells that learn nothing from private rows, and the usual way, which should not
+be used.
 """
 
 # %%
 # A table with holes
 # ------------------
 #
-# The second value is measured where somebody is suspected to be ill, so that its being
-# there tells something.
+# The enzyme is measured if a person is suspected to be ill, so it is informative
+# whether a value is missing.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -37,8 +37,8 @@ print(rows.head(4).to_string())
 # Three ways without learning
 # ---------------------------
 #
-# A level of its own for "missing" (a schema), the middle of the bounds (what an
-# estimator takes by itself), and a declared value in a Pipeline.
+# The three ways are a separate level "missing" (with a schema), the middle of the
+# bounds (the default of an estimator), and a declared value in a Pipeline.
 
 bounds = {"age": (18, 100), "enzyme": (0, 120)}
 given = {"epsilon": 1.0, "classes": [False, True]}
@@ -69,8 +69,8 @@ ax.invert_yaxis()
 # And one that learns
 # -------------------
 #
-# The mean of a private column is a release without noise. The fit cannot see it, since
-# it happens before, but the report does:
+# The mean of a private column is a release without noise. The fit cannot see this
+# earlier step, but the report does:
 
 leaky = make_pipeline(
     SimpleImputer().set_output(transform="pandas"),
@@ -79,5 +79,5 @@ leaky = make_pipeline(
 print(report(leaky).statement()[:330])
 
 # %%
-# ``dropna()`` is no better: which rows are left then depends on private values, and the
-# model learns from the suspected alone.
+# ``dropna()`` is no better: which rows are left depends on private values, and these
+# are the rows of suspected patients.

@@ -2,9 +2,9 @@
 Search for parameters within the budget
 =======================================
 
-A setting that was chosen by its results on private rows tells something about them.
-Three ways to get one: trust the defaults, search within the budget, or fit all and pay
-for all.
+A setting that was chosen by its results on private rows reveals something about them.
+There are three ways to choose one: trust the defaults, search within the budget, or fit
+all candidates and pay for all of them.
 """
 
 # %%
@@ -31,9 +31,9 @@ given = {"bounds": (0, 1), "classes": [False, True]}
 # Three ways
 # ----------
 #
-# The search makes a random number of runs, three on average here, and publishes the
-# best one alone. The grid publishes eight models, so each gets what is left when eight
-# squares are added up.
+# The search makes a random number of runs, three on average here, and publishes only
+# the best one. The grid publishes eight models, so each gets an eighth of the squared
+# Gaussian-DP parameter.
 
 
 def defaults():
@@ -77,10 +77,10 @@ ax.set_xlabel("test accuracy, eight repetitions")
 ax.invert_yaxis()
 
 # %%
-# The label follows from sums of columns, so the length of a row tells something, and
-# ``normalize=True`` throws it away. The search has to find that out, with fewer rows
-# and less budget for each run; the defaults keep the length, and spend nothing on it.
-# A search pays where the best setting is far from them (:ref:`tuning`).
+# The label depends on a sum of columns, so the length of a row is informative, and
+# ``normalize=True`` discards it. The search has to find this out, with fewer rows and
+# less budget for each run. The defaults keep the length, and spend nothing on a search.
+# A search is useful if the best setting is far from the defaults (:ref:`tuning`).
 
 found = search().fit(X[train], y[train])
 print(found.best_params_, f"noisy score {found.best_score_:.3f}")

@@ -2,10 +2,11 @@
 MNIST and Fashion-MNIST, only labels private
 ============================================
 
-If only the labels are private, features are learnt from the images for free. The only
-release is one statistic of the labels; the fewer directions matter, the less its noise
-does, so each image moves towards those like it. Run ``python data_label_dp_images.py``
-(minutes), with ``--data fashion`` for Fashion-MNIST, or with ``--quick``.
+If only the labels are private, features can be learnt from the images for free. The
+only release is one statistic of the labels. Its noise does less harm if few directions
+of the rows matter, so each image is averaged with similar ones. Run
+``python data_label_dp_images.py`` (minutes), with ``--data fashion`` for Fashion-MNIST,
+or with ``--quick``.
 """
 
 import argparse
@@ -87,7 +88,7 @@ class Neighbours(TransformerMixin, BaseEstimator):
 
 
 def public_steps(data, n_atoms=160, random_state=0):
-    """Return label-free steps to rows of norm 1; only handwriting is slanted."""
+    """Return steps to rows of norm 1 that use no labels; only digits are straightened."""
     first = "passthrough" if data == "fashion" else FunctionTransformer(straighten)
     pca = PCA(min(300, 16 * n_atoms), svd_solver="covariance_eigh")
     return first, Dictionary(n_atoms, random_state), pca, Neighbours(), Normalizer()

@@ -2,11 +2,11 @@
 MNIST and Fashion-MNIST, everything private
 ===========================================
 
-A fixed blur, or fixed random convolutions, in front of DPSGD-F. Neither learns
-anything: a row of the result is a function of one image alone, and costs no privacy.
-Run ``python data_pixels.py --features convolutions`` (minutes), with ``--data fashion``
-for Fashion-MNIST, with ``--features blur``, or without for the pixels themselves, and
-with ``--clip-norm 0.1`` for accuracy at the price of the probabilities.
+DPSGD-F on images after a fixed blur, or fixed random convolutions. Neither learns
+anything: a row of features is a function of one image alone, and costs no privacy. Run
+``python data_pixels.py --features convolutions`` (minutes) or ``--features blur``.
+Without ``--features`` the pixels are used. ``--data fashion`` takes Fashion-MNIST.
+``--clip-norm 0.1`` gives higher accuracy, but worse probabilities.
 """
 
 import argparse
@@ -47,8 +47,8 @@ def random_filters(n_filters, size, width, seed):
 def convolved(X, high, n_filters=128, size=6, width=0.7, threshold=1.5, seed=0):
     """Return how strongly each filter responds in each of 4 x 4 regions of an image.
 
-    Patches are divided by their contrast. What counts is how far a response, of either
-    sign, exceeds the threshold: its mean over a region, and the square root of that.
+    Patches are divided by their contrast. A feature is the square root of the mean,
+    over a region, by which responses of either sign exceed the threshold.
     """
     side = round(X.shape[1] ** 0.5)
     filters = random_filters(n_filters, size, width, seed)

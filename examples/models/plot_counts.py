@@ -3,8 +3,8 @@ Predict counts and rates
 ========================
 
 How many claims does a contract have in a year? Most have none, some have many, and a
-straight line would predict less than zero. The Poisson loss models the logarithm of the
-rate. Here one column is public, the others and the number of claims are private.
+linear regression would predict negative numbers. The Poisson loss models the logarithm
+of the rate. Here one column is public; the others and the number of claims are private.
 """
 
 # %%
@@ -36,7 +36,7 @@ print(claims.value_counts().head(5).to_string())
 # Two fits
 # --------
 #
-# Nobody has more than thirty claims: that is known without looking.
+# Nobody has more than thirty claims. This is known without the data.
 
 train, test = slice(0, 20_000), slice(20_000, None)
 model = FeatureDPRegressor(
@@ -59,10 +59,10 @@ for name, rate in rates.items():
 print(f"happened: {claims[test].mean():.3f}")
 
 # %%
-# Predicted and happened
-# ----------------------
+# Predicted and observed claims
+# -----------------------------
 #
-# In ten groups of contracts, from the least to the largest predicted rate.
+# Contracts are in ten groups, from the smallest to the largest predicted rate.
 
 figure, ax = plt.subplots(figsize=(5, 3.8), layout="constrained")
 for (name, rate), style in zip(rates.items(), ("o-", "s:"), strict=True):

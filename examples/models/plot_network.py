@@ -2,9 +2,9 @@
 Train a network, and when not to
 ================================
 
-Two crescents cannot be told apart by a line. A small network could, and at a small
-epsilon noise drowns its many weights before they bend. A linear model behind a fixed
-map bends from the start: what learns nothing from private rows costs nothing.
+A straight line cannot separate two crescents. A small network could, but at a small
+epsilon there is too much noise in its many weights. A linear model on fixed non-linear
+features can: features that learn nothing from private rows cost nothing.
 """
 
 # %%
@@ -28,8 +28,8 @@ bounds = ([-1.5, -1.0], [2.5, 1.5])
 # Three models
 # ------------
 #
-# The map is fitted on a grid that was laid without the points, so that it is public: a
-# smooth bump around each of its 60 places.
+# The features are 60 smooth bumps. They are fitted on random places, drawn without the
+# points, so they are public.
 
 grid = np.random.default_rng(1).uniform(*bounds, (400, 2))
 bumps = Nystroem(gamma=3.0, n_components=60, random_state=0).fit(grid)
@@ -67,8 +67,8 @@ for ax, (name, model) in zip(axes, models.items(), strict=True):
     ax.set_axis_off()
 
 # %%
-# All three spend the same. What a function of yours does, no report can see, and it
-# says so. Networks pay where there is a public target to start from (:ref:`mlp`).
+# All three have the same budget. A report cannot see what your own function learns, and
+# says so. Networks are useful if a public target gives them a start (:ref:`mlp`).
 
 found = report(models["bumps and a line"])
 print(f"epsilon {found.epsilon:.2f}; cannot see into: {found.unknown_steps[0]}")

@@ -2,18 +2,17 @@
 Classify images with fixed features
 ===================================
 
-A linear model of pixels is the weakest model of images. What stands in front of it
-may be as good as one likes, as long as it learns nothing from private records: a
-function of each image by itself is free. Here it is a blur, or random convolutions,
-neither of which has ever seen an image.
+A linear model of pixels is the weakest model of images. Better features cost no privacy
+if they learn nothing from private records: a fixed function of each image is free. Here
+the features are a blur or random convolutions, which learn nothing from images.
 """
 
 # %%
 # The features
 # ------------
 #
-# The functions are those of :ref:`sphx_glr_auto_examples_models_data_pixels.py`, which
-# takes MNIST and Fashion-MNIST. The filters are smooth noise, drawn from a public seed.
+# The functions are imported from :ref:`sphx_glr_auto_examples_models_data_pixels.py`,
+# which uses MNIST and Fashion-MNIST. The filters are smooth noise from a public seed.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -42,10 +41,10 @@ for ax in axes.flat:
 # Three models
 # ------------
 #
-# All spend the same budget, and all are ``DPSGDFClassifier`` on rows of one norm, with
-# the default clip norm or with a small one. With a small one, every image that is not
-# yet right pulls about equally. On large data sets that spoils the probabilities, and
-# the log-loss shows it.
+# All models have the same budget, and all are ``DPSGDFClassifier`` on rows of equal
+# norm, with the default clip norm or a small one. With a small clip norm, all images
+# that are not yet classified correctly contribute about equally. On large data sets
+# this makes probabilities worse, as the log-loss shows.
 
 steps = {
     "pixels": fixed(scaled, high=16),
@@ -87,8 +86,8 @@ for name, step in steps.items():
 #
 # Test accuracy in per cent, and log-loss, of 60,000 images at epsilon 1 and delta 1e-5.
 # Means of 3 seeds of the noise, with standard errors of at most 0.2 points; the filters
-# have one seed (``python benchmarks/reproduce/pixels.py``). The default is nowhere far
-# behind, and its probabilities are the better ones.
+# have one seed (``python benchmarks/reproduce/pixels.py``). The default clip norm is
+# never far behind in accuracy, and has the better probabilities.
 #
 # =================  ==================  ==================  ==================
 # MNIST              default             clip norm 0.1       published
@@ -102,16 +101,16 @@ for name, step in steps.items():
 # convolutions       88.2, .342          88.3, .380          86.3
 # =================  ==================  ==================  ==================
 #
-# Published are DPSGD-F, the best of a grid that is not charged (Sun, Suresh and Menon
-# 2023), and beside the convolutions a network, DPIS, by Table 2 of arXiv 2311.14056.
-# The smoothness of the filters was chosen between two values on held-out training
-# images with their labels, which is not charged here either.
+# The published figures are of DPSGD-F, the best of a grid that is not charged (Sun,
+# Suresh and Menon 2023), and, beside the convolutions, of the network DPIS (Table 2 of
+# arXiv 2311.14056). The smoothness of the filters was chosen between two values on
+# held-out training images with their labels. This is not charged, either.
 
 # %%
 # What a report makes of it
 # -------------------------
 #
-# The step is a function of the user's, which no report can look into. It says so. That
-# the function learns nothing is for whoever wrote it to know.
+# The step is the user's own function. The report states that it cannot see what this
+# function learns. Its author has to know.
 
 print(report(model).statement())

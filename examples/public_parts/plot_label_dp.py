@@ -2,15 +2,15 @@
 Only the label is private (label-DP)
 ====================================
 
-What somebody looked at is known to the shop; what they bought afterwards is their own
-affair. Where every column is public and the label is not (*label-DP*), one noisy
-release of a statistic of the labels is enough, and everything after it is free:
-iterations, penalties, intervals.
+A shop knows what its customers looked at. What they bought afterwards is private. If
+every column is public and only the label is private (*label-DP*), one noisy release of
+a statistic of the labels is enough. Everything after it is free: iterations, penalties,
+intervals.
 """
 
 # %%
-# The same rows, two promises
-# ---------------------------
+# The same rows, two guarantees
+# -----------------------------
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -53,8 +53,8 @@ _ = ax.legend()
 # Coefficients with intervals
 # ---------------------------
 #
-# Where every column is public, both errors are known: that of the noise, and that of
-# chance. So the model says how sure each weight is.
+# If every column is public, both errors of a weight can be computed: that of the noise,
+# and that of sampling. So each weight has an interval.
 
 model = ways["the label alone"](0.3).fit(X[train], bought[train])
 table = model.coefficients_table().set_index("feature").drop("intercept")

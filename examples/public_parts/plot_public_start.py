@@ -2,17 +2,17 @@
 Start from a public model of other data
 =======================================
 
-A model of another country, of last decade, of a public survey: it is wrong for this
-table, and better than nothing. What it says about the public columns, the private fit
-can start from, so that the budget pays for the rest only.
+A model of another country, of last decade, or of a public survey is wrong for this
+table, but better than nothing. A private fit can start from what this model says about
+the public columns, so the budget pays only for the difference.
 """
 
 # %%
 # Two tables
 # ----------
 #
-# Eight columns are public, twelve are private, and so is the label. The other table has
-# the public columns, somewhat other weights, and needs no protection of ours.
+# Eight columns are public; twelve columns and the label are private. The other table
+# has the same public columns and somewhat different weights. It needs no protection.
 
 import warnings
 
@@ -43,8 +43,8 @@ X_test, y_test = table(weights, 10_000)
 # With and without
 # ----------------
 #
-# A classifier that is fitted already is used as it is. Its columns are the public ones,
-# scaled as the private fit scales them: by their bounds, to [0, 1].
+# A ``public_model`` that is already fitted is not fitted again. Its inputs are the
+# public columns, scaled as the private fit scales them: by their bounds, to [0, 1].
 
 start = LogisticRegression(C=10).fit(X_other[:, public], y_other)
 epsilons = (0.03, 0.1, 0.3, 1.0, 3.0)
@@ -73,8 +73,8 @@ ax.set(xlabel="epsilon", ylabel="test accuracy, mean of three fits")
 _ = ax.legend()
 
 # %%
-# The start is a parameter like any other, and the statement takes for granted that no
-# private row went into it:
+# The start is a parameter like any other. The statement assumes that it was chosen
+# without private rows:
 
 for assumption in report(model(1.0, public_model=start)).assumptions:
     if "constructor parameter" in assumption.text:

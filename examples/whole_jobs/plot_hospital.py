@@ -4,7 +4,7 @@ From a messy table to a private model
 
 A hospital exports its stays as they are: decimal commas, dates, wards, empty cells, and
 column names with umlauts. This page goes from that file to a private model of
-readmission, its privacy statement and a picture of what each column does, in forty
+readmission, its privacy statement and a picture of each column's effect, in forty
 lines.
 """
 
@@ -40,10 +40,10 @@ print(path.read_text(encoding="utf-8")[:240])
 # The model
 # ---------
 #
-# What may be in a column is declared and never taken from the rows: bounds of numbers
-# and dates, categories, and what to leave out. Whatever else a cell holds becomes
-# "missing" or "other", or is clipped. Age, ward and the day of admission are public
-# here, the rest is private.
+# The values of each column are declared, never taken from the rows: bounds of numbers
+# and dates, and categories. Any other value of a cell becomes "missing" or "other", or
+# is clipped. Here age, ward and the day of admission are public. All other columns are
+# private.
 
 from skfdp import FeatureDPLogisticRegression, TableSchema, report
 from skfdp.schema import Boolean, Category, Date, Label, Number
@@ -70,7 +70,7 @@ train, test = table[:15_000], table[15_000:]
 model.fit(*schema.split(train))
 
 # %%
-# This number is an exact function of private records. It stays in the house:
+# This accuracy is an exact function of private records. Do not publish it:
 
 accuracy = model.score(*schema.split(test))
 print(f"held-out stays: {accuracy:.3f}, always 'nein': {(again == 'nein').mean():.3f}")
@@ -79,15 +79,15 @@ print(f"held-out stays: {accuracy:.3f}, always 'nein': {(again == 'nein').mean()
 # What each column does
 # ---------------------
 #
-# The curves are released with the model, so that looking at them is free. The bands
-# are the noise of the release; :ref:`effects` says what they are about.
+# The curves are released with the model, so looking at them is free. The bands show the
+# noise of the release (:ref:`effects`).
 
 from skfdp.inspection import EffectsDisplay
 
 age = EffectsDisplay.from_estimator(model, columns=["Alter"], target="ja")
 
 # %%
-# All six. Of the day there are three effects: the trend, the month and the weekday.
+# All six columns. The day has three effects: the trend, the month and the weekday.
 
 display = EffectsDisplay.from_estimator(model, target="ja")
 

@@ -3,10 +3,10 @@ Train and serve a model for a year on one budget
 ================================================
 
 A team trains the same model again every month, as new records arrive, and serves it
-without skfdp. Each fit costs privacy. Two ways to keep the budget: to train on
-everything each time, until the limit stops it; or to train on a window of the last
-months, so that each record takes part in a bounded number of fits. In month 7 a person
-asks for deletion.
+without skfdp. Each fit costs privacy. There are two ways to keep the budget. The team
+may train on all records each month, until the ledger refuses. Or it may train on a
+window of the last months, so that each record takes part in a bounded number of fits.
+In month 7 a person asks for deletion.
 """
 
 # %%
@@ -14,8 +14,8 @@ asks for deletion.
 # --------------
 #
 # Three thousand records a month are appended in the order of their arrival. A record
-# keeps its position for ever: that order depends on nothing private, which is what
-# makes positions usable for accounting.
+# keeps its position for ever. Positions can be used for accounting, because this order
+# does not depend on private values.
 
 import pickle
 import tempfile
@@ -63,9 +63,9 @@ def serve(rows):
 # Everything, every month
 # -----------------------
 #
-# The ledger is a file, so that each month's job finds what earlier ones spent. When the
-# limit is reached, the fit is refused before it looks at the data. The model of the
-# month before stays in service.
+# The ledger is a file, so each month's job knows what earlier jobs spent. A fit that
+# would exceed the limit is refused before it reads the data. The model of the month
+# before stays in service.
 
 path = folder / "everything.sqlite"
 PrivacyLedger(path, epsilon=1.5, delta=1e-6)  # once: the limit is kept in the file
@@ -86,14 +86,15 @@ for month in range(n_months):
 # A window of three months, and a request for deletion
 # ----------------------------------------------------
 #
-# ``ledger.part(rows=...)`` charges the records of the window alone. No record is in
-# more than three fits, so the data set never spends more than three fits cost, however
-# long the team goes on. Each model sees fewer records: that is the price.
+# ``ledger.part(rows=...)`` charges only the records of the window. No record is in more
+# than three fits, so the data set never spends more than three fits cost, however long
+# the team goes on. The price is that each model is trained on fewer records.
 #
-# In month 7 a person of month 5 asks for deletion. The values are removed at once. The
-# line stays, because without it all later records would change their positions. A
-# record without a label contributes nothing to a fit. The next model replaces the last
-# one that used the record. Nothing is refunded, because what was released stays known.
+# In month 7 a person whose record arrived in month 5 asks for deletion. The values are
+# removed at once. The row stays, because all later records would otherwise change their
+# positions. A record without a label contributes nothing to a fit. The next model
+# replaces the last one that used the record. Nothing is refunded, because what was
+# released stays known.
 
 window = PrivacyLedger(folder / "window.sqlite", epsilon=1.5, delta=1e-6)
 of_window = []

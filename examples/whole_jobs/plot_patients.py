@@ -2,9 +2,9 @@
 Patients with many visits
 =========================
 
-Real tables have several rows per person, columns whose bounds nobody knows, and at the
-end somebody wants to publish a number. This page does all three on one budget: a model
-of readmission from visits of patients, bounds released on the way, and the area under
+Real tables have several rows per person, and columns with unknown bounds. In the end
+somebody wants to publish a score. This page handles all three on one budget: a model of
+readmission from visits of patients, bounds released within the fit, and the area under
 the ROC curve by clinic, with intervals.
 """
 
@@ -12,9 +12,9 @@ the ROC curve by clinic, with intervals.
 # The visits
 # ----------
 #
-# Simulated: 20,000 patients in four clinics, most with a visit or two and some with
-# dozens. Visits of one patient are alike, so that they tell less than as many visits of
-# different patients, and more about the one.
+# Simulated: 20,000 patients in four clinics. Most have a visit or two, and some have
+# dozens. Visits of one patient are similar. So they teach a model less than as many
+# visits of different patients, and reveal more about this patient.
 
 import numpy as np
 import pandas as pd
@@ -45,10 +45,10 @@ print(f"{n} visits of {n_patients} patients, one of them with {n_visits.max()}")
 # Who is protected
 # ----------------
 #
-# With ``groups="patient"`` it is the patient: all visits of one patient together, with
-# everything private in them, may be others, and hardly anybody could tell. The clinic
-# and the age are public, and so is which visits belong together. Train and test hold
-# different patients.
+# ``groups="patient"`` protects patients. If all private values in all visits of one
+# patient were different, hardly anybody could tell from the results. Clinic and age are
+# public, and so is which visits belong together. Training and test sets have different
+# patients.
 
 from skfdp import FeatureDPLogisticRegression, PrivacyLedger, private_score, report
 
@@ -79,8 +79,8 @@ for event in model.privacy_.events:
 # The number to publish
 # ---------------------
 #
-# One release tells the areas under the curves of all clinics. The intervals hold the
-# noise and the chance of the patients.
+# One release gives the areas under the ROC curves of all clinics. The intervals account
+# for the noise and for the sampling of patients.
 
 score = private_score(
     model,
@@ -96,8 +96,8 @@ score = private_score(
 print(score)
 
 # %%
-# Here, and only here, the exact areas can be drawn beside them, because the patients
-# are made up.
+# The exact areas can be drawn beside the released ones, because these patients are made
+# up.
 
 import matplotlib.pyplot as plt
 from sklearn.metrics import roc_auc_score
@@ -120,7 +120,8 @@ axes.set_ylim(-0.6, len(names) - 0.4)
 # The statement
 # -------------
 #
-# Both releases are in one ledger, which says what they cost a patient together.
+# Both releases are charged to one ledger, which computes their total epsilon for a
+# patient.
 
 print(f"spent: {ledger.spent():.2f} of {ledger.epsilon}")
 print(report(ledger).statement())

@@ -2,9 +2,9 @@
 From a CSV file to a privacy statement
 ======================================
 
-A hospital wants to publish a model that predicts readmission. A privacy officer has to
-decide whether it may. This page goes all the way: the file, the decisions that must be
-taken *before* anybody looks at the data, the fit, and the statement to be signed.
+A hospital wants to publish a model that predicts readmission. A privacy officer decides
+whether it may. This page has every step: the file, the decisions to be taken *before*
+anybody looks at the data, the fit, and the statement to be signed.
 """
 
 # %%
@@ -54,9 +54,9 @@ table.head()
 # **Which values are possible?** Bounds come from medical knowledge. Minimum and maximum
 # of the file would disclose two patients.
 #
-# **How much may be disclosed?** Epsilon 1 at delta one in a million, for everything
-# that is ever trained on this file. The ledger holds that limit, and refuses the fit
-# that would pass it.
+# **How much may be disclosed?** Epsilon 1 at delta one in a million, for all fits on
+# this file together. The ledger stores this limit, and refuses a fit that would exceed
+# it.
 
 from skfdp import PrivacyLedger
 
@@ -75,9 +75,9 @@ ledger = PrivacyLedger(
 # The model
 # ---------
 #
-# Steps before the model must learn nothing from private columns. Here the only one
-# encodes the ward over *declared* names. The last rows are held out for a test inside
-# the hospital.
+# Steps before the model must learn nothing from private columns. Here the only step
+# encodes the ward by *declared* names. The last rows are held out for a test inside the
+# hospital.
 
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import make_pipeline
@@ -110,7 +110,7 @@ train, test = table[:5000], table[5000:]
 model.fit(train[public + private], train["readmitted"])
 
 # %%
-# This number is an exact function of private records. It stays in the house:
+# This accuracy is an exact function of private records. Do not publish it:
 
 accuracy = model.score(test[public + private], test["readmitted"])
 print(f"accuracy on the held-out patients: {accuracy:.3f}")
@@ -119,10 +119,11 @@ print(f"accuracy on the held-out patients: {accuracy:.3f}")
 # The statement
 # -------------
 #
-# The title would say VOID and the reason if there were no guarantee, and NOT CHECKED if
-# the package did not know a step. Here it says neither: all categories of the encoder
-# are declared, so it learnt nothing. Then comes what is protected, who is trusted, and
-# how strong the protection is. The officer has to check each line of *Holds only if*.
+# Without a guarantee the title would say VOID and the reason. If the package did not
+# know a step, the title would say NOT CHECKED. Here it says neither: all categories of
+# the encoder are declared, so the encoder learnt nothing. Below the title is what is
+# protected, who is trusted, and how strong the protection is. The officer has to check
+# each line of *Holds only if*.
 
 from skfdp import report
 
@@ -144,8 +145,8 @@ print(statement.statement())
 statement.to_html(folder / "statement.html")
 
 # %%
-# The same facts, for machines. Whoever receives the file can check that the numbers
-# follow from the listed releases: a report that was edited is refused.
+# The same facts as a file for programs. Reading it checks that epsilon follows from the
+# listed releases: an edited report is refused.
 
 from skfdp.privacy import read_report
 
@@ -158,7 +159,8 @@ received
 # Delta against epsilon
 # ---------------------
 #
-# Every point of this exact curve is a guarantee. The marked point is the one above.
+# Every point of this exact curve is a guarantee. The marked point is that of the
+# statement.
 
 from skfdp.privacy import compose
 
@@ -173,8 +175,8 @@ plt.ylabel("delta")
 # What is left
 # ------------
 #
-# A second fit of this size would pass the limit, a smaller one would not. Asking
-# charges nothing.
+# A second fit at epsilon 0.8 would exceed the limit, a fit at 0.3 would not.
+# ``what_if`` charges nothing.
 
 from skfdp.privacy import calibrate
 
