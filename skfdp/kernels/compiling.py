@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,8 +27,23 @@ _SOURCES = hashlib.blake2b(
 ).hexdigest()
 
 
+@functools.cache
+def _say_that_code_is_compiled() -> None:
+    """Explain the wait at a terminal, once in a process."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        text = "skfdp compiles its loops. This takes seconds, once for an installation."
+        print(text, file=sys.stderr, flush=True)
+
+
 class _Cache(FunctionCache):
-    """numba's cache of a function, except that write errors are ignored."""
+    """numba's cache of a function. Errors in writing are ignored."""
+
+    def load_overload(self, sig, target_context):
+        """Return the compiled code from the disk, None if it must be compiled."""
+        found = super().load_overload(sig, target_context)
+        if found is None:
+            _say_that_code_is_compiled()
+        return found
 
     def save_overload(self, sig, data):
         """Write compiled code to the disk; do nothing if the disk is full."""

@@ -60,6 +60,31 @@ def copied_to(folder):
     return shutil.copytree(package, folder / "skfdp", ignore=ignored)
 
 
+AT_A_TERMINAL = """
+import io, sys
+import numpy as np
+sys.stderr = io.StringIO()
+sys.stderr.isatty = lambda: {}
+from skfdp.kernels.tiles import weight_bits
+weight_bits(np.ones((1, 2)))
+weight_bits(np.ones((1, 2), dtype=np.float32))
+print(sys.stderr.getvalue())
+"""
+
+
+def test_a_terminal_is_told_once_why_the_first_fit_waits(tmp_path):
+    places = tmp_path, tmp_path / "cache"
+    at_terminal, elsewhere = AT_A_TERMINAL.format(True), AT_A_TERMINAL.format(False)
+
+    def told(script, folder):
+        return " ".join(run_in(tmp_path, script, NUMBA_CACHE_DIR=str(folder))[0])
+
+    assert told(elsewhere, places[0]) == ""
+    line = "skfdp compiles its loops. This takes seconds, once for an installation."
+    assert told(at_terminal, places[1]) == line
+    assert told(at_terminal, places[1]) == ""  # the code comes from the disk
+
+
 @pytest.mark.nightly
 def test_a_second_process_compiles_nothing(tmp_path):
     run_in(tmp_path, SCRIPT)
