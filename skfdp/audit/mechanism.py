@@ -363,8 +363,8 @@ class AuditResult:
         Lower bound of epsilon at `delta` that follows from the outputs. It is infinite
         if two neighbours can be distinguished with certainty.
     confidence : float
-        Probability, in (0, 1], with which the lower bound holds; 1 if it is not an
-        estimate.
+        Probability, in (0, 1], with which the lower bound holds; 1 if the bound is not
+        an estimate.
     n_trials : int
         Number of replays, releases or canaries.
     """
@@ -419,8 +419,8 @@ class ReleaseAudit:
         Sampling rate of the event; for "whole" the smallest one.
     claimed : float
         Gaussian-DP parameter of all releases of the event, ``event.mu``. Releases of
-        sampled batches do not have such a parameter. For them it is the expected value
-        of `observed` if the claim is true.
+        sampled batches do not have such a parameter. For them `claimed` is the expected
+        value of `observed` if the claim is true.
     observed : float
         Difference of the means of the log-likelihood ratio with and without the canary,
         divided by the standard deviation of the ratio.
@@ -544,8 +544,9 @@ def audit_mechanism(
     A threshold is chosen on the first half of the trials, and its errors are counted on
     the second half. The Clopper-Pearson bounds of the error rates need no assumptions.
     They give `clopper_pearson` and `curve_refuted`. For sampled batches `lower_bound`
-    equals `clopper_pearson`. For full batches it is the larger one of `clopper_pearson`
-    and the epsilon at the lower end of the interval of `observed` (Nasr et al. 2023).
+    equals `clopper_pearson`. For full batches `lower_bound` is the larger one of
+    `clopper_pearson` and the epsilon of the Gaussian-DP parameter at the lower end of
+    the interval of `observed` (Nasr et al. 2023).
     If every claim is true, `passed` is False with a probability of at most ``1 -
     confidence``.
 

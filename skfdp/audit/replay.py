@@ -153,7 +153,7 @@ MALFORMED: dict[str, Callable[[np.random.Generator, np.ndarray], float]] = {
 }
 # Probability that only some rows of a person with several rows differ.
 _IN_PART = 0.3
-#: Kinds in which the replacement of a text or a label is another value of the column.
+#: Kinds of changes that replace a text or a label by another value of its column.
 _KNOWN = ("another record's values", "values drawn anew")
 #: Replacements of cells in text columns, and in object columns; used in turn.
 _TEXTS = (None, "no such category", "")
@@ -311,7 +311,7 @@ def checked(
     """Yield the neighbours that a user gives; raise ValueError for any other table.
 
     `public` is the mask of the public columns, which must be equal in both tables; None
-    skips this check. `whole` states whether neighbours have one record more or less.
+    skips this check. With `whole`, neighbours have one more or one fewer record.
     """
     wanted = _keys(X, y)
     units = np.arange(len(wanted)) if persons is None else persons
@@ -533,7 +533,7 @@ def _sums(asked: Asked) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _added(wanted: Release, asked: Asked, own: np.ndarray) -> tuple[float, float]:
-    """Return the norm of the contribution of the rows `own`, and of others' change.
+    """Return the norm of the sum over `own`, and of the change of the other rows' sum.
 
     The first norm is the larger one of the two tables. The second norm is that of the
     difference, between the tables, of the sum over all other rows.
@@ -566,7 +566,7 @@ def _places(wanted: Release, asked: Asked, most: int) -> np.ndarray:
 
 
 def _partial(asked: Asked, theta: np.ndarray | None, rows: np.ndarray) -> np.ndarray:
-    """Return the exact sum over those of some rows that are not null."""
+    """Return the exact sum over `rows`, without the null rows among them."""
     if asked.is_null is not None:
         rows = rows[~asked.is_null[rows]]
     unit = asked.query.unit(asked.noise_std)
@@ -658,7 +658,7 @@ class Outcome(NamedTuple):
 
 
 def private_parts(estimator: Any) -> dict[str, PrivateEstimator]:
-    """Return this package's estimators in an estimator, by the prefix of parameters.
+    """Return the estimators of this package inside an estimator, by parameter prefix.
 
     The estimator itself has the prefix "".
     """
@@ -681,7 +681,7 @@ def prepared(estimator: Any, ledger: PrivacyLedger | None) -> Any:
 
 @contextlib.contextmanager
 def _heard(left: dict[str, dict[str, Any]]) -> Iterator[None]:
-    """Capture output, warnings and log records, and restore the global generators.
+    """Capture output, warnings and logs, and restore the global random generators.
 
     Debug messages of the compiler are not captured, because they depend on its caches.
     """
