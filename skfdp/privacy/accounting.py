@@ -77,12 +77,12 @@ def gdp_delta(epsilon: float, mu: float) -> float:
 
 @tails()
 def _delta(epsilon: float, mu: float, less: float = 0.0) -> float:
-    """Return delta at epsilon, minus `less`. A root search sets this to zero."""
+    """Return delta at epsilon, minus `less`. Root searches look for a result of 0."""
     if mu == 0 or epsilon == math.inf:
         return 0.0 - less
     upper = ndtr(mu / 2 - epsilon / mu)
-    # exp(epsilon) may overflow. The product of exp(epsilon) and the tail cannot: up to
-    # rounding it is at most `upper`.
+    # exp(epsilon) alone may overflow. Its product with the normal tail is at most
+    # `upper`, up to rounding, and is computed from logarithms.
     log_lower = epsilon + log_ndtr(-mu / 2 - epsilon / mu)
     lower = math.exp(min(0.0, float(log_lower)))
     return max(0.0, float(upper) - lower) - less
@@ -132,7 +132,7 @@ def gdp_mu(epsilon: float, delta: float) -> float:
 
 @functools.lru_cache(64)
 def _largest_mu(epsilon: float, delta: float) -> float:
-    """Return the result of `gdp_mu`, which a fit asks for several times."""
+    """Return the result of `gdp_mu`; cached, because a fit needs it several times."""
     high = 1.0
     while _delta(epsilon, high) < delta:
         high *= 2
@@ -140,9 +140,10 @@ def _largest_mu(epsilon: float, delta: float) -> float:
 
 
 def _safe_root(excess: Callable[[float], float], high: float, *, up: bool) -> float:
-    """Return the root of a monotone function, moved until the function is <= 0 there.
+    """Return a point close to the root of `excess` at which `excess` is at most 0.
 
-    `up` states whether the function is negative above the root, or below it.
+    The function is monotone. With `up` it decreases, so the point is at or above the
+    root. Otherwise it increases, and the point is at or below the root.
     """
     root = brentq(excess, 0.0, high, xtol=1e-15, rtol=1e-14, maxiter=_ITERATIONS)
     step = 1e-13
@@ -199,7 +200,8 @@ class GaussianCurve:
 class PLDCurve:
     """Upper bound of a privacy curve, from a composed privacy loss distribution.
 
-    `loss_distributions` holds one distribution for each direction between neighbours.
+    `loss_distributions` holds one distribution for each direction between neighbours:
+    the first output against the second, and the reverse; or one for both directions.
     `rounding` bounds the rounding error of delta.
     """
 
@@ -249,8 +251,8 @@ class PLDCurve:
             return self._delta(direction, epsilon) + false_alarms * math.exp(epsilon)
 
         # The bound is 1 (up to 1e-4) at the lower end of the grid, and at least 1 at
-        # the upper end. Far from its minimum the bound is constant up to rounding, so
-        # that a search could stop there. The grid therefore brackets the minimum first.
+        # the upper end. Far from its minimum the bound is constant up to rounding, so a
+        # search could stop there too early. The grid therefore brackets the minimum.
         grid = np.linspace(-10.0, -math.log(false_alarms), _GRID_POINTS)
         best = int(np.argmin([bound(float(epsilon)) for epsilon in grid]))
         around = grid[max(best - 1, 0)], grid[min(best + 1, _GRID_POINTS - 1)]
@@ -293,7 +295,7 @@ def compose(events: Iterable[Event], *, accountant: str = "auto") -> PrivacyCurv
 def _compose(
     events: tuple[Event, ...], accountant: str, spread: float | None = None
 ) -> Any:
-    """Return the privacy curve of a composition; `spread` is that of `pld.compose`."""
+    """Return the privacy curve of a composition; for `spread` see `pld.compose`."""
     if len({event.protects for event in events}) > 1:
         raise ValueError(
             "Events with different relations, privacy units or public sets do not "
@@ -416,9 +418,9 @@ def _fine_curves(
 ) -> list[GaussianCurve | PLDCurve]:
     """Return privacy curves that are accurate enough for detection rates.
 
-    There is one curve for each largest set of events that concern the same records.
-    Detection rates depend on privacy losses near 0. So a curve has a closed form, or
-    its losses are discretised more finely than those of a curve that gives epsilon.
+    There is one curve for each maximal set of events that concern a common record.
+    Detection rates depend on privacy losses near 0. So the losses of a curve without a
+    closed form are discretised more finely than for the computation of epsilon.
     """
     curves = []
     for positions in together(parts or (None,) * len(events)):
@@ -455,7 +457,7 @@ def _merged(events: Iterable[Event]) -> tuple[Event, ...]:
     unlabelled = [dataclasses.replace(event, **_UNLABELLED) for event in events]
     for event, count in collections.Counter(unlabelled).items():
         # Do not merge events of subclasses, which have other fields, or events with a
-        # decay: one schedule of twice the length costs more or less than two schedules.
+        # decay: one schedule of twice the length does not cost the same as two.
         if type(event) is not Event or event.noise_decay:
             merged += [event] * count
             continue

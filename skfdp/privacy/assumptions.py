@@ -282,7 +282,7 @@ def unknown_assumption(step: str) -> Assumption:
 
 
 def unknown_step(text: str) -> str | None:
-    """Return the step that a text of `unknown_assumption` names, else None."""
+    """Return the step named in a text of `unknown_assumption`; None for other texts."""
     found = re.fullmatch(re.escape(_UNKNOWN).replace(r"\{\}", "(.*)"), text, re.S)
     return found and found[1]
 

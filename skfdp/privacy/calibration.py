@@ -49,7 +49,7 @@ class PrivacyPlan:
     n_steps : int
         Number of releases in this schedule.
     sampling_rate : float
-        Probability per step that a record enters the private batch.
+        Probability per step that a record enters the batch (Poisson sampling).
     clip_norm : float
         L2 bound of one record's contribution to one private sum.
     sensitivity : float
@@ -65,7 +65,8 @@ class PrivacyPlan:
     accountant : str
         How epsilon is computed: "auto" or "pld"; see `calibrate`.
     noise_decay : float
-        How fast the noise grows from step to step, as in `Event`; 0 is constant noise.
+        How fast the noise grows from step to step, by the formula of `calibrate`; 0 is
+        constant noise.
     """
 
     target_epsilon: float

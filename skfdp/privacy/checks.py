@@ -1,4 +1,4 @@
-"""Check the types and ranges of fields, and format refused values for messages.
+"""Check fields of events, plans and reports, and format values for messages.
 
 Epsilon is computed from these fields, so a value of the wrong type raises ValueError.
 It is not converted, because ``int(2.9)`` is 2, ``float("12")`` is 12 and ``bool("no")``
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-#: Largest number of steps or runs. Up to it, squares and sums stay finite.
+#: Largest count, such as a number of steps. Squares and sums of counts stay finite.
 MOST = 2**53
 # Largest number of entries that a repr shows of a tuple.
 _SHOWN = 6
@@ -234,7 +234,7 @@ def record(kind: type, values: Any) -> Any:
 
 
 def computed() -> Any:
-    """Return a dataclass field that `__post_init__` computes from the others."""
+    """Return a dataclass field that `__post_init__` computes from the other fields."""
     return dataclasses.field(init=False, repr=False, compare=False)
 
 

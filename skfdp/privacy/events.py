@@ -112,7 +112,8 @@ class AddOrRemoveOne:
         checks.count("n_records", self.n_records)
 
 
-# Largest number of steps with a decay, whose noise is an array with one entry per step.
+# Largest number of steps of a schedule with `noise_decay`, whose noise is stored as an
+# array with one entry per step.
 _MOST_SCHEDULED = 10**7
 
 
@@ -424,15 +425,18 @@ class Event:
         Raises
         ------
         ValueError
-            If dp_accounting has no equal event. This is so for a `Selection`, and for
-            noise from a seed. It is also so for Poisson batches, if only one of event
-            and accountant uses "replace_one", or if both use "replace_one" and the
-            sensitivity is below ``2 * clip_norm``.
+            If dp_accounting has no equal event. These events have none:
+
+            * a `Selection`, and events with noise from a seed;
+            * Poisson batches, if only one of event and accountant uses "replace_one";
+            * Poisson batches, if event and accountant use "replace_one" and the
+              sensitivity is below ``2 * clip_norm``.
 
         Notes
         -----
-        **Guarantees.** Every accountant of dp_accounting 0.6 under this relation either
-        refuses the event, or computes a valid upper bound of the event's privacy curve.
+        **Guarantees.** Every accountant of dp_accounting 0.6 under the relation
+        `neighboring_relation` either refuses the returned event, or computes a valid
+        upper bound of the privacy curve.
         The PLD accountant computes the curve itself, up to discretisation. If the noise
         has standard deviation ``std``, the noise multiplier is ``std / sensitivity``
         for accountants under "add_or_remove_one" and "replace_special", and ``2 * std /
@@ -476,8 +480,8 @@ class Event:
                     f"and clip_norm={self.clip_norm!r}",
                     "its accountants always assume the sensitivity 2 * clip_norm",
                 )
-        # If the accountant bounds vectors by this norm, it uses the sensitivity of this
-        # event.
+        # The accountant computes the sensitivity from a bound of the norms of vectors.
+        # With this bound it computes the sensitivity of this event.
         radius = self.sensitivity / 2 if replaces else self.sensitivity
         events = []
         for std, count in self.grouped_stds:

@@ -61,7 +61,7 @@ Plan = FitPlan | PrivacyPlan | Event | Iterable[Event]
 
 
 def events_of(entries: Sequence[LedgerEntry]) -> tuple[Event, ...]:
-    """Return the events of ledger entries; entries without privacy have no event."""
+    """Return the events of ledger entries; a fit without privacy has no event."""
     return tuple(entry.event for entry in entries if entry.event is not None)
 
 
@@ -70,8 +70,8 @@ def public_set(
 ) -> frozenset[Disclosed] | None:
     """Return the declared public set or, without one, that of the recorded events.
 
-    If no set is declared, the first charge fixes it: later events may not disclose
-    more. Before the first charge the result is then None.
+    If no set is declared, the first charge fixes the set: later events may not disclose
+    more. If no set is declared and no event is recorded, the result is None.
     """
     if terms.public is not None:
         return frozenset(terms.public)
@@ -276,8 +276,8 @@ class PrivacyLedger:
     * A file that is empty, truncated or damaged is refused and never becomes a new
       ledger. A new file is refused if parts of a missing ledger remain next to it.
     * Entries record the day and no finer time, because a finer time would reveal the
-      secret number of runs of a `PrivateSearchCV`. Not covered are the times of the
-      file system (when the file was last changed), and a search that runs for days.
+      secret number of runs of a `PrivateSearchCV`. This does not hide the times of the
+      file system (when the file was last changed), or a search that runs for days.
     * Only charges are counted. Estimators without this ledger, preprocessing that
       learns from data, and scores on training data are not counted.
     * Fits with an integer `random_state` are charged and marked as seeded; their
@@ -565,7 +565,7 @@ class PrivacyLedger:
         Returns
         -------
         answer : WhatIf
-            Valid now: another process may charge the ledger next.
+            Valid until the next charge, which another process may make at any time.
 
         Examples
         --------
@@ -617,8 +617,8 @@ class PrivacyLedger:
         Returns
         -------
         n_fits : int or inf
-            Valid now: another process may charge the ledger next. At most 10,000 fits
-            are counted.
+            Valid until the next charge, which another process may make at any time. At
+            most 10,000 fits are counted.
 
         Examples
         --------
@@ -724,7 +724,7 @@ class PrivacyLedger:
         n_rows: int | None,
         most: int,
     ) -> int:
-        """Return how often the events can be charged in succession, at most `most`."""
+        """Return how many times in a row the events can be charged, at most `most`."""
 
         def refused(times: int) -> bool:
             return bool(self._refusal(terms, recorded, events * times, n_rows))
@@ -771,8 +771,8 @@ class PrivacyLedger:
     ) -> float:
         """Return the largest epsilon that one more full-batch release may cost.
 
-        The release follows the recorded events and the new `events`. `delta` is the
-        delta of the release itself.
+        The release is composed with the recorded events and the new `events`, at the
+        delta of the limit. `delta` is the delta of the returned epsilon.
         """
         if terms.epsilon is None or terms.delta is None:
             return math.inf

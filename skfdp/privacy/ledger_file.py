@@ -11,7 +11,7 @@ its head is the identity of the ledger.
 
 The chain has no key. It detects accidents, not attackers: a program that can write the
 file can also write a new chain. Only a head that is stored elsewhere, as in a report,
-proves everything before it.
+proves that everything recorded up to this head is unchanged.
 
 The table `fits` counts the releases of each fit that can be resumed.
 """
@@ -533,8 +533,8 @@ class Store:
             if time.monotonic() > last:
                 raise ValueError(
                     f"{self.name} has several names (hard links), through which SQLite "
-                    "would lose charges: remove all other names; symbolic links are "
-                    "fine."
+                    "would lose charges: remove all names but one; symbolic links "
+                    "are fine."
                 )
             time.sleep(0.01)  # another process may be removing the temporary name
 
@@ -605,7 +605,7 @@ class FencingToken:
 
 
 def resolved(path: str | os.PathLike[str]) -> Path:
-    """Return the absolute path of a file without symbolic links."""
+    """Return the absolute path of a file, with symbolic links resolved."""
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(text, str) or text in ("", ":memory:") or "\0" in text:
         raise ValueError(

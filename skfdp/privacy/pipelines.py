@@ -9,9 +9,9 @@ Guarantees
   as unknown. So are the steps inside such a part. Learning from public columns and a
   public target costs no privacy, because these are equal in neighbours. Learning from
   private values voids the report.
-* The last step with a report determines which columns are public before each earlier
-  step. An input column of an earlier step is public if a public output column of that
-  step is computed from it.
+* The last step with a report declares its public input columns. They are traced
+  backwards: an input column of an earlier step is public if a public output column of
+  that step is computed from it.
 * A public column is refused if it is computed from all the columns from which a private
   column is computed. The public column might then reveal the private column.
 * A column that cannot be traced does not count as public.
@@ -69,7 +69,7 @@ def _voting(obj: Any) -> Members:
 
 
 def _outputs(obj: Any) -> Members:
-    """Return members with different targets; refuse different targets of one name."""
+    """Return members with different targets; refuse targets that share one name."""
     found = _listed(obj)
     if any(one.privacy_.target_name is not None for one in _leaves(found)):
         raise ValueError(
@@ -128,7 +128,10 @@ _TOOLS: dict[str, str | Callable[[Any], Members]] = {
 
 
 def _members_of(obj: Any) -> Members | None:
-    """Return the fitted members of a meta-estimator; None if it is not in the table.
+    """Return the fitted members of a meta-estimator, or None.
+
+    The result is None if the table has no function for the class, or if the
+    meta-estimator is not fitted.
 
     Raises
     ------
@@ -162,7 +165,7 @@ class Part:
 
 
 def _follow(parts: list[Part]) -> tuple[bool, ...] | None:
-    """Trace public columns backwards, and return the mask of those of the table.
+    """Trace public columns back to the table, and return the mask of its columns.
 
     The mask of each part's input columns is stored in `public` of the part. None means
     that columns cannot be traced.
@@ -190,9 +193,9 @@ def _before(
 ) -> tuple[bool, ...] | None:
     """Return the mask of the public input columns of a step; None if unknown.
 
-    `mask` states which output columns are public. Step `reader` declared this. `behind`
-    is the step that follows. Raise PrivacyBudgetError if a public output column might
-    reveal a private output column.
+    `mask` states which output columns are public, as the later step named `reader`
+    declares. `behind` is the step that follows directly. Raise PrivacyBudgetError if a
+    public output column might reveal a private output column.
     """
     n_features = getattr(part.step, "n_features_in_", 0)
     found = sources(part.step, n_features) if n_features else None
@@ -409,7 +412,7 @@ def report(
 def of_releases(
     obj: Any, reports: Iterable[tuple[str, PrivacyReport]]
 ) -> PrivacyReport:
-    """Return the report of an object that depends on data only through these fits.
+    """Return the report of an object that depends on data only through given fits.
 
     `reports` holds names and reports of the fits.
     """

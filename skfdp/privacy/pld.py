@@ -4,9 +4,10 @@ This module avoids three defects of dp_accounting 0.6:
 
 * The RDP accountant ignores the factor 2 of "replace one". It is not used here.
 * The PLD accountant drops ``count`` for some events, and loses a composition if the
-  noise multiplier is an int or float32. It gets only Python floats here, and no events.
+  noise multiplier is an int or float32. It is not used either: loss distributions are
+  composed here directly, from Python floats.
 * The replace-one curve of dp_accounting supports only sensitivity 2C, where C is the
-  clip norm. Our curve is below.
+  clip norm. This module computes the following curve instead.
 
 **The (C, Delta) curve under "replace_one".** In two neighbours the changed record
 contributes v and v' to a Poisson-sampled sum, with sampling rate q,
@@ -36,8 +37,8 @@ from skfdp.privacy.events import Relation
 
 # ((noise, sensitivity, sampling rate, relation), count), in units of the clip norm.
 _Steps = Sequence[tuple[tuple[float, float, float, str], int]]
-# Gap between neighbouring values of the discretised privacy loss for small epsilon;
-# for large losses a wider gap is enough.
+# Gap between neighbouring values of the discretised privacy loss, if mu of the
+# composition is about 1 or less. For a larger mu a wider gap is enough.
 _FINEST_GAP = 1e-4
 # Approximate error of delta per composed step, from the Fourier transforms.
 _ROUNDING = 2e-16
@@ -50,8 +51,8 @@ _TAIL_STDS = 9.0
 # are upper bounds of the curve.
 _CURVE_POINTS = 2_000
 # Largest numbers of grid values of the privacy loss: of one step, and of a composition.
-# To stay below them the gap is widened, which is always safe. If it would exceed the
-# widest gap, epsilon is in the hundreds of thousands, and the composition is refused.
+# To stay below them the gap is widened, which is always safe. A composition that needs
+# more than the widest gap has an epsilon in the hundreds of thousands, and is refused.
 _STEP_POINTS, _TOTAL_POINTS, _WIDEST_GAP = 2**19, 2**21, 1.0
 # A finer gap would resolve rounding errors only.
 _NARROWEST_GAP = 1e-9
@@ -87,7 +88,8 @@ def compose(
     Returns
     -------
     distributions : list of dp_accounting PrivacyLossDistribution
-        One for each direction between neighbours, or one if both are equal.
+        One for each direction between neighbours (the first output against the second,
+        and the reverse), or one if the two directions are equal.
     rounding : float
         Bound of the rounding error of the deltas.
     description : str
@@ -98,7 +100,8 @@ def compose(
     # the least rate a step costs less than the error of the Fourier transforms.
     steps = [((z, s, max(q, _LEAST_RATE), r), count) for (z, s, q, r), count in steps]
     n_steps = 1 + sum(count for _, count in (*steps, *curves))
-    # At delta = 1e-9 a mu-Gaussian-DP mechanism has an epsilon of about 6 mu.
+    # At delta = 1e-9 a mu-Gaussian-DP mechanism has an epsilon of about 6 mu. So for a
+    # given curve epsilon / 6 stands for mu.
     scale = max([full_batch_mu, *(curve.epsilon(1e-9) / 6 for curve, _ in curves)])
     gap = _gap(steps, scale, spread)
     if gap > _WIDEST_GAP:  # losses are too large or too many for the grid
@@ -186,7 +189,7 @@ def _gaussian(mu: float, gap: float) -> Any:
 def _poisson_step(
     noise: float, sensitivity: float, q: float, relation: str, gap: float
 ) -> tuple[Any, ...]:
-    """Return the loss distribution of one step, for each direction.
+    """Return the loss distribution of one step, for each direction between neighbours.
 
     Noise and sensitivity are in units of the clip norm.
     """

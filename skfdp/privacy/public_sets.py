@@ -388,13 +388,13 @@ def check_part(
 
 
 def together(parts: Sequence[Part | None]) -> tuple[tuple[int, ...], ...]:
-    """Return the largest sets of parts that have a record in common.
+    """Return the maximal sets of parts that have a record in common.
 
-    A set is a tuple of positions in `parts`. All parts are defined by rows, or all by
-    one column; None is the whole data set. The parts that contain a given record are
-    always a subset of one of the returned sets. For parts by rows the reason is this:
-    intervals with a common record all contain the first record of the interval that
-    begins last.
+    A set is a tuple of positions in `parts`. No returned set contains another one. All
+    parts are defined by rows, or all by one column; None is the whole data set. The
+    parts that contain a given record are always a subset of one of the returned sets.
+    For parts by rows the reason is this: intervals with a common record all contain the
+    first record of the interval that begins last.
     """
     sets = set()
     for marker in {part for part in parts if part is not None}:

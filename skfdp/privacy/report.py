@@ -5,8 +5,9 @@ A file holds the events and further facts. Reading a file derives the report aga
 Guarantees
 ----------
 * Epsilon, mu and the accountant are those that this version computes from the events.
-  A file with other numbers is refused. Epsilon of a privacy loss distribution may
-  differ by the discretisation of another version, which the accountant's text states.
+  A file with other numbers is refused. Only the epsilon of a privacy loss distribution
+  may differ, by the discretisation of the version that wrote the file. Then
+  `accountant` also states the epsilon of the file.
 * Relation and public set are those of the events. A report is seeded (its noise came
   from a user's seed) if one of its events or steps is seeded. A report composed of the
   reports of several steps has all of their events, fits, learnt steps and unknown
@@ -17,8 +18,8 @@ Guarantees
 
 A report is not signed: a person who edits the events changes everything that follows
 from them. Facts that do not follow from the events are not checked: the number of fits,
-an unknown step whose assumption was removed too, what steps learnt, the columns of a
-Pipeline's table, and a declared public set larger than the disclosed one.
+an unknown step that was removed together with its assumption, what steps learnt, the
+columns of a Pipeline's table, and a declared public set larger than the disclosed one.
 """
 
 from __future__ import annotations
@@ -295,7 +296,7 @@ class PrivacyReport:
 
     @property
     def guarantee(self) -> bool:
-        """Whether epsilon is finite, and no seed and no leak voids the guarantee."""
+        """Whether epsilon is finite, and no seed and no step in `leaks` voids it."""
         return report_text.void_text(self) is None and math.isfinite(self.epsilon)
 
     def statement(self, *, full: bool = False) -> str:
@@ -367,7 +368,7 @@ class PrivacyReport:
         return json.loads(dumps(values))
 
     def to_json(self, *, indent: int | None = 2) -> str:
-        """Return `to_dict` as text; `read_report` reads it back from a file."""
+        """Return `to_dict` as JSON text; `read_report` reads this text from a file."""
         return dumps(self.to_dict(), indent=indent)
 
     @classmethod
@@ -558,7 +559,7 @@ def _spent(
     delta: float,
     accountant: str = "auto",
 ) -> dict[str, Any]:
-    """Return epsilon, mu and the accountant."""
+    """Return epsilon, mu and the accountant, as fields of a report."""
     if parts:
         check_parts(parts)
     places = parts or (None,) * len(events)

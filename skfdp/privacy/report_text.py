@@ -46,8 +46,8 @@ _RELATIONS = {
         "replaced by any other value."
     ),
     "replace_special": (
-        "Two tables are neighbours if they agree in all but {part}, in whose place one "
-        "of them has an empty value, which contributes nothing to any release. This is "
+        "Two tables are neighbours if they agree in all but {part}. In one of the two "
+        "tables these values are empty, and contribute nothing to any release. This is "
         "weaker than replacement by another value, which takes two such steps."
     ),
     "add_or_remove_one": (
@@ -84,7 +84,7 @@ _ATTACKS = {
 }
 # Tiers of Ponomareva et al. (2023), arXiv:2303.00654: largest epsilon and name of each.
 _TIERS = ((1.0, "strong"), (10.0, "reasonable"), (math.inf, "weak to none"))
-#: Limit that every report states if persons are protected.
+#: Sentence that every report states among its limits if persons are protected.
 PARTITION = (
     "Which rows belong to one person, and how many, is not protected: the partition is "
     "the same in neighbours."
@@ -233,7 +233,7 @@ def no_private_target(report: Report) -> bool:
         or event.public_target
         or "target" in event.unnamed
     ]
-    if not targets:  # a private target without a name may occur in no event
+    if not targets:  # events may not mention a private target without a name
         return report.public_target or report.n_fits > 1
     return all(event.public_target or event.target_name in public for event in targets)
 

@@ -49,7 +49,7 @@ class Selection(Event, kind="selection"):
     ----------
     gamma : float, default=1.0
         Parameter, in (0, 1], of the geometric distribution of the number of runs. The
-        mean number of runs is ``1 / gamma``; 1 means exactly one run.
+        mean number of runs is ``1 / gamma``. With ``gamma=1`` there is exactly one run.
     """
 
     gamma: float = 1.0
@@ -148,7 +148,7 @@ class SelectionCurve:
         self.shift = 2 * self._first_epsilon(event.gamma)
 
     def _first_epsilon(self, gamma: float) -> float:
-        """Return the smallest epsilon_1 that satisfies the theorem, rounded up."""
+        """Return the smallest epsilon_1 of the theorem, rounded up."""
         if gamma == 1:
             return 0.0
         odds = gamma / (1 - gamma)
