@@ -285,7 +285,7 @@ def log_ratios(
 
 
 class Score:
-    """Log-likelihood ratio of an event's releases, with against without the canary.
+    """Log-likelihood ratio of an event's releases, with versus without the canary.
 
     Both likelihoods are those that the event claims.
 
@@ -300,7 +300,10 @@ class Score:
         self._event, self._lengths = event, lengths(event)
 
     def of_step(self, released: np.ndarray, std: np.ndarray | float) -> np.ndarray:
-        """Return the ratio of each release, given its component along the canary."""
+        """Return the log-likelihood ratio of each release.
+
+        `released` holds the components of the releases along the canary's direction.
+        """
         (full, other), rate = self._lengths, self._event.sampling_rate
         if rate == 1:
             return (released - (full + other) / 2) * (full - other) / np.square(std)

@@ -308,7 +308,7 @@ def checked(
     whole: bool,
     persons: np.ndarray | None,
 ) -> Iterator[Neighbour]:
-    """Yield the neighbours that a user gives; raise ValueError for any other table.
+    """Yield the tables that a user gives; raise ValueError unless they are neighbours.
 
     `public` is the mask of the public columns, which must be equal in both tables; None
     skips this check. With `whole`, neighbours have one more or one fewer record.
@@ -544,7 +544,7 @@ def _added(wanted: Release, asked: Asked, own: np.ndarray) -> tuple[float, float
 
 
 def _moved(wanted: Release, asked: Asked, rows: np.ndarray) -> np.ndarray:
-    """Return the difference, between the two tables, of the sum over some rows."""
+    """Return by how much the sum over `rows` differs between the two tables."""
     one, other = (_partial(a, asked.theta, rows) for a in (wanted.asked, asked))
     return one - other
 

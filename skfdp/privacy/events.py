@@ -140,7 +140,7 @@ def step_stds(noise_std: float, n_steps: int, noise_decay: float) -> np.ndarray:
 
 
 def check_decay(noise_decay: float, noise_std: float, n_steps: int) -> float:
-    """Return the decay, or raise ValueError if the schedule is infinite or too long."""
+    """Return the decay; raise ValueError if noise is infinite or steps are too many."""
     expected = "a finite number of at least 0"
     found = checks.number("noise_decay", noise_decay, expected, 0, closed="left")
     if found == 0:
@@ -408,7 +408,7 @@ class Event:
         return math.sqrt(repeats * math.fsum(squares))
 
     def own_curve(self) -> Any:
-        """Return the privacy curve; for subclasses whose curve has its own theorem."""
+        """Return the privacy curve of a subclass that has its own theorem."""
         raise TypeError(f"{type(self).__name__} does not define its own privacy curve.")
 
     def to_dp_accounting(self, neighboring_relation: Any = "add_or_remove_one") -> Any:

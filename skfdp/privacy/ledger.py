@@ -79,7 +79,7 @@ def public_set(
 
 
 def check_declaration(terms: Terms, recorded: Entries) -> None:
-    """Raise ValueError if recorded events have another public set than the declared."""
+    """Raise ValueError if the public set of recorded events is not the declared set."""
     events = events_of(recorded)
     found = _disclosed(events)
     if events and terms.public is not None and found != set(terms.public):

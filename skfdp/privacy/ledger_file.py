@@ -382,7 +382,7 @@ class Store:
         return self.newest
 
     def _every(self) -> dict[str, Any]:
-        """Return the newest terms of each data set, by its name."""
+        """Return a dict from the name of each data set to its newest terms."""
         return json.loads(Link(*self._links[-1]).terms)
 
     def _merged(self, asked: Terms, stored: Terms) -> Terms:

@@ -200,7 +200,7 @@ def _columns(step: Any) -> Dependence | None:
 
 
 def _is_sparse(step: Any) -> bool:
-    """Whether a part may return a sparse matrix for a dense table."""
+    """Whether a step may return a sparse matrix for a dense table."""
     if step is None or isinstance(step, str):
         return False
     inner = [part for _, part in members(step)]
@@ -479,7 +479,7 @@ def columns_of(step: Any, name: str, columns: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _then(first: Sources, second: Sources | None) -> Sources | None:
-    """Compose the sources of two consecutive steps; None if the second are unknown."""
+    """Compose the sources of two consecutive steps; None if `second` is None."""
     if second is None:
         return None
     return tuple(frozenset().union(*(first[j] for j in one)) for one in second)

@@ -296,7 +296,11 @@ class PrivacyReport:
 
     @property
     def guarantee(self) -> bool:
-        """Whether epsilon is finite, and no seed and no step in `leaks` voids it."""
+        """Whether the guarantee holds.
+
+        It holds if epsilon is finite, no noise came from a user's seed, and `leaks` is
+        empty.
+        """
         return report_text.void_text(self) is None and math.isfinite(self.epsilon)
 
     def statement(self, *, full: bool = False) -> str:
@@ -373,7 +377,7 @@ class PrivacyReport:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> PrivacyReport:
-        """Rebuild a report from `to_dict`.
+        """Rebuild a report from the dict of `to_dict`.
 
         Raises
         ------

@@ -106,7 +106,7 @@ class Selection(Event, kind="selection"):
         )
 
     def run_probabilities(self) -> np.ndarray:
-        """Return P(K = 1), P(K = 2), ... until the remaining tail is below 1e-17."""
+        """Return the probabilities of 1, 2, ... runs, until the rest is below 1e-17."""
         if self.gamma == 1:
             return np.ones(1)
         stays = math.log1p(-self.gamma)
