@@ -436,7 +436,7 @@ class Event:
         -----
         **Guarantees.** Every accountant of dp_accounting 0.6 under the relation
         `neighboring_relation` either refuses the returned event, or computes a valid
-        upper bound of the privacy curve.
+        upper bound of this event's privacy curve.
         The PLD accountant computes the curve itself, up to discretisation. If the noise
         has standard deviation ``std``, the noise multiplier is ``std / sensitivity``
         for accountants under "add_or_remove_one" and "replace_special", and ``2 * std /

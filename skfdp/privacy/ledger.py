@@ -276,8 +276,9 @@ class PrivacyLedger:
     * A file that is empty, truncated or damaged is refused and never becomes a new
       ledger. A new file is refused if parts of a missing ledger remain next to it.
     * Entries record the day and no finer time, because a finer time would reveal the
-      secret number of runs of a `PrivateSearchCV`. This does not hide the times of the
-      file system (when the file was last changed), or a search that runs for days.
+      secret number of runs of a `PrivateSearchCV`. The times of the file system (when
+      the file was last changed) may still reveal this number, and so may the day if a
+      search runs for days.
     * Only charges are counted. Estimators without this ledger, preprocessing that
       learns from data, and scores on training data are not counted.
     * Fits with an integer `random_state` are charged and marked as seeded; their
