@@ -17,7 +17,7 @@ _Named = TypeVar("_Named", bound=Callable[..., Any])
 
 
 def public(module: str) -> Callable[[_Named], _Named]:
-    """Return a decorator that sets the public module; use it as the outermost one.
+    """Return a decorator that sets `__module__`; use it as the outermost decorator.
 
     Parameters
     ----------

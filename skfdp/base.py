@@ -236,8 +236,8 @@ class PrivateClassifier(ClassifierMixin):
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
             Labels, in any spelling of the labels in `classes_` (the text "1" is the
-            label 1). Rows without a label, or with another one, are left out. A warning
-            gives their number.
+            label 1). Rows without a label of `classes_` are left out. A warning gives
+            their number.
         sample_weight : array-like of shape (n_samples,), default=None
 
         Returns
@@ -699,7 +699,8 @@ class TableEstimator(Versioned, BaseEstimator):
     ) -> InputScaler:
         """Return the input scaler of the declared bounds.
 
-        In rows with public and private columns it shortens only the private part.
+        In rows with public and private columns the scaler shortens only the private
+        part.
         """
         if math.isinf(self.epsilon):
             return InputScaler(feature_bound=math.inf)
@@ -874,7 +875,7 @@ class TableEstimator(Versioned, BaseEstimator):
         return Records(X, target, public, either(is_null, missing))
 
     def _take_groups(self, X, groups) -> tuple[Any, Any]:
-        """Return X without the column of persons, and the persons as groups."""
+        """Return X without the column of persons, and the person of each row."""
         schema, self._group_column = self._declared.schema, None
         if schema is not None:
             check_no_path(X)

@@ -120,20 +120,20 @@ def private_bounds(
     budget in Gaussian differential privacy:
 
     * for every private column the counts of its binades: for each integer e and each
-      sign, how many numbers have a size in ``(2**(e - 1), 2**e]``, and how many values
-      are zero, missing or infinite;
+      sign, how many numbers have an absolute value in ``(2**(e - 1), 2**e]``, and how
+      many values are zero, missing or infinite;
     * the counts of 32 bins of equal width between the bounds from the first release.
 
     A record is in exactly one bin of each of the p columns, so the counts change by at
-    most ``sqrt(p)``, and by ``sqrt(2 p)`` under "replace_one". Thresholds depend only
-    on the noise and on the number of bins. The plan, and so the charge, is a function
-    of p, the budget and the relation.
+    most ``sqrt(p)``, and by ``sqrt(2 p)`` under "replace_one". The thresholds above
+    which counts are significant depend only on the noise and on the number of bins. The
+    plan, and so the charge, is a function of p, the budget and the relation.
 
     With `groups` the counts are weighted. The sensitivity is multiplied by the largest
     total weight of one person's rows (`skfdp.queries.weighted`).
 
-    Some values may be outside the bounds: those in bins whose counts are below the
-    noise, and up to a twentieth of the others. Estimators clip values outside.
+    Some values may be outside the bounds: values in bins whose counts are below the
+    noise, and up to a twentieth of the other values. Estimators clip all of them.
 
     Examples
     --------

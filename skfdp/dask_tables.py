@@ -38,8 +38,8 @@ from skfdp.queries import Query
 
 # Poisson batches of remote rows: each partition draws its own members.
 #
-# Each step and partition has its own key, so that repeated draws on any worker give the
-# same members.
+# Each pair of a step and a partition has its own key. So a repeated draw gives the same
+# members, on any worker.
 
 
 # Number of random words in the master key, from which all other keys are derived.
@@ -83,10 +83,10 @@ class PartitionBatches:
 
     Notes
     -----
-    **Guarantees.** Each step and partition has its own key: a keyed hash of the numbers
-    of both. The master key of the hash is drawn from the stream, and is not sent to
-    workers. So one key reveals nothing about the others, and the draws of different
-    steps and partitions are independent. Each partition draws its rows by
+    **Guarantees.** Each pair of a step and a partition has its own key: a keyed hash of
+    their two numbers. The master key of the hash is drawn from the stream, and is not
+    sent to workers. So one key reveals nothing about the others, and the draws of
+    different steps and partitions are independent. Each partition draws its rows by
     `PoissonBatches`. The union over the partitions is therefore a Poisson batch of all
     rows.
     """
@@ -119,7 +119,7 @@ _ATTEMPTS = 5
 
 
 class Partition:
-    """Actor that stores the rows of one partition, and objects computed from them.
+    """Dask actor that stores the rows of a partition, and objects computed from them.
 
     Notes
     -----
@@ -165,8 +165,8 @@ class Partition:
     ) -> np.ndarray:
         """Return the exact sum of the query stored as `name`, over a batch or all rows.
 
-        The batch is that of `draw`; None means every row. Null records are left out, as
-        in a table in memory.
+        `draw` draws the batch. If `draw` is None, the sum is over all rows. Null
+        records are left out, as in a table in memory.
         """
         query, is_null = self._kept[name], self._kept[ROWS].is_null
         batch = None if draw is None else draw.members(query.n_rows)
@@ -174,7 +174,10 @@ class Partition:
 
 
 class Partitions:
-    """The partitions of a collection, in this process; `parts` has (X, y) of each."""
+    """The partitions of a Dask collection, called in this process.
+
+    `parts` has the rows ``(X, y)`` of each partition.
+    """
 
     def __init__(self, parts: Sequence[tuple[Any, Any]]):
         self._partitions: list[Any] = [Partition(*part) for part in parts]
@@ -223,7 +226,7 @@ class Partitions:
         return np.sum(found, axis=0, dtype=np.int64)  # integers: exact in any order
 
     def close(self) -> None:
-        """Release all partitions."""
+        """Free the memory of all partitions."""
         self._partitions = []
 
     def _answers(self, verb: str, arguments: Sequence[tuple]) -> list[Any]:
@@ -248,9 +251,9 @@ class WorkerPartitions(Partitions):
     Notes
     -----
     **Guarantees.** If a worker is lost during a call, another worker creates the
-    partition again. It uses the graph of the collection, and repeats the earlier `put`
-    calls. The call itself is then repeated with the same arguments. The answer is the
-    same, and is used once.
+    partition again: it computes the rows from the Dask graph of the collection, and
+    repeats the earlier `put` calls. The lost call is then repeated with the same
+    arguments. The answer is the same, and is used once.
     """
 
     def __init__(self, client: Any, parts: Sequence[tuple[Any, Any]]):
@@ -301,7 +304,7 @@ class WorkerPartitions(Partitions):
     ) -> tuple[dict[int, Any], dict[int, Exception]]:
         """Return the answers of some partitions by number, and the lost partitions.
 
-        A partition never raises an error, so an error means that it is lost.
+        A partition never raises an error, so an error means that the partition is lost.
         """
         futures, found, lost = {}, {}, {}
         for i in numbers:
@@ -325,7 +328,7 @@ class WorkerPartitions(Partitions):
                 return  # lost again, which the next attempt will detect
 
     def close(self) -> None:
-        """Release the partitions held by the workers."""
+        """Free the memory of all partitions on the workers."""
         super().close()
         # Dropping references is not enough, because actors are in reference cycles.
         self._client.cancel(self._futures)
@@ -372,10 +375,10 @@ class PartitionedQuery:
 
     Notes
     -----
-    **Guarantees.** As for `planned`, the unit, the clip norm and the sensitivity depend
-    on public facts about the whole table. They are equal in every partition. Each
-    record contributes one vector, in its partition. So the int64 sums of the partitions
-    add up to the sum over all rows, in any order.
+    **Guarantees.** The unit, the clip norm and the sensitivity are those of `planned`.
+    They depend on public facts about the whole table, and are equal in every partition.
+    Each record contributes one vector, in its partition. So the int64 sums of the
+    partitions add up to the sum over all rows, in any order.
     """
 
     partitions: Partitions
@@ -460,7 +463,7 @@ class PartitionedRecords:
         return self.public.total_weight
 
     def query(self, recipe: Callable, **per_row: Any) -> PartitionedQuery:
-        """Build a query in each partition by a recipe; return the query of their sum.
+        """Build a query in each partition by a recipe; return a query of all rows.
 
         Parameters are those of `Records.query`.
         """

@@ -196,7 +196,7 @@ def _curve(schema: TableSchema, name: str, block: Block, own: np.ndarray) -> tup
     """Return the transformer of a numeric column or a part of a date, and its weights.
 
     The columns after the transformer are a spline basis, and a one-hot column for each
-    value that means missing. The third return value, added to the intercept, is 0.
+    value that means missing. The third return value is 0, the change of the intercept.
     """
     from sklearn.pipeline import FeatureUnion
     from sklearn.preprocessing import OneHotEncoder, SplineTransformer
@@ -256,8 +256,8 @@ def _categories(schema: TableSchema, name: str, block: Block, own: np.ndarray) -
     """Return the transformer of categories, its weights, and the weight of "other".
 
     Each text or number that the schema reads as a category, or as missing, gets a
-    one-hot column. For all other values these columns are 0, so the weight of "other"
-    is added to the intercept.
+    one-hot column. The schema reads any other value as the level "other". All one-hot
+    columns are 0 for such a value, so the weight of "other" is added to the intercept.
     """
     from sklearn.pipeline import FeatureUnion
     from sklearn.preprocessing import OneHotEncoder

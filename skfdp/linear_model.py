@@ -120,7 +120,7 @@ def table(
     classes : ndarray or None
         Classes of a classifier.
     is_private : bool
-        Whether the fit added noise, whether or not the size of the noise is known.
+        Whether the fit added noise. The size of the noise may be unknown.
     encoder : DeclaredEncoder or None
     """
     n_outputs, n_weights = weights.shape
@@ -500,9 +500,9 @@ class LinearModel(PrivateEstimator):
             * "column", "value": only with a schema: the raw column, and the knot (a
               number or a date) or category of the coefficient;
             * "coef": as in `coef_` and `intercept_`;
-            * "noise_std": standard deviation of the noise of the release in "coef", in
-              the units of "coef"; 0 without privacy. ``coef_noise_.kind`` states
-              whether it is a first-order value, an estimate or an upper bound.
+            * "noise_std": standard deviation of the privacy noise in "coef"; 0 without
+              privacy. ``coef_noise_.kind`` states whether this number is a first-order
+              value, an estimate or an upper bound.
 
             The other columns exist only for label-DP classifiers (public columns,
             private target) that release one label statistic, with enough budget. They
@@ -753,7 +753,7 @@ coef_ : ndarray of shape (n_features,)
     Weights per unit of X within `bounds`, in units of the target (for Poisson, of its
     logarithm). Predictions are ``input_scaler_(X) @ coef_ + intercept_``, clipped to
     `target_bounds`. `input_scaler_` only clips values outside `bounds`. With
-    ``normalize=True`` they are the weights on normalised rows.
+    ``normalize=True`` the weights act on normalised rows.
 encoder_ : DeclaredEncoder
     Encoder of the columns; only with a schema. `coef_` then has the weights of the
     encoded columns ``encoder_.get_feature_names_out()``, and ``encoder_.transform(X)``
@@ -774,9 +774,9 @@ target_bounds : (float, float), default=None
     without a warning; predictions stay within the bounds. Required if the target is
     private.
 loss : {"squared_error", "huber", "poisson"} or Huber, default="squared_error"
-    Half the squared error; the Huber loss (``Huber(threshold=...)`` of `skfdp.solvers`
-    sets its threshold); or half the Poisson deviance of non-negative targets, with a
-    log link.
+    "squared_error" is half the squared error. "huber" is the Huber loss;
+    ``Huber(threshold=...)`` of `skfdp.solvers` sets its threshold. "poisson" is half
+    the Poisson deviance of non-negative targets, with a log link.
 target_map_ : TargetMap
     Bounds, centre and scale of the target.
 """
@@ -874,9 +874,9 @@ class FeatureDPLogisticRegression(LinearClassifier):
         Log odds per unit of X within `bounds`. ``decision_function(X)`` is
         ``input_scaler_(X) @ coef_.T + intercept_``, which is ``X @ coef_.T +
         intercept_`` for X within `bounds`, because `input_scaler_` only clips values
-        outside. With ``normalize=True`` they are log odds of normalised rows. A public
-        model that is a logistic regression is included; the margins of any other public
-        model are added to the product.
+        outside. With ``normalize=True`` the weights act on normalised rows. The weights
+        include a public model that is a logistic regression; the margins of any other
+        public model are added to the product.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     <encoder_>
@@ -914,12 +914,12 @@ class FeatureDPLogisticRegression(LinearClassifier):
     * With a private target and some public columns, the first model is computed from a
       release of the label statistic of the public columns, with the sensitivity of
       "one-shot" below. The margins of this model are equal for neighbours.
-    * Before the descent there is at most one release of each of these: the mean length
-      of the private part of a row (with public columns also its mean square), from
-      lengths clipped to a public interval; and the mean of the private part, from rows
-      clipped to that length. Each is a sum of numbers or rows of norm at most 1, with
-      sensitivity 2 under "replace_one" and 1 otherwise. With a private target also the
-      class counts may be released. A replaced label changes them by sqrt(2).
+    * Before the descent up to three means are released, each once: the mean length of
+      the private part of a row, with public columns the mean squared length, and the
+      mean of the private part. Lengths are clipped to a public interval, and rows to
+      the mean length. Each release is a sum of numbers or rows of norm at most 1, with
+      sensitivity 2 under "replace_one" and 1 otherwise. With a private target the class
+      counts may also be released. A replaced label changes the counts by sqrt(2).
     * ``class_weight="balanced"`` subtracts log odds from the intercept. These follow
       from the class counts, the label statistic or a public target, without a release.
     * After the descent two numbers are released. They give the temperature, a factor
@@ -1069,8 +1069,8 @@ class DPSGDFClassifier(LinearClassifier):
         Weights on ``input_scaler_(X)``, per unit of X. ``decision_function(X)`` is
         ``input_scaler_(X) @ coef_.T + intercept_``, which is ``X @ coef_.T +
         intercept_`` for X within `bounds`, because `input_scaler_` only clips values
-        outside. For the log loss they are log odds. With ``normalize=True`` they are
-        the weights on normalised rows.
+        outside. For the log loss the weights are log odds. With ``normalize=True`` they
+        act on normalised rows.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     <encoder_>
@@ -1097,8 +1097,8 @@ class DPSGDFClassifier(LinearClassifier):
       bin of each of their p columns (p is n_features rounded up to a power of two), so
       the sensitivity of a histogram is sqrt(p), and sqrt(2 p) under "replace_one". The
       radius comes from a histogram of the distances between rows and mean, and so does
-      a `clip_quantile` of the centring. The sensitivity is 1, and sqrt(2) under
-      "replace_one".
+      a `clip_quantile` of the centring. The sensitivity of such a histogram is 1, and
+      sqrt(2) under "replace_one".
     * The sensitivity of each clipped gradient sum is `clip_norm` (``2 clip_norm`` under
       "replace_one"), for all data; NaN gradients count as 0.
     * With the log loss, class counts are released before the descent. Their sensitivity
@@ -1402,18 +1402,20 @@ class FeatureDPRegressor(LinearRegressor):
     <solver>
     public_model : "auto", regressor or None, default="auto"
         Model of the public columns, from whose predictions the descent starts. "auto"
-        needs a public target and an intercept. It is a ridge regression on standardised
-        columns or a `PoissonRegressor`, with a penalty chosen by cross-validation;
-        without public columns it is the mean. Another regressor is cloned and fitted on
-        the public columns of ``input_scaler_(X)`` and the public target. A fitted
-        regressor is used unchanged, even if the target is private. With
-        ``loss="poisson"`` the regressor must predict rates. None starts from the mean.
+        needs a public target and an intercept. It means a ridge regression on
+        standardised columns or a `PoissonRegressor`, with a penalty chosen by
+        cross-validation. Without public columns, "auto" means the mean of the target.
+        Another regressor is cloned and fitted on the public columns of
+        ``input_scaler_(X)`` and the public target. A fitted regressor is used
+        unchanged, even if the target is private. With ``loss="poisson"`` the regressor
+        must predict rates. None starts from the mean.
     <neighboring_relation>
     alpha : float or "auto", default="auto"
-        Penalty on the weights of the columns as scaled by `bounds`. It is defined as in
-        `Ridge` (also for the Huber loss: sum of losses plus ``alpha / 2 |w|**2``) or in
-        `PoissonRegressor`. With sample weights the sums and means of losses are
-        weighted. "auto" means no penalty (1.0 at ``epsilon=inf``).
+        Penalty on the weights of the columns as scaled by `bounds`. For the Poisson
+        loss it is defined as in `PoissonRegressor`. For the other losses it is defined
+        as in `Ridge`: the sum of losses plus ``alpha / 2 |w|**2``. With sample weights
+        the sums and means of losses are weighted. "auto" means no penalty (1.0 at
+        ``epsilon=inf``).
     <fit_intercept>
     <centering>
     <random_state>
@@ -1544,10 +1546,11 @@ class DPSGDFRegressor(LinearRegressor):
     <neighboring_relation>
     <solver>
     alpha : float or "auto", default="auto"
-        Penalty on the weights of the columns as scaled by `bounds`. It is defined as in
-        `Ridge` (also for the Huber loss: sum of losses plus ``alpha / 2 |w|**2``) or in
-        `PoissonRegressor`. With sample weights the sums and means of losses are
-        weighted. "auto" means no penalty (1.0 at ``epsilon=inf``).
+        Penalty on the weights of the columns as scaled by `bounds`. For the Poisson
+        loss it is defined as in `PoissonRegressor`. For the other losses it is defined
+        as in `Ridge`: the sum of losses plus ``alpha / 2 |w|**2``. With sample weights
+        the sums and means of losses are weighted. "auto" means no penalty (1.0 at
+        ``epsilon=inf``).
     <fit_intercept>
     <centering>
     <random_state>

@@ -150,12 +150,12 @@ def private_score(
         result of its ``score``, with targets clipped to their declared bounds),
         "mean_absolute_error" and "mean_squared_error"; all by default, but "r2" needs
         `target_bounds`. All metrics come from one release. The log loss, the Brier
-        score and each error increase the noise, and "r2" does so like two errors. All
-        other metrics share one table of counts, so more of them cost nothing.
+        score and each error increase the noise, and "r2" does so as much as two errors.
+        All other metrics share one table of counts, so more of them cost nothing.
     by : str, int or Series, default=None
         A **public** column: a column of X, or a named Series with one value for each
-        row of X. The result then also has scores for each value of the column. The
-        records of different values are disjoint, so the scores cost no more than one.
+        row of X. The result then also has scores for each value of the column. Each
+        record has one value, so these scores need no further budget.
     groups : array-like of shape (n_samples,) or str, default=None
         The person of each row. If X is a frame, `groups` may be the name of its column
         of persons. This column is then not a feature. All rows of a person are
@@ -228,8 +228,8 @@ def private_score(
       Under the replace relations the number of records is public.
     * With `groups` or `sample_weight` the sensitivity is multiplied by the largest
       total weight of a person's rows, or of a row (`skfdp.queries.weighted`). The same
-      bound holds with `by`, because a person's weights in several parts add up to at
-      most the total.
+      bound holds with `by`, because the weights of a person for the different values
+      of `by` add up to at most this total.
     * Exceptions and warnings of the model are suppressed, because they may depend on a
       row. A record without a label of the model's classes, or for which the model fails
       or returns NaN, counts as wrong. Its losses are the largest ones, and it is in
@@ -781,9 +781,9 @@ def make_private_scorer(
     the ledger holds the fit of the estimator. So the ledger counts everything that
     cross-validation or a search discloses, and choosing parameters by these scores
     costs nothing more. Test folds are disjoint, but a scorer does not know which
-    records are in a fold, so k scores cost k scores. Use `KFold`, whose folds depend on
-    positions only. Stratified folds, the default of an int `cv` for classifiers, depend
-    on labels.
+    records are in a fold, so k scores cost as much as k scores of the same records. Use
+    `KFold`, whose folds depend on positions only. Stratified folds, the default of an
+    int `cv` for classifiers, depend on labels.
 
     When the limit of the ledger is reached, the parameter `error_score` of scikit-learn
     decides: "raise" stops at once, the default sets the score to NaN.

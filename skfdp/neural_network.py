@@ -101,8 +101,8 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     trained_layers : {"auto", "all", "last"}, default="auto"
         "last" trains only the last layer, on frozen lower layers. Then the sensitivity
         to a replaced record is only ``sqrt(2) * clip_norm``, if the target is public.
-        "auto" is "last" if the pretraining is "class_sums" or "linear", without a
-        public loss, and otherwise "all".
+        "auto" is "last" if the pretraining is "class_sums" or "linear" and there is no
+        public loss; otherwise it is "all".
     solver : name or object of `skfdp.solvers`, default="auto"
         Training method: "noisy-sgd" with Poisson batches, "noisy-gd" with full batches,
         or "feature-dp-sgd" (Algorithm 1). "auto" is "noisy-sgd". Pass an object to set
@@ -155,9 +155,10 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
 
     * Neighbours share every public column, and the target if it is public. Computations
       on these and on released sums are free, and have separate random streams.
-    * A record's contribution to a gradient sum is the difference of two gradients,
-      clipped to `clip_norm` after the subtraction. The sensitivity is ``2 * clip_norm``
-      under "replace_one", and `clip_norm` otherwise.
+    * A record's contribution to a gradient sum is the gradient of the loss minus that
+      of the public loss (0 without a public loss), clipped to `clip_norm` after the
+      subtraction. The sensitivity is ``2 * clip_norm`` under "replace_one", and
+      `clip_norm` otherwise.
     * If only the last layer is trained and the target is public, no entry of a
       contribution can change its sign, so the sensitivity is ``sqrt(2) * clip_norm``.
       The same holds for the class sums.

@@ -246,8 +246,8 @@ class PrivateCenteringTransformer(
     References
     ----------
     Sun, Suresh and Menon (2023), Algorithm 3, steps 1 and 2,
-    https://arxiv.org/abs/2307.11106. Conditional centring combines it with the public
-    features of Mahloujifar, Guo, Suh and Chaudhuri (2023).
+    https://arxiv.org/abs/2307.11106. Conditional centring combines these steps with the
+    public features of Mahloujifar, Guo, Suh and Chaudhuri (2023).
 
     Examples
     --------
@@ -355,9 +355,9 @@ class PrivateCenteringTransformer(
     def transform(self, X) -> Any:
         """Centre and scale rows, then scale down those longer than `output_bound`.
 
-        With public columns, the public part of a row may have at most half of the
-        squared norm; it is shortened first. Then the private part is shortened to the
-        norm that remains.
+        With public columns, first the public part of a row is shortened to a squared
+        norm of at most ``output_bound**2 / 2``. Then the private part is shortened, so
+        that the norm of the row is at most `output_bound`.
 
         Parameters
         ----------

@@ -1,7 +1,7 @@
 """Schemas: declare the columns of a table, their ranges, and which are public.
 
-Drafts of schemas and messages use only the names and stored types of private columns. A
-private value does not affect how other values are converted.
+Of private columns, drafts of schemas and error messages use only the names and the
+stored types. A private value does not affect how other values are converted.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class Number(_Column):
         Whether the upper bound means the same as the lower one, as for an hour in
         (0, 24).
     missing : list, default=None
-        Cells of this column that count as missing. None: those of the schema.
+        Cells of this column that count as missing. None: as the schema declares.
     """
 
     read_as = "numbers"
@@ -698,7 +698,7 @@ class TableSchema:
     def blocks(self, smooth: bool = False) -> tuple[Block, ...]:
         """Return the blocks of encoded columns, in the order of the features.
 
-        `smooth` is that of the column types.
+        `smooth` is whether an estimator smooths the curves.
         """
         found = [
             block
@@ -871,7 +871,7 @@ class TableSchema:
     def converted(self, name: str, raw: Any) -> tuple[Any, np.ndarray]:
         """Return converted values of a column, and a mask of the unreadable cells.
 
-        For the group column it is the mask of the missing cells.
+        For the group column the mask marks the missing cells.
         """
         column, cells = self._type(name), exact(raw)
         gone = self._missing(column)
@@ -931,7 +931,7 @@ class TableSchema:
         Parameters
         ----------
         table : DataFrame, Table, str or Path
-            A path is that of a Parquet, Arrow or CSV file.
+            A table, or the path of a Parquet, Arrow or CSV file.
         """
         found = [f"not declared yet: {question}." for question in self.questions]
         source = OpenTable.of(table, self)
@@ -983,12 +983,13 @@ class TableSchema:
 
         A draft uses the names of the columns, the stored types of a frame, Parquet or
         Arrow file, and the values of public columns. A CSV file stores no types, so its
-        private columns get none. A `UtilityWarning` reports unusual public columns.
+        private columns are `Unknown`. A `UtilityWarning` reports unusual public
+        columns.
 
         Parameters
         ----------
         table : DataFrame, Table, str or Path
-            A path is that of a Parquet, Arrow or CSV file.
+            A table, or the path of a Parquet, Arrow or CSV file.
         public : "all", str or list of str, default=()
             Names or patterns of columns that may be disclosed. "all" means every column
             except the outcomes and the group.
@@ -1245,7 +1246,7 @@ class OpenTable:
     def type_of(self, name: str, outcome: bool) -> Any:
         """Return the column type that a draft proposes for a private column.
 
-        It depends on the stored type, and on whether the column is an outcome.
+        The type depends on the stored type, and on whether the column is an outcome.
         """
         kind = self.kind(name)
         raw = raw_column(self._types, self.names.index(name))
@@ -1276,8 +1277,8 @@ class OpenTable:
     def check_header(self, confirmed: bool) -> None:
         """Refuse a first line that looks like a title, or like a record.
 
-        The message does not quote the line. If `confirmed`, the user has stated that it
-        holds names, even if it looks like a record.
+        The message does not quote the line. If `confirmed`, the user has stated that
+        the line holds names, even if it looks like a record.
         """
         line = f"the first line of {str(self._table)!r}" if self.cells else ""
         titled = len(self.cells) == 1 and self.cells[0].startswith("#")
@@ -1327,7 +1328,7 @@ def _raw_csv(schema: TableSchema, path: str | os.PathLike, **options: Any) -> An
     try:
         with warnings.catch_warnings():
             # index_col=False: surplus fields must not make the first column an
-            # index; pandas would drop them with a warning.
+            # index. pandas would drop these fields and warn: raise the warning.
             warnings.simplefilter("error", pandas.errors.ParserWarning)
             usual = {
                 "sep": schema.delimiter,
@@ -1443,8 +1444,8 @@ def _plain(text: str) -> str:
 
 # Drafts: column types from names, stored types and public columns.
 
-# A text column with more different values than this, or with fewer rows per value, is
-# assumed to hold names or identifiers.
+# A text column is assumed to hold names or identifiers if it has more different values
+# than the first number, or fewer rows per value than the second.
 _MOST_CATEGORIES, _ROWS_OF_A_CATEGORY = 1000, 10
 # A column of at least this many whole numbers, all different, is assumed to hold
 # identifiers.
@@ -1468,7 +1469,7 @@ _FORMATS = (
 def _proposed_dialect(path: str | os.PathLike, given: dict[str, Any]) -> dict[str, Any]:
     """Infer delimiter, encoding and skipped lines of a CSV file from its beginning.
 
-    `given` has those that the user declares.
+    What `given` declares is not inferred.
     """
     try:
         with open(path, "rb") as file:

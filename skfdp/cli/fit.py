@@ -70,7 +70,7 @@ class Task:
         return [n for n in self.schema.features if columns[n].public is public]
 
     def model(self, repeat=0, *, ledger=None, everything=False):
-        """Return an unfitted model; with `everything` all columns are private."""
+        """Return an unfitted model; with `everything` no column or target is public."""
         arguments, schema = self.arguments, self.schema
         if everything:
             columns = schema.columns.items()
@@ -292,7 +292,7 @@ def counts(
     unread: Mapping[str, np.ndarray],
     parts: Mapping[str, np.ndarray],
 ) -> Iterator[str]:
-    """Yield a sentence for the target and each column whose values cannot all be read.
+    """Yield a sentence for each column (or the target) that has unreadable values.
 
     The counts are exact and not protected, so they are printed only with exact scores.
 
@@ -303,7 +303,7 @@ def counts(
     unknown : bool ndarray of shape (n_rows,)
         The rows without a declared target.
     unread : mapping of str to bool ndarray
-        By column, the values that cannot be read; empty if columns are not counted.
+        Masks of the unreadable values, by column; empty to count only the target.
     parts : mapping of str to int ndarray
         Positions of the rows to count, by a name such as "training ".
     """

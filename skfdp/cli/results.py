@@ -54,8 +54,9 @@ once = functools.cache(complain)
 def open_ledger(arguments: argparse.Namespace) -> PrivacyLedger | None:
     """Open the ledger of a fit; return None without ``--ledger``.
 
-    A ledger without a limit gets that of ``--limit``, or is refused. Afterwards
-    ``arguments.charged()`` returns a list with one sentence if the fit was charged.
+    A ledger without a limit gets the limit of ``--limit``; without this option it is
+    refused. Afterwards ``arguments.charged()`` returns a list, with one sentence if the
+    fit was charged.
     """
     path, limit = arguments.ledger, arguments.limit
     if path is None:
@@ -138,7 +139,7 @@ TRUSTED_TYPES = tuple(
 
 
 def save(model, path: str | Path) -> None:
-    """Write a trained model, with skops for a path ending in ".skops", else joblib."""
+    """Write a trained model with joblib, or with skops if `path` ends in ".skops"."""
     if Path(path).suffix == ".skops":
         import skops.io
 
@@ -163,7 +164,7 @@ def load(path: str | Path):
 # The comparison table.
 
 
-#: For each score: the format of the number, and the factor that multiplies it before.
+#: For each score: its format, and the factor by which it is multiplied before.
 _FORMATS = {
     "accuracy": ("{:5.1f} %", 100),
     "AUC": ("{:.3f}", 1),

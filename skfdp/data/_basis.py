@@ -79,8 +79,8 @@ class Block:
     def entries(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
         """Return positions and values of the entries of each row that may be non-zero.
 
-        Both have the shape (n_rows, n_entries). Positions count from the start of the
-        block and are distinct within a row.
+        Both arrays have the shape (n_rows, n_entries). Positions count from the start
+        of the block and are distinct within a row.
         """
         raise NotImplementedError
 
@@ -179,13 +179,15 @@ EXPLAINED = 0.5
 #: Prior variance of the level "missing", relative to that of the linear direction (see
 #: `directions`).
 MISSING_VARIANCE = 1 / 9
-# Lower limit of the signal in `squared_lengths`. So little signal leaves one direction.
+# Lower limit of the signal in `squared_lengths`. With so little signal, only one
+# direction is not left out.
 _LEAST_SIGNAL = 1e-3
 # Exponent in `squared_lengths`. With 1, lengths follow the prior, and rough shapes are
 # learnt late. With 0, lengths are about equal (whitening), and the linear shape is
 # learnt as slowly as all others.
 _HALF = 0.5
-# Divisor of lengths. It exceeds rounding errors, so that no row has a norm above 1.
+# Divisor of lengths: above 1 by more than rounding errors, so that no row has a norm
+# above 1.
 _WIDER = 1 + 1e-12
 
 
@@ -217,7 +219,8 @@ def directions(n_knots: int, cyclic: bool = False) -> np.ndarray:
 def orders(n_knots: int, cyclic: bool = False) -> np.ndarray:
     """Return the order of each direction: 1, 2, ... from smooth to rough.
 
-    For a cyclic curve it is the frequency, and the two waves of a pair have the same.
+    For a cyclic curve the order is the frequency, so the two waves of a pair have the
+    same order.
     """
     place = np.arange(n_knots - 1)
     return place // 2 + 1 if cyclic else place + 1
@@ -247,10 +250,10 @@ def shares_of_norm(prior: np.ndarray, noise: float, chance: float) -> np.ndarray
     .. math:: a_j = \max(0, \theta v_j - noise^2) / (v_j + c), \qquad \sum_j a_j = 1.
 
     The constant theta follows from the second equation. Directions with a small v_j
-    have no share, and there are more of them with more noise. The shares of directions
-    with a large v_j are nearly equal. This is reverse water-filling (Cover and Thomas,
-    *Elements of Information Theory*, section 10.3.3), with a prior in place of the
-    known variance.
+    have no share. With more noise, more directions have no share. The shares of
+    directions with a large v_j are nearly equal. This is reverse water-filling (Cover
+    and Thomas, *Elements of Information Theory*, section 10.3.3), with a prior in place
+    of the known variance.
 
     `prior` is v, positive, and `chance` is c. `noise` is the standard deviation of the
     noise in the released statistic, divided by the number of records, for rows of norm
@@ -271,8 +274,8 @@ def shares_of_norm(prior: np.ndarray, noise: float, chance: float) -> np.ndarray
 def prior_variances(n_knots: int, cyclic: bool = False) -> np.ndarray:
     """Return the prior share of a curve's variance in each of `directions`.
 
-    The prior is that of a random walk along the knots: a direction of order j has 1 /
-    j**2 of the variance of the first.
+    The prior is that of a random walk along the knots: a direction of order j has
+    ``1 / j**2`` of the variance of the first direction.
     """
     variance = orders(n_knots, cyclic) ** -2.0
     return variance / variance.sum()
@@ -294,8 +297,8 @@ def squared_lengths(
     variance : ndarray of shape (n_directions,)
         Prior variance of each direction: positive, with sum 1.
     signal : float
-        ``mu n``: the Gaussian-DP parameter of the budget, for a sum that one record
-        changes by 1, times the number of records. Infinite without noise.
+        ``mu n``, where mu is the Gaussian-DP parameter of the budget for a sum that one
+        record changes by 1, and n is the number of records. Infinite without noise.
     n_records : int
         Number of records; the nominal number if it is private.
     n_blocks : int
@@ -320,8 +323,9 @@ def lengths(shapes: np.ndarray, squares: np.ndarray) -> np.ndarray:
 
     `shapes` are orthonormal directions, and `squares` their squared lengths up to a
     common factor. The matrix L is ``shapes * lengths``. Its longest row has norm 1, up
-    to rounding. Hats are weights with sum 1, so the smooth terms of a row are a
-    weighted mean of rows of L. Their norm is therefore at most 1.
+    to rounding. The hats of a row (see the module) are weights with sum 1, so the
+    smooth terms of the row are a weighted mean of rows of L. Their norm is therefore at
+    most 1.
     """
     norms = np.tensordot(squares, shapes**2, axes=(0, 1))
     return np.sqrt(squares) / (math.sqrt(norms.max()) * _WIDER)
@@ -396,8 +400,8 @@ class Smoothing:
     -----
     **Guarantees.** The conversion is a function of the declared blocks and of public
     numbers. Each row is converted independently of the others. Entries are in [-1, 1].
-    If every block of an encoded row has a norm of at most 1, every block of the
-    converted row has, too, up to 1e-9.
+    If every block of an encoded row has a norm of at most 1, then every block of the
+    converted row has a norm of at most ``1 + 1e-9``.
     """
 
     def __init__(
@@ -406,7 +410,7 @@ class Smoothing:
         self.n_encoded = max((block.stop for block in blocks), default=0)
         given = {"signal": signal, "n_records": n_records, "n_outputs": n_outputs}
         squares = functools.partial(squared_lengths, n_blocks=len(blocks), **given)
-        #: For each block: its encoded columns, its converted columns, its smooth terms.
+        #: For each block: its encoded columns, its converted columns, its conversion.
         self.curves: list[tuple[slice, slice, _Curve]] = []
         self.n_columns = 0
         for block in blocks:
@@ -435,7 +439,7 @@ class Smoothing:
     def weights(self, coef: np.ndarray, power: int = 1) -> np.ndarray:
         """Return weights of encoded columns, given weights `coef` of smooth terms.
 
-        Both have one row per output: ``encoded @ weights.T`` equals
+        Weights have one row per output: ``encoded @ weights.T`` equals
         ``rows(encoded) @ coef.T``. With ``power=2``, `coef` holds variances of
         independent weights, and the result holds the variances of the returned weights.
         """

@@ -3,9 +3,9 @@
 One private value can decide the type of its column: a missing value turns integers into
 floats, a misspelt number turns all numbers into text. Every value is therefore read
 independently of the others, whatever the type of the column. `skfdp.data.target`
-decides which values are the same category. Durations become days, times of day hours,
-and periods their first moment. No value of a cell raises an error, and no error quotes
-a datum.
+decides which values are the same category. Durations become days, times of day become
+hours, and a period becomes its first moment. No value of a cell raises an error, and no
+error quotes a datum.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def objects(values: Iterable) -> np.ndarray:
 
 def _of_pandas(raw: Any) -> np.ndarray:
     dtype = raw.dtype
-    if hasattr(dtype, "categories"):  # to_numpy would make floats of integers and NaN
+    if hasattr(dtype, "categories"):  # to_numpy turns integers beside NaN into floats
         known = objects([*exact(dtype.categories), None])
         return known[np.asarray(getattr(raw, "cat", raw).codes)]
     kind = getattr(dtype, "kind", "O")
@@ -275,7 +275,7 @@ def check_table(X: Any) -> Any:
 
 def column_labels(X: Any) -> list:
     """Return the column names of a frame or a large table, or an empty list."""
-    # First the name of pyarrow, because the `columns` of its tables are values.
+    # `column_names` first, because the `columns` of a pyarrow table are values.
     names = getattr(X, "column_names", getattr(X, "columns", None))
     return [] if names is None else list(names)
 
@@ -302,8 +302,8 @@ def raw_column(X: Any, place: int) -> Any:
     return X[:, place]
 
 
-# Patterns with which the type names of numpy, pandas, polars and pyarrow begin, and the
-# kind of values of each.
+# Patterns for the beginning of a type name of numpy, pandas, polars or pyarrow, and the
+# kind of values that such a type holds.
 _KINDS = (
     ("datetime|date|timestamp", "date"),
     ("period", "period"),
@@ -414,7 +414,8 @@ def check_arrays(
     Returns
     -------
     X : ndarray or canonical csr_array of shape (n_rows, n_features), or (X, y)
-        A `LargeTable` is returned as a `LargeTable`, and its rows are not read.
+        The pair is returned if y is passed. A `LargeTable` is returned as a
+        `LargeTable`, and its rows are not read.
     """
     X = unmasked(X)
     check_no_path(X)
@@ -514,7 +515,8 @@ def declared_numbers(X: Any, bounds: Any) -> Any:
             return X
     labels = column_labels(values)
     declared = _declared_places(bounds, values.shape[1], list(map(str, labels)))
-    # One pair of bounds is for all columns. Text columns are then refused later.
+    # A mapping names the columns. One pair is for all columns, so text columns are not
+    # converted then, and are refused later.
     read = ("object", "text") if isinstance(bounds, Mapping) else ("object",)
     found = {}
     for place in range(values.shape[1]):
@@ -770,7 +772,8 @@ def _canonical(X) -> csr_array:
     """Return canonical CSR rows, with increasing column numbers and no duplicates.
 
     Norms are computed from stored entries. If a row repeated a column number, the norm
-    of the row could exceed the computed one. Flags that X has stored are not trusted.
+    of the row could exceed the computed norm. The flags in X that state its format are
+    not trusted.
     """
     X = csr_array((X.data, X.indices, X.indptr), shape=X.shape)
     valid = False

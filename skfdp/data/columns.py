@@ -186,7 +186,7 @@ def _named(item: Any, names: Sequence[str] | None, labels: list | None) -> list[
 def _matching(names: Sequence[str | int], key: str) -> list[int]:
     """Return the positions of the columns that are called `key`.
 
-    If there are none, return those of the columns that match the pattern `key`.
+    If no column is called `key`, return the columns that match the pattern `key`.
     """
     columns = [(j, name) for j, name in enumerate(names) if isinstance(name, str)]
     exact = [j for j, name in columns if name == key]

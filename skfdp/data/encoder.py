@@ -65,8 +65,8 @@ class DeclaredEncoder(Versioned, TransformerMixin, BaseEstimator):
 
     **Missing values** (None, NaN, NaT, NA, empty text), infinite values and unreadable
     values get the level "missing" in every block of their column, *instead* of all
-    other levels. Unknown categories get the level "other". If "missing" or "other" is a
-    declared category, it is the same level.
+    other levels. Unknown categories get the level "other". A declared category with the
+    name "missing" or "other" is the same level.
 
     **Splines** have degree 1, as in scikit-learn's `SplineTransformer`. Each knot has a
     column, which is 1 at the knot. Between two knots, the columns of these knots sum to
@@ -243,7 +243,7 @@ class _Coded:
     curve: Any = None
 
     def write(self, chosen: slice | np.ndarray, out: np.ndarray) -> None:
-        """Write the columns of this block for the chosen rows into `out`, all zeros."""
+        """Write this block's columns of the chosen rows to `out`, which holds zeros."""
         places = self.places[chosen]
         if self.values is None:
             own = self.start + places[:, 0].astype(np.intp)
@@ -349,7 +349,7 @@ class EncodedTable:
 
     @property
     def levels(self) -> np.ndarray:
-        """The block number of each solver column, -1 if it is not of a category."""
+        """The block number of each solver column; -1 outside of category blocks."""
         kinds = np.array([block.kind == "categories" for block in self.encoder.blocks_])
         return np.where(kinds[self.block], self.block, -1)
 

@@ -76,9 +76,9 @@ def unit_of_squares(n_columns: int) -> float:
     return 2.0 ** (52 - int(n_columns).bit_length())
 
 
-# Largest standard deviations of noise in grid units: the one for which `sum_unit`
-# chooses the grid, and the one above which noise is refused. The noise is exact at
-# every size. With a larger standard deviation, a larger fraction of the noise values
+# Limits of the standard deviation of noise, in grid units. `sum_unit` chooses the grid
+# so that the noise is at most SAFE_STD. Noise above MAX_STD is refused. The noise is
+# exact at every size. With a larger standard deviation, a larger fraction of the values
 # needs integer arithmetic: 2**-14 at 2**34 grid units, and 2**-8 at 2**40. This is far
 # below the limit of the kernel (docs/theory/exact_release.rst, The theorem).
 SAFE_STD = 2.0**34

@@ -96,7 +96,8 @@ class InputScaler:
             infinity. In columns without bounds 0 replaces them. If all numbers are
             finite, X itself is returned.
         is_null : bool ndarray of shape (n_rows,) or None
-            Mask of the rows with such a number in a column without bounds, or None.
+            Mask of the rows with NaN or infinity in a column without bounds; None if
+            there are no such rows.
         """
         if isinstance(X, LargeTable):
             return self._filled_table(X)

@@ -28,7 +28,7 @@ from skfdp.data.validation import unmasked
 from skfdp.privacy.checks import shown
 
 # Private integer rows go to an anonymous temporary file, which is read through a memory
-# map. The system deletes it when the process exits.
+# map. The system deletes the file when the process exits.
 
 # Number of bytes that a pass reads ahead, and number in one request to the system.
 _STRETCH, _PIECE = 2**25, 2**19
@@ -540,7 +540,7 @@ def _format_of_folder(path: Path) -> str:
 
 
 def _arrow(table: Any) -> LargeTable:
-    """Return the table of a pyarrow Table or data set."""
+    """Return a `LargeTable` that reads a pyarrow Table or data set."""
     if not (hasattr(table, "num_rows") or hasattr(table, "get_fragments")):
         raise ValueError(_UNREADABLE.format(given=type(table).__name__))
     names = table.schema.names
@@ -557,7 +557,7 @@ def _arrow(table: Any) -> LargeTable:
 class ArrowSource:
     """The source of a pyarrow data set, in the order of its files.
 
-    Rows are float32 if this represents all columns exactly, else float64. A missing
+    Rows are float32 if float32 represents all columns exactly, else float64. A missing
     entry is NaN. A column that is not numeric can only be left out, or read as a single
     column. Each file is read with its own types before numbers become floats, so
     different types in different files do not stop a read. Rows are read in blocks; the

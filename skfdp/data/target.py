@@ -346,7 +346,7 @@ def number_in(text: str) -> int | float | None:
         return found
     try:
         return _exact_decimal(decimal.Decimal(text))
-    except (ArithmeticError, ValueError):  # exponents below those of decimal
+    except (ArithmeticError, ValueError):  # the exponent is too small for decimal
         return found
 
 
@@ -446,7 +446,8 @@ def microseconds(values: np.ndarray) -> np.ndarray:
     unit, _ = np.datetime_data(values.dtype)
     if unit == "generic":
         return np.full(values.shape, NOWHEN)
-    if unit in _FINER:  # NumPy cannot convert values in the first microsecond
+    if unit in _FINER:
+        # NumPy cannot convert values within a microsecond of the smallest of the unit.
         first = np.datetime64(-(2**63) + _FINER[unit], unit)
         return np.maximum(values, first).astype("datetime64[us]")
     low, high = (
@@ -658,7 +659,7 @@ RECODED = (
     "'predict_proba'), voting, stacking, bagging and one-vs-rest, which recode labels, "
     "declare 0, ..., k-1."
 )
-#: Class codes are stored as int16.
+#: Largest number of classes, because class codes are stored as int16.
 MOST_CLASSES = 2**15
 
 

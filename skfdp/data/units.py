@@ -23,7 +23,7 @@ FULL_WEIGHT = 2**WEIGHT_BITS
 
 @dataclasses.dataclass(frozen=True)
 class Units:
-    """Public weights of the rows, and the person to whom each belongs.
+    """Public weights of the rows, and the person of each row.
 
     Attributes
     ----------
@@ -33,15 +33,16 @@ class Units:
         Number of the person of each row, from 0 in the order of first appearance;
         None: each row is a record.
     count : float
-        What the integer weight 1 is in the user's units, for penalties.
+        The weight in the user's units for which the integer weight 1 stands. Penalties
+        depend on it.
 
     Notes
     -----
-    Weights and persons are public: neighbouring tables have the same.
+    Weights and persons are public: they are equal in neighbouring tables.
 
-    A row's weight in sums is its share, in `shares`. The total share of a person is 1
-    on average. A sum divided by `n_units` is then a weighted average over rows, and the
-    rules for defaults treat a person as a record.
+    In sums, each row has a weight that is called its share (see `shares`). The total
+    share of a person is 1 on average. A sum divided by `n_units` is then a weighted
+    average over rows, and the rules for defaults treat a person as a record.
     """
 
     weights: np.ndarray
@@ -222,8 +223,8 @@ _NOT_NAMES = (
 def check_named(public_features: Any, bounds: Any, groups: str) -> None:
     """Refuse positions in `public_features` and `bounds` if `groups` names a column.
 
-    This column is removed from X, so that the positions of later columns change by one.
-    A misread position would disclose a private column.
+    This column is removed from X, so the positions of later columns change by one. A
+    misread position would disclose a private column.
     """
     listed = public_features
     if listed is None or isinstance(listed, str):
@@ -442,7 +443,7 @@ def _lacks_name(name: Any) -> bool:
 def noise_of_sums(
     epsilon: float, delta: float, relation: Relation, n_columns: int
 ) -> float | None:
-    """Return the `noise` of `balanced` for a sum of rows, or None without privacy."""
+    """Return the argument `noise` of `balanced` for a sum of rows; None if no noise."""
     if math.isinf(epsilon):
         return None
     return n_columns * (relation.sensitivity(1.0) / gdp_mu(epsilon, delta)) ** 2

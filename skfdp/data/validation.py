@@ -122,8 +122,8 @@ def unmasked(values: Any, *, as_objects: bool = False) -> Any:
     """Replace masked entries of an array or a list by missing values.
 
     Masked entries can be in a masked array, an array of objects, a list or a list of
-    rows. Other values are returned unchanged. The missing value is NaN for numbers, and
-    None for labels, which `as_objects` requests.
+    rows. Other values are returned unchanged. The missing value is NaN for numbers. It
+    is None for labels, for which callers set `as_objects`.
     """
     if values is np.ma.masked:
         return None if as_objects else math.nan
@@ -183,7 +183,7 @@ def within_floats(value: Any) -> Any:
     """Replace a number outside float64 by ±inf, and a signalling NaN by NaN.
 
     Other values are returned unchanged. Without the replacement NumPy would refuse the
-    whole array, so that one private number could stop a fit.
+    whole array, and one private number could stop a fit.
     """
     if not isinstance(value, (numbers.Real, decimal.Decimal)):
         return value

@@ -1,4 +1,7 @@
-"""Data sets: a Purchase100 loader, a generator of similar data, and offset classes."""
+"""A loader of Purchase100, and generators of two data sets.
+
+The generators make data like Purchase100, and two close classes far from the origin.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +36,8 @@ Purchases of customers: 600 columns, each 1 if the customer bought the product. 
 target is the cluster of the customer, one of 100.
 
 Reference: R. Shokri, M. Stronati, C. Song, V. Shmatikov, "Membership inference attacks
-against machine learning models", 2017, who derived it from Kaggle's Acquire Valued
-Shoppers data.
+against machine learning models", 2017, who derived the data from Kaggle's Acquire
+Valued Shoppers data.
 """
 _BLOCK = 4096
 # Number of rows from which cluster centres are computed. Each row is in the cluster of
@@ -156,9 +159,10 @@ def make_purchase100(
     A customer has a first and a second taste, drawn from a power law, and buys product
     j with probability ``1 - exp(-rate_j)``. Each taste has a profile of rates. The
     rates of a customer are a mixture of the two profiles, times a log-normal activity.
-    A profile is the popularity of the products, which follows a power law; about one
-    product in twenty is more popular than that. The classes are the clusters of rows
-    scaled to norm 1. Their centres are computed from the first 10,000 rows.
+    The popularity of the products follows a power law. A profile is proportional to the
+    popularity, except that about one product in twenty has a higher rate. The classes
+    are the clusters of rows scaled to norm 1. The cluster centres are computed from the
+    first 10,000 rows.
 
     With ``n_samples=64000, random_state=0`` a customer buys 36.9 products on average
     (8, 33 and 98 at the 1st, 50th and 99th percentile), and class shares are from

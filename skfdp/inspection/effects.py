@@ -80,7 +80,7 @@ def _bars(effect: Effect, ax: Any, display: EffectsDisplay) -> None:
 
 
 def _new_grid(n_panels: int, ax: Any) -> list[Any]:
-    """Return one Axes for each panel: the given ones, or those of a new figure."""
+    """Return one Axes for each panel: those in `ax`, or the Axes of a new figure."""
     if not n_panels:
         raise ValueError("there is no effect to draw: choose at least one.")
     if ax is not None:
@@ -296,7 +296,12 @@ class EffectsDisplay:
 
 @dataclasses.dataclass(frozen=True)
 class _Shown:
-    """Weights and noise of the outputs that are drawn."""
+    """Weights and noise of a model, and which of its outputs are drawn.
+
+    `rows` are the drawn rows of `coef`, `unit` the label of the axis, and `outputs` the
+    labels of the drawn outputs. `sign` is -1 for the first of two classes, whose margin
+    is minus the margin of the model.
+    """
 
     coef: np.ndarray
     noise: CoefficientNoise | None
