@@ -393,7 +393,7 @@ def charged(
                 journal.fit, fit_plan.events, begun=journal.begun, **facts
             )
         except PrivacyBudgetError:
-            journal.forget()  # else the file would refuse a fit with a smaller budget
+            journal.forget()  # so that a fit with a smaller budget can use the path
             raise
     journal.settle(token)
     assumptions = (

@@ -42,7 +42,8 @@ class PrivateBounds:
         estimators as `bounds`, and to `skfdp.schema.Number` as `low` and `high`.
     not_found : tuple of str or int
         Columns in which no count exceeds the noise. Their bounds are (-1, 1), or (0, 1)
-        in a sparse X. Declare their bounds, leave them out, or raise epsilon.
+        in a sparse X. Declare bounds of these columns, leave the columns out, or raise
+        epsilon.
     plan : FitPlan
         The plan of the release.
     privacy_ : PrivacyReport

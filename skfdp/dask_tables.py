@@ -48,7 +48,7 @@ _KEY_WORDS = 4
 
 @dataclasses.dataclass(frozen=True)
 class PartitionDraw:
-    """The secret 128-bit key with which a partition draws its rows of a batch."""
+    """How a partition draws its rows of a batch: a secret 128-bit key, and the rate."""
 
     key: int = dataclasses.field(repr=False)
     rate: float
@@ -354,7 +354,7 @@ class PublicTable:
         return self.shape[0]
 
     def __getitem__(self, index: Any) -> np.ndarray:
-        """Return rows, or the public columns: ``table[:, mask]``."""
+        """Return rows; for ``table[:, mask]`` return the public columns."""
         if isinstance(index, tuple):
             rows, columns = index
             if not np.array_equal(columns, self._mask):
@@ -371,7 +371,7 @@ class PartitionedQuery:
     """Query over partitions: it adds the sums of the partitions.
 
     Each partition stores its query as `name`. `planned` is the same query for a table
-    without rows, with the same bounds.
+    without rows.
 
     Notes
     -----
@@ -421,7 +421,9 @@ class PartitionedQuery:
 
 @dataclasses.dataclass(frozen=True)
 class PartitionedRecords:
-    """A validated table in partitions, with the interface of `Records` but no rows.
+    """A validated table in partitions, with the interface of `Records`.
+
+    The rows stay in the partitions.
 
     Attributes
     ----------

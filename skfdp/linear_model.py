@@ -73,7 +73,7 @@ from skfdp.solvers.target_scales import TargetScales, warn_of_huber_threshold
 # The table of a linear model's coefficients.
 
 
-#: Quantile for a two-sided normal interval of 95 %.
+#: Quantile of the normal distribution for a two-sided interval of 95 %.
 QUANTILE = float(ndtri(0.975))
 
 
@@ -1183,16 +1183,16 @@ _LARGEST_MARGIN = 700.0
 class LinearRegressor(RegressorMixin, LinearModel):
     """Base class of linear regressors: the target is scaled by released numbers.
 
-    A few numbers are released before the descent, in one event: the mean of the target,
-    its mean absolute deviation (not with a log link), and the mean length of the
-    centred rows. These numbers scale rows and targets to size 1, so that loose bounds
-    do little harm.
+    A few numbers are released together before the descent: the mean of the target, its
+    mean absolute deviation (not with a log link), and the mean length of the centred
+    rows. These numbers scale rows and targets to size 1, so that loose bounds do little
+    harm.
     """
 
     _released = ("coef_", "intercept_", "n_iter_", "target_map_")
     _solvers = {name: LOOPS[name] for name in ("noisy-gd", "noisy-sgd")}
     # Residuals of targets are clipped at a few standard deviations, which needs more
-    # noise than clipping at one.
+    # noise than clipping at one standard deviation.
     _noise_factor = 3.0
 
     def __sklearn_tags__(self):

@@ -424,7 +424,7 @@ class _Release:
         entries : ndarray
             Entries of the released table: of one group, or summed over all groups.
         n_own : int
-            Public number of records behind the entries.
+            Public number of records of the group, or of all groups.
         group : int or None
             Position of the group; None means all groups.
         """

@@ -339,7 +339,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
 
     @property
     def _assumptions(self) -> tuple[Assumption, ...]:
-        # Also on the CPU, because environment variables can make libraries round more.
+        # Assumed for the CPU, too: environment variables can make libraries round more.
         return ASSUMPTIONS + (_EXACT_PRODUCTS,) * isinstance(
             self._backend, TorchBackend
         )

@@ -87,8 +87,8 @@ class PrivateMean:
 class ConditionalCentring:
     """Method that centres private columns by a linear prediction from public ones.
 
-    The coefficients of the prediction are released once. `weighted` is False in fits
-    without privacy, which use ordinary least squares.
+    The coefficients of the prediction are released once. `weighted` is whether the
+    least squares are weighted. Fits without privacy use ordinary least squares.
     """
 
     weighted: bool = True

@@ -612,7 +612,7 @@ class TableSchema:
 
     @property
     def _content(self) -> str:
-        """Text of all fields, for comparisons: in text 1 and True differ."""
+        """Text of all fields, for comparisons; as text, 1 and True differ."""
         return repr(self.__getstate__())
 
     def __eq__(self, other: object) -> bool:

@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> None:
     arguments.file, arguments.evaluate, arguments.test_size = "digits", True, 0.25
     vars(arguments).update(dict.fromkeys(["ledger", "limit", "n_records", "model"]))
     X, y = load_digits(return_X_y=True, as_frame=True)
-    # pixel_ROW_COLUMN
+    # Names are pixel_ROW_COLUMN. Columns 0 to 3 are the left half.
     columns = {name: Number(0, 16, int(name[-1]) < 4, basis="linear") for name in X}
     columns["digit"] = Label(range(10), public=True)
     schema = TableSchema(columns, outcomes="digit")

@@ -164,7 +164,7 @@ def load(path: str | Path):
 # The comparison table.
 
 
-#: For each score: its format, and the factor by which it is multiplied before.
+#: For each score: its printed format, and a factor by which it is multiplied first.
 _FORMATS = {
     "accuracy": ("{:5.1f} %", 100),
     "AUC": ("{:.3f}", 1),

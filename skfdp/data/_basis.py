@@ -262,12 +262,12 @@ def shares_of_norm(prior: np.ndarray, noise: float, chance: float) -> np.ndarray
     order = np.argsort(-prior, kind="stable")
     v = prior[order]
     total = v + chance
-    # The constant theta if only the first k directions have a share, for every k.
+    # For every k: the constant theta if only the first k directions have a share.
     level = (1 + noise**2 * np.cumsum(1 / total)) / np.cumsum(v / total)
     last = np.nonzero(level * v > noise**2)[0].max(initial=0)
     share = np.empty(len(v))
     share[order] = np.maximum(0, level[last] * v - noise**2) / total
-    share[order[0]] = share[order[0]] or 1.0  # one remains, however large the noise
+    share[order[0]] = share[order[0]] or 1.0  # keep one, however large the noise
     return share
 
 
@@ -340,7 +340,7 @@ class _Curve:
 
     def __init__(self, block: Block, squares_of: Callable[[np.ndarray], np.ndarray]):
         every = np.arange(len(block.levels))
-        # Encoded columns that become smooth terms, and the directions and lengths.
+        # Encoded columns that become smooth terms, and their directions and lengths.
         self.smooth, self.shapes, self.factor = every[:0], np.empty((0, 0)), np.empty(0)
         # Encoded columns that are only multiplied by a factor. In the result they come
         # after the smooth terms.
@@ -479,7 +479,7 @@ def spread_knots(low: float, high: float, n_knots: int, spacing: str) -> np.ndar
             knots = _steps(low, high, n_knots)
         elif low == 0:
             first = high * 2.0 ** -min(HALVINGS, n_knots - 2)
-            first = max(first, np.nextafter(0.0, 1.0))  # for a tiny high it is 0
+            first = max(first, np.nextafter(0.0, 1.0))  # 0 if `high` is tiny
             knots = np.r_[0.0, np.exp(_steps(np.log(first), np.log(high), n_knots - 1))]
         else:
             knots = np.exp(_steps(np.log(low), np.log(high), n_knots))

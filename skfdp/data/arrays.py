@@ -386,7 +386,7 @@ _INSTEAD = {
         "Expected 2D array as X. Reshape your data to (n_samples, n_features)."
     ),
 }
-# Messages of scikit-learn that quote no value of X or y. All others are replaced.
+# Messages of scikit-learn that quote no value of X or y. Other messages are replaced.
 _QUOTES_NOTHING = re.compile(
     r"Found array with|Found input variables with|X has \d+ feat"
     r"|The feature names should match|Sparse data was passed|This "

@@ -167,9 +167,10 @@ class DeclaredEncoder(Versioned, TransformerMixin, BaseEstimator):
         return rows if self.sparse_output else rows[:]
 
     def coded(self, X) -> LargeTable | csr_array:
-        """Encode a table of features: CSR rows, or a table that computes its rows.
+        """Return the encoded rows of a table that has only the features.
 
-        With `sparse_output` the result is CSR.
+        The result is CSR with `sparse_output`, and otherwise a `LargeTable` that
+        encodes rows when they are read.
         """
         if self.sparse_output:
             return _sparse(self.blocks_, X)

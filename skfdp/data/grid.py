@@ -185,14 +185,14 @@ class GridRows:
 
     @property
     def norms_in_memory(self) -> tuple[np.ndarray, int, int]:
-        """A flat array with the squared norms, their stride, and the first position."""
+        """Array, stride, first: squared norm i is ``array[first + i * stride]``."""
         if self.joined is None:
             return self.squared_norms, 1, 0
         step = self.joined.shape[1] // 4
         return self.joined.view(np.float64).reshape(-1), step, step - 1
 
     def target_in_memory(self, target: np.ndarray) -> tuple[np.ndarray, int, int]:
-        """Return a flat array with a target, its stride, and the first position.
+        """Return (array, stride, first): target i is ``array[first + i * stride]``.
 
         If `joined` holds the target, `joined` is returned.
 
@@ -331,10 +331,10 @@ def _joined(shape: tuple[int, int], target: np.ndarray) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class SparseGridRows:
-    """Quantised CSR rows minus a dense vector: ``(x - shift) * unit``.
+    """Quantised CSR rows x minus a dense vector: ``(x - shift) * unit``.
 
-    The difference ``x - shift`` is never stored. It equals the integers that `GridRows`
-    would store.
+    The integers x are stored. The difference ``x - shift`` is never stored. It equals
+    the integers that `GridRows` would store.
 
     Attributes
     ----------
@@ -375,11 +375,11 @@ class SparseGridRows:
 
     @property
     def norms_in_memory(self) -> tuple[np.ndarray, int, int]:
-        """A flat array with the squared norms, their stride, and the first position."""
+        """Array, stride, first: squared norm i is ``array[first + i * stride]``."""
         return self.squared_norms, 1, 0
 
     def target_in_memory(self, target: np.ndarray) -> tuple[np.ndarray, int, int]:
-        """Return a flat array with a target, its stride, and the first position."""
+        """Return (array, stride, first): target i is ``array[first + i * stride]``."""
         return target, 1, 0
 
     def stretches(

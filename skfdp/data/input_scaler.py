@@ -156,7 +156,7 @@ class InputScaler:
         return X.after(fill), is_null if is_null.any() else None
 
     def mapped(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
-        """Return rescaled rows; with `shortens`, private columns have norm <= 1.
+        """Return rescaled rows; with `shortens`, their private parts have norm <= 1.
 
         X is finite, as `filled` returns it. CSR rows are in canonical form, and their
         lower bounds are 0. Dense and CSR rows give the same float64 numbers, to the
@@ -364,7 +364,8 @@ MOST_KEPT = 2**26
 class PublicRows:
     """The rescaled public columns of a table; private columns are not used.
 
-    `mask` is the mask of the public columns, and `input_scaler` the scaler of these.
+    `mask` is the mask of the public columns, and `input_scaler` the scaler of these
+    columns.
     """
 
     table: np.ndarray | LargeTable
@@ -589,7 +590,7 @@ class Coordinates:
         """
         n_features = len(self.mean)
         out = np.zeros(n_features + (self.bias is not None))
-        with np.errstate(all="ignore"):  # the scale may be released: do not warn
+        with np.errstate(all="ignore"):  # a released scale may be huge
             factor = (self.scale / self.input_scaler.divisor) ** 2
             out[:n_features] = np.minimum(strength * factor, _STEEPEST)
         return np.nan_to_num(out)
@@ -636,7 +637,7 @@ class Rotation:
 
     @classmethod
     def draw(cls, generator: np.random.Generator, n_columns: int) -> Rotation:
-        """Draw a rotation; `generator` is a public stream, so it may be disclosed."""
+        """Draw a rotation from a public stream; the rotation may be disclosed."""
         return cls(1.0 - 2.0 * generator.integers(0, 2, size=n_columns))
 
     @property

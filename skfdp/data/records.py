@@ -20,8 +20,8 @@ from skfdp.privacy.checks import computed
 
 #: The integers of a sum have room for this many times `n_records` contributions, even
 #: if all have the largest norm and the same direction. If the number of records is
-#: private, there may be more. Sums then wrap around, which is post-processing of the
-#: exact release (docs/theory/exact_release.rst).
+#: private, there may be more contributions. Sums then wrap around, which is
+#: post-processing of the exact release (docs/theory/exact_release.rst).
 MOST_ROWS = 16
 #: Largest number of public columns of a first model on sparse encoded rows.
 MOST_NARROWED = 512
@@ -279,8 +279,8 @@ class Records:
     public : PublicRecords
     is_null : bool ndarray of shape (n_rows,) or None
         Private mask of the null records; None if there are none. A record is null if a
-        private value is malformed and has no neutral replacement. It adds nothing to
-        any release.
+        private value is malformed and has no neutral replacement. A null record adds
+        nothing to any release.
     """
 
     X: np.ndarray | csr_array | LargeTable

@@ -30,7 +30,7 @@ from skfdp.privacy.checks import shown
 # Private integer rows go to an anonymous temporary file, which is read through a memory
 # map. The system deletes the file when the process exits.
 
-# Number of bytes that a pass reads ahead, and number in one request to the system.
+# Number of bytes that a pass reads ahead, and bytes of one request to the system.
 _STRETCH, _PIECE = 2**25, 2**19
 # Two rows of a batch are requested together if at most this many bytes separate them.
 _GAP = 2**15
@@ -51,7 +51,7 @@ def working_memory() -> int:
 def check_room(n_rows: int, n_columns: int) -> None:
     """Raise OSError if the integer rows fit neither into memory nor on the disk.
 
-    This depends on the shape of the table alone, and happens before any charge.
+    The check depends on the shape of the table alone, and is made before any charge.
     """
     size, folder = 2 * n_rows * n_columns, tempfile.gettempdir()
     if size > working_memory() and shutil.disk_usage(folder).free < size:

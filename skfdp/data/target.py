@@ -189,7 +189,7 @@ def name_of(level: str | bool | int | float) -> str:
 
 
 def text_of(value: Any) -> str | None:
-    """Return the text of a cell that is compared with text levels; None if missing.
+    """Return the text by which a cell matches a text level; None if it is missing.
 
     The words "true" and "false", in upper or lower case, become "True" and "False".
     """
@@ -447,7 +447,8 @@ def microseconds(values: np.ndarray) -> np.ndarray:
     if unit == "generic":
         return np.full(values.shape, NOWHEN)
     if unit in _FINER:
-        # NumPy cannot convert values within a microsecond of the smallest of the unit.
+        # NumPy cannot convert values within a microsecond of the smallest value of the
+        # unit.
         first = np.datetime64(-(2**63) + _FINER[unit], unit)
         return np.maximum(values, first).astype("datetime64[us]")
     low, high = (
@@ -822,7 +823,7 @@ def declared_labels(classes: Any) -> np.ndarray:
     """Return the declared labels, sorted and unique; refuse fewer than two."""
     labels = None
     if isinstance(classes, Collection) and not isinstance(classes, (str, Mapping)):
-        with contextlib.suppress(TypeError, ValueError):  # of labels without an order
+        with contextlib.suppress(TypeError, ValueError):  # labels without an order
             labels = np.asarray(classes)
             labels = np.unique(labels) if labels.ndim == 1 else None
     if labels is None:

@@ -149,7 +149,7 @@ class Units:
 
 
 def numbered(groups: Any) -> np.ndarray:
-    """Return the number of each entry's group, in the order of first appearance.
+    """Return the number of each entry's group; groups are numbered as they appear.
 
     The names of the groups do not affect the result, only which entries are equal.
     """
