@@ -48,7 +48,7 @@ _KEY_WORDS = 4
 
 @dataclasses.dataclass(frozen=True)
 class PartitionDraw:
-    """How a partition draws its rows of a batch: a secret 128-bit key, and the rate."""
+    """Draw of a partition's rows of a batch: a secret 128-bit key, and the rate."""
 
     key: int = dataclasses.field(repr=False)
     rate: float
@@ -664,7 +664,7 @@ def _check(
     if given:
         raise ValueError(
             f"{' and '.join(given)} cannot be combined with a Dask collection: pass a "
-            "table in memory, or leave it out."
+            "table in memory, or fit without groups and weights."
         )
     if math.isinf(estimator.epsilon):
         raise ValueError(

@@ -1737,7 +1737,8 @@ def _from_properties(found: Any, path: str) -> TableSchema:
             marks = {field[key] for field in fields.values() if key in field}
             if len(marks) > 1:
                 raise SchemaError(
-                    f"{path!r} has fields with different {key}: declare one for all."
+                    f"{path!r} has fields with different {key}: declare the same {key} "
+                    "for all fields."
                 )
             found.update(dict.fromkeys([key][: len(marks)], *marks))
         for key, value in found.items():

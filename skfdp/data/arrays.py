@@ -783,7 +783,7 @@ def _canonical(X) -> csr_array:
     if not valid:
         raise ValueError(
             "This X is not valid CSR: row pointers must increase, and column numbers "
-            "lie within the columns; rebuild it, from COO for example."
+            "must be below the number of columns; rebuild X, for example from COO."
         )
     if not X.has_canonical_format:
         X = X.copy()

@@ -179,7 +179,7 @@ def _named(item: Any, names: Sequence[str] | None, labels: list | None) -> list[
         )
     times = list(names).count(item)
     if times > 1:
-        raise ValueError(f"column {item!r} occurs {times} times in X.")
+        raise ValueError(f"column {item!r} occurs {times} times in X: rename one.")
     return found
 
 

@@ -882,7 +882,7 @@ def resolve_class_weight(class_weight: Any, classes: np.ndarray) -> np.ndarray:
         weights[code] = weight
     if not weights.any():
         raise ValueError(
-            f"class_weight={class_weight!r} gives every class the weight 0: at least "
-            "one must count."
+            f"class_weight={class_weight!r} gives every class the weight 0: give at "
+            "least one class a positive weight."
         )
     return weights

@@ -206,9 +206,9 @@ def within_floats(value: Any) -> Any:
 
 
 _WEIGHTS = (
-    "{name}.fit takes no sample_weight, only the linear estimators do: leave it out, "
-    "or use the parameter class_weight (a public weight for each label) if there is "
-    "one."
+    "{name}.fit takes no sample_weight, which only the linear estimators accept: leave "
+    "it out, or use class_weight (a public weight for each label) if the estimator has "
+    "this parameter."
 )
 _GROUPS = (
     "{name}.{verb} takes no groups: only the linear estimators (DPSGDFClassifier, "

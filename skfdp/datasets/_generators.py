@@ -105,8 +105,8 @@ def load_purchase100(
     if not shaped or len(X) != len(y) or not len(X):
         raise ValueError(
             f"path={str(path)!r} has features of shape {X.shape} and labels of shape "
-            f"{y.shape}: expected 2-dimensional features, and as many labels, of 1 "
-            "dimension or one-hot."
+            f"{y.shape}: expected 2-dimensional features, and for each row a label, as "
+            "a class or one-hot."
         )
     if not np.isin(X[: _BLOCK * 4], (0, 1)).all() or X.min() < 0 or X.max() > 1:
         raise ValueError(

@@ -160,7 +160,7 @@ def test_sample_weight_is_refused_with_the_reason(name, releases):
     told = refusal(estimator, X, Y, sample_weight=np.ones(20))
     assert told == refusal(estimator, X, Y, np.ones(20))
     assert told.startswith(
-        f"{name}.fit takes no sample_weight, only the linear estimators do: leave it"
+        f"{name}.fit takes no sample_weight, which only the linear estimators accept: "
     )
     assert not releases
     assert "sample_weight" not in inspect.signature(estimator.fit).parameters
