@@ -70,8 +70,8 @@ def private_bounds(
 ) -> PrivateBounds | FitPlan:
     r"""Release bounds of columns, if they are not known in advance.
 
-    Declared bounds cost nothing, even if they are 10 times too wide: declare them
-    whenever you know them. See :ref:`unknown-bounds`.
+    Declared bounds cost no budget. Declare all bounds that you know, even if they may
+    be 10 times too wide. See :ref:`unknown-bounds`.
 
     Parameters
     ----------

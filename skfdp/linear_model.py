@@ -903,12 +903,12 @@ class FeatureDPLogisticRegression(LinearClassifier):
       ``2 clip_norm`` under "replace_one", and `clip_norm` otherwise.
     * Under "replace_one" the sensitivity is ``sqrt(2) clip_norm`` if the target is
       public, `bounds` make every private column non-negative, private columns are not
-      centred, and no public loss pads rows, because the signs of a contribution are
-      then public. If ``centering="auto"`` centres private columns, the sensitivity is
+      centred, and no public loss pads rows. Then the signs of a contribution are
+      public. If ``centering="auto"`` centres private columns, the sensitivity is
       ``2 clip_norm``.
-    * If every column is public, the sensitivity is at most the difference of the
-      residuals of two labels, times the longest row. The report states which bound was
-      used.
+    * If every column is public, the sensitivity is at most the largest difference of
+      the residuals of two labels, times the norm of the longest row. The report states
+      which bound was used.
     * ``bounds="private"`` first releases histograms of the columns, with sensitivity
       ``sqrt(p)``, or ``sqrt(2 p)`` under "replace_one", for p private columns.
     * With a private target and some public columns, the first model is computed from a

@@ -281,8 +281,8 @@ def make_offset_classes(
     -----
     If rows are scaled to norm 1, the distance between the classes is separation /
     offset. The gradient of a record is parallel to its row, so only a small part of the
-    gradient points along the difference of the classes. The noise is not smaller along
-    this difference.
+    gradient points along the difference of the classes. The noise of DP-SGD is equally
+    large in every direction.
 
     Theorem 3 of [1]_ is for ``noise=0``, ``separation=2`` and ``n_samples < offset /
     epsilon``. Then DP-SGD has a large expected loss on these data, or on the same data
