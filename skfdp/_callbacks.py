@@ -7,7 +7,7 @@ try:
 except ImportError:
 
     class CallbackSupportMixin:
-        """Replacement for scikit-learn before 1.9, without `set_callbacks`."""
+        """Replacement for scikit-learn's mixin before 1.9, without `set_callbacks`."""
 
         def _init_callback_context(self, **_):
             return _NoCallbacks()

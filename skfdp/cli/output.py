@@ -22,7 +22,7 @@ class ReaderGoneError(Exception):
 
 
 class OutputError(Exception):
-    """Raised if a file cannot be written, or text not printed; one sentence."""
+    """Raised if a file cannot be written or text cannot be printed; one sentence."""
 
 
 def stage(text: str) -> None:

@@ -100,7 +100,7 @@ class Block:
     def _replaced(
         self, places: np.ndarray, values: np.ndarray, missing: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Replace the entries of missing rows: 1 at the level "missing", else zeros."""
+        """Set the entries of missing rows: 1 at the level "missing", 0 elsewhere."""
         width = places.shape[1]
         places[missing] = self.missing - np.arange(width)
         values[missing] = np.arange(width) == 0

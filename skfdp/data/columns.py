@@ -212,7 +212,7 @@ def _position(item: int, n_features: int, labels: list | None) -> int:
 
 
 def column_names(own: Sequence[str] | None, n_features: int) -> tuple[str | int, ...]:
-    """Return the name of each column of X, or its position where it has none."""
+    """Return the names of the columns of X, or their positions if X has no names."""
     if own is None:
         return tuple(range(n_features))
     return tuple(spelling(str(name)) for name in own)

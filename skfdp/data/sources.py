@@ -561,7 +561,7 @@ class ArrowSource:
     entry is NaN. A column that is not numeric can only be left out, or read as a single
     column. Each file is read with its own types before numbers become floats, so
     different types in different files do not stop a read. Rows are read in blocks; the
-    last block is kept.
+    last block stays in memory.
 
     `names` are the columns; None means all columns. `whole` is a source of all columns
     of the same data set, which is checked already. If it is None, this source checks

@@ -110,7 +110,7 @@ class Units:
         return np.argsort(self.persons, kind="stable"), counts
 
     def rows_of(self, units: np.ndarray) -> np.ndarray:
-        """Return the row numbers of the persons with numbers `units`, by person."""
+        """Return the rows of the persons with numbers `units`, person after person."""
         if self.persons is None:
             return units
         order, counts = self._by_person
@@ -434,7 +434,7 @@ def _by_name(names: np.ndarray) -> np.ndarray:
 
 
 def _lacks_name(name: Any) -> bool:
-    """Whether the name of a person is missing, or an entry of a tuple of names is."""
+    """Whether the name of a person is missing; for a tuple, whether any entry is."""
     if isinstance(name, tuple):
         return any(map(_lacks_name, name))
     return is_missing(name)

@@ -135,8 +135,8 @@ class Effect:
     noise_std : ndarray of the shape of values
         Standard deviation of the noise in each value; NaN if unknown.
     apart : Effect or None
-        Bars that are drawn separately: that of "missing" and, with categories, that of
-        "other".
+        Bars that are drawn separately: the bar of "missing" and, for categories, the
+        bar of "other".
     """
 
     name: str
