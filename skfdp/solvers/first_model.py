@@ -49,7 +49,8 @@ def share_of_descent(n_private: int, n_public: int, signal: float) -> float:
     n_private, n_public : int
         Numbers of columns of the loop.
     signal : float
-        ``mu n`` for the whole budget.
+        ``mu n`` for the whole budget, with two classes. With K classes, 2 / K times as
+        much.
 
     Returns
     -------
@@ -140,6 +141,7 @@ class FirstModel:
         n_public = public.n_features - public.n_private
         # `replace_one` changes a sum of unit vectors by up to 2.
         signal = 2 * budget.mu * public.n_effective / budget.relation.sensitivity(1.0)
+        signal *= 2 / public.n_classes  # each class has fewer records
         return share_of_descent(public.n_private, n_public, signal)
 
     def prepare(self, public: PublicRecords, budget: Budget) -> Prepared:

@@ -128,6 +128,17 @@ def test_a_null_record_takes_one_label_away():
     assert np.linalg.norm(moved) <= event.clip_norm * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_several_classes_count_as_fewer_records(n_classes):
+    given = {"bounds": (0, 1), "classes": range(n_classes), "public_features": PUBLIC}
+    model = FeatureDPLogisticRegression(30.0, **given, random_state=0).fit(X, Y)
+    mu = gdp_mu(30.0, 1e-5)
+    share = share_of_descent(2, 2, mu * len(X) * 2 / n_classes)
+    first = model.privacy_.events[0]
+    assert 0.5 < share < MOST
+    assert first.mu == pytest.approx(np.sqrt(1 - share) * mu, rel=1e-3)
+
+
 def test_the_first_model_is_that_of_label_dp():
     """Its release is the label statistic of the public columns, at its share."""
     model = CLASSIFIER().fit(X, Y)
