@@ -126,7 +126,7 @@ def leaf_address(kind: int, target: np.dtype) -> int:
 
 
 class Column(NamedTuple):
-    """One number for each row; that of a row is ``memory[step * row + first]``."""
+    """One number for each row: ``memory[step * row + first]`` for row number `row`."""
 
     memory: np.ndarray
     step: int

@@ -158,7 +158,7 @@ def _round_row(row, bits, out):
     return 0. row has one entry more than out; its last entry is working memory.
     """
     # Absolute values have the same order as their bits, with NaN above infinity. The
-    # maximum of the bits is computed, read as integers, because LLVM vectorises it.
+    # loop reads the bits as integers, because LLVM vectorises a maximum of integers.
     sizes, largest = row.view(np.int64), np.int64(0)
     for k in range(out.shape[0]):
         largest = max(largest, sizes[k] & np.int64(0x7FFFFFFFFFFFFFFF))

@@ -7,8 +7,8 @@ alike on every machine, in vectors and in scalars. fastmath would break that.
 
 AVX2 cannot convert packed integers to floats. Integers become floats by or-ing the bits
 of 2**52 into them; floats become integers by adding 2**52. If an array is written as
-one type and read as the other, one loop writes and another loop reads, because LLVM
-vectorises both loops.
+one type and read as the other, one loop writes and another loop reads. LLVM can then
+vectorise both loops.
 """
 
 import math

@@ -79,7 +79,7 @@ def add_outer_products(data, indices, indptr, rows, residuals, out, total):
 
     residuals float64 (K, B) are integers. total is int64 (K,).
 
-    The sums may wrap around. The caller subtracts ``shift (x) total`` from out, which
+    The sums may wrap around. The caller subtracts ``shift (x) total`` from out. This
     may wrap around, too. The result is correct modulo 2**64. It is the exact sum of the
     clipped contributions, because this sum fits into int64.
     """

@@ -71,7 +71,7 @@ def saturated(scaled):
 
 @part
 def powers(bits):
-    """Return two numbers with the product 2**bits, which may not fit into float64."""
+    """Return two numbers whose product is 2**bits, even if float64 cannot hold it."""
     half = bits // 2
     return math.ldexp(1.0, half), math.ldexp(1.0, bits - half)
 

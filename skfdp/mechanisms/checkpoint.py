@@ -263,7 +263,7 @@ class Journal:
         return values.reshape(shape).astype(np.float64)
 
     def keep(self, label: str, stream: str, values: np.ndarray) -> None:
-        """Write and commit the next release. It must not be used before.
+        """Write and commit the next release, before anything else uses the release.
 
         Raise PrivacyBudgetError if another copy of the checkpoint has continued.
         """

@@ -148,8 +148,8 @@ class HeavyBall:
     def walk(self, stds: np.ndarray, rate: np.ndarray | None = None) -> Walk:
         """Return the step sizes and the noise of these steps.
 
-        The step sizes have the shape (n_iter, n_weights), or (n_iter, 1) if all weights
-        have equal ones.
+        The step sizes have the shape (n_iter, n_weights), or (n_iter, 1) if they are
+        equal for all weights.
         """
         rate = np.ravel(self.learning_rate) if rate is None else rate
         decay = 1 - self.decay * np.arange(len(stds)) / self.n_steps

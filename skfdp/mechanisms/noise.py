@@ -449,8 +449,8 @@ def add_integer_gaussian(
         for pair in unsure[:n_unsure].tolist():
             first, second = words[2 * pair : 2 * pair + 2].tolist()
             left_open.append((start + 2 * pair, first, second))
-    # These pairs draw their words after all blocks, so that the words of the blocks do
-    # not depend on them.
+    # These pairs draw their words after all blocks, so the words of the blocks do not
+    # depend on these pairs.
     for entry, first, second in left_open:
         noise = rounded_pair(
             std, first, second, lambda n: random_words(generator, n).tolist()

@@ -11,7 +11,7 @@ check it by brute force:
 * each vector, times the unit, has an L2 norm of at most ``clip_norm``;
 * ``sensitivity(relation)`` returns the L2 sensitivity of the sum over every row, a
   function of public facts. If the relation replaces records, this includes a factor of
-  up to 2. No other code multiplies by it.
+  up to 2. No other code multiplies by this factor.
 
 The contract holds for any table, including NaN and infinity. The mechanism leaves null
 records out of every batch. Replacing a record by the null record changes a sum by at
@@ -73,7 +73,7 @@ def derived(query: Any, make: Callable[[Any], Query]) -> Query:
 
 
 def fits_grid(query: Query, noise_std: float, units: Units | None) -> bool:
-    """Whether the grid of a weighted sum is coarse enough for its noise.
+    """Whether the grid of a sum is coarse enough for the noise.
 
     Parameters
     ----------

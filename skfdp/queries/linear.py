@@ -67,8 +67,8 @@ class _Losses(Mapping[str, Loss]):
 LOSSES = _Losses(CLASSIFICATION)
 
 #: Every loss of the linear regressors, by the name that users pass. "squared_error" is
-#: half of scikit-learn's loss of that name. "poisson" is half of the Poisson deviance
-#: with a log link, up to constants.
+#: half of the squared error, as in scikit-learn. "poisson" is half of the Poisson
+#: deviance with a log link, up to constants.
 REGRESSION_LOSSES = _Losses(REGRESSION)
 
 
@@ -223,7 +223,8 @@ class LinearQuery:
             return self
         if self.units is not None:
             raise ValueError(
-                "the units of a query cannot be changed: make a new query for them."
+                "`units` of a query (row weights and persons) cannot be replaced: make "
+                "a new query for other units."
             )
         return dataclasses.replace(self, units=units)
 

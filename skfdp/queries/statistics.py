@@ -61,7 +61,7 @@ class _Sum:
         """Return the int64 sum over the batch, in `unit`; None means every row."""
         total = np.zeros(self.shape, dtype=np.int64)
         for block in row_blocks(self.table):
-            # A batch has distinct rows, so blocks of the table cover its positions.
+            # A batch has distinct rows, so it is not longer than the table.
             index = block if batch is None else batch[block]
             if batch is None or len(index):
                 total += self._of_block(index, unit)

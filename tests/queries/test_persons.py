@@ -559,7 +559,7 @@ def test_units_of_other_rows_are_refused():
 def test_a_query_has_its_units_once():
     query = make_query()
     assert query.of_units(query.units) is query
-    with pytest.raises(ValueError, match="units of a query cannot be changed"):
+    with pytest.raises(ValueError, match="`units` of a query"):
         query.of_units(make_units((1, 2)))
 
 

@@ -14,9 +14,9 @@ _AVERAGED = 1.0
 def residual(margins, target, parameter):
     """Replace margins by probabilities minus the one-hot target.
 
-    If the parameter is `_AVERAGED`, subtract the average over all labels instead.
+    If the parameter is `_AVERAGED`, subtract the mean of all one-hot labels instead.
     """
-    # This function is inlined. A single call is compiled once, for both cases below.
+    # `_probabilities` is inlined. One call for all cases below is compiled only once.
     _probabilities(margins)
     n_outputs, n_rows = margins.shape
     if parameter == _AVERAGED:
