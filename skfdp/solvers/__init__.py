@@ -52,15 +52,16 @@ class NoisyGradientDescent(Choice):
     Parameters
     ----------
     clip_norm : float or "auto", default="auto"
-        L2 bound of one record's contribution to one gradient sum. Before, rows are
+        L2 bound of one record's contribution to one gradient sum. Rows are first
         rescaled to a typical norm of 1, and the targets of a regression to a standard
-        deviation of 1. Long rows are not clipped in any other way.
+        deviation of 1. Only networks, and `clip_features` of a centering, also clip
+        the rows.
     max_iter : int or "auto", default="auto"
         Number of noisy steps. "auto": 80 to 1000, more with a larger budget and more
         records.
     learning_rate : float or "auto", default="auto"
-        First step size. It multiplies the noisy sum of clipped gradients, divided by
-        ``n clip_norm``.
+        First step size. It multiplies the noisy sum of the clipped gradients of n
+        records, divided by ``n clip_norm``.
     learning_rate_decay : float, default=1.0
         Fraction by which the step size decreases, linearly, from the first step to the
         end. 0: constant.
@@ -170,11 +171,11 @@ class FeatureDPSGD(NoisyGradientDescent):
         ``(coef, intercept, X_public, y) -> (coef_gradient, intercept_gradient)``,
         where y is None unless the target is public.
     padding_scale : float, default=1.0
-        Standard deviation of the normals, for columns scaled to [0, 1].
+        Standard deviation of the normals of "gaussian", for columns scaled to [0, 1].
     public_batch_size : int, default=None
         Size of the uniform public batch of each step; None: all rows.
     gradient_scale : float, default=1.0
-        Factor of the private gradient; alpha in the paper.
+        Factor of the noisy correction; alpha in the paper.
     batch_size : int, "auto" or None, default=None
         Expected number of records in a private batch, as for `NoisySGD`. None: every
         record.
@@ -267,7 +268,7 @@ class GaussianCentering(Choice):
 
 @public("skfdp.solvers")
 class AdaptiveCentering(GaussianCentering):
-    """Centre rows by a released mean whose error is proportional to their spread.
+    """Centre rows by a released mean; its error is proportional to the rows' spread.
 
     Algorithm 2 of Sun, Suresh and Menon (2023). It is for tables without public columns
     whose mean is much longer than the spread of the rows (:ref:`adaptive-centring`).
@@ -318,8 +319,8 @@ class Pretraining(Choice):
         class in each hidden layer. The linear model determines the scale of rows, so
         `row_norm` and `normalize` are refused.
         "auto": "linear" if possible. With narrow layers, with a public loss, or if
-        "linear" is refused, it is "class_sums" for 20 classes or more, and "public" for
-        fewer. With a private target the network starts at random weights.
+        "linear" is refused, "auto" is "class_sums" for 20 classes or more, and "public"
+        for fewer. With a private target the network starts at random weights.
     budget_share : float or "auto", default="auto"
         Share of the squared Gaussian-DP parameter for the class sums or the linear
         model. With 1 there is no training loop after them. "auto" is 1/2 for class sums

@@ -30,8 +30,8 @@ from skfdp.solvers import bounds, parameters
 from skfdp.solvers.bounds import Told, Window
 from skfdp.solvers.method import Budget, Plan
 
-#: Number of shells between a radius and its double, and number of shells with an outer
-#: radius.
+#: Number of shells (intervals of distances) within a doubling of the distance, and
+#: number of shells with an outer radius.
 PER_OCTAVE, N_SHELLS = 4, 64
 #: Outer radii of the shells; one more bin has no outer radius.
 RADII = 2.0 ** ((np.arange(N_SHELLS) - N_SHELLS + 1) / PER_OCTAVE)
@@ -65,9 +65,9 @@ LABEL = "distances"
 LEVEL = 0.9
 #: Least and largest shares of ``mu**2`` of one histogram.
 SHARES = 0.005, 0.05
-# Desired standard deviation of the noise in a count: at most this fraction of the
-# records beyond the quantile, and at most this fraction of all records. An eighth of
-# all records in 32 shells is then significant.
+# Limits of the desired standard deviation of the noise in a count: `_NOISE` times the
+# number of records beyond the quantile, and `_NOISE_OF_ALL` times the number of all
+# records. With the second limit, an eighth of all records in 32 shells is significant.
 _NOISE, _NOISE_OF_ALL = 1 / 8, 1 / 136
 # A count of at most this many standard deviations of its noise may be noise alone.
 _DOUBT = 3.0
@@ -112,9 +112,10 @@ def quantile(counts: np.ndarray, level: float, std: float, n_records: int) -> fl
     """Return the least radius beyond which there are clearly few records.
 
     The search starts at the largest radius. It stops if the number of records beyond
-    the radius may exceed ``1 - level`` of all records, or three standard deviations of
-    the noise if this number is larger. With enough records the result is too large by
-    about one shell. With few records it is a quantile of a lower level.
+    the radius may exceed a limit. The limit is ``1 - level`` of all records or three
+    standard deviations of the noise, whichever is larger. With enough records the
+    result is too large by about one shell. With few records it is a quantile of a lower
+    level.
     """
     beyond, found = 0.0, 1.0
     for passed, count in enumerate(counts[:0:-1]):
@@ -131,7 +132,7 @@ def quantile(counts: np.ndarray, level: float, std: float, n_records: int) -> fl
 ROUGH, MEAN = "rough mean", "mean"
 #: Number of histograms for the rough centre: one of binades, then two of even bins.
 N_HISTOGRAMS = 3
-#: Public stream of the rotation.
+#: Name of the public random stream of the rotation.
 ROTATION = "rotation"
 # Smallest length, so that divisions by it stay finite.
 _SHORTEST = 1e-150

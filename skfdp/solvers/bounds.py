@@ -66,7 +66,7 @@ _NEAR_ZERO = 3
 
 @dataclasses.dataclass(frozen=True)
 class Told:
-    """Noisy counts of the numbers of one column in bins.
+    """Noisy counts, by bin, of the numbers in one column.
 
     `std` is the standard deviation of the noise in each count. `n_records` is public.
     """
@@ -429,7 +429,7 @@ def shares(public: PublicRecords, budget: Budget) -> tuple[float, float]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BoundsPlan(Plan):
-    """The plan of the bounds, with the plan `after` of the following method."""
+    """The plan to release bounds; `after` is the plan of the method that follows."""
 
     after: Plan
 

@@ -30,7 +30,7 @@ from skfdp.solvers.method import Budget, Plan
 #: Clip norm of rows with their constant column, divided by the released quantile of
 #: distances. The constant column has the value of this quantile.
 LONGEST = math.sqrt(2)
-# The released typical length is at least the largest possible one, divided by this.
+# The released typical length is at least the largest possible length divided by this.
 _SHORTEST = 64.0
 # Largest distance from the mean in a histogram, for rows with a typical norm of 1, and
 # for rows that the input scaler brings to the norm 1.
@@ -50,9 +50,9 @@ class Moments:
 
 @dataclasses.dataclass(frozen=True)
 class Centring:
-    """The centring and scaling of rows, to known typical norms of their two parts.
+    """How rows are centred and scaled to a known typical norm.
 
-    The public part of a row is centred and scaled exactly. The private part is centred
+    The public columns are centred and scaled exactly. The private columns are centred
     by a released mean and scaled by a released length. Rows are clipped only with
     `clip_features`. Otherwise only gradients are clipped.
 
@@ -139,9 +139,10 @@ class Centring:
     def can_learn_mean(self, public: PublicRecords, mu: float) -> bool:
         """Whether to release the mean of the private columns, from public numbers.
 
-        It is released if the user chooses a centring, or if its largest share of
-        ``mu**2`` gives an error of at most 1/2. With a larger error the shrunk mean is
-        close to zero, so that its release does not pay.
+        The mean is released if the user chooses a centring. Otherwise it is released if
+        its noise has a norm of at most 1/2 with the largest share of ``mu**2``, for
+        rows of norm 1. With more noise the shrunk mean is close to zero, so that its
+        release does not pay.
         """
         if not self._centres:
             return False
@@ -176,9 +177,9 @@ class Centring:
         wanted, found = [], []
         if self.length == "auto":
             share = parameters.mean_fraction(mu, n, 1, least=0.005)
-            # Beside public columns, the private columns may be zero in most rows. The
-            # effect of noise in their weights then depends on the root mean square of
-            # the lengths, so this is released, too.
+            # If some columns are public, the private columns may be zero in most rows.
+            # The effect of noise in their weights then depends on the root mean square
+            # of the lengths, so this number is released, too.
             n_steps = 1 + (public.n_private < public.n_features)
             if n_steps == 2 and public.target_map is not None:
                 # A regression shrinks its weights by a prior. A rough length is
@@ -226,8 +227,8 @@ class Centring:
 
         `moments` are the result of `prepare`. `norms` are the typical norms that the
         public and the private part of a row get. The released mean is not subtracted if
-        its squared norm, minus the expected square of its noise, is below `least_mean`;
-        the rows of this mean have norms of at most 1.
+        its squared norm, minus the expected square of its noise, is below `least_mean`.
+        Here the mean is in units in which rows have norms of at most 1.
         """
         public, mask = records.public, records.public.mask
         if mask.all():
@@ -307,7 +308,7 @@ class Centring:
     def _unit(
         self, records: Records, event: Event | None, mechanism: Mechanism
     ) -> float:
-        """Return the typical norm of the private columns after the input scaler.
+        """Return the typical norm of a row's private columns after the input scaler.
 
         If `event` is not None, this norm is released.
         """
@@ -334,7 +335,10 @@ class Centring:
 
 
 def _row_sum(records: Records, input_scaler: InputScaler) -> RowSum:
-    """Return the query for the sum of the scaled private columns; a recipe."""
+    """Return the query for the sum of the scaled private columns.
+
+    This is a recipe of `Records.query`.
+    """
     public = records.public
     return RowSum(records.X, input_scaler, public.capacity, public.private_bounded)
 
@@ -380,7 +384,7 @@ def released_mean(
     mechanism: Mechanism,
     **per_row: Any,
 ) -> tuple[float, float]:
-    """Release the mean of one number per record, and return it and its noise.
+    """Return a released mean of one number per record, and the noise in the mean.
 
     ``values(records, **per_row)`` returns the numbers, as a recipe of `Records.query`.
     The second result is the standard deviation of the noise in the mean.
@@ -481,7 +485,7 @@ PUBLIC_SHARE = 0.25
 #: Largest share of the squared norm of an output row for public columns.
 LARGEST_PUBLIC_SHARE = 0.5
 # A slope must exceed its noise by this many standard deviations. The noise that it adds
-# to a prediction must have a squared norm below the second number, for private rows of
+# to a prediction must have a squared norm of at most `_MOST_NOISE`, for private rows of
 # norm 1. Other slopes are set to 0.
 _SIGNIFICANCE, _MOST_NOISE = 2.0, 0.25
 # Directions with a smaller relative variance are rounding errors.
@@ -583,7 +587,8 @@ def centre(regressors: Regressors, statistic: np.ndarray, noise_std: float) -> C
     # prevent that noise in this estimate increases the scale of rows.
     rest = max(rest, min(1.0, noise_std / n_rows))
     rest = max(rest, min(0.05, max(error, 1e-6)))
-    # The output has the columns of u, so that their variance determines the scale.
+    # The transformed rows contain the centred u, not z. The variance of u therefore
+    # determines the public scale.
     variance = regressors.variance
     return Centre(
         intercept=intercept,
@@ -597,10 +602,11 @@ def _factors(squares: np.ndarray, variances: np.ndarray, size: int) -> np.ndarra
     """Return James-Stein factors, which are 0 for vectors that may be noise alone.
 
     `squares` are the squared norms of noisy vectors with `size` entries, and
-    `variances` are those of the noise in an entry. The squared norm of the noise has
-    the mean ``size * variance`` and the standard deviation ``sqrt(2 size) * variance``.
-    The threshold exceeds the mean by `_SIGNIFICANCE` standard deviations. With the mean
-    itself, as in Stein's rule, half of the vectors that are only noise would be kept.
+    `variances` the variances of the noise in each entry. The squared norm of the noise
+    has the mean ``size * variance`` and the standard deviation
+    ``sqrt(2 size) * variance``. The threshold exceeds the mean by `_SIGNIFICANCE`
+    standard deviations. With the mean itself as the threshold (Stein's rule), half of
+    the vectors that are only noise would be kept.
     """
     threshold = (size + _SIGNIFICANCE * math.sqrt(2 * size)) * variances
     return np.maximum(0.0, 1 - threshold / np.maximum(squares, np.finfo(float).tiny))

@@ -60,7 +60,7 @@ class DescentStart:
     has_model : bool
         Whether the descent starts at a public or released model of the public columns.
     offset : ndarray of shape (n_rows, n_outputs) or None
-        Margins of that starting model for the training rows.
+        Margins of this starting model for the training rows.
     fitted : ndarray of shape (n_rows, n_outputs) or None
         Margins of the training rows at which `public_model.clipped_away` estimates the
         bias of clipping.
@@ -87,7 +87,7 @@ class DescentPlan(Plan):
     ----------
     learning_rate : float
         First step size. It multiplies the noisy sum of clipped gradients, divided by
-        ``q n clip_norm`` with the sampling rate q.
+        ``q n clip_norm`` for n records and the sampling rate q.
     norms : (float, float)
         Typical norms of the public and of the private part of a row.
     orthant : bool
@@ -142,7 +142,8 @@ def bounded_by_labels(
     """Return the schedule for the smaller of two bounds of the sensitivity.
 
     One bound is for a replaced record. The other bound is for a replaced label, if the
-    rows are public. The second value is this bound, or None if it is not smaller.
+    rows are public. The second value is the bound for a label, or None if this bound is
+    not smaller.
 
     Parameters
     ----------
@@ -332,7 +333,7 @@ def released_log_odds(
     square = float(apart @ apart)
     free = n_classes - 1
     kept = max(0.0, 1 - 2 * free * noise_std**2 / square) if square > 0 else 0.0
-    # A frequency is at least as large as its noise, or 1 / n_classes if that is less.
+    # Raise a frequency to its noise if it is smaller, but to at most 1 / n_classes.
     least = min(1 / n_classes, max(1.0, noise_std) / n)
     most = 1 - (n_classes - 1) * least
     return log_odds(np.clip(1 / n_classes + kept * apart / n, least, most))
@@ -415,15 +416,15 @@ def answer_of(
     axes = np.eye(n_columns)
     levels = np.array([-1]) if public.levels is None else public.levels
     # The one-hot columns of a categorical column sum to 0 after centring. The loss
-    # therefore has no curvature along the sum of their weights. Their axes are this sum
-    # and differences.
+    # therefore has no curvature along the sum of their weights. The axes of these
+    # weights are their sum and differences.
     for k in np.unique(levels[levels >= 0]):
         at = np.flatnonzero(levels == k)
         ones = np.full((len(at), 1), len(at) ** -0.5)
         axes[np.ix_(at, at)] = np.hstack([ones, contrasts(len(at))])
     axes = np.kron(np.eye(n_outputs), axes)
-    # Weights of one kind have a common prior. The kinds are those of private numbers,
-    # of public numbers, of the categories of each column, and the intercept.
+    # Weights of one kind have a common prior. The kinds are private numbers, public
+    # numbers, the categories of each column, and the intercept.
     own = np.where(public.mask, -2, -1)
     if public.levels is not None:
         own = np.where(public.levels < 0, own, public.levels)
@@ -467,7 +468,7 @@ def noise_of(
         Change of the weights for one standard deviation of noise in the released factor
         of the step; see `postprocessing.scaled`.
     measured : float
-        Share of this factor that comes from the release rather than from a prior.
+        Share of the factor that comes from its release rather than from a prior.
     follows : bool
         Whether the steps start at the margins of a released model.
     """
@@ -485,8 +486,8 @@ def noise_of(
     factor = (step * scaled).sum(axis=0) / np.where(square > 0, square, 1.0)
     factor = np.broadcast_to(factor, step.shape)
     if answer is None:
-        # A factor below 1 depends on the noisy step itself, so that it need not reduce
-        # the noise.
+        # The factor is computed from the noisy step. A factor below 1 therefore does
+        # not always reduce the noise, and counts as 1.
         left = rule.noise_left(stds, average) * np.maximum(factor, 1.0)
         return CoefficientNoise.of_independent(left, coordinates, np.sqrt(variance))
     covariance, remaining, curvature = answer
@@ -519,7 +520,7 @@ def noise_of(
 
 def _of_log_odds(margins: np.ndarray, std: float) -> np.ndarray:
     """Return the variances of log odds, if class frequencies have noise of `std`."""
-    if len(margins) == 1:  # from half of the difference of two frequencies
+    if len(margins) == 1:  # the noise is half of a difference of two noises
         share = 1 / (1 + np.exp(-margins))
         return (std / (share * (1 - share))) ** 2 / 2
     share = np.exp(margins - margins.max())

@@ -6,7 +6,7 @@ in label-DP. The descent starts at the margins of that model, and its noisy step
 the effect of the private columns.
 
 Other losses, class weights, sparse rows and regressions have no such statistic. A
-second descent in its place was measured, and did not improve accuracy.
+second descent in place of the statistic did not improve accuracy in measurements.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from skfdp.solvers.postprocessing import LinearFit
 PREFIX = "first model"
 #: Least and largest share of ``mu**2`` for the descent.
 LEAST, MOST = 0.1, 0.9
-#: At this signal, the odds of the descent's share are twice those at signal 0.
+#: At this signal (``mu n``), the odds of the descent's share are twice the odds at 0.
 SIGNAL = 1000.0
 #: Below this signal the first model gets the whole budget if few columns are private.
 LEAST_SIGNAL = 200.0
@@ -47,7 +47,7 @@ def share_of_descent(n_private: int, n_public: int, signal: float) -> float:
     Parameters
     ----------
     n_private, n_public : int
-        Numbers of columns of the loop.
+        Numbers of private and of public columns.
     signal : float
         ``mu n`` for the whole budget, with two classes. With K classes, 2 / K times as
         much.
@@ -67,8 +67,8 @@ def share_of_descent(n_private: int, n_public: int, signal: float) -> float:
 def precedes(descent: Descent, public: PublicRecords) -> bool:
     """Whether to fit a first model, from public facts and parameters alone.
 
-    It is not fitted if a user sets a penalty, a weight norm, an average of iterates or
-    a public loss, which would apply to both models.
+    A first model is not fitted if a user sets a penalty, a weight norm, an average of
+    iterates or a public loss, which would apply to both models.
     """
     loop, mixed = descent.loop, 0 < public.n_private < public.n_features
     asked = (descent.padding, descent.public_loss, descent.penalty)
@@ -85,7 +85,7 @@ def precedes(descent: Descent, public: PublicRecords) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Prepared:
-    """The public part of the table, and the preparations of both methods."""
+    """The table of public columns, and the preparations of first model and descent."""
 
     public: PublicRecords
     first: PublicGeometry
@@ -139,7 +139,7 @@ class FirstModel:
         if self.after is None:
             return 0.0
         n_public = public.n_features - public.n_private
-        # `replace_one` changes a sum of unit vectors by up to 2.
+        # The rule is for `replace_one`, where a sum of unit vectors changes by up to 2.
         signal = 2 * budget.mu * public.n_effective / budget.relation.sensitivity(1.0)
         signal *= 2 / public.n_classes  # each class has fewer records
         return share_of_descent(public.n_private, n_public, signal)

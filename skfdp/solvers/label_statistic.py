@@ -38,11 +38,11 @@ from skfdp.solvers.postprocessing import (
 )
 from skfdp.solvers.whitening import LONGEST_ROW, WeightedRows, Whitening
 
-#: Expected scale of the prior, and the spread of its logarithm.
+#: Expected scale of the prior of the weights, and spread of this scale's logarithm.
 USUAL, SPREAD = 1 / 3, math.log(10)
-#: Number of preliminary fits, each of which gives the penalty of the next.
+#: Number of preliminary fits. Each fit determines the penalty of the next fit.
 ROUNDS = 2
-#: The barrier is linear where a constant term is below minus this number.
+#: `Barrier` is linear where the constant term of a margin is below minus this number.
 FAR = 30.0
 
 
@@ -51,8 +51,8 @@ class Barrier:
     r"""A penalty that keeps noisy class frequencies away from zero.
 
     Let p be the frequency of a class, known up to noise of standard deviation s, and c
-    the constant term of its margin. With a uniform prior of p, the density of c is
-    highest where ``(p - noisy p) p (1 - p) = s**2 (1 - 2 p)``. Without features the
+    the constant term of the class's margin. With a uniform prior of p, the density of c
+    is highest where ``(p - noisy p) p (1 - p) = s**2 (1 - 2 p)``. Without features the
     penalty is therefore ``s**2 (exp(c) + exp(-c))``. It changes a noisy frequency of
     zero to s, and it vanishes if there is no noise.
 
@@ -157,7 +157,8 @@ class Objective:
         for block, margins in self._margins(theta):
             mean += shares[block] @ self.loss.target_free_residual(margins) / self.n
         mean = np.r_[-mean, mean] if len(mean) == 1 else mean
-        return np.maximum(mean + 1 / len(mean), 1 / self.n)  # residuals are centred
+        # A residual is a probability minus 1 / n_classes.
+        return np.maximum(mean + 1 / len(mean), 1 / self.n)
 
     def curvature(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the diagonals of the Hessian and of the sampling variance of S / n."""
@@ -282,7 +283,7 @@ class Prior:
     def _scale(
         self, statistic: np.ndarray, first: np.ndarray, chance: np.ndarray
     ) -> np.ndarray:
-        """Return t of each column.
+        """Return the scale t of the prior for each column; see `Prior`.
 
         `statistic` is S / n minus its expectation under the null model. `first` and
         `chance` are the results of `Objective.curvature`.
@@ -308,7 +309,8 @@ class Prior:
 #: Largest number of weights for the full curvature. With more, only its diagonal is
 #: used, and sampling errors are not estimated.
 MOST_WEIGHTS = 600
-#: Largest number of products for the curvature; of more rows, only some are used.
+#: Largest number of products for the curvature. If all rows need more, only evenly
+#: spaced rows are used.
 MOST_PRODUCTS = 3e8
 #: Largest number of Newton steps for the unpenalised weights. The steps end when they
 #: move every weight by less than this fraction of its standard error.
@@ -429,12 +431,12 @@ class Curvature:
         part = slice(None, None, max(1, round(n_rows / max(most, 1.0))))
         self.weight, self.n_outputs = objective.weight[part], n_outputs
         self.rows = objective.rows[part].astype(np.float64) / self.weight[:, None]
-        # Divisors of sums: n for all rows, and proportionally less for these rows.
+        # Divisors of sums: n for all rows, proportionally less for the selected rows.
         self._every, self._own = objective.n, objective.n * len(self.rows) / n_rows
 
     @property
     def noise(self) -> np.ndarray:
-        """Covariance of the noise minus its class mean, divided by noise_std**2."""
+        """Covariance of the noise in S / n, centred over classes, for noise_std 1."""
         n, p = self.n_outputs, self.rows.shape[1]
         if n == 1:
             return np.eye(p)
@@ -505,7 +507,7 @@ def _inverse(matrix: np.ndarray) -> np.ndarray:
 
 
 def _by_output(covariance: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """Return the covariance of the weights of each output, without other outputs."""
+    """Return a covariance matrix of weights for each output, shape (n, p, p)."""
     n, p = shape
     joint = covariance.reshape(n, p, n, p)
     return np.stack([joint[k, :, k] for k in range(n)])
@@ -520,8 +522,8 @@ class PublicGeometry:
 
     `n_labels` is the number of sums in the statistic. Under "replace_one" it is one sum
     for each class. The total of these sums counts the records with a declared label.
-    Otherwise two classes have one sum, the difference of their sums. Its noise is the
-    same.
+    Otherwise two classes have one sum, the difference of their sums. The noise in this
+    difference is the same either way.
     """
 
     whitening: Whitening
@@ -548,7 +550,7 @@ class LabelStatistic:
         query = LabelSum.planned(public.n_outputs, LONGEST_ROW)
         std = public.reach * query.sensitivity(budget.relation) / budget.mu
         noise = std / public.row_shares.sum() / math.sqrt(_curvature(public.n_classes))
-        # The prior of the constant: class frequencies with a Dirichlet(3) distribution.
+        # The prior of the constant assumes Dirichlet(3) distributed class frequencies.
         mean_prior = 1 / (3 * public.n_classes + 1) if self.fit_intercept else None
         found = Whitening.learn(public.mapped, mean_prior, noise, public.shares)
         rows = found.grid(public.mapped, public.shares)

@@ -98,7 +98,7 @@ class Network(NamedTuple):
     def spread(self, classes: np.ndarray, n_classes: int) -> Network:
         """Return the network with an output for each of `n_classes` classes.
 
-        `classes` are the codes of the classes that the present outputs are for.
+        `classes` are the codes of the classes of the present outputs.
         """
         if len(classes) == n_classes:
             return self
@@ -256,8 +256,8 @@ class NetworkPlan(Plan):
 
     input_scaler: InputScaler  # of the inputs of the network
     linear: DescentPlan | None  # plan of the linear model that comes first
-    #: First step size. It multiplies the noisy sum of clipped gradients, divided by ``q
-    #: n clip_norm`` with the sampling rate q. 0: no training loop.
+    #: First step size. It multiplies the noisy sum of clipped gradients, divided by
+    #: ``q n clip_norm`` for n records and the sampling rate q. 0: no training loop.
     learning_rate: float
 
 
@@ -273,7 +273,8 @@ class NetworkDescent:
     asks_for_loop : bool
         Whether the user set `solver` or `trained_layers`, and so requests a loop.
     maps_rows : bool
-        Whether the user set the scaling of rows, which a linear start determines.
+        Whether the user set the scaling of rows. A start at a linear model is then
+        refused.
     pretraining, pretraining_share : str or None, float or "auto"
         `start` and `budget_share` of `Pretraining`.
     trained_layers, public_loss, n_jobs
@@ -398,8 +399,8 @@ class NetworkDescent:
         if layers == "auto":
             releases = pretraining in parameters.PRETRAINING_SHARES
             return "last" if releases and not whole else "all"
-        # The last layer is trained with a smaller sensitivity. It holds for inputs that
-        # are not negative, such as activations, but not for the columns of X.
+        # The last layer is trained with a smaller sensitivity. This holds for inputs
+        # that are not negative, such as activations, but not for the columns of X.
         if layers == "last" and (whole or pretraining is None):
             raise ValueError(
                 "trained_layers='last' needs hidden layers that were pretrained and no "
@@ -665,7 +666,7 @@ class NetworkDescent:
         `means` are released means of the private columns given the class. `linear` is
         (coef, intercept) of a released model on columns scaled to [0, 1]. Return the
         query, the first iterate, and a function that converts an iterate to a network
-        on such columns.
+        on columns scaled to [0, 1].
         """
         public = records.public
         generator = mechanism.streams.public("network")
@@ -686,7 +687,7 @@ class NetworkDescent:
                 network.coefs[0][~public.mask] = 0.0
         bound = public.input_scaler.feature_bound
         # Rows are divided by `bound`, and their constant column is, too. The constant
-        # input of the network is therefore 1, or `bound` if this is smaller.
+        # input of the network is therefore 1, or `bound` if `bound` is below 1.
         coordinates = Coordinates.centred(
             public.input_scaler, np.zeros(public.n_features), 1.0, min(1.0, 1 / bound)
         )

@@ -5,8 +5,9 @@ defaults in the theory.
 
 Notation: ``n`` is the public number of rows, ``d`` of features, and ``m`` of outputs (1
 for two classes, else one per class). ``mu`` is the Gaussian-DP parameter of the budget
-for sums of sensitivity ``clip_norm``. It is half of the budget's own mu if a replaced
-record changes a sum by ``2 * clip_norm``. Rows of the loop have a typical norm of 1.
+for sums of sensitivity ``clip_norm``. If a replaced record changes a sum by
+``2 * clip_norm``, ``mu`` is half of the budget's own parameter. Rows of the loop have a
+typical norm of 1.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ _LARGEST_CLIP = 100.0
 # Below this clip norm most residuals are clipped, and the cap of the step size does not
 # decrease further.
 _CAP_CLIP = 0.6
-# A penalty pulls a weight to zero. The steps last this many time constants of the pull;
-# exp(-8) of the start then remains.
+# A penalty pulls a weight to zero. The steps last at most this many time constants of
+# the pull. After 8 time constants, exp(-8) of the start remains.
 _TIME_CONSTANTS = 8.0
 # Standard deviation of the noise that the loop may leave in one weight, for logits and
 # for predictions in units of the target's spread.
@@ -295,7 +296,7 @@ def block_norms(
     signal of a part lies between that of one column and that of independent columns.
     The squared norm of a part is therefore proportional to the square root of its
     number of columns. After a public model, public columns only add effects that depend
-    on both parts. These need a larger signal.
+    on both parts. Such effects need a larger signal.
 
     Parameters
     ----------
@@ -387,7 +388,7 @@ def network_noise(widths: tuple[int, ...], learnt: bool) -> float:
 
     `widths` are those of all layers of the network. `learnt` is whether the initial
     weights were pretrained. Otherwise the noise is twice the standard deviation of the
-    initial weights, in the layer where this is smallest.
+    initial weights, in the layer where this deviation is smallest.
     """
     fresh = math.sqrt(2 / max(map(sum, itertools.pairwise(widths))))
     return 0.03 if learnt else 2 * fresh

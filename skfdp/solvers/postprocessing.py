@@ -3,9 +3,9 @@
 The step of a descent is its result minus its start. A descent of logits leaves noise in
 the step, and steps that are too large give worse probabilities than the start. The step
 is therefore shrunk by a prior and the known noise (empirical Bayes, without a charge).
-Then it is multiplied by a factor, for which one cheap release measures the slope of the
-loss along the step, at two points. One number needs d times less budget than d weights.
-The slope is measured on the training records, and corrected for overfitting.
+Then it is multiplied by a factor. For this factor, one cheap release measures the slope
+of the loss along the step at two points. One number needs d times less budget than d
+weights. The slope is measured on the training records, and corrected for overfitting.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _HOPELESS = 4.0
 # Prior standard deviation of a logit, and of the change that public columns make in a
 # logit after a public model.
 _SPREAD, _SPREAD_SEEN = 1.5, 0.6
-# Factor of the prior for more than two classes, because their weights are larger.
+# Factor of these deviations with more than two classes, where weights are larger.
 _OF_SEVERAL = 1.5
 # Prior standard deviation of the change of the intercept.
 _INTERCEPT_SPREAD = 0.3
@@ -118,7 +118,7 @@ def logit_blocks(
     for columns, norm, seen in ((~mask, norms[1], False), (mask, norms[0], True)):
         if not columns.any():
             continue
-        # After a model of the public columns, they can add little.
+        # Public columns can add little to a model of the public columns.
         spread = _SPREAD_SEEN if has_model and seen else _SPREAD
         if has_model and not seen and not public.has_target:
             # The model is itself noisy. Each column is expected to explain as much of
@@ -140,7 +140,7 @@ def expected(
     clip_norm: float,
     fitted: np.ndarray | None = None,
 ) -> tuple[np.ndarray, float]:
-    """Shrink the released step by block, and return its effective degrees of freedom.
+    """Return the step, shrunk by block, and its effective degrees of freedom.
 
     The degrees of freedom measure overfitting. Overfitting lowers the slope of the
     summed loss along the step by this number on the training records, compared with
@@ -213,7 +213,7 @@ def event(public: PublicRecords, budget: Budget, loss: Loss, mu: float) -> Event
 def expected_reach(step: np.ndarray, blocks: list[Block]) -> float:
     """Return the norm to which a row's margins of the step are clipped.
 
-    It is `REACH` times their expected root mean square.
+    It is `REACH` times the expected root mean square of these margins.
     """
     square = 0.0
     for block in blocks:
@@ -665,8 +665,8 @@ class CoefficientNoise:
         earlier releases cause.
         """
         n_columns = std.shape[1]
-        # fold is linear, and pull is its adjoint. They give the effect of a weight on
-        # its one coefficient, and on the intercept.
+        # `pull` is the adjoint of the linear map `fold`. It gives the effect of each
+        # weight on the coefficient of the same column, and on the intercept.
         ones, none = np.ones((1, len(coordinates.mean))), np.zeros(1)
         to_coef = coordinates.pull(ones, none)[0, : len(coordinates.mean)]
         to_intercept = coordinates.pull(0 * ones, none + 1)[0]
@@ -686,8 +686,9 @@ class CoefficientNoise:
         return cls(_quadratic(J, covariances), kind)
 
 
-# Numbers for `path_noise`: of candidates of h and of the size of c, of rounds that fit
-# their prior, and of estimations with rotated axes. Then the candidates of tau.
+# Numbers for `path_noise`, whose Notes define h, c and tau. Numbers of candidates of h,
+# of candidates of the size of c, of rounds that fit the prior, and of estimations with
+# rotated axes. Then the candidates of tau.
 _N_CURVATURES, _N_SIGNALS, _N_ROUNDS, _N_TURNS = 40, 8, 30, 3
 _CORRELATIONS = np.array([0.0, *np.geomspace(0.01, 1, 15)])
 # Number of first steps that are ignored, because the curvature is different there.
@@ -722,16 +723,17 @@ def path_noise(
     -------
     covariance, remaining, curvature : ndarrays of shape (theta.size, theta.size)
         `covariance` is that of the noise in the published weights. `remaining` maps an
-        error of the start to what remains of it in the published weights. `curvature`
-        is the posterior mean of the H of the Notes.
+        error of the start to the error that remains in the published weights.
+        `curvature` is the posterior mean of H, which the Notes define.
 
     Notes
     -----
-    This is post-processing of released numbers. Near the path the gradient is modelled
-    as linear, :math:`g_t = c + H (\theta_t - \theta_0) + s_t \xi_t` with known
-    :math:`s_t`. The noise moves the iterates, and later gradients reveal the curvature.
-    The error :math:`\xi_t` is independent of the path up to :math:`\theta_t`. This is
-    therefore an ordinary regression with an exact likelihood.
+    This is post-processing of released numbers. Near the path the released gradient
+    is modelled as linear, :math:`g_t = c + H (\theta_t - \theta_0) + s_t \xi_t`,
+    where the noise has the known standard deviation :math:`s_t`. The noise moves the
+    iterates, and later gradients reveal the curvature. The standardised error
+    :math:`\xi_t` is independent of the path up to :math:`\theta_t`. This is therefore
+    an ordinary regression with an exact likelihood.
 
     *Along the axes.* Let h be the curvature along an axis. The pairs (h, size of c)
     have a prior on a grid, which is fitted to all axes of one kind (empirical Bayes).
@@ -796,7 +798,7 @@ def _posterior(
     (n_signals, n_curvatures, n_axes). `shares` are the shares of the groups of weights
     with a common prior in each axis.
     """
-    # Sums of squares of the residuals, and their products with the constant.
+    # Squared norms of the residuals, and their inner products with the regressor of c.
     h = curvatures[:, None]
     square = (gradients**2).sum(axis=0) + h**2 * (moved**2).sum(axis=0)
     square = square - 2 * h * (gradients * moved).sum(axis=0)
@@ -829,8 +831,9 @@ def _between(
     values, vectors = np.linalg.eigh(moved.T @ moved)
     basis = moved @ vectors  # orthogonal; norms are the roots of the eigenvalues
     moved, constant = basis.T @ residuals, basis.T @ weight
-    # In this basis the covariance of the residuals of an axis is diagonal, except for
-    # the term of the constant c. Its inverse is the identity minus a correction.
+    # In this basis the covariance of the residuals of an axis is diagonal, except for a
+    # rank-one term from c (see the Notes of `path_noise`). The inverse covariance is
+    # the identity minus a correction.
     squares, products = (residuals**2).sum(axis=0), weight @ residuals
     best = -math.inf, 0.0, 0.0
     for correlation in _CORRELATIONS:
@@ -914,7 +917,7 @@ class LinearFit:
         return dataclasses.replace(self, intercept=intercept, noise=noise)
 
     def whole(self, public: np.ndarray) -> LinearFit:
-        """Return the fit with the public model added to the weights, if it is linear.
+        """Return the fit with the weights of the public model added, if it is linear.
 
         Parameters
         ----------

@@ -500,12 +500,12 @@ def clipped_away(
     """Return a correction of the bias that clipping causes with a public target.
 
     Without the correction, clipping pulls skewed targets from the mean toward the
-    median. With a public target the residuals of a fitted public model are public. So
-    are the gradients of these residuals in the public columns and the intercept. The
-    correction is the part of these gradients that clipping would remove if private
-    parts of rows had norm 1. The model must be fitted. With residuals of a poor start,
-    the correction would persist after the steps have explained them. With a large clip
-    norm the correction is zero.
+    median. With a public target the residuals of a fitted public model are public. The
+    gradients of these residuals in the public columns and the intercept are public,
+    too. The correction is the part of these gradients that clipping would remove if
+    private parts of rows had norm 1. The model must be fitted. With residuals of a poor
+    start, the correction would persist after the steps have explained these residuals.
+    With a large clip norm the correction is zero.
 
     `target` and `loss` are rescaled. `fitted` are the margins of the fitted model or
     None. `coordinates` are released, or functions of public columns.

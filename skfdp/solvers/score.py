@@ -58,8 +58,8 @@ def bounded_interval(
 ) -> tuple[float, float]:
     """Return a confidence interval of a number in [0, 1].
 
-    The unclipped estimate is normal around the number. `variance` returns its variance
-    for an array of possible numbers.
+    The unclipped estimate is normal around the number. `variance` returns the variance
+    of the estimate for an array of possible numbers.
     """
     nearest = min(max(estimate, 0.0), 1.0)
 
@@ -80,7 +80,7 @@ def _rarity(
     estimate: float,
     variance: Callable[[np.ndarray], np.ndarray],
 ) -> np.ndarray:
-    r"""Return, for each value, the probability of an estimate that fits it better.
+    r"""Return, for each value, the probability of an estimate that fits better.
 
     The fit of an estimate to a value is measured by ``t**2 - d**2``; smaller is better.
     Here t is the distance of the estimate from the value, and d the distance of the
@@ -157,7 +157,7 @@ class NoisyTable:
 
     @property
     def counts(self) -> np.ndarray:
-        """The counts, corrected to sum to the number of records if it is public."""
+        """The counts; if the number of records is public, corrected to sum to it."""
         if self.n_records is None:
             return self.cells
         excess = self.cells.sum() - self.n_records
@@ -194,7 +194,7 @@ class NoisyTable:
         if not total > 0:
             return _UNDETERMINED
         found, own = float(cells @ weights) / total, math.inf
-        if ((weights > 0) & (weights < 1)).any():  # else the mean gives the variance
+        if ((weights > 0) & (weights < 1)).any():  # else `found` gives the variance
             own = self.spread * max(float(cells @ weights**2) / total - found**2, 0.0)
 
         def variance(a: np.ndarray) -> np.ndarray:
@@ -254,7 +254,7 @@ class NoisyTable:
         drawn = square - error**2 + noise, variance * (furthest - variance)
         of_error, of_variance = np.sqrt(self.spread * np.maximum(drawn, 0.0) / total)
         z = NormalDist().inv_cdf((1 + self.confidence) / 2)
-        # A quadratic inequality in a = M / V, in units of their bounds.
+        # A quadratic inequality in a = M / V, in units of the bounds of M and V.
         own = noise * (SQUARES**-2 + 4 * mean**2 + noisy_cells * mean**4)
         a2 = variance**2 - z**2 * (of_variance**2 + own)
         if not (variance > 0 and a2 > 0):
@@ -277,7 +277,8 @@ class NoisyTable:
         Parameters
         ----------
         negatives, positives : int ndarray of shape (n,)
-            Indices of the cells of each class, for one model by increasing score.
+            Indices of the cells of each class. For one model the cells are ordered by
+            increasing score.
         places : int ndarray of shape (2, n), default=None
             To compare two models: the bin of each cell for the first and for the second
             model. The difference is the area of the first model minus that of the
@@ -350,7 +351,7 @@ def row_spread(totals: np.ndarray) -> float:
 
 
 def auc_kernel(n_bins: int, within: tuple[float, ...] = _WITHIN) -> np.ndarray:
-    r"""Return the weight of a pair of a negative and a positive for their bins.
+    r"""Return the weights of pairs (negative, positive) in the ROC area, by their bins.
 
     Parameters
     ----------
@@ -369,8 +370,8 @@ def auc_kernel(n_bins: int, within: tuple[float, ...] = _WITHIN) -> np.ndarray:
     :math:`\sin(\omega/2) / (\omega/2)`. The area of all pairs divides the product of
     the two waves by :math:`i \omega`. Its kernel of counts has the Fourier transform
     :math:`\omega / (4 i \sin^2(\omega/2)) = (1/\omega + \omega/12 + \omega^3/240 +
-    \dots) / i`, while that of ties is :math:`\cot(\omega/2) / 2i = (1/\omega -
-    \omega/12 - \omega^3/720 - \dots) / i`. The difference,
+    \dots) / i`. The kernel of ties has the transform :math:`\cot(\omega/2) / 2i =
+    (1/\omega - \omega/12 - \omega^3/720 - \dots) / i`. The difference,
     :math:`(\omega/6 + \omega^3/180)/i`, is the transform of the corrections 7/60 at
     distance 1 and -1/60 at distance 2, up to :math:`\omega^5`.
     """
@@ -612,7 +613,7 @@ class Layout:
 
     def _sides(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the true and predicted class of each cell (-1 if undefined)."""
-        if self.counts == "right":  # any class
+        if self.counts == "right":  # cell 0: right, whatever the class
             return np.array([0, -1]), np.array([0, -1])
         guess = np.arange(self.n_guesses)
         if self.task == TWO:
@@ -784,8 +785,8 @@ def predicted(
             found = _attempt(call, rows_of(X, everyone[row : row + 1]))
             result[row] = None if found is None else found[0]
         return result
-    # Copy the rows, as it is done below if rows are replaced: the bits of predictions
-    # depend on the memory layout.
+    # Copy the rows, as below where rows are replaced. The bits of predictions depend on
+    # the memory layout.
     found = _attempt(call, rows_of(X, everyone))
     if found is not None:
         return found
@@ -822,7 +823,7 @@ def _passing(call: Callable[[Any], Any], X: Any, n_rows: int) -> np.ndarray:
 def _attempt(call: Callable[[Any], Any], X: Any) -> np.ndarray | None:
     """Return the predictions of rows, or None if the model fails on them.
 
-    It fails if it raises, or returns another number of predictions.
+    A model fails if it raises, or if it returns another number of predictions.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -1044,7 +1045,7 @@ def _groups(
     found = dict.fromkeys(values)
     try:
         ordered = sorted(found)
-    except TypeError:  # of several types
+    except TypeError:  # values of several types
         ordered = list(found)
     code = {value: number for number, value in enumerate(ordered)}
     group = np.array([code[value] for value in values], dtype=np.int64)

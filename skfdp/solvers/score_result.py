@@ -255,8 +255,8 @@ class PrivateScore:
     classes : ndarray of shape (n_classes,) or None
         Labels in the order of the matrix; the last of two classes is the positive one.
     n_records : int
-        Number of records, or of persons if these are protected; the nominal number if
-        it is private.
+        Number of records, or of persons if persons are protected. If this number is
+        private, the nominal number.
     noise_std : float
         Standard deviation of the noise of each released entry, in records or persons.
     table : ndarray of shape (n_entries,)
@@ -406,8 +406,8 @@ class PrivateComparison:
     confidence : float
         Confidence of each single interval.
     n_records : int
-        Number of records, or of persons if these are protected; the nominal number if
-        it is private.
+        Number of records, or of persons if persons are protected. If this number is
+        private, the nominal number.
     noise_std : float
         Standard deviation of the noise of each released entry.
     table : ndarray of shape (n_entries,)

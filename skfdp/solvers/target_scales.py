@@ -39,9 +39,9 @@ from skfdp.solvers.postprocessing import STRONGEST
 N_BINS, N_DOUBLINGS = 16, 8
 # Largest noise of a count in a useful histogram, divided by the number of records.
 _MOST_NOISE = 0.16
-# The records outside of the interval may be noise alone up to this many standard
-# deviations, for even and for doubling bins. One more even bin costs little, but one
-# more doubling bin doubles the noise.
+# Up to this many standard deviations, the number of records outside of the interval
+# may be noise alone, for even and for doubling bins. One more even bin costs little,
+# but one more doubling bin doubles the noise.
 _DOUBT, _DOUBT_OF_DOUBLING = 2.0, 3.0
 
 
@@ -75,7 +75,7 @@ def released_window(
 
 
 def _in_bins(records: Records) -> RowSum:
-    """Return the query for the histogram of the targets; a recipe."""
+    """Return the query for the histogram of targets; a recipe of `Records.query`."""
     bounds = records.public.target_map
     target = np.clip(records.target, bounds.low, bounds.high)
     inner = edges(bounds)[1:-1]
@@ -90,7 +90,7 @@ def filled(shares: np.ndarray, noise_std: float, *, upward: bool) -> tuple[int, 
     The run starts at the bin with the largest share, or at the first bin if `upward`.
     The neighbour with the larger share is added until the remaining share of the
     records is below the noise in the run. `shares` are noisy shares of the records in
-    the bins, and `noise_std` is the standard deviation of the noise in each.
+    the bins, and `noise_std` is the standard deviation of the noise in a share.
     """
     first = 0 if upward else int(shares.argmax())
     last = first + 1
@@ -122,8 +122,9 @@ _DISPLACED = 0.5
 _N_RATES = 2
 # Typical variance that a fit adds to the logarithms of rates.
 _ADDED = 0.2
-# A threshold makes Huber's loss nearly an absolute error if it is below the width of
-# the declared bounds divided by the first number, or the spread divided by the second.
+# Huber's loss is nearly an absolute error if its threshold is below the width of the
+# declared bounds divided by `_TINY_WIDTH`, or below the spread divided by
+# `_TINY_SPREAD`.
 _TINY_WIDTH, _TINY_SPREAD = 1000, 100
 
 
@@ -146,9 +147,9 @@ class TargetScales:
     alpha: float | None
 
     def penalty(self, target_map: TargetMap, total: float) -> float | None:
-        """Return s of the penalty ``s / 2 |w|**2``; the loss is a mean of `total` rows.
+        """Return s of the penalty ``s / 2 |w|**2``, or None without a penalty.
 
-        None: no penalty.
+        The loss is a mean over `total` rows.
         """
         if self.alpha is None:
             return None

@@ -40,10 +40,10 @@ EXPLAINED = 0.5
 CHANCE, CHANCE_ROWS = 10.0, 5000
 #: Least share of the squared norm of a row for the constant column.
 LEAST_BIAS = 0.04
-#: The bound of the rows is chosen among the quantiles of public norms of these levels.
+#: The bound of the rows is a quantile of the public norms, at one of these levels.
 LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.97, 1.0)
-#: Number of public rows for this choice, and of rounds that fit the shares of the
-#: directions to a bound.
+#: Number of public rows from which the bound is chosen, and number of rounds that fit
+#: the shares of the directions to a bound.
 SAMPLE_ROWS, ROUNDS = 4096, 3
 #: Largest norm of a row on the grid.
 LONGEST_ROW = 1.0
@@ -109,7 +109,7 @@ class Whitening:
 
         `mean_prior` is the prior variance of the target's mean, divided by the target's
         variance; None: no intercept, and the rows are not centred. For `noise` see
-        `shares_of_norm`.
+        `data._basis.shares_of_norm`.
         """
         fit_intercept = mean_prior is not None
         rows = _Scaled.of(rows)
@@ -254,7 +254,7 @@ def _principal_of_few(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the result of `_principal` for a table with fewer rows than columns.
 
-    It is computed from products of rows with rows. There are fewer of them than
+    The result is computed from products of rows with rows. These are fewer than the
     products of columns with columns, for instance with thousands of categories.
     """
     n_rows, n_features = centred.shape
@@ -270,7 +270,7 @@ def _principal_of_few(
 def water_filling(prior: np.ndarray, noise: float, n_records: float) -> np.ndarray:
     """Return the share of each direction in the squared norm of a row; 0: left out.
 
-    `prior` and `noise` are as for `shares_of_norm`.
+    `prior` and `noise` are as for `data._basis.shares_of_norm`.
     """
     return shares_of_norm(prior, noise, CHANCE / min(n_records, CHANCE_ROWS))
 
