@@ -216,10 +216,10 @@ class Journal:
         """Find the last committed release, and remove later records from the file.
 
         Call this method before the first release. The ledger of the fit provides the
-        token; without a ledger it is None, and the last committed release is the last
-        one with a key in the file. If the releases that the ledger has counted do not
-        match the file, the ledger or the file is an older copy. Then PrivacyBudgetError
-        is raised, and nothing changes.
+        token. Without a ledger the token is None, and the last committed release is the
+        last release with a key in the file. If the releases that the ledger has counted
+        do not match the file, the ledger or the file is an older copy. In this case
+        PrivacyBudgetError is raised, and nothing changes.
         """
         self._token, counted = token, self._n_readable
         if token is not None:

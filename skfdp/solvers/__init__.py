@@ -395,7 +395,7 @@ CENTERINGS: dict[str, type[Choice]] = {
 def resolve(
     parameter: str, value: Any, kinds: Mapping[str, type[Choice]], *others: Any
 ) -> Any:
-    """Return the object that a parameter selects, or one of the other values.
+    """Return the object that a value selects, or the value if it is in `others`.
 
     Parameters
     ----------

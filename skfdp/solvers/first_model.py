@@ -40,9 +40,9 @@ def share_of_descent(n_private: int, n_public: int, signal: float) -> float:
 
     The noise in a model costs about the number of its weights divided by its share. Let
     the descent have the share s. The total ``n_public / (1 - s) + n_private / s`` is
-    least if the odds of s are the root of ``n_private / n_public``. The descent also
-    moves the public weights, and moves them further with a larger signal. The odds
-    therefore increase with the signal.
+    least if the odds of s are ``sqrt(n_private / n_public)``. The descent also moves
+    the public weights, and moves them further with a larger signal. The odds therefore
+    increase with the signal.
 
     Parameters
     ----------

@@ -371,9 +371,8 @@ class NetworkDescent:
         least = 2 * self.widths[-1]
         if not public.has_target or min(self.hidden, default=0) < least:
             return (
-                "starts from a linear model, for which each hidden layer needs two "
-                "neurons per output: it needs public_target=True and hidden layers of "
-                f"at least {least} neurons."
+                "starts at a linear model: it needs public_target=True and hidden "
+                f"layers of at least {least} neurons, two per output."
             )
         if self.maps_rows:
             return (

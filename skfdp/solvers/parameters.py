@@ -437,9 +437,9 @@ def network_index(reach: float, widths: tuple[int, ...]) -> float:
       classes be one standard deviation apart in one direction, and half of the neurons
       be active. The loop then moves a margin by ``|gradient| * reach / (16 d)``.
     * The part of a row that differs between rows has half of its norm. In a random
-      network the spread of the margins is this norm times the root of the gain. A ReLU
-      layer keeps ``out / (in + out)`` of the squared norm, and the last layer ``2 /
-      (in + out)``.
+      network the spread of the margins is this norm times the root of the gain. The
+      gain is a product over the layers: ``out / (in + out)`` of each ReLU layer, and
+      ``2 / (in + out)`` of the last layer.
 
     Parameters
     ----------

@@ -730,10 +730,11 @@ def path_noise(
     -----
     This is post-processing of released numbers. Near the path the released gradient
     is modelled as linear, :math:`g_t = c + H (\theta_t - \theta_0) + s_t \xi_t`,
-    where the noise has the known standard deviation :math:`s_t`. The noise moves the
-    iterates, and later gradients reveal the curvature. The standardised error
-    :math:`\xi_t` is independent of the path up to :math:`\theta_t`. This is therefore
-    an ordinary regression with an exact likelihood.
+    where c is the gradient at :math:`\theta_0` and the noise has the known standard
+    deviation :math:`s_t`. The noise moves the iterates, and later gradients reveal the
+    curvature. The standardised error :math:`\xi_t` is independent of the path up to
+    :math:`\theta_t`. This is therefore an ordinary regression with an exact
+    likelihood.
 
     *Along the axes.* Let h be the curvature along an axis. The pairs (h, size of c)
     have a prior on a grid, which is fitted to all axes of one kind (empirical Bayes).

@@ -911,7 +911,7 @@ class Scored:
     groups : tuple
         Values of the groups; empty without groups.
     by : str, int or None
-        Name of the column of the groups, or its position without a name.
+        Name of the column of the groups, or its position if it has no name.
     units : Units or None
         Weights and persons of the rows; None: each row is a record with weight 1.
     """
@@ -1040,7 +1040,7 @@ def _groups(
         )
     if any(map(is_missing, values)):
         raise ValueError(
-            "by holds missing values: give their records a group of their own."
+            "by holds missing values: replace them by a value that marks a group."
         )
     found = dict.fromkeys(values)
     try:

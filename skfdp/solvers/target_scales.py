@@ -224,7 +224,7 @@ class TargetScales:
         Clipped gradients pull the rates of skewed counts from their mean toward their
         median, and noise in weights changes all rates. The mean count is public or
         released. The mean rate is released here, and the intercept is shifted by the
-        difference of the logarithms.
+        difference of the logarithms of these two means.
 
         Rates are clipped at a multiple of the mean, which grows with the root of the
         budget so that the error of the mean decreases. The effect of the clip is
