@@ -136,7 +136,8 @@ def _round_sizes(n, std, scratch):
     """Round the normals in rows 0 and 2 of scratch to integers plus 2**52.
 
     Return the number of pairs whose rounding is uncertain. Row 3, which holds the
-    radius, is overwritten. The new number is above `_CERTAIN` for exactly these pairs.
+    radius, is overwritten. The new entry of a pair is above `_CERTAIN` if and only if
+    the pair is uncertain.
     """
     cosine, sine, spare = scratch[0, :n], scratch[2, :n], scratch[3, :n]
     n_unsure = 0

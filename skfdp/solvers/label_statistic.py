@@ -188,7 +188,7 @@ class Objective:
 def _log_partition(margins: np.ndarray) -> np.ndarray:
     """Return the log-partition function: log-sum-exp minus the mean of the margins.
 
-    With one output the two margins are m/2 and -m/2.
+    With one output m, the margins of the two classes are m/2 and -m/2.
     """
     if margins.shape[1] == 1:  # several times as fast as np.logaddexp
         size = np.abs(margins[:, 0])

@@ -34,9 +34,9 @@ MOST_COLUMNS = 4096
 MOST_DOUBLES = 2**22
 #: Share of the target's variance that `water_filling` expects a model to explain.
 EXPLAINED = 0.5
-#: Factor of the sampling variance in `water_filling`, and number of rows above which
-#: this variance is not decreased further, because a linear model has an error that does
-#: not vanish for large n.
+#: Factor of the sampling variance in `water_filling`. Above `CHANCE_ROWS` rows this
+#: variance does not decrease further, because a linear model has an error that does not
+#: vanish for large n.
 CHANCE, CHANCE_ROWS = 10.0, 5000
 #: Least share of the squared norm of a row for the constant column.
 LEAST_BIAS = 0.04
