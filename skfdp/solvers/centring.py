@@ -50,7 +50,7 @@ class Moments:
 
 @dataclasses.dataclass(frozen=True)
 class Centring:
-    """How rows are centred and scaled to a known typical norm.
+    """The centring of rows, and their scaling to a known typical norm.
 
     The public columns are centred and scaled exactly. The private columns are centred
     by a released mean and scaled by a released length. Rows are clipped only with
