@@ -47,8 +47,8 @@ found = audit_mechanism(model.plan(X, y), n_trials=1000)
 print(found)
 
 # %%
-# What the attacker measured of each release agrees with the claim, within the random
-# error of so many trials. With noise that is too small by a tenth it would not:
+# For each release, the measured strength of the attack agrees with the claim, within
+# the random error of so many trials. It would not if the noise were a tenth too small:
 
 import matplotlib.pyplot as plt
 

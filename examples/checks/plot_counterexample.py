@@ -5,8 +5,8 @@ A problem on which DP-SGD fails without centring
 Two classes lie close together and far from the origin: :math:`\mu e_1 \pm e_2`. Sun,
 Suresh and Menon (2023), section 4, show that DP-SGD cannot separate these classes if
 :math:`\mu > n \varepsilon`, whatever its clip norm, step size and number of steps.
-After centring by a private mean it can. This page draws both, and a lower bound of the
-loss with explicit constants.
+After centring by a private mean it can. This page draws the losses with and without
+centring, and a lower bound with explicit constants.
 """
 
 # %%
@@ -123,12 +123,12 @@ ax.axvline(1, color="0.6", linewidth=0.8)
 ax.legend(fontsize="small", loc=(0.52, 0.52))
 
 # %%
-# Plain DP-SGD fails from an offset of a twentieth of :math:`n \varepsilon` on. Well
-# before :math:`\mu = n \varepsilon` the bound leaves it hardly better than zero
-# weights. Algorithm 3 works for larger offsets and then fails, too: the noise of its
-# mean is proportional to :math:`\mu / (n \varepsilon)`, and it estimates the length of
-# centred rows from that mean. Algorithm 2 succeeds far beyond :math:`n \varepsilon`, as
-# the paper claims.
+# Plain DP-SGD fails from an offset of a twentieth of :math:`n \varepsilon` on. By the
+# bound, it is hardly better than zero weights well before
+# :math:`\mu = n \varepsilon`. Algorithm 3 works for larger offsets and then fails, too:
+# the noise of its mean is proportional to :math:`\mu / (n \varepsilon)`, and it
+# estimates the length of centred rows from that mean. Algorithm 2 succeeds far beyond
+# :math:`n \varepsilon`, as the paper claims.
 
 # %%
 # What was spent

@@ -25,7 +25,7 @@ from sklearn.linear_model import LogisticRegression
 from skfdp import FeatureDPLogisticRegression, UtilityWarning, report
 from skfdp.privacy import gdp_mu
 
-# So few people are too few for a small epsilon, and the fits say so.
+# A hundred people are too few for a small epsilon, and the fits warn.
 warnings.simplefilter("ignore", UtilityWarning)
 
 rng = np.random.default_rng(0)
@@ -203,8 +203,9 @@ _ = right.legend(fontsize="small")
 #   little.
 # * The attacker who knows everything else reaches the bound, so no smaller bound holds.
 #   The bound also covers attacks that nobody has thought of.
-# * A value that has an effect can be guessed for everybody, in the table or not.
-#   Privacy makes *members* as hard to guess as others; it hides no facts about people.
+# * The value of a column with an effect on the label can be guessed for everybody, in
+#   the table or not. Privacy makes *members* as hard to guess as others; it hides no
+#   facts about people.
 # * A hundred people are too few for a good private model, as the accuracy shows. With
 #   more people accuracy returns, and the bound stays the same.
 #

@@ -66,7 +66,7 @@ ax.set(xlim=(0.5, 0.8), xlabel="area under the ROC curve")
 ax.invert_yaxis()
 
 # %%
-# And one that learns
+# One way that learns
 # -------------------
 #
 # The mean of a private column is a release without noise. The fit cannot see this

@@ -88,7 +88,10 @@ class Neighbours(TransformerMixin, BaseEstimator):
 
 
 def public_steps(data, n_atoms=160, random_state=0):
-    """Return label-free steps to rows of norm 1; only digits are straightened."""
+    """Return steps that use no labels and scale rows to norm 1.
+
+    Only digits are straightened.
+    """
     first = "passthrough" if data == "fashion" else FunctionTransformer(straighten)
     pca = PCA(min(300, 16 * n_atoms), svd_solver="covariance_eigh")
     return first, Dictionary(n_atoms, random_state), pca, Neighbours(), Normalizer()

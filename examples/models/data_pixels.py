@@ -47,8 +47,8 @@ def random_filters(n_filters, size, width, seed):
 def convolved(X, high, n_filters=128, size=6, width=0.7, threshold=1.5, seed=0):
     """Return how strongly each filter responds in each of 4 x 4 regions of an image.
 
-    Patches are divided by their contrast. A feature is the square root of the mean,
-    over a region, by which responses of either sign exceed the threshold.
+    Patches are divided by their contrast. The excess of the absolute response over the
+    threshold is averaged over a region. A feature is the square root of this mean.
     """
     side = round(X.shape[1] ** 0.5)
     filters = random_filters(n_filters, size, width, seed)

@@ -28,8 +28,8 @@ bounds = ([-1.5, -1.0], [2.5, 1.5])
 # Three models
 # ------------
 #
-# The features are 60 smooth bumps. They are fitted on random places, drawn without the
-# points, so they are public.
+# The features are 60 smooth bumps. They are fitted on random positions, drawn without
+# the data, so they are public.
 
 grid = np.random.default_rng(1).uniform(*bounds, (400, 2))
 bumps = Nystroem(gamma=3.0, n_components=60, random_state=0).fit(grid)

@@ -101,10 +101,10 @@ for name, step in steps.items():
 # convolutions       88.2, .342          88.3, .380          86.3
 # =================  ==================  ==================  ==================
 #
-# The published figures are of DPSGD-F, the best of a grid that is not charged (Sun,
-# Suresh and Menon 2023), and, beside the convolutions, of the network DPIS (Table 2 of
-# arXiv 2311.14056). The smoothness of the filters was chosen between two values on
-# held-out training images with their labels. This is not charged, either.
+# The published figures for pixels are of DPSGD-F, the best of a grid that is not
+# charged (Sun, Suresh and Menon 2023). Those for convolutions are of the network DPIS
+# (Table 2 of arXiv 2311.14056). The smoothness of the filters was chosen between two
+# values on held-out training images with their labels. This is not charged, either.
 
 # %%
 # What a report makes of it

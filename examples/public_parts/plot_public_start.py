@@ -12,7 +12,7 @@ the public columns, so the budget pays only for the difference.
 # ----------
 #
 # Eight columns are public; twelve columns and the label are private. The other table
-# has the same public columns and somewhat different weights. It needs no protection.
+# needs no protection. It has the same columns and somewhat different weights.
 
 import warnings
 
@@ -22,7 +22,7 @@ from sklearn.linear_model import LogisticRegression
 
 from skfdp import FeatureDPLogisticRegression, UtilityWarning, report
 
-# At the smallest epsilon the fits say that there is little to learn.
+# At the smallest epsilon the fits warn that there is little to learn.
 warnings.simplefilter("ignore", UtilityWarning)
 
 rng, d, public = np.random.default_rng(0), 20, list(range(8))
@@ -40,8 +40,8 @@ X, y = table(weights, 2000)
 X_test, y_test = table(weights, 10_000)
 
 # %%
-# With and without
-# ----------------
+# With and without this model
+# ---------------------------
 #
 # A ``public_model`` that is already fitted is not fitted again. Its inputs are the
 # public columns, scaled as the private fit scales them: by their bounds, to [0, 1].

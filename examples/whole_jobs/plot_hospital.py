@@ -92,7 +92,7 @@ age = EffectsDisplay.from_estimator(model, columns=["Alter"], target="ja")
 display = EffectsDisplay.from_estimator(model, target="ja")
 
 # %%
-# The same as numbers, one row for each weight:
+# The same effects as numbers, one row for each weight:
 
 model.coefficients_table().head(8)
 

@@ -120,8 +120,8 @@ axes.set_ylim(-0.6, len(names) - 0.4)
 # The statement
 # -------------
 #
-# Both releases are charged to one ledger, which computes their total epsilon for a
-# patient.
+# The fit and the score are charged to one ledger, which computes their total epsilon
+# for a patient.
 
 print(f"spent: {ledger.spent():.2f} of {ledger.epsilon}")
 print(report(ledger).statement())
