@@ -136,8 +136,8 @@ class Column(NamedTuple):
 class Task(NamedTuple):
     """The loss, targets and weights that turn margins into residuals."""
 
-    kind: int  # index of the leaf, see `place`
-    parameter: float  # of the leaf
+    kind: int  # index of the loss's leaf, the function of residuals; see `place`
+    parameter: float  # the parameter of the loss
     target: Column  # int16 or float64; empty if the residual needs no target
     class_weight: np.ndarray  # float64 (n_classes,), or (0,) for no weights
     offset: np.ndarray  # added to the margins: float64 (n, K), or (0, 0) for nothing

@@ -512,8 +512,8 @@ def label_bound(
     """Return the sensitivity to replaced labels, if every column is public.
 
     **Guarantees.** Clipping is a projection onto a ball, which does not increase
-    distances. So the contributions of a row x for two labels differ by at most
-    ``|residual - residual'| share |x|`` before they are quantised. For a person the
+    distances. So the contributions of a row x of weight w for two labels differ by at
+    most ``|residual - residual'| w |x|`` before they are quantised. For a person the
     bound is the sum of these bounds over the person's rows. Rounding changes each entry
     of a residual by at most half a unit. A relative 1e-8 covers the rounding of the
     clip factor. For persons, `_rounding_of_persons` bounds the other rounding errors of

@@ -253,11 +253,11 @@ def learning_rate(
 ) -> float:
     """Return the first step size, which multiplies ``clipped sum / (n clip_norm)``.
 
-    Below the cap, the noise that accumulates in a weight has a standard deviation of
-    1.5 (0.75 in a regression). The cap keeps heavy-ball steps on the unclipped loss
-    stable, and is lower for losses with a higher curvature than the softmax. A small
-    clip norm does not lower the cap in proportion, because nearly all residuals are
-    clipped and the loss is nearly linear.
+    With this step size, the noise that accumulates in a weight has a standard deviation
+    of 1.5 (0.75 in a regression), unless the step size is capped. The cap keeps
+    heavy-ball steps on the unclipped loss stable, and is lower for losses with a higher
+    curvature than the softmax. A small clip norm does not lower the cap in proportion,
+    because nearly all residuals are clipped and the loss is nearly linear.
     """
     pace = 2 * (1 - momentum) / n_steps
     cap = float(np.clip(2.5 * n * pace, 10, 40)) * min(1.0, 0.5 / curvature)

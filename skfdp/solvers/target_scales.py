@@ -39,9 +39,9 @@ from skfdp.solvers.postprocessing import STRONGEST
 N_BINS, N_DOUBLINGS = 16, 8
 # Largest noise of a count in a useful histogram, divided by the number of records.
 _MOST_NOISE = 0.16
-# Up to this many standard deviations, the number of records outside of the interval
-# may be noise alone, for even and for doubling bins. One more even bin costs little,
-# but one more doubling bin doubles the noise.
+# A count outside of the interval is taken for noise if it is at most this many standard
+# deviations, with bins of equal width and with doubling bins. One more bin of equal
+# width costs little, but one more doubling bin doubles the noise.
 _DOUBT, _DOUBT_OF_DOUBLING = 2.0, 3.0
 
 
@@ -57,7 +57,7 @@ def edges(bounds: TargetMap) -> np.ndarray:
 def released_window(
     records: Records, event: Event, mechanism: Mechanism
 ) -> tuple[float, float]:
-    """Release a histogram of the targets, and return an interval that contains them.
+    """Release a histogram of targets, and return an interval with nearly all of them.
 
     A record adds 1 to one bin, which is a vector of norm 1. A null record adds 0. The
     histogram therefore changes by at most 1 if a record becomes null, and by at most 2
