@@ -257,3 +257,47 @@ def test_bounds_of_logarithms_hold_for_all_digits_that_may_follow(bits):
             ]
             assert low <= max(0, ends[1]) <= ends[0] <= high
             assert high - low <= 2**places // numerator + 4 * 2**24
+
+
+@pytest.mark.parametrize("extra", [64, 512])
+def test_bounds_of_normals_hold_for_all_digits_that_may_follow(extra):
+    """Cosine and sine at both ends of an angle, times the radius at both ends."""
+    rng, places = random.Random(extra), extra + 64
+    bits = 75 + extra, 50 + extra
+    with mpmath.workprec(2048):
+        for _ in range(60):
+            radius, angle = (rng.getrandbits(size) | 1 for size in bits)
+            bounds = exact_draws._bounds(radius, bits[0], angle, bits[1], places)
+            u = [mpmath.mpf(radius + more) / 2 ** bits[0] for more in (0, 1)]
+            turn = [mpmath.mpf(angle + more) / 2 ** bits[1] for more in (0, 1)]
+            short, long = sorted(mpmath.sqrt(-2 * mpmath.log(one)) for one in u)
+            for low, high, function in (
+                (*bounds[:2], mpmath.cos),
+                (*bounds[2:], mpmath.sin),
+            ):
+                least, most = sorted(function(one * mpmath.pi / 4) for one in turn)
+                assert low <= short * least * 2 ** (2 * places)
+                assert high >= long * most * 2 ** (2 * places)
+                assert high - low < 2.0 ** (places + 34)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_both_normals_of_a_pair_are_rounded_exactly(which):
+    """The digits of the radius are chosen so that only later digits decide."""
+    first, second = random_pairs(1, seed=8).tolist()
+
+    def rounded(word, later):
+        given = [word]
+        return rounded_pair(
+            2.0**90, first, second, lambda n: [given.pop() if given else later] * n
+        )[which]
+
+    low, high = 0, LARGEST
+    assert rounded(low, 0) != rounded(high, 0)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if rounded(middle, 0) == rounded(low, 0):
+            low = middle
+        else:
+            high = middle
+    assert abs(rounded(low, 0) - rounded(low, LARGEST)) == 1

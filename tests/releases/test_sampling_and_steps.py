@@ -1,5 +1,6 @@
 """Coins, public batches, step rules and averages."""
 
+import itertools
 from types import SimpleNamespace
 
 import numpy as np
@@ -149,3 +150,16 @@ def test_averages(kind, expected):
         start=np.array([-1.0]),
     )
     assert found == pytest.approx(expected)
+
+
+def test_a_gap_beyond_the_rows_ends_the_batch(monkeypatch):
+    """The first word does not decide the gap; the following words make it longer."""
+    words = itertools.chain([0, 0], itertools.repeat(2**64 - 1))
+
+    def given(generator, size):
+        return np.full(size, next(words), dtype=np.uint64)
+
+    monkeypatch.setattr(coins, "random_words", given)
+    rate = -np.expm1(-1e-3)  # gaps of 44,361 at least, and in fact of 88,722
+    assert not len(PoissonBatches(None, 50_000, rate).draw())
+    assert next(words) == 2**64 - 1
