@@ -157,3 +157,12 @@ def test_rows_within_the_bound_are_kept_and_longer_ones_end_on_it():
     norms = np.linalg.norm(clipped(outside.values) * GRID, axis=1)
     assert (norms <= 1).all()
     assert (norms > 0.9998).all()
+
+
+def test_the_clip_factor_is_rounded_down():
+    """The squared norm is one squared grid unit above the limit."""
+    base = np.array([4095] * 16 + [362, 3, 2])
+    assert (base**2).sum() == GRID**-2 + 1
+    for times in (1, 2, 8):
+        values = (times * base[None]).astype(np.int16)
+        assert (clipped(values) ** 2).sum() <= GRID**-2

@@ -270,6 +270,16 @@ def test_units_leave_room_for_as_many_records_as_are_declared(kind, capacity):
         assert capacity * query.clip_norm / query.unit(std) <= 2.0**62 * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("scale", [0.01, 1.0, 30.0])
+def test_entries_of_a_contribution_stay_short(scale):
+    """`ShortProducts` adds 32 of them in int32."""
+    rows = GridRows.build(np.ones((4, 2)), lambda block: block, scale=scale)
+    query = make_query(rows=rows, n=4)
+    for std in (0.0, 1.0):
+        most = query.clip_norm / query.unit(std)
+        assert most <= products.LARGEST_SHORT_PRODUCT
+
+
 @pytest.mark.parametrize("orthant", [True, False])
 def test_the_clamp_is_that_of_the_query(orthant):
     """A loss that fixes no sign shows whether there is one."""

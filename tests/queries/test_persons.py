@@ -15,10 +15,18 @@ from skfdp.data.grid import GRID, GridRows
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords
 from skfdp.data.units import FULL_WEIGHT, Units
+from skfdp.kernels import persons as kernels
+from skfdp.kernels.contributions import Column
 from skfdp.privacy import RELATIONS, Relation
 from skfdp.queries import products
 from skfdp.queries import weighted as persons_module
-from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES, LinearQuery, label_bound
+from skfdp.queries.linear import (
+    LOSSES,
+    REGRESSION_LOSSES,
+    LinearQuery,
+    _rounding_of_persons,
+    label_bound,
+)
 from skfdp.queries.products import DenseProducts
 
 FORMATS = ("dense", "sparse")
@@ -172,6 +180,23 @@ def test_order_threads_and_blocks_change_nothing(kind, n_outputs, monkeypatch):
     monkeypatch.setattr(products, "_inner_products_are_short", lambda rows: False)
     again = dataclasses.replace(query)
     np.testing.assert_array_equal(again.exact_sum(theta, None, unit), total)
+
+
+def test_sums_over_many_persons_are_exact():
+    n = 2**19
+    query = make_query(
+        units=Units(np.ones(n + 1, dtype=np.int64), np.append(np.arange(n), 0)),
+        rows=on_grid(np.ones((n + 1, 1)), "dense"),
+        target=np.zeros(n + 1, dtype=int),
+        clip_norm=2.0**-10,
+    )
+    unit = query.unit(0.0)
+    each = query.exact_sum(np.zeros(query.shape), np.array([1]), unit)
+    total = query.exact_sum(np.zeros(query.shape), np.arange(1, n), unit)
+    assert (
+        0.99 * 2**persons_module.ENTRY_BITS < each.max() < 2**persons_module.ENTRY_BITS
+    )
+    np.testing.assert_array_equal(total, each * (n - 1))
 
 
 def test_threads_part_nobody():
@@ -544,6 +569,25 @@ def test_no_labels_of_a_person_move_the_sum_further_than_said(
 
 
 # -- refusals ------------------------------------------------------------------------
+def test_the_rounding_of_residuals_is_within_its_bound():
+    """The person has so many rows that the rounding of the norm is smaller."""
+    n, others, largest = 2**14, 2_000, 8.0
+    weights = np.ones(n + others, dtype=np.int64)
+    weights[0] = FULL_WEIGHT
+    units = Units(weights, np.append(np.zeros(n, int), np.arange(1, others + 1)))
+    squares = np.full(n + others, 32767.0**2)
+    residuals = largest * units.shares[None, :n]
+    step = kernels._as_integers(
+        np.arange(n), 0, n, Column(squares, 1, 0), residuals.copy()
+    )
+    lengths = np.sqrt(squares) * GRID
+    public = SimpleNamespace(units=units, n_outputs=1)
+    rows = SimpleNamespace(unit=GRID, n_columns=1)
+    bound = _rounding_of_persons(public, rows, lengths, 0.0, largest)
+    rounding = 2 * step * lengths[:n].sum()  # of two contributions
+    assert rounding <= bound < 3 * rounding
+
+
 def test_padded_rows_of_persons_are_refused():
     query = make_query()
     for more in ({"orthant": True}, {"padded": query.rows}):
