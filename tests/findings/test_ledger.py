@@ -290,6 +290,18 @@ def test_attack_6_entries_without_terms_are_refused(tmp_path):
         PrivacyLedger(path).charge([event()])
 
 
+def test_attack_6_an_open_ledger_notices_an_edited_charge(tmp_path):
+    path = tmp_path / "l.db"
+    ledger = PrivacyLedger(path, epsilon=2.0, delta=1e-5)
+    for _ in range(3):
+        ledger.charge([event()])
+    assert ledger.spent() > 0
+    edit(path, "UPDATE chain SET entries = '[]' WHERE charge = 1")
+    for use in (ledger.spent, lambda: ledger.charge([event()])):
+        with pytest.raises(ValueError, match="does not hold charge"):
+            use()
+
+
 def test_attack_6_terms_that_come_later_are_linked(tmp_path):
     path = tmp_path / "l.db"
     first = PrivacyLedger(path)

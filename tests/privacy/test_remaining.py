@@ -17,6 +17,7 @@ from skfdp.privacy import (
     PrivacyBudgetError,
     PrivacyLedger,
     calibrate,
+    compose,
     gdp_mu,
 )
 
@@ -106,6 +107,15 @@ def test_a_fit_of_another_delta_may_cost_less_at_it():
     left = ledger.remaining(1e-3)
     assert 0 < left < ledger.remaining()
     assert ledger.what_if(release(gdp_mu(left, 1e-3))).allowed
+
+
+def test_remaining_is_zero_if_no_release_fits():
+    """Even the smallest release exceeds this limit, by the rounding of epsilon."""
+    event = release(0.5, n_steps=3, sampling_rate=0.3)
+    spent = compose([event]).epsilon(DELTA)
+    ledger = PrivacyLedger(epsilon=math.nextafter(spent, 9), delta=DELTA)
+    ledger.charge([event])
+    assert 0 <= ledger.remaining() < 1e-6
 
 
 def test_a_limit_that_limits_nothing_is_refused():
@@ -218,3 +228,5 @@ class TestRefusalOfAFit:
             assert f"{event.step_stds.max():.4g}" in line
         free = DPSGDFClassifier(math.inf, bounds=(0, 1), classes=[0, 1])
         assert repr(free.plan(self.X)).endswith("epsilon inf, without privacy")
+        assert (free.plan(self.X).mu, plan.mu) == (None, compose(plan.events).mu)
+        assert plan.to_dict()["mu"] == plan.mu == pytest.approx(gdp_mu(0.5, DELTA))
