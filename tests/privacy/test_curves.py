@@ -184,6 +184,14 @@ class TestResolution:
         assert curve.delta(curve.epsilon(delta)) <= delta * (1 + 1e-6)
         assert curve.delta(20.0) > 1e-11
 
+    def test_epsilon_of_many_cheap_steps_is_tight(self):
+        """The central limit theorem gives nearly the exact epsilon here."""
+        steps = event(2_000.0, 1.0, "replace_special", sampling_rate=0.05)
+        steps = dataclasses.replace(steps, n_steps=10_000)
+        limit = gdp_epsilon(DELTA, 0.05 * 100 / 2_000)
+        found = compose([steps], accountant="pld").epsilon(DELTA)
+        assert limit * 0.999 < found < limit * 1.05
+
     def test_the_dots_are_those_of_the_curve(self):
         # The distribution through points of a curve has that curve, in both
         # directions, and all that is left of it at the last point is infinite loss.

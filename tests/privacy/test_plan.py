@@ -137,6 +137,21 @@ class TestBudget:
         assert 0.99 * arguments["epsilon"] <= spent <= arguments["epsilon"]
         assert compose([plan.event]).epsilon(arguments["delta"]) == spent
 
+    @pytest.mark.parametrize(
+        ("relation", "reach"), [("replace_special", 1.0), ("replace_one", 2.0)]
+    )
+    def test_tiny_batches_get_the_least_noise(self, relation, reach):
+        """A record is in one of these batches with probability 5e-4, below delta."""
+        plan = calibrate(
+            1.0,
+            1e-3,
+            n_steps=5,
+            sampling_rate=1e-4,
+            neighboring_relation=relation,
+        )
+        assert plan.epsilon(1e-3) == 0
+        assert plan.noise_multiplier == pytest.approx(reach / 30)
+
     def test_slightly_less_noise_is_over_budget(self):
         for arguments in full_batch_grid()[:50]:
             event = calibrate(**arguments).event
