@@ -60,6 +60,7 @@ def test_repr_fits_a_screen(fitted):
     for value in (event, long, long.event, wide):
         assert len(repr(value)) < 1_000
     assert "500 entries" in repr(long)
+    assert f"{names[-1]!r} [784 entries])" in repr(wide)
 
 
 @pytest.mark.parametrize("n_steps", [1, 2, 7, 1000])

@@ -174,6 +174,7 @@ class TestWhatIsSaid:
         found = report(model.fit(table[["age", "bmi", "hba1c"]], labels))
         assert learns(found) == {"selectkbest": "target"}
         assert "learns from the target without privacy" in text_of(found)
+        assert "selectkbest (SelectKBest): from target; which" in text_of(found)
 
     def test_of_public_columns_alone(self, table, labels):
         scaled = ("public", StandardScaler(), ["age"])

@@ -234,6 +234,14 @@ class TestStatement:
         assert text.count("- steps:") == 2
         assert "mu 0.2; 3 times" in " ".join(text.split())
 
+    def test_changing_noise_is_shown_as_a_range(self):
+        made = make([full_batch(noise_std=(5.0, 7.0, 6.0), n_steps=3), full_batch()])
+        text = made.statement(full=True)
+        assert "\n" + 21 * " " + "to 7, clip norm 1" in text  # below "steps"
+        text = " ".join(text.split())
+        assert "noise standard deviation 5 to 7, clip norm" in text
+        assert "noise standard deviation 5, clip norm" in text
+
     def test_it_says_what_is_enforced(self):
         text = " ".join(make([full_batch()]).statement(full=True).split())
         assert "[ ] The moon is round. Checked by" in text
@@ -338,6 +346,14 @@ class TestHtml:
         checker.feed(example._repr_html_())
         for _, paragraphs in [*page(example), *annex(example)]:
             assert all(marked(one)[1] in checker.text for one in paragraphs)
+
+    def test_public_and_private_targets_have_separate_rows(self):
+        """One fit declares its target public; the other one protects its target."""
+        first = full_batch(target_name="rent", public_target=True)
+        made = make([first, full_batch(target_name="debt")], n_fits=2)
+        rows = re.findall("<td>(the target[^<]*)</td><td>(.*?)</td>", document(made))
+        expected = [("the target (debt)", "private"), ("the target (rent)", "public")]
+        assert sorted(set(rows)) == expected
 
     SCRIPT = "<script>alert(1)</script> [a](http://b) `c` **d**"
 
@@ -520,6 +536,7 @@ class TestRoundTrips:
 
     def test_pickle_and_copies(self, example):
         assert pickle.loads(pickle.dumps(example)) == example
+        assert type(example).__module__ == "skfdp.privacy"  # the name in the file
         assert copy.deepcopy(example) == example
 
     def test_infinity_is_a_string(self):

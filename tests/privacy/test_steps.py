@@ -1,5 +1,6 @@
 """The table of steps: what it says of each is what fitting it shows."""
 
+import copy
 import importlib
 import re
 
@@ -430,6 +431,17 @@ class TestColumnTransformers:
             found = steps.dependence(self.fitted(self.FRAME, **fixed))
             assert (found.learns, found.assumes) == ("nothing", ())
 
+    def test_the_last_step_of_a_pipeline_decides_whether_it_is_sparse(self):
+        one_hot = OneHotEncoder(**self.ONE_HOT)
+        dense = FunctionTransformer()
+        for inner, expected in (
+            ([dense, one_hot], "rows"),
+            ([one_hot, dense], "nothing"),
+        ):
+            step = ColumnTransformer([("a", make_pipeline(*inner), ["b"])])
+            found = steps.dependence(step.fit(self.FRAME))
+            assert found.learns == expected
+
     def test_an_array_may_have_been_sparse(self):
         table = sparse.csr_array(np.eye(3)), np.eye(3) + 1
         parts = [("all", "passthrough", [0, 1])]
@@ -478,6 +490,11 @@ def test_parts_of_parts_are_followed():
     step = ColumnTransformer([("x", inner, [2, 0])], remainder="passthrough")
     step.fit(numbers()[0])
     assert sources(step, 3) == ({2}, {0}, {2}, {0}, {1})
+    moved = {"x": slice(1, 5), "remainder": slice(0, 1)}
+    assert step.output_indices_.keys() == moved.keys()
+    other = copy.copy(step)
+    other.output_indices_ = moved  # as if it returned the remainder first
+    assert sources(other, 3) is None
     assert sources(Pipeline([("a", step), ("b", step)]), 3) is None
 
 
