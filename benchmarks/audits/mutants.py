@@ -14,6 +14,9 @@ that a run can stop and go on.
 Tests run with `-x`: those of the folder named after the changed one first, then by
 duration, up to `SECONDS` of them. A line that runs at the import alone gets all tests
 of its module. Annotations are not evaluated, so their mutants are not drawn.
+
+The report adds a reason to each survivor, from `mutants_explained.json`: the test that
+has killed it since, or why it is harmless.
 """
 
 from __future__ import annotations
@@ -259,6 +262,23 @@ def test(folder: Path) -> int:
     return done.returncode
 
 
+def first_line(diff: str, sign: str) -> str:
+    """Return the first line that a mutant removes ("-") or adds ("+")."""
+    for line in diff.splitlines():
+        if line[:1] == sign and line[:3] != 3 * sign and line[1:].strip():
+            return line[1:].strip()
+    return "(nothing)"
+
+
+def kind_of(reason: str) -> str:
+    """Return how a survivor is settled, for the head of the report."""
+    if reason == "NOT EXPLAINED":
+        return "not explained"
+    if reason.startswith("Killed since"):
+        return "killed since"
+    return "killed by other tests" if reason.startswith("Killed by") else "harmless"
+
+
 def report(folder: Path, output: Path | None) -> None:
     """Print killed and surviving mutants, with the reason for each survivor."""
     from cosmic_ray.work_db import WorkDB, use_db
@@ -289,19 +309,20 @@ def report(folder: Path, output: Path | None) -> None:
     lines.append(f"{'':12}" + "".join(f"{kind:>14}" for kind in kinds))
     for part in PARTS:
         lines.append(f"{part:12}" + "".join(f"{outcomes[part, k]:14}" for k in kinds))
-    lines += ["", f"Survivors: {len(survivors)}", ""]
+    reported = len(lines)
+    kinds_of_reasons: Counter[str] = Counter()
     survivors.sort(key=lambda one: (str(one[0].module_path), one[0].start_pos))
     for change, result in survivors:
-        removed, added = [
-            line[1:].strip()
-            for line in result.diff.splitlines()
-            if line[:1] in "+-" and line[:3] not in ("+++", "---")
-        ][:2]
+        removed, added = (first_line(result.diff, sign) for sign in "-+")
         lines += [f"{change.module_path}:{change.start_pos[0]}"]
         lines += [f"  - {removed}", f"  + {added}"]
         tested = re.findall(r"(\d+ of \d+ tests|no test reaches)", result.output or "")
         lines.append(f"  {tested[-1] if tested else ''}")
-        lines.append(f"  {reasons.get(f'{removed} -> {added}', 'NOT EXPLAINED')}")
+        reason = reasons.get(f"{removed} -> {added}", "NOT EXPLAINED")
+        kinds_of_reasons[kind_of(reason)] += 1
+        lines.append(f"  {reason}")
+    counts = ", ".join(f"{n} {kind}" for kind, n in kinds_of_reasons.most_common())
+    lines[reported:reported] = ["", f"Survivors: {len(survivors)} ({counts})", ""]
     text = "\n".join(lines) + "\n"
     print(text)
     if output is not None:
