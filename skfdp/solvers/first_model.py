@@ -55,12 +55,14 @@ def share_of_descent(n_private: int, n_public: int, signal: float) -> float:
     Returns
     -------
     share : float
-        0 if the signal times ``(1 + n_private / n_public)**2`` is below `LEAST_SIGNAL`.
-        The more columns are private, the more a model without them loses.
+        0 if the signal times ``(1 + r)**2`` is below `LEAST_SIGNAL`. Here r is
+        ``n_private / n_public``, at most 1. The more columns are private, the more a
+        model without them loses.
     """
-    if signal * (1 + n_private / n_public) ** 2 < LEAST_SIGNAL:
+    ratio = n_private / n_public
+    if signal * (1 + min(1.0, ratio)) ** 2 < LEAST_SIGNAL:
         return 0.0
-    odds = math.sqrt(n_private / n_public) * (1 + signal / SIGNAL)
+    odds = math.sqrt(ratio) * (1 + signal / SIGNAL)
     return min(MOST, max(LEAST, odds / (1 + odds)))
 
 
