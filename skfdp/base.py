@@ -229,7 +229,9 @@ class PrivateClassifier(ClassifierMixin):
 
     @without_traps()
     def score(self, X, y, sample_weight=None) -> float:
-        """Return the accuracy on X, y; not private.
+        """Return the accuracy on X, y, without differential privacy.
+
+        Use `private_score` for a score that can be published.
 
         Parameters
         ----------
@@ -765,8 +767,8 @@ class TableEstimator(Versioned, BaseEstimator):
         X, y
             As passed by the user.
         planning : bool, default=False
-            Whether to read no private values. Private columns then become zeros. So
-            does a private target, unless its labels must be read from y.
+            True reads no private values. Private columns then become zeros, and so does
+            a private target, unless its labels must be read from y.
         sample_weight, groups : default=None
             As for `fit` of the linear estimators; both are public.
         whole : Whole, default=None
@@ -1277,7 +1279,8 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
                 "private data."
             )
             more.append(Assumption("schema_file_chosen", text))
-        # Listed for any weights, even if all are 0 or 1 and only leave out rows.
+        # The assumption is listed for all weights, even if they are 0 or 1 and only
+        # leave out rows.
         more += [WEIGHTS_ARE_PUBLIC] * getattr(self, "_has_weights", False)
         if declared.max_rows_per_group is not None and public.has_persons:
             more.append(ORDER_IS_PUBLIC)

@@ -36,10 +36,10 @@ from skfdp.mechanisms.release import PoissonBatches, not_null
 from skfdp.privacy.events import Relation
 from skfdp.queries import Query
 
-# Poisson batches of remote rows: each partition draws its own members.
+# Poisson batches of remote rows: each partition draws its own rows.
 #
 # Each pair of a step and a partition has its own key. So a repeated draw gives the same
-# members, on any worker.
+# rows, on any worker.
 
 
 # Number of random words in the master key, from which all other keys are derived.
@@ -48,7 +48,7 @@ _KEY_WORDS = 4
 
 @dataclasses.dataclass(frozen=True)
 class PartitionDraw:
-    """Draw of a partition's rows of a batch: a secret 128-bit key, and the rate."""
+    """How a partition draws its rows of a batch: a secret 128-bit key, and the rate."""
 
     key: int = dataclasses.field(repr=False)
     rate: float
@@ -635,8 +635,8 @@ def on_records(
 def check_method(method: Any) -> None:
     """Raise ValueError if a method needs all rows in memory.
 
-    ``method.needs_whole_table()`` returns the setting that needs them, or None. A
-    method without this function needs all rows.
+    ``method.needs_whole_table()`` returns the setting that needs all rows, or None.
+    A method without this function needs all rows.
     """
     asked = getattr(method, "needs_whole_table", None)
     reason = f"{type(method).__name__} is a method that" if asked is None else asked()

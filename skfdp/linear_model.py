@@ -204,7 +204,7 @@ def optimum(
         weights = weights * class_weight[target]
     # Centre the columns, and scale them so that the diagonal of the Hessian is about 1.
     # Without scaling, L-BFGS needs ten times as many steps on columns of unequal scale.
-    # Centring and scaling do not change the optimum, so the weights are not used here.
+    # Centring and scaling do not change the optimum, so row weights are not used here.
     n_rows = X.shape[0]
     total = sum(X[block].sum(axis=0, dtype=np.float64) for block in row_blocks(X))
     mean = total / n_rows
@@ -807,8 +807,9 @@ class FeatureDPLogisticRegression(LinearClassifier):
     public target the private gradient descent starts from a model of the public
     columns. With a private target it starts from released class frequencies, and public
     columns are centred exactly. If all columns are public and the target is private, a
-    single release of a label statistic is enough. Algorithm 1 of Mahloujifar et al.
-    (2023), with a public loss, is an option.
+    single release of the label statistic (the sum of the products of public rows and
+    labels) is enough. Algorithm 1 of Mahloujifar et al. (2023), with a public loss, is
+    an option.
 
     Most users need only the first group of parameters. The defaults of the others are
     computed from public and released numbers (:ref:`loop`).
@@ -929,8 +930,8 @@ class FeatureDPLogisticRegression(LinearClassifier):
       residual, and twice as large under "replace_one".
     * "one-shot" releases the label statistic once. A replaced label changes it by at
       most ``sqrt(2) |w phi|``, where phi is the public row of the record and w its
-      public weight. (For two classes under "replace_special", the signed statistic
-      changes by half of ``|w phi|``.)
+      public weight. (For two classes labels are -1/2 and 1/2. Under "replace_special"
+      the statistic then changes by half of ``|w phi|``.)
     * All releases are one composition with exact accounting; sums and noise are
       integers.
 
@@ -1315,7 +1316,9 @@ class LinearRegressor(RegressorMixin, LinearModel):
 
     @without_traps()
     def score(self, X, y, sample_weight=None) -> float:
-        """Return the coefficient of determination on X, y; not private.
+        """Return R squared on X, y, without differential privacy.
+
+        Use `private_score` for a score that can be published.
 
         Parameters
         ----------

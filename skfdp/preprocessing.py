@@ -233,8 +233,8 @@ class PrivateCenteringTransformer(
       sqrt(2) if declared bounds make every private column non-negative
       (:ref:`conditional-centring`).
 
-    The output of `transform` is **not** private: it is the centred data. Each output
-    row depends only on its own row and on fitted attributes.
+    The output of `transform` is **not** differentially private: it is the centred data.
+    Each output row depends only on its own row and on fitted attributes.
 
     With `public_features` the public output columns depend on public columns only, bit
     for bit, so they may be `public_features` of the next step. Without

@@ -1,7 +1,7 @@
 """Schemas: declare the columns of a table, their ranges, and which are public.
 
-Of private columns, drafts of schemas and error messages use only the names and the
-stored types. A private value does not affect how other values are converted.
+Drafts of schemas and error messages use only the names and the stored types of private
+columns. A private value does not affect how other values are converted.
 """
 
 from __future__ import annotations
@@ -1444,8 +1444,8 @@ def _plain(text: str) -> str:
 
 # Drafts: column types from names, stored types and public columns.
 
-# A text column is assumed to hold names or identifiers if it has more different values
-# than the first number, or fewer rows per value than the second.
+# A text column with more different values than `_MOST_CATEGORIES`, or with fewer rows
+# per value than `_ROWS_OF_A_CATEGORY`, is assumed to hold names or identifiers.
 _MOST_CATEGORIES, _ROWS_OF_A_CATEGORY = 1000, 10
 # A column of at least this many whole numbers, all different, is assumed to hold
 # identifiers.

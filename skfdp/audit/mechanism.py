@@ -117,7 +117,7 @@ def refutes(
 class Separation(NamedTuple):
     """Distance of two samples in standard deviations: a Gaussian-DP parameter."""
 
-    value: float  # the difference of the means over the pooled standard deviation
+    value: float  # difference of the means, divided by the pooled standard deviation
     low: float  # confidence interval of the true distance
     high: float
     standard_error: float
@@ -236,8 +236,8 @@ def lengths(event: Event) -> tuple[float, float]:
 
     Both contributions have the same direction. Under "replace_one" the lengths are C
     and C - Delta, where C is the clip norm and Delta the sensitivity. Under the other
-    relations they are C and 0. No pair of neighbours is easier to distinguish, sampled
-    or not (docs, theory, "The (C, Delta) curve").
+    relations they are C and 0. No pair of neighbours is easier to distinguish, with
+    full batches or Poisson batches (docs, theory, "The (C, Delta) curve").
     """
     if event.relation.replaces:
         return event.clip_norm, event.clip_norm - event.sensitivity
@@ -309,18 +309,21 @@ class Score:
             return (released - (full + other) / 2) * (full - other) / np.square(std)
 
         def log_mixture(centre: float) -> np.ndarray:
-            """Return the log of a density divided by the density of the noise."""
+            """Return log(density of a release / density of the noise alone).
+
+            `centre` is what the canary adds to the sum if it is in the batch.
+            """
             exponent = (2 * centre * released - centre**2) / (2 * np.square(std))
             return np.logaddexp(math.log1p(-rate), math.log(rate) + exponent)
 
         return log_mixture(full) - log_mixture(other)
 
     def moments(self) -> tuple[float, float]:
-        """Return how much the canary raises the mean ratio, and the ratio's variance.
+        """Return the difference of the ratio's two means, and the ratio's variance.
 
-        Both are computed for the ratio of all releases of the event, by numerical
-        integration, under the event's claim. The variance is the mean of the variances
-        with and without the canary.
+        The two means are those with and without the canary. The variance is the mean of
+        the variances with and without the canary. They are computed for the ratio of
+        all releases of the event, by numerical integration, under the event's claim.
         """
         apart = variance = 0.0
         (full, other), rate = self._lengths, self._event.sampling_rate
@@ -483,7 +486,7 @@ class MechanismResult(AuditResult):
 
     @property
     def passed(self) -> bool:
-        """Whether no claim was refuted: neither of an event nor of all together."""
+        """Whether no claim was refuted, of any event or of all events together."""
         held = super().passed and not self.curve_refuted
         return held and all(one.passed for one in self._all)
 
@@ -522,7 +525,8 @@ def audit_mechanism(
     confidence : float, default=0.95
         Confidence of the lower bound, and of all intervals jointly.
     delta : float, default=None
-        Delta at which epsilon is compared. None takes that of the plan, or 1e-5.
+        Delta at which epsilon is compared. None takes the delta of the plan, or 1e-5 if
+        the plan has none.
     random_state : int, default=None
         None audits noise from the operating system, as in fits. An int makes the
         result reproducible.

@@ -457,12 +457,13 @@ class Repeating(Recording):
     def _same_batch(self, one: Asked, other: Asked) -> bool:
         """Whether two releases sum the same rows.
 
-        Null rows, and a row that only one table has, are not compared.
+        Null rows, and a row that only one table has, are not compared. If the tables
+        have different numbers of rows, only the first batch of each event is compared.
         """
         first = other.event.label not in self._drawn
         self._drawn.add(other.event.label)
         if one.query.n_rows != other.query.n_rows and not first:
-            return True  # later batches use other random words; see `audit_replay`
+            return True  # later batches use different random words; see `audit_replay`
         n_rows = min(one.query.n_rows, other.query.n_rows)
         is_null, summed = np.zeros(n_rows, dtype=bool), []
         for asked in (one, other):
@@ -533,10 +534,10 @@ def _sums(asked: Asked) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _added(wanted: Release, asked: Asked, own: np.ndarray) -> tuple[float, float]:
-    """Return the norm of the sum over `own`, and of the change of the other rows' sum.
+    """Return the norm of the sum over the rows `own`, and the change of other rows.
 
-    The first norm is the larger one of the two tables. The second norm is that of the
-    difference, between the tables, of the sum over all other rows.
+    The first number is the larger norm of the two tables. The second number is the norm
+    of the difference, between the two tables, of the sums over all other rows.
     """
     others = np.delete(np.arange(asked.query.n_rows), own)
     sums = [_partial(one, asked.theta, own) for one in (wanted.asked, asked)]

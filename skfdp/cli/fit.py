@@ -213,9 +213,9 @@ def _listed(names: list[str], most: int = 20) -> str:
 
 
 def _compare(task: Task, released, unread: Mapping, train, test) -> None:
-    """Print exact scores and counts, which are not private.
+    """Print exact scores and counts, without differential privacy.
 
-    Rows without a target are left out of the scores.
+    Do not publish them. Rows without a target are left out of the scores.
     """
     known = task.y.notna().to_numpy()
     exact, scored = train[known[train]], test[known[test]]

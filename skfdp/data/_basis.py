@@ -179,8 +179,8 @@ EXPLAINED = 0.5
 #: Prior variance of the level "missing", relative to that of the linear direction (see
 #: `directions`).
 MISSING_VARIANCE = 1 / 9
-# Lower limit of the signal in `squared_lengths`. With so little signal, only one
-# direction is not left out.
+# Lower limit of the signal in `squared_lengths`. With so little signal, all directions
+# except one are left out.
 _LEAST_SIGNAL = 1e-3
 # Exponent in `squared_lengths`. With 1, lengths follow the prior, and rough shapes are
 # learnt late. With 0, lengths are about equal (whitening), and the linear shape is
@@ -297,8 +297,9 @@ def squared_lengths(
     variance : ndarray of shape (n_directions,)
         Prior variance of each direction: positive, with sum 1.
     signal : float
-        ``mu n``, where mu is the Gaussian-DP parameter of the budget for a sum that one
-        record changes by 1, and n is the number of records. Infinite without noise.
+        Number of records, divided by the standard deviation of the noise in one sum. A
+        record contributes at most 1 to this sum, which costs the whole budget. Infinite
+        without noise.
     n_records : int
         Number of records; the nominal number if it is private.
     n_blocks : int
@@ -391,8 +392,10 @@ class _Curve:
 
 
 class Smoothing:
-    """Convert encoded rows to smooth terms, and weights of smooth terms back.
+    """Convert spline columns to smooth terms, and weights of smooth terms back.
 
+    A smooth term is a linear combination of the spline columns of one block (see the
+    module). `weights` converts weights on smooth terms to weights on spline columns.
     Columns of blocks that are not splines are copied. `blocks` are those of an encoder,
     in order. The other parameters are those of `squared_lengths`.
 

@@ -492,7 +492,7 @@ def declared_numbers(X: Any, bounds: Any) -> Any:
     A cell that is not a number becomes missing, as in a table read from a file, because
     it must not stop a fit. Durations become days, and times of day become hours.
     Columns of text are converted only if `bounds` is a mapping that names them, because
-    one pair for all columns may not be meant for text.
+    one pair of bounds for all columns may not be meant for text.
     """
     if isinstance(X, LargeTable) or issparse(X) or hasattr(type(X), "collect"):
         return X
@@ -589,9 +589,9 @@ def numeric_target(y: Any) -> Any:
 
 
 def _checked_table(estimator, X: LargeTable, reset: bool) -> LargeTable:
-    """Check a large table as `check_arrays` does, and convert other dtypes to float64.
+    """Check a large table as `check_arrays` does; read no row.
 
-    No row is read.
+    A dtype that is not in `_DTYPES` is converted to float64 when rows are read.
     """
     if X.dtype.kind not in "biuf":
         message = _NOT_NUMERIC

@@ -74,8 +74,8 @@ class DeclaredEncoder(Versioned, TransformerMixin, BaseEstimator):
 
     **Dates** are days since 1970-01-01 in `knots`, in local time without the time zone.
     Text must be in ISO format (2024-02-29, with or without a time). Month, weekday and
-    hour are categories. (Months are whole numbers, so the columns of a category equal a
-    cyclic spline with one knot a month.)
+    hour are categories. (A cyclic spline with one knot for each month would give the
+    same columns.)
 
     Examples
     --------

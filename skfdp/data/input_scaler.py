@@ -165,7 +165,10 @@ class InputScaler:
         return self.shorten(self.scale(X))
 
     def shorten(self, rows: np.ndarray | csr_array) -> np.ndarray | csr_array:
-        """Divide the rows of `scale` by feature_bound; clip norms if `shortens`."""
+        """Divide scaled rows by `feature_bound`, and clip their norms if `shortens`.
+
+        `rows` are a result of `scale`.
+        """
         if np.isinf(self.feature_bound):
             return rows
         if not (self.shortens or self.normalize):

@@ -23,7 +23,8 @@ from skfdp.privacy.checks import computed
 #: private, there may be more contributions. Sums then wrap around, which is
 #: post-processing of the exact release (docs/theory/exact_release.rst).
 MOST_ROWS = 16
-#: Largest number of public columns of a first model on sparse encoded rows.
+#: Largest number of columns of a model of the public columns alone, if encoded rows are
+#: sparse. See `PublicRecords.kept`.
 MOST_NARROWED = 512
 
 
@@ -295,7 +296,7 @@ class Records:
 
     @property
     def mapped(self) -> WholeRows | csr_array:
-        """Complete rows, rescaled when they are read; CSR rows are not rescaled yet."""
+        """Complete rows, rescaled when they are read; CSR rows are returned as `X`."""
         if issparse(self.X):
             return self.X
         return WholeRows(self.public.mapped, self.input_scaler)

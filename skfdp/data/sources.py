@@ -563,9 +563,9 @@ class ArrowSource:
     different types in different files do not stop a read. Rows are read in blocks; the
     last block stays in memory.
 
-    `names` are the columns; None means all columns. `whole` is a source of all columns
-    of the same data set, which is checked already. If it is None, this source checks
-    the data set.
+    `names` are the columns; None means all columns. `whole` is an earlier source of
+    the same data set, with all columns, whose checks are not repeated. If it is None,
+    this source checks the data set.
     """
 
     def __init__(

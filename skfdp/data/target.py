@@ -519,7 +519,7 @@ class TargetMap:
         return coef * self.scale, intercept * self.scale + self.centre
 
     def margins(self, margins: np.ndarray | None) -> np.ndarray | None:
-        """Convert margins of the target, or of its log, to the rescaled target."""
+        """Convert margins of the target or its log to those of the rescaled target."""
         if margins is None:
             return None
         if self.log:
@@ -578,9 +578,9 @@ def check_target(
         for place, value in enumerate(y):
             found = number(value)
             if math.isnan(found):
-                # Keep infinity. With `finite`, other values that are not numbers are
-                # kept, too, and refused below. Otherwise the target may be private, and
-                # they become missing, because they must not stop a fit.
+                # Keep infinity. With `finite`, values that are not numbers are kept,
+                # too, and refused below. Without `finite` the target may be private.
+                # Such values then become missing, because they must not stop a fit.
                 real = isinstance(value, (numbers.Real, decimal.Decimal))
                 kept = (finite or real) and not isinstance(value, np.timedelta64)
                 found = within_floats(value) if kept else math.nan

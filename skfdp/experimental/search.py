@@ -387,7 +387,8 @@ class Search:
             for number in range(n_runs):
                 params = self.candidates[int(draws.integers(len(self.candidates)))]
                 found = self._run(records, streams, number, params, event)
-                # Of equal scores the first one is kept, because runs are exchangeable.
+                # It does not matter which of several equal scores is kept, because runs
+                # are exchangeable.
                 if best is None or found.score > best.score:
                     best = found
         return best

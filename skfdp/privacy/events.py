@@ -481,7 +481,7 @@ class Event:
                     "its accountants always assume the sensitivity 2 * clip_norm",
                 )
         # The accountant computes the sensitivity from a bound of the norms of vectors.
-        # With this bound it computes the sensitivity of this event.
+        # From the bound `radius` it computes the sensitivity of this event.
         radius = self.sensitivity / 2 if replaces else self.sensitivity
         events = []
         for std, count in self.grouped_stds:

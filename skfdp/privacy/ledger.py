@@ -857,10 +857,10 @@ class PrivacyLedger:
         return check_delta(delta)
 
     def spent(self, delta: float | None = None) -> float:
-        """Return the epsilon spent so far at delta; infinite after a non-private fit.
+        """Return the epsilon spent so far at delta.
 
         If fits used parts of the data set, the result is the epsilon of the most
-        exposed record.
+        exposed record. It is infinite after a fit without privacy.
 
         Parameters
         ----------

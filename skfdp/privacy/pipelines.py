@@ -547,7 +547,7 @@ def _flat(name: str, pipeline: Any, prefix: str) -> Iterator[Part]:
 
 
 def _check_positions(obj: Any, seen: list[tuple[str, PrivacyReport]]) -> None:
-    """Refuse members in which one position may mean different public columns."""
+    """Refuse members in which one column position may mean different public columns."""
     ways = {(found.public_features, found.public_sources) for _, found in seen}
     for name, found in seen:
         counted = any(isinstance(one, int) for one in found.public_features)

@@ -200,8 +200,9 @@ def _poisson_step(
         # Rounding may raise a tail value by 1e-16, but a privacy curve cannot increase.
         up = np.minimum.accumulate(np.clip(up, 0.0, 1.0))
         return (_pmf(gap, -n_up, _symmetrised(epsilons, up)),)
-    # If the record is removed, the loss is at least log(1 - q). A loss below its value
-    # at `_TAIL_STDS` standard deviations is rare, and is counted as that larger value.
+    # If the record is removed, the loss is at least log(1 - q). The grid begins there,
+    # or later: at the loss of an output `_TAIL_STDS` standard deviations below 0.
+    # Smaller losses are rare, and are rounded up to the first grid value.
     far = -float(_log_mixture(np.array(-_TAIL_STDS * noise), 1.0, noise, q))
     n_down = max(1, math.ceil(min(-math.log1p(-q), far) / gap))
     epsilons = np.arange(-n_down, n_up + 1) * gap

@@ -251,8 +251,8 @@ class Part:
         if isinstance(self.column, str):
             object.__setattr__(self, "column", checks.spelling(self.column))
         if self.value is not None:
-            # Do this also for parts read from a file. The values "1" and "01" mean the
-            # same records.
+            # Normalise the value, also of a part read from a file: "1" and "01" mean
+            # the same records.
             object.__setattr__(self, "value", _canonical(self.value))
 
     @classmethod

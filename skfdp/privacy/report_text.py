@@ -330,7 +330,7 @@ def strength_text(report: Report) -> str:
     if n * report.delta >= 1:
         numbers += f", TOO LARGE: publishing one of {n} at random would satisfy it"
         epsilon = math.inf
-    elif epsilon <= _TIERS[-2][0]:  # above this epsilon the tier cannot change
+    elif epsilon <= _TIERS[-2][0]:  # a larger epsilon is in the last tier anyway
         epsilon = replacement_epsilon(report)
         if epsilon != report.epsilon:
             numbers += f"; {number(epsilon, 4)} for replacing one value by another"
