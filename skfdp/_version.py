@@ -1,3 +1,3 @@
-"""The version: the one place, read as text by ``setup.py``."""
+"""Version of the package, defined only here; ``setup.py`` reads it from this text."""
 
 __version__ = "0.1.0"

@@ -533,7 +533,7 @@ class TableEstimator(Versioned, BaseEstimator):
     #: The declarations of the current or last fit.
     _declared: Declared
     _accepts_sparse = False
-    #: Whether wide encoded rows may be stored as a sparse matrix.
+    #: Whether encoded rows with many columns may be stored as a sparse matrix.
     _omits_zeros = False
     _has_target = True
     #: Whether rows with a norm above `row_norm` are scaled down to this norm.

@@ -860,9 +860,9 @@ class FeatureDPLogisticRegression(LinearClassifier):
     C : float or "auto", default="auto"
         Inverse strength of the penalty, as in scikit-learn. It acts on the weights of
         the columns as scaled by `bounds`. "auto" means no penalty (1.0 at
-        ``epsilon=inf``). For "one-shot", "auto" is the penalty of a prior, whose scale
-        is chosen by the likelihood of the release, without privacy cost. With sample
-        weights C multiplies the weighted sum of losses, as in scikit-learn.
+        ``epsilon=inf``). For "one-shot", "auto" is the penalty of a prior. The
+        likelihood of the release chooses the scale of the prior, without privacy cost.
+        With sample weights C multiplies the weighted sum of losses, as in scikit-learn.
     <fit_intercept>
     <class_weight>
     <centering>
@@ -1097,9 +1097,10 @@ class DPSGDFClassifier(LinearClassifier):
       The rough mean comes from three histograms of the rotated rows. A record is in one
       bin of each of their p columns (p is n_features rounded up to a power of two), so
       the sensitivity of a histogram is sqrt(p), and sqrt(2 p) under "replace_one". The
-      radius comes from a histogram of the distances between rows and mean, and so does
-      a `clip_quantile` of the centring. The sensitivity of such a histogram is 1, and
-      sqrt(2) under "replace_one".
+      radius comes from a histogram of the distances between rows and mean. The quantile
+      for `clip_quantile` (a parameter of the objects for `centering`) comes from such a
+      histogram, too. The sensitivity of each of these histograms is 1, and sqrt(2)
+      under "replace_one".
     * The sensitivity of each clipped gradient sum is `clip_norm` (``2 clip_norm`` under
       "replace_one"), for all data; NaN gradients count as 0.
     * With the log loss, class counts are released before the descent. Their sensitivity

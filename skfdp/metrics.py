@@ -231,9 +231,9 @@ def private_score(
       bound holds with `by`, because the weights of a person for the different values
       of `by` add up to at most this total.
     * Exceptions and warnings of the model are suppressed, because they may depend on a
-      row. A record without a label of the model's classes, or for which the model fails
-      or returns NaN, counts as wrong. Its losses are the largest ones, and it is in
-      neither class.
+      row. A record counts as wrong if its label is not a class of the model, or if the
+      model fails or returns NaN for it. Its losses are then the largest ones, and it is
+      in neither class.
 
     If the model was fitted to the scored records, charge fit and score to one ledger,
     which then counts their total cost. Without a ledger the report assumes that the

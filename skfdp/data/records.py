@@ -64,7 +64,8 @@ class PublicRecords:
     encoding : EncodedTable or None
         Public part of the encoded table, if an encoder made the columns.
     levels : int64 ndarray of shape (n_features,) or None
-        For an encoded table, the block of each category column, and -1 for others.
+        Only for an encoded table: the block number of each category column, and -1 for
+        every other column.
     units : Units or None
         Weights and persons of the rows; None: each row is a record with weight 1.
     n_given : int or None

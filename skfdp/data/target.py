@@ -40,8 +40,8 @@ from skfdp.privacy.checks import shown
 # It matches only a level declared as this float, never an int or text. For float32 the
 # limit is 2**24, for float16 2**11.
 #
-# None, NaN, NaT, NA and empty text are missing. So are the words that file readers
-# treat as missing, such as "NA" and "nan", unless they are declared as text.
+# None, NaN, NaT, NA and empty text are missing. Words that file readers treat as
+# missing, such as "NA" and "nan", are missing, too, unless they are declared as text.
 
 
 #: Positions that stand for an undeclared cell and for a missing cell.

@@ -301,7 +301,7 @@ class SearchPlan(Plan):
 
     @property
     def releases(self) -> tuple:
-        """Empty, because each run releases its score by a mechanism of its own."""
+        """Empty, because each run makes its releases by its own mechanism."""
         return ()
 
 

@@ -4,7 +4,7 @@ Guarantees
 ----------
 * Full-batch Gaussian releases compose exactly to mu-Gaussian-DP with
   ``mu**2 = sum (sensitivity / noise_std)**2`` (Dong, Roth and Su 2022), whose
-  (epsilon, delta) curve is closed form (Balle and Wang 2018).
+  (epsilon, delta) curve has a closed form (Balle and Wang 2018).
 * Poisson-sampled releases are composed numerically, as pessimistic privacy loss
   distributions.
 * A single `Selection` (the best of several private runs) has the curve of the theorem

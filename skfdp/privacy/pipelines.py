@@ -6,14 +6,15 @@ Guarantees
 ----------
 * The events of all parts are composed, because every part may use every record.
 * A part without a report is listed with its data dependence (what it learnt from), or
-  as unknown. So are the steps inside such a part. Learning from public columns and a
-  public target costs no privacy, because these are equal in neighbours. Learning from
-  private values voids the report.
+  as unknown. The steps inside such a part are listed in the same way. Learning from
+  public columns and a public target costs no privacy, because these are equal in
+  neighbours. Learning from private values voids the report.
 * The last step with a report declares its public input columns. They are traced
   backwards: an input column of an earlier step is public if a public output column of
   that step is computed from it.
-* A public column is refused if it is computed from all the columns from which a private
-  column is computed. The public column might then reveal the private column.
+* Let a private column be computed from some input columns. A public column that is
+  computed from all of these input columns is refused, because it might reveal the
+  private column.
 * A column that cannot be traced does not count as public.
 """
 

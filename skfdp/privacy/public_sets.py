@@ -337,7 +337,7 @@ def check_parts(parts: Iterable[Part | None]) -> None:
     """Raise PrivacyBudgetError unless all parts are defined by rows, or by one column.
 
     A part by rows and a part by a column may overlap, although their descriptions do
-    not show it. So may parts by two different columns.
+    not show it. Two parts by different columns may overlap, too.
     """
     kinds = {
         "by rows" if part.rows is not None else f"by column {part.column!r}"

@@ -193,7 +193,8 @@ class PrivacyReport:
         Parameters
         ----------
         subject, delta, target_epsilon, n_records, released, n_fits, unknown_steps
-            As the attributes of these names; so are `learnt`, `parts` and `receipts`.
+            These parameters, and `learnt`, `parts` and `receipts`, are as the
+            attributes of the same names.
         target_name : str, default=None
             None takes the name from the events.
         events : iterable of Event
