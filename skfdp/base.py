@@ -1202,7 +1202,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         raise NotImplementedError
 
     def _without_privacy(self, records: Records) -> Any:
-        """Return the model without privacy, for ``epsilon=inf``."""
+        """Fit without privacy, for ``epsilon=inf``, and return the result."""
         raise NotImplementedError
 
     def _attributes(self, public: PublicRecords, found: Any) -> dict[str, Any]:

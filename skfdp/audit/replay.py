@@ -83,7 +83,7 @@ def differ(one: Any, other: Any) -> bool:
 
 
 def _parts(value: Any) -> _Parts:
-    """Return a value to compare directly, and the objects inside with their places."""
+    """Return what to compare directly, and a list of (place, object) inside a value."""
     if isinstance(value, np.generic | np.ndarray):
         if value.dtype.hasobject:
             return (value.dtype, value.shape), _in_order(value.ravel().tolist())
@@ -200,7 +200,7 @@ def tables(X: Any, y: Any) -> tuple[Any, Any]:
 def neighbouring_tables(
     X: Any, y: Any, split: Split, rng: np.random.Generator, n_neighbors: int
 ) -> Iterator[Neighbour]:
-    """Yield neighbours of a table; equal generators give equal neighbours."""
+    """Yield neighbours of a table; equal states of `rng` give equal neighbours."""
     kinds = [*FINITE, *MALFORMED]
     parts = ["row"] * bool(split.private.any()) + ["target"] * bool(split.target)
     parts += ["row and target"] * (len(parts) == 2)

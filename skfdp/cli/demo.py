@@ -36,7 +36,7 @@ Short tutorials are in docs/tutorials."""
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print the comparison, and the privacy statement of the feature-DP model."""
+    """Compare models of digits, and print the feature-DP model's privacy statement."""
     arguments.file, arguments.evaluate, arguments.test_size = "digits", True, 0.25
     vars(arguments).update(dict.fromkeys(["ledger", "limit", "n_records", "model"]))
     X, y = load_digits(return_X_y=True, as_frame=True)

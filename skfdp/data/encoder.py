@@ -381,7 +381,7 @@ class EncodedTable:
 
     @property
     def bounds(self) -> tuple[float, float] | bool:
-        """The `bounds` parameter for solver columns: (0, 1), or False if smooth."""
+        """The `bounds` of solver columns: (0, 1), or False for smooth terms."""
         return (0.0, 1.0) if self.smoothing is None else False
 
     def names(self, raw: Sequence[str | int]) -> tuple[str | int, ...]:

@@ -297,7 +297,7 @@ class Records:
 
     @property
     def mapped(self) -> WholeRows | csr_array:
-        """Complete rows, rescaled when they are read; CSR rows are returned as `X`."""
+        """Complete rows, rescaled when they are read; CSR rows are `X` itself."""
         if issparse(self.X):
             return self.X
         return WholeRows(self.public.mapped, self.input_scaler)
@@ -332,7 +332,7 @@ class Records:
 
     @property
     def total_weight(self) -> float:
-        """Sum of the weights of the actual rows, for fits without privacy."""
+        """Exact sum of row weights, for fits without privacy."""
         units = self.public.units
         return self.X.shape[0] if units is None else units.total
 

@@ -649,7 +649,7 @@ class ArrowSource:
         return found
 
     def _numbered(self, number: int) -> np.ndarray:
-        """Return a block of rows by its number."""
+        """Return the block of rows with this number."""
         with self._lock:
             if self._last[0] != number:
                 start = number * self._size

@@ -752,7 +752,7 @@ def check_recoded(y: np.ndarray, classes: Any) -> None:
 
 
 def are_codes(classes: np.ndarray) -> bool:
-    """Whether the classes are 0, ..., k-1, by which scikit-learn replaces labels."""
+    """Whether the classes are 0, ..., k-1, the codes of labels in scikit-learn."""
     return np.array_equal(classes, np.arange(len(classes)))
 
 

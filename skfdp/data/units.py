@@ -443,7 +443,7 @@ def _lacks_name(name: Any) -> bool:
 def noise_of_sums(
     epsilon: float, delta: float, relation: Relation, n_columns: int
 ) -> float | None:
-    """Return the argument `noise` of `balanced` for a sum of rows; None if no noise."""
+    """Return the `noise` of `balanced` for a sum of rows, None without noise."""
     if math.isinf(epsilon):
         return None
     return n_columns * (relation.sensitivity(1.0) / gdp_mu(epsilon, delta)) ** 2

@@ -263,8 +263,8 @@ class PrivacyLedger:
       parts that are fixed by position or by a public column compose in parallel
       (`part`).
     * If all releases are full batches, the budget of a fit may be chosen after looking
-      at earlier results, because Gaussian differential privacy has such a privacy
-      filter (Smith and Thakurta 2022). With Poisson batches the composition is proved
+      at earlier results, because there is a privacy filter for Gaussian differential
+      privacy (Smith and Thakurta 2022). With Poisson batches the composition is proved
       only for budgets that do not depend on earlier results.
     * A file has a hash chain of all charges, limits and public sets. Its newest hash is
       called the head. A handle (an object of this class), its pickles, and the reports

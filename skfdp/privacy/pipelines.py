@@ -70,7 +70,7 @@ def _voting(obj: Any) -> Members:
 
 
 def _outputs(obj: Any) -> Members:
-    """Return members with different targets; refuse targets that share one name."""
+    """Return the members, each for one target; refuse targets that share one name."""
     found = _listed(obj)
     if any(one.privacy_.target_name is not None for one in _leaves(found)):
         raise ValueError(
