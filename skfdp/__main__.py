@@ -7,7 +7,7 @@ def main() -> int:
     """Run the command line, and return the exit status."""
     try:
         from skfdp.cli import main as run
-    except KeyboardInterrupt:  # the imports take a second
+    except KeyboardInterrupt:  # during the imports, which take a second
         print("skfdp: interrupted before it began.", file=sys.stderr)
         return 130
     return run()

@@ -395,7 +395,7 @@ def charged(
                 journal.fit, fit_plan.events, begun=journal.begun, **facts
             )
         except PrivacyBudgetError:
-            journal.forget()  # so that a fit with a smaller budget can use the path
+            journal.forget()  # so that a cheaper fit can use this checkpoint path
             raise
     journal.settle(token)
     assumptions = (

@@ -676,7 +676,7 @@ def prepared(estimator: Any, ledger: PrivacyLedger | None) -> Any:
     for prefix, part in parts.items():
         part.set_params(random_state=None)
         if not any(prefix.startswith(outer) and prefix != outer for outer in searches):
-            part.set_params(ledger=ledger)  # a search charges for its estimator
+            part.set_params(ledger=ledger)  # not inside a search, which charges itself
     return model
 
 

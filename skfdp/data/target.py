@@ -61,7 +61,7 @@ _FURTHEST_YEAR = 200_000  # microseconds in int64 reach the year 290,000
 _FINER = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}
 # Dates need dashes, because "20200131" is also the number 20200131.
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].*)?", re.DOTALL)
-# Largest number of digits of a whole number; int() refuses texts with slightly more.
+# Largest number of digits of a whole number. By default int() refuses over 4300.
 _MOST_DIGITS = 4000
 _DIGITS = re.compile(r"[+-]?[0-9]+")
 

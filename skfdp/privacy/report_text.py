@@ -575,7 +575,7 @@ def _mechanism(report: Report) -> Iterator[str]:
 
 def event_text(event: Event) -> str:
     """Format one event on one line."""
-    # The list is sorted. It is doubled, because it may have only one item.
+    # The list is sorted. It is doubled, so that it has at least two items.
     (low, _), *_, (high, _) = [*event.grouped_stds] * 2
     noise = number(low) if low == high else f"{number(low)} to {number(high)}"
     sampling = (
