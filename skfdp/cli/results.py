@@ -95,7 +95,8 @@ def open_ledger(arguments: argparse.Namespace) -> PrivacyLedger | None:
 def write(arguments: argparse.Namespace, model) -> None:
     """Write report and model, and add sentences to ``arguments.done``.
 
-    If one file cannot be written, the other is written before an error is raised.
+    If one file cannot be written, the other one is still written. Then an error is
+    raised.
     """
     reader = "skops.io" if Path(arguments.model or "").suffix == ".skops" else "joblib"
     of_model = f"Model written to {{}}; 'skfdp predict' and {reader}.load read it."

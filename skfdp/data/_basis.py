@@ -383,7 +383,7 @@ class _Curve:
     def weights(self, coef: np.ndarray, out: np.ndarray, power: int) -> None:
         """Write weights of encoded columns to `out`, given those of converted columns.
 
-        With ``power=2`` both are variances; see `Smoothing.weights`.
+        With ``power=2``, `coef` and `out` hold variances; see `Smoothing.weights`.
         """
         n_smooth = len(self.factor)
         out[:, self.plain] = coef[:, n_smooth:] * self.plain_factor**power

@@ -847,7 +847,7 @@ def class_shares(
 ) -> np.ndarray:
     """Return the class frequencies of public labels.
 
-    A class without records counts as one record.
+    A class without records is counted as if it had one record.
     """
     counts = np.maximum(np.bincount(codes, shares, minlength=n_classes), 1.0)
     return counts / counts.sum()

@@ -122,7 +122,7 @@ class Units:
     def by_person(
         self, batch: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rows of a batch with positive weight, sorted by person.
+        """Return the rows with positive weight in a batch, sorted by person.
 
         `batch` has row numbers, in any order; None means every row. The second array
         has the position of the first row of each person, and at its end the number of
