@@ -32,7 +32,8 @@ def pytest_collection_modifyitems(items):
     So no guarantee goes without a test for a day.
     """
     slow = [item for item in items if item.get_closest_marker("slow")]
-    seen = {item.function for item in items if not item.get_closest_marker("slow")}
+    others = (item for item in items if not item.get_closest_marker("slow"))
+    seen = {getattr(item, "function", None) for item in others}  # doctests have none
     for item in slow:
         if hasattr(item, "callspec") and item.function not in seen:
             item.own_markers = [m for m in item.own_markers if m.name != "slow"]
