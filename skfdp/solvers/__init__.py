@@ -37,7 +37,7 @@ _parameters = dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 
 
 class Choice(BaseEstimator):
-    """Base class of objects with the parameters of one algorithm; `fit` reads them."""
+    """Base class of objects that hold the parameters of one algorithm."""
 
     def _check(self) -> None:
         """Raise ValueError for a parameter out of range."""
@@ -244,8 +244,8 @@ class GaussianCentering(Choice):
         columns. "auto": 0.9 with `clip_features`, else None. None: no quantile is
         released.
     clip_features : bool, default=False
-        Whether to clip rows as Algorithm 2 does. Let tau be the released quantile. The
-        constant column of the intercept is tau, and training clips rows
+        Whether to clip rows as Algorithm 2 of that paper does. Let tau be the released
+        quantile. The constant column of the intercept is tau, and training clips rows
         ``[x - mean, tau]`` to the norm sqrt(2) tau. Predictions are linear in rows that
         are not clipped.
     """
@@ -371,7 +371,7 @@ class TorchBackend(NumpyBackend):
     device: str | None = None
 
 
-#: Names of the initial weights of a network; `pretraining` also takes an object.
+#: Names of the ways to get initial weights; `pretraining` also takes an object.
 STARTS = ("linear", "class_sums", "public")
 #: The backends of networks, by name.
 BACKENDS: dict[str, type[Choice]] = {"numpy": NumpyBackend, "torch": TorchBackend}

@@ -63,7 +63,7 @@ LABEL = "distances"
 #: Default level of the quantile. Few rows are farther away than this quantile. The
 #: others have a norm of about 1 after division by the quantile.
 LEVEL = 0.9
-#: Least and largest shares of ``mu**2`` of one histogram.
+#: Least and largest share of ``mu**2`` for one histogram.
 SHARES = 0.005, 0.05
 # Limits of the desired standard deviation of the noise in a count: `_NOISE` times the
 # number of records beyond the quantile, and `_NOISE_OF_ALL` times the number of all
@@ -71,7 +71,8 @@ SHARES = 0.005, 0.05
 _NOISE, _NOISE_OF_ALL = 1 / 8, 1 / 136
 # A count of at most this many standard deviations of its noise may be noise alone.
 _DOUBT = 3.0
-# Largest useful noise (`_DOUBT` standard deviations), as a fraction of the records.
+# The search for a quantile ends if `_DOUBT` standard deviations of the noise exceed
+# this fraction of the records.
 _MOST_DOUBT = 1 / 4
 
 
@@ -130,7 +131,8 @@ def quantile(counts: np.ndarray, level: float, std: float, n_records: int) -> fl
 
 #: Labels of the events of the rough centre and of the mean about this centre.
 ROUGH, MEAN = "rough mean", "mean"
-#: Number of histograms for the rough centre: one of binades, then two of even bins.
+#: Number of histograms for the rough centre: one of binades (intervals between powers
+#: of two), then two of bins of equal width.
 N_HISTOGRAMS = 3
 #: Name of the public random stream of the rotation.
 ROTATION = "rotation"
@@ -229,12 +231,13 @@ def _rough_centre(
 
 
 def boxed(counts: np.ndarray, std: float, n_records: int) -> list[tuple[float, float]]:
-    """Return bounds of all rotated columns from their binades.
+    """Return bounds of each rotated column, from noisy counts of its binades.
 
     After the rotation the numbers of all columns have similar magnitudes. The counts
     summed over all columns therefore give a common bound, even if single columns have
-    too much noise. The common bound replaces a larger bound of a single column, which
-    is probably noise. `counts` are noisy counts of `Binades`, one row for each column.
+    too much noise. If the bound of a single column is larger, it is probably noise, and
+    is replaced by the common bound. `counts` are noisy counts of `Binades`, one row for
+    each column.
     """
     width = len(counts)
     split = N_SPECIAL + N_BINADES
@@ -252,10 +255,11 @@ def boxed(counts: np.ndarray, std: float, n_records: int) -> list[tuple[float, f
 
 
 def narrowed(counts: np.ndarray, std: float, edges: np.ndarray) -> tuple[float, float]:
-    """Return the ends of the significant run of even bins, one bin wider on each side.
+    """Return an interval that holds most numbers of a column.
 
-    If no run is significant, return the ends of all bins. `counts` are noisy counts of
-    `EvenBins`.
+    The interval is the run of consecutive bins whose counts most exceed their noise,
+    and one more bin on each side. If this run may be noise alone, the interval has all
+    bins. `counts` are noisy counts of `EvenBins`, and `edges` the edges of the bins.
     """
     window = Window.best(counts[N_SPECIAL + 1 : -1], std)
     if not window.passes:

@@ -47,12 +47,13 @@ from skfdp.queries.statistics import (
 )
 from skfdp.solvers.method import Budget, Method, OnStep, Plan
 
-#: Bounds of a column without significant counts, suitable for scaled columns.
+#: Bounds of a dense and of a sparse column without significant counts. They suit
+#: columns that were scaled before.
 FALLBACK, FALLBACK_OF_SPARSE = (-1.0, 1.0), (0.0, 1.0)
 #: Bounds of a column in which only zeros are significant.
 OF_ZEROS = (0.0, 1.0)
-#: Probability of a false positive window in a column. A false positive costs little,
-#: because the fallback bounds are just as arbitrary.
+#: Bound of the probability that empty bins of a column count as significant, because of
+#: noise. This error costs little, because the fallback bounds are just as arbitrary.
 CHANCE = 0.05
 #: Share of the records with a finite number other than 0 that may be outside of the
 #: bounds.
@@ -116,10 +117,10 @@ def threshold(length: int) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Window:
-    """The consecutive binades from `first` to `last`, and their noisy count.
+    """A run of consecutive binades (intervals between powers of two), and its count.
 
-    `total` is the noisy count of all binades of the window, and `noise` the standard
-    deviation of the noise in `total`.
+    The run is from binade `first` to binade `last`. `total` is the noisy count of all
+    binades of the run, and `noise` the standard deviation of the noise in `total`.
     """
 
     first: int
@@ -366,8 +367,8 @@ def exactly(column: np.ndarray | csr_array) -> FoundBounds:
     """Return the exact bounds of a public column, shape (n_rows, 1).
 
     The bounds are clipped to numbers that the parameter `bounds` accepts. For a
-    constant column, their distance is the absolute value of the constant, but at least
-    1.
+    constant column, the distance between the bounds is the absolute value of the
+    constant, but at least 1.
     """
     values = (column.data if issparse(column) else np.asarray(column)).ravel()
     values = values[np.isfinite(values)].astype(np.float64)

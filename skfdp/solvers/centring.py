@@ -30,7 +30,8 @@ from skfdp.solvers.method import Budget, Plan
 #: Clip norm of rows with their constant column, divided by the released quantile of
 #: distances. The constant column has the value of this quantile.
 LONGEST = math.sqrt(2)
-# The released typical length is at least the largest possible length divided by this.
+# The released typical length is at least the largest possible length divided by this
+# number.
 _SHORTEST = 64.0
 # Largest distance from the mean in a histogram, for rows with a typical norm of 1, and
 # for rows that the input scaler brings to the norm 1.
@@ -59,7 +60,8 @@ class Centring:
     Attributes
     ----------
     kind : {"auto", "gaussian", "adaptive"} or None
-        Name of the centring. None: nothing is centred.
+        Name of the centring. "auto": private columns are centred only if their mean
+        can be released accurately; see `can_learn_mean`. None: nothing is centred.
     fit_intercept : bool
         Without an intercept nothing is centred.
     mean_fraction : float or "auto", default="auto"
@@ -484,9 +486,9 @@ def _sums(
 PUBLIC_SHARE = 0.25
 #: Largest share of the squared norm of an output row for public columns.
 LARGEST_PUBLIC_SHARE = 0.5
-# A slope must exceed its noise by this many standard deviations. The noise that it adds
-# to a prediction must have a squared norm of at most `_MOST_NOISE`, for private rows of
-# norm 1. Other slopes are set to 0.
+# A slope is kept if it exceeds its noise by `_SIGNIFICANCE` standard deviations, and if
+# the noise that it adds to a prediction has a squared norm of at most `_MOST_NOISE`.
+# Here private rows have norm 1. Other slopes are set to 0.
 _SIGNIFICANCE, _MOST_NOISE = 2.0, 0.25
 # Directions with a smaller relative variance are rounding errors.
 _SMALLEST_VARIANCE = 1e-9

@@ -333,7 +333,7 @@ def released_log_odds(
     square = float(apart @ apart)
     free = n_classes - 1
     kept = max(0.0, 1 - 2 * free * noise_std**2 / square) if square > 0 else 0.0
-    # Raise a frequency to its noise if it is smaller, but to at most 1 / n_classes.
+    # Least frequency of a class: the noise in a frequency, but at most 1 / n_classes.
     least = min(1 / n_classes, max(1.0, noise_std) / n)
     most = 1 - (n_classes - 1) * least
     return log_odds(np.clip(1 / n_classes + kept * apart / n, least, most))
@@ -394,7 +394,7 @@ def check_counts(
 # The noise that a descent leaves in the coefficients.
 
 
-# Products of iterates and gradients above this number could overflow.
+# Larger iterates or gradients are not used, because their products could overflow.
 _FURTHEST = 1e50
 
 
@@ -464,7 +464,7 @@ def noise_of(
     counts : Event or None
         Event of the class counts, whose log odds are the starting intercept. None: no
         counts were released.
-    along : ndarray of theta's shape
+    along : ndarray of shape (n_outputs, n_columns)
         Change of the weights for one standard deviation of noise in the released factor
         of the step; see `postprocessing.scaled`.
     measured : float
@@ -519,7 +519,7 @@ def noise_of(
 
 
 def _of_log_odds(margins: np.ndarray, std: float) -> np.ndarray:
-    """Return the variances of log odds, if class frequencies have noise of `std`."""
+    """Return the variances of log odds, if class frequencies have the error `std`."""
     if len(margins) == 1:  # the noise is half of a difference of two noises
         share = 1 / (1 + np.exp(-margins))
         return (std / (share * (1 - share))) ** 2 / 2
@@ -843,7 +843,10 @@ class Descent:
     def _taken(
         self, path, made, records, prepared, plan, mechanism
     ) -> tuple[np.ndarray, CoefficientNoise]:
-        """Return the weights after scaling and shrinking the step, and their noise."""
+        """Shrink and scale the step of the descent; return the weights and their noise.
+
+        The step is the result of the descent minus its start; see `postprocessing`.
+        """
         (start, theta), public = path, records.public
         rule, query, coordinates, n_iter, steps, target_map = made
         event, along = plan.event(postprocessing.LABEL), np.zeros_like(theta)

@@ -25,13 +25,15 @@ from skfdp.solvers.label_statistic import LabelStatistic, PublicGeometry
 from skfdp.solvers.method import Budget, OnStep, Plan
 from skfdp.solvers.postprocessing import LinearFit
 
-#: Prefix of the labels of the first model's releases.
+#: Prefix of the labels of the releases for the model of the public columns, which is
+#: the first of two models.
 PREFIX = "first model"
 #: Least and largest share of ``mu**2`` for the descent.
 LEAST, MOST = 0.1, 0.9
 #: At this signal (``mu n``), the odds of the descent's share are twice the odds at 0.
 SIGNAL = 1000.0
-#: Below this signal the first model gets the whole budget if few columns are private.
+#: Below this signal the model of the public columns gets the whole budget, if few
+#: columns are private.
 LEAST_SIGNAL = 200.0
 
 
@@ -67,10 +69,11 @@ def share_of_descent(n_private: int, n_public: int, signal: float) -> float:
 
 
 def precedes(descent: Descent, public: PublicRecords) -> bool:
-    """Whether to fit a first model, from public facts and parameters alone.
+    """Whether to release a model of the public columns before the descent.
 
-    A first model is not fitted if a user sets a penalty, a weight norm, an average of
-    iterates or a public loss, which would apply to both models.
+    The result depends on public facts and parameters alone. It is False if a user sets
+    a penalty, a weight norm, an average of iterates or a public loss, because these
+    would apply to both models.
     """
     loop, mixed = descent.loop, 0 < public.n_private < public.n_features
     asked = (descent.padding, descent.public_loss, descent.penalty)
@@ -87,7 +90,10 @@ def precedes(descent: Descent, public: PublicRecords) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Prepared:
-    """The table of public columns, and the preparations of first model and descent."""
+    """The table of public columns, and the results of `prepare` of both methods.
+
+    `first` is for the model of the public columns, and `after` for the descent.
+    """
 
     public: PublicRecords
     first: PublicGeometry
@@ -96,7 +102,10 @@ class Prepared:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FirstModelPlan(Plan):
-    """The plans of both models; `events` are their events in order."""
+    """The plans of the model of the public columns and of the descent.
+
+    `events` are the events of both plans, in order.
+    """
 
     first: Plan
     after: DescentPlan | None
@@ -147,7 +156,7 @@ class FirstModel:
         return share_of_descent(public.n_private, n_public, signal)
 
     def prepare(self, public: PublicRecords, budget: Budget) -> Prepared:
-        """Prepare both methods from public data."""
+        """Prepare the first model and the descent from public data."""
         own, share = public.of_public(), self._share(public, budget)
         first = self.first.prepare(own, budget.share(1 - share))
         if self.after is None:
@@ -166,7 +175,10 @@ class FirstModel:
     def plan(
         self, public: PublicRecords, prepared: Prepared, budget: Budget
     ) -> FirstModelPlan:
-        """Plan the first model with its share, and the descent with the rest."""
+        """Plan the first model with its share of the budget, then the descent.
+
+        The descent gets the remaining budget.
+        """
         share = budget.share(1 - self._share(public, budget))
         first = self.first.plan(prepared.public, prepared.first, share)
         events = tuple(

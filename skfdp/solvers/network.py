@@ -239,8 +239,8 @@ class NetworkStart(NamedTuple):
 
     `pretraining` is the kind of pretraining; None: random weights. `share` is the share
     of ``mu**2`` for the releases before the training loop. None: no such release. 1: no
-    training loop. `linear_public` and `linear` are the table and the preparation of the
-    linear model to start from.
+    training loop. For a start at a linear model, `linear_public` has the public facts
+    of its table, and `linear` is the result of `Descent.prepare`.
     """
 
     pretraining: str | None

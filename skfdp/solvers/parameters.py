@@ -68,14 +68,14 @@ def signal_to_noise(mu: float, n: float, d: int, m: int) -> float:
     return mu * n / math.sqrt(d * m)
 
 
-#: Values of the signal of `gap_of`, and for each value the median gap of the tables of
-#: ``benchmarks/reproduce/gaps.py``, at most 1.
+#: Values of the signal of `gap_of`. For each of them, the median gap over the tables of
+#: ``benchmarks/reproduce/gaps.py``, where a gap above 1 counts as 1.
 SIGNALS = (3.0, 10.0, 32.0, 100.0, 316.0, 1000.0, 3162.0, 10_000.0, 100_000.0)
 GAPS = {
     "private": (1.0, 1.0, 0.88, 0.47, 0.19, 0.08, 0.04, 0.01, 0.0),
     "label-DP": (1.0, 0.96, 0.53, 0.19, 0.04, 0.02, 0.01, 0.0, 0.0),
 }
-#: Expected gap from which a fit warns.
+#: Expected gap (see `gap_of`) from which a fit warns.
 LARGE_GAP = 0.75
 
 
@@ -184,7 +184,9 @@ def shrunk_mean(mean: np.ndarray, noise_std: float) -> np.ndarray:
 
 
 def centred_scale(mean: np.ndarray, noise_std: float = 0.0) -> float:
-    """Return the factor that gives rows of norm 1 about this norm after centring.
+    """Return the factor that rescales centred rows to a norm of about 1.
+
+    Before centring the rows have norm 1.
 
     Parameters
     ----------
@@ -357,15 +359,17 @@ def pretraining_epochs(n: int) -> int:
 
 
 def sums_bound(n_private: int, mean_square: float | None) -> float:
-    """Return the L2 bound of the private columns of a row in the class sums.
+    """Return the L2 bound to which the class sums clip a row's private columns.
+
+    Columns are scaled to [0, 1].
 
     Parameters
     ----------
     n_private : int
-        Number of private columns, in [0, 1].
+        Number of private columns.
     mean_square : float or None
-        Mean square of the public columns in [0, 1], as a guess for the private ones;
-        None without public columns.
+        Mean square of the public columns, as a guess for the private columns; None
+        without public columns.
     """
     guess = 0.25 if not mean_square else 1.5 * mean_square
     return math.sqrt(n_private * min(guess, 1.0))
@@ -569,7 +573,8 @@ def shown_parameters(estimator_class: type) -> frozenset[str]:
 def parameters_of(estimator_class: type) -> Mapping[str, inspect.Parameter]:
     """Return the parameters of an estimator by name, including those of its bases.
 
-    A user's subclass may leave some to its base, or pass them on as ``**parameters``.
+    A user's subclass may not list the parameters of its base class, or may take them as
+    ``**parameters``.
     """
     found: dict[str, inspect.Parameter] = {}
     for one in reversed(estimator_class.__mro__):
@@ -630,7 +635,10 @@ def warn_of_weakness(epsilon: float, random_state: int | None) -> None:
 def public_count(
     n_rows: int, n_records: int | None, epsilon: float, delta: float
 ) -> int:
-    """Return n if it is public, else the nominal number; warn of a large delta."""
+    """Return `n_records`, the nominal number of records, or `n_rows` if it is None.
+
+    Warn if delta is not below 1 over the result.
+    """
     n_public = n_rows if n_records is None else int(n_records)
     if math.isfinite(epsilon) and delta >= 1 / n_public:
         warn_caller(

@@ -53,8 +53,8 @@ _SPREAD, _SPREAD_SEEN = 1.5, 0.6
 _OF_SEVERAL = 1.5
 # Prior standard deviation of the change of the intercept.
 _INTERCEPT_SPREAD = 0.3
-# A block counts as at most this many columns. In a row of a wide table most columns are
-# zero, and the columns that are rarely zero carry most of the signal.
+# A `Block` of columns counts as at most this many columns. In a row of a wide table
+# most columns are zero, and the columns that are rarely zero carry most of the signal.
 MOST_USED = 300
 # Least value of `quietness`.
 _QUIET = 0.25
@@ -328,7 +328,7 @@ def warn_of_small_margins(spread: float) -> None:
 
 # The shrinkage of released weights of a regression by their known noise.
 #
-# A regression starts at the mean of the target, or at a model of its public part. With
+# A regression starts at the mean target, or at a model of the public columns. With
 # a small budget the released weights are mostly noise, and shrinking them improves
 # predictions. This is post-processing of public and released numbers.
 
@@ -374,9 +374,11 @@ def pull(mu: float, n: float, blocks: list[Block]) -> float:
 def quietness(blocks: list[Block]) -> float:
     """Return a factor for the noise that a regression may leave in its weights.
 
-    The loss is flat along columns that are zero in most rows, so their weights keep all
-    noise of the steps. In a wide block such noise affects every row. The factor is
-    therefore below 1 for a wide block. The last block determines the factor.
+    The factor is 1 if the last block has at most `MOST_USED` columns. With more columns
+    it decreases to `_QUIET`, because most of these columns are zero in most rows. The
+    loss hardly depends on the weights of such columns, so these weights keep the noise
+    of all steps. Every row has some non-zero columns, so the noise changes every
+    prediction.
     """
     block = blocks[-1]
     return max(_QUIET, block.n_used / max(1, len(block.columns)))
@@ -454,7 +456,10 @@ def rate_level(
     std = max(math.sqrt(variance), 1e-6)
 
     def rates(level: float) -> tuple[float, float]:
-        """Return the parts of the mean from unclipped and from clipped rates."""
+        """Return the parts of the mean rate from unclipped and from clipped rates.
+
+        The first part is also the derivative of the mean rate by `level`.
+        """
         mid = margins + level
         room = (math.log(most) - mid) / std
         below = np.exp(np.minimum(mid + std**2 / 2, _LARGEST)) * ndtr(room - std)
@@ -600,8 +605,8 @@ class CoefficientNoise:
         """Return the noise of the sum of two models, from independent releases.
 
         A descent that started at the margins of `other` has corrected a part of the
-        noise of `other`, as given by `remaining`. If only variances are kept, this is
-        ignored, which is conservative.
+        noise of `other`, as given by `remaining`. If only variances are kept, this
+        correction is ignored, which is conservative.
         """
         kind = UPPER_BOUND if UPPER_BOUND in (self.kind, other.kind) else ESTIMATED
         if self.covariance.ndim == other.covariance.ndim == 3:
@@ -796,8 +801,9 @@ def _posterior(
     """Return the posterior of the signal and the curvature along each axis.
 
     The signal is the size of c in the Notes of `path_noise`. The result has the shape
-    (n_signals, n_curvatures, n_axes). `shares` are the shares of the groups of weights
-    with a common prior in each axis.
+    (n_signals, n_curvatures, n_axes). The weights of a group have a common prior.
+    `shares`, shape (n_axes, n_groups), holds the fraction of each axis's squared norm
+    that belongs to the weights of each group.
     """
     # Squared norms of the residuals, and their inner products with the regressor of c.
     h = curvatures[:, None]

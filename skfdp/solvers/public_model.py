@@ -31,9 +31,9 @@ from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES
 #: class that occurs.
 FLOOR = -12.0
 N_FOLDS = 5
-# Candidates for the inverse penalty of the default models of classes and of counts, on
-# standardised and on unscaled columns. Unscaled columns that are mostly zero are
-# penalised more.
+# Candidates for the inverse penalty of the default models of classes and of counts:
+# first for standardised columns, then for unscaled columns. Unscaled columns that are
+# mostly zero are penalised more.
 _STANDARDISED, _PLAIN = (0.01, 0.1), (1.0,)
 # Up to `_MOST_NEWTON` weights Newton's method is faster. From `_MANY_ROWS` rows per
 # weight on, a penalty hardly matters.
@@ -140,7 +140,7 @@ class PublicModel(_OfPublicColumns):
     _predicts = "predict_proba"
 
     def _to_fold(self, labels: np.ndarray) -> tuple[np.ndarray, Any]:
-        """Return the target and a splitter, which is None if there are too few rows."""
+        """Return the target and the cross-validation folds (None: too few rows)."""
         enough = np.bincount(labels).max() >= N_FOLDS
         return self.classes[labels], N_FOLDS if enough else None
 
@@ -167,7 +167,7 @@ class PublicRegression(_OfPublicColumns):
     _predicts = "predict"
 
     def _to_fold(self, target: np.ndarray) -> tuple[np.ndarray, Any]:
-        """Return the target and a splitter, which is None if there are too few rows."""
+        """Return the target and the cross-validation folds (None: too few rows)."""
         from sklearn.model_selection import KFold
 
         # Shuffle, because rows may be sorted by their targets.
@@ -451,8 +451,8 @@ def padded_gradient(
 ) -> Gradient:
     """Return the gradient of the public loss, a mean over a public batch of rows.
 
-    Private columns of the rows are padded. `size` is the size of the batch; None: all
-    rows.
+    The private columns of the rows are replaced by public numbers (padding). `size` is
+    the size of the batch; None: all rows.
     """
     return lambda theta: query.public_gradient(
         theta, uniform_batch(sampler, query.n_rows, size)
@@ -531,7 +531,7 @@ def clipped_away(
     return lambda theta: gradient
 
 
-# Paddings of private columns for the public loss of Algorithm 1.
+# Numbers that replace private columns (padding) in the public loss of `FeatureDPSGD`.
 
 
 def drawn_rows(

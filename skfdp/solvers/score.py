@@ -176,13 +176,13 @@ class NoisyTable:
         return self.spread * a * (1 - a)
 
     def mean(self, weights: np.ndarray, among: np.ndarray | None = None) -> Estimate:
-        """Return the mean over records of the weights of their cells, in [0, 1].
+        """Return the mean of a number in [0, 1] over the records.
 
-        With weights 0 and 1 the mean is a share of records. `among` is a mask of cells;
-        the mean is then over the records in these cells. Their number is noisy, so the
-        mean is a quotient of noisy numbers. The interval contains every a for which a
-        test accepts that the sum of ``weights - a`` over the records is 0 (Fieller
-        1954).
+        `weights` holds this number for each cell. With weights 0 and 1 the mean is a
+        share of records. `among` is a mask of cells; the mean is then over the records
+        in these cells. The number of these records is noisy, so the mean is a quotient
+        of noisy numbers. The interval contains every a for which a test accepts that
+        the sum of ``weights - a`` over the records is 0 (Fieller 1954).
         """
         n = self.n_records if among is None else None
         among = np.ones(len(weights), dtype=bool) if among is None else among
@@ -385,7 +385,11 @@ def auc_kernel(n_bins: int, within: tuple[float, ...] = _WITHIN) -> np.ndarray:
 def joint_kernel(
     places: np.ndarray | None, n_cells: int, within: tuple[float, ...]
 ) -> np.ndarray:
-    """Return the kernel of one model, or of (1 + the difference of two models) / 2."""
+    """Return the kernel of the ROC area of one model, or of a comparison of two.
+
+    The comparison is (1 + the difference of the two areas) / 2. For `places` see
+    `NoisyTable.auc`.
+    """
     if places is None:
         return auc_kernel(n_cells, within)
     kernel = auc_kernel(int(places.max()) + 1, within)
@@ -394,7 +398,7 @@ def joint_kernel(
 
 
 TWO, SEVERAL, NUMBERS = "two classes", "several classes", "numbers"
-#: Metrics that are shares of records among a class or all records.
+#: Metrics that are shares of the records of a class, or of all records.
 _RATES = ("recall", "false_positive_rate", "selection_rate")
 _LOSSES = ("log_loss", "brier_score")
 _ERRORS = ("mean_absolute_error", "mean_squared_error")
@@ -937,7 +941,11 @@ class Scored:
 
     @property
     def sizes(self) -> list[int]:
-        """Number of records, or persons, in each group; public if there are groups."""
+        """Number of records, or of persons, in each of the `groups`.
+
+        The sizes of groups are public. Without groups the list holds only the total,
+        which may be private.
+        """
         group, units = self.group, self.units
         if units is not None and units.persons is not None:
             pairs = np.unique(np.column_stack([group, units.persons]), axis=0)

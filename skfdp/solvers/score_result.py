@@ -324,12 +324,13 @@ class PrivateScore:
         Alternatively, call `private_score` again with ``threshold=...``, on other
         records or with another part of the budget.
 
-        The gain of an edge is a smooth function of the counts, with derivative
-        :math:`g_c` by count c. Its variance is :math:`\sum_c g_c^2 (n_c + s^2)` to
-        first order, with :math:`n_c` from sampling and :math:`s^2` from noise. (The
-        metric is a ratio, so :math:`\sum_c g_c n_c = 0`.) The chosen edge has the
-        largest gain minus two standard errors, if that is positive. Otherwise it is the
-        scored threshold.
+        The gain of an edge is a smooth function of the counts :math:`n_c` of the table.
+        Let :math:`g_c` be its derivative by count c. To first order the variance of the
+        gain is :math:`\sum_c g_c^2 (n_c + s^2)`: a count has the sampling variance
+        :math:`n_c` and the noise variance :math:`s^2`. (The metric is a ratio, so
+        :math:`\sum_c g_c n_c = 0`.) The chosen edge has the largest gain minus two
+        standard errors, if this difference is positive. Otherwise the scored threshold
+        is returned.
         """
         n_bins = len(self.edges) + 1
         if n_bins < 4:

@@ -388,9 +388,10 @@ def _rates(records: Records, coef, intercept, most, offset=None) -> np.ndarray:
 def _share(
     mu: float, n_records: int, error: float, least: float = 0.02, most: float = 0.15
 ) -> float:
-    """Return the share of ``mu**2`` for a mean with this error, from least to most.
+    """Return the share of ``mu**2`` for a mean with this error.
 
-    `error` is divided by half of the width of the interval of the numbers.
+    The share is at least `least` and at most `most`. `error` is divided by half of the
+    width of the interval of the numbers.
     """
     return float(np.clip((error * mu * n_records) ** -2.0, least, most))
 
