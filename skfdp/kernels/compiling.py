@@ -55,9 +55,9 @@ def kernel(**options) -> Callable[[Callable], Callable]:
     """Return a decorator: `numba.njit` that releases the GIL and is cached on disk.
 
     numba loads a function from its cache as long as the file of that function is
-    unchanged. It does not notice changes of the functions that are called. After an
-    upgrade, a loop might therefore call an outdated version of the clipping. Here the
-    name in the cache changes if any kernel file changes.
+    unchanged. numba ignores changes of the other files whose functions are called.
+    After an upgrade, a loop might therefore call an outdated version of the clipping.
+    Here the name in the cache changes if any kernel file changes.
 
     numba raises an error if the cache cannot be written (a full disk, or a read-only
     package without a home folder). Here each process compiles the code instead.

@@ -1,6 +1,6 @@
 """The compiled contribution of a record to a step: residual, norm, clip, rounding.
 
-A contribution is the outer product of a record's residual and its row, a matrix of rank
+A contribution is the outer product of a record's residual and row, a matrix of rank
 one. `weighted_residuals` computes residuals, and `clip_residuals` clips and rounds
 them. With a public loss a contribution is a difference of two such matrices, which
 `clip_differences` clips and rounds.
@@ -112,15 +112,19 @@ call_leaf = caller(*_ARGUMENTS.values())
 
 
 def place(leaf) -> int:
-    """Return the index of a leaf in `_LEAVES`, which is the same in every process."""
+    """Return the index of a compiled residual function (leaf) in `_LEAVES`.
+
+    The index is the same in every process.
+    """
     return _LEAVES.index(leaf)
 
 
 @functools.cache
 def leaf_address(kind: int, target: np.dtype) -> int:
-    """Return the address of the leaf with index `kind`.
+    """Return the address of the residual function (leaf) of a loss.
 
-    `target` is the dtype of the targets, int16 or float64.
+    `kind` is the index of the leaf. `target` is the dtype of the targets, int16 or
+    float64.
     """
     return address(_LEAVES[kind], _ARGUMENTS[target])
 
@@ -188,13 +192,13 @@ def entries(column, rows, out):
 
 
 def leaf_of(task: Task) -> int:
-    """Return the address of the leaf of a task."""
+    """Return the address of the residual function (leaf) of the task's loss."""
     return leaf_address(task.kind, task.target.memory.dtype)
 
 
 @part
 def weigh(margins, rows, leaf, task):
-    """Do what `weighted_residuals` does, given the address of the leaf."""
+    """Do what `weighted_residuals` does, given the address of the residual function."""
     n_outputs, n_rows = margins.shape
     if task.offset.size > 0:
         for i in range(n_rows):
@@ -227,10 +231,10 @@ def weigh(margins, rows, leaf, task):
 def clip_residuals(residuals, rows, clip):
     """Clip each contribution of rank one to the clip norm and quantise, in place.
 
-    Record i contributes residuals[:, i] (x) x, where x is row rows[i]. Only the
-    residuals change. They are rounded to the nearest multiple of the unit. Rounding can
-    lengthen a contribution by at most unit sqrt(K) |x| / 2. This length is subtracted
-    from the clip norm first.
+    Record i contributes the outer product of residuals[:, i] and x, where x is row
+    rows[i]. Only the residuals change. They are rounded to the nearest multiple of the
+    unit. Rounding can lengthen a contribution by at most unit sqrt(K) |x| / 2. This
+    length is subtracted from the clip norm first.
     """
     n_outputs, n_rows = residuals.shape
     half = 0.5 * clip.unit * math.sqrt(n_outputs)
@@ -264,8 +268,8 @@ def clip_residuals(residuals, rows, clip):
 def clip_differences(full, public, rows, clip, squared_public, inner):
     """Clip and quantise the differences ``f (x) x - p (x) z``, in place.
 
-    For record i, f is full[:, i], p is public[:, i], x is row rows[i], and z is its
-    padded public row. The squared norm of the difference has a closed form:
+    (x) is the outer product. For record i, f is full[:, i], p is public[:, i], x is row
+    rows[i], and z is the padded public row. The squared norm of the difference is
     |f|^2 |x|^2 + |p|^2 |z|^2 - 2 (f.p)(x.z). Here `squared_public` holds |z|^2 and
     `inner` holds x.z. Quantising f and p toward zero can lengthen the difference by at
     most unit sqrt(K) (|x| + |z|). This length is subtracted from the clip norm first.

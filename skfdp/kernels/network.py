@@ -28,7 +28,7 @@ def _sparse(a: np.ndarray) -> bool:
 
 @kernel()
 def compressed(a):
-    """Return the CSR form: row starts, columns and non-zero entries.
+    """Return the CSR form of a matrix: row starts, columns and non-zero entries.
 
     The loop has no branch, because a branch would be slow.
     """

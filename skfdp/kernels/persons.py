@@ -1,7 +1,8 @@
 """The compiled contribution of a person to a step: gradients are summed, then clipped.
 
-A person contributes the clipped sum of ``r (x) x`` over the person's rows. Here x is a
-row, and r its residuals times its public weight. Terms of different rows may cancel.
+A person contributes the clipped sum, over the person's rows, of the outer products
+``r (x) x``. Here x is a row, and r holds the residuals of the row times its public
+weight. Terms of different rows may cancel.
 The norm is therefore computed from the sum itself:
 
 1. the residuals are truncated to integers, on a grid for each person (`_as_integers`);
@@ -137,8 +138,8 @@ def _step(n_outputs):
 def _factor(norm, unit, clip):
     """Return the factor that turns a person's sum of integers into the contribution.
 
-    The result is truncated afterwards. norm is the norm of the sum, rounded up; unit is
-    the grid step of the integers.
+    The contribution is truncated afterwards. norm is the norm of the sum, rounded up;
+    unit is the grid step of the integers.
     """
     if norm == 0.0:
         return 0.0

@@ -34,15 +34,15 @@ _EXPONENT = np.uint64(1023 + 64)
 _0, _1, _2, _9, _11 = (np.uint64(n) for n in (0, 1, 2, 9, 11))
 _32, _52, _61, _62, _63 = (np.uint64(n) for n in (32, 52, 61, 62, 63))
 # The error of a computed normal is at most `_OF_ITSELF` times the normal plus
-# `_OF_RADIUS` times its radius. A rounding is certain if the distance to the integer
-# plus this error is at most `_CERTAIN`. Two words are enough for radii between `_NEAR`
-# and `_FAR` (docs/theory/exact_release.rst, The theorem).
+# `_OF_RADIUS` times its radius. A rounding is certain if the distance to the nearest
+# integer plus this error is at most `_CERTAIN`. Two words are enough for radii between
+# `_NEAR` and `_FAR` (docs/theory/exact_release.rst, The theorem).
 _OF_ITSELF = 13 * 2.0**-53
 _OF_RADIUS = 3.5 * 2.0**-53
 _CERTAIN = 0.5 - 2.0**-50
 _NEAR, _FAR = 2.0**-11, 6.2
-# Poisson sampling computes -log(u) from one word. Up to `_FAR_GAP` the error is at most
-# `_GAP_ERROR`. Beyond `_FAR_GAP` one word is not enough.
+# Poisson sampling computes -log(u) from one word. If -log(u) is at most `_FAR_GAP`, the
+# error is at most `_GAP_ERROR`. If -log(u) is larger, one word is not enough.
 _GAP_ERROR, _FAR_GAP = 2.0**-35, 20.0
 
 

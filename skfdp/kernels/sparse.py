@@ -24,7 +24,7 @@ _AHEAD = 8
 def round_weights(theta, bits, shift, out, shifted):
     """Round theta as `tiles.round_weights` does, and transpose it.
 
-    out int16 (D, K) is the result; shifted int64 (K,) is its product with the shift.
+    out int16 (D, K) is the result. shifted, int64 (K,), becomes ``shift @ out``.
     """
     first, second = powers(bits)
     shifted[:] = 0
@@ -75,13 +75,13 @@ def margins(data, indices, indptr, rows, theta, start, factor, total, out):
 
 @kernel()
 def add_outer_products(data, indices, indptr, rows, residuals, out, total):
-    """Add x (x) residuals to out, and residuals to total, for each row x.
+    """Add the outer product of each row x and its residuals to out.
 
-    residuals float64 (K, B) are integers. total is int64 (K,).
+    residuals float64 (K, B) are integers. They are also added to total, int64 (K,).
 
-    The sums may wrap around. The caller subtracts ``shift (x) total`` from out. This
-    may wrap around, too. The result is correct modulo 2**64. It is the exact sum of the
-    clipped contributions, because this sum fits into int64.
+    The sums may wrap around. The caller subtracts the outer product of shift and total
+    from out. This may wrap around, too. The result is correct modulo 2**64. It is the
+    exact sum of the clipped contributions, because this sum fits into int64.
     """
     n_outputs = residuals.shape[0]
     integers, sums, last = np.empty(n_outputs, np.int32), out.ravel(), len(indices) - 1

@@ -39,8 +39,8 @@ try:
 except ImportError:  # not POSIX
     fcntl = None  # type: ignore[assignment]
 
-#: The checkpoint of this thread: its "path", and under "used" whether a fit has used
-#: it. None outside of `checkpoint`.
+#: The checkpoint of this thread, None outside of `checkpoint`. It is a dict: "path" is
+#: the path of the file, and "used" is whether a fit has used the file.
 OPEN: contextvars.ContextVar[dict[str, Any] | None] = contextvars.ContextVar(
     "checkpoint", default=None
 )
@@ -390,7 +390,7 @@ class Journal:
         return os.pread(self._file, KEY_BYTES, self._places[number][1])
 
     def _opened(self, number: int, key: bytes) -> bytes | None:
-        """Return a record, or None if the record is damaged or the key is wrong."""
+        """Return an unmasked record, None if it is damaged or the key is wrong."""
         start, stop = self._places[number]
         found = masked(os.pread(self._file, stop - start, start), key)
         digest, record = found[:_DIGEST_BYTES], found[_DIGEST_BYTES:]

@@ -256,7 +256,7 @@ class Mechanism:
                 )
             self._events[event.label] = event
         self.streams = streams
-        # Counts by full label, shared with the mechanisms of `within`.
+        # Numbers of releases by full label, shared with the mechanisms of `within`.
         self._released: Counter[str] = Counter()
         self._generators: dict[tuple[str, str], np.random.Generator] = {}
         self._batches: dict[tuple[str, int], Any] = {}

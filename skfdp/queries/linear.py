@@ -95,9 +95,9 @@ class LinearQuery:
     """The sum of the clipped gradients of a linear model.
 
     A record with row x contributes ``clip(residual (x) x - public_residual (x)
-    padded)``. The second term is the gradient of the public loss, if there is one. If
-    `units` has persons, a person contributes ``clip(sum of share * residual (x) x)``,
-    summed over the person's rows.
+    padded)``, where (x) is the outer product. The second term is the gradient of the
+    public loss, if there is one. If `units` has persons, a person contributes
+    ``clip(sum of share * residual (x) x)``, summed over the person's rows.
 
     Parameters
     ----------

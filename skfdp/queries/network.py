@@ -381,7 +381,10 @@ class Weights(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """Factors of one layer's gradients, ``scale * errors (x) inputs`` per record."""
+    """Factors of one layer's gradients.
+
+    The gradient of a record is `scale` times the outer product of errors and inputs.
+    """
 
     inputs: Any  # integers (n_rows, inputs + 1)
     errors: Any  # integers (n_rows, outputs)

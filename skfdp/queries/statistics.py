@@ -150,7 +150,7 @@ class CrossSum(_Sum):
     """Cross moments of public regressors and scaled private rows.
 
     The query is the sum over the records of ``(z (x) p, 1 - |p|**2)``, flattened. Here
-    z is the public and p the private row of a record.
+    z is the public and p the private row of a record, and (x) the outer product.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ class CrossSum(_Sum):
 
 @dataclasses.dataclass(frozen=True)
 class LabelSum(_Sum):
-    """The label statistic ``sum of row (x) label`` of public rows and private labels.
+    """The label statistic: the sum of outer products of public row and private label.
 
     Parameters
     ----------

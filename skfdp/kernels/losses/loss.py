@@ -41,7 +41,7 @@ class Loss:
 
     def __reduce__(self):
         # Pickle the name. A compiled function would be unpickled as a new function,
-        # which is not in the table of leaves.
+        # which is not in `kernels.contributions._LEAVES`.
         return _named, (self.name, self.parameter)
 
     @property
@@ -73,6 +73,6 @@ def _named(name: str, parameter: float) -> Loss:
 def narrow(target: np.ndarray) -> np.ndarray:
     """Return a copy of the targets: classes as int16, other targets as float64.
 
-    Leaves are compiled for these two dtypes only.
+    Residual functions are compiled for these two dtypes only.
     """
     return np.array(target, np.float64 if target.dtype.kind == "f" else np.int16)
