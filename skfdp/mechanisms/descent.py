@@ -236,7 +236,7 @@ class Walk:
 
 
 def warn_of_noise_left(std: float) -> None:
-    """Warn, before anything is charged, if the schedule leaves too much noise."""
+    """Warn before any charge if the schedule leaves too much noise in the weights."""
     if not std <= MOST_NOISE_LEFT:
         warn_caller(
             f"this schedule leaves noise of standard deviation {std:.3g} in a weight "

@@ -178,7 +178,8 @@ class LinearQuery:
     shape: tuple[int, int] = computed()
     #: Whether the rows of a person are clipped together.
     _joins_rows: bool = computed()
-    #: Whether the contribution of each row has rank one: no padded rows, or equal ones.
+    #: Whether the contribution of each row has rank one: there are no padded rows, or
+    #: the padded rows equal the rows.
     _plain: bool = computed()
     #: Cached results of `_clip`, by unit.
     _clips: dict[float, Clip] = computed()
@@ -368,7 +369,7 @@ class LinearQuery:
         return work.persons.total()
 
     def _sum_of_differences(self, work: _Workspace, theta, batch, start, stop, clip):
-        """Return the sum of clipped differences to the public loss, block by block."""
+        """Return the sum of clipped differences to gradients of the public loss."""
         from skfdp.kernels import contributions
 
         if work.padded is not None:

@@ -226,7 +226,10 @@ class ShortProducts(Products):
 
 
 class SparseProducts(Products):
-    """Products of `SparseGridRows`; the dense shift is applied once per step."""
+    """Products of `SparseGridRows`, which are CSR rows minus a dense shift.
+
+    The products with the shift are computed once per step.
+    """
 
     # The sums do not fit into any cache. A few large blocks are then faster.
     block_entries, largest_block = 2**21, 2**14

@@ -276,7 +276,7 @@ class BoundsRelease:
         mechanism: Mechanism,
         on_step: OnStep,
     ) -> list[FoundBounds]:
-        """Release the counts of binades, then those of even bins."""
+        """Release the counts of binades, then the counts of even bins."""
         return released(records, plan, mechanism)
 
 
@@ -317,7 +317,7 @@ def event_of_counts(
 def events(
     public: PublicRecords, budget: Budget, shares: tuple[float, float]
 ) -> tuple[Event, Event]:
-    """Return the events of the two releases, with these shares of ``mu**2``."""
+    """Return the events of the binades and even bins, with shares of ``mu**2``."""
     first, second = (
         event_of_counts(label, public.n_private, public, budget, share)
         for label, share in zip((BINADES, BINS), shares, strict=True)
@@ -413,7 +413,7 @@ def with_public_bounds(
 
 
 def told_of_released(found: Iterable[Assumption]) -> tuple[Assumption, ...]:
-    """Replace the assumptions on declared bounds by those on released bounds."""
+    """Replace assumptions on declared bounds by assumptions on released bounds."""
     return (*[_INSTEAD.get(one, one) for one in found], BOUNDS_RELEASED)
 
 

@@ -977,7 +977,7 @@ class Descent:
 
     @property
     def _is_shrunk(self) -> bool:
-        """Whether a regression's released weights are shrunk by their noise."""
+        """Whether to shrink the weights to reduce their noise; for regressions only."""
         free = not self._is_penalised and self.loop.max_weight_norm is None
         return self.scales is not None and free and self.loop.iterate == "last"
 

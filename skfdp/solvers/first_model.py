@@ -208,7 +208,7 @@ class FirstModel:
         mechanism: Mechanism,
         on_step: OnStep,
     ) -> LinearFit:
-        """Release the first model, and descend from its margins."""
+        """Release the first model, and start the descent at its margins."""
         first = self.first.run(
             records.of_public(),
             prepared.first,

@@ -318,7 +318,7 @@ MOST_PRODUCTS = 3e8
 #: Largest number of Newton steps for the unpenalised weights. The steps end when they
 #: move every weight by less than this fraction of its standard error.
 NEWTON_STEPS, NEGLIGIBLE = 25, 1e-3
-# Longer steps mean that the weights diverge.
+# Newton steps longer than this mean that the unpenalised weights diverge.
 _FARTHEST = 1e6
 #: If errors of log odds have a larger mean variance, the normal approximation fails.
 #: Intervals at this limit covered the true weights in 98 % of cases.
@@ -573,7 +573,7 @@ class LabelStatistic:
     def plan(
         self, public: PublicRecords, prepared: PublicGeometry, budget: Budget
     ) -> Plan:
-        """Calibrate the one release."""
+        """Calibrate the noise of the only release."""
         query = LabelSum.planned(prepared.n_labels, prepared.rows.bound)
         counts = prepared.whitening.bias is not None and prepared.n_labels > 1
         signal = budget.mu * public.n_effective / budget.relation.sensitivity(1.0)

@@ -833,7 +833,10 @@ def _between(
     sizes: np.ndarray,
     signal: np.ndarray,
 ) -> np.ndarray:
-    """Return the posterior mean of the off-diagonal curvature, between the axes."""
+    """Return the posterior mean of the entries of H between different axes.
+
+    For H see the Notes of `path_noise`.
+    """
     moved = moved * np.sqrt(sizes)
     values, vectors = np.linalg.eigh(moved.T @ moved)
     basis = moved @ vectors  # orthogonal; norms are the roots of the eigenvalues
@@ -944,7 +947,7 @@ class LinearFit:
         return dataclasses.replace(self, coef=coef, noise=noise)
 
     def beside(self, first: LinearFit) -> LinearFit:
-        """Return the sum of this model and the model at which it started."""
+        """Return the sum of this model and the model at which its descent started."""
         return dataclasses.replace(
             self,
             coef=self.coef + first.coef,

@@ -304,11 +304,14 @@ class NoisyTable:
         return Estimate(ordered.value, low, high)
 
     def _auc(self, p: np.ndarray, q: np.ndarray, kernel: np.ndarray) -> Estimate:
-        """Return the area for one kernel, and its interval."""
+        """Return the ROC area for one kernel, with an interval."""
         pairs, s2 = float(p.sum() * q.sum()), self.noise
 
         def parts(a: float) -> tuple[float, float, float]:
-            """Return the noise variance, its lower limit, and the sampling variance."""
+            """Return the noise variance, its lower limit, and the sampling variance.
+
+            The variances are those of ``p (A - a) q``; see the Notes of `auc`.
+            """
             moved = kernel - a
             squares, of_p, of_q = moved**2, moved @ q, p @ moved
             least = s2**2 * squares.sum()
@@ -541,7 +544,7 @@ class Layout:
     def joined(
         self, found: list[tuple[np.ndarray, np.ndarray]]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the cells and losses of a comparison, given those of each model."""
+        """Return the cells and losses of a comparison, from those of single models."""
         if self.n_models == 1:
             return found[0]
         cells, losses = np.array([one for one, _ in found]), [one for _, one in found]
@@ -598,7 +601,7 @@ class Layout:
         return found
 
     def _right(self, places: np.ndarray) -> np.ndarray:
-        """Return whether each model is right in each cell, (n_models, n_cells)."""
+        """Return whether a model is right in a cell, shape (n_models, n_cells)."""
         if self.counts == "right":
             return 1 - places
         guess = places > self.edges.index(self.threshold)
@@ -1097,7 +1100,7 @@ _AS_REPORTED = Assumption(
 
 
 def fit_of(model: Any, is_public: bool) -> PrivacyReport | None:
-    """Return the report of the fit of a model, or raise ValueError if not private.
+    """Return the report of a model's private fit, or raise ValueError without one.
 
     A model that is declared public may have no report, or the report of a fit without
     privacy. Without a report, the result is None.

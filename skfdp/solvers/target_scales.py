@@ -359,14 +359,14 @@ def _warn_of_absolute_loss(threshold: float, size: str) -> None:
 
 
 def _targets(records: Records, bounds: TargetMap) -> np.ndarray:
-    """Return the targets within their declared bounds."""
+    """Return the targets, clipped to their declared bounds."""
     return np.clip(records.target, bounds.low, bounds.high)
 
 
 def _distances(
     records: Records, bounds: TargetMap, centre, low, high, margins=None
 ) -> np.ndarray:
-    """Return the distances of targets from their centre, or from clipped margins."""
+    """Return the distances of targets from `centre`, or from margins in [low, high]."""
     around = centre if margins is None else np.clip(margins[:, 0], low, high)
     return np.abs(_targets(records, bounds) - around)
 
