@@ -219,7 +219,8 @@ def poisson_members(words, pace, last, n_rows, members):
     The next member is ``1 + floor(-log(u) / pace)`` rows further on, where the first 64
     bits of u are a word. pace is ``-log(1 - rate)``; a pace of 0 selects no further
     row, and infinity selects all rows. last is the row of the previous member, -1 at
-    the start. Gaps are cut at n_rows, at most 2**53, so that nothing overflows.
+    the start. n_rows is at most 2**53; longer gaps are cut to n_rows, so that nothing
+    overflows.
 
     Return two results: the number of members, and whether the next gap is uncertain.
     Each member used one word. A gap is uncertain if it cannot be determined from its

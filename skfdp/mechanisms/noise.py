@@ -361,7 +361,7 @@ class Streams:
     def public(self, label: str) -> np.random.Generator:
         """Return a stream for draws that may be disclosed.
 
-        With a seed the stream is a function of the seed, the class and the label.
+        With a seed the stream is a function of the seed, the `owner` and the label.
         """
         name = f"public/{label}"
         if self._public_key is None or current() is not None:
@@ -372,7 +372,7 @@ class Streams:
     def private(self, label: str, *details: int | str | tuple) -> np.random.Generator:
         """Return a stream for sampling or noise.
 
-        With a seed the stream is a function of the seed, the class, the label and the
+        With a seed the stream is a function of the seed, the `owner`, the label and the
         details, such as the shape of the noise.
         """
         return self._generator(f"private/{label}/", details)

@@ -29,7 +29,9 @@ _FEW_ROWS = 64
 def products(
     rows: GridRows | SparseGridRows, n_outputs: int, largest: float = LARGEST_PRODUCT
 ) -> Products:
-    """Return an object that computes the products; each thread needs its own object.
+    """Return an object that computes the margins and sums of one step.
+
+    Each thread needs its own object.
 
     Parameters
     ----------
@@ -48,7 +50,7 @@ def products(
 
 
 class Products:
-    """Base class: computes margins and sums of one step, and has working memory.
+    """Base class of objects that compute the margins and sums of one step.
 
     Parameters
     ----------

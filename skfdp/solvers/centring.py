@@ -289,7 +289,7 @@ class Centring:
         """Return the centring of rows by `mean` and their scaling by a quantile.
 
         The quantile is that of the distances of rows from `mean`; it is released here.
-        `furthest` is the largest distance in its histogram. If no quantile was planned
+        `furthest` is the largest distance in the histogram. If no quantile was planned
         (see `clip_quantile`), rows are divided by `radius`.
         """
         if self._level is not None:
@@ -391,10 +391,10 @@ def released_mean(
     ``values(records, **per_row)`` returns the numbers, as a recipe of `Records.query`.
     The second result is the standard deviation of the noise in the mean.
 
-    The released sum is that of numbers clipped to the public interval [low, high] and
-    rescaled to [-1, 1]. A null record adds 0 to it, like a number in the middle of the
-    interval. The sum therefore changes by at most 1 if a record becomes null, and by at
-    most 2 if a record is replaced.
+    The released sum adds the numbers after they are clipped to the public interval
+    [low, high] and rescaled to [-1, 1]. A null record adds 0, like a number in the
+    middle of the interval. The sum therefore changes by at most 1 if a record becomes
+    null, and by at most 2 if a record is replaced.
     """
     half, n = (high - low) / 2, records.public.n_records
     recipe = functools.partial(_sum_of_numbers, values=values, low=low, high=high)
@@ -561,7 +561,7 @@ def centre(regressors: Regressors, statistic: np.ndarray, noise_std: float) -> C
 
     This is post-processing. `statistic` is the released `CrossSum`, and `noise_std` the
     standard deviation of the noise in it. The weighted least squares are solved, and
-    slopes are shrunk by their noise.
+    slopes with much noise are shrunk.
     """
     rows, spread = regressors.rows, regressors.spread
     gram, n_rows = (rows * regressors.weights[:, None]).T @ rows, len(rows)

@@ -111,7 +111,7 @@ class DescentPlan(Plan):
 
     @functools.cached_property
     def with_signs(self) -> DescentPlan:
-        """The plan for public signs; its attribute `centred` is the present plan.
+        """A plan for public signs; its attribute `centred` is this plan (self).
 
         With public signs the clip norm may be sqrt(2) times as large, at the same
         sensitivity and noise.

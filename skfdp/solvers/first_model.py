@@ -40,11 +40,11 @@ LEAST_SIGNAL = 200.0
 def share_of_descent(n_private: int, n_public: int, signal: float) -> float:
     """Return the share of ``mu**2`` that the descent gets.
 
-    The noise in a model costs about the number of its weights divided by its share. Let
-    the descent have the share s. The total ``n_public / (1 - s) + n_private / s`` is
-    least if the odds of s are ``sqrt(n_private / n_public)``. The descent also moves
-    the public weights, and moves them further with a larger signal. The odds therefore
-    increase with the signal.
+    The loss due to noise in a model is about proportional to the number of its weights,
+    divided by its share. Let the descent have the share s. The total
+    ``n_public / (1 - s) + n_private / s`` is least if the odds of s are
+    ``sqrt(n_private / n_public)``. The descent also moves the public weights, and moves
+    them further with a larger signal. The odds therefore increase with the signal.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class FirstModelPlan(Plan):
 
 @dataclasses.dataclass(frozen=True)
 class FirstModel:
-    """The label statistic of the public columns, and a descent from its model.
+    """A released model of the public columns, and a descent that starts at it.
 
     Attributes
     ----------
@@ -127,10 +127,11 @@ class FirstModel:
     **Guarantees.** The first model's release depends on the public columns and the
     labels alone. Neighbours have the same public columns, so a record changes the
     release only by its label. A null record counts as a missing label. The
-    model is a function of the release and of public columns. For the descent its
-    margins are fixed offsets, the same for neighbours, and the guarantee of the descent
-    holds for all offsets. Adaptive composition covers both, and the descent is
-    calibrated together with the first model's event (:ref:`released-first-model`).
+    model is a function of the release and of public columns. For the descent the
+    margins of this model are fixed offsets, the same for neighbours, and the guarantee
+    of the descent holds for all offsets. Adaptive composition covers both methods, and
+    the descent is calibrated together with the first model's event
+    (:ref:`released-first-model`).
     """
 
     first: LabelStatistic

@@ -161,9 +161,9 @@ def shrunk_class_means(
 ) -> tuple[np.ndarray, float]:
     """Return class means from noisy sums, shrunk toward the grand mean.
 
-    Columns are in [0, 1], and class counts are public. The second result is the share
-    of the differences between classes that remains after the shrinkage. It is 0 for
-    pure noise.
+    Columns are scaled to [0, 1], and class counts are public. The second result is the
+    share of the differences between classes that remains after the shrinkage. It is 0
+    for pure noise.
     """
     grand = sums.sum(axis=0) / max(counts.sum(), 1)
     sizes = np.maximum(counts, 1)[:, None]
@@ -630,9 +630,10 @@ class NetworkDescent:
     def _class_means(
         records: Records, event: Event, mechanism: Mechanism
     ) -> np.ndarray | None:
-        """Release the class sums once; return means of the bounded private columns.
+        """Release the class sums once; return class means of the private columns.
 
-        Return None if the released sums do not exceed their noise.
+        Every private column has bounds. Return None if the released sums do not exceed
+        their noise.
         """
         public = records.public
         private, bound = ~public.mask, private_bound(public)
@@ -751,11 +752,11 @@ class NetworkDescent:
 def _last_layer(
     query: MLPQuery, theta: np.ndarray, network: Network, rows: np.ndarray
 ) -> tuple[LinearQuery, np.ndarray, Callable[[np.ndarray], Network]]:
-    """Return the query, the start and the conversion for training the last layer.
+    """Return what `_loop` returns, for training the last layer alone.
 
-    The other layers are frozen. Their activations are divided by a number, computed
-    from the synthetic `rows`, so that norms are about 1. The conversion returns the
-    network of given weights of the last layer.
+    The results are the query, the first iterate, and a function that converts an
+    iterate to a network. The other layers are frozen. Their activations are divided by
+    a number, computed from the synthetic `rows`, so that norms are about 1.
     """
     hidden = network.hidden(rows)
     scale = math.sqrt(float(np.einsum("ij,ij->", hidden, hidden)) / len(hidden) + 1)

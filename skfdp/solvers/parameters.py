@@ -194,8 +194,8 @@ def centred_scale(mean: np.ndarray, noise_std: float = 0.0) -> float:
         The released mean.
     noise_std : float, default=0.0
         Standard deviation of the noise in each entry. The error of the mean has a norm
-        of about ``sqrt(d) noise_std``. The factor multiplies this error, too. It is
-        limited to keep the error below the norm of a row.
+        of about ``sqrt(d) noise_std``. The factor multiplies this error, too. The
+        factor is limited to keep the error below the norm of a row.
     """
     error = max(mean.size * noise_std**2, 1e-6)
     return 1 / math.sqrt(max(1 - float(mean @ mean), min(0.05, error)))
@@ -399,9 +399,10 @@ def network_noise(widths: tuple[int, ...], learnt: bool) -> float:
 
 
 def network_steps(signal: float, left: float) -> int:
-    """Return the number of steps of size 1 that leave the noise `left` in a weight.
+    """Return the number of steps of size 1 of a network.
 
-    The number is between 100 and 300. `signal` is ``mu n (1 - momentum)``.
+    These steps leave noise of standard deviation `left` in a weight. The number is at
+    least 100 and at most 300. `signal` is ``mu n (1 - momentum)``.
     """
     enough = math.ceil(left * math.sqrt(3) * signal)
     return min(max(enough, NETWORK_STEPS), MOST_NETWORK_STEPS)

@@ -140,7 +140,7 @@ def expected(
     clip_norm: float,
     fitted: np.ndarray | None = None,
 ) -> tuple[np.ndarray, float]:
-    """Return the step, shrunk by block, and its effective degrees of freedom.
+    """Return the step with each block shrunk, and its effective degrees of freedom.
 
     The degrees of freedom measure overfitting. Overfitting lowers the slope of the
     summed loss along the step by this number on the training records, compared with
@@ -211,7 +211,7 @@ def event(public: PublicRecords, budget: Budget, loss: Loss, mu: float) -> Event
 
 
 def expected_reach(step: np.ndarray, blocks: list[Block]) -> float:
-    """Return the norm to which a row's margins of the step are clipped.
+    """Return the norm to which the margins of the step are clipped for each row.
 
     It is `REACH` times the expected root mean square of these margins.
     """

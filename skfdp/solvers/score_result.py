@@ -118,7 +118,7 @@ class ScoredClassifier(Versioned, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            As the estimator takes them.
+            Rows, in the form that the estimator accepts.
 
         Returns
         -------
@@ -214,7 +214,7 @@ class PrivateThreshold:
         -------
         classifier : FixedThresholdClassifier
             A scikit-learn classifier. `skfdp.report` reports the fit and the score.
-            Fitting it does not change the model in it.
+            If this classifier is fitted, the model does not change.
 
         Raises
         ------
