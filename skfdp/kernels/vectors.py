@@ -102,7 +102,7 @@ def _asking(cache):
                 builder.module, ir.FunctionType(ir.VoidType(), kinds), name
             )
             place = _pointer(context, builder, signature, arguments, byte)
-            # The flags mean: for reading, the level of the cache, data.
+            # The flags: the element will be read, the level of the cache, it is data.
             flags = [ir.Constant(_INT32, flag) for flag in (0, cache, 1)]
             builder.call(function, [place, *flags])
             return context.get_dummy_value()

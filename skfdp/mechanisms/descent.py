@@ -17,7 +17,7 @@ from skfdp.mechanisms.release import Mechanism
 from skfdp.queries import Query
 
 # If the noise in one weight has a larger standard deviation than this, `fit` warns. The
-# number is for rows of norm about 1. The defaults leave less than a tenth of it.
+# number is for rows of norm about 1. The defaults leave less than a tenth of that.
 MOST_NOISE_LEFT = 20.0
 
 AVERAGES = ("last", "tail", "uniform")

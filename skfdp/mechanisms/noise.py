@@ -201,7 +201,8 @@ def _cosine_and_sine(angle: int, places: int) -> tuple[int, int]:
         sine += term if k % 4 == 1 else -term
         term = (term * square >> places) // ((k + 1) * (k + 2))
         k += 2
-    # The error of the root is the error of the sine times the tangent, at most 1.
+    # The error of the root is the error of the sine times the tangent, which is at
+    # most 1.
     return math.isqrt((1 << 2 * places) - sine * sine), sine
 
 

@@ -427,7 +427,7 @@ class EvenBins:
     def edges(self, column: int) -> np.ndarray:
         """Return the edges of the even bins of a column, shape (n_even + 1,)."""
         share = np.arange(self.n_even + 1) / self.n_even
-        # Not low + share * (high - low): the difference may overflow.
+        # In low + share * (high - low) the difference could overflow.
         return self.low[column] * (1 - share) + self.high[column] * share
 
     def bins(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:

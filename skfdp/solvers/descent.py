@@ -665,7 +665,8 @@ class Descent:
         clip = self.loop.clip_norm
         if clip == "auto":
             clip = parameters.clip_norm(s2n, regression=self.scales is not None)
-        # A person's rows are clipped together, with the sensitivity of one record.
+        # A person's rows are clipped together. So a person has the sensitivity of one
+        # record, and the factor `reach` is 1.
         calibrate = functools.partial(
             dataclasses.replace(budget, reach=1.0).calibrate,
             n_steps=n_steps,

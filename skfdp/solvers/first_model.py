@@ -30,7 +30,8 @@ from skfdp.solvers.postprocessing import LinearFit
 PREFIX = "first model"
 #: Least and largest share of ``mu**2`` for the descent.
 LEAST, MOST = 0.1, 0.9
-#: At this signal (``mu n``), the odds of the descent's share are twice the odds at 0.
+#: At this signal (``mu n``), the odds of the descent's share are twice the odds without
+#: a signal.
 SIGNAL = 1000.0
 #: Below this signal the model of the public columns gets the whole budget, if few
 #: columns are private.
@@ -151,7 +152,8 @@ class FirstModel:
         if self.after is None:
             return 0.0
         n_public = public.n_features - public.n_private
-        # The rule is for `replace_one`, where a sum of unit vectors changes by up to 2.
+        # `share_of_descent` assumes `replace_one`, where a sum of unit vectors changes
+        # by up to 2.
         signal = 2 * budget.mu * public.n_effective / budget.relation.sensitivity(1.0)
         signal *= 2 / public.n_classes  # each class has fewer records
         return share_of_descent(public.n_private, n_public, signal)

@@ -83,7 +83,7 @@ class Barrier:
         """Return the penalty of the constant column's weights, and its gradient."""
         c = self.bias * theta
         c = np.r_[c, -c] if len(c) == 1 else c - c.mean()
-        # Linear far out, where exp would overflow.
+        # The penalty is linear where c is below -FAR, because exp could overflow.
         power = np.exp(-np.maximum(c, -FAR))
         value = self.strength * float((power * (1 + np.maximum(0.0, -FAR - c))).sum())
         slope = -self.strength * self.bias * power

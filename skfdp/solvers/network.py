@@ -518,7 +518,8 @@ class NetworkDescent:
             return self.loop.learning_rate
         n, n_steps, momentum = public.n_records, schedule.n_steps, self.loop.momentum
         if layers == "last" and schedule.sampling_rate == 1:
-            # mu of the loop for sensitivity clip_norm, as the rule expects it
+            # mu of the loop if the sensitivity were clip_norm, as
+            # `last_layer_learning_rate` expects
             mu = math.sqrt(float((schedule.clip_norm**2 / schedule.noise_std**2).sum()))
             n_inputs = self.widths[-2] + 1
             return parameters.last_layer_learning_rate(
@@ -682,8 +683,8 @@ class NetworkDescent:
             labels = public.target, public.n_classes
             network = trained(draw, *labels, self.hidden, generator)
             if means is None:
-                # The training rows had no private columns. With their random weights,
-                # these columns would act like noise.
+                # The private columns were 0 in training, so their weights are still
+                # random. With these weights the columns would act like noise.
                 network.coefs[0][~public.mask] = 0.0
         bound = public.input_scaler.feature_bound
         # Rows are divided by `bound`, and their constant column is, too. The constant

@@ -46,7 +46,7 @@ BATCH_SIZE, N_EPOCHS = 4096, 20
 MANY_CLASSES = 20
 #: Largest share of ``mu**2`` for a mean.
 MOST_FOR_MEAN = 0.15
-#: Least share of ``mu**2`` for the private mean.
+#: Least share of ``mu**2`` for the mean of the private columns.
 LEAST_FOR_MEAN = 0.02
 #: Least typical norm of the public part of a row, if a public model was fitted before.
 LEAST_PUBLIC_NORM = 0.25

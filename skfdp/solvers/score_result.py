@@ -86,7 +86,8 @@ class ScoredClassifier(Versioned, ClassifierMixin, BaseEstimator):
         fit = fit_of(self.estimator, is_public)
         if fit is None or math.isinf(fit.epsilon) or fit.leaks:
             return dataclasses.replace(release, subject=type(self).__name__)
-        # Both reports are composed here, whether or not their records overlap.
+        # The composition counts the fit and the score, so it needs no assumption that
+        # their records differ.
         kept = tuple(a for a in release.assumptions if a not in OTHERS.values())
         release = dataclasses.replace(release, assumptions=kept)
         return of_releases(self, [("estimator", fit), ("scores", release)])

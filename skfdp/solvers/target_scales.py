@@ -68,7 +68,7 @@ def released_window(
     query = records.query(_in_bins)
     counts = mechanism.release(event.label, query, stream="target histogram")
     noise_std = event.noise_std[0] / public.n_records
-    # For counts, the interval starts at the lower bound.
+    # For a target of counts (log link), the interval starts at the lower bound.
     first, last = filled(counts / public.n_records, noise_std, upward=bounds.log)
     found = edges(bounds)
     return float(found[max(0, first - 1)]), float(found[min(len(counts), last + 1)])
