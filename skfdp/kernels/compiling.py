@@ -29,7 +29,7 @@ _SOURCES = hashlib.blake2b(
 
 @functools.cache
 def _say_that_code_is_compiled() -> None:
-    """Explain the wait at a terminal, once in a process."""
+    """Print to a terminal, once in a process, that compilation takes time."""
     if sys.stderr is not None and sys.stderr.isatty():
         text = "skfdp compiles its loops. This takes seconds, once for an installation."
         print(text, file=sys.stderr, flush=True)

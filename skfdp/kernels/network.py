@@ -190,11 +190,11 @@ class Operations:
         self._dtype = np.dtype(dtype)
 
     def place(self, values: np.ndarray) -> np.ndarray:
-        """Return int16 records unchanged; torch copies them to its device."""
+        """Return int16 records unchanged; `queries.torch` copies them to the device."""
         return values
 
     def host(self, a: np.ndarray) -> np.ndarray:
-        """Return the array unchanged; torch copies it from its device."""
+        """Return the array unchanged; `queries.torch` copies it from the device."""
         return a
 
     def weights(self, integers: np.ndarray) -> np.ndarray:

@@ -249,7 +249,7 @@ class ReplayContext(Protocol):
     """Interface of an audit that provides the keys of streams and the releases."""
 
     def key(self, stream: str) -> int:
-        """Return the key of the next stream of this name, 128 bits."""
+        """Return the key (128 bits) of the next stream of this name."""
 
     def release(self, asked: Asked, noisy_sum: Callable[[], np.ndarray]) -> np.ndarray:
         """Return the values of a release.

@@ -115,7 +115,7 @@ class RowSum(_Sum):
 
     @classmethod
     def planned(cls, *, nonnegative: bool = False) -> RowSum:
-        """Return an empty query with the same bounds, for planning."""
+        """Return a query without rows, with the bounds of the query of the fit."""
         return cls(np.empty((0, 0)), InputScaler(), 0, nonnegative)
 
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
@@ -198,7 +198,7 @@ class CrossSum(_Sum):
 
     @classmethod
     def planned(cls, *, nonnegative: bool) -> CrossSum:
-        """Return an empty query with the same bounds, for planning."""
+        """Return a query without rows, with the bounds of the query of the fit."""
         none = np.empty((0, 0))
         return cls(none, InputScaler(), none.astype(np.int16), nonnegative)
 
@@ -264,7 +264,7 @@ class LabelSum(_Sum):
 
     @classmethod
     def planned(cls, n_outputs: int, row_bound: float) -> LabelSum:
-        """Return an empty query with the same bounds, for planning."""
+        """Return a query without rows, with the bounds of the query of the fit."""
         return cls(no_rows(), np.empty(0, np.int64), n_outputs, row_bound)
 
     def unit(self, noise_std: float) -> float:
@@ -334,7 +334,7 @@ class ClassSum(_Sum):
 
     @classmethod
     def planned(cls, *, nonnegative: bool) -> ClassSum:
-        """Return an empty query with the same bounds, for planning."""
+        """Return a query without rows, with the bounds of the query of the fit."""
         return cls(no_rows(), np.empty(0, np.int64), 1, nonnegative)
 
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
@@ -486,7 +486,7 @@ class BinCounts(_Sum):
 
     @classmethod
     def planned(cls, n_columns: int) -> BinCounts:
-        """Return an empty query with the same bounds, for planning."""
+        """Return a query without rows, with the bounds of the query of the fit."""
         return cls(np.empty((0, n_columns)), Binades())
 
     def unit(self, noise_std: float) -> float:
@@ -575,7 +575,7 @@ class TemperatureSum(_Sum):
 
     @classmethod
     def planned(cls, loss: Loss, n_classes: int, n_points: int) -> TemperatureSum:
-        """Return an empty query with the same bounds, for planning."""
+        """Return a query without rows, with the bounds of the query of the fit."""
         query = LinearQuery(no_rows(), np.empty(0, np.int64), loss, 1, 1.0, 0)
         none = np.empty((0, 0))
         return cls(query, n_classes, none, none, (0.0,) * n_points, 1.0)
@@ -613,7 +613,7 @@ class TemperatureSum(_Sum):
     def _margins(
         self, numbers: np.ndarray, weights: np.ndarray, unit: float
     ) -> np.ndarray:
-        """Return the margins of rows for integer weights, (len(numbers), n_outputs)."""
+        """Return margins for integer weights, of shape (len(numbers), n_outputs)."""
         rows = self.query.rows
         if isinstance(rows, GridRows):
             found = rows.values[numbers].astype(np.float64) @ weights.T
@@ -718,7 +718,7 @@ class ScoreTable(_Sum):
 
     @classmethod
     def planned(cls, n_cells: int, n_losses: int, n_groups: int = 1) -> ScoreTable:
-        """Return an empty query with the same bounds, for planning."""
+        """Return a query without rows, with the bounds of the query of the fit."""
         none = np.empty(0, np.int64)
         losses = np.empty((0, n_losses))
         return cls(none, losses, none, n_cells, n_groups, 0)

@@ -255,7 +255,7 @@ class BoundsRelease:
         """Prepare nothing: `run` computes the exact bounds of public columns."""
 
     def plan(self, public: PublicRecords, prepared: None, budget: Budget) -> Plan:
-        """Calibrate the two releases, which take the whole budget."""
+        """Calibrate the noise of both histograms, which take the whole budget."""
         first, _ = events(public, budget, (BINADES_SHARE, 1 - BINADES_SHARE))
         query = BinCounts.planned(public.n_private)
         schedule = budget.calibrate(
@@ -418,7 +418,7 @@ def told_of_released(found: Iterable[Assumption]) -> tuple[Assumption, ...]:
 
 
 def shares(public: PublicRecords, budget: Budget) -> tuple[float, float]:
-    """Return the shares of ``mu**2`` of the two releases, from public numbers."""
+    """Return the shares of ``mu**2`` for binades and even bins, from public numbers."""
     reach = BinCounts.planned(public.n_private).sensitivity(budget.relation)
     # Noise in a count if one release had the whole budget, divided by the number of
     # records or persons.

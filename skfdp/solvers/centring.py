@@ -537,7 +537,7 @@ class Regressors:
 
     @functools.cached_property
     def grid(self) -> np.ndarray:
-        """Weighted rows as int16, truncated to multiples of GRID: norm at most 1."""
+        """Weighted rows, of norm at most 1, truncated to int16 multiples of GRID."""
         scaled = self.rows * (self.weights * (_SHRINK / GRID))[:, None]
         return np.trunc(scaled).astype(np.int16)
 

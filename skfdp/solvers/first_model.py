@@ -144,7 +144,7 @@ class FirstModel:
         return cls(first, dataclasses.replace(descent, public_model=None))
 
     def needs_whole_table(self) -> str | None:
-        """Return the setting that partitions do not support, or None."""
+        """Return a setting that tables in partitions do not support, or None."""
         after = None if self.after is None else self.after.needs_whole_table()
         return after or self.first.needs_whole_table()
 

@@ -194,7 +194,10 @@ def synthetic_rows(
 
 
 def private_bound(public: PublicRecords) -> float:
-    """Return a public guess of the norm of a row's private columns, each in [0, 1]."""
+    """Return a public guess of the norm of a row's private columns.
+
+    The columns are scaled to [0, 1].
+    """
     mean_square = None
     if public.input_scaler.span is not None and public.mask.any():
         n_public = int(public.mask.sum())

@@ -172,7 +172,7 @@ class NoisyTable:
         return Estimate(bound * min(max(found, 0.0), 1.0), bound * low, bound * high)
 
     def _drawn(self, a: np.ndarray) -> np.ndarray:
-        """Return the sampling variance of a share a, times the number of records."""
+        """Return the sampling variance of a share `a`, times the number of records."""
         return self.spread * a * (1 - a)
 
     def mean(self, weights: np.ndarray, among: np.ndarray | None = None) -> Estimate:
