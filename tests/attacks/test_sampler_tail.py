@@ -164,7 +164,7 @@ def test_open_pairs_are_decided_by_their_own_words_in_order():
 
 
 def test_a_generator_of_zeros_ends_in_an_error():
-    with pytest.raises(RuntimeError, match="the generator returns constants"):
+    with pytest.raises(RuntimeError, match="the random generator returns constants"):
         one_pair(0, 2**50, *[0] * 100)
 
 

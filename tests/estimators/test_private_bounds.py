@@ -418,7 +418,7 @@ def test_text_in_a_list_is_missing():
 
 def test_more_columns_than_can_be_counted_are_refused():
     X = csr_array((3, 100_000))
-    with pytest.raises(ValueError, match="at most 5[0-9]{4} of them"):
+    with pytest.raises(ValueError, match="at most 5[0-9]{4} columns"):
         private_bounds(X, plan_only=True)
 
 
