@@ -360,7 +360,8 @@ class Journal:
     def _scan(self) -> list[tuple[int, int]]:
         """Return the start and the end of the masked text of each complete record.
 
-        The last record is complete even if its key is missing.
+        A record is complete if the file contains all of its masked text. The key after
+        the text may be missing, but only in the last record.
         """
         size, places = os.fstat(self._file).st_size, []
         start = self._first

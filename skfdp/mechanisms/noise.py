@@ -48,7 +48,7 @@ _SLACK = 2**24
 def rounded_pair(
     std: float, first: int, second: int, more_words: Callable[[int], list[int]]
 ) -> tuple[int, int]:
-    """Return ``floor(std * x + 1/2)`` for the two normals x of a pair of random words.
+    """Return ``floor(std * x + 1/2)`` for two normals x, drawn from random words.
 
     Parameters
     ----------
@@ -62,8 +62,9 @@ def rounded_pair(
     Returns
     -------
     pair : tuple of int
-        The rounded normals. The given words are the first digits of radius and angle.
-        Further words are drawn until both integers are determined.
+        The rounded normals. The given words contain the first digits of the two uniform
+        numbers of the Box-Muller method. Further digits are drawn until both integers
+        are determined.
     """
     radius, angle = first << 11 | second & (2**11 - 1), second >> 11 & (2**50 - 1)
     std_ratio, std_denominator = std.as_integer_ratio()
@@ -117,7 +118,10 @@ def exact_gap(word: int, pace: float, more_words: Callable[[int], list[int]]) ->
 
 
 def _logarithm_bounds(numerator: int, bits: int, places: int) -> tuple[int, int]:
-    """Return bounds of -log(u) for every u whose first bits are the numerator."""
+    """Return bounds of -log(u) for every u whose first bits are the numerator.
+
+    The bounds are integers in units of ``2**-places``.
+    """
     # Over these u, -log(u) varies by log(1 + 1 / numerator) <= 1 / numerator.
     highest = _minus_logarithm(numerator, bits, places) + _SLACK
     return max(0, highest - (1 << places) // numerator - 2 * _SLACK), highest
@@ -126,10 +130,11 @@ def _logarithm_bounds(numerator: int, bits: int, places: int) -> tuple[int, int]
 def _bounds(
     radius: int, radius_bits: int, angle: int, angle_bits: int, places: int
 ) -> tuple[int, int, int, int]:
-    """Return lower and upper bounds of radius times cosine and radius times sine.
+    """Return lower and upper bounds of ``r cos(a)`` and ``r sin(a)``.
 
-    The bounds have ``2 * places`` binary places. They hold for every u and every angle
-    (in eighths of the circle) whose digits start with `radius` and `angle`.
+    Here r is ``sqrt(-2 log(u))``. The bounds hold for every u whose digits start with
+    `radius`, and every a (in eighths of the circle) whose digits start with `angle`.
+    They are integers in units of ``2**-(2 * places)``.
     """
     lowest, highest = _logarithm_bounds(radius, radius_bits, places)
     long = math.isqrt(highest << places + 1) + 1
@@ -147,7 +152,7 @@ def _bounds(
 
 
 def _minus_logarithm(numerator: int, bits: int, places: int) -> int:
-    """Return ``-log(numerator / 2**bits)``."""
+    """Return ``-log(numerator / 2**bits)`` in units of ``2**-places``."""
     length = numerator.bit_length()
     # The numerator is 2**length * near / 1024, up to one part in 512.
     near = 2 * (numerator << 9 >> length) + 1
@@ -162,12 +167,15 @@ def _minus_logarithm(numerator: int, bits: int, places: int) -> int:
 
 @functools.lru_cache(2048)
 def _logarithm_of_thousandths(numerator: int, places: int) -> int:
-    """Return ``log(numerator / 1024)``."""
+    """Return ``log(numerator / 1024)`` in units of ``2**-places``."""
     return _logarithm_of_ratio(numerator - 1024, numerator + 1024, places)
 
 
 def _logarithm_of_ratio(numerator: int, denominator: int, places: int) -> int:
-    """Return ``log((1 + s) / (1 - s))`` for s = numerator / denominator."""
+    """Return ``log((1 + s) / (1 - s))`` for s = numerator / denominator.
+
+    The result is in units of ``2**-places``.
+    """
     power = (numerator << places) // denominator
     square = power * power >> places
     total, k = 0, 1
@@ -180,7 +188,7 @@ def _logarithm_of_ratio(numerator: int, denominator: int, places: int) -> int:
 
 @functools.lru_cache(64)
 def _eighth(places: int) -> int:
-    """Return pi / 4, by Machin's formula."""
+    """Return pi / 4 in units of ``2**-places``, by Machin's formula."""
 
     def arc_tangent(n: int) -> int:
         power, total, k = (1 << places) // n, 0, 1
@@ -194,7 +202,10 @@ def _eighth(places: int) -> int:
 
 
 def _cosine_and_sine(angle: int, places: int) -> tuple[int, int]:
-    """Return cosine and sine of an angle between 0 and pi / 4."""
+    """Return cosine and sine of an angle between 0 and pi / 4.
+
+    The angle and the results are in units of ``2**-places``.
+    """
     square = angle * angle >> places
     sine, term, k = 0, angle, 1
     while term:

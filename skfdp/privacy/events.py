@@ -140,7 +140,11 @@ def step_stds(noise_std: float, n_steps: int, noise_decay: float) -> np.ndarray:
 
 
 def check_decay(noise_decay: float, noise_std: float, n_steps: int) -> float:
-    """Return the decay; raise ValueError if noise is infinite or steps are too many."""
+    """Return the exponent of a noise schedule as a float, or raise ValueError.
+
+    The exponent must be finite and at least 0. An exponent above 0 is refused if the
+    plan has too many steps, or if the noise of the last step would be infinite.
+    """
     expected = "a finite number of at least 0"
     found = checks.number("noise_decay", noise_decay, expected, 0, closed="left")
     if found == 0:

@@ -465,7 +465,7 @@ class PrivacyLedger:
         Returns
         -------
         receipt : Receipt
-            Random text that identifies the charge, for the report of the fit.
+            Proof of the charge, for the report of the fit.
 
         Raises
         ------

@@ -194,9 +194,9 @@ def _before(
 ) -> tuple[bool, ...] | None:
     """Return the mask of the public input columns of a step; None if unknown.
 
-    `mask` states which output columns are public, as the later step named `reader`
-    declares. `behind` is the step that follows directly. Raise PrivacyBudgetError if a
-    public output column might reveal a private output column.
+    `mask` states which output columns the later step named `reader` declares public.
+    Raise PrivacyBudgetError if a public output column might reveal a private output
+    column. The message gets the names of these columns from `behind`, the next step.
     """
     n_features = getattr(part.step, "n_features_in_", 0)
     found = sources(part.step, n_features) if n_features else None

@@ -144,8 +144,8 @@ def _gap(steps: _Steps, full_batch_mu: float, spread: float | None) -> float:
     """Return the gap between grid values of the discretised privacy loss.
 
     Rounding the losses of T steps to the grid changes their sum by about sqrt(T) gaps.
-    This must be small compared with mu of the composition. Large losses allow a wider
-    gap.
+    This change must be small compared with mu of the composition, so a large mu allows
+    a wider gap. The gap is also widened if the grid would have too many values.
     """
     mu = _central_limit_mu(steps, full_batch_mu)
     n_steps = 1 + sum(count for _, count in steps)

@@ -373,7 +373,7 @@ def title(report: Report) -> str:
 
 
 def page(report: Report) -> list[Section]:
-    """Return the sections of the page, with at most `PAGE_WORDS` words."""
+    """Return the sections of the one-page statement, at most `PAGE_WORDS` words."""
     guaranteed = report.guarantee and bool(report.events)
     parts: list[Section] = [
         ("Warning", [*_warnings(report)]),
@@ -397,7 +397,7 @@ def page(report: Report) -> list[Section]:
 
 
 def annex(report: Report) -> list[Section]:
-    """Return the sections of the annex."""
+    """Return the sections of the annex to the statement."""
     is_void = void_text(report) is not None
     private = math.isfinite(report.epsilon)  # otherwise there are no assumptions
     defined = private and not is_void and bool(report.events)
@@ -504,7 +504,7 @@ def open_text(report: Report) -> str:
 def _conditions(report: Report, words: int) -> Iterator[str]:
     """Yield the assumptions that the reader should check, in at most `words` words.
 
-    The last item is the number of assumptions that do not fit.
+    If there are more assumptions, the last item is the number of those left out.
     """
     texts = [one.text for one in report.assumptions if not one.enforced]
     texts.sort(key=lambda text: unknown_step(text) is None)
@@ -606,7 +606,7 @@ def marked(paragraph: str) -> tuple[str, str]:
 
 
 def statement(report: Report, *, full: bool = False) -> str:
-    """Return the page, or page and annex, as text."""
+    """Return the privacy statement of a report as text; with `full`, also its annex."""
     heading = textwrap.fill(title(report), _WIDTH, subsequent_indent="  ")
     lines = [heading, "=" * min(_WIDTH, len(heading))]
     for name, paragraphs in [*page(report), *annex(report) * full]:
@@ -624,7 +624,7 @@ def statement(report: Report, *, full: bool = False) -> str:
 
 
 def to_markdown(report: Report) -> str:
-    """Return page and annex as Markdown; markup in names from data is escaped."""
+    """Return the statement and its annex as Markdown; markup in names is escaped."""
 
     def escaped(text: str) -> str:
         return re.sub(r"([\\`*_{}\[\]<>()#|~$&!^])", r"\\\1", text)

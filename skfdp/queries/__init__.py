@@ -73,7 +73,7 @@ def derived(query: Any, make: Callable[[Any], Query]) -> Query:
 
 
 def fits_grid(query: Query, noise_std: float, units: Units | None) -> bool:
-    """Whether the grid of a sum is coarse enough for the noise.
+    """Whether the noise of a sum is at most `SAFE_STD` grid units.
 
     Parameters
     ----------
@@ -82,6 +82,8 @@ def fits_grid(query: Query, noise_std: float, units: Units | None) -> bool:
     noise_std : float
         Standard deviation of the noise that was planned for records.
     units : Units or None
+        Weights and persons of the rows, which change the noise and the grid. None means
+        that each row is a record of weight 1.
     """
     step = 1.0
     if units is not None:  # the noise and the unit of `weighted.Weighted`

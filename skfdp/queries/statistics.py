@@ -268,9 +268,9 @@ class LabelSum(_Sum):
         return cls(no_rows(), np.empty(0, np.int64), n_outputs, row_bound)
 
     def unit(self, noise_std: float) -> float:
-        """Return the grid unit of the sum, which is the unit of the rows.
+        """Return the grid unit of the sum: GRID, or GRID / 2 for two classes.
 
-        For two classes it is half of this unit, because labels are -1/2 and 1/2.
+        The rows have the unit GRID. For two classes the labels are -1/2 and 1/2.
         """
         return GRID / (2 if self.n_outputs == 1 else 1)
 
@@ -379,8 +379,8 @@ _FINEST = 2.0**-10
 class Binades:
     """Bins by sign and by absolute value, with ends that are powers of two.
 
-    After the special bins come the bins of negative numbers, by absolute value, and
-    then the bins of positive numbers.
+    The first three bins are for NaN, infinity and zero. After them come the bins of
+    negative numbers, by absolute value, and then the bins of positive numbers.
     """
 
     n_bins: int = N_SPECIAL + 2 * N_BINADES
@@ -404,9 +404,9 @@ class Binades:
 class EvenBins:
     """Bins of equal width between two ends for each column.
 
-    After the special bins come one bin for numbers up to the lower end, `n_even` bins
-    that include their right edge, and one bin for numbers above the upper end. Zero
-    always has its own bin.
+    The first three bins are for NaN, infinity and zero. After them come one bin for
+    numbers up to the lower end, `n_even` bins that include their right edge, and one
+    bin for numbers above the upper end.
 
     Attributes
     ----------
@@ -613,7 +613,10 @@ class TemperatureSum(_Sum):
     def _margins(
         self, numbers: np.ndarray, weights: np.ndarray, unit: float
     ) -> np.ndarray:
-        """Return margins for integer weights, of shape (len(numbers), n_outputs)."""
+        """Return the margins of some rows, float64 (len(numbers), n_outputs).
+
+        `numbers` are row numbers. The weights are integers times `unit`.
+        """
         rows = self.query.rows
         if isinstance(rows, GridRows):
             found = rows.values[numbers].astype(np.float64) @ weights.T

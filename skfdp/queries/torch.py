@@ -120,10 +120,11 @@ class Operations:
         return self.host(inputs.double().T @ errors)
 
     def _rounded(self, a: torch.Tensor, bits: int):
-        """Return rows as integers of at most `bits` bits, and their powers of two.
+        """Return rows as integers of at most `bits` bits, and a factor for each row.
 
-        An integer is the entry times the power of two of its row, rounded. Rows that
-        are zero or not finite become 0, with a power of 0.
+        The factor is a power of two. An integer is the entry times the factor of its
+        row, rounded. Integers and factor are 0 if the row is zero or not finite, or if
+        the factor would be infinite.
         """
         largest = a.abs().amax(dim=1)
         exponent = bits - torch.frexp(largest).exponent.long()

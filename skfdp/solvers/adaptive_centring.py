@@ -100,9 +100,9 @@ def released_quantile(
     """Return a released quantile of the norms of `rows`.
 
     `rows` are centred and divided by ``rows.length``, which few distances exceed. The
-    quantile is in units of this length. It is one of `RADII`, so at most 1. With more
-    noise the result is larger. `stream` is the name of the noise stream; the number of
-    records is public.
+    quantile is in units of this length. It is one of `RADII`, so at most 1. `quantile`
+    describes the effect of the noise. `stream` is the name of the noise stream; the
+    number of records is public.
     """
     query = BinCounts(rows.lengths()[:, None], Shells())
     counts = mechanism.release(LABEL, query, stream=stream)[0]
@@ -112,11 +112,12 @@ def released_quantile(
 def quantile(counts: np.ndarray, level: float, std: float, n_records: int) -> float:
     """Return the least radius beyond which there are clearly few records.
 
-    The search starts at the largest radius. It stops if the number of records beyond
-    the radius may exceed a limit. The limit is ``1 - level`` of all records or three
-    standard deviations of the noise, whichever is larger. With enough records the
-    result is too large by about one shell. With few records it is a quantile of a lower
-    level.
+    The search starts at the largest radius. It stops before a radius if the noisy
+    number of records beyond this radius exceeds a limit. Let the doubt be three
+    standard deviations of the noise in this number. The limit is ``1 - level`` of all
+    records minus the doubt, but at least the doubt. With enough records the result is
+    too large by about one shell. With few records it is a quantile of a lower level.
+    The search also stops if the doubt exceeds a quarter of all records.
     """
     beyond, found = 0.0, 1.0
     for passed, count in enumerate(counts[:0:-1]):
@@ -174,7 +175,7 @@ def events(
 
 
 def released_centre(records: Records, plan: Plan, mechanism: Mechanism) -> Centre:
-    """Return the released mean of the scaled rows, and a released radius.
+    """Release the mean of the scaled rows, and a radius around it with most rows.
 
     The rows are dense, and every column is private. The plan contains the events that
     `events` returns.

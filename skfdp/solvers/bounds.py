@@ -132,7 +132,8 @@ class Window:
     def best(cls, counts: np.ndarray, std: float) -> Window:
         """Return the window whose counts most exceed the noise of its bins.
 
-        Each bin adds its count minus `_DOUBT` standard deviations of its noise.
+        This is the window with the largest sum, over its bins, of the count minus
+        `_DOUBT` standard deviations of the noise in a count.
         """
         gain = np.r_[0.0, np.cumsum(counts - _DOUBT * std)]
         least = np.minimum.accumulate(gain)[:-1]
@@ -159,8 +160,8 @@ def rough_bounds(told: Told, *, sparse: bool = False) -> tuple[float, float] | N
 
     The bounds are powers of two, or 0. They include one binade beyond the significant
     window, unless the window clearly holds nearly all numbers. If only the count of
-    zeros is significant, the bounds are `OF_ZEROS`. The lower bound of a sparse column
-    is 0.
+    zeros is significant, the bounds are 0 and 1. For a column of CSR rows (`sparse`),
+    counts of negative numbers are ignored, and the lower bound is 0.
     """
     split = N_SPECIAL + N_BINADES
     sides = {1: told.counts[split:]}
@@ -368,7 +369,7 @@ def exactly(column: np.ndarray | csr_array) -> FoundBounds:
 
     The bounds are clipped to numbers that the parameter `bounds` accepts. For a
     constant column, the distance between the bounds is the absolute value of the
-    constant, but at least 1.
+    constant, but at least 1. For a CSR column the lower bound is 0.
     """
     values = (column.data if issparse(column) else np.asarray(column)).ravel()
     values = values[np.isfinite(values)].astype(np.float64)

@@ -348,11 +348,11 @@ def _row_sum(records: Records, input_scaler: InputScaler) -> RowSum:
 def private_lengths(
     records: Records, furthest: float, divisor: float = 1.0, power: int = 1
 ) -> np.ndarray:
-    """Return the norm of the private columns of each row, at most `furthest`.
+    """Return the norm of each row's private columns, clipped to `furthest`.
 
-    The rows are the output of the input scaler, multiplied by `divisor`. Norms are
-    raised to the power `power`. Squares of entries are rounded up to a unit that makes
-    their sums exact, so that dense and CSR rows give the same bits.
+    The rows are the output of the input scaler, multiplied by `divisor`. Clipped norms
+    are raised to the power `power`. Squares of entries are rounded up to a unit that
+    makes their sums exact, so that dense and CSR rows give the same bits.
     """
     furthest = furthest / divisor
     public, X = records.public, records.X

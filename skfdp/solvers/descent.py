@@ -111,10 +111,10 @@ class DescentPlan(Plan):
 
     @functools.cached_property
     def with_signs(self) -> DescentPlan:
-        """A plan for public signs; its attribute `centred` is this plan (self).
+        """A copy of this plan, changed for contributions whose signs are public.
 
-        With public signs the clip norm may be sqrt(2) times as large, at the same
-        sensitivity and noise.
+        The attribute `centred` of the copy is this plan (self). With public signs the
+        clip norm may be sqrt(2) times as large, at the same sensitivity and noise.
         """
         root, schedule = math.sqrt(2), self.schedule
         clip_norm = root * schedule.clip_norm

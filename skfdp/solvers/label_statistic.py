@@ -237,7 +237,7 @@ class Prior:
 
     Given t, the best linear estimate multiplies an entry by
     ``A**2 t T / (A**2 t T + N)``. The posterior mean of this factor determines a value
-    of t for each entry. The penalty ``N / (A t T)`` shrinks an entry by this factor. A
+    of t for each column. The penalty ``N / (A t T)`` shrinks an entry by this factor. A
     and N are then computed again at the fitted model. The scale is never estimated from
     fitted weights, because they grow with the noise, and such iterations would not
     converge.

@@ -223,8 +223,9 @@ def clip_norm(s2n: float, *, regression: bool = False) -> float:
     """Return the clip norm of gradients, a compromise between noise and bias.
 
     A small clip norm reduces the noise, and a large one the bias. The clip norm grows
-    with the signal up to 100. It then clips only gradients of rows that are a hundred
-    times as long as usual. With a larger clip norm, residuals would be rounded to zero.
+    with the index `s2n`, except for a plateau of 0.8 between 128 and 1000, and is at
+    most 100. It then clips only gradients of rows that are a hundred times as long as
+    usual. With a larger clip norm, residuals would be rounded to zero.
 
     Parameters
     ----------
@@ -232,8 +233,8 @@ def clip_norm(s2n: float, *, regression: bool = False) -> float:
         See `signal_to_noise`.
     regression : bool, default=False
         For targets of spread 1. Their residuals are unbounded, and clipping many of
-        them biases the mean. The clip norm therefore grows with the signal without a
-        plateau. Beyond 4 it clips almost nothing, and grows more slowly.
+        them biases the mean. The clip norm therefore grows without a plateau. Beyond 4
+        it clips almost nothing, and grows more slowly and without a limit.
     """
     if regression:
         clip = 0.8 * math.sqrt(s2n / 128)
@@ -390,9 +391,9 @@ PRETRAINING_SHARES = {"class_sums": 0.5, "linear": 1.0}
 def network_noise(widths: tuple[int, ...], learnt: bool) -> float:
     """Return the standard deviation of noise that a loop may leave in a weight.
 
-    `widths` are those of all layers of the network. `learnt` is whether the initial
-    weights were pretrained. Otherwise the noise is twice the standard deviation of the
-    initial weights, in the layer where this deviation is smallest.
+    `widths` are those of all layers of the network. If the initial weights were
+    pretrained (`learnt`), the result is a constant. Otherwise it is twice the standard
+    deviation of the initial weights, in the layer where this deviation is smallest.
     """
     fresh = math.sqrt(2 / max(map(sum, itertools.pairwise(widths))))
     return 0.03 if learnt else 2 * fresh

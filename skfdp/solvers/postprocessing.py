@@ -556,7 +556,7 @@ class CoefficientNoise:
         return np.sqrt(self.covariance[:, :n_features] @ (combinations**2).T)
 
     def error_of(self, combinations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return unpenalised linear combinations of coefficients and standard errors.
+        """Return linear combinations of unpenalised coefficients, and standard errors.
 
         `combinations` is as for `std_of`. Both results have the shape (n_outputs,
         n_combinations). They are NaN for a combination that X does not determine, such
@@ -721,6 +721,7 @@ def path_noise(
         As for `HeavyBall.noise_left`.
     axes : ndarray of shape (theta.size, theta.size)
         Orthonormal directions in which noises are expected to be nearly independent.
+        Ignored with a penalty.
     kinds : int ndarray of shape (theta.size,)
         Weights of the same kind have a common prior.
 
@@ -753,7 +754,8 @@ def path_noise(
     are rotated to the eigenvectors of the posterior mean of H, and the estimation is
     repeated.
 
-    A penalty does not commute with H. With a penalty the axes are those of the weights.
+    *With a penalty* each weight is an axis. These axes are not rotated, because the
+    penalty is diagonal only along them.
     """
     walk, penalty = rule.walk(stds), rule.curvature
     n_skipped = min(_SKIPPED, len(stds) // 2)

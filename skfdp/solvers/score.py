@@ -80,7 +80,7 @@ def _rarity(
     estimate: float,
     variance: Callable[[np.ndarray], np.ndarray],
 ) -> np.ndarray:
-    r"""Return, for each value, the probability of an estimate that fits better.
+    r"""Return, under each value, the probability of a better fit than `estimate`'s.
 
     The fit of an estimate to a value is measured by ``t**2 - d**2``; smaller is better.
     Here t is the distance of the estimate from the value, and d the distance of the
@@ -172,7 +172,7 @@ class NoisyTable:
         return Estimate(bound * min(max(found, 0.0), 1.0), bound * low, bound * high)
 
     def _drawn(self, a: np.ndarray) -> np.ndarray:
-        """Return the sampling variance of a share `a`, times the number of records."""
+        """Return n times the sampling variance of a share `a` of the n records."""
         return self.spread * a * (1 - a)
 
     def mean(self, weights: np.ndarray, among: np.ndarray | None = None) -> Estimate:
@@ -308,7 +308,7 @@ class NoisyTable:
         pairs, s2 = float(p.sum() * q.sum()), self.noise
 
         def parts(a: float) -> tuple[float, float, float]:
-            """Return the noise variance, its lower limit, and the sampling variance.
+            """Return the noise variance, a lower limit of it, and the sampling variance.
 
             The variances are those of ``p (A - a) q``; see the Notes of `auc`.
             """

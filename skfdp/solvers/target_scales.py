@@ -85,12 +85,13 @@ def _in_bins(records: Records) -> RowSum:
 
 
 def filled(shares: np.ndarray, noise_std: float, *, upward: bool) -> tuple[int, int]:
-    """Return (first, stop) of the run of bins that has all records except for noise.
+    """Return (first, stop) of a run of bins outside of which there may be only noise.
 
     The run starts at the bin with the largest share, or at the first bin if `upward`.
-    The neighbour with the larger share is added until the remaining share of the
-    records is below the noise in the run. `shares` are noisy shares of the records in
-    the bins, and `noise_std` is the standard deviation of the noise in a share.
+    The neighbour with the larger share is added until the share of the records outside
+    of the run does not exceed the noise in the run. `shares` are noisy shares of the
+    records in the bins, and `noise_std` is the standard deviation of the noise in a
+    share.
     """
     first = 0 if upward else int(shares.argmax())
     last = first + 1
@@ -226,9 +227,10 @@ class TargetScales:
         released. The mean rate is released here, and the intercept is shifted by the
         difference of the logarithms of these two means.
 
-        Rates are clipped at a multiple of the mean, which grows with the root of the
-        budget so that the error of the mean decreases. The effect of the clip is
-        estimated for lognormal rates around those of the public model.
+        Rates are clipped to a multiple of the mean. The multiple grows with the square
+        root of the budget, so the error of the released mean rate still decreases. The
+        effect of the clip is estimated for lognormal rates around those of the public
+        model.
 
         **Guarantees.** Each of `_N_RATES` releases is a mean of numbers in the public
         interval [0, most], for all rows and all weights, so that the bound of
@@ -366,7 +368,10 @@ def _targets(records: Records, bounds: TargetMap) -> np.ndarray:
 def _distances(
     records: Records, bounds: TargetMap, centre, low, high, margins=None
 ) -> np.ndarray:
-    """Return the distances of targets from `centre`, or from margins in [low, high]."""
+    """Return the distances of targets from `centre`, or from `margins` if given.
+
+    Margins are clipped to [low, high].
+    """
     around = centre if margins is None else np.clip(margins[:, 0], low, high)
     return np.abs(_targets(records, bounds) - around)
 
@@ -388,10 +393,11 @@ def _rates(records: Records, coef, intercept, most, offset=None) -> np.ndarray:
 def _share(
     mu: float, n_records: int, error: float, least: float = 0.02, most: float = 0.15
 ) -> float:
-    """Return the share of ``mu**2`` for a mean with this error.
+    """Return the share of ``mu**2`` for a released mean with the desired `error`.
 
-    The share is at least `least` and at most `most`. `error` is divided by half of the
-    width of the interval of the numbers.
+    `error` is the standard deviation of the noise in the mean, divided by half of the
+    width of the interval to which the numbers are clipped. The share is at least
+    `least` and at most `most`.
     """
     return float(np.clip((error * mu * n_records) ** -2.0, least, most))
 
