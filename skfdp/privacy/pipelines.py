@@ -131,7 +131,7 @@ _TOOLS: dict[str, str | Callable[[Any], Members]] = {
 def _members_of(obj: Any) -> Members | None:
     """Return the fitted members of a meta-estimator, or None.
 
-    The result is None if the table has no function for the class, or if the
+    The result is None if `_TOOLS` has no function for the class, or if the
     meta-estimator is not fitted.
 
     Raises

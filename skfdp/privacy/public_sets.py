@@ -361,7 +361,8 @@ def check_part(
 
     The table of the fit must have as many rows as the part; ``n_rows=None`` skips this
     check. (The number of rows is public, also if persons are protected.) The column
-    that defines the part must be in the public set.
+    that defines the part must be in the public set. The relation "add_or_remove_one" is
+    refused.
     """
     if part is None:
         return

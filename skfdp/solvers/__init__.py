@@ -315,12 +315,13 @@ class Pretraining(Choice):
         "class_sums": the same, but private columns are drawn at random given the class.
         Their class means come from sums that are released once. This needs `bounds` for
         the private columns.
-        "linear": start at a `FeatureDPLogisticRegression`. This needs two neurons per
-        class in each hidden layer. The linear model determines the scale of rows, so
-        `row_norm` and `normalize` are refused.
-        "auto": "linear" if possible. With narrow layers, with a public loss, or if
-        "linear" is refused, "auto" is "class_sums" for 20 classes or more, and "public"
-        for fewer. With a private target the network starts at random weights.
+        "linear": start at a `FeatureDPLogisticRegression`. Each hidden layer needs two
+        neurons per class, or two for two classes. The linear model determines the scale
+        of rows, so `row_norm` and `normalize` are refused.
+        "auto": "linear" if possible and without a public loss. Otherwise "class_sums"
+        if there are 20 classes or more and `bounds` for all private columns. Otherwise
+        "public" if there are public columns. With a private target, or if none of these
+        applies, the network starts at random weights.
     budget_share : float or "auto", default="auto"
         Share of the squared Gaussian-DP parameter for the class sums or the linear
         model. With 1 there is no training loop after them. "auto" is 1/2 for class sums

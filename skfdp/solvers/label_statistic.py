@@ -477,10 +477,12 @@ def _unpenalised(
     theta: np.ndarray,
     noise_std: float,
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the unpenalised weights and their covariance, or None if they diverge.
+    """Return the unpenalised weights and their covariance, or None if unreliable.
 
-    Newton's method starts at the penalised weights. With much noise the unpenalised
-    weights may be infinite.
+    Newton's method starts at the penalised weights. The result is None if the Hessian
+    is singular or the steps do not converge: with much noise the unpenalised weights
+    may be infinite. It is also None if the errors are too large for the normal
+    approximation.
     """
     theta = theta.copy()
     for _ in range(NEWTON_STEPS):

@@ -133,7 +133,11 @@ class _OfPublicColumns:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PublicModel(_OfPublicColumns):
-    """Public model of classes; its margins have mean zero over the `classes`."""
+    """Public model of classes.
+
+    With two classes there is one margin, the log odds of the second class. With more
+    classes there is one margin for each class, with mean zero over the classes.
+    """
 
     classes: np.ndarray
 
@@ -507,8 +511,8 @@ def clipped_away(
     start, the correction would persist after the steps have explained these residuals.
     With a large clip norm the correction is zero.
 
-    `target` and `loss` are rescaled. `fitted` are the margins of the fitted model or
-    None. `coordinates` are released, or functions of public columns.
+    `target` and `loss` are rescaled. `fitted` are the margins of the fitted model; None
+    means 0 for each row. `coordinates` are released, or functions of public columns.
     """
     mask, bias = public.mask, coordinates.bias or 0.0
     start = np.zeros((len(target), 1)) if fitted is None else fitted

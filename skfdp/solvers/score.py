@@ -308,9 +308,10 @@ class NoisyTable:
         pairs, s2 = float(p.sum() * q.sum()), self.noise
 
         def parts(a: float) -> tuple[float, float, float]:
-            """Return the noise variance, a lower limit of it, and the sampling variance.
+            """Return variances of ``p (A - a) q``; see the Notes of `auc`.
 
-            The variances are those of ``p (A - a) q``; see the Notes of `auc`.
+            These are an estimate of the variance from noise, a lower limit of this
+            variance, and the variance from the sampling of the records.
             """
             moved = kernel - a
             squares, of_p, of_q = moved**2, moved @ q, p @ moved
@@ -619,7 +620,11 @@ class Layout:
         return table.mean(1.0 * (guess == 1), side)
 
     def _sides(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the true and predicted class of each cell (-1 if undefined)."""
+        """Return the true and predicted class of each cell (-1 if undefined).
+
+        If the table counts only right and other predictions, both are 0 in the cell of
+        the right predictions.
+        """
         if self.counts == "right":  # cell 0: right, whatever the class
             return np.array([0, -1]), np.array([0, -1])
         guess = np.arange(self.n_guesses)
