@@ -142,8 +142,8 @@ def _largest_mu(epsilon: float, delta: float) -> float:
 def _safe_root(excess: Callable[[float], float], high: float, *, up: bool) -> float:
     """Return a point close to the root of `excess` at which `excess` is at most 0.
 
-    The function is monotone. With `up` it decreases, so the point is at or above the
-    root. Otherwise it increases, and the point is at or below the root.
+    `excess` must be monotone. With `up`, `excess` decreases, and the point is at or
+    above the root. Otherwise `excess` increases, and the point is at or below the root.
     """
     root = brentq(excess, 0.0, high, xtol=1e-15, rtol=1e-14, maxiter=_ITERATIONS)
     step = 1e-13

@@ -30,8 +30,8 @@ _SHRINK = 1 - 1e-9
 class _Sum:
     """Base class of queries that sum block by block, exactly.
 
-    `__post_init__` of a subclass computes the attributes below. Its `_of_block` returns
-    the int64 sum of one block of rows.
+    `__post_init__` of a subclass sets the attributes of this class. `_of_block` of a
+    subclass returns the int64 sum of one block of rows.
     """
 
     #: The private table, which is read in blocks of rows.
