@@ -742,8 +742,8 @@ class TableEstimator(Versioned, BaseEstimator):
 
         The parameters are checked first. Fitted attributes of an earlier fit are
         deleted, so that a failed fit leaves none. The partitions of a Dask collection
-        stay on their workers until the end. `planning` and `of_rows` are passed to
-        `_records`.
+        stay on their workers, which free them after `use`. `planning` and `of_rows` are
+        passed to `_records`.
         """
         for name in [v for v in vars(self) if v.endswith("_") and v[0] != "_"]:
             delattr(self, name)
@@ -1220,7 +1220,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
 
     # -- from records to a model -----------------------------------------------------
     def _budget(self, public: PublicRecords) -> Budget:
-        """Return the budget of a fit, and the public facts of its events."""
+        """Return the budget of a fit, with the public fields that its events share."""
         names = name_facts(
             public.columns,
             public.mask,

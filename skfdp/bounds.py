@@ -175,7 +175,7 @@ def private_bounds(
 
 
 class PrivateBoundsRelease(PrivateEstimator):
-    """Estimator that implements `private_bounds`, where parameters are documented."""
+    """Estimator behind the function `private_bounds`, which documents parameters."""
 
     def __init__(
         self,

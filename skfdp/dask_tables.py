@@ -70,7 +70,7 @@ class PartitionBatch:
     _key: bytes = dataclasses.field(repr=False)
 
     def of(self, partition: int) -> PartitionDraw:
-        """Return the draw of one partition, given its number."""
+        """Return how the partition with this number draws its rows."""
         label = f"{self.step}/{partition}".encode()
         found = hashlib.blake2b(label, key=self._key, digest_size=16).digest()
         return PartitionDraw(int.from_bytes(found, "little"), self.rate)
@@ -79,7 +79,7 @@ class PartitionBatch:
 class PartitionBatches:
     """Batches that each row enters independently with probability `rate`.
 
-    `generator` is a private stream, which is not used for public draws.
+    `generator` is a secret stream of random numbers, which public draws do not use.
 
     Notes
     -----
@@ -264,7 +264,7 @@ class WorkerPartitions(Partitions):
         self._partitions = self._made(range(len(parts)))
 
     def _made(self, numbers: Sequence[int]) -> list[Any]:
-        """Create the actors of some partitions, on the workers with their rows."""
+        """Create the actors of some partitions on workers, and return the actors."""
         futures = []
         for number in numbers:
             name = f"skfdp-partition-{uuid.uuid4()}"
@@ -302,9 +302,10 @@ class WorkerPartitions(Partitions):
     def _asked(
         self, numbers: Sequence[int], verb: str, arguments: Sequence[tuple]
     ) -> tuple[dict[int, Any], dict[int, Exception]]:
-        """Return the answers of some partitions by number, and the lost partitions.
+        """Return the answers of some partitions, and the errors of lost partitions.
 
-        A partition never raises an error, so an error means that the partition is lost.
+        The keys of both dicts are numbers of partitions. A partition never raises an
+        error, so an error means that the partition is lost.
         """
         futures, found, lost = {}, {}, {}
         for i in numbers:
@@ -375,8 +376,8 @@ class PartitionedQuery:
 
     Notes
     -----
-    **Guarantees.** The unit, the clip norm and the sensitivity are those of `planned`.
-    They depend on public facts about the whole table, and are equal in every partition.
+    **Guarantees.** Grid unit, clip norm and sensitivity are those of `planned`. They
+    depend on public facts about the whole table, and are equal in every partition.
     Each record contributes one vector, in its partition. So the int64 sums of the
     partitions add up to the sum over all rows, in any order.
     """
@@ -693,8 +694,8 @@ def _read(
 ) -> PartitionedRecords:
     """Convert the rows of each partition to records, and return the whole table.
 
-    The estimator first validates two made-up rows. The result, without these rows, has
-    the public facts with which each partition converts its rows.
+    The estimator first converts two made-up rows. These rows are then removed, and the
+    remaining public facts are sent to the partitions, which convert their own rows.
     """
     sizes = tuple(partitions.ask(ROWS, _size))
     labels = None
@@ -766,9 +767,9 @@ def _records_of_partition(
 ) -> Records:
     """Convert the rows ``(X, y)`` of a partition to records, like a table in memory.
 
-    The estimator has the names of the columns and the fitted encoder. `none` is the
-    whole table without rows, and has its public facts. With `planning` no private value
-    is read.
+    The estimator has the names of the columns and the fitted encoder. `none` has
+    no rows, but holds the public facts about the whole table. With `planning` no
+    private value is read.
     """
     (X, y), public = raw, none.public
     if not X.shape[0]:

@@ -84,7 +84,7 @@ def _linear(model: Any, coef: np.ndarray, intercept: np.ndarray) -> Any:
 
 
 def _steps(*steps: Any) -> Any:
-    """Return a Pipeline; a step is a transformer, or a function with its keywords."""
+    """Return a Pipeline. Each step is a transformer or a pair (function, keywords)."""
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer
 
@@ -122,7 +122,10 @@ def _fitted(transformers: list[tuple], rows: Any) -> Any:
 
 
 def _of_numbers(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
-    """Return a transformer of X, and the weights and intercept for its output."""
+    """Convert a model without a schema to a transformer, weights and intercept.
+
+    The weights and the intercept act on the output of the transformer.
+    """
     from sklearn.preprocessing import Normalizer, StandardScaler
 
     scaler, width = model.input_scaler_, model.n_features_in_
@@ -175,7 +178,10 @@ def _frame(columns: dict[str, Any]) -> Any:
 
 
 def _of_schema(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
-    """Return a transformer of X, and the weights and intercept for its output."""
+    """Convert a model with a schema to a transformer, weights and intercept.
+
+    The weights and the intercept act on the output of the transformer.
+    """
     schema, transformers, weights = model._declared.schema, [], []
     cells = {"number": 0.0, "category": ""}
     row = {}
@@ -193,10 +199,11 @@ def _of_schema(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
 
 
 def _curve(schema: TableSchema, name: str, block: Block, own: np.ndarray) -> tuple:
-    """Return the transformer of a numeric column or a part of a date, and its weights.
+    """Return the transformer of a number or a part of a date, its weights, and 0.
 
-    The columns after the transformer are a spline basis, and a one-hot column for each
-    value that means missing. The third return value is 0, the change of the intercept.
+    The transformer returns a spline basis, and a one-hot column for each value that
+    means missing. The weights act on these columns. The third result is the change of
+    the intercept, as in `_categories`.
     """
     from sklearn.pipeline import FeatureUnion
     from sklearn.preprocessing import OneHotEncoder, SplineTransformer

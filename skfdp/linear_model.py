@@ -646,8 +646,8 @@ class LinearClassifier(PrivateClassifier, LinearModel):
         Parameters
         ----------
         total : float
-            Number of rows, or their total weight: the sum of losses divided by the
-            mean loss.
+            Number of rows, or their total weight. The sum of losses is `total` times
+            the mean loss.
         auto : float, default=None
             Value of C that "auto" stands for; None means no penalty.
         """
@@ -904,9 +904,9 @@ class FeatureDPLogisticRegression(LinearClassifier):
       ``2 clip_norm`` under "replace_one", and `clip_norm` otherwise.
     * Under "replace_one" the sensitivity is ``sqrt(2) clip_norm`` if the target is
       public, `bounds` make every private column non-negative, private columns are not
-      centred, and no public loss pads rows. Then the signs of a contribution are
-      public. If ``centering="auto"`` centres private columns, the sensitivity is
-      ``2 clip_norm``.
+      centred, no public loss replaces private columns by zeros or random numbers, and
+      no person has several rows. Then the signs of a contribution are public. If
+      ``centering="auto"`` centres private columns, the sensitivity is ``2 clip_norm``.
     * If every column is public, the sensitivity is at most the largest difference of
       the residuals of two labels, times the norm of the longest row. The report states
       which bound was used.
@@ -916,11 +916,12 @@ class FeatureDPLogisticRegression(LinearClassifier):
       release of the label statistic of the public columns, with the sensitivity of
       "one-shot" below. The margins of this model are equal for neighbours.
     * Before the descent up to three means are released, each once: the mean length of
-      the private part of a row, with public columns the mean squared length, and the
-      mean of the private part. Lengths are clipped to a public interval, and rows to
-      the mean length. Each release is a sum of numbers or rows of norm at most 1, with
-      sensitivity 2 under "replace_one" and 1 otherwise. With a private target the class
-      counts may also be released. A replaced label changes the counts by sqrt(2).
+      the private part of a row, the mean of the squared lengths (only if there are
+      public columns), and the mean of the private part. Lengths are clipped to a public
+      interval, and rows to the mean length. Each release is a sum of numbers or rows of
+      norm at most 1, with sensitivity 2 under "replace_one" and 1 otherwise. With a
+      private target the class counts may also be released. A replaced label changes the
+      counts by sqrt(2).
     * ``class_weight="balanced"`` subtracts log odds from the intercept. These follow
       from the class counts, the label statistic or a public target, without a release.
     * After the descent two numbers are released. They give the temperature, a factor
@@ -1090,8 +1091,9 @@ class DPSGDFClassifier(LinearClassifier):
 
     * The sum of the rows is released once with Gaussian noise; its sensitivity is 1 (2
       under "replace_one"). Rows that are not normalised are clipped to their mean
-      length. This mean is released before, from lengths clipped to a public interval:
-      their sum, divided by half of the width of the interval, has the same sensitivity.
+      length. This mean is released before. For this release lengths are clipped to a
+      public interval, which is then rescaled to [-1, 1]. Their sum has the same
+      sensitivity.
     * With ``centering="adaptive"`` the rows of the released sum are the rows minus a
       rough mean, divided by a radius and clipped to norm 1, with the same sensitivity.
       The rough mean comes from three histograms of the rotated rows. A record is in one
@@ -1450,8 +1452,8 @@ class FeatureDPRegressor(LinearRegressor):
 
     * Neighbours share every public column, and the target if it is public.
     * The scales of target and rows, and for the Poisson loss the mean of the fitted
-      rates, are means of numbers in public intervals. Each sum, divided by half of the
-      width of its interval, has sensitivity 2 under "replace_one" and 1 otherwise. The
+      rates, are means of numbers in public intervals. Each interval is rescaled to
+      [-1, 1]. So each sum has sensitivity 2 under "replace_one" and 1 otherwise. The
       same holds for a histogram of the target, and for the sum of the private rows,
       which are clipped to their mean length.
     * The public model depends on public columns and a public target only.
@@ -1580,8 +1582,8 @@ class DPSGDFRegressor(LinearRegressor):
     for the whole record under `neighboring_relation`, if `random_state` is None:
 
     * The scales of target and rows, and for the Poisson loss the mean of the fitted
-      rates, are means of numbers in public intervals. Each sum, divided by half of the
-      width of its interval, has sensitivity 1 (2 under "replace_one"). The same holds
+      rates, are means of numbers in public intervals. Each interval is rescaled to
+      [-1, 1]. So each sum has sensitivity 1 (2 under "replace_one"). The same holds
       for a histogram of the target, and for the sum of the rows, which are clipped to
       their mean length. With ``centering="adaptive"`` or a `clip_quantile` there are
       the further releases described in `DPSGDFClassifier`.

@@ -405,7 +405,10 @@ def compare_private(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Release:
-    """The released table of one or more models, and public facts about it."""
+    """The noisy counts and sums from which scores of models are computed.
+
+    `table` has one row for each value of `by`, and a single row without `by`.
+    """
 
     layout: Layout
     scored: Scored
@@ -465,7 +468,7 @@ def _released(
     target: str | None,
     random_state: int | None,
 ) -> _Release:
-    """Check, plan, charge and release the table of one or more models."""
+    """Check, plan, charge and release the counts and sums for scores of models."""
     check_number("confidence", confidence, high=1)
     check_number("threshold", threshold, high=1)
     check_number("n_bins", n_bins, integral=True, high=513, also=("auto",))
@@ -648,7 +651,7 @@ def _count(scored: Scored, nominal: int | None, budget: Budget) -> int:
 def _planned(
     layout: Layout, scored: Scored, budget: Budget, n_records: int, n_bins: int | str
 ) -> tuple[Layout, ScoreTable, PrivacyPlan]:
-    """Return layout, query and plan of the release, computed from public facts."""
+    """Return layout, query and plan of the released table, from public facts."""
     capacity = n_records if scored.units is None else FULL_WEIGHT * scored.n_rows
     if not layout.counts_are_public:
         capacity *= MOST_ROWS

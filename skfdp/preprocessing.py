@@ -87,8 +87,9 @@ class PrivateMean:
 class ConditionalCentring:
     """Method that centres private columns by a linear prediction from public ones.
 
-    The coefficients of the prediction are released once. `weighted` is whether the
-    least squares are weighted. Fits without privacy use ordinary least squares.
+    The coefficients of the prediction are released once. With `weighted`, records have
+    public weights in the least squares; see `Regressors`. Fits without privacy use
+    ordinary least squares.
     """
 
     weighted: bool = True
@@ -228,10 +229,10 @@ class PrivateCenteringTransformer(
     * Without public columns: the sum of rows of norm at most 1, with sensitivity 1 (2
       under "replace_one").
     * With public columns: the cross moments of the public and the private part of rows,
-      each of norm at most 1, and the sum of 1 minus the squared private norms. Their
-      joint sensitivity is 1 under "replace_special". Under "replace_one" it is 2, or
-      sqrt(2) if declared bounds make every private column non-negative
-      (:ref:`conditional-centring`).
+      each of norm at most 1, and the sum over rows of 1 minus the squared norm of the
+      private part. Their joint sensitivity is 1 under "replace_special". Under
+      "replace_one" it is 2, or sqrt(2) if declared bounds make every private column
+      non-negative (:ref:`conditional-centring`).
 
     The output of `transform` is **not** differentially private: it is the centred data.
     Each output row depends only on its own row and on fitted attributes.

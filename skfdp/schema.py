@@ -1084,7 +1084,10 @@ def _names(parameter: str, given: Any) -> tuple[str, ...]:
 
 
 def _matching(public: Any, names: list[str], outcomes: Sequence[str]) -> list[str]:
-    """Return the names that are public; messages do not reveal names of the table."""
+    """Return those of `names` that the declaration `public` selects.
+
+    Messages quote the declaration, but no other names.
+    """
     if _names("public", public) == ("all",) and "all" not in names:
         return [name for name in names if name not in outcomes]
     found: set[str] = set()
@@ -1135,7 +1138,7 @@ def _read(schema: TableSchema, column: Any, raw: Any) -> np.ndarray:
 
 
 def _form(decimal: str, thousands: str) -> re.Pattern:
-    """Return a pattern of numbers with these decimal and thousands separators."""
+    """Return the regular expression of a number with these separators."""
     mark = re.escape(decimal)
     grouped = rf"[1-9]\d{{0,2}}(?:{re.escape(thousands)}\d{{3}})+" if thousands else ""
     whole = rf"(?:{grouped}|\d+)" if grouped else r"\d+"
@@ -1240,7 +1243,7 @@ class OpenTable:
         return found
 
     def kind(self, name: str) -> str:
-        """Return the kind of values of a column's stored type, "" if it is unknown."""
+        """Return the kind of a column's stored type, as `type_kind` does."""
         return type_kind(raw_column(self._types, self.names.index(name)))
 
     def type_of(self, name: str, outcome: bool) -> Any:

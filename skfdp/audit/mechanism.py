@@ -236,8 +236,8 @@ def lengths(event: Event) -> tuple[float, float]:
 
     Both contributions have the same direction. Under "replace_one" the lengths are C
     and C - Delta, where C is the clip norm and Delta the sensitivity. Under the other
-    relations they are C and 0. No pair of neighbours is easier to distinguish, with
-    full batches or Poisson batches (docs, theory, "The (C, Delta) curve").
+    relations they are C and 0. No other pair of neighbours is easier to distinguish,
+    with full batches or Poisson batches (docs, theory, "The (C, Delta) curve").
     """
     if event.relation.replaces:
         return event.clip_norm, event.clip_norm - event.sensitivity

@@ -83,7 +83,10 @@ def differ(one: Any, other: Any) -> bool:
 
 
 def _parts(value: Any) -> _Parts:
-    """Return what to compare directly, and a list of (place, object) inside a value."""
+    """Split a value: return what to compare by ``==``, and a list (place, object).
+
+    The list has the objects inside the value, which `places` compares in turn.
+    """
     if isinstance(value, np.generic | np.ndarray):
         if value.dtype.hasobject:
             return (value.dtype, value.shape), _in_order(value.ravel().tolist())
@@ -377,7 +380,10 @@ class Release(NamedTuple):
 
 
 class Move(NamedTuple):
-    """Change of one sum between two neighbours, in units of the released sum."""
+    """Change of one sum between neighbours, on the scale of the released sum.
+
+    Numbers are not in grid units.
+    """
 
     event: Event
     distance: float
@@ -534,10 +540,11 @@ def _sums(asked: Asked) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _added(wanted: Release, asked: Asked, own: np.ndarray) -> tuple[float, float]:
-    """Return the norm of the sum over the rows `own`, and the change of other rows.
+    """Compare two tables: return a norm for the rows `own`, and one for other rows.
 
-    The first number is the larger norm of the two tables. The second number is the norm
-    of the difference, between the two tables, of the sums over all other rows.
+    The first result is the norm of the sum over `own`, in the table where this norm is
+    larger. The second result is the norm of the difference between the two tables'
+    sums over all other rows.
     """
     others = np.delete(np.arange(asked.query.n_rows), own)
     sums = [_partial(one, asked.theta, own) for one in (wanted.asked, asked)]
@@ -777,7 +784,8 @@ class ReleaseChange:
     n_releases : int
         Number of recorded releases with this label.
     sensitivity : float
-        The largest sensitivity of the sums with this label, in units of the sum.
+        The largest sensitivity of the sums with this label, on the scale of the
+        released sums (not in grid units).
     largest : float
         The largest change of a sum, divided by its sensitivity. If the sensitivities
         hold, it is at most 1, up to rounding by 1e-9.

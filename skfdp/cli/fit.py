@@ -65,7 +65,7 @@ class Task:
         return self.schema.columns[self.target].public
 
     def features(self, *, public: bool) -> list[str]:
-        """Return the public features, or the private ones."""
+        """Return the public features if `public`, else the private features."""
         columns = self.schema.columns
         return [n for n in self.schema.features if columns[n].public is public]
 

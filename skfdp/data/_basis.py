@@ -297,9 +297,9 @@ def squared_lengths(
     variance : ndarray of shape (n_directions,)
         Prior variance of each direction: positive, with sum 1.
     signal : float
-        Number of records, divided by the standard deviation of the noise in one sum. A
-        record contributes at most 1 to this sum, which costs the whole budget. Infinite
-        without noise.
+        Number of records, divided by the standard deviation of the noise in a sum. Here
+        a record contributes at most 1 to the sum, and the whole budget is spent on this
+        sum. Infinite without noise.
     n_records : int
         Number of records; the nominal number if it is private.
     n_blocks : int

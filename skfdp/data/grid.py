@@ -140,7 +140,7 @@ class GridRows:
     squared_norms : float64 ndarray of shape (n_rows,)
         Squared norms of the rows of `values`, which are exact integers.
     scale : float
-        Public factor of every entry.
+        Public factor of the grid step: `unit` is ``GRID * scale``.
     reader : Reader or None
         Reads ahead if the rows are in a file; None for rows in memory.
     joined : int16 ndarray of shape (n_rows, n_columns + 8 or more), default=None
@@ -211,7 +211,7 @@ class GridRows:
     def stretches(
         self, batch: np.ndarray | None, start: int, stop: int
     ) -> Iterator[tuple[int, int]]:
-        """Yield the start and stop of each part in which to read ``batch[start:stop]``.
+        """Split ``batch[start:stop]`` into parts; yield start and stop of each part.
 
         If `batch` is None, every row is in the batch. For rows in memory there is one
         part.
@@ -347,7 +347,7 @@ class SparseGridRows:
     squared_norms : float64 ndarray of shape (n_rows,)
         Squared norms of x - shift, which are exact integers.
     scale : float
-        Public factor of every entry.
+        Public factor of the grid step: `unit` is ``GRID * scale``.
     """
 
     data: np.ndarray

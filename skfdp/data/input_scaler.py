@@ -137,9 +137,9 @@ class InputScaler:
         return np.clip(middle, -largest, largest), bounded
 
     def _filled_table(self, X: LargeTable) -> tuple[LargeTable, np.ndarray | None]:
-        """Return `filled` for a large table, with replacements made on each read.
+        """Do what `filled` does, for a large table; replace numbers on each read.
 
-        The returned table is a new one, even if there is no value to replace.
+        A table of floats is never returned itself, even if all numbers are finite.
         """
         if X.dtype.kind != "f":
             return X, None

@@ -157,7 +157,7 @@ class PublicRecords:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows; private if no column and no target is public."""
+        """Number of rows; private under "add_or_remove_one"."""
         return self._table.shape[0]
 
     @property
@@ -213,9 +213,9 @@ class PublicRecords:
     def kept(self) -> np.ndarray:
         """Mask of the columns that `of_public` selects.
 
-        These are the public columns. If the encoding is sparse, they are the
-        `MOST_NARROWED` public columns with the largest variance, so that only rare
-        categories are left out.
+        These are all public columns, unless encoded rows are sparse. Then they are at
+        most `MOST_NARROWED` public columns, those with the largest variance, so that
+        only rare categories are left out.
         """
         if not self.is_narrowed:
             return self.mask
@@ -304,7 +304,7 @@ class Records:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows; private if no column and no target is public."""
+        """Number of rows; private under "add_or_remove_one"."""
         return self.X.shape[0]
 
     def query(self, recipe: Callable, **per_row: Any) -> Any:

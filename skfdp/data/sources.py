@@ -49,7 +49,7 @@ def working_memory() -> int:
 
 
 def check_room(n_rows: int, n_columns: int) -> None:
-    """Raise OSError if the integer rows fit neither into memory nor on the disk.
+    """Raise OSError if the rows, as int16, fit neither into memory nor on the disk.
 
     The check depends on the shape of the table alone, and is made before any charge.
     """
@@ -193,7 +193,7 @@ def read_safely(
 
 
 class ArraySource:
-    """The source of a two-dimensional array, such as a memory map."""
+    """Source of a `LargeTable`: a two-dimensional array, such as a memory map."""
 
     def __init__(self, array: np.ndarray, on_disk: bool = True):
         self._array, self.on_disk = array, on_disk
@@ -453,9 +453,10 @@ def open_table(table: Any) -> LargeTable:
     -----
     Blocks of rows are read when they are needed. Besides labels and norms, a fit of a
     linear model holds at most scikit-learn's ``working_memory`` in memory (in MiB, see
-    :func:`sklearn.set_config`). If the table is in files and its integer rows are
-    larger than this, they are written to an anonymous temporary file. Tables in memory,
-    such as a pyarrow Table, are not written to disk.
+    :func:`sklearn.set_config`). A fit stores rows as 16-bit integers. If the table is
+    in files and these integers need more memory than that, they are written to an
+    anonymous temporary file. Tables in memory, such as a pyarrow Table, are not written
+    to disk.
 
     Examples
     --------
@@ -555,7 +556,7 @@ def _arrow(table: Any) -> LargeTable:
 
 
 class ArrowSource:
-    """The source of a pyarrow data set, in the order of its files.
+    """Source of a `LargeTable`: a pyarrow data set, in the order of its files.
 
     Rows are float32 if float32 represents all columns exactly, else float64. A missing
     entry is NaN. A column that is not numeric can only be left out, or read as a single

@@ -182,7 +182,7 @@ def _spelling_of(types: tuple, declared: tuple, name: str, noun: str) -> Spellin
 
 
 def name_of(level: str | bool | int | float) -> str:
-    """Return the text of a level: a text itself, a number in its shortest form."""
+    """Return a level as text; a number is written in its shortest form."""
     if isinstance(level, (str, bool)):
         return str(level)
     return _shortest(level) or hex(int(level))  # too many digits for str()
@@ -230,7 +230,10 @@ def _keys_of_level(level: str | bool | int | float) -> list[tuple]:
 
 
 def _keys_of_cell(value: Any) -> tuple[list[tuple], bool]:
-    """Return the keys of a cell, and whether it is missing if it matches no level."""
+    """Return the keys of a cell, and whether the cell may count as missing.
+
+    Such a cell counts as missing only if none of its keys belongs to a level.
+    """
     value = _decoded(value)
     if isinstance(value, str):
         return _keys_of_text(_text(value))
@@ -793,7 +796,10 @@ def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
 
 
 def _kind_and_codes(y: np.ndarray) -> tuple:
-    """Return the kind of y, its labels and codes; three times None if unsortable."""
+    """Return scikit-learn's type of y, the sorted labels of y, and the codes.
+
+    If the labels cannot be sorted, return None three times.
+    """
     try:
         return type_of_target(y, input_name="y"), *_seen_and_codes(y)
     except TypeError:  # the caller raises, because this error may quote values

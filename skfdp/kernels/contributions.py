@@ -163,7 +163,7 @@ class Clip(NamedTuple):
 
 
 def weighted_residuals(margins: np.ndarray, rows: np.ndarray, task: Task) -> None:
-    """Replace margins by residuals, with the offset and the weights of the task."""
+    """Add the offset of the task to margins, and replace them by weighted residuals."""
     weigh(margins, rows, leaf_of(task), task)
 
 
@@ -269,10 +269,11 @@ def clip_differences(full, public, rows, clip, squared_public, inner):
     """Clip and quantise the differences ``f (x) x - p (x) z``, in place.
 
     (x) is the outer product. For record i, f is full[:, i], p is public[:, i], x is row
-    rows[i], and z is the padded public row. The squared norm of the difference is
-    |f|^2 |x|^2 + |p|^2 |z|^2 - 2 (f.p)(x.z). Here `squared_public` holds |z|^2 and
-    `inner` holds x.z. Quantising f and p toward zero can lengthen the difference by at
-    most unit sqrt(K) (|x| + |z|). This length is subtracted from the clip norm first.
+    rows[i], and z is this row with public numbers in place of the private columns. The
+    squared norm of the difference is |f|^2 |x|^2 + |p|^2 |z|^2 - 2 (f.p)(x.z). Here
+    `squared_public` holds |z|^2 and `inner` holds x.z. Quantising f and p toward zero
+    can lengthen the difference by at most unit sqrt(K) (|x| + |z|). This length is
+    subtracted from the clip norm first.
     """
     n_outputs = full.shape[0]
     for i in range(full.shape[1]):

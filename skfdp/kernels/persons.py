@@ -150,7 +150,7 @@ def _factor(norm, unit, clip):
 
 @kernel()
 def _add_rows(X, rows, start, stop, residuals, out):
-    """Write the sum of one person's residuals, as integers, times rows to out."""
+    """Write the sum of one person's rows, multiplied by integer residuals, to out."""
     out[:] = 0.0
     tiles.add_outer_products(X, rows[start:stop], residuals[:, start:stop], out)
 
@@ -173,7 +173,7 @@ def _square(total, inverse):
 def _add_sparse_rows(
     csr, rows, start, stop, residuals, sums, columns, known, moved, n_columns
 ):
-    """Add one person's residuals, as integers, times CSR rows to sums.
+    """Add one person's CSR rows, multiplied by integer residuals, to sums.
 
     The sums may wrap around. Columns of these rows that are not yet among the first
     n_columns of `columns` are appended there. Return the new number of columns. The sum
@@ -201,9 +201,10 @@ def _add_sparse_rows(
 
 @kernel()
 def _shifted_square(shift, moved, columns, inverse, sums):
-    """Subtract the shift times `moved` from the sums, and return their squared norm.
+    """Correct one person's sums for the shift, and return their squared norm.
 
-    `moved` is the sum of the person's residuals. The norm is computed as in `_square`.
+    The outer product of shift and `moved` is subtracted from the sums. `moved` is the
+    sum of the person's residuals. The norm is computed as in `_square`.
     """
     square = 0.0
     for at in range(len(columns)):

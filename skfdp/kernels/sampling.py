@@ -214,7 +214,7 @@ def _minus_logarithms(high, low, scale, spare):
 
 @kernel(error_model="numpy")
 def poisson_members(words, pace, last, n_rows, members):
-    """Write the members of a Poisson batch after row `last`, up to an uncertain gap.
+    """Write members of a Poisson batch after row `last`; stop if a gap is uncertain.
 
     The next member is ``1 + floor(-log(u) / pace)`` rows further on, where the first 64
     bits of u are a word. pace is ``-log(1 - rate)``; a pace of 0 selects no further

@@ -3,10 +3,10 @@
 The results equal those of the float64 loops in `tiles`, but are computed several times
 faster. `queries.products.products` checks that the sums fit into int32.
 
-A row is read in tiles of 16 columns. The last tile ends with the row in memory, and may
-overlap the tile before. In the overlap, the weights of the last tile are zero, and both
-tiles have equal sums. In columns after the first D, weights are zero and sums are not
-read.
+A row is read in tiles of 16 columns. The last tile ends where the row ends in memory,
+and may overlap the tile before. In the overlap, the weights of the last tile are zero,
+and both tiles have equal sums. In columns after the first D, weights are zero and sums
+are not read.
 
 Shapes: X int16 (n, C), C at least 16, holds the rows in the first D of C columns; rows
 int64 (B,) is the batch; W is the number of tiles times 16. Output arrays come last.
@@ -318,10 +318,11 @@ def add_clipped(
 
 @kernel()
 def unfold(folded, excess, n_columns, out):
-    """Write the sums of `add_outer_products` minus `excess` to out (K, D).
+    """Subtract `excess` from each entry of the sums, and write them to out (K, D).
 
-    `excess` is the excess of `add_outer_products` times 2**31. n_columns is the number
-    of columns of X, and may be larger than D.
+    The sums, `folded`, are the output of `add_outer_products`. `excess` is 2**31 times
+    the total of the numbers that its calls returned. n_columns is the number of columns
+    of X, and may be larger than D.
     """
     last = n_columns - WIDTH
     for k in range(out.shape[0]):

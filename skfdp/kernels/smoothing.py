@@ -10,9 +10,9 @@ def smooth(places, values, shapes, factor, rest, start, out):
     Hats are the H functions of a linear spline basis. Row i has the entries
     ``values[i, e]``, float64, at the distinct positions ``places[i, e]``, int32. shapes
     (H, K) and factor (K,) are float64. The position H means that the number is missing.
-    The entry at this position times rest[0] is written to one more column. If rest is
-    empty, this column is left out. out float64 (n, W), which must be zero, is written
-    from column `start` on.
+    If rest is empty, the entry at this position is ignored. Otherwise the entry times
+    rest[0] is written to one more column, after the K columns. out float64 (n, W),
+    which must be zero, is written from column `start` on.
     """
     n_hats, width = shapes.shape
     for i in range(places.shape[0]):

@@ -48,9 +48,9 @@ def round_weights(theta, bits, n_columns, out):
     """Write theta * 2**bits to out, rounded and saturating at 2**15 - 1.
 
     out may have any type. `n_columns` is the number of columns of a row in memory. If
-    out is wider, rows are read in tiles of `WIDTH` columns. The last tile of out then
-    belongs to the last `WIDTH` columns in memory. Columns without a weight are not
-    written.
+    out has more columns, rows are read in tiles of `WIDTH` columns. The last tile of
+    out then holds the weights of the last `WIDTH` columns in memory, except those that
+    an earlier tile holds. Other entries of out are not written.
     """
     first, second = powers(bits)
     wider = out.shape[1] - n_columns

@@ -219,8 +219,9 @@ def store_sums(typing, array, place, factor, a, b, c, d):
 def add_unsigned_to(typing, array, place, vector):
     """Add the 8 elements of a vector, read as uint32, to 8 entries of an int64 array.
 
-    The elements at even positions come first. A sum that starts at `half` does not wrap
-    around as long as it changes by less than 2**31. Elements are read as unsigned,
+    The elements at even positions are added to the first 4 entries, the others to the
+    last 4. A sum that starts at 2**31 (`half`) does not wrap around as long as it
+    changes by less than 2**31. Elements are read as unsigned,
     because signed elements would cost several instructions.
     """
 

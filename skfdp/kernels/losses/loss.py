@@ -12,7 +12,7 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Loss:
-    """A loss: its compiled residual, its value and the properties that defaults use.
+    """A loss: its compiled residual, its value, and properties such as its curvature.
 
     The residual is the derivative of the loss with respect to the margins.
     """
