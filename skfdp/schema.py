@@ -925,8 +925,8 @@ class TableSchema:
     def check(self, table: Any) -> list[str]:
         """Return sentences on problems of a table, without reading private values.
 
-        Problems are missing columns, stored types that do not fit the declaration, and
-        unreadable values of public columns.
+        Problems are properties that are not declared yet, missing columns, stored types
+        that do not fit the declaration, and unreadable values of public columns.
 
         Parameters
         ----------
@@ -1534,12 +1534,13 @@ def _public_outcome(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
 def _public_column(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
     """Infer the type of a public column from its values; warn about unusual values.
 
-    If all values are numbers or dates, the column is a number or a date. Otherwise it
+    If all values are booleans, numbers or dates, the column has this type. Otherwise it
     is a category if there are few different values. (Each category becomes the name of
     a column in the model and in the report, where names of people must not occur.) If
     there are many different values and most are numbers, the column is a number, and
     its other values count as missing. A column with a code such as "01067" is text,
-    unless its stored type is a float.
+    unless its stored type is a float. A column is ignored if it is empty, or if its
+    values look like names or identifiers.
     """
 
     def warn(text: str) -> None:

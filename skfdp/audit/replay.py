@@ -438,7 +438,11 @@ class Repeating(Recording):
         return len(self._recorded) - len(self.moves)
 
     def release(self, asked: Asked, noisy_sum: Callable[[], np.ndarray]) -> np.ndarray:
-        """Return the recorded release, or end the replay if the request differs."""
+        """Return the recorded release, and note how the request for it differs.
+
+        The replay ends if the label, the query or the shape differs, or if no recorded
+        release is left.
+        """
         label = repr(asked.event.label)
         if not self.n_left:
             self.differences.append(("release", f"{label} is requested in addition"))

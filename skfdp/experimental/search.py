@@ -163,7 +163,11 @@ class RunLedger(PrivacyLedger):
         self.budget = {"epsilon": epsilon, "delta": delta}
 
     def charge(self, events: Iterable[Event], **facts: Any) -> None:
-        """Raise PrivacyBudgetError if the releases of the run exceed its budget."""
+        """Raise PrivacyBudgetError if the search was not charged for a release.
+
+        Nothing is charged here. The releases of the run must have the relation and the
+        public parts of the charge, use full batches, and stay within the run's budget.
+        """
         self._released += events
         charged = self._charged
         for event in self._released:
