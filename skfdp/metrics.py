@@ -537,12 +537,12 @@ def _released(
         if losses and not hasattr(one.estimator, "predict_proba"):
             raise ValueError(
                 f"metrics={losses[0]!r} needs predict_proba, which the model does not "
-                "have: choose accuracy or roc_auc."
+                "have: choose another metric, such as accuracy."
             )
         if "roc_auc" in metrics and one.by == "predict":
             raise ValueError(
                 "metrics='roc_auc' needs predict_proba or decision_function, which the "
-                "model does not have: choose accuracy, confusion_matrix or recall."
+                "model does not have: choose another metric, such as accuracy."
             )
     layout = Layout(
         task=task,

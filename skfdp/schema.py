@@ -418,7 +418,7 @@ def _knots(
     check_choice(f"spacing of {name!r}", spacing, ("auto", "even", "geometric"))
     if spacing == "auto":
         amount = low == 0 and not is_date and not cyclic
-        # Short scales, such as grades or small counts, have even knots.
+        # Short scales, such as grades or small counts, have evenly spaced knots.
         short = high.is_integer() and high < SMOOTH_KNOTS
         spacing = "geometric" if amount and not short else "even"
     if spacing == "geometric" and low < 0:
@@ -1775,9 +1775,12 @@ def _dialect(dialect: Mapping, path: str) -> dict[str, Any]:
     said = {"csvddfVersion", "lineTerminator", "skipInitialSpace", "headerRows"}
     for key in dialect.keys() - said - {"delimiter"}:
         if key not in usual or dialect[key] != usual[key]:
+            known = (
+                f"with {key} = {shown(usual[key])}" if key in usual else "without it"
+            )
             raise SchemaError(
-                f"dialect of {path!r} has {key} = {shown(dialect[key])}, which cannot "
-                "be read: write the file with a line of names and double quotes."
+                f"the dialect in {path!r} has {key} = {shown(dialect[key])}, which "
+                f"skfdp cannot read: write the table {known}, and remove this entry."
             )
     return {"delimiter": dialect.get("delimiter", ","), "skip_lines": line - 1}
 

@@ -791,7 +791,7 @@ def test_a_filled_draft_needs_no_types(tmp_path):
         ),
         ("[fields]\na = {public = 'no', type = 'number'}", "must be True or False"),
         ("missingValues = 3\n[fields]", "is not a schema of one table, or has a value"),
-        ("[dialect]\nquoteChar = '|'\n[fields]", "quoteChar = '|', which cannot be"),
+        ("[dialect]\nquoteChar = '|'\n[fields]", "quoteChar = '|', which skfdp cannot"),
         ("[dialect]\nheaderRows = 3\n[fields]", "has a value of a wrong type"),
     ],
 )

@@ -212,8 +212,8 @@ def _cosine_and_sine(angle: int, places: int) -> tuple[int, int]:
         sine += term if k % 4 == 1 else -term
         term = (term * square >> places) // ((k + 1) * (k + 2))
         k += 2
-    # The error of the root is the error of the sine times the tangent, which is at
-    # most 1.
+    # The error of the root is the error of the sine times the tangent. The tangent is
+    # at most 1.
     return math.isqrt((1 << 2 * places) - sine * sine), sine
 
 
@@ -447,7 +447,8 @@ def add_integer_gaussian(
         raise TypeError(f"total must be int64, got {total.dtype}: sums must be exact.")
     if not 0 <= std <= MAX_STD:
         raise ValueError(
-            f"std={std!r} grid units must lie in [0, 2**40]: coarsen the grid."
+            f"std={std!r} grid units must be between 0 and 2**40: for more noise use a "
+            "coarser grid."
         )
     if not total.flags.c_contiguous:
         raise ValueError("total must be contiguous: noise is added in place.")

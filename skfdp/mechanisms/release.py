@@ -330,7 +330,7 @@ class Mechanism:
         if count >= event.n_steps:
             raise PrivacyBudgetError(
                 f"label={label!r} was charged for {event.n_steps} release(s), which "
-                "were all made: charge one more."
+                "were all made: charge an event with more steps."
             )
         self._released[event.label] = count + 1
         return self._released_now(asked, theta, count)
@@ -339,8 +339,8 @@ class Mechanism:
         """Check that the bounds of a query are at most those of the charged event."""
         if stream == _SAMPLING:
             raise PrivacyBudgetError(
-                f"stream={stream!r} is reserved for sampling: give the noise of "
-                f"{label!r} another name."
+                f"stream={stream!r} is reserved for sampling: pass another name of a "
+                f"stream for the noise of {label!r}."
             )
         event, given = self.event(label), query
         if self._units is not None:

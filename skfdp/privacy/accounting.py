@@ -121,7 +121,10 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     """
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
     if epsilon == math.inf:
-        raise ValueError("epsilon=inf must be finite here: infinity does not bound mu.")
+        raise ValueError(
+            "epsilon=inf must be finite here, because infinity does not bound mu: pass "
+            "a finite number."
+        )
     if _delta(epsilon, 1e-12) > delta:
         raise ValueError(
             f"epsilon={epsilon!r} and delta={delta!r} are too small for a calibration: "

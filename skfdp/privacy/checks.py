@@ -186,8 +186,8 @@ def columns(name: str, values: Any) -> tuple[str | int, ...]:
         whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
         if not whole or value < 0:
             raise ValueError(
-                f"{name} holds {brief(value)}, expected {expected}: a str, or an int "
-                "of at least 0."
+                f"{name} holds {brief(value)}, but each entry must be a column name "
+                "(a str) or a position (an int of at least 0)."
             )
         found.append(int(value))
     return tuple(found)

@@ -75,7 +75,8 @@ def _outputs(obj: Any) -> Members:
     if any(one.privacy_.target_name is not None for one in _leaves(found)):
         raise ValueError(
             f"report() cannot cover {type(obj).__name__}, because its members have "
-            "different targets of the same name: leave target out."
+            "different targets of the same name: fit it again, without the parameter "
+            "target of its members."
         )
     return found
 
@@ -160,8 +161,8 @@ class Part:
     report: PrivacyReport | None
     #: Whether each input column of the step is public; None if unknown.
     public: tuple[bool, ...] | None = None
-    #: Whether the step is a Pipeline of a user's own class. The next parts are its
-    #: steps.
+    #: Whether the step is a Pipeline of a user's own class. Its steps are the parts
+    #: after this one.
     opaque: bool = False
 
 
@@ -482,7 +483,7 @@ def _report_of(obj: Any, name: str) -> PrivacyReport | None:
     if inner is None:
         raise ValueError(
             f"report() cannot count the private fits inside {known}: give them one "
-            "ledger and report that ledger."
+            "ledger, and pass this ledger to report()."
         )
     # The meta-estimator only fits its members, and fits all of them to one table.
     learnt, seen = _Learnt(), []

@@ -120,7 +120,8 @@ def composed_guarantee(
     everything = disclosed[-1] if everything is None else everything
     for own in disclosed:
         _check_inside(own, everything, declared=public is not None)
-    # A target without a name may be a target or column that another fit discloses.
+    # A target without a name may be the same as the target of another fit, or as a
+    # column that another fit discloses.
     named = {event.target_name for event in events if event.target_name}
     columns = {name for name in everything if isinstance(name, str)}
     for event in events if everything else ():
@@ -245,8 +246,9 @@ class Part:
         if not proper:
             raise ValueError(
                 f"part with rows={shown(self.rows)}, column={shown(self.column)} and "
-                f"value={shown(self.value)} names no records: give either rows=(first, "
-                "stop), or a column and its value as text."
+                f"value={shown(self.value)} does not define a part: give either "
+                "rows=(first, stop) with first < stop, or a column and its value as "
+                "text."
             )
         if isinstance(self.column, str):
             object.__setattr__(self, "column", checks.spelling(self.column))

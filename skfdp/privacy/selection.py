@@ -61,8 +61,8 @@ class Selection(Event, kind="selection"):
         vars(self)["gamma"] = gamma
         if not self.mean_runs <= _MOST_RUNS:
             raise ValueError(
-                f"gamma={self.gamma!r} makes {self.mean_runs:.3g} runs on average: "
-                f"more than {_MOST_RUNS} cannot be accounted for."
+                f"gamma={self.gamma!r} makes {self.mean_runs:.3g} runs on average, but "
+                f"at most {_MOST_RUNS} can be accounted for: raise gamma."
             )
         if self.sampling_rate < 1 or len(self.noise_std) > 1 or self.noise_decay:
             raise ValueError(

@@ -65,9 +65,10 @@ LABEL = "distances"
 LEVEL = 0.9
 #: Least and largest share of ``mu**2`` for one histogram.
 SHARES = 0.005, 0.05
-# Limits of the desired standard deviation of the noise in a count: `_NOISE` times the
-# number of records beyond the quantile, and `_NOISE_OF_ALL` times the number of all
-# records. With the second limit, an eighth of all records in 32 shells is significant.
+# Upper limits of the desired standard deviation of the noise in a count: `_NOISE` times
+# the number of records beyond the quantile, and `_NOISE_OF_ALL` times the number of all
+# records. With the second limit, an eighth of all records is significant, even if these
+# records are spread over 32 shells.
 _NOISE, _NOISE_OF_ALL = 1 / 8, 1 / 136
 # A count of at most this many standard deviations of its noise may be noise alone.
 _DOUBT = 3.0
@@ -166,7 +167,16 @@ def events(
     `histogram_share`.
     """
     width, each = rotated_width(public.n_private), share / 2 / N_HISTOGRAMS
-    rough = bounds.event_of_counts(ROUGH, width, public, budget, each, N_HISTOGRAMS)
+    rough = bounds.event_of_counts(
+        ROUGH,
+        width,
+        public,
+        budget,
+        each,
+        N_HISTOGRAMS,
+        purpose="centering='adaptive'",
+        remedy="use centering='gaussian'",
+    )
     reach = RowSum.planned().sensitivity(budget.relation)
     std = reach / (math.sqrt(share / 2) * budget.mu)
     mean = budget.event(MEAN, std, sensitivity=reach)

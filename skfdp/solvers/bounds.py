@@ -209,7 +209,8 @@ def fine_bounds(told: Told, edges: np.ndarray) -> tuple[float, float]:
         runs = sums[length:] - sums[:-length]
         start = int(np.argmax(runs))
         inside, n_outside = float(runs[start]), n_even + 2 - length
-        if n_outside < length:  # fewer bins outside, hence less noise
+        # Add up the counts inside or outside of the run: fewer counts have less noise.
+        if n_outside < length:
             inside, n_noisy = told.n_numbers - (everywhere - inside), n_outside
         else:
             n_noisy = length
@@ -227,7 +228,8 @@ def even_bins(bounds: list[tuple[float, float]]) -> EvenBins:
     return EvenBins(low, high, N_EVEN)
 
 
-# The method of private bounds: binades first, then even bins within rough bounds.
+# The method of private bounds: binades first, then bins of equal width (even bins)
+# within the rough bounds that the binades gave.
 
 
 #: Labels of the two events.
@@ -288,8 +290,14 @@ def event_of_counts(
     budget: Budget,
     share: float,
     n_steps: int = 1,
+    *,
+    purpose: str = "the bounds",
+    remedy: str | None = None,
 ) -> Event:
     """Return the event of `n_steps` histograms, each with this share of ``mu**2``.
+
+    `purpose` and `remedy` are for the message on too many counts. None: the remedy for
+    released bounds.
 
     Raises
     ------
@@ -298,10 +306,15 @@ def event_of_counts(
     """
     query = BinCounts.planned(n_columns)
     if math.prod(query.shape) > MOST_COUNTS:
+        most = MOST_COUNTS // query.rule.n_bins
+        if remedy is None:
+            remedy = (
+                f"release bounds of at most {most} columns, and declare those of the "
+                "other columns"
+            )
         raise ValueError(
-            f"{label} of {n_columns} columns need too many counts: use "
-            "centering='gaussian', or release bounds of at most "
-            f"{MOST_COUNTS // query.rule.n_bins} columns and declare the others."
+            f"the histograms for {purpose} of {public.n_private} columns need too many "
+            f"counts: {remedy}."
         )
     reach = query.sensitivity(budget.relation)
     event = budget.event(
@@ -390,9 +403,9 @@ def exactly(column: np.ndarray | csr_array) -> FoundBounds:
 UNKNOWN = (0.0, 1.0)
 #: Least and largest share of ``mu**2``, for the binades and for the even bins.
 BINADES_SHARES, BINS_SHARES = (0.01, 0.2), (0.01, 0.02)
-# Desired standard deviation of the noise in a count, divided by the number of records.
-# A quarter of the records in one binade is then significant, and so is a twentieth of
-# the records in eight even bins.
+# Desired standard deviation of the noise in a count, divided by the number of records:
+# of a binade, and of an even bin. A quarter of the records is then significant in one
+# binade. A twentieth is significant even if it is spread over eight even bins.
 _BINADES_NOISE, _BINS_NOISE = 0.058, 0.009
 # The assumptions on declared bounds, and their replacements for released bounds.
 _INSTEAD = {VALUES_CLIPPED: VALUES_CLIPPED_RELEASED, ORTHANT: ORTHANT_RELEASED}

@@ -385,7 +385,8 @@ def check_counts(
     if counts[empty] <= 3 * noise_std:
         raise ValueError(
             f"{without}, and class {public.classes.tolist()[empty]!r} has about "
-            f"{max(counts[empty], 0):.0f} (noise {noise_std:.0f}). {RECODED}"
+            f"{max(counts[empty], 0):.0f} {public.unit}s (with noise of standard "
+            f"deviation {noise_std:.0f}). {RECODED}"
         )
     if missing > MOST_UNDECLARED * public.n_records:
         warn_caller(f"{without}; they are ignored: {remedy}.", UtilityWarning)
@@ -520,7 +521,8 @@ def noise_of(
 
 def _of_log_odds(margins: np.ndarray, std: float) -> np.ndarray:
     """Return the variances of log odds, if class frequencies have the error `std`."""
-    if len(margins) == 1:  # the noise is half of a difference of two noises
+    if len(margins) == 1:
+        # Frequencies are centred, so each has half of the difference of the two noises.
         share = 1 / (1 + np.exp(-margins))
         return (std / (share * (1 - share))) ** 2 / 2
     share = np.exp(margins - margins.max())

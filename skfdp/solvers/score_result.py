@@ -31,8 +31,9 @@ from skfdp.solvers.score import (
 SUBJECT = "private_score of "
 #: The subject of the report of a comparison.
 COMPARISON = "compare_private of "
-# Standard errors by which a gain, or the size of a class, must exceed zero. The best of
-# many useless edges would often exceed one standard error.
+# The gain of a threshold, and the noisy number of records of a class, must exceed this
+# many of their standard errors. With one standard error, the best of many useless
+# thresholds would often be chosen.
 _CLEAR = 2.0
 
 
@@ -336,8 +337,9 @@ class PrivateScore:
         n_bins = len(self.edges) + 1
         if n_bins < 4:
             raise ValueError(
-                f"best_threshold needs at least four bins of two classes, and this "
-                f"score has {n_bins}: call private_score with 'roc_auc' in metrics."
+                "best_threshold needs at least four bins of the scores of a classifier "
+                f"of two classes, got {n_bins}: call private_score with 'roc_auc' in "
+                "metrics."
             )
         measure = _measure(metric)
         counts = self.table[: 2 * n_bins].reshape(2, n_bins)

@@ -180,7 +180,7 @@ class TestLedger:
         ],
     )
     def test_names_one_part(self, options):
-        with pytest.raises(ValueError, match="names no records: give either rows"):
+        with pytest.raises(ValueError, match="define a part: give either rows"):
             PrivacyLedger().part(**options)
 
     @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def test_noise_level(std):
 
 
 def test_refusals():
-    with pytest.raises(ValueError, match="coarsen the grid"):
+    with pytest.raises(ValueError, match="use a coarser grid"):
         add_integer_gaussian(np.zeros(1, np.int64), 2.0**41, np.random.default_rng())
     with pytest.raises(TypeError, match="must be int64"):
         add_integer_gaussian(np.zeros(1), 1.0, np.random.default_rng())
