@@ -395,7 +395,8 @@ def charged(
                 journal.fit, fit_plan.events, begun=journal.begun, **facts
             )
         except PrivacyBudgetError:
-            journal.forget()  # so that a cheaper fit can use this checkpoint path
+            # So that a fit that costs less can use the path of this checkpoint.
+            journal.forget()
             raise
     journal.settle(token)
     assumptions = (

@@ -323,10 +323,11 @@ class PrivateCenteringTransformer(
         bound, normalize = self.row_norm, self.normalize
         if bound == "auto":
             n_private = int((~mask).sum())
-            # With public columns the bound is the norm of a typical row of few dense
-            # columns. Such rows are not shortened, because their length is informative.
-            # With many columns shortening loses little. One-hot rows rarely exceed the
-            # bound.
+            # With public columns the bound is the norm of a typical row of dense
+            # private columns, but at least 1 and at most 2. With few columns a typical
+            # row is not shortened, because its length is informative. With more than 8
+            # columns it is shortened, which loses little. One-hot rows rarely exceed
+            # the bound.
             typical = float(np.clip(math.sqrt(n_private / 2), 1.0, 2.0))
             bound = typical if mask.any() else 1.0
         if normalize == "auto":

@@ -171,7 +171,9 @@ class Split:
 
     private: np.ndarray  # mask of the private columns
     target: str | None  # "labels" or "numbers"; None if y is public or missing
-    declared: bool  # whether classes are declared, so that labels may be any value
+    #: Whether classes are declared. The changed label of a neighbour may then be any
+    #: value, even one that is not declared.
+    declared: bool
     whole: bool  # whether the last record is added or removed, instead of replaced
     persons: np.ndarray | None = None  # person of each row, if persons are protected
 
@@ -473,7 +475,9 @@ class Repeating(Recording):
         first = other.event.label not in self._drawn
         self._drawn.add(other.event.label)
         if one.query.n_rows != other.query.n_rows and not first:
-            return True  # later batches use different random words; see `audit_replay`
+            # The later batches of the two tables use different random words; see
+            # `audit_replay`.
+            return True
         n_rows = min(one.query.n_rows, other.query.n_rows)
         is_null, summed = np.zeros(n_rows, dtype=bool), []
         for asked in (one, other):
@@ -687,7 +691,8 @@ def prepared(estimator: Any, ledger: PrivacyLedger | None) -> Any:
     for prefix, part in parts.items():
         part.set_params(random_state=None)
         if not any(prefix.startswith(outer) and prefix != outer for outer in searches):
-            part.set_params(ledger=ledger)  # not inside a search, which charges itself
+            # Not for the estimator inside a search: only the search charges the ledger.
+            part.set_params(ledger=ledger)
     return model
 
 

@@ -56,7 +56,7 @@ class Block:
     reads: str = "number"
     #: Knots of hats, or the two bounds of a linear term; for dates, in days.
     knots: np.ndarray | None = None
-    #: Upper bound of a cyclic number, which means the same as the first knot.
+    #: Upper bound of a cyclic number. It means the same value as the first knot.
     end: float | None = None
     #: Whether the first level follows the last (except "missing"), as Jan follows Dec.
     cyclic: bool = False
@@ -267,7 +267,7 @@ def shares_of_norm(prior: np.ndarray, noise: float, chance: float) -> np.ndarray
     last = np.nonzero(level * v > noise**2)[0].max(initial=0)
     share = np.empty(len(v))
     share[order] = np.maximum(0, level[last] * v - noise**2) / total
-    share[order[0]] = share[order[0]] or 1.0  # keep one, however large the noise
+    share[order[0]] = share[order[0]] or 1.0  # keep one direction
     return share
 
 

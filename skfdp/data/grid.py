@@ -273,7 +273,8 @@ class GridRows:
         # NaN would become the integer -2**63, and sums would wrap around.
         centre = np.nan_to_num(np.rint(centre / GRID))
         centre = np.clip(centre, -_LARGEST, _LARGEST)
-        # Limits of entries: zero is within, and an entry minus the centre fits int16.
+        # Limits of entries, so that an entry minus the centre fits int16. Zero is
+        # within the limits.
         low = np.maximum(-_LARGEST, centre - _LARGEST)
         high = np.minimum(_LARGEST, centre + _LARGEST)
         constant = [] if bias is None else [round(bias / (GRID * scale))]

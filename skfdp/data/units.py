@@ -409,7 +409,7 @@ def _persons(groups: Any, n_rows: int) -> np.ndarray:
             f"of the row's person, but has {has}."
         )
     kind = found.dtype.kind
-    if kind in "OTV":  # for "V", each name is a tuple
+    if kind in "OTV":  # "V": structured entries, which `tolist` turns into tuples
         return _by_name(np.fromiter(found.tolist(), dtype=object, count=n_rows))
     missing = {"f": np.isnan, "c": np.isnan, "M": np.isnat, "m": np.isnat}.get(kind)
     if missing is not None and missing(found).any():

@@ -123,7 +123,7 @@ class Holdout:
     labels: Labels
     fit: np.ndarray
     score: np.ndarray
-    columns: tuple | None  # None if the estimator encodes them
+    columns: tuple | None  # names or positions; None if the estimator encodes X
     target_name: str | None
 
     units = None

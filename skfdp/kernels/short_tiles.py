@@ -52,9 +52,9 @@ PAIRS = 16
 # Largest size of a block of rows with its residuals, in int16 entries, so that both
 # stay in the cache between the two products.
 _BLOCK_ENTRIES = 2**16
-# Rows of a batch are far apart in memory. A row is prefetched into the first-level
-# cache `_AHEAD` rows early, and a further `_EARLY` rows earlier into the second-level
-# cache.
+# Rows of a batch are far apart in memory. A row is prefetched twice: into the
+# second-level cache `_EARLY + _AHEAD` rows before its use, and into the first-level
+# cache `_AHEAD` rows before its use.
 _EARLY, _AHEAD = 48, 12
 
 
@@ -171,8 +171,9 @@ def add_outer_products(X, rows, residuals, links, out):
     n_pairs = (n_rows + 1) // 2
     r = np.empty(2 * n_pairs * n_outputs, np.int16)
     first, second = np.empty(n_pairs, np.int64), np.empty(n_pairs, np.int64)
-    # Interleave the residuals of each pair of rows, and find where the rows start. An
-    # odd last row is paired with itself, with a residual of 0.
+    # Interleave the residuals of each pair of rows, and find the positions in X where
+    # the two rows start. If the number of rows is odd, the last row is paired with
+    # itself, with a residual of 0.
     for i in range(n_pairs):
         h = min(2 * i + 1, n_rows - 1)
         first[i], second[i] = rows[2 * i] * X.shape[1], rows[h] * X.shape[1]

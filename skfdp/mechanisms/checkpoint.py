@@ -284,7 +284,7 @@ class Journal:
             if self._token is not None:
                 self._token.advance(len(self._places), key)
             self._write(key, place[1])
-            if self._token is None:  # otherwise the ledger has the key on disk
+            if self._token is None:  # a ledger would already have stored the key
                 os.fsync(self._file)
         except BaseException:
             self.close()  # because nothing may follow an incomplete record

@@ -137,7 +137,7 @@ def create(path: Path) -> None:
     for suffix in ("-wal", "-shm", "-journal"):
         left = path.with_name(path.name + suffix)
         # If another process has meanwhile created the ledger, these files may belong to
-        # its connection.
+        # the connection of that process.
         if left.exists() and not path.exists():
             raise ValueError(
                 f"ledger {str(path)!r} is missing, but a part of it is in "
@@ -448,7 +448,7 @@ class Store:
         values = self._every().get(self._dataset, {})
         if values.get("public") is not None:
             values["public"] = tuple(values["public"])
-        if values.get("neighboring_relation") is None:  # take it from the entries
+        if values.get("neighboring_relation") is None:  # then that of the entries
             events = (one.event for one in self._entries if one.event is not None)
             found = next((event.neighboring_relation for event in events), None)
             values["neighboring_relation"] = found

@@ -473,8 +473,8 @@ def _rebuilt(stated: PrivacyReport) -> PrivacyReport:
         _refuse(stated, "steps", f"{len(events)} events", f"{len(stated.events)}")
     if len(stated.parts) not in (0, len(stated.events)):
         _refuse(stated, "parts", stated.parts, "none, or one for each event")
-    # A report may declare a larger public set than its events disclose: it then claims
-    # less.
+    # A report may declare more columns public than its events disclose. It then claims
+    # protection for fewer columns.
     public = frozenset(stated.public_features).union(
         *(event.disclosed for event in stated.events)
     )

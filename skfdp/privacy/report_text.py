@@ -575,7 +575,8 @@ def _mechanism(report: Report) -> Iterator[str]:
 
 def event_text(event: Event) -> str:
     """Format one event on one line."""
-    # The list is sorted. It is doubled, so that it has at least two items.
+    # The standard deviations are sorted. The list is repeated, because unpacking into
+    # `low` and `high` needs at least two items.
     (low, _), *_, (high, _) = [*event.grouped_stds] * 2
     noise = number(low) if low == high else f"{number(low)} to {number(high)}"
     sampling = (

@@ -86,6 +86,6 @@ def fits_grid(query: Query, noise_std: float, units: Units | None) -> bool:
         that each row is a record of weight 1.
     """
     step = 1.0
-    if units is not None:  # the noise and the unit of `weighted.Weighted`
+    if units is not None:  # as in `sensitivity` and `unit` of `weighted.Weighted`
         noise_std, step = units.reach * noise_std, units.step
     return bool(noise_std <= SAFE_STD * query.unit(noise_std / step) * step)

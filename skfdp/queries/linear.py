@@ -178,8 +178,8 @@ class LinearQuery:
     shape: tuple[int, int] = computed()
     #: Whether the rows of a person are clipped together.
     _joins_rows: bool = computed()
-    #: Whether the contribution of each row has rank one: there are no padded rows, or
-    #: the padded rows equal the rows.
+    #: Whether the contribution of each row has rank one: `padded` is None, or is the
+    #: same object as `rows`.
     _plain: bool = computed()
     #: Cached results of `_clip`, by unit.
     _clips: dict[float, Clip] = computed()

@@ -279,8 +279,8 @@ class MLPQuery:
             )
             # The error of the subtraction is relative to the terms, not to the result.
             square = np.maximum(terms - 2 * cross, 0.0) + 1e-9 * terms
-            # Truncation may lengthen a difference. The lengths of different layers add
-            # up in squares.
+            # Truncation may lengthen the difference in each layer. The squares of these
+            # increases add up over the layers.
             slack = sum(
                 f.errors.shape[1]
                 * (np.sqrt(f.squared_inputs) + np.sqrt(p.squared_inputs)) ** 2

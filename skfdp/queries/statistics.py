@@ -734,7 +734,7 @@ class ScoreTable(_Sum):
         total = np.zeros(self.shape, dtype=np.int64)
         grouped = (group >= 0) & (group < self.n_groups)
         counted = grouped & (cells >= 0) & (cells < self.n_cells)
-        # With a unit above 1 a count is truncated to zero, like every other entry.
+        # With a unit above 1 counts become 0, as do the losses and squares below.
         np.add.at(total, (group[counted], cells[counted]), math.floor(1 / unit))
         bounded = np.clip(np.where(np.isnan(losses), 1.0, losses), 0.0, 1.0)[grouped]
         for j in range(self.losses.shape[1]):

@@ -150,7 +150,8 @@ class SparsePersons:
         self._csr, self._shift = (rows.data, rows.indices, rows.indptr), rows.shift
         shape, shifted = (rows.n_columns, n_outputs), rows.shift != 0
         sums, self._total = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-        # Columns with a shift come first. The kernel overwrites the later positions.
+        # Columns with a shift come first. After them the kernel writes other columns,
+        # so the values there do not matter.
         columns = np.argsort(~shifted, kind="stable")
         self._memory = sums, columns, shifted, int(shifted.sum())
 

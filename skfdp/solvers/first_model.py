@@ -155,7 +155,7 @@ class FirstModel:
         # `share_of_descent` assumes `replace_one`, where a sum of unit vectors changes
         # by up to 2.
         signal = 2 * budget.mu * public.n_effective / budget.relation.sensitivity(1.0)
-        signal *= 2 / public.n_classes  # each class has fewer records
+        signal *= 2 / public.n_classes  # more classes have fewer records each
         return share_of_descent(public.n_private, n_public, signal)
 
     def prepare(self, public: PublicRecords, budget: Budget) -> Prepared:

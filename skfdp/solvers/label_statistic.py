@@ -320,8 +320,8 @@ MOST_PRODUCTS = 3e8
 NEWTON_STEPS, NEGLIGIBLE = 25, 1e-3
 # Newton steps longer than this mean that the unpenalised weights diverge.
 _FARTHEST = 1e6
-#: If errors of log odds have a larger mean variance, the normal approximation fails.
-#: Intervals at this limit covered the true weights in 98 % of cases.
+#: The normal approximation fails if the mean variance of errors of log odds is above
+#: this limit. Intervals at this limit covered the true weights in 98 % of cases.
 MOST_SPREAD = 0.1
 
 

@@ -690,8 +690,9 @@ class NetworkDescent:
                 # random. With these weights the columns would act like noise.
                 network.coefs[0][~public.mask] = 0.0
         bound = public.input_scaler.feature_bound
-        # Rows are divided by `bound`, and their constant column is, too. The constant
-        # input of the network is therefore 1, or `bound` if `bound` is below 1.
+        # Rows and their constant column are divided by `bound`. After this division the
+        # constant must be at most 1. So the constant input of the network is 1, or
+        # `bound` if `bound` is below 1.
         coordinates = Coordinates.centred(
             public.input_scaler, np.zeros(public.n_features), 1.0, min(1.0, 1 / bound)
         )

@@ -43,8 +43,8 @@ REACH = 0.7
 #: expected curvature.
 _TEMPERATURES = np.linspace(0.0, 1.2, 61)
 _CURVATURES = np.geomspace(0.1, 2.0, 30)
-# If the noise of a slope exceeds this multiple of a usual slope, the prior of the
-# factor becomes much narrower.
+# The prior of the factor has the width 1 if the slopes have no noise. If their noise is
+# this multiple of a usual slope, the width is 1 / sqrt(2), and less with more noise.
 _HOPELESS = 4.0
 # Prior standard deviation of a logit, and of the change that public columns make in a
 # logit after a public model.
@@ -815,7 +815,8 @@ def _posterior(
     growth = 1 + signals**2 * float(weight @ weight)
     taken = (signals**2 / growth)[:, None, None] * constant**2
     log = (taken - square - np.log(growth)[:, None, None]) / 2
-    shape, log = log.shape, log.reshape(-1, log.shape[-1])  # a row for each pair
+    # One row for each pair of a signal and a curvature, one column for each axis.
+    shape, log = log.shape, log.reshape(-1, log.shape[-1])
     likelihood = np.exp(log - log.max(axis=0))
     # Fit the priors of the groups. The shares of the groups in an axis sum to 1.
     of_groups = (1 - _ALIKE) * shares / shares.sum(axis=0)

@@ -35,8 +35,8 @@ N_FOLDS = 5
 # first for standardised columns, then for unscaled columns. Unscaled columns that are
 # mostly zero are penalised more.
 _STANDARDISED, _PLAIN = (0.01, 0.1), (1.0,)
-# Up to `_MOST_NEWTON` weights Newton's method is faster. From `_MANY_ROWS` rows per
-# weight on, a penalty hardly matters.
+# Up to `_MOST_NEWTON` weights Newton's method is faster than L-BFGS. From `_MANY_ROWS`
+# rows per weight on, a penalty hardly matters.
 _MOST_NEWTON, _MANY_ROWS = 300, 100
 # Penalties of the default model of numbers, compared by leave-one-out.
 _ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10_000.0)

@@ -797,8 +797,8 @@ def predicted(
             found = _attempt(call, rows_of(X, everyone[row : row + 1]))
             result[row] = None if found is None else found[0]
         return result
-    # Copy the rows, as below where rows are replaced. The bits of predictions depend on
-    # the memory layout.
+    # `rows_of` copies the rows here, as in the second attempt below. So both attempts
+    # have the same memory layout, on which the bits of predictions depend.
     found = _attempt(call, rows_of(X, everyone))
     if found is not None:
         return found
@@ -872,7 +872,7 @@ def _real(y: np.ndarray) -> np.ndarray:
     """Return a target as floats, or NaN for entries that are not numbers."""
     if y.dtype.kind in "biuf":
         return y.astype(np.float64)
-    real = (float, np.floating)  # these may be infinite and stay so
+    real = (float, np.floating)  # floats do not change, even if they are infinite
     found = [float(one) if isinstance(one, real) else number(one) for one in y]
     return np.array(found, dtype=np.float64)
 

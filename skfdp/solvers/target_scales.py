@@ -384,7 +384,8 @@ def _rates(records: Records, coef, intercept, most, offset=None) -> np.ndarray:
         for block in row_blocks(records.X):
             rows = records.public.input_scaler(records.X[block])
             margins = row_products(rows, coef) + intercept + start[block]
-            # A margin of NaN becomes 0, the rescaled mean.
+            # A NaN margin becomes 0. Its rate is exp(0) = 1, the mean of the rescaled
+            # targets.
             cut = np.nan_to_num(margins).clip(-99.0, math.log(most))
             rates[block] = np.exp(cut)
     return rates

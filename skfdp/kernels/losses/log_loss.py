@@ -16,7 +16,7 @@ def residual(margins, target, parameter):
 
     If the parameter is `_AVERAGED`, subtract the mean of all one-hot labels instead.
     """
-    # `_probabilities` is inlined. One call for all cases below is compiled only once.
+    # numba inlines `_probabilities` at each call. So call it once, before all cases.
     _probabilities(margins)
     n_outputs, n_rows = margins.shape
     if parameter == _AVERAGED:
