@@ -1776,7 +1776,9 @@ def _dialect(dialect: Mapping, path: str) -> dict[str, Any]:
     for key in dialect.keys() - said - {"delimiter"}:
         if key not in usual or dialect[key] != usual[key]:
             known = (
-                f"with {key} = {shown(usual[key])}" if key in usual else "without it"
+                f"with {key} = {shown(usual[key])}"
+                if key in usual
+                else f"without {key}"
             )
             raise SchemaError(
                 f"the dialect in {path!r} has {key} = {shown(dialect[key])}, which "

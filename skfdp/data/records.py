@@ -235,7 +235,7 @@ class PublicRecords:
         if self.is_narrowed:
             return self._with_kept(self.X[:, self.kept[self.mask]].toarray())
         own = self._with_kept(self.X)
-        vars(own)["mapped"] = self.mapped  # the same rows, so do not rescale them again
+        vars(own)["mapped"] = self.mapped  # the same rows, which are rescaled once
         return own
 
     def _with_kept(self, table: np.ndarray | csr_array | LargeTable) -> PublicRecords:

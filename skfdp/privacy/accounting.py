@@ -320,7 +320,7 @@ def _compose(
 
     steps = [
         (
-            (  # these numbers determine the curve of one step; unit: the clip norm
+            (  # what determines the curve of one step, in units of the clip norm
                 std / event.clip_norm,
                 min(2.0, event.sensitivity / event.clip_norm),
                 event.sampling_rate,

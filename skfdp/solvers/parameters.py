@@ -159,7 +159,7 @@ def mean_fraction(mu: float, n: float, d: int, least: float = LEAST_FOR_MEAN) ->
     return float(np.clip(16 * d / (mu * n) ** 2, least, MOST_FOR_MEAN))
 
 
-#: The mean of rows of norm 1 is not subtracted if its squared norm is below this number.
+#: The mean of rows of norm 1 is not subtracted if its squared norm is below this limit.
 #: After centring, such rows could be scaled up by at most 1.15. Without centring they
 #: have public signs, which reduce the sensitivity by a factor of sqrt(2).
 LEAST_SQUARED_MEAN = 0.25
