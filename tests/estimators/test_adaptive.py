@@ -334,7 +334,7 @@ def test_parameters_that_are_refused(kind, given, message):
 
 def test_more_columns_than_can_be_counted_are_refused():
     model = classifier(**ALGORITHM_2)
-    with pytest.raises(ValueError, match="rough mean of 131072 columns need too many"):
+    with pytest.raises(ValueError, match="adaptive' of 70000 columns need too many"):
         model.plan(np.zeros((3, 70_000)), [0, 1, 0])
 
 
