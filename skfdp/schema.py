@@ -732,7 +732,7 @@ class TableSchema:
     def parameters(self, target: str | None = None, y: Any = None) -> dict[str, Any]:
         """Return the declarations that a fit of an outcome needs, as a dict.
 
-        `target` and `y` are those of `outcome`.
+        `target` and `y` have the same meaning as in the method `outcome`.
         """
         name = self.outcome(target, y)
         column = self.columns[name]

@@ -341,7 +341,8 @@ class _Curve:
 
     def __init__(self, block: Block, squares_of: Callable[[np.ndarray], np.ndarray]):
         every = np.arange(len(block.levels))
-        # Encoded columns that become smooth terms, and their directions and lengths.
+        # The encoded columns that smooth terms replace, and the direction (a column of
+        # `shapes`) and the length (in `factor`) of each smooth term.
         self.smooth, self.shapes, self.factor = every[:0], np.empty((0, 0)), np.empty(0)
         # Encoded columns that are only multiplied by a factor. In the result they come
         # after the smooth terms.

@@ -174,7 +174,7 @@ def _of_pandas(raw: Any) -> np.ndarray:
 def _of_polars(series: Any) -> np.ndarray:
     dtype = series.dtype
     if getattr(dtype, "time_zone", None) is not None:
-        if (unit := dtype.time_unit) != "ns":  # "ns" never leaves `_ZONED`
+        if (unit := dtype.time_unit) != "ns":  # "ns" values are all within `_ZONED`
             ends = [side.astype(f"datetime64[{unit}]").astype(int) for side in _ZONED]
             series = series.to_physical().clip(*map(int, ends)).cast(dtype)
         series = series.dt.replace_time_zone(None)

@@ -494,12 +494,12 @@ class _Workspace:
 def has_public_signs(public: PublicRecords, loss: Loss) -> bool:
     """Whether the signs of a gradient's entries are public (the orthant lemma).
 
-    **Guarantees.** Let the target be public and fix the signs of the residuals. Let
-    each private column be bounded, so that the input scaler maps it to [0, 1]. Then the
-    gradients v and v' of one record with two different private parts have entries of
-    equal signs. Hence ``<v, v'> >= 0``, and ``|v - v'|**2 <= 2 clip_norm**2`` after
-    clipping. The lemma does not hold if private columns are centred, or if anything is
-    subtracted before clipping.
+    **Guarantees.** Let the target be public, and let it determine the signs of the
+    residuals. Let each private column be bounded, so that the input scaler maps it to
+    [0, 1]. Then the gradients v and v' of one record with two different private parts
+    have entries of equal signs. Hence ``<v, v'> >= 0``, and ``|v - v'|**2 <= 2
+    clip_norm**2`` after clipping. The lemma does not hold if private columns are
+    centred, or if anything is subtracted before clipping.
     """
     return public.has_target and loss.sign_fixed and public.private_bounded
 

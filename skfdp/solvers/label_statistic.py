@@ -621,7 +621,8 @@ class LabelStatistic:
         else:
             statistic = denoised(released)
         strength = 0.0 if self.C == "auto" else 1 / (self.C * records.total_weight)
-        # P of the penalty ``strength / 2 |w|**2`` on the weights w of bounded columns.
+        # `penalty` is that of `Objective`, for the sum ``strength / 2 |w|**2`` over the
+        # weights w of the bounded columns.
         directions = found.basis / public.input_scaler.feature_bound
         size = directions.shape[1]
         # This small penalty keeps the intercept finite, which noise could make

@@ -1056,7 +1056,8 @@ def _groups(
         )
     if any(map(is_missing, values)):
         raise ValueError(
-            "by holds missing values: replace them by a value that marks a group."
+            "by holds missing values: replace each by a value of its own group, such "
+            "as 'unknown'."
         )
     found = dict.fromkeys(values)
     try:
