@@ -297,7 +297,7 @@ class Records:
 
     @property
     def mapped(self) -> WholeRows | csr_array:
-        """Complete rows, rescaled when they are read; CSR rows are `X` itself."""
+        """Complete rows: a dense X rescaled when it is read, or a CSR X unscaled."""
         if issparse(self.X):
             return self.X
         return WholeRows(self.public.mapped, self.input_scaler)

@@ -323,7 +323,7 @@ def _exact(value: Any) -> int | float:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
-    except Exception:  # a signalling NaN of decimal, or a user's own number
+    except Exception:  # a signalling decimal NaN, or a user-defined number class
         return math.nan
 
 

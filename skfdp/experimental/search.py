@@ -150,7 +150,7 @@ class Holdout:
 
 
 class RunLedger(PrivacyLedger):
-    """Ledger of one run: the run cannot release more than the search was charged for.
+    """Ledger of one run, which refuses releases beyond the budget of a single run.
 
     `charged` is the event of the search, and `delta` the delta of the whole search. The
     attribute `budget` has epsilon and delta of the run's estimator.

@@ -50,7 +50,7 @@ from skfdp.solvers.method import Budget, Method, OnStep, Plan
 #: Bounds of a dense and of a sparse column without significant counts. They suit
 #: columns that were scaled before.
 FALLBACK, FALLBACK_OF_SPARSE = (-1.0, 1.0), (0.0, 1.0)
-#: Bounds of a column in which only zeros are significant.
+#: Bounds of a column in which only the count of zeros exceeds the noise.
 OF_ZEROS = (0.0, 1.0)
 #: Bound of the probability that empty bins of a column count as significant, because of
 #: noise. This error costs little, because the fallback bounds are just as arbitrary.
