@@ -17,7 +17,7 @@ from skfdp.privacy.checks import computed
 
 
 # Number of float64 entries per block, which bounds the memory of every pass.
-_BLOCK_ENTRIES = 2**17
+_BLOCK_ENTRIES = 2**16
 
 
 def blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
@@ -294,7 +294,8 @@ class GridRows:
             values = joined[:, : shape[1]]
             squared_norms = joined.view(np.float64)[:, -1]
         for block in blocks(n_rows, n_features):
-            entries = np.trunc(transform(X[block]) / GRID)
+            entries = transform(X[block]) / GRID
+            np.trunc(entries, out=entries)
             np.clip(entries, low, high, out=entries)
             if on_disk:
                 part = np.empty((len(entries), shape[1]), dtype=np.int16)
@@ -303,8 +304,8 @@ class GridRows:
             part[:, :n_features] = np.subtract(entries, centre, out=entries)
             part[:, n_features:] = constant
             # Integers below 2**53 are exact in float64, in any order of the sum.
-            integers = part.astype(np.float64)
-            squared_norms[block] = np.einsum("ij,ij->i", integers, integers)
+            squares = np.einsum("ij,ij->i", entries, entries)
+            squared_norms[block] = squares + sum(one**2 for one in constant)
             if on_disk:
                 file.write(part)
         values, reader = file.read() if on_disk else (values, None)

@@ -268,7 +268,9 @@ class InputScaler:
         finite = np.isfinite(self.span)
         with np.errstate(all="ignore"):  # a warning would reveal a private value
             if finite.all():
-                return np.clip((X - self.low) / self.span, 0.0, 1.0)
+                rows = np.subtract(X, self.low)
+                rows /= self.span
+                return np.clip(rows, 0.0, 1.0, out=rows)
             rows = X.copy()
             low, span = self.low[finite], self.span[finite]
             rows[:, finite] = np.clip((X[:, finite] - low) / span, 0.0, 1.0)

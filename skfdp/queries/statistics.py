@@ -124,14 +124,16 @@ class RowSum(_Sum):
             private = ~input_scaler.public
             rows, input_scaler = rows[:, private], input_scaler.part(private)
         rows = input_scaler.mapped(input_scaler.filled(rows)[0])
-        entries = np.trunc((rows.data if issparse(rows) else rows) * (_SHRINK / unit))
+        entries = (rows.data if issparse(rows) else rows) * (_SHRINK / unit)
+        np.trunc(entries, out=entries)
         if self.nonnegative:
-            entries = np.maximum(entries, 0.0)
-        if not issparse(rows):
-            return entries.astype(np.int64).sum(axis=0)
+            np.maximum(entries, 0.0, out=entries)
         # Sums are below 2**53 and so exact in float64: a block has at most 4096 rows,
         # and an entry is at most 2**30 units.
-        sums = np.bincount(rows.indices, entries, rows.shape[1])
+        if issparse(rows):
+            sums = np.bincount(rows.indices, entries, rows.shape[1])
+        else:
+            sums = np.ones(len(entries)) @ entries
         return sums.astype(np.int64)
 
 

@@ -365,8 +365,10 @@ def private_lengths(
             rows = input_scaler.mapped(X[block][:, private])
             entries = rows.data if issparse(rows) else rows
             # A row with an entry beyond `furthest` has the largest length.
-            entries = np.clip(entries / furthest, -1, 1)
-            squares = np.ceil(entries**2 * unit)
+            squares = np.divide(entries, furthest)
+            np.clip(squares, -1, 1, out=squares)
+            np.square(squares, out=squares)
+            np.ceil(np.multiply(squares, unit, out=squares), out=squares)
             if issparse(rows):
                 row = row_of_entries(rows)
                 total = np.bincount(row, squares, minlength=rows.shape[0])
