@@ -692,9 +692,9 @@ class CoefficientNoise:
 
 
 # Numbers for `path_noise`, whose Notes define h, c and tau. Numbers of candidates of h,
-# of candidates of the size of c, of rounds that fit the prior, and of estimations with
-# rotated axes. Then the candidates of tau.
-_N_CURVATURES, _N_SIGNALS, _N_ROUNDS, _N_TURNS = 40, 8, 30, 3
+# of candidates of the size of c, of rounds that fit the prior (first, and after each
+# rotation), and of estimations with rotated axes. Then the candidates of tau.
+_N_CURVATURES, _N_SIGNALS, _N_ROUNDS, _N_TURNS = 40, 8, (30, 10), 3
 _CORRELATIONS = np.array([0.0, *np.geomspace(0.01, 1, 15)])
 # Number of first steps that are ignored, because the curvature is different there.
 _SKIPPED = 2
@@ -775,9 +775,13 @@ def path_noise(
     signals = np.geomspace(least, most, _N_SIGNALS)
     gone, left = walk.moments(curvatures[:, None], flat, published)
     groups = (kinds[:, None] == np.unique(kinds)).astype(np.float64)
+    n_rounds, n_more = _N_ROUNDS
+    n_pairs = len(signals) * len(curvatures)
+    prior = np.full((n_pairs, groups.shape[1]), 1 / n_pairs)
     while True:
-        shares = (axes**2).T @ groups
-        posterior = _posterior(moved, gradients, weight, curvatures, signals, shares)
+        given = moved, gradients, weight, curvatures, signals, (axes**2).T @ groups
+        posterior, prior = _posterior(*given, prior, n_rounds)
+        n_rounds = n_more
         of_curvature, of_signal = posterior.sum(axis=0), posterior.sum(axis=1)
         n_turns -= 1
         if n_turns == 0:
@@ -799,11 +803,15 @@ def _posterior(
     curvatures: np.ndarray,
     signals: np.ndarray,
     shares: np.ndarray,
-) -> np.ndarray:
+    prior: np.ndarray,
+    n_rounds: int,
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the posterior of the signal and the curvature along each axis.
 
-    The signal is the size of c in the Notes of `path_noise`. The result has the shape
-    (n_signals, n_curvatures, n_axes). The weights of a group have a common prior.
+    The signal is the size of c in the Notes of `path_noise`. The posterior has the
+    shape (n_signals, n_curvatures, n_axes). The weights of a group have a common prior
+    of shape (n_signals * n_curvatures,). `n_rounds` rounds fit the priors, from
+    `prior`, with one column for each group; the second result are the fitted priors.
     `shares`, shape (n_axes, n_groups), holds the fraction of each axis's squared norm
     that belongs to the weights of each group.
     """
@@ -820,13 +828,12 @@ def _posterior(
     likelihood = np.exp(log - log.max(axis=0))
     # Fit the priors of the groups. The shares of the groups in an axis sum to 1.
     of_groups = (1 - _ALIKE) * shares / shares.sum(axis=0)
-    prior = np.full((len(log), 1), 1 / len(log))
-    for _ in range(_N_ROUNDS):
-        posterior = likelihood * prior
-        total = posterior.sum(axis=0)
-        mean = posterior @ (of_groups / total[:, None]) + _ALIKE / len(log)
-        prior = mean @ shares.T
-    return (posterior / total).reshape(shape)
+    posterior, ones = np.empty_like(likelihood), np.ones(len(log))
+    for _ in range(n_rounds):
+        np.multiply(likelihood, prior @ shares.T, out=posterior)
+        total = ones @ posterior
+        prior = posterior @ (of_groups / total[:, None]) + _ALIKE / len(log)
+    return (posterior / total).reshape(shape), prior
 
 
 def _between(
@@ -848,14 +855,16 @@ def _between(
     # rank-one term from c (see the Notes of `path_noise`). The inverse covariance is
     # the identity minus a correction.
     squares, products = (residuals**2).sum(axis=0), weight @ residuals
+    moved_squares, crossed = moved**2, constant[:, None] * moved
+    values = np.maximum(values, 0.0)[:, None]
     best = -math.inf, 0.0, 0.0
     for correlation in _CORRELATIONS:
         tau = correlation**2 * sizes
-        variance = 1 + tau * np.maximum(values, 0.0)[:, None]
+        variance = 1 + tau * values
         off = tau / variance
-        left = squares - (off * moved**2).sum(axis=0)
-        of_constant = weight @ weight - (off * constant[:, None] ** 2).sum(axis=0)
-        both = products - (off * constant[:, None] * moved).sum(axis=0)
+        left = squares - np.einsum("ij,ij->j", off, moved_squares)
+        of_constant = weight @ weight - constant**2 @ off
+        both = products - np.einsum("ij,ij->j", off, crossed)
         growth = 1 + signal**2 * of_constant
         shared = signal**2 / growth * both
         log = (shared * both - left - np.log(growth)).sum() - np.log(variance).sum()
