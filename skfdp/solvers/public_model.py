@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import math
 import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import joblib
 import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn import config_context
@@ -40,6 +42,11 @@ _STANDARDISED, _PLAIN = (0.01, 0.1), (1.0,)
 _MOST_NEWTON, _MANY_ROWS = 300, 100
 # Penalties of the default model of numbers, compared by leave-one-out.
 _ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10_000.0)
+# The last model that `_most_likely` chose, by the digest of its data, and the largest
+# size of its margins in bytes. The fits of a search, and repeated fits, often share
+# their public data.
+_LAST: dict[str, PublicModel | PublicRegression] = {}
+_MOST_KEPT = 2**24
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -343,8 +350,26 @@ def _most_likely(
 ) -> PublicModel | PublicRegression:
     """Return the model of labels or counts with the least out-of-fold loss.
 
-    The choice and the folds use public data alone and cost no privacy.
+    The choice and the folds use public data alone and cost no privacy. The last model
+    is kept in memory, for the next fit on the same public data.
     """
+    units = public.units
+    persons = None if units is None else (units.persons, units.n_units)
+    given = public.rows(), public.target, public.shares, public.n_records, persons, own
+    digest = joblib.hash(given)
+    found = _LAST.get(digest)
+    if found is None:
+        found = _chosen(public, own)
+        _LAST.clear()
+        if found.out_of_fold.nbytes <= _MOST_KEPT:
+            _LAST[digest] = found
+    return copy.deepcopy(found)
+
+
+def _chosen(
+    public: PublicRecords, own: dict[str, Any]
+) -> PublicModel | PublicRegression:
+    """Fit the candidates, and return the model with the least out-of-fold loss."""
     from sklearn.linear_model import LogisticRegression, PoissonRegressor
     from sklearn.model_selection import check_cv
     from sklearn.pipeline import make_pipeline
