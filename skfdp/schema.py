@@ -46,6 +46,7 @@ from skfdp.data.arrays import (
     check_names,
     check_table,
     column_labels,
+    distinct,
     exact,
     objects,
     raw_column,
@@ -873,8 +874,12 @@ class TableSchema:
 
         For the group column the mask marks the missing cells.
         """
-        column, cells = self._type(name), exact(raw)
-        gone = self._missing(column)
+        column = self._type(name)
+        if not isinstance(column, (Number, Date)) and (found := distinct(raw)):
+            known, places = found
+            values, lost = self.converted(name, known)
+            return values[places], lost[places]
+        cells, gone = exact(raw), self._missing(column)
         if isinstance(column, (Number, Date)):
             found, listed = _read(self, column, raw), self.missing_values(name)
             lost = np.isnan(found)

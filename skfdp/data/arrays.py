@@ -141,6 +141,22 @@ def exact(raw: Any) -> np.ndarray:
     return found.astype(object)
 
 
+def distinct(raw: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the different cells of a pandas column, and the position of each cell.
+
+    The last of the different cells is None, for missing cells. The result is None for
+    columns that do not hold text or categories.
+    """
+    dtype = getattr(raw, "dtype", None)
+    with contextlib.suppress(Exception):  # fails for text that is not UTF-8
+        if hasattr(raw, "cat") and hasattr(dtype, "categories"):
+            return objects([*exact(dtype.categories), None]), np.asarray(raw.cat.codes)
+        if hasattr(raw, "factorize") and hasattr(dtype, "storage"):
+            places, known = raw.factorize()
+            return objects([*known, None]), places
+    return None
+
+
 def objects(values: Iterable) -> np.ndarray:
     """Return the unchanged values in a one-dimensional array of objects."""
     # np.array would turn lists of equal length into a two-dimensional table.
