@@ -35,7 +35,7 @@ LEAST, MOST = 0.1, 0.9
 SIGNAL = 1000.0
 #: Below this signal the model of the public columns gets the whole budget, if few
 #: columns are private.
-LEAST_SIGNAL = 200.0
+LEAST_SIGNAL = 300.0
 
 
 def share_of_descent(n_private: int, n_public: int, signal: float) -> float:
