@@ -160,24 +160,30 @@ def expected(
         curvature = variance * block.square / block.n_used
         gain, noise = walk.outcome(curvature * cut / clip_norm)
         gain, n_free = max(gain, 1e-9), weights.size * free
-        # A released weight is gain * weight + noise. The variance of the weights is
-        # guessed from the prior, with an error of the same size, and estimated from the
-        # release. Guess and estimate are averaged with their inverse variances.
-        prior, error = block.prior**2, (noise / gain) ** 2
-        square = float(np.vdot(weights, weights)) / n_free
-        estimate = square / gain**2 - error
-        of_estimate = 2 / n_free * (prior + error) ** 2
-        of_prior = prior**2
-        learnt = (estimate / of_estimate + prior / of_prior) / (
-            1 / of_estimate + 1 / of_prior
-        )
-        kept, learnt = 0.0, max(learnt, 0.0)
+        # A released weight is gain * weight + noise.
+        square = float(np.vdot(weights, weights)) / n_free / gain**2
+        kept = 0.0
+        learnt = learnt_variance(square, (noise / gain) ** 2, n_free, block.prior**2)
         if learnt != 0:  # expected weight divided by the released weight
             kept = min(1.0, gain * learnt / (gain**2 * learnt + noise**2))
         found[:, block.columns] = weights * kept
         if fitted is not None:
             n_fitted += kept * free * float(fitted[:, block.columns].sum())
     return found, n_fitted
+
+
+def learnt_variance(
+    square: float, error: float, n_weights: float, prior: float
+) -> float:
+    """Return the variance of weights: a guess and an estimate from noisy weights.
+
+    The guess `prior` has an error of its own size. The estimate is the mean square of
+    the noisy weights, `square`, minus the variance of their noise, `error`. Both are
+    averaged with their inverse variances.
+    """
+    of_estimate, of_prior = 2 / n_weights * (prior + error) ** 2, prior**2
+    found = (square - error) / of_estimate + prior / of_prior
+    return max(found / (1 / of_estimate + 1 / of_prior), 0.0)
 
 
 def is_measured(method: Any, public: PublicRecords) -> bool:
@@ -394,20 +400,25 @@ def shrunk(
     """Shrink the weights, shape (1, n_columns), of each block by a factor.
 
     The contribution of a block to a prediction is a signal plus noise. The variance of
-    the signal is the `prior` of the block, relative to the squared error of the start.
-    The factor with the least expected error is the variance of the signal divided by
-    the variance of signal plus noise. Columns of a block are treated as independent and
-    equal. If they are correlated, predictions have less noise. `curvature` is the
-    curvature of the loss.
+    the signal is the `prior` of the block, relative to the squared error of the start,
+    or a larger variance if the weights show one (`learnt_variance`). The factor with
+    the least expected error is the variance of the signal divided by the variance of
+    signal plus noise. Columns of a block are treated as independent and equal. If they
+    are correlated, predictions have less noise. `curvature` is the curvature of the
+    loss.
     """
     theta = theta.copy()
     # A clipped residual does not change with the weights, so clipping reduces the
     # curvature.
     slope = curvature * math.erf(clip_norm / math.sqrt(2)) / clip_norm
     for block in blocks:
-        entry = block.square / len(block.columns)
-        noise = block.square * walk.outcome(slope * entry)[1] ** 2
-        theta[:, block.columns] *= block.prior / (block.prior + noise)
+        own, width = theta[:, block.columns], len(block.columns)
+        gain, std = walk.outcome(slope * block.square / width)
+        noise, gain = block.square * std**2, max(float(gain), 1e-9)
+        square = block.square * float((own**2).sum()) / width
+        asked = square / gain**2, noise / gain**2, width, block.prior
+        signal = max(block.prior, learnt_variance(*asked))
+        theta[:, block.columns] = own * (signal / (signal + noise))
     return theta
 
 
