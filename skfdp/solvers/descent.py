@@ -886,7 +886,9 @@ class Descent:
                 places, square = np.array([public.n_features]), coordinates.bias**2
                 doubt = (target_map.error / target_map.scale) ** 2
                 blocks = [*blocks, postprocessing.Block(places, square, doubt)]
-            return postprocessing.shrunk(theta, blocks, walk, clip, curvature)
+            # With a log link, a weight that is too large costs more than a small one.
+            own = {"curvature": curvature, "learns": not target_map.log}
+            return postprocessing.shrunk(theta, blocks, walk, clip, **own)
 
         event = plan.event("mean rate")
         if self.scales is not None and event is not None:

@@ -396,16 +396,18 @@ def shrunk(
     walk: Walk,
     clip_norm: float,
     curvature: float = 1.0,
+    *,
+    learns: bool,
 ) -> np.ndarray:
     """Shrink the weights, shape (1, n_columns), of each block by a factor.
 
     The contribution of a block to a prediction is a signal plus noise. The variance of
     the signal is the `prior` of the block, relative to the squared error of the start,
-    or a larger variance if the weights show one (`learnt_variance`). The factor with
-    the least expected error is the variance of the signal divided by the variance of
-    signal plus noise. Columns of a block are treated as independent and equal. If they
-    are correlated, predictions have less noise. `curvature` is the curvature of the
-    loss.
+    or with `learns` a larger variance if the weights show one (`learnt_variance`). The
+    factor with the least expected error is the variance of the signal divided by the
+    variance of signal plus noise. Columns of a block are treated as independent and
+    equal. If they are correlated, predictions have less noise. `curvature` is the
+    curvature of the loss.
     """
     theta = theta.copy()
     # A clipped residual does not change with the weights, so clipping reduces the
@@ -415,9 +417,10 @@ def shrunk(
         own, width = theta[:, block.columns], len(block.columns)
         gain, std = walk.outcome(slope * block.square / width)
         noise, gain = block.square * std**2, max(float(gain), 1e-9)
-        square = block.square * float((own**2).sum()) / width
-        asked = square / gain**2, noise / gain**2, width, block.prior
-        signal = max(block.prior, learnt_variance(*asked))
+        square, signal = block.square * float((own**2).sum()) / width, block.prior
+        if learns:
+            asked = square / gain**2, noise / gain**2, width, block.prior
+            signal = max(signal, learnt_variance(*asked))
         theta[:, block.columns] = own * (signal / (signal + noise))
     return theta
 

@@ -266,10 +266,31 @@ def test_shrinkage_is_all_or_nothing_at_the_ends():
     theta = np.ones((1, 4))
     for std, expected in ((1e3, 0.0), (1e-6, 1.0)):
         walk = Walk(np.full(10, 0.1), 0.9, np.full(10, std))
-        found = shrunk(theta, blocks_of(public, True), walk, 1.0)
+        found = shrunk(theta, blocks_of(public, True), walk, 1.0, learns=False)
         np.testing.assert_allclose(found[0, :3], expected, atol=1e-3)
         assert found[0, 3] == 1  # the intercept
     np.testing.assert_array_equal(theta, 1)
+
+
+@pytest.mark.parametrize("learns", [False, True])
+def test_weights_that_stand_out_of_the_noise_are_kept(learns):
+    """Weights of the size of the noise are shrunk as by the prior alone."""
+    public = np.array([True] * 4 + [False] * 4)
+    walk = Walk(np.full(100, 0.5), 0.0, np.full(100, 0.2))
+    blocks, kept, clip = blocks_of(public, True), [], 0.01  # a slope of about .8
+    slope = math.erf(clip / math.sqrt(2)) / clip
+    noise = [b.square * walk.outcome(slope * b.square / 4)[1] ** 2 for b in blocks]
+    prior, noise = np.array([block.prior for block in blocks]), np.array(noise)
+    for size in (0.1, 10.0):
+        theta = np.full((1, 8), size)
+        kept.append(shrunk(theta, blocks, walk, clip, learns=learns)[0] / theta[0])
+    expected = np.repeat(prior / (prior + noise), 4)
+    np.testing.assert_allclose(kept[0], expected, rtol=1e-6)
+    if learns:
+        assert (kept[1] > 0.9).all()
+        assert (expected < 0.6).any()
+    else:
+        np.testing.assert_allclose(kept[1], expected, rtol=1e-6)
 
 
 def test_the_pull_follows_the_signal_of_the_private_block():
