@@ -249,6 +249,7 @@ def tables(args) -> dict:
         y = (score > np.median(score)).astype(int)
         splits = {
             "skfdp, nothing public": {},
+            "skfdp, nothing public, 2 threads": {"n_jobs": 2},
             "skfdp, half public": {"public_features": half},
             "skfdp, half and label public": {
                 "public_features": half,
@@ -281,6 +282,9 @@ def tables(args) -> dict:
             own = {"schema": schema}
             model = FeatureDPLogisticRegression
             contestants[f"skfdp, {kind} public"] = fit(model, X, y, own)
+            if kind == "nothing":
+                both = own | {"n_jobs": 2}
+                contestants["skfdp, nothing public, 2 threads"] = fit(model, X, y, both)
         if name == "curves":
             encoder = schema.encoder().fit_to_smooth(X)
             contestants |= others(encoder.transform(X), y)

@@ -168,7 +168,8 @@ class FirstModel:
             warn_caller(
                 f"the budget is small for n={public.n_records} {public.unit}s: the "
                 f"model uses only the public columns, and the {public.n_private} "
-                "private column(s) have weights of 0. Raise epsilon, or add records.",
+                "private column(s) have weights of 0. Raise epsilon, add records, or "
+                "declare nothing as public if these columns matter most.",
                 UtilityWarning,
             )
             return Prepared(own, first, None)
