@@ -55,7 +55,7 @@ def test_every_case_estimator_and_label_is_in_the_file(golden):
     assert drawn == {
         *("noise", "coins", "batch", "mean", "row length", "class counts"),
         *("temperature", "target histogram", "target mean", "target spread"),
-        *("mean rate", "label statistic"),
+        *("row lengths", "mean rate", "label statistic"),
         *("row square", "cross moments", "padding", "class sums", "network"),
         *("split", "candidates", "score", "binades", "bins"),
         *("rotation", "rough binades", "rough bins 1", "rough bins 2"),

@@ -23,16 +23,28 @@ from skfdp.data.records import PublicRecords, Records
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
 from skfdp.privacy.checks import computed
-from skfdp.queries.statistics import RowSum
+from skfdp.queries.statistics import (
+    FIRST,
+    N_BINADES,
+    N_SPECIAL,
+    Binades,
+    BinCounts,
+    RowSum,
+)
 from skfdp.solvers import adaptive_centring, parameters
+from skfdp.solvers.bounds import Window
 from skfdp.solvers.method import Budget, Plan
 
 #: Clip norm of rows with their constant column, divided by the released quantile of
 #: distances. The constant column has the value of this quantile.
 LONGEST = math.sqrt(2)
-# The released typical length is at least the largest possible length divided by this
-# number.
+#: Labels of the events of a typical length: a mean, or a histogram of lengths.
+LENGTH, LENGTHS = "row length", "row lengths"
+# A released mean length is at least the largest possible length divided by this number.
 _SHORTEST = 64.0
+# A histogram is released instead of a mean that could not be below `_LEAST_LENGTH`, if
+# the noise in its counts is at most this share of the records.
+_LEAST_LENGTH, _NOISE_OF_COUNTS = 0.5, 0.15
 # Largest distance from the mean in a histogram, for rows with a typical norm of 1, and
 # for rows that the input scaler brings to the norm 1.
 _FURTHEST, _FURTHEST_OF_NORMALIZED = 8.0, 2.0
@@ -68,8 +80,8 @@ class Centring:
         Share of ``mu**2`` for the mean of the private columns.
     length : float, "auto" or None, default=None
         Typical norm of the private columns of a row, after `bounds` were applied.
-        "auto": a typical norm is released. None: the input scaler returns rows of norm
-        1.
+        "auto": a typical norm is released. It is a mean, or for wide tables the root
+        mean square from a histogram. None: the input scaler returns rows of norm 1.
     clip_quantile : float, "auto" or None, default="auto"
         Level of a released quantile of the distances of rows from the mean. Rows are
         divided by this quantile. "auto": `adaptive_centring.LEVEL` for the kind
@@ -188,7 +200,14 @@ class Centring:
                 # therefore enough, with an error of half of a typical length.
                 share = float(np.clip(4 / (mu * n) ** 2, 0.005, 0.1))
                 n_steps = 1 + (share < parameters.LEAST_FOR_MEAN)
-            wanted.append(("row length", share, RowSum.planned(), n_steps))
+            # Rows of wide tables are much shorter than the longest possible row. The
+            # noise in their mean length is then too large.
+            noise = 1 / (math.sqrt(share) * mu * n)
+            least = _furthest(public) * max(noise, 1 / _SHORTEST)
+            if least > _LEAST_LENGTH and noise < _NOISE_OF_COUNTS:
+                wanted.append((LENGTHS, share, BinCounts.planned(1), 1))
+            else:
+                wanted.append((LENGTH, share, RowSum.planned(), n_steps))
         if mean and self._centres:
             share = self.mean_fraction
             if share == "auto":
@@ -247,7 +266,8 @@ class Centring:
                 centre.error,
                 centre.radius,
             )
-        unit = self._unit(records, plan.event("row length"), mechanism)
+        event = plan.event(LENGTH) or plan.event(LENGTHS)
+        unit = self._unit(records, event, mechanism)
         mean, scale, error = np.zeros(mask.size), 1 / unit, 0.0
         event = plan.event("mean")
         if event is not None:
@@ -318,13 +338,15 @@ class Centring:
         divisor = public.input_scaler.feature_bound
         if event is None:
             return 1.0 if self.length is None else self.length / divisor
-        furthest = public.longest_private
-        if math.isinf(furthest):
-            # Columns without bounds are assumed to be scaled, mostly within [-2, 2].
-            furthest = 2 * math.sqrt(public.n_private)
+        furthest = _furthest(public)
         lengths = functools.partial(private_lengths, furthest=furthest, divisor=divisor)
+        if event.label == LENGTHS:
+            recipe = functools.partial(_in_binades, lengths=lengths)
+            counts = mechanism.release(LENGTHS, records.query(recipe))[0]
+            square = mean_square(counts, float(event.noise_std[0]), public.n_records)
+            return min(math.sqrt(square), furthest) / divisor
         found, error = released_mean(
-            records, lengths, 0.0, furthest, event, "row length", mechanism
+            records, lengths, 0.0, furthest, event, LENGTH, mechanism
         )
         found = min(max(found, 2 * error, furthest / _SHORTEST), furthest)
         if event.n_steps > 1:
@@ -334,6 +356,41 @@ class Centring:
             )
             found = math.sqrt(min(max(square, found**2), found * furthest))
         return found / divisor
+
+
+def _furthest(public: PublicRecords) -> float:
+    """Return the largest length of the private columns that counts."""
+    if math.isfinite(public.longest_private):
+        return public.longest_private
+    # Columns without bounds are assumed to be scaled, mostly within [-2, 2].
+    return 2 * math.sqrt(public.n_private)
+
+
+def _in_binades(records: Records, lengths: Callable[..., np.ndarray]) -> BinCounts:
+    """Return the histogram of squared lengths; a recipe of `Records.query`.
+
+    The factor moves 1 to the middle of its bin, because many rows have the length 1.
+
+    **Guarantees.** A record adds 1 to the bin of its own length, and nothing else. The
+    bounds are therefore those of `BinCounts` with one column: sqrt(2) for a replaced
+    record, and 1 for a null record.
+    """
+    squares = math.sqrt(2) * lengths(records, power=2)
+    return BinCounts(squares[:, None], Binades())
+
+
+def mean_square(counts: np.ndarray, std: float, n_records: int) -> float:
+    """Return the mean squared length, from noisy counts of `_in_binades`.
+
+    Only the run of bins with significant counts is used. Without such a run the result
+    is infinite. `std` is the standard deviation of the noise in a count.
+    """
+    counts = counts[N_SPECIAL + N_BINADES :]
+    window = Window.best(counts, std)
+    if not window.passes:
+        return math.inf
+    at = np.arange(window.first, window.last + 1)
+    return float(np.ldexp(counts[at - FIRST], at - 1).sum()) / n_records
 
 
 def _row_sum(records: Records, input_scaler: InputScaler) -> RowSum:

@@ -46,6 +46,8 @@ X = _rng.random((N_ROWS, N_COLUMNS)) * (_rng.random((N_ROWS, N_COLUMNS)) < 0.7)
 #: the longest.
 DARK, BRIGHT = X.copy(), 0.2 * X
 DARK[0], BRIGHT[0] = 0, 1
+#: So wide that a histogram of lengths is released.
+WIDE = np.tile(X, 200)
 HALF = {"solver": NoisySGD(batch_size=N_ROWS // 2)}
 #: Persons with 3, 2, 1, 3, 2, 1, ... rows; the first has three.
 GROUPS = {"groups": np.repeat(np.arange(20), [3, 2, 1] * 6 + [3, 1])}
@@ -200,6 +202,13 @@ add(
     relations=TWO,
     private=SOME,
     stream="row square",
+)
+add(
+    *("row lengths", logistic, {"epsilon": 100.0}, "row lengths", (HIGH, 0)),
+    (LOW, 0),
+    relations=ALL,
+    X=WIDE,
+    private=np.ones(WIDE.shape[1], dtype=bool),
 )
 add("mean, signed", logistic, SIGNED, "mean", (FAR, 0), (-FAR, 0), relations=ALL)
 add(

@@ -217,6 +217,8 @@ CASES = [
                 **{**SOME, "loss": "poisson", "data": "counts"},
                 "target_bounds": None,
             },
+            # Rows may be so long that a histogram of lengths is released.
+            "no bounds, csr": {"bounds": False, "epsilon": 8.0, "as": "csr"},
         },
     ),
     *_cases(
