@@ -92,6 +92,21 @@ NIGHTLY = [
         "::test_the_mean_of_the_rates_is_released_within_a_public_interval",
     ),
     Mutant(
+        "a replaced row changes one count of a histogram",
+        "queries/statistics.py",
+        "replaced=math.sqrt(2 * n_columns),",
+        "replaced=math.sqrt(n_columns),",
+        "estimators/test_row_length.py"
+        "::test_a_replaced_wide_row_moves_two_counts_by_one",
+    ),
+    Mutant(
+        "slopes of a wide regression have larger residuals than charged",
+        "solvers/postprocessing.py",
+        "query = dataclasses.replace(query, loss=huber(HUBER_THRESHOLD))",
+        "query = dataclasses.replace(query, loss=huber(2 * HUBER_THRESHOLD))",
+        "estimators/test_row_length.py::test_wide_rows_keep_the_scale_of_predictions",
+    ),
+    Mutant(
         "charges beyond the budget limit",
         "privacy/ledger_file.py",
         "check(terms, recorded)\n            if",

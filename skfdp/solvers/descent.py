@@ -725,10 +725,10 @@ class Descent:
             has_model = prepared.has_model
             target = self.scales.event(public, budget, mu, has_public_model=has_model)
             rate = self.scales.rate_event(public, budget, mu)
-        measured = postprocessing.is_measured(self, public)
+        measured = postprocessing.is_measured(self, public, prepared.has_model)
         # Without a public target or model, the descent starts at released class
         # frequencies.
-        known = public.has_target or prepared.has_model
+        known = public.has_target or prepared.has_model or self.scales is not None
         if measured and self.centring.bias is not None and not known:
             counts = event(public, budget, mu)
         centring = self.centring.events(public, budget, mu, mean=not orthant)
@@ -857,7 +857,7 @@ class Descent:
         has_model = prepared.has_model
         stds = self._noise_in_gradients(plan.schedule, public)[:n_iter]
         answer = answer_of(rule, stds, self.loop.iterate, steps, public)
-        if event is not None:
+        if event is not None and self.scales is None:
             bias = self.centring.bias
             blocks = postprocessing.logit_blocks(public, plan.norms, has_model, bias)
             walk = self._walk(public, plan)
@@ -890,16 +890,21 @@ class Descent:
             own = {"curvature": curvature, "learns": not target_map.log}
             return postprocessing.shrunk(theta, blocks, walk, clip, **own)
 
-        event = plan.event("mean rate")
+        factor, event = event, plan.event("mean rate")
         if self.scales is not None and event is not None:
             theta = self.scales.calibrated(
                 theta, records, coordinates, prepared.offset, shrink, event, mechanism
             )
         elif self.scales is not None:
             theta = shrink(theta)
+        blocks = postprocessing.target_blocks(public.mask, has_model)
+        if self.scales is not None and factor is not None:
+            walk, n = self._walk(public, plan), public.n_records
+            theta = postprocessing.rescaled(
+                theta, query, blocks, walk, n, factor, mechanism
+            )
         wide = public.n_features > postprocessing.MOST_USED
         if wide and not has_model and self._is_shrunk:
-            blocks = postprocessing.target_blocks(public.mask, has_model)
             spread = math.sqrt(postprocessing.variance(theta, blocks))
             postprocessing.warn_of_small_margins(spread)
         counts, path = plan.event(CLASS_COUNTS), (*path, theta)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import erf, ndtr
 
 from skfdp.data.input_scaler import Coordinates, InputScaler
 from skfdp.data.records import PublicRecords
@@ -28,7 +28,7 @@ from skfdp.mechanisms.descent import HeavyBall, Walk
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
 from skfdp.queries import derived
-from skfdp.queries.linear import LinearQuery
+from skfdp.queries.linear import LinearQuery, huber
 from skfdp.queries.statistics import TemperatureSum
 from skfdp.solvers import parameters
 from skfdp.solvers.method import Budget
@@ -172,30 +172,24 @@ def expected(
     return found, n_fitted
 
 
-def learnt_variance(
-    square: float, error: float, n_weights: float, prior: float
-) -> float:
-    """Return the variance of weights: a guess and an estimate from noisy weights.
+def is_measured(method: Any, public: PublicRecords, has_model: bool) -> bool:
+    """Whether to measure the factor of the step, for default settings.
 
-    The guess `prior` has an error of its own size. The estimate is the mean square of
-    the noisy weights, `square`, minus the variance of their noise, `error`. Both are
-    averaged with their inverse variances.
+    It is measured for log loss, and for regressions of wide tables without a public
+    model or a log link.
     """
-    of_estimate, of_prior = 2 / n_weights * (prior + error) ** 2, prior**2
-    found = (square - error) / of_estimate + prior / of_prior
-    return max(found / (1 / of_estimate + 1 / of_prior), 0.0)
-
-
-def is_measured(method: Any, public: PublicRecords) -> bool:
-    """Whether to measure the factor of the step: log loss with default settings."""
+    if (
+        (method.penalty, method.padding, method.public_loss) != (None, None, None)
+        or (method.loop.gradient_scale, method.loop.max_weight_norm) != (1.0, None)
+        or method.loop.iterate != "last"
+    ):
+        return False
+    if method.scales is not None:
+        usual = method.scales.alpha is None and not public.target_map.log
+        return usual and public.n_features > MOST_USED and not has_model
     weight = public.class_weight
-    return (
-        method.scales is None
-        and method.loss.name == "log_loss"
-        and (weight is None or bool((weight == 1).all()))
-        and (method.penalty, method.padding, method.public_loss) == (None, None, None)
-        and (method.loop.gradient_scale, method.loop.max_weight_norm) == (1.0, None)
-        and method.loop.iterate == "last"
+    return method.loss.name == "log_loss" and (
+        weight is None or bool((weight == 1).all())
     )
 
 
@@ -205,6 +199,7 @@ def event(public: PublicRecords, budget: Budget, loss: Loss, mu: float) -> Event
     `mu` is the Gaussian-DP parameter of the whole budget, for sums whose sensitivity is
     their clip norm.
     """
+    loss = loss if public.target_map is None else huber(HUBER_THRESHOLD)
     query = TemperatureSum.planned(loss, public.n_classes, len(POINTS))
     sensitivity = query.sensitivity(budget.relation)
     share = parameters.mean_fraction(mu, public.n_effective, 4)
@@ -252,11 +247,10 @@ def temperature(
     width = 1 / math.hypot(1, noise_std / (_HOPELESS * usual))
     best, curvature = _TEMPERATURES[:, None], usual * _CURVATURES[None]
     log = -((best / width) ** 2) / 2 + 0 * curvature
-    for point, slope in zip(POINTS, slopes, strict=True):
-        log = log - ((curvature * (point - best) - slope) / noise_std) ** 2 / 2
+    posterior = _given_slopes(log, best, curvature, slopes, noise_std)
     prior = np.exp(-((_TEMPERATURES / width) ** 2) / 2)
     moments = []
-    for weight in (np.exp(log - log.max()).sum(axis=1), prior):
+    for weight in (posterior.sum(axis=1), prior):
         mean = float(np.average(_TEMPERATURES, weights=weight))
         square = (_TEMPERATURES - mean) ** 2
         moments.append((mean, float(np.average(square, weights=weight))))
@@ -264,6 +258,24 @@ def temperature(
     # The part that follows from the prior is not noise.
     share = max(0.0, 1 - variance / max(of_prior, 1e-12))
     return mean, math.sqrt(variance * share), share
+
+
+def _given_slopes(
+    log: np.ndarray,
+    best: np.ndarray,
+    curvature: np.ndarray,
+    slopes: np.ndarray,
+    noise_std: float,
+) -> np.ndarray:
+    """Return the unnormalised posterior of the best factor and the curvature.
+
+    `log` is the logarithm of their prior. Arrays have one row for each factor `best`
+    and one column for each `curvature`. `slopes` have one entry, or one row of entries
+    for each curvature, at each of `POINTS`.
+    """
+    for point, slope in zip(POINTS, slopes, strict=True):
+        log = log - ((curvature * (point - best) - slope) / noise_std) ** 2 / 2
+    return np.exp(log - log.max())
 
 
 def scaled(
@@ -343,6 +355,15 @@ def warn_of_small_margins(spread: float) -> None:
 #: all columns after a start at the mean, and for private and for public columns after a
 #: start at a public model.
 SHARE, PRIVATE_SHARE, PUBLIC_SHARE = 0.5, 0.1, 0.02
+#: Huber's threshold divided by the spread of the target, as in `HuberRegressor`.
+HUBER_THRESHOLD = 1.35
+# Candidate factors of the weights of a wide regression, and candidate curvatures
+# divided by the expected root mean square of margins.
+_FACTORS = np.geomspace(0.1, 6.0, 161)
+_CURVATURES_OF_FACTORS = np.geomspace(0.05, 6.0, 80)
+# Prior standard deviation of the logarithm of this factor, and typical variance of
+# residuals.
+_FACTOR_SPREAD, _UNEXPLAINED = 0.7, 0.5
 # Largest margin in `rate_level`, so that rates do not overflow.
 _LARGEST = 99.0
 
@@ -410,9 +431,7 @@ def shrunk(
     curvature of the loss.
     """
     theta = theta.copy()
-    # A clipped residual does not change with the weights, so clipping reduces the
-    # curvature.
-    slope = curvature * math.erf(clip_norm / math.sqrt(2)) / clip_norm
+    slope = curvature * _slope(clip_norm)
     for block in blocks:
         own, width = theta[:, block.columns], len(block.columns)
         gain, std = walk.outcome(slope * block.square / width)
@@ -423,6 +442,64 @@ def shrunk(
             signal = max(signal, learnt_variance(*asked))
         theta[:, block.columns] = own * (signal / (signal + noise))
     return theta
+
+
+def _slope(clip_norm: float) -> float:
+    """Return the curvature of a squared loss with clipped residuals of spread 1.
+
+    A clipped residual does not change with the weights.
+    """
+    return math.erf(clip_norm / math.sqrt(2)) / clip_norm
+
+
+def _huber_slopes(query: LinearQuery, **settings: Any) -> TemperatureSum:
+    """Return the query for the slopes of Huber's loss; a recipe of `derived`."""
+    query = dataclasses.replace(query, loss=huber(HUBER_THRESHOLD))
+    return TemperatureSum(query, 0, points=POINTS, **settings)
+
+
+def rescaled(
+    theta: np.ndarray,
+    query: LinearQuery,
+    blocks: list[Block],
+    walk: Walk,
+    n_records: int,
+    event: Event,
+    mechanism: Mechanism,
+) -> np.ndarray:
+    """Return the weights of a wide regression, multiplied by a released factor.
+
+    It is unknown how many columns of a wide table matter. The steps therefore remove an
+    unknown part of the error of the start, and predictions are usually too small. The
+    factor follows from the slopes of Huber's loss at `POINTS`. Its prior is lognormal
+    about 1, so that slopes without information change nothing.
+
+    The slopes are corrected for overfitting. It changes them by the degrees of freedom
+    of the fit times the variance of residuals, in rows whose margins are not clipped.
+    The share of such rows follows from the curvature, for normal margins.
+
+    Parameters are as for `scaled` and `shrunk`.
+    """
+    reach = REACH * math.sqrt(variance(theta, blocks))
+    if reach == 0:
+        return theta
+    recipe = functools.partial(
+        _huber_slopes, start=np.zeros_like(theta), step=theta, reach=reach
+    )
+    slopes = mechanism.release(LABEL, derived(query, recipe))
+    n_fitted = 0.0
+    for block in blocks:
+        entry = _slope(query.clip_norm) * block.square / len(block.columns)
+        n_fitted += len(block.columns) * float(walk.outcome(entry)[0])
+    best, curvature = _FACTORS[:, None], reach / REACH * _CURVATURES_OF_FACTORS
+    # The curvature of one row is its margin times its clipped margin, divided by
+    # `reach`. If nearly all margins are clipped, it is the mean absolute margin.
+    unclipped = erf(reach / (math.sqrt(math.pi) * curvature))
+    slopes = slopes[:, None] + _UNEXPLAINED * n_fitted / reach * unclipped
+    log = -((np.log(best) / _FACTOR_SPREAD) ** 2) / 2 + 0 * curvature
+    known = n_records * curvature, slopes, float(event.noise_std[0])
+    posterior = _given_slopes(log, best, *known).sum(axis=1)
+    return theta * math.exp(np.average(np.log(_FACTORS), weights=posterior))
 
 
 def variance(theta: np.ndarray, blocks: list[Block]) -> float:

@@ -22,7 +22,7 @@ from skfdp.queries.statistics import RowSum
 from skfdp.solvers import postprocessing
 from skfdp.solvers.centring import released_mean
 from skfdp.solvers.method import Budget
-from skfdp.solvers.postprocessing import STRONGEST
+from skfdp.solvers.postprocessing import HUBER_THRESHOLD, STRONGEST
 
 # An interval within the declared bounds that contains the targets, from one noisy
 # histogram.
@@ -108,8 +108,6 @@ def filled(shares: np.ndarray, noise_std: float, *, upward: bool) -> tuple[int, 
 #: Desired error of the mean of targets, of counts and of rates, divided by half of the
 #: width of their interval.
 TARGET_ERROR, COUNT_ERROR, RATE_ERROR = 0.1, 0.005, 0.05
-#: Huber's threshold divided by the spread of the target, as in `HuberRegressor`.
-HUBER_THRESHOLD = 1.35
 # Standard deviation of the prior of the mean target; expectation and standard deviation
 # of the prior of the mean absolute deviation. All are divided by the width of the
 # interval. The mean is taken as uniform. The deviation would be 0.1 for a normal target

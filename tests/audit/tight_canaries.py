@@ -416,6 +416,16 @@ for name, y in {"two": "two", "three": "three", "CSR": "two"}.items():
         edit=sure_and_wrong,
     )
 
+add(
+    *("temperature of a wide regression", loop, SIGNED, "temperature", (FAR, None)),
+    (-FAR, None),
+    relations=TWO,
+    y="real",
+    X=WIDE,
+    private=np.ones(WIDE.shape[1], dtype=bool),
+    edit=sure_and_wrong,
+)
+
 # -- sums for centring and networks ----------------------------------------------------
 PARTED, OPPOSITE = ([(part, None) for part in parts] for parts in (HALVES, (FAR, -FAR)))
 SUMS = {**COLUMNS, **TARGET, "pretraining": "class_sums"}

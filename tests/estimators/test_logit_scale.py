@@ -253,6 +253,55 @@ def test_the_steps_of_a_wide_regression_leave_less_noise(size):
     assert 1 > of(600)[1] > of(50_000)[1] > 0.2
 
 
+def factor_of(best, *, noise_std=1.0, n=10_000, rate=1e-9, curvature=1.0):
+    """Return the factor of a wide regression whose loss is least at `best`."""
+    theta, blocks = np.ones((1, 1000)), [Block(np.arange(1000), 1.0, 0.5)]
+    slopes = curvature * n * (np.array(logit_scale.POINTS) - best)
+    mechanism = SimpleNamespace(release=lambda label, query: slopes)
+    query = SimpleNamespace(derived=lambda make: None, clip_norm=0.5)
+    event = SimpleNamespace(noise_std=(noise_std,))
+    walk = Walk(np.full(80, rate), 0.5, np.full(80, 0.01))
+    given = query, blocks, walk, n, event, mechanism
+    return logit_scale.rescaled(theta, *given)[0, 0]
+
+
+@pytest.mark.parametrize("curvature", [0.3, 1.0, 3.0])
+def test_the_weights_of_a_wide_regression_get_the_measured_factor(curvature):
+    for best in (0.3, 1.0, 2.5):
+        assert factor_of(best, curvature=curvature) == pytest.approx(best, rel=0.05)
+    assert 0.1 <= factor_of(-5.0) <= factor_of(50.0) <= 6.0
+
+
+def test_slopes_without_information_leave_the_weights_as_they_are():
+    for best in (0.3, 2.5):
+        assert factor_of(best, noise_std=1e9) == pytest.approx(1.0, rel=0.01)
+
+
+def test_the_slopes_of_an_overfitted_regression_give_a_smaller_factor():
+    assert factor_of(1.0, n=1000, rate=1.0) < 0.98 < factor_of(1.0, n=1000)
+
+
+def test_a_wide_regression_charges_its_slopes_where_nothing_else_is_measured():
+    def event_of(width=400, relation="replace_one", **more):
+        X, y = sparse_table(width, 2000)
+        model = FeatureDPRegressor(
+            **{"epsilon": 4.0, "bounds": (0, 1), "target_bounds": (0, 1)},
+            **{"neighboring_relation": relation} | more,
+        )
+        found = [e for e in model.plan(X, y).events if e.label == "temperature"]
+        return found[0] if found else None
+
+    clip = math.sqrt(2) * 1.35
+    for relation, moves in (("replace_one", 2), ("replace_special", 1)):
+        event = event_of(relation=relation)
+        assert (event.clip_norm, event.n_steps) == (clip, 1)
+        assert event.sensitivity == moves * clip
+    assert event_of(100) is None
+    assert event_of(alpha=1.0) is None
+    assert event_of(loss="poisson") is None
+    assert event_of(public_features=[0, 1, 2], public_target=True) is None
+
+
 def sparse_table(width, n_rows=4000):
     """Return rows of 15 entries, of which the first ten columns tell the label."""
     rng = np.random.default_rng(0)

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from skfdp.data.grid import GridRows
 from skfdp.privacy import RELATIONS, Relation
 from skfdp.queries import statistics as temperature
-from skfdp.queries.linear import LOSSES, LinearQuery
+from skfdp.queries.linear import LOSSES, LinearQuery, huber
 from skfdp.queries.statistics import TemperatureSum
 
 LOSS, POINTS, N, D = LOSSES["log_loss"], (0.2, 1.0), 8, 4
@@ -111,6 +111,11 @@ def check_sensitivity(relation, n_outputs, *, loss=LOSS, seed=0):
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_neighbours_move_the_slopes_by_at_most_the_sensitivity(relation, n_outputs):
     check_sensitivity(relation, n_outputs)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_neighbours_move_the_slopes_of_hubers_loss_by_at_most_that(relation):
+    check_sensitivity(relation, 1, loss=huber(1.35))
 
 
 @OUTPUTS
