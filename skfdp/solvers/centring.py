@@ -20,6 +20,7 @@ from skfdp.data.grid import (
 )
 from skfdp.data.input_scaler import Coordinates, InputScaler, MovedRows
 from skfdp.data.records import PublicRecords, Records
+from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
 from skfdp.privacy.checks import computed
@@ -34,6 +35,7 @@ from skfdp.queries.statistics import (
 from skfdp.solvers import adaptive_centring, parameters
 from skfdp.solvers.bounds import Window
 from skfdp.solvers.method import Budget, Plan
+from skfdp.solvers.postprocessing import MOST_USED
 
 #: Clip norm of rows with their constant column, divided by the released quantile of
 #: distances. The constant column has the value of this quantile.
@@ -344,11 +346,16 @@ class Centring:
             recipe = functools.partial(_in_binades, lengths=lengths)
             counts = mechanism.release(LENGTHS, records.query(recipe))[0]
             square = mean_square(counts, float(event.noise_std[0]), public.n_records)
+            if math.isinf(square):
+                warn_of_unknown_length()
             return min(math.sqrt(square), furthest) / divisor
         found, error = released_mean(
             records, lengths, 0.0, furthest, event, LENGTH, mechanism
         )
-        found = min(max(found, 2 * error, furthest / _SHORTEST), furthest)
+        least = max(2 * error, furthest / _SHORTEST)
+        if found < least and public.n_private > MOST_USED:
+            warn_of_unknown_length()
+        found = min(max(found, least), furthest)
         if event.n_steps > 1:
             squares = functools.partial(lengths, power=2)
             square, _ = released_mean(
@@ -391,6 +398,16 @@ def mean_square(counts: np.ndarray, std: float, n_records: int) -> float:
         return math.inf
     at = np.arange(window.first, window.last + 1)
     return float(np.ldexp(counts[at - FIRST], at - 1).sum()) / n_records
+
+
+def warn_of_unknown_length() -> None:
+    """Warn that rows of a wide table may be divided by far more than their length."""
+    warn_caller(
+        "the released length of rows is mostly noise, so that predictions may be "
+        "scaled down to nearly 0: expect little more than the majority class or the "
+        "mean; raise epsilon, or use more records.",
+        UtilityWarning,
+    )
 
 
 def _row_sum(records: Records, input_scaler: InputScaler) -> RowSum:

@@ -326,13 +326,22 @@ def test_wide_sparse_rows_keep_their_scale(public):
     assert model.score(X[test], y[test].astype(float)) > 0.3
 
 
+@pytest.mark.parametrize(
+    ("width", "n_rows", "epsilon", "match"),
+    [
+        (5000, 300, 0.01, "weights are mostly noise and were scaled down to nearly 0"),
+        (1000, 1000, 0.5, "released length of rows is mostly noise"),
+    ],
+)
 @pytest.mark.parametrize("name", ["FeatureDPLogisticRegression", "FeatureDPRegressor"])
-def test_weights_that_are_scaled_to_nothing_are_warned_of(name):
-    X, y = sparse_table(5000, 300)
-    given = {"epsilon": 0.01, "bounds": (0, 1)}
+def test_weights_that_are_scaled_to_nothing_are_warned_of(
+    name, width, n_rows, epsilon, match
+):
+    X, y = sparse_table(width, n_rows)
+    given = {"epsilon": epsilon, "bounds": (0, 1), "random_state": 0}
     if name == "FeatureDPRegressor":
         model = FeatureDPRegressor(**given, target_bounds=(0, 1))
     else:
         model = FeatureDPLogisticRegression(**given, classes=[0, 1])
-    with pytest.warns(UtilityWarning, match="scaled down to nearly 0"):
+    with pytest.warns(UtilityWarning, match=match):
         model.fit(X, y.astype(int))
