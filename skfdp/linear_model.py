@@ -920,9 +920,9 @@ class FeatureDPLogisticRegression(LinearClassifier):
       public columns), and the mean of the private part. Lengths are clipped to a public
       interval, and rows to the mean length. Each release is a sum of numbers or rows of
       norm at most 1, with sensitivity 2 under "replace_one" and 1 otherwise. For wide
-      tables a histogram of the lengths replaces both means of lengths. With a private
-      target the class counts may also be released. A replaced record changes the
-      histogram by at most sqrt(2), and a replaced label changes the counts by sqrt(2).
+      tables the public interval is first narrowed by a histogram of the lengths. With a
+      private target the class counts may also be released. A replaced record changes
+      the histogram by at most sqrt(2), and a replaced label the counts by sqrt(2).
     * ``class_weight="balanced"`` subtracts log odds from the intercept. These follow
       from the class counts, the label statistic or a public target, without a release.
     * After the descent two numbers are released. They give the temperature, a factor
@@ -1094,8 +1094,8 @@ class DPSGDFClassifier(LinearClassifier):
       under "replace_one"). Rows that are not normalised are clipped to their mean
       length. This mean is released before. For this release lengths are clipped to a
       public interval, which is then rescaled to [-1, 1]. Their sum has the same
-      sensitivity. For wide tables a histogram of the lengths is released instead, whose
-      sensitivity is 1, and sqrt(2) under "replace_one".
+      sensitivity. For wide tables a histogram of the lengths first narrows this
+      interval. Its sensitivity is 1, and sqrt(2) under "replace_one".
     * With ``centering="adaptive"`` the rows of the released sum are the rows minus a
       rough mean, divided by a radius and clipped to norm 1, with the same sensitivity.
       The rough mean comes from three histograms of the rotated rows. A record is in one
@@ -1458,8 +1458,8 @@ class FeatureDPRegressor(LinearRegressor):
       [-1, 1]. So each sum has sensitivity 2 under "replace_one" and 1 otherwise. The
       same holds for a histogram of the target, and for the sum of the private rows,
       which are clipped to their mean length.
-    * For wide tables the mean length may come from a histogram of the lengths, with
-      sensitivity sqrt(2) under "replace_one" and 1 otherwise. With more than 300
+    * For wide tables a histogram of the lengths may first narrow their interval. Its
+      sensitivity is sqrt(2) under "replace_one" and 1 otherwise. With more than 300
       columns and no public model, two sums are released after the descent. They give a
       factor that rescales the step of the descent. Each sum is one of products of a
       clipped residual, at most 1.35, and a clipped step, at most 1. The sensitivity is

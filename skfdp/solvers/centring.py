@@ -25,7 +25,6 @@ from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
 from skfdp.privacy.checks import computed
 from skfdp.queries.statistics import (
-    FIRST,
     N_BINADES,
     N_SPECIAL,
     Binades,
@@ -40,12 +39,14 @@ from skfdp.solvers.postprocessing import MOST_USED
 #: Clip norm of rows with their constant column, divided by the released quantile of
 #: distances. The constant column has the value of this quantile.
 LONGEST = math.sqrt(2)
-#: Labels of the events of a typical length: a mean, or a histogram of lengths.
+#: Labels of the events of a typical length, and of a histogram of lengths.
 LENGTH, LENGTHS = "row length", "row lengths"
-# A released mean length is at least the largest possible length divided by this number.
+# The released typical length is at least the largest possible length divided by this
+# number.
 _SHORTEST = 64.0
-# A histogram is released instead of a mean that could not be below `_LEAST_LENGTH`, if
-# the noise in its counts is at most this share of the records.
+# If the typical length of a wide table could not be below `_LEAST_LENGTH`, a histogram
+# first gives a smaller largest length, unless the noise in its counts exceeds this
+# share of the records.
 _LEAST_LENGTH, _NOISE_OF_COUNTS = 0.5, 0.15
 # Largest distance from the mean in a histogram, for rows with a typical norm of 1, and
 # for rows that the input scaler brings to the norm 1.
@@ -82,8 +83,8 @@ class Centring:
         Share of ``mu**2`` for the mean of the private columns.
     length : float, "auto" or None, default=None
         Typical norm of the private columns of a row, after `bounds` were applied.
-        "auto": a typical norm is released. It is a mean, or for wide tables the root
-        mean square from a histogram. None: the input scaler returns rows of norm 1.
+        "auto": a typical norm is released. None: the input scaler returns rows of norm
+        1.
     clip_quantile : float, "auto" or None, default="auto"
         Level of a released quantile of the distances of rows from the mean. Rows are
         divided by this quantile. "auto": `adaptive_centring.LEVEL` for the kind
@@ -203,13 +204,13 @@ class Centring:
                 share = float(np.clip(4 / (mu * n) ** 2, 0.005, 0.1))
                 n_steps = 1 + (share < parameters.LEAST_FOR_MEAN)
             # Rows of wide tables are much shorter than the longest possible row. The
-            # noise in their mean length is then too large.
+            # noise in a mean over this whole interval is then too large.
             noise = 1 / (math.sqrt(share) * mu * n)
             least = _furthest(public) * max(noise, 1 / _SHORTEST)
-            if least > _LEAST_LENGTH and noise < _NOISE_OF_COUNTS:
+            wide = public.n_private > MOST_USED and least > _LEAST_LENGTH
+            if wide and noise < _NOISE_OF_COUNTS:
                 wanted.append((LENGTHS, share, BinCounts.planned(1), 1))
-            else:
-                wanted.append((LENGTH, share, RowSum.planned(), n_steps))
+            wanted.append((LENGTH, share, RowSum.planned(), n_steps))
         if mean and self._centres:
             share = self.mean_fraction
             if share == "auto":
@@ -268,8 +269,7 @@ class Centring:
                 centre.error,
                 centre.radius,
             )
-        event = plan.event(LENGTH) or plan.event(LENGTHS)
-        unit = self._unit(records, event, mechanism)
+        unit = self._unit(records, plan, mechanism)
         mean, scale, error = np.zeros(mask.size), 1 / unit, 0.0
         event = plan.event("mean")
         if event is not None:
@@ -329,26 +329,22 @@ class Centring:
             records.public.input_scaler, mean, 1 / radius, self.bias, error, longest
         )
 
-    def _unit(
-        self, records: Records, event: Event | None, mechanism: Mechanism
-    ) -> float:
+    def _unit(self, records: Records, plan: Plan, mechanism: Mechanism) -> float:
         """Return the typical norm of a row's private columns after the input scaler.
 
-        If `event` is not None, this norm is released.
+        If the plan has an event of it, this norm is released.
         """
+        event, counts = plan.event(LENGTH), plan.event(LENGTHS)
         public = records.public
         divisor = public.input_scaler.feature_bound
         if event is None:
             return 1.0 if self.length is None else self.length / divisor
         furthest = _furthest(public)
+        if counts is not None:
+            recipe = functools.partial(_in_binades, furthest=furthest, divisor=divisor)
+            found = mechanism.release(LENGTHS, records.query(recipe))[0]
+            furthest = min(furthest, longest(found, float(counts.noise_std[0])))
         lengths = functools.partial(private_lengths, furthest=furthest, divisor=divisor)
-        if event.label == LENGTHS:
-            recipe = functools.partial(_in_binades, lengths=lengths)
-            counts = mechanism.release(LENGTHS, records.query(recipe))[0]
-            square = mean_square(counts, float(event.noise_std[0]), public.n_records)
-            if math.isinf(square):
-                warn_of_unknown_length()
-            return min(math.sqrt(square), furthest) / divisor
         found, error = released_mean(
             records, lengths, 0.0, furthest, event, LENGTH, mechanism
         )
@@ -373,31 +369,25 @@ def _furthest(public: PublicRecords) -> float:
     return 2 * math.sqrt(public.n_private)
 
 
-def _in_binades(records: Records, lengths: Callable[..., np.ndarray]) -> BinCounts:
+def _in_binades(records: Records, **settings: float) -> BinCounts:
     """Return the histogram of squared lengths; a recipe of `Records.query`.
-
-    The factor moves 1 to the middle of its bin, because many rows have the length 1.
 
     **Guarantees.** A record adds 1 to the bin of its own length, and nothing else. The
     bounds are therefore those of `BinCounts` with one column: sqrt(2) for a replaced
     record, and 1 for a null record.
     """
-    squares = math.sqrt(2) * lengths(records, power=2)
+    squares = private_lengths(records, power=2, **settings)
     return BinCounts(squares[:, None], Binades())
 
 
-def mean_square(counts: np.ndarray, std: float, n_records: int) -> float:
-    """Return the mean squared length, from noisy counts of `_in_binades`.
+def longest(counts: np.ndarray, std: float) -> float:
+    """Return a length that few rows exceed, from noisy counts of `_in_binades`.
 
-    Only the run of bins with significant counts is used. Without such a run the result
-    is infinite. `std` is the standard deviation of the noise in a count.
+    It is the end of the bin after the run of bins with significant counts, or infinity
+    without such a run. `std` is the standard deviation of the noise in a count.
     """
-    counts = counts[N_SPECIAL + N_BINADES :]
-    window = Window.best(counts, std)
-    if not window.passes:
-        return math.inf
-    at = np.arange(window.first, window.last + 1)
-    return float(np.ldexp(counts[at - FIRST], at - 1).sum()) / n_records
+    window = Window.best(counts[N_SPECIAL + N_BINADES :], std)
+    return 2 ** ((window.last + 1) / 2) if window.passes else math.inf
 
 
 def warn_of_unknown_length() -> None:

@@ -12,7 +12,7 @@ from skfdp.data.input_scaler import InputScaler
 from skfdp.privacy import Relation
 from skfdp.queries.statistics import CrossSum, RowSum
 from skfdp.solvers import NoisyGradientDescent
-from skfdp.solvers.centring import Centring, mean_square, private_lengths
+from skfdp.solvers.centring import Centring, longest, private_lengths
 
 N, D = 40, 5
 BOUNDS = {"bounded": (0, 1), "partly": {0: (0, 1), 3: (0, 1)}, "unbounded": False}
@@ -37,19 +37,29 @@ class FakeMechanism:
     """A mechanism that adds a fixed noise and keeps the query."""
 
     def __init__(self, noise=0.0):
-        self.noise, self.query = noise, None
+        self.noise, self.queries = noise, []
 
     def release(self, label, query, stream=None):
-        self.query, unit = query, query.unit(1.0)
+        self.queries.append(query)
+        unit = query.unit(1.0)
         return query.exact_sum(None, None, unit) * unit + self.noise
+
+
+def plan_of(*events):
+    """Return a plan of events with these labels, noises and numbers of releases."""
+    found = {
+        label: SimpleNamespace(label=label, noise_std=(std,), n_steps=n_steps)
+        for label, std, n_steps in events
+    }
+    return SimpleNamespace(event=found.get)
 
 
 def unit_of(records, noise=0.0, noise_std=1e-6):
     """Return the released unit of mapped rows, and the query."""
-    event = SimpleNamespace(label="row length", noise_std=(noise_std,), n_steps=1)
     mechanism = FakeMechanism(noise)
     centring = Centring("auto", True, length="auto")
-    return centring._unit(records, event, mechanism), mechanism.query
+    plan = plan_of(("row length", noise_std, 1))
+    return centring._unit(records, plan, mechanism), mechanism.queries[0]
 
 
 def furthest_of(records):
@@ -80,9 +90,9 @@ def test_beside_public_columns_the_unit_is_the_root_of_the_mean_square():
     event = model.plan(X, np.arange(1000) % 2).events[1]
     assert (event.label, event.n_steps) == ("row length", 2)
     public = records_of(X[:40], (0, 1), [0, 1])
-    event = SimpleNamespace(label="row length", noise_std=(1e-6,), n_steps=2)
     centring = Centring("auto", True, length="auto")
-    unit = centring._unit(public, event, FakeMechanism())
+    plan = plan_of(("row length", 1e-6, 2))
+    unit = centring._unit(public, plan, FakeMechanism())
     unit *= public.input_scaler.feature_bound
     assert unit == pytest.approx(np.sqrt(20 / 40), rel=1e-4)
 
@@ -215,34 +225,32 @@ def wide_rows(lengths, seed=0):
 
 
 def lengths_of(X, *, public=None, noise_std=1e-6):
-    """Return the released unit of the rows of a wide table, and the query."""
+    """Return the released unit of the rows of a wide table, and the first query."""
     model = FeatureDPLogisticRegression(bounds=(0, 1), public_features=public)
     model._declared = model._declare(None)
     records = model._records(X, np.arange(X.shape[0]) % 2)
-    event = SimpleNamespace(label="row lengths", noise_std=(noise_std,), n_steps=1)
+    plan = plan_of(("row lengths", noise_std, 1), ("row length", noise_std, 1))
     mechanism = FakeMechanism()
-    unit = Centring("auto", True, length="auto")._unit(records, event, mechanism)
-    return unit * records.input_scaler.feature_bound, mechanism.query
+    unit = Centring("auto", True, length="auto")._unit(records, plan, mechanism)
+    return unit * records.input_scaler.feature_bound, mechanism.queries[0]
 
 
-@pytest.mark.parametrize("length", [0.2, 1.0, 3.3])
+@pytest.mark.parametrize("length", [0.2, 1.0, 2.0])
 @pytest.mark.parametrize("public", [None, [0, 1]])
-def test_the_unit_of_wide_rows_is_about_their_root_mean_square(length, public):
-    assert lengths_of(wide_rows([length] * 200), public=public)[0] == pytest.approx(
-        length, rel=1e-9 if length == 1 else 2**0.25 - 1 + 0.01
-    )
+def test_the_unit_of_wide_rows_is_their_mean_length(length, public):
+    X = wide_rows([length] * 150 + [0.0] * 50)
+    unit, _ = lengths_of(X, public=public)
+    mean = np.linalg.norm(X.toarray()[:, len(public or []) :], axis=1).mean()
+    assert unit == pytest.approx(mean, rel=1e-3)
 
 
-def test_empty_wide_rows_count_in_the_unit():
-    X = wide_rows([1.0] * 100 + [0.0] * 300)
-    assert lengths_of(X)[0] == pytest.approx(0.5, rel=1e-9)
-
-
-def test_noise_alone_gives_wide_rows_the_largest_unit():
+def test_the_interval_of_wide_rows_ends_soon_after_most_of_them():
+    counts = np.zeros(1309)
+    counts[-333] = 100  # squared lengths in (1/2, 1]
+    assert longest(counts, 1.0) == 2**0.5
     noise = np.random.default_rng(0).normal(size=1309)
-    assert mean_square(noise, 1.0, 10) == math.inf
-    unit, _ = lengths_of(wide_rows([1.0] * 20), noise_std=100.0)
-    assert unit == pytest.approx(WIDE**0.5)
+    assert longest(counts + noise, 1.0) == 2**0.5
+    assert longest(noise, 1.0) == math.inf
 
 
 def test_a_replaced_wide_row_moves_two_counts_by_one():
@@ -262,15 +270,14 @@ def test_a_replaced_wide_row_moves_two_counts_by_one():
 
 
 @pytest.mark.parametrize("public", [None, [0, 1]])
-def test_the_plan_of_a_wide_table_charges_one_histogram_of_lengths(public):
+def test_the_plan_of_a_wide_table_charges_a_histogram_of_lengths(public):
     X, y = wide_rows(np.ones(2000)), np.arange(2000) % 2
     for relation, moves in (("replace_one", 2**0.5), ("replace_special", 1)):
         model = FeatureDPLogisticRegression(
             4.0, bounds=(0, 1), public_features=public, neighboring_relation=relation
         )
-        (event,) = [e for e in model.plan(X, y).events if e.label.startswith("row")]
-        assert (event.label, event.sensitivity) == ("row lengths", moves)
-        assert (event.clip_norm, event.n_steps) == (1, 1)
+        (event,) = [e for e in model.plan(X, y).events if e.label == "row lengths"]
+        assert (event.clip_norm, event.sensitivity, event.n_steps) == (1, moves, 1)
 
 
 def test_wide_rows_keep_the_scale_of_predictions():

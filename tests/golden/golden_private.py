@@ -12,12 +12,12 @@ FINITE = ("zeros", "others", "far away")
 
 def public_columns(case):
     """Return the mask of the public columns, told from the parameters alone."""
-    spec = case["params"].get("public_features")
+    spec, width = case["params"].get("public_features"), rows(case).shape[1]
     if spec is None or isinstance(spec, str):
-        return np.full(6, spec == "all")
+        return np.full(width, spec == "all")
     if spec == ["pub*"]:
         spec = [0, 1]
-    mask = np.zeros(6, dtype=bool)
+    mask = np.zeros(width, dtype=bool)
     mask[spec] = True
     return mask
 
@@ -53,7 +53,7 @@ def replaced(case, kind):
     X = with_private_columns(X, ~public_columns(case), values)
     if case["params"].get("public_target") or kind not in FINITE:
         return X, y
-    if case["data"] in ("real", "counts"):
+    if case["data"] in ("real", "counts", "wide"):
         return X, np.full(len(y), {"zeros": 0.0, "others": 2.0, "far away": 1e6}[kind])
     labels = np.unique(y)
     other = np.full(len(y), labels[-1])  # all of one class, but for one of each
