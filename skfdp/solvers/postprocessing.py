@@ -481,7 +481,7 @@ def rescaled(
     Parameters are as for `scaled` and `shrunk`.
     """
     reach = REACH * math.sqrt(variance(theta, blocks))
-    if reach == 0:
+    if not 0 < reach < math.inf:  # infinite if the steps diverged
         return theta
     recipe = functools.partial(
         _huber_slopes, start=np.zeros_like(theta), step=theta, reach=reach
@@ -490,7 +490,8 @@ def rescaled(
     n_fitted = 0.0
     for block in blocks:
         entry = _slope(query.clip_norm) * block.square / len(block.columns)
-        n_fitted += len(block.columns) * float(walk.outcome(entry)[0])
+        gain = np.clip(np.nan_to_num(walk.outcome(entry)[0]), 0, 1)
+        n_fitted += len(block.columns) * float(gain)
     best, curvature = _FACTORS[:, None], reach / REACH * _CURVATURES_OF_FACTORS
     # The curvature of one row is its margin times its clipped margin, divided by
     # `reach`. If nearly all margins are clipped, it is the mean absolute margin.

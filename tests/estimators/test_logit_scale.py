@@ -253,7 +253,7 @@ def test_the_steps_of_a_wide_regression_leave_less_noise(size):
     assert 1 > of(600)[1] > of(50_000)[1] > 0.2
 
 
-def factor_of(best, *, noise_std=1.0, n=10_000, rate=1e-9, curvature=1.0):
+def factor_of(best, *, noise_std=1.0, n=10_000, rate=1e-9, curvature=1.0, size=1.0):
     """Return the factor of a wide regression whose loss is least at `best`."""
     theta, blocks = np.ones((1, 1000)), [Block(np.arange(1000), 1.0, 0.5)]
     slopes = curvature * n * (np.array(logit_scale.POINTS) - best)
@@ -262,7 +262,7 @@ def factor_of(best, *, noise_std=1.0, n=10_000, rate=1e-9, curvature=1.0):
     event = SimpleNamespace(noise_std=(noise_std,))
     walk = Walk(np.full(80, rate), 0.5, np.full(80, 0.01))
     given = query, blocks, walk, n, event, mechanism
-    return logit_scale.rescaled(theta, *given)[0, 0]
+    return logit_scale.rescaled(size * theta, *given)[0, 0] / size
 
 
 @pytest.mark.parametrize("curvature", [0.3, 1.0, 3.0])
@@ -275,6 +275,12 @@ def test_the_weights_of_a_wide_regression_get_the_measured_factor(curvature):
 def test_slopes_without_information_leave_the_weights_as_they_are():
     for best in (0.3, 2.5):
         assert factor_of(best, noise_std=1e9) == pytest.approx(1.0, rel=0.01)
+
+
+def test_weights_and_steps_that_diverged_are_finite():
+    with np.errstate(over="ignore"):
+        assert factor_of(2.0, size=1e200) == 1.0
+    assert math.isfinite(factor_of(2.0, rate=1e300))
 
 
 def test_the_slopes_of_an_overfitted_regression_give_a_smaller_factor():
