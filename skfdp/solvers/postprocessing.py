@@ -172,6 +172,20 @@ def expected(
     return found, n_fitted
 
 
+def learnt_variance(
+    square: float, error: float, n_weights: float, prior: float
+) -> float:
+    """Return the variance of weights: a guess and an estimate from noisy weights.
+
+    The guess `prior` has an error of its own size. The estimate is the mean square of
+    the noisy weights, `square`, minus the variance of their noise, `error`. Both are
+    averaged with their inverse variances.
+    """
+    of_estimate, of_prior = 2 / n_weights * (prior + error) ** 2, prior**2
+    found = (square - error) / of_estimate + prior / of_prior
+    return max(found / (1 / of_estimate + 1 / of_prior), 0.0)
+
+
 def is_measured(method: Any, public: PublicRecords, has_model: bool) -> bool:
     """Whether to measure the factor of the step, for default settings.
 
