@@ -294,7 +294,8 @@ class GridRows:
             values = joined[:, : shape[1]]
             squared_norms = joined.view(np.float64)[:, -1]
         for block in blocks(n_rows, n_features):
-            entries = transform(X[block]) / GRID
+            # Exact: GRID is a power of two.
+            entries = transform(X[block]) * (1 / GRID)
             np.trunc(entries, out=entries)
             np.clip(entries, low, high, out=entries)
             if on_disk:

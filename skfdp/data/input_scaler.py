@@ -268,9 +268,10 @@ class InputScaler:
         finite = np.isfinite(self.span)
         with np.errstate(all="ignore"):  # a warning would reveal a private value
             if finite.all():
-                rows = np.subtract(X, self.low)
-                rows /= self.span
-                return np.clip(rows, 0.0, 1.0, out=rows)
+                rows = np.subtract(X, self.low) if self.low.any() else X
+                if (self.span != 1).any():
+                    rows = np.divide(rows, self.span, out=None if rows is X else rows)
+                return np.clip(rows, 0.0, 1.0, out=None if rows is X else rows)
             rows = X.copy()
             low, span = self.low[finite], self.span[finite]
             rows[:, finite] = np.clip((X[:, finite] - low) / span, 0.0, 1.0)
