@@ -128,12 +128,11 @@ class RowSum(_Sum):
         np.trunc(entries, out=entries)
         if self.nonnegative:
             np.maximum(entries, 0.0, out=entries)
+        if not issparse(rows):
+            return entries.astype(np.int64).sum(axis=0)
         # Sums are below 2**53 and so exact in float64: a block has at most 4096 rows,
         # and an entry is at most 2**30 units.
-        if issparse(rows):
-            sums = np.bincount(rows.indices, entries, rows.shape[1])
-        else:
-            sums = np.ones(len(entries)) @ entries
+        sums = np.bincount(rows.indices, entries, rows.shape[1])
         return sums.astype(np.int64)
 
 

@@ -191,9 +191,9 @@ def test_shares_follow_from_public_numbers():
     assert share_of_descent(1, 4, 1000.0) == 0.5
     assert share_of_descent(1, 10_000, 400.0) == LEAST
     assert share_of_descent(5, 5, 1e9) == MOST
-    assert share_of_descent(5, 5, 49.0) == 0 < share_of_descent(5, 5, 51.0)
-    assert share_of_descent(1, 10_000, 199.0) == 0 == share_of_descent(40, 4, 49.0)
-    assert share_of_descent(1, 10_000, 201.0) == LEAST < share_of_descent(40, 4, 51.0)
+    assert share_of_descent(5, 5, 74.0) == 0 < share_of_descent(5, 5, 76.0)
+    assert share_of_descent(1, 10_000, 299.0) == 0 == share_of_descent(40, 4, 74.0)
+    assert share_of_descent(1, 10_000, 301.0) == LEAST < share_of_descent(40, 4, 76.0)
     few, many = (share_of_descent(2, 20, signal) for signal in (400.0, 5000.0))
     assert few < many
 
