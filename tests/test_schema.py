@@ -271,6 +271,25 @@ def test_every_container_reads_alike(tmp_path):
         pd.testing.assert_frame_equal(found, table)
 
 
+@pytest.mark.parametrize("dtype", ["str", "string", "category"])
+def test_text_is_read_by_its_different_values(dtype):
+    """The result is that of single cells, also for missing cells and unused values."""
+    cells = ["a", None, " b", "NA", "c", "a", "", "yes", "B"]
+    columns = {
+        "x": Category(["a", "b"], missing=["c"]),
+        "z": Boolean(true=["yes"], false=["a"]),
+        "y": Label(["a", "b"]),
+    }
+    schema = TableSchema(columns, outcomes=["y"])
+    one = pd.Series(cells, dtype=object)
+    whole = pd.Series([*cells, "unused"], dtype=object).astype(dtype)[:-1]
+    for name in columns:
+        found, lost = schema.converted(name, whole)
+        expected, lost_too = schema.converted(name, one)
+        assert list(map(str, found)) == list(map(str, expected))
+        assert lost.tolist() == lost_too.tolist()
+
+
 def test_one_private_cell_changes_no_other_cell_and_no_type():
     frame = hospital().astype(object)
     expected = SCHEMA.read(frame)

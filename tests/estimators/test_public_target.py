@@ -37,6 +37,39 @@ def of_pixels(**parameters):
     return feature_dp(public_features=HALF, bounds=(0, 16), **parameters)
 
 
+# -- the last public model ------------------------------------------------------------
+def test_a_public_model_is_chosen_once_for_equal_public_data(monkeypatch):
+    """Fits get copies. Other rows, targets or weights get another model."""
+    chosen, original = [], public_model._chosen
+    monkeypatch.setattr(
+        public_model, "_chosen", lambda *a: (chosen.append(1), original(*a))[1]
+    )
+    public_model._LAST.clear()
+    rng = np.random.default_rng(0)
+    X, y = rng.random((60, 3)), np.arange(60) % 2
+    fits = [
+        feature_dp(classes=[0, 1], epsilon=epsilon).fit(X, y).public_model_
+        for epsilon in (1.0, 2.0)
+    ]
+    assert len(chosen) == 1
+    first, second = (fit.estimator[-1].coef_ for fit in fits)
+    np.testing.assert_array_equal(first, second)
+    first[:] = 7  # does not change the model that is kept
+    again = feature_dp(classes=[0, 1]).fit(X, y).public_model_.estimator[-1].coef_
+    np.testing.assert_array_equal(again, second)
+    other = X.copy()
+    other[0, 0] += 0.25
+    weights = np.where(y, 2, 1)
+    feature_dp(classes=[0, 1]).fit(other, y)
+    feature_dp(classes=[0, 1]).fit(X, 1 - y)
+    feature_dp(classes=[0, 1]).fit(X, y, sample_weight=weights)
+    assert len(chosen) == 4
+    private = X.copy()
+    private[:, 1:] = rng.random((60, 2))  # the public column is the same
+    feature_dp(classes=[0, 1]).fit(private, y, sample_weight=weights)
+    assert len(chosen) == 4
+
+
 # -- the orthant lemma ----------------------------------------------------------------
 def pairs_query(loss, n_outputs, orthant, signed, rng, n_pairs=500):
     """Rows 2i and 2i + 1 are one record with two private parts."""
