@@ -12,7 +12,7 @@ from skfdp.data.input_scaler import InputScaler
 from skfdp.privacy import Relation
 from skfdp.queries.statistics import CrossSum, RowSum
 from skfdp.solvers import NoisyGradientDescent
-from skfdp.solvers.centring import Centring, longest, private_lengths
+from skfdp.solvers.centring import Centring, _in_binades, longest, private_lengths
 
 N, D = 40, 5
 BOUNDS = {"bounded": (0, 1), "partly": {0: (0, 1), 3: (0, 1)}, "unbounded": False}
@@ -251,6 +251,15 @@ def test_the_interval_of_wide_rows_ends_soon_after_most_of_them():
     noise = np.random.default_rng(0).normal(size=1309)
     assert longest(counts + noise, 1.0) == 2**0.5
     assert longest(noise, 1.0) == math.inf
+
+
+def test_a_row_adds_one_to_the_bin_of_its_length():
+    X = wide_rows([0.3] * 60 + [1.2] * 140)
+    model = FeatureDPLogisticRegression(bounds=(0, 1))
+    model._declared = model._declare(None)
+    records = model._records(X, np.arange(200) % 2)
+    counts = _in_binades(records, furthest=30.0).exact_sum(None, None, 1.0).ravel()
+    assert counts[counts != 0].tolist() == [60, 140]
 
 
 def test_a_replaced_wide_row_moves_two_counts_by_one():
