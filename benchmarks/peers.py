@@ -227,9 +227,14 @@ def tables(args) -> dict:
 
     from skfdp import FeatureDPLogisticRegression, TableSchema
     from skfdp.schema import Category, Label, Number
+    from skfdp.solvers import public_model
 
     def fit(model, X, y, names: dict):
-        return lambda: model(**names).fit(X, y)
+        def once():
+            public_model._LAST.clear()  # a fit in a new process has no model yet
+            return model(**names).fit(X, y)
+
+        return once
 
     def others(X, y) -> dict:
         found = {"scikit-learn lbfgs": lambda: LogisticRegression().fit(X, y)}
