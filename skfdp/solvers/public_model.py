@@ -353,13 +353,14 @@ def _most_likely(
     The choice and the folds use public data alone and cost no privacy. The last model
     is kept in memory, for the next fit on the same public data.
     """
-    units = public.units
+    rows, units = public.rows(), public.units
     persons = None if units is None else (units.persons, units.n_units)
-    given = public.rows(), public.target, public.shares, public.n_records, persons, own
-    digest = joblib.hash(given)
+    digest = joblib.hash(
+        (rows, public.target, public.shares, public.n_records, persons, own)
+    )
     found = _LAST.get(digest)
     if found is None:
-        found = _chosen(public, own)
+        found = _chosen(public, own, rows)
         _LAST.clear()
         if found.out_of_fold.nbytes <= _MOST_KEPT:
             _LAST[digest] = found
@@ -367,15 +368,18 @@ def _most_likely(
 
 
 def _chosen(
-    public: PublicRecords, own: dict[str, Any]
+    public: PublicRecords, own: dict[str, Any], rows: np.ndarray | csr_array
 ) -> PublicModel | PublicRegression:
-    """Fit the candidates, and return the model with the least out-of-fold loss."""
+    """Fit the candidates, and return the model with the least out-of-fold loss.
+
+    `rows` are those of `PublicRecords.rows`.
+    """
     from sklearn.linear_model import LogisticRegression, PoissonRegressor
     from sklearn.model_selection import check_cv
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    rows, target, classes = public.rows(), public.target, public.classes
+    target, classes = public.target, public.classes
     n_weights = rows.shape[1] * public.n_outputs
     small = not public.sparse and n_weights <= _MOST_NEWTON
     # The result of Newton's method hardly depends on its start. Folds may therefore

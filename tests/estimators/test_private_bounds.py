@@ -186,7 +186,9 @@ def test_tables_of_extremes(value):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = private_bounds(X, epsilon=8.0)
-    resolve_bounds(found.bounds, 2, None)
+    low, span = resolve_bounds(found.bounds, 2, None)
+    assert np.isfinite(low).all()
+    assert (span > 0).all()
 
 
 @settings(deadline=None, max_examples=40)
@@ -198,7 +200,9 @@ def test_any_table_has_bounds_that_can_be_declared(X):
         warnings.simplefilter("ignore", UserWarning)
         for epsilon in (1.0, 1e4, math.inf):
             found = private_bounds(X, epsilon=epsilon)
-            resolve_bounds(found.bounds, X.shape[1], None)
+            low, span = resolve_bounds(found.bounds, X.shape[1], None)
+            assert np.isfinite(low).all()
+            assert (span > 0).all()
 
 
 def test_sparse_columns_have_a_lower_bound_of_zero():
