@@ -43,6 +43,8 @@ _MOST_NOISE = 0.16
 # deviations, with bins of equal width and with doubling bins. One more bin of equal
 # width costs little, but one more doubling bin doubles the noise.
 _DOUBT, _DOUBT_OF_DOUBLING = 2.0, 3.0
+# Largest share of the records outside of the interval, for unlikely noise.
+_MOST_OUTSIDE = 0.3
 
 
 def edges(bounds: TargetMap) -> np.ndarray:
@@ -89,18 +91,23 @@ def filled(shares: np.ndarray, noise_std: float, *, upward: bool) -> tuple[int, 
 
     The run starts at the bin with the largest share, or at the first bin if `upward`.
     The neighbour with the larger share is added until the share of the records outside
-    of the run does not exceed the noise in the run. `shares` are noisy shares of the
-    records in the bins, and `noise_std` is the standard deviation of the noise in a
-    share.
+    of the run may be noise, and is at most `_MOST_OUTSIDE` for all but unlikely noise.
+    Without this limit a noisy histogram would suggest a short run beside the records.
+    `shares` are noisy shares of the records in the bins, and `noise_std` is the
+    standard deviation of the noise in a share.
     """
     first = 0 if upward else int(shares.argmax())
-    last = first + 1
-    noise_std *= _DOUBT_OF_DOUBLING if upward else _DOUBT
-    while 1 - shares[first:last].sum() > noise_std * math.sqrt(last - first):
-        below = shares[first - 1] if first > 0 else -math.inf
-        above = shares[last] if last < len(shares) else -math.inf
-        if max(below, above) == -math.inf:
+    last, n_bins = first + 1, len(shares)
+    doubt = _DOUBT_OF_DOUBLING if upward else _DOUBT
+    while last - first < n_bins:
+        part, inside = (last - first) / n_bins, shares[first:last].sum()
+        # Two estimates of the share outside, weighted by their inverse variances.
+        outside = (1 - inside) * (1 - part) + (shares.sum() - inside) * part
+        error = doubt * noise_std * math.sqrt(n_bins * part * (1 - part))
+        if outside <= error and outside + error <= _MOST_OUTSIDE:
             break
+        below = shares[first - 1] if first > 0 else -math.inf
+        above = shares[last] if last < n_bins else -math.inf
         first, last = (first - 1, last) if below > above else (first, last + 1)
     return first, last
 

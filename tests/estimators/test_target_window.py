@@ -117,6 +117,18 @@ def test_without_noise_every_bin_that_is_used_is_within():
         assert target_window.filled(np.zeros(16), 0.01, upward=upward) == (0, 16)
 
 
+def test_a_noisy_histogram_keeps_the_whole_interval_unless_records_are_concentrated():
+    rng = np.random.default_rng(0)
+    spread_out, narrow = np.full(16, 1 / 16), np.zeros(16)
+    narrow[5] = 1.0
+    noise = 0.12 * rng.normal(size=(400, 16))
+    found = [target_window.filled(spread_out + z, 0.12, upward=False) for z in noise]
+    assert np.mean([last - first < 12 for first, last in found]) < 0.15
+    found = [target_window.filled(narrow + z, 0.12, upward=False) for z in noise]
+    assert np.mean([first <= 5 < last for first, last in found]) > 0.98
+    assert np.mean([last - first for first, last in found]) < 12
+
+
 @pytest.mark.parametrize("epsilon", [1.0, 3.0, 1000.0])
 def test_loose_bounds_leave_the_mean_of_counts_alone(epsilon):
     rng = np.random.default_rng(2)
