@@ -246,17 +246,20 @@ class Centring:
         norms: tuple[float, float],
         mechanism: Mechanism,
         least_mean: float = 0.0,
+        bias: float | None = None,
     ) -> Coordinates:
         """Make the planned releases, and return the centring and scaling of rows.
 
         `moments` are the result of `prepare`. `norms` are the typical norms that the
         public and the private part of a row get. The released mean is not subtracted if
         its squared norm, minus the expected square of its noise, is below `least_mean`.
-        Here the mean is in units in which rows have norms of at most 1.
+        Here the mean is in units in which rows have norms of at most 1. `bias` is as
+        for `public_coordinates`.
         """
         public, mask = records.public, records.public.mask
         if mask.all():
-            return self.public_coordinates(public, moments)
+            return self.public_coordinates(public, moments, bias)
+        bias = self.bias if bias is None else bias
         if plan.event(adaptive_centring.ROUGH) is not None:
             centre = adaptive_centring.released_centre(records, plan, mechanism)
             furthest = _FURTHEST_OF_NORMALIZED * centre.radius
@@ -296,7 +299,7 @@ class Centring:
             mean[mask], spread = moments.mean, moments.spread
             ours, theirs = norms
             scale = np.where(mask, ours / spread if spread > 0 else 1.0, theirs * scale)
-        return Coordinates.centred(public.input_scaler, mean, scale, self.bias, error)
+        return Coordinates.centred(public.input_scaler, mean, scale, bias, error)
 
     def _measured(
         self,

@@ -807,7 +807,7 @@ class Descent:
         elif public.has_target and self.scales is None:
             known = class_shares(public.target, public.n_classes, public.shares)
             odds = log_odds(known)
-        coordinates = self._coordinates(records, prepared, plan, mechanism)
+        coordinates = self._coordinates(records, prepared, plan, mechanism, target_map)
         if plan.centred is not None and coordinates.mean[~public.mask].any():
             plan = plan.centred
         query = self._query(records, loss, coordinates, prepared, plan, mechanism)
@@ -880,7 +880,7 @@ class Descent:
                 return theta
             walk, clip = self._walk(public, plan), plan.schedule.clip_norm
             blocks = postprocessing.target_blocks(public.mask, has_model)
-            if public.mask.all() and target_map.error > 0 and coordinates.bias:
+            if public.mask.any() and target_map.error > 0 and coordinates.bias:
                 # Rows are centred exactly, so the intercept only corrects the released
                 # mean of the target.
                 places, square = np.array([public.n_features]), coordinates.bias**2
@@ -917,24 +917,29 @@ class Descent:
     ) -> tuple[float, float]:
         """Return the typical norms of the public and of the private part of a row."""
         has_model, n_private = prepared.has_model, public.n_private
-        if self.scales is not None or not 0 < n_private < public.n_features:
+        if not 0 < n_private < public.n_features:
             return parameters.block_norms(has_model)
         columns = public.n_features - n_private, n_private
+        if self.scales is not None:
+            return parameters.block_norms(has_model, columns=columns)
         return parameters.block_norms(has_model, s2n, columns)
 
-    def _coordinates(self, records, prepared, plan, mechanism) -> Coordinates:
+    def _coordinates(
+        self, records, prepared, plan, mechanism, target_map
+    ) -> Coordinates:
         if prepared.coordinates is not None:
             return prepared.coordinates
         public, bias = records.public, self.centring.bias
-        if public.mask.all() and self._is_shrunk and not public.target_map.log:
-            # The intercept corrects the noisy mean of the target. With this value of
-            # the constant column it learns as fast as the weight of a usual column.
-            if bias is not None:
+        learns = public.mask.any() and self._is_shrunk and not target_map.log
+        if learns and bias is not None:
+            doubt = target_map.error / target_map.scale
+            bias = parameters.bias_of_target(doubt, public.n_features)
+            if public.mask.all():
+                # With this value the intercept learns as fast as a usual weight.
                 bias = max(bias, public.n_features**-0.5)
-            return self.centring.public_coordinates(public, prepared.moments, bias)
         least = 0.0 if plan.centred is None else parameters.LEAST_SQUARED_MEAN
         return self.centring.coordinates(
-            records, prepared.moments, plan, plan.norms, mechanism, least
+            records, prepared.moments, plan, plan.norms, mechanism, least, bias
         )
 
     def _query(

@@ -319,6 +319,26 @@ def block_norms(
     return ours, math.sqrt(1 - ours**2)
 
 
+def bias_of_target(doubt: float, n_columns: int) -> float:
+    """Return the value of the constant column for a released mean of the target.
+
+    The intercept corrects the error of this mean. Let it have the prior variance
+    ``doubt**2``, in units of the target's variance. Let the columns explain a half of
+    this variance, with d independent directions of equal size. For the least error with
+    isotropic noise, squared norms of directions are proportional to prior deviations,
+    so the squared constant is ``doubt * sqrt(2 / d)``. Columns are correlated, so d is
+    taken as the square root of their number.
+
+    Parameters
+    ----------
+    doubt : float
+        Error of the released mean, divided by the scale of the target.
+    n_columns : int
+    """
+    squared = doubt * math.sqrt(2 / math.sqrt(n_columns))
+    return min(1.0, max(BIAS_FEATURE, math.sqrt(squared)))
+
+
 def starts_at_public_model(mu: float, n: float, n_classes: int, n_private: int) -> bool:
     """Whether a descent with a public target starts at a model of the public part.
 

@@ -386,7 +386,8 @@ def target_blocks(public: np.ndarray, has_public_model: bool) -> list[Block]:
     """Return the blocks of a regression; `public` is the mask of public columns."""
     if public.all() or not public.any():
         return [Block(np.arange(len(public)), 1.0, SHARE)]
-    norms = parameters.block_norms(has_public_model)
+    columns = int(public.sum()), int((~public).sum())
+    norms = parameters.block_norms(has_public_model, columns=columns)
     ours, theirs = SHARE, SHARE
     if has_public_model:
         ours, theirs = PUBLIC_SHARE, PRIVATE_SHARE

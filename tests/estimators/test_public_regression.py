@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from skfdp import FeatureDPRegressor
 from skfdp.mechanisms.descent import HeavyBall, Walk
-from skfdp.solvers import Huber, NoisyGradientDescent
+from skfdp.solvers import Huber, NoisyGradientDescent, parameters
 from skfdp.solvers import public_model as public_regression
 from skfdp.solvers.postprocessing import pull, rate_level, shrunk
 from skfdp.solvers.postprocessing import target_blocks as blocks_of
@@ -460,7 +460,9 @@ def test_a_start_that_explains_nothing_does_not_explode(start, epsilon):
 
 
 @pytest.mark.parametrize("loss", ["squared_error", "poisson"])
-def test_where_rows_are_public_the_constant_counts_as_one_column(table, releases, loss):
+def test_where_rows_are_public_the_constant_counts_as_one_column_or_more(
+    table, releases, loss
+):
     X, y = table
     model = regressor(
         epsilon=0.5,
@@ -474,5 +476,51 @@ def test_where_rows_are_public_the_constant_counts_as_one_column(table, releases
     rows = query.rows.values.astype(float)
     # Rows are 1 long on average, in squares, without their constant.
     usual = np.sqrt(np.mean(np.sum(rows[:, :-1] ** 2, axis=1)))
-    wanted = 0.1 if loss == "poisson" else 6**-0.5
+    wanted = 0.1
+    if loss != "poisson":
+        found = model.target_map_
+        of_doubt = parameters.bias_of_target(found.error / found.scale, 6)
+        wanted = max(of_doubt, 6**-0.5)
     np.testing.assert_allclose(rows[:, -1] / usual, wanted, rtol=0.01)
+
+
+def test_with_a_small_budget_the_intercept_corrects_the_released_mean():
+    """The level of predictions is closer to the targets than the released mean."""
+    rng = np.random.default_rng(5)
+    X = rng.random((1000, 12))
+    y = 40 + 8 * (X[:, 0] - 0.5) + 4 * rng.normal(size=1000)
+    for public in (list(range(10)), list(range(12))):
+        released, final = [], []
+        for seed in range(20):
+            model = regressor(
+                epsilon=0.1,
+                public_features=public,
+                public_target=False,
+                target_bounds=(0, 100),
+                random_state=seed,
+            ).fit(X, y)
+            released.append(model.target_map_.centre - y.mean())
+            final.append(model.predict(X).mean() - y.mean())
+        errors = [np.sqrt(np.mean(np.square(one))) for one in (final, released)]
+        assert errors[0] < 0.7 * errors[1]
+
+
+def test_the_constant_of_a_regression_grows_with_the_doubt_about_the_mean():
+    assert parameters.bias_of_target(0.0, 10) == parameters.BIAS_FEATURE
+    found = [parameters.bias_of_target(doubt, 16) for doubt in (0.1, 0.5, 2.0, 99.0)]
+    assert found == sorted(found) and found[-1] == 1.0
+    assert found[1] ** 2 == pytest.approx(0.5 * np.sqrt(2 / 4))
+
+
+def test_norms_of_both_parts_of_a_regression_follow_their_numbers_of_columns(table):
+    X, y = table
+    given = {"public_features": [0, 1, 2, 3], "public_target": False}
+    model = regressor(target_bounds=(0, 100), **given)
+    records = records_of(model, X, y)
+    public, budget = records.public, model._budget(records.public)
+    method = model._method(public)
+    ours, theirs = method.plan(public, method.prepare(public, budget), budget).norms
+    assert ours**2 + theirs**2 == pytest.approx(1)
+    assert (ours / theirs) ** 2 == pytest.approx(np.sqrt(4 / 2))
+    squares = [block.square for block in blocks_of(public.mask, False)]
+    assert squares == pytest.approx([ours**2, theirs**2])
