@@ -880,7 +880,7 @@ class Descent:
                 return theta
             walk, clip = self._walk(public, plan), plan.schedule.clip_norm
             blocks = postprocessing.target_blocks(public.mask, has_model)
-            if public.mask.any() and target_map.error > 0 and coordinates.bias:
+            if public.mask.all() and target_map.error > 0 and coordinates.bias:
                 # Rows are centred exactly, so the intercept only corrects the released
                 # mean of the target.
                 places, square = np.array([public.n_features]), coordinates.bias**2

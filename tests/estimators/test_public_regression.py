@@ -524,3 +524,15 @@ def test_norms_of_both_parts_of_a_regression_follow_their_numbers_of_columns(tab
     assert (ours / theirs) ** 2 == pytest.approx(np.sqrt(4 / 2))
     squares = [block.square for block in blocks_of(public.mask, False)]
     assert squares == pytest.approx([ours**2, theirs**2])
+
+
+def test_with_a_private_target_a_large_budget_gives_the_optimum():
+    """The intercept also corrects private columns that are not centred."""
+    rng = np.random.default_rng(7)
+    X = rng.random((2000, 6))
+    y = 50 + 20 * (X @ [1.0, 0.5, 0, 2, -0.5, 1]) + 2 * rng.normal(size=2000)
+    for bounds in ((0, 1), (-20, 20)):
+        given = {"bounds": bounds, "target_bounds": (0, 200), "public_target": False}
+        model = regressor(epsilon=1e5, **given).fit(X, y)
+        best = LinearRegression().fit(X, y).score(X, y)
+        assert model.score(X, y) > best - 0.01
