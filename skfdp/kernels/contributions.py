@@ -237,31 +237,47 @@ def clip_residuals(residuals, rows, clip):
     length is subtracted from the clip norm first.
     """
     n_outputs, n_rows = residuals.shape
-    half = 0.5 * clip.unit * math.sqrt(n_outputs)
-    length, factor = np.empty(n_rows), np.zeros(n_rows)
+    half, per_unit = 0.5 * clip.unit * math.sqrt(n_outputs), 1.0 / clip.unit
+    length = np.empty(n_rows)
     entries(clip.squared_norms, rows, length)
     if n_outputs == 1:  # the norm is the absolute value
         for i in range(n_rows):
-            factor[i] = abs(residuals[0, i])
-    else:
-        for k in range(n_outputs):
-            for i in range(n_rows):
-                factor[i] += residuals[k, i] * residuals[k, i]
-        for i in range(n_rows):
-            factor[i] = math.sqrt(factor[i])
-    for i in range(n_rows):
-        # 1e-9 outweighs every rounding error of this norm and of the factor.
-        size = math.sqrt(length[i]) * (1 + 1e-9)
-        room = clip.clip_norm - half * size
-        scale = _clip_factor(factor[i] * size, room) / clip.unit
-        factor[i] = scale if room > 0.0 else 0.0
+            r = residuals[0, i]
+            factor = _factor(abs(r), length[i], half, clip.clip_norm) * per_unit
+            residuals[0, i] = _rounded(r, factor, clip.largest)
+        return
+    factors = np.zeros(n_rows)
     for k in range(n_outputs):
         for i in range(n_rows):
-            # A factor of 0 gives 0 even for NaN. Saturate before rounding.
-            scaled = residuals[k, i] * factor[i] if factor[i] > 0.0 else 0.0
-            scaled = clip.largest if scaled > clip.largest else scaled
-            scaled = -clip.largest if scaled < -clip.largest else scaled
-            residuals[k, i] = np.rint(scaled)
+            factors[i] += residuals[k, i] * residuals[k, i]
+    for i in range(n_rows):
+        norm = math.sqrt(factors[i])
+        factors[i] = _factor(norm, length[i], half, clip.clip_norm) * per_unit
+    for k in range(n_outputs):
+        for i in range(n_rows):
+            residuals[k, i] = _rounded(residuals[k, i], factors[i], clip.largest)
+
+
+@part
+def _factor(norm, squared_length, half, clip_norm):
+    """Return the factor that clips a residual of this norm, times a row.
+
+    `half` times the length of the row is the largest effect of rounding.
+    """
+    # 1e-9 outweighs every rounding error of this norm and of the factor.
+    size = math.sqrt(squared_length) * (1 + 1e-9)
+    room = clip_norm - half * size
+    factor = _clip_factor(norm * size, room)
+    return factor if room > 0.0 else 0.0
+
+
+@part
+def _rounded(residual, factor, largest):
+    """Return the residual times its factor, rounded to an integer up to `largest`."""
+    # A factor of 0 gives 0 even for NaN. Saturate before rounding.
+    scaled = residual * factor if factor > 0.0 else 0.0
+    scaled = largest if scaled > largest else scaled
+    return np.rint(-largest if scaled < -largest else scaled)
 
 
 @kernel(error_model="numpy")

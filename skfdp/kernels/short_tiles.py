@@ -167,16 +167,38 @@ def add_outer_products(X, rows, residuals, links, out):
     Return a number, the excess: every entry of out is then too large by 2**31 times the
     excess.
     """
-    n_outputs, n_rows = residuals.shape
-    n_pairs = (n_rows + 1) // 2
-    r = np.empty(2 * n_pairs * n_outputs, np.int16)
+    n_pairs = (len(rows) + 1) // 2
     first, second = np.empty(n_pairs, np.int64), np.empty(n_pairs, np.int64)
-    # Interleave the residuals of each pair of rows, and find the positions in X where
-    # the two rows start. If the number of rows is odd, the last row is paired with
-    # itself, with a residual of 0.
-    for i in range(n_pairs):
-        h = min(2 * i + 1, n_rows - 1)
-        first[i], second[i] = rows[2 * i] * X.shape[1], rows[h] * X.shape[1]
+    _place_pairs(rows, X.shape[1], first, second)
+    _add_pairs(X, first, second, residuals, links, out)
+    return _excess(n_pairs)
+
+
+@part
+def _excess(n_pairs):
+    """Return the excess of a sum over pairs of rows; see `add_outer_products`."""
+    return (n_pairs + PAIRS - 1) // PAIRS
+
+
+@part
+def _place_pairs(rows, n_columns, first, second):
+    """Write the positions in X where the two rows of each pair start.
+
+    If the number of rows is odd, the last row is paired with itself.
+    """
+    for i in range(len(first)):
+        h = min(2 * i + 1, len(rows) - 1)
+        first[i], second[i] = rows[2 * i] * n_columns, rows[h] * n_columns
+
+
+@part
+def _add_pairs(X, first, second, residuals, links, out):
+    """Do what `add_outer_products` does, given the positions of the pairs."""
+    n_outputs, n_rows = residuals.shape
+    n_pairs = len(first)
+    # Interleave the residuals of each pair of rows. If the number of rows is odd, the
+    # last row is paired with itself, with a residual of 0.
+    r = np.empty(2 * n_pairs * n_outputs, np.int16)
     for k in range(n_outputs):
         if n_outputs == 1:
             for i in range(n_rows):
@@ -193,7 +215,6 @@ def add_outer_products(X, rows, residuals, links, out):
         call_add(links.add_by_five, (X, first, second, r, out))
     if n_outputs % 5 > 0:
         call_add(links.add_by_one, (X, first, second, r, out))
-    return (n_pairs + PAIRS - 1) // PAIRS
 
 
 @kernel()
@@ -302,18 +323,28 @@ def add_clipped(
     the returned excess see `add_outer_products`.
     """
     n_outputs, size, excess = theta.shape[0], len(own), 0
-    memory = np.empty(size * n_outputs)
+    memory, local = np.empty(size * n_outputs), np.arange(size)
+    places, placed = np.empty((2, (size + 1) // 2), np.int64), 0
     for first in range(start, stop, size):
         n_rows = min(size, stop - first)
+        n_pairs = (n_rows + 1) // 2
+        residuals = memory[: n_outputs * n_rows].reshape((n_outputs, n_rows))
         if whole:
             for i in range(n_rows):
                 own[i] = first + i
         rows = own[:n_rows] if whole else batch[first:stop]
-        residuals = memory[: n_outputs * n_rows].reshape((n_outputs, n_rows))
-        margins(X, rows, theta, factor, not whole, links, residuals)
+        # Consecutive rows have the same positions within each block.
+        block = X[first : first + n_rows] if whole else X
+        within = local[:n_rows] if whole else rows
+        pairs = places[0, :n_pairs], places[1, :n_pairs]
+        if not whole or placed != n_rows:
+            placed = n_rows
+            _place_pairs(within[:n_rows], X.shape[1], pairs[0], pairs[1])
+        margins(block, within, theta, factor, not whole, links, residuals)
         weigh(residuals, rows, leaf, task)
         clip_residuals(residuals, rows, clip)
-        excess += add_outer_products(X, rows, residuals, links, out)
+        _add_pairs(block, pairs[0], pairs[1], residuals, links, out)
+        excess += _excess(n_pairs)
     return excess
 
 

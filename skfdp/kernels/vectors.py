@@ -173,6 +173,22 @@ low_pairs, high_pairs = _pairing(_PAIRS[:8]), _pairing(_PAIRS[8:])
 
 
 @intrinsic
+def power_of_two(typing, shifted):
+    """Return 2**n, float64, given ``n + 1.5 * 2**52`` as float64; -1023 < n < 1024."""
+
+    def build(context, builder, signature, arguments):
+        # The low bits of the argument are those of n, as an integer.
+        integer = ir.IntType(64)
+        exponent = builder.add(
+            builder.bitcast(arguments[0], integer), ir.Constant(integer, 1023)
+        )
+        bits = builder.shl(exponent, ir.Constant(integer, 52))
+        return builder.bitcast(bits, ir.DoubleType())
+
+    return types.float64(types.float64), build
+
+
+@intrinsic
 def sum_of(typing, vector):
     """Return the sum of the elements, modulo 2**32."""
 

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from numba import njit
 
 from skfdp.data.grid import GridRows, SparseGridRows
-from skfdp.kernels.losses.log_loss import exponentials
+from skfdp.kernels.losses.log_loss import exponential
 from skfdp.queries.linear import LOSSES
 from skfdp.queries.products import (
     LARGEST_SHORT_PRODUCT,
@@ -163,17 +164,26 @@ def test_who_takes_which_kernels():
     assert type(products(make_rows(longest=2**15), 3, short)) is DenseProducts
 
 
+@njit(error_model="numpy")
+def exponentials(values):
+    out = np.empty(len(values))
+    for i in range(len(values)):
+        out[i] = exponential(values[i])
+    return out
+
+
 def test_exponentials_are_accurate():
     rng = np.random.default_rng(0)
     x = np.r_[-708 * rng.random(20_000), 709 * rng.random(20_000), rng.normal(size=999)]
-    found = x.copy()
-    exponentials(found)
+    found = exponentials(x)
     np.testing.assert_allclose(found, np.exp(x), rtol=5e-16)
-    ends = np.array([0.0, -np.inf, -1e300, np.nan, -709.0])
-    exponentials(ends)
+    ends = exponentials(np.array([0.0, -np.inf, -1e300, np.nan, -709.0]))
     assert ends[0] == 1
     assert (ends[[1, 2, 4]] < 1e-300).all()
     assert np.isnan(ends[3])
+    # Alone, a number is not computed in a vector.
+    alone = [exponentials(x[i : i + 1])[0] for i in range(0, len(x), 97)]
+    np.testing.assert_array_equal(found[::97], alone)
 
 
 @pytest.mark.parametrize("loss", list(LOSSES))

@@ -6,6 +6,7 @@ import numpy as np
 
 from skfdp.kernels.compiling import kernel, part
 from skfdp.kernels.losses.loss import Loss
+from skfdp.kernels.vectors import power_of_two
 
 _AVERAGED = 1.0
 
@@ -34,64 +35,48 @@ def residual(margins, target, parameter):
 
 
 @part
-def exponentials(values):
-    """Replace each entry x of a contiguous array by exp(x), for x of at most 709.
+def exponential(x):
+    """Return exp(x), for x of at most 709.
 
     This function uses only additions and multiplications, which round alike in
     vectorised and in scalar code. A vectorised library function might round the last
     entries of an array in another way. The error is below three units in the last
     place. Values below -708 count as -708; NaN stays NaN.
     """
-    flat = values.ravel()
-    power = np.empty(flat.size)
-    bits = power.view(np.int64)
-    for i in range(flat.size):
-        x = flat[i]
-        x = -708.0 if x < -708.0 else x
-        # Adding 1.5 * 2**52 leaves the nearest integer in the low bits.
-        shifted = x * 1.4426950408889634 + 6755399441055744.0
-        power[i] = shifted
-        n = shifted - 6755399441055744.0
-        r = (x - n * 0.6931471803691238) - n * 1.9082149292705877e-10
-        # Two short polynomials can be computed at the same time. In a single long one,
-        # each step would wait for the one before.
-        z = r * r
-        even = (1 / 479001600 * z + 1 / 3628800) * z + 1 / 40320
-        odd = (1 / 39916800 * z + 1 / 362880) * z + 1 / 5040
-        even = ((even * z + 1 / 720) * z + 1 / 24) * z + 0.5
-        odd = (odd * z + 1 / 120) * z + 1 / 6
-        flat[i] = (even + odd * r) * z + r + 1.0
-    for i in range(flat.size):
-        bits[i] = (bits[i] + 1023) << 52
-    for i in range(flat.size):
-        flat[i] *= power[i]
+    x = -708.0 if x < -708.0 else x
+    # Adding 1.5 * 2**52 leaves the nearest integer in the low bits.
+    shifted = x * 1.4426950408889634 + 6755399441055744.0
+    n = shifted - 6755399441055744.0
+    r = (x - n * 0.6931471803691238) - n * 1.9082149292705877e-10
+    # Two short polynomials can be computed at the same time. In a single long one, each
+    # step would wait for the one before.
+    z = r * r
+    even = (1 / 479001600 * z + 1 / 3628800) * z + 1 / 40320
+    odd = (1 / 39916800 * z + 1 / 362880) * z + 1 / 5040
+    even = ((even * z + 1 / 720) * z + 1 / 24) * z + 0.5
+    odd = (odd * z + 1 / 120) * z + 1 / 6
+    return ((even + odd * r) * z + r + 1.0) * power_of_two(shifted)
 
 
 @part
 def _probabilities(margins):
     """Replace margins by probabilities: sigmoid of one margin, softmax of several."""
     n_outputs, n_rows = margins.shape
-    largest, share = margins[0].copy(), np.zeros(n_rows)
-    if n_outputs == 1:
-        # For one margin m, exp(-|m|) gives the sigmoid without overflow.
-        for i in range(n_rows):
-            margins[0, i] = -abs(largest[i])
-    else:
-        for k in range(1, n_outputs):
-            for i in range(n_rows):
-                m = margins[k, i]
-                largest[i] = m if m > largest[i] else largest[i]
-        for k in range(n_outputs):
-            for i in range(n_rows):
-                margins[k, i] -= largest[i]
-    exponentials(margins)
     if n_outputs == 1:
         for i in range(n_rows):
-            e = margins[0, i]
-            margins[0, i] = (1.0 if largest[i] > 0.0 else e) / (1.0 + e)
+            m = margins[0, i]
+            # For one margin m, exp(-|m|) gives the sigmoid without overflow.
+            e = exponential(-abs(m))
+            margins[0, i] = (1.0 if m > 0.0 else e) / (1.0 + e)
         return
+    largest, share = margins[0].copy(), np.zeros(n_rows)
+    for k in range(1, n_outputs):
+        for i in range(n_rows):
+            m = margins[k, i]
+            largest[i] = m if m > largest[i] else largest[i]
     for k in range(n_outputs):
         for i in range(n_rows):
+            margins[k, i] = exponential(margins[k, i] - largest[i])
             share[i] += margins[k, i]
     for i in range(n_rows):
         share[i] = 1.0 / share[i]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from skfdp.kernels.compiling import kernel
-from skfdp.kernels.losses.log_loss import exponentials
+from skfdp.kernels.losses.log_loss import exponential
 from skfdp.kernels.losses.loss import Loss
 
 # The loss is linear beyond this margin.
@@ -14,10 +14,8 @@ _LARGEST_LOG_RATE = 30.0
 def residual(margins, target, largest):
     """Replace margins by rate minus target; margins are capped to keep rates finite."""
     for i in range(margins.shape[1]):
-        margins[0, i] = largest if margins[0, i] > largest else margins[0, i]
-    exponentials(margins)
-    for i in range(margins.shape[1]):
-        margins[0, i] -= target[i]
+        m = margins[0, i]
+        margins[0, i] = exponential(largest if m > largest else m) - target[i]
 
 
 def _value(margins: np.ndarray, target: np.ndarray) -> np.ndarray:
