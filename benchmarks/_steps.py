@@ -109,7 +109,7 @@ def same_products(query: LinearQuery, batch: int):
     )
     n_columns = query.rows.table.shape[1]
     width = WIDTH * math.ceil(n_columns / WIDTH)
-    size = short_tiles.block_size(n_columns, query.n_outputs)
+    size = len(short_tiles.block_memory(n_columns, query.n_outputs)[0])
     leaf = leaf_address(LOG_LOSS, np.dtype(np.int16))
     linked = size, short_tiles.links(query.n_outputs), leaf
     weights = np.zeros((query.n_outputs, width), dtype=np.int16)

@@ -823,8 +823,11 @@ class TableSchema:
         return self._typed(source, [name for name in self._named if name in known])
 
     def select(self, table: Any) -> Any:
-        """Return the features of a table for the encoder, converted as by `read`."""
-        return self._typed(OpenTable.of(table, self), self.features)
+        """Return the features of a table for the encoder, converted as by `read`.
+
+        Columns of text are categories of pandas, which the encoder reads as codes.
+        """
+        return self._typed(OpenTable.of(table, self), self.features, coded=True)
 
     def split(self, table: Any, target: str | None = None) -> tuple[Any, Any]:
         """Return X (the features and the group column) and y (an outcome).
@@ -838,7 +841,9 @@ class TableSchema:
         found = self._typed(source, [*self.features, *group, name])
         return found.drop(columns=name), found[name]
 
-    def _typed(self, source: OpenTable, names: Sequence[str]) -> Any:
+    def _typed(
+        self, source: OpenTable, names: Sequence[str], coded: bool = False
+    ) -> Any:
         self._check_complete()
         pandas = _pandas()
         source.check_has(names)
@@ -846,7 +851,7 @@ class TableSchema:
         for sentence in self._odd_types(source, names):
             warn_caller(sentence, UtilityWarning)
         for name, raw in source.columns(names).items():
-            values, lost = self.converted(name, raw)
+            values, lost = self.converted(name, raw, coded)
             if self._type(name).public and lost.any():
                 warn_caller(self._count(name, lost), UtilityWarning)
             found[name] = pandas.Series(values, dtype=values.dtype)
@@ -869,15 +874,24 @@ class TableSchema:
         found = _read(self, column, objects(gone))
         return found[~np.isnan(found)]
 
-    def converted(self, name: str, raw: Any) -> tuple[Any, np.ndarray]:
+    def converted(
+        self, name: str, raw: Any, coded: bool = False
+    ) -> tuple[Any, np.ndarray]:
         """Return converted values of a column, and a mask of the unreadable cells.
 
-        For the group column the mask marks the missing cells.
+        For the group column the mask marks the missing cells. With `coded`, the values
+        of a column of text are a pandas Categorical.
         """
         column = self._type(name)
         if not isinstance(column, (Number, Date)) and (found := distinct(raw)):
             known, places = found
             values, lost = self.converted(name, known)
+            if coded and {type(value) for value in values} == {str, type(None)}:
+                there = np.array([value is not None for value in values])
+                codes = np.where(there, np.cumsum(there) - 1, -1)[places]
+                kind = _pandas().CategoricalDtype(values[there])
+                values = _pandas().Categorical.from_codes(codes, dtype=kind)
+                return values, lost[places]
             return values[places], lost[places]
         cells, gone = exact(raw), self._missing(column)
         if isinstance(column, (Number, Date)):

@@ -102,10 +102,11 @@ class Column:
 
         The result is `other` for unknown values, and `missing` for missing values.
         """
-        found = spelling.places(exact(self._raw))
+        known, codes = distinct(self._raw) or (exact(self._raw), slice(None))
+        found = spelling.places(known)
         return np.where(
             found >= 0, found, np.where(found == MISSING_CELL, missing, other)
-        ).astype(np.intp)
+        ).astype(np.intp)[codes]
 
 
 def as_array(raw: Any) -> np.ndarray:
@@ -151,7 +152,12 @@ def distinct(raw: Any) -> tuple[np.ndarray, np.ndarray] | None:
     with contextlib.suppress(Exception):  # fails for text that is not UTF-8
         if hasattr(raw, "cat") and hasattr(dtype, "categories"):
             return objects([*exact(dtype.categories), None]), np.asarray(raw.cat.codes)
-        if hasattr(raw, "factorize") and hasattr(dtype, "storage"):
+        # Arrow's numbers have other kinds. Python's floats would lose their precision.
+        if (
+            hasattr(raw, "factorize")
+            and hasattr(dtype, "storage")
+            and (dtype.kind in "OU")
+        ):
             places, known = raw.factorize()
             return objects([*known, None]), places
     return None
@@ -310,6 +316,9 @@ def check_names(X: Any) -> None:
 def raw_column(X: Any, place: int) -> Any:
     """Return the column at a position."""
     if hasattr(type(X), "iloc"):
+        label = X.columns[place]
+        if isinstance(label, str) and X.columns.is_unique:
+            return X[label]  # several times faster than by position
         return X.iloc[:, place]
     if hasattr(type(X), "get_columns"):
         return X.get_column(X.columns[place])

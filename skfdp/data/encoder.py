@@ -230,30 +230,72 @@ def _sparse(blocks: tuple[Block, ...], X: Any) -> csr_array:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Coded:
-    """The possibly non-zero entries of one block, for all rows; see `Block.entries`."""
+class _Codes:
+    """The categories of all rows: each block has a single entry in a row, a 1.
 
-    #: Number of the block in the encoder.
+    Attributes
+    ----------
+    blocks, starts : int ndarrays of shape (n_blocks,)
+        The number of each block in the encoder, and the position of its first column in
+        the computed rows.
+    places : unsigned int ndarray of shape (n_rows, n_blocks)
+        Positions of the entries within their blocks.
+    """
+
+    blocks: np.ndarray
+    starts: np.ndarray
+    places: np.ndarray
+
+    def write(self, chosen: slice | np.ndarray, out: np.ndarray) -> None:
+        """Write the entries of the chosen rows to `out`, which holds zeros."""
+        at = self.places[chosen] + self.starts
+        at += np.arange(len(out))[:, None] * out.shape[1]
+        out.reshape(-1)[at] = 1.0
+
+    def smooth(self, smoothing: Smoothing) -> _Codes:
+        """Return the entries at their positions among smooth terms."""
+        starts = [smoothing.curves[number][1].start for number in self.blocks]
+        return dataclasses.replace(self, starts=np.array(starts, dtype=np.int64))
+
+    def kept(self, blocks: np.ndarray) -> _Codes:
+        """Return the entries of the blocks in the mask `blocks`."""
+        own = blocks[self.blocks]
+        return _Codes(self.blocks[own], self.starts[own], self.places[:, own])
+
+
+@dataclasses.dataclass(frozen=True)
+class _Values:
+    """The possibly non-zero entries of a block that is not categories, for all rows.
+
+    Attributes
+    ----------
+    block, start : int
+        As in `_Codes`.
+    places, values : ndarrays of shape (n_rows, n_entries)
+        See `Block.entries`.
+    curve : object
+        Computes smooth terms from the entries; None: rows have the entries themselves.
+    """
+
     block: int
-    #: Position of the first column of the block in the computed rows.
     start: int
     places: np.ndarray
-    #: Values of the entries; None: all are 1.
-    values: np.ndarray | None
-    #: Smooth terms to compute from the entries; None: rows have the entries themselves.
+    values: np.ndarray
     curve: Any = None
 
     def write(self, chosen: slice | np.ndarray, out: np.ndarray) -> None:
         """Write this block's columns of the chosen rows to `out`, which holds zeros."""
-        places = self.places[chosen]
-        if self.values is None:
-            own = self.start + places[:, 0].astype(np.intp)
-            out[np.arange(len(out)), own] = 1.0
-        elif self.curve is None:
-            rows = np.arange(len(out))[:, None]
-            out[rows, self.start + places] = self.values[chosen]
+        places, values = self.places[chosen], self.values[chosen]
+        if self.curve is None:
+            out[np.arange(len(out))[:, None], self.start + places] = values
         else:
-            self.curve.write(places, self.values[chosen], out, self.start)
+            self.curve.write(places, values, out, self.start)
+
+    def smooth(self, smoothing: Smoothing) -> _Values:
+        """Return the block with smooth terms in place of its entries."""
+        _, own, curve = smoothing.curves[self.block]
+        curve = curve if curve.smooth.size else None
+        return dataclasses.replace(self, start=own.start, curve=curve)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -261,16 +303,18 @@ class CodedRows:
     """Encoded rows that are computed when they are read; a source of `LargeTable`.
 
     Only the entries of each block that may be non-zero are stored. A category is one
-    integer. A value between two knots is two integers and two weights.
+    small integer. A value between two knots is two integers and two weights.
 
     Attributes
     ----------
-    parts : tuple of _Coded
-        The stored blocks. Columns of blocks that are not stored are zeros.
+    codes : _Codes
+    others : tuple of _Values
+        Columns of blocks that are neither in `codes` nor here are zeros.
     shape : tuple of int
     """
 
-    parts: tuple[_Coded, ...]
+    codes: _Codes
+    others: tuple[_Values, ...]
     shape: tuple[int, int]
 
     dtype: ClassVar[np.dtype] = np.dtype(np.float64)
@@ -279,14 +323,19 @@ class CodedRows:
     @classmethod
     def of(cls, blocks: tuple[Block, ...], X: Any) -> CodedRows:
         """Encode the columns of a table."""
-        parts = []
+        own = [j for j, block in enumerate(blocks) if block.kind == "categories"]
+        most = max((len(blocks[j].levels) for j in own), default=0)
+        codes = np.empty((len(X), len(own)), np.min_scalar_type(most))
+        others = []
         for number, (block, places, values) in enumerate(_entries(blocks, X)):
-            if block.kind == "categories":
-                kind, values = np.min_scalar_type(len(block.levels)), None
+            if number in own:
+                codes[:, own.index(number)] = places[:, 0]
             else:
-                kind = np.int32
-            parts.append(_Coded(number, block.start, places.astype(kind), values))
-        return cls(tuple(parts), (len(X), _width(blocks)))
+                places = places.astype(np.int32)
+                others.append(_Values(number, block.start, places, values))
+        starts = np.array([blocks[j].start for j in own], dtype=np.int64)
+        codes = _Codes(np.array(own, dtype=np.int64), starts, codes)
+        return cls(codes, tuple(others), (len(X), _width(blocks)))
 
     def read(self, start: int, stop: int) -> np.ndarray:
         """Return the rows from `start` to `stop`."""
@@ -299,23 +348,19 @@ class CodedRows:
 
     def _rows(self, chosen: slice | np.ndarray, n_rows: int) -> np.ndarray:
         out = np.zeros((n_rows, self.shape[1]))
-        for part in self.parts:
+        for part in (self.codes, *self.others):
             part.write(chosen, out)
         return out
 
     def smooth(self, smoothing: Smoothing) -> CodedRows:
         """Return the same rows with smooth terms in place of spline columns."""
-        parts = []
-        for part in self.parts:
-            _, own, curve = smoothing.curves[part.block]
-            curve = curve if curve.smooth.size else None
-            parts.append(dataclasses.replace(part, start=own.start, curve=curve))
-        return CodedRows(tuple(parts), (self.shape[0], smoothing.n_columns))
+        codes, *others = (p.smooth(smoothing) for p in (self.codes, *self.others))
+        return CodedRows(codes, tuple(others), (self.shape[0], smoothing.n_columns))
 
     def blanked(self, blocks: np.ndarray) -> CodedRows:
         """Return the rows with zeros in the blocks that the mask `blocks` excludes."""
-        parts = tuple(part for part in self.parts if blocks[part.block])
-        return dataclasses.replace(self, parts=parts)
+        others = tuple(part for part in self.others if blocks[part.block])
+        return dataclasses.replace(self, codes=self.codes.kept(blocks), others=others)
 
 
 # The encoded raw table of a fit.

@@ -277,6 +277,7 @@ class GridRows:
         # within the limits.
         low = np.maximum(-_LARGEST, centre - _LARGEST)
         high = np.minimum(_LARGEST, centre + _LARGEST)
+        least, most = low.max(initial=-_LARGEST), high.min(initial=_LARGEST)
         constant = [] if bias is None else [round(bias / (GRID * scale))]
         if issparse(X):
             shift = np.append(centre, np.negative(constant)).astype(np.int64)
@@ -297,7 +298,10 @@ class GridRows:
             # Exact: GRID is a power of two.
             entries = transform(X[block]) * (1 / GRID)
             np.trunc(entries, out=entries)
-            np.clip(entries, low, high, out=entries)
+            # The result is that of clipping always. NaN compares as outside.
+            ends = entries.min(initial=0.0), entries.max(initial=0.0)
+            if not (least <= ends[0] and ends[1] <= most):
+                np.clip(entries, low, high, out=entries)
             if on_disk:
                 part = np.empty((len(entries), shape[1]), dtype=np.int16)
             else:

@@ -175,29 +175,51 @@ class InputScaler:
             if np.isscalar(self.divisor) and self.divisor == 1:
                 return rows
             return times_columns(rows, np.broadcast_to(1 / self.divisor, rows.shape[1]))
+        return self._divided(rows)[0]
+
+    def lengths(self, X: np.ndarray | csr_array) -> np.ndarray:
+        """Return the norm of each row of ``mapped(X)``, or of its private part.
+
+        The relative rounding error is at most 1e-9. Dense and CSR rows give the same
+        numbers, to the last bit. Without a bound a norm may be infinite.
+        """
+        found = self._divided(self.scale(X))[1]
+        if self.normalize:
+            return np.sign(found)
+        if np.isinf(self.feature_bound):
+            return found
+        if self.shortens:
+            found = np.minimum(found, self.feature_bound)
+        return found / self.feature_bound
+
+    def _divided(
+        self, rows: np.ndarray | csr_array
+    ) -> tuple[np.ndarray | csr_array, np.ndarray]:
+        """Return shortened rows, and the norms of their private parts before."""
         # numba loads with the first fit, not with `import skfdp`.
         from skfdp.kernels.contributions import shorten
 
+        n_rows, n_columns = rows.shape
+        whole = self.public is None or not self.public.any()
+        norms, bound = np.empty(n_rows), float(self.feature_bound)
+        if whole and not issparse(rows):
+            ends = n_columns * np.arange(n_rows + 1)
+            unit, found = unit_of_squares(n_columns), np.empty(rows.size)
+            shorten(rows.ravel(), ends, bound, self.normalize, unit, found, norms)
+            return found.reshape(rows.shape), norms
+        own = np.ones(n_columns, bool) if whole else ~self.public
         out = rows.data if issparse(rows) else rows
-        own = np.ones(rows.shape[1], bool) if self.public is None else ~self.public
-        lengths = np.full(rows.shape[0], own.sum())
-        chosen = (slice(None), own)
+        lengths, chosen = np.full(n_rows, own.sum()), (slice(None), own)
         if issparse(rows):
             chosen = own[rows.indices]
             row = row_of_entries(rows)[chosen]
-            lengths = np.bincount(row, minlength=rows.shape[0])
-        whole = own.all()
-        entries = out if whole else out[chosen]
-        ends = np.append(0, np.cumsum(lengths))
+            lengths = np.bincount(row, minlength=n_rows)
+        ends, entries = np.append(0, np.cumsum(lengths)), out[chosen]
         found, unit = np.empty(entries.size), unit_of_squares(own.sum())
-        bound = float(self.feature_bound)
-        shorten(entries.ravel(), ends, bound, self.normalize, unit, found)
-        if whole:
-            out = found.reshape(out.shape)
-        else:
-            out = out.copy()
-            out[chosen] = found.reshape(entries.shape)
-        return _with_data(rows, out) if issparse(rows) else out
+        shorten(entries.ravel(), ends, bound, self.normalize, unit, found, norms)
+        out = out.copy()
+        out[chosen] = found.reshape(entries.shape)
+        return (_with_data(rows, out) if issparse(rows) else out), norms
 
     def within(self, length: float) -> InputScaler:
         """Return the scaler that divides rows by `length` and clips them to norm 1."""

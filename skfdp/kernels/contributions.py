@@ -29,10 +29,11 @@ from skfdp.kernels.losses import CLASSIFICATION, REGRESSION
 
 
 @kernel()
-def shorten(entries, ends, bound, normalize, unit, out):
+def shorten(entries, ends, bound, normalize, unit, out, norms):
     """Divide each row by its norm, or by `bound` if its norm is smaller.
 
-    With `normalize` each row is divided by its norm, whatever `bound` is.
+    With `normalize` each row is divided by its norm, whatever `bound` is. norms,
+    float64 (B,), receives the norms before the division.
 
     entries and out, float64, hold all rows one after the other; row i starts at ends[i]
     and stops before ends[i + 1]. Squares are multiplied by `unit` and rounded up to
@@ -55,6 +56,7 @@ def shorten(entries, ends, bound, normalize, unit, out):
             scaled[j] = row[j] * first * second
             squares[j] = np.ceil(scaled[j] * scaled[j] * unit)
         longest = math.sqrt(_sum(squares) / unit)
+        norms[i] = math.ldexp(longest, -exponent)
         if not normalize:
             longest = max(longest, math.ldexp(bound, exponent))
         if longest > 0:

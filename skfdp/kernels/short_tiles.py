@@ -167,9 +167,10 @@ def add_outer_products(X, rows, residuals, links, out):
     Return a number, the excess: every entry of out is then too large by 2**31 times the
     excess.
     """
-    n_pairs = (len(rows) + 1) // 2
+    n_rows = residuals.shape[1]
+    n_pairs = (n_rows + 1) // 2
     first, second = np.empty(n_pairs, np.int64), np.empty(n_pairs, np.int64)
-    _place_pairs(rows, X.shape[1], first, second)
+    _place_pairs(rows[:n_rows], X.shape[1], first, second)
     _add_pairs(X, first, second, residuals, links, out)
     return _excess(n_pairs)
 
@@ -306,37 +307,42 @@ def links(n_outputs: int) -> Links:
     )
 
 
-def block_size(n_columns: int, n_outputs: int) -> int:
-    """Return the number of rows of a block that fits the cache with its residuals."""
+def block_memory(n_columns: int, n_outputs: int) -> tuple[np.ndarray, ...]:
+    """Return the working memory of `add_clipped`.
+
+    Its size is that of a block of rows that fits the cache with its residuals.
+    """
     rows = _BLOCK_ENTRIES // (n_columns + 4 * n_outputs)
-    return max(2 * PAIRS, rows - rows % (2 * PAIRS))
+    size = max(2 * PAIRS, rows - rows % (2 * PAIRS))
+    numbers, local = np.empty(size, np.int64), np.arange(size)
+    firsts, seconds = np.empty((2, size // 2), np.int64)
+    return numbers, local, firsts, seconds, np.empty(size * n_outputs)
 
 
 @kernel(error_model="numpy")
 def add_clipped(
-    X, batch, whole, start, stop, theta, factor, task, clip, leaf, links, own, out
+    X, batch, whole, start, stop, theta, factor, task, clip, leaf, links, memory, out
 ):
     """Add the clipped contributions of rows, in blocks that stay in the cache.
 
-    The rows are start to stop - 1 if `whole`, and batch[start:stop] otherwise. own,
-    int64 (block_size,), is working memory for the row numbers of a block. For out and
-    the returned excess see `add_outer_products`.
+    The rows are start to stop - 1 if `whole`, and batch[start:stop] otherwise. `memory`
+    is a result of `block_memory`. For out and the returned excess see
+    `add_outer_products`.
     """
-    n_outputs, size, excess = theta.shape[0], len(own), 0
-    memory, local = np.empty(size * n_outputs), np.arange(size)
-    places, placed = np.empty((2, (size + 1) // 2), np.int64), 0
+    numbers, local, firsts, seconds, scores = memory
+    n_outputs, size, excess, placed = theta.shape[0], len(local), 0, 0
     for first in range(start, stop, size):
         n_rows = min(size, stop - first)
         n_pairs = (n_rows + 1) // 2
-        residuals = memory[: n_outputs * n_rows].reshape((n_outputs, n_rows))
+        residuals = scores[: n_outputs * n_rows].reshape((n_outputs, n_rows))
         if whole:
             for i in range(n_rows):
-                own[i] = first + i
-        rows = own[:n_rows] if whole else batch[first:stop]
+                numbers[i] = first + i
+        rows = numbers[:n_rows] if whole else batch[first:stop]
         # Consecutive rows have the same positions within each block.
         block = X[first : first + n_rows] if whole else X
         within = local[:n_rows] if whole else rows
-        pairs = places[0, :n_pairs], places[1, :n_pairs]
+        pairs = firsts[:n_pairs], seconds[:n_pairs]
         if not whole or placed != n_rows:
             placed = n_rows
             _place_pairs(within[:n_rows], X.shape[1], pairs[0], pairs[1])

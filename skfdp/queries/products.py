@@ -188,8 +188,7 @@ class ShortProducts(Products):
         width = vectors.WIDTH * math.ceil(self._n_columns / vectors.WIDTH)
         self._theta = np.zeros((n_outputs, width), dtype=np.int16)
         self._sum = np.empty((n_outputs, width), dtype=np.int64)
-        size = short_tiles.block_size(self._n_columns, n_outputs)
-        self._of_block = np.empty(size, dtype=np.int64)
+        self._memory = short_tiles.block_memory(self._n_columns, n_outputs)
 
     def _start(self, theta: np.ndarray, bits: int) -> None:
         tiles.round_weights(theta, bits, self._n_columns, self._theta)
@@ -197,14 +196,12 @@ class ShortProducts(Products):
 
     def add_clipped(self, batch, start: int, stop: int, task, clip) -> None:
         """Do what `Products.add_clipped` does, in one compiled loop."""
-        own, weights = self._of_block, (self._theta, self._factor)
-        whole = batch is None
+        weights, whole = (self._theta, self._factor), batch is None
         linked = contributions.leaf_of(task), short_tiles.links(self.n_outputs)
         for ends in self.rows.stretches(batch, start, stop):
-            some = own if whole else batch, whole, *ends
-            self._excess += short_tiles.add_clipped(
-                self.rows.table, *some, *weights, task, clip, *linked, own, self._sum
-            )
+            some = self._memory[0] if whole else batch, whole, *ends
+            given = *some, *weights, task, clip, *linked, self._memory
+            self._excess += short_tiles.add_clipped(self.rows.table, *given, self._sum)
 
     def margins(self, part: np.ndarray, out: np.ndarray) -> None:
         """Write the margins of some rows; out is float64 (n_outputs, len(part))."""

@@ -120,7 +120,7 @@ class RowSum(_Sum):
 
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
         rows, input_scaler = self.X[index], self.input_scaler
-        if input_scaler.public is not None:
+        if input_scaler.public is not None and input_scaler.public.any():
             private = ~input_scaler.public
             rows, input_scaler = rows[:, private], input_scaler.part(private)
         rows = input_scaler.mapped(input_scaler.filled(rows)[0])

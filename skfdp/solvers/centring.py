@@ -418,30 +418,15 @@ def private_lengths(
     """Return the norm of each row's private columns, clipped to `furthest`.
 
     The rows are the output of the input scaler, multiplied by `divisor`. Clipped norms
-    are raised to the power `power`. Squares of entries are rounded up to a unit that
-    makes their sums exact, so that dense and CSR rows give the same bits.
+    are raised to the power `power`. Dense and CSR rows give the same bits.
     """
-    furthest = furthest / divisor
     public, X = records.public, records.X
     private = ~public.mask
     input_scaler = public.input_scaler.part(private)
-    unit = unit_of_squares(public.n_private)
     lengths = np.empty(X.shape[0])
-    with np.errstate(all="ignore"):  # a warning would reveal a private value
-        for block in row_blocks(X):
-            rows = input_scaler.mapped(X[block][:, private])
-            entries = rows.data if issparse(rows) else rows
-            # A row with an entry beyond `furthest` has the largest length.
-            squares = np.divide(entries, furthest)
-            np.clip(squares, -1, 1, out=squares)
-            np.square(squares, out=squares)
-            np.ceil(np.multiply(squares, unit, out=squares), out=squares)
-            if issparse(rows):
-                row = row_of_entries(rows)
-                total = np.bincount(row, squares, minlength=rows.shape[0])
-            else:
-                total = squares @ np.ones(squares.shape[1])  # exact in any order
-            lengths[block] = furthest * np.minimum(np.sqrt(total / unit), 1)
+    for block in row_blocks(X):
+        rows = X[block] if private.all() else X[block][:, private]
+        lengths[block] = np.minimum(input_scaler.lengths(rows), furthest / divisor)
     return (divisor * lengths) ** power
 
 

@@ -954,9 +954,17 @@ def _between(
 
     For H see the Notes of `path_noise`.
     """
-    moved = moved * np.sqrt(sizes)
-    values, vectors = np.linalg.eigh(moved.T @ moved)
-    basis = moved @ vectors  # orthogonal; norms are the roots of the eigenvalues
+    given = moved * np.sqrt(sizes)
+    # Orthogonal vectors, one for each step or each axis, whichever are fewer, whose
+    # norms are the roots of the eigenvalues of ``given.T @ given``.
+    if len(given) < len(sizes):
+        values, basis = np.linalg.eigh(given @ given.T)
+        values = np.maximum(values, max(_UNDETERMINED**2 * values[-1], 1e-300))
+        basis = basis * np.sqrt(values)
+        vectors = given.T @ (basis / values)
+    else:
+        values, vectors = np.linalg.eigh(given.T @ given)
+        basis = given @ vectors
     moved, constant = basis.T @ residuals, basis.T @ weight
     # In this basis the covariance of the residuals of an axis is diagonal, except for a
     # rank-one term from c (see the Notes of `path_noise`). The inverse covariance is

@@ -267,11 +267,9 @@ def test_rows_of_codes_are_read_in_any_part_and_order():
     for part in (slice(0, 7), slice(45, 99), slice(9, 3), slice(0, 20, 5), mixed):
         np.testing.assert_array_equal(coded[part], rows[part])
     np.testing.assert_array_equal(coded.chosen(X["c"] > 1)[:], rows[X["c"] > 1])
-    held = sum(
-        one.places.nbytes + (0 if one.values is None else one.values.nbytes)
-        for one in coded.source.parts
-    )
-    assert held < rows.nbytes / 2
+    others = coded.source.others
+    held = sum(one.places.nbytes + one.values.nbytes for one in others)
+    assert coded.source.codes.places.nbytes + held < rows.nbytes / 2
 
 
 def test_no_rows():

@@ -74,6 +74,14 @@ def test_f06_float32_is_spelt_by_its_own_digits(column):
     assert places(["0.1", "0.5"], column) == places([0.1, 0.5], column) == [0, 1]
 
 
+def test_f06_float32_of_arrow_keeps_its_digits_in_a_schema():
+    schema = TableSchema({"a": Category(["0.1", "0.5"])})
+    table = pd.DataFrame({"a": pd.Series([0.1, 0.5], dtype="float[pyarrow]")})
+    assert not schema.unread(table)["a"].any()
+    rows = schema.encoder().fit(table).transform(table)
+    np.testing.assert_array_equal(rows[:, :2], np.eye(2))
+
+
 def test_f06_a_float_beyond_2_53_is_no_declared_code():
     assert places([str(BIG[0]), "900000000000206976"], [float(BIG[0])]) == [2]
 
