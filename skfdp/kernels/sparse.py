@@ -60,6 +60,15 @@ def margins(data, indices, indptr, rows, theta, start, factor, total, out):
     wrap around.
     """
     n_outputs, weights, last = theta.shape[1], theta.ravel(), len(indices) - 1
+    if n_outputs == 1:
+        for i in range(rows.shape[0]):
+            sum_of_row = -start[0]
+            for place in range(indptr[rows[i]], indptr[rows[i] + 1]):
+                # Unsigned numbers need no test for negative ones.
+                weight = weights[np.uint64(indices[place])]
+                sum_of_row += np.int32(data[place]) * np.int32(weight)
+            out[0, i] = factor * sum_of_row
+        return
     for i in range(rows.shape[0]):
         for k in range(n_outputs):
             total[k] = -start[k]
@@ -111,6 +120,14 @@ def add_by_columns(data, rows, starts, residuals, out, total):
         for k in range(residuals.shape[1]):
             total[k] += residuals[i, k]
     flat, last = residuals.ravel(), len(rows) - 1
+    if residuals.shape[1] == 1:
+        for j in range(out.shape[0]):
+            sum_of_column = np.int64(0)
+            for place in range(starts[j], starts[j + 1]):
+                residual = flat[np.uint64(rows[place])]
+                sum_of_column += np.int64(data[place]) * np.int64(residual)
+            out[j, 0] += sum_of_column
+        return
     for j in range(out.shape[0]):
         column = out[j]
         for place in range(starts[j], starts[j + 1]):
