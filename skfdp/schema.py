@@ -854,7 +854,10 @@ class TableSchema:
             values, lost = self.converted(name, raw, coded)
             if self._type(name).public and lost.any():
                 warn_caller(self._count(name, lost), UtilityWarning)
-            found[name] = pandas.Series(values, dtype=values.dtype)
+            # pandas would convert an array of objects, but not a Series.
+            found[name] = values
+            if values.dtype != np.float64:
+                found[name] = pandas.Series(values, dtype=values.dtype)
         rows = pandas.DataFrame(found, columns=list(names))
         return rows if source.index is None else rows.set_axis(source.index)
 

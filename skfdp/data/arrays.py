@@ -14,7 +14,7 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -363,10 +363,13 @@ def type_kind(raw: Any) -> str:
         return "text" if kind in ("", "object") else kind
     if type(dtype).__name__ == "SparseDtype":
         dtype = dtype.subtype
-    for begin, kind in _KINDS:
-        if re.match(begin, str(dtype), re.I):
-            return kind
-    return ""
+    return _kind_of(str(dtype))
+
+
+@lru_cache(maxsize=64)
+def _kind_of(name: str) -> str:
+    kinds = (kind for begin, kind in _KINDS if re.match(begin, name, re.I))
+    return next(kinds, "")
 
 
 # Checked tables of numbers, and targets.
