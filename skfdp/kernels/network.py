@@ -185,6 +185,8 @@ class Operations:
     """The operations of the network query on NumPy arrays."""
 
     activate, dots = staticmethod(activate), staticmethod(dots)
+    #: Number of blocks of rows that are computed at once.
+    n_blocks = 1
 
     def __init__(self, dtype: str, device: str | None = None):
         self._dtype = np.dtype(dtype)
@@ -247,3 +249,10 @@ class Operations:
         out = np.zeros((inputs.shape[1], errors.shape[1]))
         add_combinations(*turned(inputs.shape[1], *compressed(inputs)), errors, out)
         return out
+
+    def exact_sum(self, inputs, errors, n_exact: int) -> np.ndarray:
+        """Return int64 ``inputs.T @ errors`` of integers, for at most `n_exact` rows.
+
+        `n_exact` is the number of rows for which float64 sums are exact.
+        """
+        return self.sum_of_products(inputs, errors).astype(np.int64)

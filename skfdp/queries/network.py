@@ -14,6 +14,7 @@ import dataclasses
 import functools
 import importlib
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ BACKENDS = ("numpy", "torch")
 DTYPES = ("float32", "float64")
 #: Wider hidden layers would make squared norms inexact.
 WIDEST = 8192
+# Rows of a block: a float64 sum over so many rows is exact.
 _BLOCK = 1024
 _SUM_BITS = 53 - 10  # bits of one product, so that sums of 1024 products are exact
 # Bits of a back-propagated error in a gradient.
@@ -182,7 +184,7 @@ class MLPQuery:
         """
         weights = self._weights(theta)
         total = np.zeros(self.shape)
-        for part in _parts(batch):
+        for part in self._parts(batch):
             layers = self._public_pass(weights, part)
             for layer, out in zip(layers, self.split(total), strict=True):
                 errors = self._ops.scaled(layer.errors, layer.scale)
@@ -198,7 +200,7 @@ class MLPQuery:
         weights = self._weights(theta)
         values = np.empty((self.n_rows, self.shapes[-1][1]), dtype=np.int16)
         squared_norms = np.empty(self.n_rows)
-        for part in _parts(np.arange(self.n_rows)):
+        for part in self._parts(np.arange(self.n_rows)):
             inputs, scales = self._forward(
                 weights, self._records, self.rows.scale, part
             )
@@ -231,6 +233,11 @@ class MLPQuery:
     def _padded_records(self) -> Any:
         return self._ops.place(self.padded.values)
 
+    def _parts(self, batch: np.ndarray) -> Iterator[np.ndarray]:
+        size = _BLOCK * self._ops.n_blocks
+        for start in range(0, len(batch), size):
+            yield batch[start : start + size]
+
     def _weights(self, theta: np.ndarray) -> list[Weights]:
         p = self.precision
         layers = []
@@ -250,7 +257,7 @@ class MLPQuery:
         with np.errstate(all="ignore"):
             # The sums have the transposed shape of the matrices, like the products.
             out = [np.zeros(shape[::-1], dtype=np.int64) for shape in self.shapes]
-            for part in _parts(batch):
+            for part in self._parts(batch):
                 full, public = self._private_pass(weights, part), ()
                 if self.padded is not None:
                     public = self._public_pass(weights, part)
@@ -262,8 +269,8 @@ class MLPQuery:
                         errors = self._ops.truncated(
                             layer.errors, multiplier, 2.0**self.precision.residual - 1
                         )
-                        block = self._ops.sum_of_products(layer.inputs, errors)
-                        total += sign * block.astype(np.int64)
+                        block = self._ops.exact_sum(layer.inputs, errors, _BLOCK)
+                        total += sign * block
             return np.concatenate([total.T.ravel() for total in out])
 
     def _clip_factor(self, full, public, unit) -> np.ndarray:
@@ -321,8 +328,8 @@ class MLPQuery:
         ops, bits = self._ops, self.precision
         inputs, scale = self._forward(weights, records, scales, part)
         z = ops.host(ops.product(inputs[-1], weights[-1].forward))
-        # The loss always gets a whole block, with zeros after the last record.
-        margins = np.zeros((_BLOCK, z.shape[1]))
+        # The loss always gets whole blocks, with zeros after the last record.
+        margins = np.zeros((_BLOCK * math.ceil(len(z) / _BLOCK), z.shape[1]))
         np.multiply(z, weights[-1].forward_scale, out=margins[: len(z)])
         margins[: len(z)] *= scale[-1][:, None]
         errors, error_scale = ops.integers(error(margins, part), _FACTOR_BITS)
@@ -403,8 +410,3 @@ def _integers(matrix: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
     ratio = most / np.where(total > 1e-290, total, 1.0)  # subnormal weights are 0
     exponent = np.frexp(ratio)[1] - 1  # 2**exponent <= ratio
     return np.rint(np.ldexp(matrix, exponent[:, None])), np.ldexp(1.0, -exponent)
-
-
-def _parts(batch: np.ndarray):
-    for start in range(0, len(batch), _BLOCK):
-        yield batch[start : start + _BLOCK]

@@ -20,6 +20,7 @@ except ImportError as error:
 
 # Powers of two are read from a table, because torch.ldexp uses pow and may round.
 _LOWEST = -1074
+_BLOCKS_OF_GPU = 16
 _POWERS = np.ldexp(1.0, np.arange(_LOWEST, 1024))
 
 
@@ -54,6 +55,8 @@ class Operations:
         self._dtype = getattr(torch, dtype)
         self._device = torch.device("cpu" if device is None else device)
         self._powers = self._tensor(_POWERS)
+        # The CPU starts each operation of a GPU, which takes longer than a small block.
+        self.n_blocks = 1 if self._device.type == "cpu" else _BLOCKS_OF_GPU
 
     def place(self, values: np.ndarray) -> torch.Tensor:
         """Copy int16 records to the device."""
@@ -118,6 +121,17 @@ class Operations:
     def sum_of_products(self, inputs, errors) -> np.ndarray:
         """Return float64 ``inputs.T @ errors``, which is exact for integers."""
         return self.host(inputs.double().T @ errors)
+
+    def exact_sum(self, inputs, errors, n_exact: int) -> np.ndarray:
+        """Return int64 ``inputs.T @ errors`` of integers, for any number of rows.
+
+        `n_exact` is the number of rows for which float64 sums are exact.
+        """
+        total = 0
+        for start in range(0, len(inputs), n_exact):
+            rows = slice(start, start + n_exact)
+            total = total + (inputs[rows].double().T @ errors[rows]).long()
+        return self.host(total)
 
     def _rounded(self, a: torch.Tensor, bits: int):
         """Return rows as integers of at most `bits` bits, and a factor for each row.

@@ -397,6 +397,34 @@ def test_backends_agree_to_the_last_bit(backend, kind, dtype, hidden):
         assert ours.any()
 
 
+@pytest.mark.parametrize("backend", TORCH)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_blocks_that_are_computed_at_once_change_nothing(backend, kind, dtype):
+    query = make_query((5,), 7, n=2500, kind=kind, dtype=dtype)
+    other = dataclasses.replace(query, **backend)
+    other._ops.n_blocks = 2
+    theta, unit = make_theta(query), query.unit(3.0)
+    total = query.exact_sum(theta, None, unit)
+    np.testing.assert_array_equal(other.exact_sum(theta, None, unit), total)
+    ours, theirs = (q.last_inputs(theta, 3.0).values for q in (query, other))
+    np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("backend", TORCH)
+def test_sums_of_many_rows_are_exact(backend):
+    """Beyond 1024 rows of such products, float64 would round."""
+    rng = np.random.default_rng(0)
+    inputs, errors = (
+        2**bits - 1 - rng.integers(99, size=(3000, 3)) for bits in (15, 28)
+    )
+    exact = inputs.astype(object).T @ errors.astype(object)
+    assert (inputs.astype(float).T @ errors.astype(float) != exact).any()
+    ops = make_query(**backend)._ops
+    given = [ops._tensor(a.astype(np.float64)) for a in (inputs, errors)]
+    assert (ops.exact_sum(*given, 1024) == exact).all()
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", ["plain", "padded"])
 def test_skipping_zeros_changes_nothing(kind, dtype, monkeypatch):
