@@ -896,15 +896,17 @@ class TableSchema:
                 values = _pandas().Categorical.from_codes(codes, dtype=kind)
                 return values, lost[places]
             return values[places], lost[places]
-        cells, gone = exact(raw), self._missing(column)
+        gone = self._missing(column)
         if isinstance(column, (Number, Date)):
-            found, listed = _read(self, column, raw), self.missing_values(name)
+            found = _read(self, column, raw)
             lost = np.isnan(found)
-            lost[lost] = _places(gone, cells[lost]) == UNDECLARED
-            also = np.isin(found, listed)
-            found[also] = NOWHEN if isinstance(column, Date) else np.nan
+            if lost.any():
+                lost[lost] = _places(gone, exact(raw)[lost]) == UNDECLARED
+            if gone:
+                also = np.isin(found, self.missing_values(name))
+                found[also] = NOWHEN if isinstance(column, Date) else np.nan
             return found, lost
-        cells = objects(cells)
+        cells = objects(exact(raw))
         absent = np.full(len(cells), UNDECLARED)
         if gone or isinstance(column, Ignore):
             absent = _places(gone, cells)
