@@ -188,10 +188,18 @@ NIGHTLY = [
     Mutant(
         "rounding away from zero",
         "data/grid.py",
-        "np.trunc(entries, out=entries)\n            np.clip(entries, low",
+        "np.trunc(entries, out=entries)\n            # The result",
         "entries = np.sign(X[block]) * np.ceil(np.abs(entries))\n"
-        "            np.clip(entries, low",
+        "            # The result",
         "records/test_rows.py::test_quantising_is_toward_zero_and_saturates",
+    ),
+    Mutant(
+        "a NaN that keeps other rows from being clipped",
+        "data/grid.py",
+        "if not (least <= ends[0] and ends[1] <= most):",
+        "if least > ends[0] or ends[1] > most:",
+        "queries/test_contract.py"
+        "::test_a_record_of_any_size_is_bounded[nan-temperature]",
     ),
     Mutant(
         "public columns counted as private",

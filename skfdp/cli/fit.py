@@ -22,7 +22,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skfdp.cli.output import CommandError, check_writable, say, stage
+from skfdp.cli.output import CommandError, check_writable, refusing, say, stage
 from skfdp.cli.results import (
     once,
     open_ledger,
@@ -83,7 +83,8 @@ class Task:
         seed = arguments.seed
         relation = arguments.relation
         if arguments.n_records is not None:
-            relation = AddOrRemoveOne(arguments.n_records)
+            with refusing(ValueError):  # the message quotes this public number alone
+                relation = AddOrRemoveOne(arguments.n_records)
         return kind(
             arguments.epsilon,
             arguments.delta,

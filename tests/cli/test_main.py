@@ -260,6 +260,9 @@ def test_ledger_is_charged_for_the_released_fit_alone(run, refusal):
 def test_add_or_remove_one_hides_the_number_of_rows(run):
     options, private = ["--relation", "add_or_remove_one"], with_public()
     assert "n_records" in run(*options, types=private)[2]
+    for n_records in (0, 10**24):
+        status, _, err = run(*options, "--n-records", n_records, types=private)
+        assert status == 2 and f"n_records={n_records} must be an int" in err
     options += ["--n-records", 1000]
     assert "exclude each other" in run(*options, "--evaluate", types=private)[2]
     assert run(*options)[0] == 2  # something is public
