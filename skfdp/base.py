@@ -882,7 +882,7 @@ class TableEstimator(Versioned, BaseEstimator):
         schema, self._group_column = self._declared.schema, None
         if schema is not None:
             check_no_path(X)
-            return schema.select(X), schema.groups(X, groups)
+            return schema.select(X, coded=True), schema.groups(X, groups)
         if isinstance(groups, str):
             check_named(self._declared.public_features, self._declared.bounds, groups)
             self._group_column = groups
@@ -942,7 +942,7 @@ class TableEstimator(Versioned, BaseEstimator):
         check_is_fitted(self)
         if self._declared.schema is not None:
             check_no_path(X)
-            return self.encoder_.encoded(self._declared.schema.select(X))
+            return self.encoder_.encoded(self._declared.schema.select(X, coded=True))
         X = declared_numbers(
             without_column(X, self._group_column), self._declared.bounds
         )

@@ -777,7 +777,7 @@ def _records_of_partition(
     own, encoded = copy.copy(estimator), estimator._declared.encoder is not None
     y = own._declared.read_target(y)
     if encoded:
-        X = own.encoder_.coded(own._declared.schema.select(X))
+        X = own.encoder_.coded(own._declared.schema.select(X, coded=True))
     X, y = own._checked(X, y, planning, reset=encoded, enough=False)
     if not encoded:
         check_finite(X, public.mask)

@@ -822,12 +822,13 @@ class TableSchema:
         known = [*self.features, *source.names]
         return self._typed(source, [name for name in self._named if name in known])
 
-    def select(self, table: Any) -> Any:
+    def select(self, table: Any, *, coded: bool = False) -> Any:
         """Return the features of a table for the encoder, converted as by `read`.
 
-        Columns of text are categories of pandas, which the encoder reads as codes.
+        With `coded`, columns of text are categories of pandas, which the encoder reads
+        as codes. The categories are all texts of the column, also undeclared ones.
         """
-        return self._typed(OpenTable.of(table, self), self.features, coded=True)
+        return self._typed(OpenTable.of(table, self), self.features, coded)
 
     def split(self, table: Any, target: str | None = None) -> tuple[Any, Any]:
         """Return X (the features and the group column) and y (an outcome).
@@ -892,7 +893,9 @@ class TableSchema:
             if coded and {type(value) for value in values} == {str, type(None)}:
                 there = np.array([value is not None for value in values])
                 codes = np.where(there, np.cumsum(there) - 1, -1)[places]
-                kind = _pandas().CategoricalDtype(values[there])
+                # Objects, because pandas may fail to store a text that is not UTF-8.
+                texts = _pandas().Index(values[there], dtype=object)
+                kind = _pandas().CategoricalDtype(texts)
                 values = _pandas().Categorical.from_codes(codes, dtype=kind)
                 return values, lost[places]
             return values[places], lost[places]

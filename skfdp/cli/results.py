@@ -238,7 +238,7 @@ def scores(model, X, y) -> Scores:
     # A label that the model does not have gets probability 0.
     right = (y[:, None] == known) * chances
     losses = -np.log(np.maximum(right.sum(axis=1), 1e-15))
-    likeliest = known[chances.argmax(axis=1)]  # as `predict`, which would read X again
+    likeliest = known[chances.argmax(axis=1)]  # `predict` would read X again
     found = {"accuracy": mean(likeliest == y), "log loss": mean(losses)}
     if len(known) == 2 and len(np.unique(y == known[1])) == 2:
         # The standard error is that of DeLong et al. (1988).

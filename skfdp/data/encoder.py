@@ -152,7 +152,7 @@ class DeclaredEncoder(Versioned, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         check_no_path(X)
-        return self.encoded(self.schema.select(X))
+        return self.encoded(self.schema.select(X, coded=True))
 
     @property
     def n_encoded(self) -> int:

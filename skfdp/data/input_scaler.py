@@ -184,13 +184,14 @@ class InputScaler:
         numbers, to the last bit. Without a bound a norm may be infinite.
         """
         found = self._divided(self.scale(X))[1]
-        if self.normalize:
-            return np.sign(found)
         if np.isinf(self.feature_bound):
             return found
+        if self.normalize:
+            return np.sign(found)
         if self.shortens:
             found = np.minimum(found, self.feature_bound)
-        return found / self.feature_bound
+        with np.errstate(all="ignore"):  # a warning would reveal a private value
+            return found / self.feature_bound
 
     def _divided(
         self, rows: np.ndarray | csr_array

@@ -97,7 +97,7 @@ def _largest(row):
 # not depend on the position of the row. The outputs of a row are therefore handled in a
 # fixed order. Leaves use only additions, multiplications, divisions, square roots and
 # comparisons, which round alike in vectorised and in scalar code. They call
-# `exponentials`, not `math.exp`. They use no fastmath, because the clip must recognise
+# `exponential`, not `math.exp`. They use no fastmath, because the clip must recognise
 # NaN.
 
 
@@ -239,7 +239,8 @@ def clip_residuals(residuals, rows, clip):
     length is subtracted from the clip norm first.
     """
     n_outputs, n_rows = residuals.shape
-    half, per_unit = 0.5 * clip.unit * math.sqrt(n_outputs), 1.0 / clip.unit
+    half = 0.5 * clip.unit * math.sqrt(n_outputs)
+    per_unit = 1.0 / (clip.unit if clip.unit > 1e-300 else 1e-300)  # finite
     length = np.empty(n_rows)
     entries(clip.squared_norms, rows, length)
     if n_outputs == 1:  # the norm is the absolute value

@@ -31,6 +31,8 @@ DTYPES = ("float32", "float64")
 WIDEST = 8192
 # Rows of a block: a float64 sum over so many rows is exact.
 _BLOCK = 1024
+# Entries of a layer for the rows that are computed at once.
+_MOST_ENTRIES = 2**24
 _SUM_BITS = 53 - 10  # bits of one product, so that sums of 1024 products are exact
 # Bits of a back-propagated error in a gradient.
 _FACTOR_BITS = 20
@@ -234,7 +236,8 @@ class MLPQuery:
         return self._ops.place(self.padded.values)
 
     def _parts(self, batch: np.ndarray) -> Iterator[np.ndarray]:
-        size = _BLOCK * self._ops.n_blocks
+        room = _MOST_ENTRIES // (_BLOCK * max(self.widths))
+        size = _BLOCK * max(1, min(self._ops.n_blocks, room))
         for start in range(0, len(batch), size):
             yield batch[start : start + size]
 

@@ -959,7 +959,9 @@ def _between(
     # norms are the roots of the eigenvalues of ``given.T @ given``.
     if len(given) < len(sizes):
         values, basis = np.linalg.eigh(given @ given.T)
-        values = np.maximum(values, max(_UNDETERMINED**2 * values[-1], 1e-300))
+        values = np.maximum(
+            values, max(_UNDETERMINED**2 * values.max(initial=0.0), 1e-300)
+        )
         basis = basis * np.sqrt(values)
         vectors = given.T @ (basis / values)
     else:

@@ -82,6 +82,43 @@ def test_f06_float32_of_arrow_keeps_its_digits_in_a_schema():
     np.testing.assert_array_equal(rows[:, :2], np.eye(2))
 
 
+ODD = "caf\udce9"  # Latin-1 that was read as UTF-8, with surrogates
+
+
+PLACES = np.where(np.arange(N) == 7, 2, np.arange(N) % 2)
+CELLS = np.array(["a", "b", ODD], dtype=object)[PLACES]
+LEVELS = pd.CategoricalDtype(pd.Index(["a", "b", ODD], dtype=object))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series(CELLS, dtype=object),
+        pd.Series(CELLS, dtype=pd.StringDtype("python")),
+        pd.Series(pd.Categorical.from_codes(PLACES, dtype=LEVELS)),
+    ],
+    ids=["objects", "strings", "categorical"],
+)
+def test_a_text_that_is_not_utf_8_is_an_undeclared_category(column):
+    table = pd.DataFrame({"c": column})
+    schema = TableSchema({"c": Category(["a", "b"])})
+    rows = schema.encoder().fit(table).transform(table)
+    np.testing.assert_array_equal(rows[7], [0, 0, 1, 0])
+    np.testing.assert_array_equal(rows[8], [1, 0, 0, 0])
+    labels = TableSchema(
+        {"c": Category(["a", "b"]), "y": Label([0, 1])}, outcomes=["y"]
+    )
+    FeatureDPLogisticRegression(schema=labels).fit(table.assign(y=Y), Y)
+
+
+def test_selected_columns_of_text_are_texts():
+    """A Categorical would list all texts, and refuse others in later steps."""
+    schema = TableSchema({"c": Category(["a", "b"])})
+    found = schema.select(pd.DataFrame({"c": ["a", "z", None]}))["c"]
+    assert found.dtype == object
+    assert found.tolist() == ["a", "z", None]
+
+
 def test_f06_a_float_beyond_2_53_is_no_declared_code():
     assert places([str(BIG[0]), "900000000000206976"], [float(BIG[0])]) == [2]
 
