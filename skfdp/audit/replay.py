@@ -811,6 +811,8 @@ class ReleaseChange:
 class ReplayResult(AuditResult):
     """Result of `audit_replay`: differences, and changes of the sums.
 
+    The numbers depend on private values and have no noise: protect them as the table.
+
     Attributes
     ----------
     subject, neighboring_relation, claimed_epsilon, delta
