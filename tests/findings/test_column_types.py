@@ -82,7 +82,7 @@ def test_f06_float32_of_arrow_keeps_its_digits_in_a_schema():
     np.testing.assert_array_equal(rows[:, :2], np.eye(2))
 
 
-ODD = "caf\udce9"  # Latin-1 that was read as UTF-8, with surrogates
+ODD = "x\udce9"  # Latin-1 that was read as UTF-8, with surrogates
 
 
 PLACES = np.where(np.arange(N) == 7, 2, np.arange(N) % 2)
