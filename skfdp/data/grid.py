@@ -83,6 +83,8 @@ def unit_of_squares(n_columns: int) -> float:
 # below the limit of the kernel (docs/theory/exact_release.rst, The theorem).
 SAFE_STD = 2.0**34
 MAX_STD = 2.0**40
+#: The limit in place of SAFE_STD for sums of coded rows, whose integers are larger.
+SAFE_STD_OF_CODES = 2.0**38
 
 #: The grid unit: entries of quantised rows are multiples of it. Larger entries than
 #: 2 - 2**-14 are clipped.
@@ -98,7 +100,11 @@ def on_grid(value: float | np.ndarray) -> float | np.ndarray:
 
 
 def sum_unit(
-    noise_std: float | np.ndarray, clip_norm: float, n_rows: int, finest: float
+    noise_std: float | np.ndarray,
+    clip_norm: float,
+    n_rows: int,
+    finest: float,
+    largest_std: float = SAFE_STD,
 ) -> float | np.ndarray:
     """Return the smallest grid unit, a power of two, with which a noisy sum fits int64.
 
@@ -112,8 +118,10 @@ def sum_unit(
         A public bound on the number of contributions.
     finest : float
         Lower limit of the returned unit.
+    largest_std : float
+        Largest standard deviation of the noise in the returned unit.
     """
-    room = np.maximum(noise_std / SAFE_STD, n_rows * clip_norm / 2.0**62)
+    room = np.maximum(noise_std / largest_std, n_rows * clip_norm / 2.0**62)
     room = np.maximum(room, finest)
     fraction, exponent = np.frexp(room)
     return np.ldexp(1.0, exponent - (fraction == 0.5))

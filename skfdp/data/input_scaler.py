@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from skfdp.data.codes import CodedGridRows
 from skfdp.data.grid import (
     GRID,
     GridRows,
@@ -565,6 +566,11 @@ class Coordinates:
             scale=after,
             target=target,
         )
+
+    def on_codes(self, rows: CodedGridRows) -> CodedGridRows:
+        """Centre and scale coded rows; the scale must be a single number."""
+        before = 1 / self.input_scaler.feature_bound
+        return rows.moved(self.mean, self.bias, before, float(self.scale))
 
     def _moved(self, X, mapped, target) -> GridRows:
         """Quantise rows after they are centred, scaled and, if requested, clipped."""

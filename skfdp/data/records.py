@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from skfdp.data.codes import CodedGridRows
 from skfdp.data.grid import blocks, row_blocks
 from skfdp.data.input_scaler import InputScaler, PublicRows, WholeRows
 from skfdp.data.sources import LargeTable, check_whole, chosen_rows
@@ -301,6 +302,24 @@ class Records:
         if issparse(self.X):
             return self.X
         return WholeRows(self.public.mapped, self.input_scaler)
+
+    @property
+    def coded(self) -> CodedGridRows | None:
+        """The rescaled rows as codes, not centred, or None if they are not coded.
+
+        Rows of an encoded table are coded if this saves time, every column is private,
+        and neither rows nor sums over the rows of a person are divided by their norm.
+        """
+        X, public, scaler = self.X, self.public, self.input_scaler
+        source = getattr(X, "source", None)
+        if not getattr(source, "saves", False) or X.steps or public.mask.any():
+            return None
+        joint = public.units is not None and public.units.joint
+        if joint or scaler.shortens or scaler.normalize:
+            return None
+        before = 1 / scaler.feature_bound
+        rows = source.integers.moved(np.zeros(X.shape[1]), None, before, 1.0)
+        return rows if X.rows is None else rows.chosen(X.rows)
 
     @property
     def n_rows(self) -> int:

@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skfdp.data.grid import GridRows, SparseGridRows, sum_unit
+from skfdp.data.codes import CodedGridRows
+from skfdp.data.grid import (
+    SAFE_STD_OF_CODES,
+    GridRows,
+    SparseGridRows,
+    sum_unit,
+)
 from skfdp.data.records import PublicRecords
 from skfdp.data.target import MOST_CLASSES
 from skfdp.data.units import Units
@@ -459,11 +465,15 @@ def gradient_unit(
 ) -> float:
     """Return the grid unit of a sum of gradients of rank one.
 
-    Every entry of a contribution is strictly below `products.LARGEST_SHORT_PRODUCT`
-    units, because clipping leaves a relative margin of 1e-9.
+    Every entry of a contribution of `GridRows` is strictly below
+    `products.LARGEST_SHORT_PRODUCT` units, because clipping leaves a relative margin of
+    1e-9.
     """
-    finest = max(clip_norm * 2.0**-26, clip_norm * _FINEST_RESIDUAL * rows.unit)
-    return sum_unit(noise_std, clip_norm, capacity, finest)
+    finest = clip_norm * _FINEST_RESIDUAL * rows.unit
+    if isinstance(rows, CodedGridRows):
+        given = noise_std, clip_norm, capacity, finest
+        return sum_unit(*given, SAFE_STD_OF_CODES)
+    return sum_unit(noise_std, clip_norm, capacity, max(clip_norm * 2.0**-26, finest))
 
 
 def person_unit(noise_std: float, clip_norm: float, capacity: int) -> float:

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.sparse import csr_array
 
+from skfdp.data.codes import CodedGridRows
 from skfdp.data.grid import GridRows, SparseGridRows
-from skfdp.kernels import contributions, short_tiles, sparse, tiles, vectors
+from skfdp.kernels import codes, contributions, short_tiles, sparse, tiles, vectors
 
 #: Bound of the entries of residuals (29 bits) times rows (15 bits).
 LARGEST_PRODUCT = 2.0**44
@@ -22,12 +23,15 @@ LARGEST_PRODUCT = 2.0**44
 #: entries fit into int32.
 LARGEST_SHORT_PRODUCT = 2.0**26
 _MANTISSA = 53
+_NO_ROWS = np.empty(0, dtype=np.int64)
 # Blocks of fewer CSR rows than this are added row by row.
 _FEW_ROWS = 64
 
 
 def products(
-    rows: GridRows | SparseGridRows, n_outputs: int, largest: float = LARGEST_PRODUCT
+    rows: GridRows | SparseGridRows | CodedGridRows,
+    n_outputs: int,
+    largest: float = LARGEST_PRODUCT,
 ) -> Products:
     """Return an object that computes the margins and sums of one step.
 
@@ -35,11 +39,13 @@ def products(
 
     Parameters
     ----------
-    rows : GridRows or SparseGridRows
+    rows : GridRows, SparseGridRows or CodedGridRows
     n_outputs : int
     largest : float
         Bound of the entries of a residual times its row.
     """
+    if isinstance(rows, CodedGridRows):
+        return CodedProducts(rows, n_outputs)
     if isinstance(rows, SparseGridRows):
         return SparseProducts(rows, n_outputs)
     # This choice may depend on private rows: it changes the time, but not the numbers.
@@ -54,7 +60,7 @@ class Products:
 
     Parameters
     ----------
-    rows : GridRows or SparseGridRows
+    rows : GridRows, SparseGridRows or CodedGridRows
     n_outputs : int
     entries : int
         Mean number of entries of a row that a product reads.
@@ -302,6 +308,42 @@ class SparseProducts(Products):
         x = self.rows.stored[part]
         moved = np.outer(residual.sum(axis=1), self.rows.shift)
         return ((x.T @ residual.T).T - moved) * self.rows.unit
+
+
+class CodedProducts(Products):
+    """Products of `CodedGridRows`: look-ups of levels in place of columns."""
+
+    def __init__(self, rows: CodedGridRows, n_outputs: int):
+        super().__init__(rows, n_outputs, rows.codes.shape[1])
+        n_levels, n_columns = rows.levels.shape
+        self._codes = rows.codes, rows.n_categories
+        self._theta = np.empty((n_outputs, n_columns), dtype=np.int64)
+        self._sums = np.empty((n_outputs, n_levels), dtype=np.int64)
+        self._residuals = np.empty(n_outputs, dtype=np.int64)
+
+    def _start(self, theta: np.ndarray, bits: int) -> None:
+        tiles.round_weights(theta, bits, theta.shape[1], self._theta)
+        self._weights = (*self.rows.on_levels(self._theta), self._factor)
+        self._sums[:], self._residuals[:] = 0, 0
+
+    def add_clipped(self, batch, start: int, stop: int, task, clip) -> None:
+        """Do what `Products.add_clipped` does, in one compiled loop."""
+        whole, leaf = batch is None, contributions.leaf_of(task)
+        some = _NO_ROWS if whole else batch, whole, start, stop
+        given = *some, *self._weights, task, clip, leaf
+        codes.add_clipped(*self._codes, *given, self._sums, self._residuals)
+
+    def margins(self, part: np.ndarray, out: np.ndarray) -> None:
+        """Write the margins of some rows; out is float64 (n_outputs, len(part))."""
+        codes.margins(*self._codes, part, *self._weights, out)
+
+    def add(self, part: np.ndarray, residual: np.ndarray) -> None:
+        """Add residuals times rows; residuals are integers below 2**29 in float64."""
+        codes.add(*self._codes, part, residual, self._sums, self._residuals)
+
+    def total(self) -> np.ndarray:
+        """Return the int64 sum, a fresh array of shape (n_outputs, n_columns)."""
+        return self.rows.of_levels(self._sums, self._residuals)
 
 
 def _inner_products_are_short(rows: GridRows | SparseGridRows) -> bool:

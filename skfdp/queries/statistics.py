@@ -8,8 +8,11 @@ import math
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from skfdp.data.codes import CodedGridRows
 from skfdp.data.grid import (
     GRID,
+    SAFE_STD,
+    SAFE_STD_OF_CODES,
     GridRows,
     SparseGridRows,
     blocks,
@@ -46,10 +49,13 @@ class _Sum:
     most_records: int
     #: Lower limit of the grid unit.
     finest: float
+    #: Largest standard deviation of the noise in grid units.
+    largest_std: float = SAFE_STD
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum."""
-        return sum_unit(noise_std, self.clip_norm, self.most_records, self.finest)
+        given = self.clip_norm, self.most_records, self.finest, self.largest_std
+        return sum_unit(noise_std, *given)
 
     def sensitivity(self, relation: Relation) -> float:
         """Return the L2 sensitivity of the sum; see the guarantees."""
@@ -134,6 +140,52 @@ class RowSum(_Sum):
         # and an entry is at most 2**30 units.
         sums = np.bincount(rows.indices, entries, rows.shape[1])
         return sums.astype(np.int64)
+
+
+@dataclasses.dataclass(frozen=True)
+class CodedRowSum(_Sum):
+    """The sum of coded rows, which are clipped to norm 1.
+
+    Parameters
+    ----------
+    rows : CodedGridRows
+        Rows that are not centred, in units in which they are clipped to norm 1.
+    capacity, nonnegative
+        As in `RowSum`; nonnegative means that no level is negative.
+
+    Notes
+    -----
+    **Guarantees.** A contribution is the integer vector of the row times an integer,
+    which is truncated toward zero. So its norm is at most that of the row clipped to
+    norm 1. The sensitivities are those of `RowSum`: with levels that are not negative
+    no entry of a contribution is negative.
+    """
+
+    rows: CodedGridRows
+    capacity: int
+    nonnegative: bool = False
+
+    def __post_init__(self):
+        if self.nonnegative and self.rows.levels.data.min(initial=0) < 0:
+            raise ValueError("nonnegative=True needs levels that are not negative.")
+        vars(self).update(
+            n_rows=self.rows.n_rows,
+            shape=(self.rows.n_columns,),
+            replaced=math.sqrt(2) if self.nonnegative else None,
+            most_records=self.capacity,
+            finest=2.0**-12 * self.rows.unit,
+            largest_std=SAFE_STD_OF_CODES,
+        )
+
+    def exact_sum(
+        self, theta: None, batch: np.ndarray | None, unit: float
+    ) -> np.ndarray:
+        """Return the int64 sum over the batch, in `unit`; None means every row."""
+        rows = self.rows
+        numbers = np.arange(self.n_rows) if batch is None else batch
+        lengths = np.sqrt(rows.squared_norms[numbers]) * rows.unit
+        factor = np.trunc(rows.unit / unit * _SHRINK / np.maximum(lengths, 1.0))
+        return rows.weighted_sum(numbers, factor)
 
 
 def _check_bounds_rows(input_scaler: InputScaler) -> None:
@@ -619,7 +671,9 @@ class TemperatureSum(_Sum):
         `numbers` are row numbers. The weights are integers times `unit`.
         """
         rows = self.query.rows
-        if isinstance(rows, GridRows):
+        if isinstance(rows, CodedGridRows):
+            found = rows.products(numbers, weights.astype(np.int64))
+        elif isinstance(rows, GridRows):
             found = rows.values[numbers].astype(np.float64) @ weights.T
         else:
             found = rows.stored[numbers].astype(np.float64) @ weights.T

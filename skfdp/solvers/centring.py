@@ -29,6 +29,7 @@ from skfdp.queries.statistics import (
     N_SPECIAL,
     Binades,
     BinCounts,
+    CodedRowSum,
     RowSum,
 )
 from skfdp.solvers import adaptive_centring, parameters
@@ -408,8 +409,13 @@ def _row_sum(records: Records, input_scaler: InputScaler) -> RowSum:
 
     This is a recipe of `Records.query`.
     """
-    public = records.public
-    return RowSum(records.X, input_scaler, public.capacity, public.private_bounded)
+    public, coded = records.public, records.coded
+    given = public.capacity, public.private_bounded
+    if coded is not None:
+        bound = records.input_scaler.feature_bound / input_scaler.feature_bound
+        rows = dataclasses.replace(coded, scale=coded.scale * bound)
+        return CodedRowSum(rows, *given)
+    return RowSum(records.X, input_scaler, *given)
 
 
 def private_lengths(
@@ -420,7 +426,10 @@ def private_lengths(
     The rows are the output of the input scaler, multiplied by `divisor`. Clipped norms
     are raised to the power `power`. Dense and CSR rows give the same bits.
     """
-    public, X = records.public, records.X
+    public, X, coded = records.public, records.X, records.coded
+    if coded is not None:
+        found = np.sqrt(coded.squared_norms) * coded.unit
+        return (divisor * np.minimum(found, furthest / divisor)) ** power
     private = ~public.mask
     input_scaler = public.input_scaler.part(private)
     lengths = np.empty(X.shape[0])

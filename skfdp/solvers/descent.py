@@ -200,7 +200,10 @@ def gradients(
         Further arguments of `LinearQuery`.
     """
     public = records.public
-    if rows is None:
+    coded = None if coordinates.longest is not None else records.coded
+    if rows is None and coded is not None:
+        rows = coordinates.on_codes(coded)
+    elif rows is None:
         target = records.target if at_random else None
         # Without public columns, `coordinates.grid` applies the input scaler.
         table = records.mapped if public.mask.any() else records.X

@@ -1,0 +1,229 @@
+"""Encoded rows of a table as integers that are not stored: codes and a table of levels.
+
+An encoded row is the sum of a few rows of a public table, whose rows are called levels.
+A category is one level. A number lies between two neighbouring levels, and has two
+weights with the sum 1. Records keep the positions of their levels, and one weight for
+each number. In integers, with levels L and weights ``a / 2**9``, a row is
+
+    ``x = sum of L[place] + sum of ((2**9 - a) L[place] + a L[place + 1]) - shift``,
+
+where the first sum is over the categories and the second over the numbers. So x is a
+linear function of the integers of the record. Sums of rows times integers are sums over
+levels, which are multiplied by L once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from scipy.sparse import csr_array, vstack
+
+from skfdp.privacy.checks import computed
+
+#: The weight 1 of a level, as an integer.
+WHOLE = 2**9
+#: Value of the integer 1 in an entry of a row, before the row is scaled.
+CODE_UNIT = 2.0**-20
+# Entries of the shift are clipped to this size, so that squared norms fit into int64.
+_FURTHEST = 2.0**25
+#: Number of intervals into which a column with a linear effect is divided. Weights then
+#: represent such a column in steps of 2**-14.
+LINEAR_STEPS = 32
+
+
+@dataclasses.dataclass(frozen=True)
+class CodedGridRows:
+    """Quantised rows that are kept as codes: ``x * unit``; see the module for x.
+
+    Attributes
+    ----------
+    codes : uint16 or uint32 ndarray of shape (n_rows, n_categories + 2 * n_numbers)
+        For each row the positions of the levels of its categories, then the positions
+        of the lower levels of its numbers, then the weights a, at most `WHOLE`, of
+        their upper levels.
+    n_categories : int
+    levels : int64 csr_array of shape (n_levels, n_columns)
+        Public. Different categories and numbers have levels with different columns.
+    shift : int64 ndarray of shape (n_columns,)
+        The quantised centre. If there is a constant column, the last entry is minus its
+        value, because the levels are 0 in this column.
+    scale : float
+        Public factor: `unit` is ``CODE_UNIT * scale``.
+    """
+
+    codes: np.ndarray
+    n_categories: int
+    levels: csr_array
+    shift: np.ndarray
+    scale: float = 1.0
+    n_rows: int = computed()
+    #: Number of columns, including the constant one.
+    n_columns: int = computed()
+    unit: float = computed()
+
+    def __post_init__(self):
+        vars(self).update(
+            n_rows=len(self.codes),
+            n_columns=self.levels.shape[1],
+            unit=CODE_UNIT * self.scale,
+        )
+
+    @classmethod
+    def build(
+        cls,
+        categories: Sequence[tuple[np.ndarray, np.ndarray]],
+        numbers: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]],
+        n_rows: int,
+        n_columns: int,
+    ) -> CodedGridRows:
+        """Quantise the levels and the weights of encoded rows.
+
+        Parameters
+        ----------
+        categories : sequence of (levels, places)
+            Rows of levels, float64 (n, n_columns) or CSR, and the position of the level
+            of each row of the table.
+        numbers : sequence of (levels, places, weights)
+            The weights are those of the levels after `places`, float64 in [0, 1].
+        n_rows, n_columns : int
+        """
+        parts = [csr_array(levels) / CODE_UNIT for levels, _ in categories]
+        parts += [csr_array(levels) / (CODE_UNIT * WHOLE) for levels, *_ in numbers]
+        # The last level has no successor. Its weight is 0, but it is read.
+        levels = vstack([*parts, csr_array((1, n_columns))], format="csr")
+        levels.data = np.rint(levels.data)
+        starts = np.cumsum([0, *(part.shape[0] for part in parts)])
+        n_terms = len(parts)
+        dtype = np.min_scalar_type(max(WHOLE, levels.shape[0]))
+        codes = np.empty((n_rows, n_terms + len(numbers)), dtype)
+        for j, (_, places, *_) in enumerate((*categories, *numbers)):
+            np.add(places, starts[j], out=codes[:, j], casting="unsafe")
+        for j, (_, _, weights) in enumerate(numbers):
+            codes[:, n_terms + j] = np.rint(weights * WHOLE)
+        shift = np.zeros(n_columns, dtype=np.int64)
+        return cls(codes, len(categories), levels.astype(np.int64), shift)
+
+    def moved(
+        self, mean: np.ndarray, bias: float | None, before: float, after: float
+    ) -> CodedGridRows:
+        """Return the rows ``(x * before - mean) * after``, with a constant column.
+
+        Parameters
+        ----------
+        mean : ndarray of shape (n_columns,)
+            Public or released.
+        bias : float or None
+            Value of the constant last column, `after` included; None: no such column.
+        before, after : float
+        """
+        unit = CODE_UNIT * before
+        constant = [] if bias is None else [-round(bias / (unit * after))]
+        # NaN would become the integer -2**63, and sums would wrap around.
+        shift = np.nan_to_num(np.rint(np.append(mean / unit, constant)))
+        shift = np.clip(shift, -_FURTHEST, _FURTHEST).astype(np.int64)
+        levels = self.levels.copy()
+        levels.resize((levels.shape[0], len(shift)))
+        return dataclasses.replace(
+            self, levels=levels, shift=shift, scale=before * after
+        )
+
+    def chosen(self, rows: np.ndarray | slice) -> CodedGridRows:
+        """Return some of the rows."""
+        return dataclasses.replace(self, codes=self.codes[rows])
+
+    @functools.cached_property
+    def squared_norms(self) -> np.ndarray:
+        """Squared norms of the rows x, as float64; rounded if they exceed 2**53.
+
+        The levels of different categories and numbers have different columns. So the
+        squared norm is a sum over the levels of a row, minus products with the shift.
+        """
+        levels, shift = self.levels, self.shift
+        own = levels.multiply(levels).sum(axis=1)
+        crossed = 2 * (levels @ shift)
+        following = np.append(levels[:-1].multiply(levels[1:]).sum(axis=1), 0)
+        total = np.full(self.n_rows, shift @ shift)
+        n_terms = self.n_categories + self._n_numbers
+        alone = own - crossed
+        for j in range(self.n_categories):
+            total += alone[self.codes[:, j]]
+        for j in range(self.n_categories, n_terms):
+            place = self.codes[:, j]
+            upper = self.codes[:, j + self._n_numbers].astype(np.int64)
+            lower = WHOLE - upper
+            total += lower * (lower * own[place] - crossed[place])
+            total += 2 * lower * upper * following[place]
+            total += upper * (upper * own[place + 1] - crossed[place + 1])
+        return total.astype(np.float64)
+
+    @property
+    def _n_numbers(self) -> int:
+        return (self.codes.shape[1] - self.n_categories) // 2
+
+    @property
+    def norms_in_memory(self) -> tuple[np.ndarray, int, int]:
+        """Array, stride, first: squared norm i is ``array[first + i * stride]``."""
+        return self.squared_norms, 1, 0
+
+    def target_in_memory(self, target: np.ndarray) -> tuple[np.ndarray, int, int]:
+        """Return (array, stride, first): target i is ``array[first + i * stride]``."""
+        return target, 1, 0
+
+    def stretches(
+        self, batch: np.ndarray | None, start: int, stop: int
+    ) -> Iterator[tuple[int, int]]:
+        """Yield ``(start, stop)``, the only part; see `GridRows.stretches`."""
+        return iter([(start, stop)])
+
+    def on_levels(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the products of the levels and of the shift with integer weights.
+
+        `weights` is int64 (K, n_columns). The results have the shapes (K, n_levels) and
+        (K,).
+        """
+        return np.ascontiguousarray((self.levels @ weights.T).T), weights @ self.shift
+
+    def of_levels(self, sums: np.ndarray, total: np.ndarray) -> np.ndarray:
+        """Return the sum of rows x times integers, int64 (K, n_columns).
+
+        Parameters
+        ----------
+        sums : int64 ndarray of shape (K, n_levels)
+            Sums over the rows of an integer times the weight of each level.
+        total : int64 ndarray of shape (K,)
+            Sums of the integers.
+        """
+        # Terms may wrap around, but not the result: both are modulo 2**64.
+        return (self._columns @ sums.T).T - np.outer(total, self.shift)
+
+    def products(self, numbers: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return the exact products of some rows x with integer weights, as float64.
+
+        `numbers` are row numbers, int64 (B,), and `weights` is int64 (K, n_columns).
+        The result has the shape (B, K).
+        """
+        from skfdp.kernels import codes
+
+        out = np.empty((len(weights), len(numbers)))
+        given = self.codes, self.n_categories, numbers
+        codes.margins(*given, *self.on_levels(weights), 1.0, out)
+        return out.T
+
+    def weighted_sum(self, numbers: np.ndarray, integers: np.ndarray) -> np.ndarray:
+        """Return the int64 sum of some rows x times integers, shape (n_columns,).
+
+        `integers` is float64 (B,).
+        """
+        from skfdp.kernels import codes
+
+        sums, total = np.zeros((1, self.levels.shape[0]), np.int64), np.zeros(1, int)
+        given = self.codes, self.n_categories, numbers, integers[None]
+        codes.add(*given, sums, total)
+        return self.of_levels(sums, total)[0]
+
+    @functools.cached_property
+    def _columns(self) -> csr_array:
+        return self.levels.T.tocsr()

@@ -1,0 +1,100 @@
+"""The two products of a step on codes: look-ups of levels in place of columns.
+
+Rows and levels are those of `skfdp.data.codes.CodedGridRows`. A row of codes has C
+places of categories, then S places of numbers and S weights. `table` holds the products
+of the levels with the weights of a model, and `sums` the sums over rows for each level.
+Every number is an integer, so blocks and threads do not change the result.
+
+Shapes, for B rows, K outputs and P levels: codes (n, C + 2 S), unsigned; rows int64 (at
+least B,), the numbers of the rows; table and sums int64 (K, P).
+"""
+
+import numpy as np
+
+from skfdp.kernels.compiling import kernel
+from skfdp.kernels.contributions import clip_residuals, weigh
+
+# Number of bits of a weight, `skfdp.data.codes.WHOLE`.
+_BITS = 9
+
+
+@kernel(error_model="numpy")
+def margins(codes, n_categories, rows, table, shifted, factor, out):
+    """Write out[k, i] = factor * (margin of row rows[i] - shifted[k]).
+
+    shifted int64 (K,) holds the products of the shift with the weights.
+    """
+    first = np.uint64(n_categories)
+    last = (first + np.uint64(codes.shape[1])) // np.uint64(2)
+    n_numbers = last - first
+    for k in range(out.shape[0]):
+        own, apart = table[k], shifted[k]
+        for i in range(np.uint64(out.shape[1])):
+            row, total = np.uint64(rows[i]), -apart
+            for j in range(first):
+                total += own[np.uint64(codes[row, j])]
+            for j in range(first, last):
+                place = np.uint64(codes[row, j])
+                weight, lower = np.int64(codes[row, j + n_numbers]), own[place]
+                upper = own[place + np.uint64(1)]
+                total += (lower << _BITS) + weight * (upper - lower)
+            out[k, i] = factor * total
+
+
+@kernel(error_model="numpy")
+def add(codes, n_categories, rows, residuals, sums, total):
+    """Add residuals times the weights of levels to sums, and residuals to total.
+
+    residuals float64 (K, B) are integers; total is int64 (K,). Sums may wrap around.
+    """
+    first = np.uint64(n_categories)
+    last = (first + np.uint64(codes.shape[1])) // np.uint64(2)
+    n_numbers = last - first
+    for k in range(residuals.shape[0]):
+        own = sums[k]
+        for i in range(np.uint64(residuals.shape[1])):
+            row, residual = np.uint64(rows[i]), np.int64(residuals[k, i])
+            total[k] += residual
+            for j in range(first):
+                own[np.uint64(codes[row, j])] += residual
+            for j in range(first, last):
+                place = np.uint64(codes[row, j])
+                upper = residual * np.int64(codes[row, j + n_numbers])
+                own[place] += (residual << _BITS) - upper
+                own[place + np.uint64(1)] += upper
+
+
+@kernel(error_model="numpy")
+def add_clipped(
+    codes,
+    n_categories,
+    batch,
+    whole,
+    start,
+    stop,
+    table,
+    shifted,
+    factor,
+    task,
+    clip,
+    leaf,
+    sums,
+    total,
+):
+    """Add the clipped contributions of rows, in blocks that stay in the cache.
+
+    The rows are start to stop - 1 if `whole`, and batch[start:stop] otherwise.
+    """
+    n_outputs, size = table.shape[0], 512
+    numbers, scores = np.empty(size, np.int64), np.empty(n_outputs * size)
+    for first in range(start, stop, size):
+        n_rows = min(size, stop - first)
+        residuals = scores[: n_outputs * n_rows].reshape((n_outputs, n_rows))
+        if whole:
+            for i in range(n_rows):
+                numbers[i] = first + i
+        rows = numbers[:n_rows] if whole else batch[first : first + n_rows]
+        margins(codes, n_categories, rows, table, shifted, factor, residuals)
+        weigh(residuals, rows, leaf, task)
+        clip_residuals(residuals, rows, clip)
+        add(codes, n_categories, rows, residuals, sums, total)
