@@ -30,6 +30,7 @@ from skfdp.data.arrays import (
 )
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
+from skfdp.data.sources import chosen_rows
 from skfdp.data.validation import unmasked, without_traps
 from skfdp.mechanisms.noise import generator_of, random_words
 from skfdp.mechanisms.release import PoissonBatches, not_null
@@ -706,7 +707,8 @@ def _read(
     whole = Whole(sum(sizes), labels)
     known = estimator._records(*sample, planning=True, whole=whole)
     # Drop the sample rows: `none` is the table without rows.
-    encoding, X = known.public.encoding, known.X[:0]
+    # A large table stays one, because its class decides how its rows are stored.
+    encoding, X = known.public.encoding, chosen_rows(known.X, slice(0))
     if encoding is not None:
         encoding = dataclasses.replace(encoding, encoded=encoding.encoded[:0])
     public = dataclasses.replace(

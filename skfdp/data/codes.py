@@ -141,22 +141,23 @@ class CodedGridRows:
         The levels of different categories and numbers have different columns. So the
         squared norm is a sum over the levels of a row, minus products with the shift.
         """
-        levels, shift = self.levels, self.shift
-        own = levels.multiply(levels).sum(axis=1)
-        crossed = 2 * (levels @ shift)
-        following = np.append(levels[:-1].multiply(levels[1:]).sum(axis=1), 0)
+        levels, shift, n_numbers = self.levels, self.shift, self._n_numbers
+        own, crossed = levels.multiply(levels).sum(axis=1), 2 * (levels @ shift)
         total = np.full(self.n_rows, shift @ shift)
-        n_terms = self.n_categories + self._n_numbers
         alone = own - crossed
         for j in range(self.n_categories):
             total += alone[self.codes[:, j]]
-        for j in range(self.n_categories, n_terms):
+        # The square of (WHOLE - a) L + a M, minus products with the shift, is a
+        # polynomial of a, whose coefficients depend on the place.
+        both = np.append(levels[:-1].multiply(levels[1:]).sum(axis=1), 0)
+        after, crossed_after = np.append(own[1:], 0), np.append(crossed[1:], 0)
+        least = WHOLE * (WHOLE * own - crossed)
+        slope = 2 * WHOLE * (both - own) + crossed - crossed_after
+        bend = own - 2 * both + after
+        for j in range(self.n_categories, self.n_categories + n_numbers):
             place = self.codes[:, j]
-            upper = self.codes[:, j + self._n_numbers].astype(np.int64)
-            lower = WHOLE - upper
-            total += lower * (lower * own[place] - crossed[place])
-            total += 2 * lower * upper * following[place]
-            total += upper * (upper * own[place + 1] - crossed[place + 1])
+            a = self.codes[:, j + n_numbers].astype(np.int64)
+            total += least[place] + a * (slope[place] + a * bend[place])
         return total.astype(np.float64)
 
     @property

@@ -303,7 +303,7 @@ class Records:
             return self.X
         return WholeRows(self.public.mapped, self.input_scaler)
 
-    @property
+    @functools.cached_property
     def coded(self) -> CodedGridRows | None:
         """The rescaled rows as codes, not centred, or None if they are not coded.
 

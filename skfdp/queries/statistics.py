@@ -144,12 +144,14 @@ class RowSum(_Sum):
 
 @dataclasses.dataclass(frozen=True)
 class CodedRowSum(_Sum):
-    """The sum of coded rows, which are clipped to norm 1.
+    """The sum of coded rows, which are divided by a bound and clipped to norm 1.
 
     Parameters
     ----------
     rows : CodedGridRows
-        Rows that are not centred, in units in which they are clipped to norm 1.
+        Rows that are not centred.
+    bound : float
+        Public or released divisor of the rows.
     capacity, nonnegative
         As in `RowSum`; nonnegative means that no level is negative.
 
@@ -162,6 +164,7 @@ class CodedRowSum(_Sum):
     """
 
     rows: CodedGridRows
+    bound: float
     capacity: int
     nonnegative: bool = False
 
@@ -173,7 +176,7 @@ class CodedRowSum(_Sum):
             shape=(self.rows.n_columns,),
             replaced=math.sqrt(2) if self.nonnegative else None,
             most_records=self.capacity,
-            finest=2.0**-12 * self.rows.unit,
+            finest=2.0**-12 * self.rows.unit / self.bound,
             largest_std=SAFE_STD_OF_CODES,
         )
 
@@ -181,10 +184,10 @@ class CodedRowSum(_Sum):
         self, theta: None, batch: np.ndarray | None, unit: float
     ) -> np.ndarray:
         """Return the int64 sum over the batch, in `unit`; None means every row."""
-        rows = self.rows
+        rows, of_rows = self.rows, self.rows.unit / self.bound
         numbers = np.arange(self.n_rows) if batch is None else batch
-        lengths = np.sqrt(rows.squared_norms[numbers]) * rows.unit
-        factor = np.trunc(rows.unit / unit * _SHRINK / np.maximum(lengths, 1.0))
+        lengths = np.sqrt(rows.squared_norms[numbers]) * of_rows
+        factor = np.trunc(of_rows / unit * _SHRINK / np.maximum(lengths, 1.0))
         return rows.weighted_sum(numbers, factor)
 
 
@@ -643,7 +646,9 @@ class TemperatureSum(_Sum):
         query, rows = self.query, self.query.rows
         bound = math.floor(query.loss.max_residual(self.n_classes) / unit)
         width = rows.n_columns
-        if isinstance(rows, SparseGridRows):
+        if isinstance(rows, CodedGridRows):
+            width = rows.codes.shape[1]
+        elif isinstance(rows, SparseGridRows):
             width = math.ceil(len(rows.data) / max(1, rows.n_rows))
         with np.errstate(all="ignore"):  # a warning would reveal private margins
             for first, last in rows.stretches(batch, 0, size):

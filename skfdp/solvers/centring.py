@@ -412,9 +412,9 @@ def _row_sum(records: Records, input_scaler: InputScaler) -> RowSum:
     public, coded = records.public, records.coded
     given = public.capacity, public.private_bounded
     if coded is not None:
-        bound = records.input_scaler.feature_bound / input_scaler.feature_bound
-        rows = dataclasses.replace(coded, scale=coded.scale * bound)
-        return CodedRowSum(rows, *given)
+        # In units of the rescaled rows of the records.
+        bound = input_scaler.feature_bound / records.input_scaler.feature_bound
+        return CodedRowSum(coded, bound, *given)
     return RowSum(records.X, input_scaler, *given)
 
 

@@ -200,8 +200,9 @@ def gradients(
         Further arguments of `LinearQuery`.
     """
     public = records.public
-    coded = None if coordinates.longest is not None else records.coded
-    if rows is None and coded is not None:
+    codes_suffice = rows is None and not pads and coordinates.longest is None
+    coded = records.coded if codes_suffice else None
+    if coded is not None:
         rows = coordinates.on_codes(coded)
     elif rows is None:
         target = records.target if at_random else None

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from skfdp.data.codes import CodedGridRows
 from skfdp.data.grid import GridRows
 from skfdp.data.input_scaler import InputScaler, MovedRows, Rotation
 from skfdp.experimental.search import AccuracySum
@@ -24,6 +25,7 @@ from skfdp.queries.statistics import (
     Binades,
     BinCounts,
     ClassSum,
+    CodedRowSum,
     CrossSum,
     EvenBins,
     LabelSum,
@@ -128,6 +130,23 @@ def shell_counts(table):
     return BinCounts(moved(table).lengths()[:, None], Shells())
 
 
+def coded(table, sign=-1):
+    """Return coded rows of norm up to 3: a category, and two numbers with a level each.
+
+    Levels are nearly opposite, or at right angles with ``sign=1``.
+    """
+    rng, x = np.random.default_rng(0), np.nan_to_num(table.X)
+    levels = np.zeros((3, 4, 5))
+    levels[0, :, :2] = np.array([[3, 0], [sign, 0.1], [0, 2], [0.1, sign]]) * 0.9
+    levels[1:, :, 2:4] = np.abs(rng.normal(size=(2, 4, 2))) * [[[1]], [[sign]]]
+    levels[2, :, 4], levels[2, :, :4] = levels[2, :, 2], 0
+    places = np.floor(np.abs(x)).clip(0, 2).astype(int)
+    weights = np.abs(x).clip(0, 3) - places
+    categories = [(levels[0], places[:, 0] + (x[:, 0] < 0))]
+    numbers = [(levels[j], places[:, j], weights[:, j]) for j in (1, 2)]
+    return CodedGridRows.build(categories, numbers, N_ROWS, 5)
+
+
 CROSS, CLASSES = CrossSum.planned, ClassSum.planned
 QUERIES = {
     "rows": Case(RowSum.planned(), 2.0, lambda t: RowSum(t.X, InputScaler(), N_ROWS)),
@@ -135,6 +154,14 @@ QUERIES = {
         RowSum.planned(nonnegative=True),
         ROOT2,
         lambda t: RowSum(t.X, InputScaler(), N_ROWS, nonnegative=True),
+    ),
+    "coded rows": Case(
+        RowSum.planned(), 2.0, lambda t: CodedRowSum(coded(t), 0.9, N_ROWS)
+    ),
+    "coded rows, bounded": Case(
+        RowSum.planned(nonnegative=True),
+        ROOT2,
+        lambda t: CodedRowSum(coded(t, 1), 0.9, N_ROWS, nonnegative=True),
     ),
     "cross moments": Case(
         CROSS(nonnegative=False),

@@ -1,0 +1,366 @@
+"""Coded rows: equal to the same integers in a dense matrix, in every use."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skfdp import DeclaredEncoder, FeatureDPLogisticRegression, TableSchema
+from skfdp.data._basis import Smoothing
+from skfdp.data.codes import CODE_UNIT, WHOLE, CodedGridRows
+from skfdp.data.encoder import CodedRows
+from skfdp.data.units import Units
+from skfdp.queries.linear import LOSSES, LinearQuery
+from skfdp.queries.products import CodedProducts, products
+from skfdp.queries.statistics import CodedRowSum, TemperatureSum
+from skfdp.schema import Category, Date, Label, Number
+from skfdp.solvers import AdaptiveCentering, FeatureDPSGD, NoisySGD
+
+N_ROWS = 700
+
+
+def frame(n_rows=N_ROWS, seed=0):
+    """Numbers inside and outside of their bounds, dates, categories, missing cells."""
+    rng = np.random.default_rng(seed)
+    found = pd.DataFrame(
+        {
+            "age": rng.uniform(15, 95, n_rows),
+            "hour": rng.uniform(-2, 26, n_rows),
+            "line": rng.normal(size=n_rows),
+            "code": rng.integers(0, 9, n_rows).astype(str),
+            "day": np.datetime64("2020-01-01")
+            + rng.integers(0, 900, n_rows).astype("m8[D]"),
+        }
+    )
+    for column in found:
+        found.loc[rng.random(n_rows) < 0.1, column] = None
+    return found
+
+
+SCHEMA = TableSchema(
+    {
+        "age": Number(17, 90, knots=7),
+        "hour": Number(0, 24, knots=5, cyclic=True),
+        "line": Number(-2, 2, basis="linear"),
+        "code": Category([str(k) for k in range(8)]),
+        "day": Date("2020-01-01", "2021-12-31", knots=4),
+    }
+)
+
+
+def encoded(X, signal=None):
+    """Return the source of encoded rows; with `signal`, of smooth terms."""
+    encoder = DeclaredEncoder(SCHEMA).fit(X)
+    source = encoder.coded(SCHEMA.select(X, coded=True)).source
+    if signal is None:
+        return source
+    return source.smooth(Smoothing(encoder.blocks_, signal, len(X)))
+
+
+def matrix(rows):
+    """Return the integers x of coded rows, from the definition in the module."""
+    n_levels, n_numbers = rows.levels.shape[0], rows._n_numbers
+    weights = np.zeros((rows.n_rows, n_levels), dtype=np.int64)
+    for i, code in enumerate(rows.codes.astype(int).tolist()):
+        places, upper = code[: len(code) - n_numbers], code[len(code) - n_numbers :]
+        for place in places[: rows.n_categories]:
+            weights[i, place] += 1
+        for place, part in zip(places[rows.n_categories :], upper, strict=True):
+            weights[i, place] += WHOLE - part
+            if part:
+                weights[i, place + 1] += part
+    return weights @ rows.levels.toarray() - rows.shift
+
+
+def moved(source, bias=0.1):
+    """Return coded rows that are centred, scaled, and have a constant column."""
+    rows = source.integers
+    mean = np.random.default_rng(1).normal(size=rows.n_columns) / 9
+    return rows.moved(mean, bias, 0.5, 1.7)
+
+
+@pytest.mark.parametrize("signal", [None, 3.0, 300.0, math.inf])
+def test_integers_are_the_encoded_rows(signal):
+    source = encoded(frame(), signal)
+    rows = source.integers
+    wanted = source.read(0, N_ROWS)
+    found = matrix(rows) * CODE_UNIT
+    # Half a unit of a level, and half a unit of the weight between two levels.
+    apart = np.abs(np.diff(rows.levels.toarray()[:-1], axis=0)).max(axis=0)
+    bound = CODE_UNIT * (WHOLE / 2 + np.minimum(apart, 1 / CODE_UNIT / WHOLE) / 2)
+    assert (np.abs(found - wanted) <= bound).all()
+    of_categories = wanted[:, source.integers.levels.max(axis=0).toarray() > 2**11]
+    assert set(np.unique(of_categories)) == {0.0, 1.0}
+
+
+def test_linear_columns_keep_fine_steps():
+    X = pd.DataFrame({"a": np.linspace(0, 1, 9973)})
+    schema = TableSchema({"a": Number(0, 1, basis="linear")})
+    encoder = DeclaredEncoder(schema).fit(X)
+    source = encoder.coded(schema.select(X, coded=True)).source
+    error = matrix(source.integers)[:, 0] * CODE_UNIT - X["a"].to_numpy()
+    assert np.abs(error).max() <= 2.0**-15
+
+
+@pytest.mark.parametrize("signal", [None, 30.0])
+def test_squared_norms_are_exact(signal):
+    for rows in (encoded(frame(), signal).integers, moved(encoded(frame(), signal))):
+        wanted = [sum(x * x for x in row) for row in matrix(rows).tolist()]
+        assert max(wanted) < 2**53
+        assert rows.squared_norms.tolist() == wanted
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3, 7])
+@pytest.mark.parametrize("signal", [None, 30.0])
+def test_margins_and_sums_are_those_of_a_matrix(signal, n_outputs):
+    rows = moved(encoded(frame(), signal))
+    x, rng = matrix(rows).astype(object), np.random.default_rng(2)
+    theta = rng.normal(size=(n_outputs, rows.n_columns))
+    work = products(rows, n_outputs)
+    assert isinstance(work, CodedProducts)
+    work.start(theta)
+    weights = work._theta.astype(object)
+    parts = rng.permutation(N_ROWS), np.arange(5, 90), np.empty(0, np.int64)
+    wanted = np.zeros(work.total().shape, dtype=object)
+    for part in parts:
+        margins = np.empty((n_outputs, len(part)))
+        work.margins(part, margins)
+        inner = (weights @ x[part].T).astype(float)
+        np.testing.assert_array_equal(margins, inner * work._factor)
+        residuals = rng.integers(1 - 2**15, 2**15, margins.shape).astype(float)
+        work.add(part, residuals)
+        wanted += residuals.astype(int).astype(object) @ x[part]
+    np.testing.assert_array_equal(work.total(), wanted.astype(np.int64))
+    exact = x[:40] @ weights.T
+    np.testing.assert_array_equal(rows.products(np.arange(40), work._theta), exact)
+
+
+def test_terms_may_wrap_around_but_the_sum_does_not():
+    """The largest tables: sums over levels exceed int64, the sum of rows does not."""
+    rows = moved(encoded(frame(), 30.0))
+    rng = np.random.default_rng(0)
+    sums = rng.integers(-(2**62), 2**62, (2, rows.levels.shape[0]))
+    total = rng.integers(-(2**62), 2**62, 2)
+    wanted = sums.astype(object) @ rows.levels.toarray().astype(object)
+    wanted = wanted - np.outer(total.astype(object), rows.shift.astype(object))
+    assert max(abs(entry) for entry in wanted.ravel()) > 2**70
+    wrapped = (wanted + 2**63) % 2**64 - 2**63
+    np.testing.assert_array_equal(rows.of_levels(sums, total), wrapped.astype(np.int64))
+
+
+def query_of(rows, n_outputs=1, **settings):
+    """Return the gradient of the log loss on coded rows."""
+    n_classes = max(2, n_outputs)
+    target = np.random.default_rng(3).integers(0, n_classes, rows.n_rows)
+    given = {"clip_norm": 0.4, "capacity": 2**20} | settings
+    return LinearQuery(rows, target, LOSSES["log_loss"], n_outputs, **given)
+
+
+def of_matrix(query, theta, batch, unit):
+    """Compute `exact_sum` of a query with a dense matrix and Python integers."""
+    rows = query.rows
+    x = matrix(rows)
+    work = products(rows, query.n_outputs)
+    work.start(theta)
+    margins = (work._theta @ x.T).astype(float) * work._factor
+    residuals = query.loss.residual(margins.T, query.target).T
+    if query.units is not None:
+        residuals = residuals * query.units.shares
+    step = unit / rows.unit
+    size = np.sqrt(rows.squared_norms) * (1 + 1e-9)
+    half = 0.5 * step * math.sqrt(query.n_outputs)
+    room = query.clip_norm / rows.unit - half * size
+    norm = np.linalg.norm(residuals, axis=0) * size
+    factor = np.minimum(1, room / norm) * (room > 0)
+    integers = np.rint(residuals * factor / step).astype(int).astype(object)
+    batch = np.arange(rows.n_rows) if batch is None else batch
+    return integers[:, batch] @ x[batch].astype(object), integers
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_outputs", [1, 4])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_clipped_sums_are_those_of_a_matrix(n_outputs, n_jobs, weighted):
+    """All rows and some rows, weights, several threads; nearly equal residuals."""
+    X = frame(2500)
+    rows = moved(encoded(X, 30.0))
+    units = None
+    if weighted:
+        weights = np.random.default_rng(5).integers(0, 1025, len(X))
+        units = Units(weights)
+    query = query_of(rows, n_outputs, units=units, n_jobs=n_jobs)
+    theta = np.random.default_rng(4).normal(size=query.shape)
+    unit = query.unit(300.0)
+    some = np.flatnonzero(np.random.default_rng(6).random(len(X)) < 0.6)
+    for batch in (None, some):
+        found = query.exact_sum(theta, batch, unit)
+        wanted, integers = of_matrix(query, theta, batch, unit)
+        # Residuals differ by rounding errors, so an integer may differ by 1.
+        apart = np.abs(found - wanted.astype(np.int64))
+        assert apart.max() <= 3 * np.abs(matrix(rows)).max()
+        assert np.abs(integers).max() > 20
+        alone = dataclasses.replace(query, n_jobs=1).exact_sum(theta, batch, unit)
+        np.testing.assert_array_equal(found, alone)
+    parts = [query.exact_sum(theta, np.array([i]), unit) for i in range(200)]
+    total = query.exact_sum(theta, np.arange(200), unit)
+    np.testing.assert_array_equal(total, sum(parts))
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("noise_std", [0.0, 1.0, 1e3, 1e6])
+def test_a_contribution_is_never_longer_than_the_clip_norm(n_outputs, noise_std):
+    rows = moved(encoded(frame(300), 30.0))
+    query = query_of(rows, n_outputs)
+    unit = query.unit(noise_std)
+    for size in (0.0, 1.0, 1e6, 1e300):
+        theta = size * np.random.default_rng(4).normal(size=query.shape)
+        for i in range(300):
+            integers = query.exact_sum(theta, np.array([i]), unit).ravel().tolist()
+            squares = sum(entry**2 for entry in integers)
+            assert squares <= (query.clip_norm / unit) ** 2
+
+
+@pytest.mark.parametrize("capacity", [100, 2**31, 2**50])
+def test_the_unit_leaves_room_for_every_record_and_for_the_noise(capacity):
+    query = query_of(moved(encoded(frame(50), 30.0)), capacity=capacity)
+    for noise_std in (0.0, 1.0, 1e4, 1e9):
+        unit = query.unit(noise_std)
+        assert capacity * query.clip_norm / unit <= 2.0**62
+        assert noise_std / unit <= 2.0**38
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_slopes_are_those_of_a_matrix(n_outputs):
+    rows = moved(encoded(frame(), 30.0))
+    query = query_of(rows, n_outputs)
+    start, step = np.random.default_rng(7).normal(size=(2, *query.shape))
+    points, n_classes = (0.3, 1.0), max(2, n_outputs)
+    found = TemperatureSum(query, n_classes, start, step, points, 0.7)
+    sums = found.exact_sum(None, None, 2.0**-20) * 2.0**-20
+    x = matrix(rows) * rows.unit
+    cut = x @ step.T
+    norms = np.linalg.norm(cut, axis=1, keepdims=True)
+    cut = cut / np.maximum(norms, 0.7)
+    for point, total in zip(points, sums, strict=True):
+        margins = x @ (start + point * step).T
+        residuals = query.loss.residual(margins, query.target)
+        assert total == pytest.approx((residuals * cut).sum(), abs=0.05)
+
+
+def test_a_clipped_sum_of_rows_is_that_of_a_matrix():
+    rows = encoded(frame(), 30.0).integers
+    query = CodedRowSum(rows, 2.1, 2**20)
+    unit = query.unit(30.0)
+    x = matrix(rows) * rows.unit / 2.1
+    lengths = np.linalg.norm(x, axis=1, keepdims=True)
+    assert (lengths < 1).any()
+    assert (lengths > 1).any()
+    wanted = (x / np.maximum(lengths, 1)).sum(axis=0)
+    found = query.exact_sum(None, None, unit) * unit
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=N_ROWS * 2.0**-10)
+
+
+def test_levels_of_bounded_rows_are_not_negative():
+    rows = encoded(frame(), 30.0).integers
+    assert rows.levels.data.min() < 0
+    with pytest.raises(ValueError, match="levels that are not negative"):
+        CodedRowSum(rows, 1.0, N_ROWS, nonnegative=True)
+    CodedRowSum(encoded(frame()).integers, 1.0, N_ROWS, nonnegative=True)
+
+
+def test_far_centres_stay_in_the_range_of_the_integers():
+    rows = encoded(frame(20)).integers
+    for size in (1e9, 1e300, np.inf, np.nan):
+        far = rows.moved(np.full(rows.n_columns, size), 0.1, 0.5, 1e-3)
+        wanted = [sum(x * x for x in row) for row in matrix(far).tolist()]
+        np.testing.assert_allclose(far.squared_norms, wanted, rtol=1e-15)
+    every = CodedGridRows.build([(np.eye(4096), np.arange(9))], [], 9, 4096)
+    far = every.moved(np.full(4096, -np.inf), 0.1, 1.0, 1.0)
+    assert (far.squared_norms > 0).all()
+
+
+def table_and_model(public_label=False, **settings):
+    X = frame(3000)
+    y = (np.nan_to_num(X["age"].to_numpy()) > 50).astype(int)
+    X["code2"] = X["code"]
+    schema = TableSchema(
+        {
+            "age": Number(17, 90),
+            "hour": Number(0, 24, cyclic=True),
+            "code": Category([str(k) for k in range(30)]),
+            "code2": Category([str(k) for k in range(30)]),
+            "y": Label([0, 1], public=public_label),
+        },
+        outcomes=["y"],
+    )
+    given = {"schema": schema, "epsilon": 3.0, "delta": 1e-5, "random_state": 0}
+    return X, y, FeatureDPLogisticRegression(**(given | settings))
+
+
+def coded_fits(monkeypatch, X, y, model, **given):
+    """Fit, and return the model and the kinds of rows of its steps."""
+    kinds, original = [], LinearQuery.exact_sum
+
+    def spied(query, *arguments):
+        kinds.append(type(query.rows))
+        return original(query, *arguments)
+
+    monkeypatch.setattr(LinearQuery, "exact_sum", spied)
+    return model.fit(X, y, **given), set(kinds)
+
+
+def test_fits_use_codes_where_they_save_time(monkeypatch):
+    X, y, model = table_and_model()
+    fitted, kinds = coded_fits(monkeypatch, X, y, model)
+    assert kinds == {CodedGridRows}
+    assert fitted.score(X, y) > 0.9
+
+
+def test_rows_that_are_cut_are_dense(monkeypatch):
+    centering = AdaptiveCentering(clip_features=True)
+    X, y, model = table_and_model(centering=centering)
+    assert coded_fits(monkeypatch, X, y, model)[1].isdisjoint({CodedGridRows})
+
+
+def test_rows_of_a_public_loss_are_dense(monkeypatch):
+    X, y, model = table_and_model(True, solver=FeatureDPSGD())
+    assert coded_fits(monkeypatch, X, y, model)[1].isdisjoint({CodedGridRows})
+
+
+def test_persons_with_several_rows_are_dense(monkeypatch):
+    X, y, model = table_and_model()
+    kinds = coded_fits(monkeypatch, X, y, model, groups=np.arange(3000) // 2)[1]
+    assert kinds.isdisjoint({CodedGridRows})
+
+
+@pytest.mark.parametrize("solver", ["auto", NoisySGD(batch_size=500)])
+def test_codes_and_columns_fit_alike(monkeypatch, solver):
+    """Coefficients differ by less than the noise in them, at a large budget."""
+    settings = {"solver": solver, "epsilon": 1e4}
+    X, y, model = table_and_model(**settings)
+    fitted, kinds = coded_fits(monkeypatch, X, y, model)
+    assert kinds == {CodedGridRows}
+    coded = fitted.predict_proba(X)
+    monkeypatch.setattr(CodedRows, "saves", False)
+    dense, kinds = coded_fits(monkeypatch, *table_and_model(**settings))
+    assert kinds.isdisjoint({CodedGridRows})
+    np.testing.assert_allclose(coded, dense.predict_proba(X), atol=0.02)
+
+
+def test_threads_do_not_change_a_fit():
+    X, y, model = table_and_model()
+    one, two = model.fit(X, y), table_and_model(n_jobs=2)[2].fit(X, y)
+    np.testing.assert_array_equal(one.coef_, two.coef_)
+
+
+def test_the_choice_depends_on_declarations_alone():
+    """No value of a cell changes the representation of the rows."""
+    X = frame(40)
+    found = {encoded(X, 30.0).saves}
+    for column in X:
+        other = X.copy()
+        other[column] = None
+        found.add(encoded(other, 30.0).saves)
+    assert len(found) == 1
