@@ -1,7 +1,7 @@
 """Encoded rows of a table as integers that are not stored: codes and a table of levels.
 
 An encoded row is the sum of a few rows of a public table, whose rows are called levels.
-A category is one level. A number lies between two neighbouring levels, and has two
+A category is one level, and so are several categories with few levels together. A number lies between two neighbouring levels, and has two
 weights with the sum 1. Records keep the positions of their levels, and one weight for
 each number. In integers, with levels L and weights ``a / 2**9``, a row is
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
@@ -29,6 +29,9 @@ WHOLE = 2**9
 CODE_UNIT = 2.0**-20
 # Entries of the shift are clipped to this size, so that squared norms fit into int64.
 _FURTHEST = 2.0**25
+# Categories are joined to a single one with at most this many levels, which saves
+# look-ups. Its levels are the sums of the levels of the joined categories.
+_MOST_JOINED = 256
 #: Number of intervals into which a column with a linear effect is divided. Weights then
 #: represent such a column in steps of 2**-14.
 LINEAR_STEPS = 32
@@ -90,6 +93,7 @@ class CodedGridRows:
             The weights are those of the levels after `places`, float64 in [0, 1].
         n_rows, n_columns : int
         """
+        categories = list(_joined(categories))
         parts = [csr_array(levels) / CODE_UNIT for levels, _ in categories]
         parts += [csr_array(levels) / (CODE_UNIT * WHOLE) for levels, *_ in numbers]
         # The last level has no successor. Its weight is 0, but it is read.
@@ -228,3 +232,24 @@ class CodedGridRows:
     @functools.cached_property
     def _columns(self) -> csr_array:
         return self.levels.T.tocsr()
+
+
+def _joined(
+    categories: Iterable[tuple[np.ndarray, np.ndarray]],
+) -> Iterator[tuple[csr_array, np.ndarray]]:
+    """Yield categories like those given, of which adjacent ones with few levels join."""
+    levels, places = None, None
+    for given, own in categories:
+        following = csr_array(given)
+        n_levels = following.shape[0]
+        if levels is None or levels.shape[0] * n_levels > _MOST_JOINED:
+            if levels is not None:
+                yield levels, places
+            levels, places = following, own.astype(np.int64)
+            continue
+        first = np.repeat(np.arange(levels.shape[0]), n_levels)
+        second = np.tile(np.arange(n_levels), levels.shape[0])
+        levels = levels[first] + following[second]
+        places = places * n_levels + own
+    if levels is not None:
+        yield levels, places
