@@ -1,9 +1,10 @@
 """Encoded rows of a table as integers that are not stored: codes and a table of levels.
 
 An encoded row is the sum of a few rows of a public table, whose rows are called levels.
-A category is one level, and so are several categories with few levels together. A number lies between two neighbouring levels, and has two
-weights with the sum 1. Records keep the positions of their levels, and one weight for
-each number. In integers, with levels L and weights ``a / 2**9``, a row is
+A category is one level, and so are several categories with few levels together. A
+number lies between two neighbouring levels, and has two weights with the sum 1. Records
+keep the positions of their levels, and one weight for each number. In integers, with
+levels L and weights ``a / 2**9``, a row is
 
     ``x = sum of L[place] + sum of ((2**9 - a) L[place] + a L[place + 1]) - shift``,
 
@@ -237,7 +238,7 @@ class CodedGridRows:
 def _joined(
     categories: Iterable[tuple[np.ndarray, np.ndarray]],
 ) -> Iterator[tuple[csr_array, np.ndarray]]:
-    """Yield categories like those given, of which adjacent ones with few levels join."""
+    """Yield the categories; adjacent ones with few levels are joined."""
     levels, places = None, None
     for given, own in categories:
         following = csr_array(given)
