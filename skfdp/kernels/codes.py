@@ -12,7 +12,7 @@ least B,), the numbers of the rows; table and sums int64 (K, P).
 import numpy as np
 
 from skfdp.kernels.compiling import kernel
-from skfdp.kernels.contributions import clip_residuals, weigh
+from skfdp.kernels.contributions import call_stage
 
 # Number of bits of a weight, `skfdp.data.codes.WHOLE`.
 _BITS = 9
@@ -77,7 +77,7 @@ def add_clipped(
     factor,
     task,
     clip,
-    leaf,
+    calls,
     sums,
     total,
 ):
@@ -95,6 +95,5 @@ def add_clipped(
                 numbers[i] = first + i
         rows = numbers[:n_rows] if whole else batch[first : first + n_rows]
         margins(codes, n_categories, rows, table, shifted, factor, residuals)
-        weigh(residuals, rows, leaf, task)
-        clip_residuals(residuals, rows, clip)
+        call_stage(calls.stage, (residuals, rows, calls.leaf, task, clip))
         add(codes, n_categories, rows, residuals, sums, total)

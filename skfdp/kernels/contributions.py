@@ -18,9 +18,17 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numba import typeof
 from numba.core import types
 
-from skfdp.kernels.compiling import FLOATS, address, caller, kernel, part
+from skfdp.kernels.compiling import (
+    FLOATS,
+    INTEGERS,
+    address,
+    caller,
+    kernel,
+    part,
+)
 from skfdp.kernels.losses import CLASSIFICATION, REGRESSION
 
 # The compiled part of the input scaler, which clips rows to a norm. Dense and CSR rows
@@ -202,14 +210,7 @@ def leaf_of(task: Task) -> int:
 def weigh(margins, rows, leaf, task):
     """Do what `weighted_residuals` does, given the address of the residual function."""
     n_outputs, n_rows = margins.shape
-    if task.offset.size > 0:
-        for i in range(n_rows):
-            for k in range(n_outputs):
-                margins[k, i] += task.offset[rows[i], k]
-    target = np.empty(n_rows, task.target.memory.dtype)
-    if task.target.memory.size > 0:
-        entries(task.target, rows, target)
-    call_leaf(leaf, (margins, target, task.parameter))
+    target = _to_residuals(margins, rows, leaf, task)
     if task.class_weight.size > 0:
         for i in range(n_rows):
             for k in range(n_outputs):
@@ -230,6 +231,20 @@ def weigh(margins, rows, leaf, task):
 
 
 @part
+def _to_residuals(margins, rows, leaf, task):
+    """Replace margins by residuals that are not weighted; return the targets."""
+    if task.offset.size > 0:
+        for i in range(margins.shape[1]):
+            for k in range(margins.shape[0]):
+                margins[k, i] += task.offset[rows[i], k]
+    target = np.empty(margins.shape[1], task.target.memory.dtype)
+    if task.target.memory.size > 0:
+        entries(task.target, rows, target)
+    call_leaf(leaf, (margins, target, task.parameter))
+    return target
+
+
+@part
 def clip_residuals(residuals, rows, clip):
     """Clip each contribution of rank one to the clip norm and quantise, in place.
 
@@ -238,17 +253,27 @@ def clip_residuals(residuals, rows, clip):
     unit. Rounding can lengthen a contribution by at most unit sqrt(K) |x| / 2. This
     length is subtracted from the clip norm first.
     """
+    if residuals.shape[0] == 1:
+        _clip_one(residuals, rows, clip)
+    else:
+        _clip_many(residuals, rows, clip)
+
+
+@part
+def _clip_one(residuals, rows, clip):
+    """Do what `clip_residuals` does for a single output."""
+    length, half, per_unit = _sizes(residuals, rows, clip)
+    for i in range(residuals.shape[1]):  # the norm is the absolute value
+        r = residuals[0, i]
+        factor = _factor(abs(r), length[i], half, clip.clip_norm) * per_unit
+        residuals[0, i] = _rounded(r, factor, clip.largest)
+
+
+@part
+def _clip_many(residuals, rows, clip):
+    """Do what `clip_residuals` does."""
     n_outputs, n_rows = residuals.shape
-    half = 0.5 * clip.unit * math.sqrt(n_outputs)
-    per_unit = 1.0 / (clip.unit if clip.unit > 1e-300 else 1e-300)  # finite
-    length = np.empty(n_rows)
-    entries(clip.squared_norms, rows, length)
-    if n_outputs == 1:  # the norm is the absolute value
-        for i in range(n_rows):
-            r = residuals[0, i]
-            factor = _factor(abs(r), length[i], half, clip.clip_norm) * per_unit
-            residuals[0, i] = _rounded(r, factor, clip.largest)
-        return
+    length, half, per_unit = _sizes(residuals, rows, clip)
     factors = np.zeros(n_rows)
     for k in range(n_outputs):
         for i in range(n_rows):
@@ -259,6 +284,16 @@ def clip_residuals(residuals, rows, clip):
     for k in range(n_outputs):
         for i in range(n_rows):
             residuals[k, i] = _rounded(residuals[k, i], factors[i], clip.largest)
+
+
+@part
+def _sizes(residuals, rows, clip):
+    """Return squared lengths of rows, the effect of rounding, and 1 over the unit."""
+    half = 0.5 * clip.unit * math.sqrt(residuals.shape[0])
+    per_unit = 1.0 / (clip.unit if clip.unit > 1e-300 else 1e-300)  # finite
+    length = np.empty(residuals.shape[1])
+    entries(clip.squared_norms, rows, length)
+    return length, half, per_unit
 
 
 @part
@@ -281,6 +316,51 @@ def _rounded(residual, factor, largest):
     scaled = residual * factor if factor > 0.0 else 0.0
     scaled = largest if scaled > largest else scaled
     return np.rint(-largest if scaled < -largest else scaled)
+
+
+# Loops over blocks call one of these functions by address. It is compiled once for all
+# kinds of rows. Few fits need weights, which take as long to compile as all the rest.
+
+
+@kernel(error_model="numpy")
+def _contribute_one(margins, rows, leaf, task, clip):
+    _to_residuals(margins, rows, leaf, task)
+    _clip_one(margins, rows, clip)
+
+
+@kernel(error_model="numpy")
+def _contribute_many(margins, rows, leaf, task, clip):
+    _to_residuals(margins, rows, leaf, task)
+    _clip_many(margins, rows, clip)
+
+
+@kernel(error_model="numpy")
+def _contribute_weighted(margins, rows, leaf, task, clip):
+    weigh(margins, rows, leaf, task)
+    clip_residuals(margins, rows, clip)
+
+
+_STAGE = FLOATS, INTEGERS, types.int64
+#: Kernels call ``call_stage(stage, (margins, rows, leaf, task, clip))``, which replaces
+#: margins by clipped and rounded residuals.
+call_stage = caller((*_STAGE, None, None))
+
+
+class Calls(NamedTuple):
+    """Addresses of the functions that turn margins into clipped residuals."""
+
+    leaf: int
+    stage: int
+
+
+def calls_of(task: Task, clip: Clip, n_outputs: int) -> Calls:
+    """Return the addresses for a task, a clip and a number of outputs."""
+    if task.class_weight.size or task.share.size or task.orthant:
+        function = _contribute_weighted
+    else:
+        function = _contribute_one if n_outputs == 1 else _contribute_many
+    kinds = *_STAGE, typeof(task), typeof(clip)
+    return Calls(leaf_of(task), address(function, kinds))
 
 
 @kernel(error_model="numpy")

@@ -29,7 +29,7 @@ from skfdp.kernels.compiling import (
     kernel,
     part,
 )
-from skfdp.kernels.contributions import clip_residuals, weigh
+from skfdp.kernels.contributions import call_stage
 from skfdp.kernels.vectors import (
     PAIR_ORDER,
     WIDTH,
@@ -321,7 +321,7 @@ def block_memory(n_columns: int, n_outputs: int) -> tuple[np.ndarray, ...]:
 
 @kernel(error_model="numpy")
 def add_clipped(
-    X, batch, whole, start, stop, theta, factor, task, clip, leaf, links, memory, out
+    X, batch, whole, start, stop, theta, factor, task, clip, calls, links, memory, out
 ):
     """Add the clipped contributions of rows, in blocks that stay in the cache.
 
@@ -347,8 +347,7 @@ def add_clipped(
             placed = n_rows
             _place_pairs(within[:n_rows], X.shape[1], pairs[0], pairs[1])
         margins(block, within, theta, factor, not whole, links, residuals)
-        weigh(residuals, rows, leaf, task)
-        clip_residuals(residuals, rows, clip)
+        call_stage(calls.stage, (residuals, rows, calls.leaf, task, clip))
         _add_pairs(block, pairs[0], pairs[1], residuals, links, out)
         excess += _excess(n_pairs)
     return excess

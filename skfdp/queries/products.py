@@ -73,6 +73,7 @@ class Products:
         self.rows = rows
         self.n_outputs = n_outputs
         self._factor = 0.0
+        self._called = None, None
         in_block = self.block_entries // (entries + 4 * n_outputs)
         #: Number of rows of a block.
         self.block_size = min(self.largest_block, max(_FEW_ROWS, in_block))
@@ -108,6 +109,17 @@ class Products:
             for first in range(begin, end, size):
                 last = min(first + size, end)
                 yield np.arange(first, last) if batch is None else batch[first:last]
+
+    def __getstate__(self) -> dict:
+        """Leave out the addresses, which are valid in this process alone."""
+        return vars(self) | {"_called": (None, None)}
+
+    def _calls(self, task, clip) -> contributions.Calls:
+        """Return the addresses of the functions for a task, which are kept."""
+        if self._called[0] is not task:
+            found = contributions.calls_of(task, clip, self.n_outputs)
+            self._called = task, found
+        return self._called[1]
 
     def add_clipped(self, batch, start: int, stop: int, task, clip) -> None:
         """Add the clipped contributions of rows ``batch[start:stop]``.
@@ -203,7 +215,7 @@ class ShortProducts(Products):
     def add_clipped(self, batch, start: int, stop: int, task, clip) -> None:
         """Do what `Products.add_clipped` does, in one compiled loop."""
         weights, whole = (self._theta, self._factor), batch is None
-        linked = contributions.leaf_of(task), short_tiles.links(self.n_outputs)
+        linked = self._calls(task, clip), short_tiles.links(self.n_outputs)
         for ends in self.rows.stretches(batch, start, stop):
             some = self._memory[0] if whole else batch, whole, *ends
             given = *some, *weights, task, clip, *linked, self._memory
@@ -328,9 +340,9 @@ class CodedProducts(Products):
 
     def add_clipped(self, batch, start: int, stop: int, task, clip) -> None:
         """Do what `Products.add_clipped` does, in one compiled loop."""
-        whole, leaf = batch is None, contributions.leaf_of(task)
+        whole = batch is None
         some = _NO_ROWS if whole else batch, whole, start, stop
-        given = *some, *self._weights, task, clip, leaf
+        given = *some, *self._weights, task, clip, self._calls(task, clip)
         codes.add_clipped(*self._codes, *given, self._sums, self._residuals)
 
     def margins(self, part: np.ndarray, out: np.ndarray) -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import pickle
 
 import numpy as np
 import pandas as pd
@@ -220,6 +221,15 @@ def test_a_contribution_is_never_longer_than_the_clip_norm(n_outputs, noise_std)
             integers = query.exact_sum(theta, np.array([i]), unit).ravel().tolist()
             squares = sum(entry**2 for entry in integers)
             assert squares <= (query.clip_norm / unit) ** 2
+
+
+def test_a_copy_of_a_used_query_holds_no_address():
+    query = query_of(moved(encoded(frame(50), 30.0)))
+    theta = np.ones(query.shape)
+    found = query.exact_sum(theta, None, 2.0**-20)
+    copied = pickle.loads(pickle.dumps(query))
+    assert copied._workspaces[0].rows._called == (None, None)
+    np.testing.assert_array_equal(copied.exact_sum(theta, None, 2.0**-20), found)
 
 
 @pytest.mark.parametrize("capacity", [100, 2**31, 2**50])
