@@ -179,6 +179,29 @@ NIGHTLY = [
         "::test_difference_matches_materialised_gradients[2-same rows]",
     ),
     Mutant(
+        "coded rows that seem shorter than they are",
+        "data/codes.py",
+        "bend = own - 2 * both + after",
+        "bend = own - 2 * both",
+        "queries/test_coded_rows.py"
+        "::test_a_contribution_is_never_longer_than_the_clip_norm[1.0-1]",
+    ),
+    Mutant(
+        "coded rows that are summed without a bound",
+        "queries/statistics.py",
+        "_SHRINK / np.maximum(lengths, 1.0))",
+        "_SHRINK)",
+        "queries/test_contract.py"
+        "::test_no_record_moves_a_sum_further_than_said[0-coded rows]",
+    ),
+    Mutant(
+        "a centre that is subtracted from margins alone",
+        "data/codes.py",
+        "return (self._columns @ sums.T).T - np.outer(total, self.shift)",
+        "return (self._columns @ sums.T).T",
+        "queries/test_coded_rows.py::test_margins_and_sums_are_those_of_a_matrix[None-1]",
+    ),
+    Mutant(
         "private rows in the public gradient",
         "queries/linear.py",
         "work = products(self.padded, self.n_outputs)",

@@ -1,12 +1,18 @@
 """One exact release of the gradient, and its parts."""
 
 import numpy as np
+import pandas as pd
 from scipy.sparse import random_array
 
+from skfdp import TableSchema
+from skfdp.data._basis import Smoothing
 from skfdp.data.grid import GridRows
+from skfdp.data.sources import LargeTable
 from skfdp.mechanisms.noise import Streams, add_integer_gaussian
 from skfdp.mechanisms.release import PoissonBatches
+from skfdp.queries.linear import LOSSES, LinearQuery
 from skfdp.queries.products import DenseProducts, ShortProducts
+from skfdp.schema import Category, Number
 
 from .common import linear_query, release_of, unit_rows
 
@@ -55,6 +61,40 @@ class Products:
         self.work.margins(self.part, self.out)
         self.work.add(self.part, self.residual)
         self.work.total()
+
+
+class Codes:
+    """A step on the rows of a raw table: 6 splines and 8 columns of 14 levels."""
+
+    params = ["codes", "columns"]
+    param_names = ["rows"]
+
+    def setup(self, rows):
+        rng = np.random.default_rng(0)
+        columns = {f"x{j}": Number(0, 1) for j in range(6)}
+        columns |= {f"c{j}": Category([str(k) for k in range(12)]) for j in range(8)}
+        X = {name: rng.random(N) for name in columns if name[0] == "x"}
+        X |= {
+            name: rng.integers(0, 12, N).astype(str)
+            for name in columns
+            if name not in X
+        }
+        schema = TableSchema(columns)
+        encoder = schema.encoder().fit_to_smooth(pd.DataFrame(X))
+        source = encoder.coded(schema.select(pd.DataFrame(X))).source
+        source = source.smooth(Smoothing(encoder.blocks_, 100.0, N))
+        given = source.integers.moved(np.zeros(source.shape[1]), 0.1, 0.5, 1.0)
+        if rows == "columns":
+            table = LargeTable.of(source)
+            given = GridRows.build(table, lambda block: block / 2, bias=0.1)
+        target, loss = rng.integers(0, 2, N), LOSSES["log_loss"]
+        query = LinearQuery(given, target, loss, 1, 1.0, 16 * N)
+        self.theta = rng.normal(size=query.shape)
+        self.release = release_of(query)
+        self.release(self.theta, None)  # compiles
+
+    def time_release(self, rows):
+        self.release(self.theta, None)
 
 
 class Noise:

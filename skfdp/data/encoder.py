@@ -410,7 +410,8 @@ class CodedRows:
 
         The answer depends on the declarations and on the number of columns alone.
         """
-        n_categories, n_numbers = len(self.codes.blocks), len(self.others)
+        n_categories = sum(block.kind == "categories" for block in self.blocks)
+        n_numbers = len(self.blocks) - n_categories
         return self.shape[1] > 4 * n_categories + 10 * n_numbers
 
     @functools.cached_property

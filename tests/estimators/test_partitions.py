@@ -27,10 +27,12 @@ from skfdp.dask_tables import (  # noqa: E402
     PartitionBatches,
     PublicTable,
 )
+from skfdp.data.codes import CodedGridRows  # noqa: E402
 from skfdp.mechanisms import release  # noqa: E402
 from skfdp.mechanisms.release import PoissonBatches  # noqa: E402
 from skfdp.privacy import AddOrRemoveOne  # noqa: E402
 from skfdp.privacy.assumptions import SAME_PARTITIONS  # noqa: E402
+from skfdp.queries.linear import LinearQuery  # noqa: E402
 from skfdp.schema import Category, Label, Number  # noqa: E402
 from skfdp.solvers import (  # noqa: E402
     FeatureDPSGD,
@@ -236,10 +238,10 @@ def test_frames_have_names():
     assert reported(alone.plan(table, y))[0] == reported(apart.plan(rows, target))[0]
 
 
-def schema(public=False):
+def schema(public=False, levels=("yes", "no")):
     columns = {name: Number(0, 1) for name in "abcde"}
     columns |= {"a": Number(0, 1, public=public)}
-    columns |= {"text": Category(["yes", "no"], public=public)}
+    columns |= {"text": Category(levels, public=public)}
     return TableSchema(columns | {"label": Label([0, 1])}, outcomes=["label"])
 
 
@@ -251,6 +253,25 @@ def test_raw_frames(public):
     apart = classifier(**settings).fit(rows, target)
     np.testing.assert_array_equal(alone.coef_, apart.coef_)
     np.testing.assert_array_equal(alone.predict(table), apart.predict(table))
+
+
+def test_raw_frames_whose_rows_are_codes(monkeypatch):
+    """Every partition, also an empty one, has rows of the same kind and unit."""
+    kinds, total = [], LinearQuery.exact_sum
+
+    def noted(query, *arguments):
+        kinds.append(type(query.rows))
+        return total(query, *arguments)
+
+    monkeypatch.setattr(LinearQuery, "exact_sum", noted)
+    table, y, rows, target = frame()
+    levels = ["yes", "no", *(f"level {k}" for k in range(200))]
+    settings = {"bounds": None, "classes": None, "schema": schema(levels=levels)}
+    alone = classifier(**settings).fit(table, y)
+    assert set(kinds) == {CodedGridRows}
+    apart = classifier(**settings).fit(rows, target)
+    np.testing.assert_array_equal(alone.coef_, apart.coef_)
+    assert reported(alone.privacy_)[0] == reported(apart.privacy_)[0]
 
 
 def heard(monkeypatch, table, y, **changes):
