@@ -465,9 +465,11 @@ def sabotage_limits(monkeypatch, **factors):
 
     def false(query, unit):
         clip = honest(query, unit)
-        return clip._replace(
+        clip = clip._replace(
             **{k: times(getattr(clip, k), f) for k, f in factors.items()}
         )
+        limits = contributions.limits_of(clip, query.n_outputs)
+        return clip._replace(limits=clip.limits._replace(memory=limits))
 
     def times(limit, factor):
         if isinstance(limit, contributions.Column):
@@ -513,6 +515,8 @@ def test_sabotage_of_the_grid_is_noticed(monkeypatch):
 
     def careless(residuals, rows, clip):
         finer = clip._replace(unit=clip.unit / 1024, largest=clip.largest * 1024)
+        limits = contributions.limits_of(finer, len(residuals))
+        finer = finer._replace(limits=contributions.Column(limits, 1, 0))
         careful(residuals, rows, finer)
         np.rint(residuals / 1024, out=residuals)
 

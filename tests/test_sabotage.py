@@ -202,6 +202,14 @@ NIGHTLY = [
         "queries/test_coded_rows.py::test_margins_and_sums_are_those_of_a_matrix[None-1]",
     ),
     Mutant(
+        "no room for rounding in limits that are computed before",
+        "kernels/contributions.py",
+        "room = clip.clip_norm - 0.5 * clip.unit * math.sqrt(n_outputs) * size",
+        "room = clip.clip_norm - 0 * size",
+        "kernels/test_contributions.py"
+        "::test_no_contribution_is_longer_than_the_clip_norm[0-1.0-3]",
+    ),
+    Mutant(
         "private rows in the public gradient",
         "queries/linear.py",
         "work = products(self.padded, self.n_outputs)",

@@ -159,17 +159,22 @@ class Task(NamedTuple):
     share: np.ndarray = np.empty(0)  # public weights of rows (n,), or (0,) for none
 
 
+_NONE = Column(np.empty(0), 1, 0)
+
+
 class Clip(NamedTuple):
     """Bounds of a contribution, which is a residual times a row of integers.
 
     Residuals are rounded to integer multiples of `unit`. The integers saturate at
-    `largest`.
+    `largest`. `limits` holds the results of `limits_of`, or nothing: then they are
+    computed where they are used.
     """
 
     squared_norms: Column
     clip_norm: float
     unit: float
     largest: float
+    limits: Column = _NONE
 
 
 def weighted_residuals(margins: np.ndarray, rows: np.ndarray, task: Task) -> None:
@@ -262,10 +267,12 @@ def clip_residuals(residuals, rows, clip):
 @part
 def _clip_one(residuals, rows, clip):
     """Do what `clip_residuals` does for a single output."""
-    length, half, per_unit = _sizes(residuals, rows, clip)
-    for i in range(residuals.shape[1]):  # the norm is the absolute value
-        r = residuals[0, i]
-        factor = _factor(abs(r), length[i], half, clip.clip_norm) * per_unit
+    limits, per_unit = _limits(residuals, rows, clip)
+    for i in range(residuals.shape[1]):
+        r, limit = residuals[0, i], limits[i]
+        factor = per_unit if abs(r) < np.inf else 0.0
+        r = limit if r > limit else r
+        r = -limit if r < -limit else r
         residuals[0, i] = _rounded(r, factor, clip.largest)
 
 
@@ -273,40 +280,47 @@ def _clip_one(residuals, rows, clip):
 def _clip_many(residuals, rows, clip):
     """Do what `clip_residuals` does."""
     n_outputs, n_rows = residuals.shape
-    length, half, per_unit = _sizes(residuals, rows, clip)
+    limits, per_unit = _limits(residuals, rows, clip)
     factors = np.zeros(n_rows)
     for k in range(n_outputs):
         for i in range(n_rows):
             factors[i] += residuals[k, i] * residuals[k, i]
     for i in range(n_rows):
-        norm = math.sqrt(factors[i])
-        factors[i] = _factor(norm, length[i], half, clip.clip_norm) * per_unit
+        factors[i] = _clip_factor(math.sqrt(factors[i]), limits[i]) * per_unit
     for k in range(n_outputs):
         for i in range(n_rows):
             residuals[k, i] = _rounded(residuals[k, i], factors[i], clip.largest)
 
 
 @part
-def _sizes(residuals, rows, clip):
-    """Return squared lengths of rows, the effect of rounding, and 1 over the unit."""
-    half = 0.5 * clip.unit * math.sqrt(residuals.shape[0])
+def _limits(residuals, rows, clip):
+    """Return the largest norm of the residuals of each row, and 1 over the unit."""
     per_unit = 1.0 / (clip.unit if clip.unit > 1e-300 else 1e-300)  # finite
-    length = np.empty(residuals.shape[1])
-    entries(clip.squared_norms, rows, length)
-    return length, half, per_unit
+    limits = np.empty(residuals.shape[1])
+    if clip.limits.memory.size > 0:
+        entries(clip.limits, rows, limits)
+    else:
+        entries(clip.squared_norms, rows, limits)
+        half = 0.5 * clip.unit * math.sqrt(residuals.shape[0])
+        for i in range(limits.shape[0]):
+            # `limits_of` computes the same bits.
+            size = math.sqrt(limits[i]) * (1 + 1e-9)
+            room = clip.clip_norm - half * size
+            limits[i] = room / size if room > 0.0 else 0.0
+    return limits, per_unit
 
 
-@part
-def _factor(norm, squared_length, half, clip_norm):
-    """Return the factor that clips a residual of this norm, times a row.
+def limits_of(clip: Clip, n_outputs: int) -> np.ndarray:
+    """Return the largest norm of the residuals of each row, after which they are cut.
 
-    `half` times the length of the row is the largest effect of rounding.
+    Half a unit for each residual, times the length of the row, is the largest effect of
+    rounding. 1e-9 outweighs the rounding errors of the length and of the products.
     """
-    # 1e-9 outweighs every rounding error of this norm and of the factor.
-    size = math.sqrt(squared_length) * (1 + 1e-9)
-    room = clip_norm - half * size
-    factor = _clip_factor(norm * size, room)
-    return factor if room > 0.0 else 0.0
+    norms = clip.squared_norms
+    size = np.sqrt(norms.memory[norms.first :: norms.step]) * (1 + 1e-9)
+    room = clip.clip_norm - 0.5 * clip.unit * math.sqrt(n_outputs) * size
+    with np.errstate(all="ignore"):  # a warning would reveal a private value
+        return np.where(room > 0.0, room / size, 0.0)
 
 
 @part

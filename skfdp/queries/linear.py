@@ -356,13 +356,18 @@ class LinearQuery:
 
         The clip norm and the unit of the sum are divided by the unit of the rows.
         """
-        from skfdp.kernels.contributions import Clip, Column
+        from skfdp.kernels.contributions import Clip, Column, limits_of
 
         if unit not in self._clips:
             rows = self.rows
             largest = _LARGEST_RESIDUAL if self._plain else _LARGEST_OF_DIFFERENCES
             norms = self.clip_norm / rows.unit, unit / rows.unit
-            self._clips[unit] = Clip(Column(*rows.norms_in_memory), *norms, largest)
+            clip = Clip(Column(*rows.norms_in_memory), *norms, largest)
+            # Norms beside the rows are read with them, in random order.
+            if self._plain and not self._joins_rows and clip.squared_norms.step == 1:
+                limits = Column(limits_of(clip, self.n_outputs), 1, 0)
+                clip = clip._replace(limits=limits)
+            self._clips[unit] = clip
         return self._clips[unit]
 
     def _sum_of_persons(self, work: _Workspace, batch, ends, start, stop, clip):

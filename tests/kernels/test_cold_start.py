@@ -114,8 +114,8 @@ def test_a_change_of_the_clip_reaches_the_loop_that_was_compiled_before(tmp_path
 
     before = run()
     text = clip.read_text(encoding="utf-8")
-    assert text.count("room = clip_norm - half * size") == 1
-    doubled = text.replace("= clip_norm - half", "= 2.0 * clip_norm - half")
+    assert text.count("= residuals[0, i], limits[i]") == 1
+    doubled = text.replace("= residuals[0, i], l", "= residuals[0, i], 2.0 * l")
     clip.write_text(doubled, encoding="utf-8")
     np.testing.assert_allclose(run(), 2 * before, rtol=1e-2)
 

@@ -14,6 +14,7 @@ from skfdp.kernels.contributions import (
     Task,
     clip_differences,
     clip_residuals,
+    limits_of,
     place,
     weighted_residuals,
 )
@@ -46,6 +47,10 @@ def check_rank_one(seed, n_outputs, unit, clip):
     found = residuals.copy()
     clip(found, rows, bounds)
     np.testing.assert_array_equal(found, np.rint(found))
+    # Limits that are computed before give the same bits.
+    limits, again = apart(limits_of(bounds, n_outputs)), residuals.copy()
+    clip(again, rows, bounds._replace(limits=limits))
+    np.testing.assert_array_equal(again, found)
     assert np.abs(found).max() <= LARGEST
     longest = Fraction(0)
     for i, row in enumerate(rows):
@@ -89,12 +94,25 @@ def test_what_is_not_finite_contributes_nothing(value, side):
     sides[side, -1, 1] = value
     for n_outputs in (1, 3):
         residuals = sides[side, -n_outputs:].copy()
-        clip_residuals(residuals, rows, clip_of(squares))
+        clip = clip_of(squares)
+        known = clip._replace(limits=apart(limits_of(clip, n_outputs)))
+        again = residuals.copy()
+        clip_residuals(residuals, rows, clip)
+        clip_residuals(again, rows, known)
+        np.testing.assert_array_equal(again, residuals)
         assert not residuals[:, 1].any()
         assert residuals[:, [0, 2]].all()
     clip_differences(*sides, rows, clip_of(squares), apart(squares), 0.5 * squares)
     assert not sides[:, :, 1].any()
     assert sides[:, :, [0, 2]].all()
+
+
+def test_limits_of_rows_without_room_or_length():
+    clip = clip_of([0.0, 1.0, 1e6, 1e300, np.inf])
+    limits = limits_of(clip, 1)
+    assert limits[0] == np.inf  # the row is zero, and so is its contribution
+    assert 0.99 < limits[1] < 1
+    np.testing.assert_array_equal(limits[2:], 0)
 
 
 def test_residuals_saturate():
