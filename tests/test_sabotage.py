@@ -176,6 +176,14 @@ NIGHTLY = [
         "factor = factor if norm > clip_norm else 1.0",
         "factor = 1.0",
         "queries/test_linear.py"
+        "::test_difference_matches_materialised_gradients[4-same rows]",
+    ),
+    Mutant(
+        "large residuals of a single output left as they are",
+        "kernels/contributions.py",
+        "r = limit if r > limit else r",
+        "r = 1.0 * r",
+        "queries/test_linear.py"
         "::test_difference_matches_materialised_gradients[2-same rows]",
     ),
     Mutant(
