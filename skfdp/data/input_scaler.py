@@ -567,10 +567,22 @@ class Coordinates:
             target=target,
         )
 
-    def on_codes(self, rows: CodedGridRows) -> CodedGridRows:
-        """Centre and scale coded rows; the scale must be a single number."""
-        before = 1 / self.input_scaler.feature_bound
-        return rows.moved(self.mean, self.bias, before, float(self.scale))
+    def of_integers(
+        self,
+        rows: CodedGridRows | GridRows | SparseGridRows,
+        target: np.ndarray | None = None,
+    ) -> CodedGridRows | GridRows | SparseGridRows:
+        """Centre and scale rows that are quantised; the scale must be a single number.
+
+        `rows` are a result of `Records.integers`, and `target` is as in `grid`.
+        """
+        scale = float(self.scale)
+        if isinstance(rows, CodedGridRows):
+            before = 1 / self.input_scaler.feature_bound
+            return rows.moved(self.mean, self.bias, before, scale)
+        X = rows.stored if isinstance(rows, SparseGridRows) else rows.values
+        given = {"bias": self.bias, "centre": self.mean, "scale": scale}
+        return GridRows.build(X, lambda block: block * GRID, target=target, **given)
 
     def _moved(self, X, mapped, target) -> GridRows:
         """Quantise rows after they are centred, scaled and, if requested, clipped."""

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from skfdp.data.codes import CodedGridRows
-from skfdp.data.grid import blocks, row_blocks
+from skfdp.data.grid import GridRows, SparseGridRows, blocks, row_blocks
 from skfdp.data.input_scaler import InputScaler, PublicRows, WholeRows
 from skfdp.data.sources import LargeTable, check_whole, chosen_rows
 from skfdp.data.target import TargetMap
@@ -304,22 +304,23 @@ class Records:
         return WholeRows(self.public.mapped, self.input_scaler)
 
     @functools.cached_property
-    def coded(self) -> CodedGridRows | None:
-        """The rescaled rows as codes, not centred, or None if they are not coded.
+    def integers(self) -> CodedGridRows | GridRows | SparseGridRows | None:
+        """The rescaled rows as integers, not centred.
 
-        Rows of an encoded table are coded if this saves time, every column is private,
-        and neither rows nor sums over the rows of a person are divided by their norm.
+        None if some columns are public, if rows or sums over the rows of a person are
+        divided by their norm, or if the table is in a file.
         """
         X, public, scaler = self.X, self.public, self.input_scaler
-        source = getattr(X, "source", None)
-        if not getattr(source, "saves", False) or X.steps or public.mask.any():
-            return None
         joint = public.units is not None and public.units.joint
-        if joint or scaler.shortens or scaler.normalize:
+        divides = joint or scaler.shortens or scaler.normalize
+        if public.mask.any() or divides or getattr(X, "on_disk", False):
             return None
-        before = 1 / scaler.feature_bound
-        rows = source.integers.moved(np.zeros(X.shape[1]), None, before, 1.0)
-        return rows if X.rows is None else rows.chosen(X.rows)
+        source = getattr(X, "source", None)
+        if getattr(source, "saves", False) and not X.steps:
+            before = 1 / scaler.feature_bound
+            rows = source.integers.moved(np.zeros(X.shape[1]), None, before, 1.0)
+            return rows if X.rows is None else rows.chosen(X.rows)
+        return GridRows.build(X, scaler.mapped)
 
     @property
     def n_rows(self) -> int:

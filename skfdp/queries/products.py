@@ -377,3 +377,21 @@ def inner_products(
     out = np.empty(rows.n_rows)
     tiles.inner_products(rows.table, other.table, rows.n_columns, out)
     return out
+
+
+def weighted_sum(
+    rows: GridRows | SparseGridRows | CodedGridRows,
+    numbers: np.ndarray,
+    integers: np.ndarray,
+) -> np.ndarray:
+    """Return the int64 sum of some rows times integers, shape (n_columns,).
+
+    `numbers` are row numbers, and `integers` are integers below 2**15 in float64. An
+    entry of a product is below `LARGEST_SHORT_PRODUCT`, except of coded rows.
+    """
+    work, first = products(rows, 1, LARGEST_SHORT_PRODUCT), 0
+    work.start(np.zeros((1, rows.n_columns)))
+    for part in work.parts(numbers, 0, len(numbers)):
+        work.add(part, integers[None, first : first + len(part)])
+        first += len(part)
+    return work.total()[0]

@@ -143,52 +143,61 @@ class RowSum(_Sum):
 
 
 @dataclasses.dataclass(frozen=True)
-class CodedRowSum(_Sum):
-    """The sum of coded rows, which are divided by a bound and clipped to norm 1.
+class GridRowSum(_Sum):
+    """The sum of quantised rows, which are divided by a bound and clipped to norm 1.
 
     Parameters
     ----------
-    rows : CodedGridRows
+    rows : GridRows, SparseGridRows or CodedGridRows
         Rows that are not centred.
     bound : float
         Public or released divisor of the rows.
-    capacity, nonnegative
-        As in `RowSum`; nonnegative means that no level is negative.
+    capacity : int
+        As in `RowSum`.
+    nonnegative : bool, default=False
+        Whether no integer of a row can be negative, as a public fact.
 
     Notes
     -----
     **Guarantees.** A contribution is the integer vector of the row times an integer,
     which is truncated toward zero. So its norm is at most that of the row clipped to
-    norm 1. The sensitivities are those of `RowSum`: with levels that are not negative
-    no entry of a contribution is negative.
+    norm 1. The sensitivities are those of `RowSum`: without negative integers the angle
+    between two contributions is at most 90 degrees. `InputScaler` scales columns with
+    bounds to [0, 1]; levels of coded rows are checked.
     """
 
-    rows: CodedGridRows
+    rows: GridRows | SparseGridRows | CodedGridRows
     bound: float
     capacity: int
     nonnegative: bool = False
 
     def __post_init__(self):
-        if self.nonnegative and self.rows.levels.data.min(initial=0) < 0:
+        rows = self.rows
+        coded = isinstance(rows, CodedGridRows)
+        if self.nonnegative and coded and rows.levels.data.min(initial=0) < 0:
             raise ValueError("nonnegative=True needs levels that are not negative.")
         vars(self).update(
-            n_rows=self.rows.n_rows,
-            shape=(self.rows.n_columns,),
+            n_rows=rows.n_rows,
+            shape=(rows.n_columns,),
             replaced=math.sqrt(2) if self.nonnegative else None,
             most_records=self.capacity,
-            finest=2.0**-12 * self.rows.unit / self.bound,
-            largest_std=SAFE_STD_OF_CODES,
+            # Integers that multiply rows have 14 bits, and entries of contributions 26,
+            # which the fast products require. Coded rows have larger integers.
+            finest=max(2.0**-14 * rows.unit / self.bound, 0.0 if coded else 2.0**-26),
+            largest_std=SAFE_STD_OF_CODES if coded else SAFE_STD,
         )
 
     def exact_sum(
         self, theta: None, batch: np.ndarray | None, unit: float
     ) -> np.ndarray:
         """Return the int64 sum over the batch, in `unit`; None means every row."""
+        from skfdp.queries.products import weighted_sum
+
         rows, of_rows = self.rows, self.rows.unit / self.bound
         numbers = np.arange(self.n_rows) if batch is None else batch
         lengths = np.sqrt(rows.squared_norms[numbers]) * of_rows
         factor = np.trunc(of_rows / unit * _SHRINK / np.maximum(lengths, 1.0))
-        return rows.weighted_sum(numbers, factor)
+        return weighted_sum(rows, numbers, factor)
 
 
 def _check_bounds_rows(input_scaler: InputScaler) -> None:

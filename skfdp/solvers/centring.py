@@ -29,7 +29,7 @@ from skfdp.queries.statistics import (
     N_SPECIAL,
     Binades,
     BinCounts,
-    CodedRowSum,
+    GridRowSum,
     RowSum,
 )
 from skfdp.solvers import adaptive_centring, parameters
@@ -409,12 +409,12 @@ def _row_sum(records: Records, input_scaler: InputScaler) -> RowSum:
 
     This is a recipe of `Records.query`.
     """
-    public, coded = records.public, records.coded
+    public, rows = records.public, records.integers
     given = public.capacity, public.private_bounded
-    if coded is not None:
+    if rows is not None:
         # In units of the rescaled rows of the records.
         bound = input_scaler.feature_bound / records.input_scaler.feature_bound
-        return CodedRowSum(coded, bound, *given)
+        return GridRowSum(rows, bound, *given)
     return RowSum(records.X, input_scaler, *given)
 
 
@@ -426,9 +426,9 @@ def private_lengths(
     The rows are the output of the input scaler, multiplied by `divisor`. Clipped norms
     are raised to the power `power`. Dense and CSR rows give the same bits.
     """
-    public, X, coded = records.public, records.X, records.coded
-    if coded is not None:
-        found = np.sqrt(coded.squared_norms) * coded.unit
+    public, X, quantised = records.public, records.X, records.integers
+    if quantised is not None:
+        found = np.sqrt(quantised.squared_norms) * quantised.unit
         return (divisor * np.minimum(found, furthest / divisor)) ** power
     private = ~public.mask
     input_scaler = public.input_scaler.part(private)

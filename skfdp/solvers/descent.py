@@ -200,15 +200,18 @@ def gradients(
         Further arguments of `LinearQuery`.
     """
     public = records.public
-    codes_suffice = rows is None and not pads and coordinates.longest is None
-    coded = records.coded if codes_suffice else None
-    if coded is not None:
-        rows = coordinates.on_codes(coded)
-    elif rows is None:
+    if rows is None:
         target = records.target if at_random else None
-        # Without public columns, `coordinates.grid` applies the input scaler.
-        table = records.mapped if public.mask.any() else records.X
-        rows = coordinates.grid(table, target)
+        quantised = None
+        if not pads and coordinates.longest is None:
+            quantised = records.integers
+        if quantised is not None:
+            rows = coordinates.of_integers(quantised, target)
+            vars(records).pop("integers")  # frees the memory
+        else:
+            # Without public columns, `coordinates.grid` applies the input scaler.
+            table = records.mapped if public.mask.any() else records.X
+            rows = coordinates.grid(table, target)
     return LinearQuery(
         rows=rows,
         target=records.target,

@@ -15,7 +15,7 @@ from skfdp.data.encoder import CodedRows
 from skfdp.data.units import Units
 from skfdp.queries.linear import LOSSES, LinearQuery
 from skfdp.queries.products import CodedProducts, products
-from skfdp.queries.statistics import CodedRowSum, TemperatureSum
+from skfdp.queries.statistics import GridRowSum, TemperatureSum
 from skfdp.schema import Category, Date, Label, Number
 from skfdp.solvers import AdaptiveCentering, FeatureDPSGD, NoisySGD
 
@@ -261,7 +261,7 @@ def test_slopes_are_those_of_a_matrix(n_outputs):
 
 def test_a_clipped_sum_of_rows_is_that_of_a_matrix():
     rows = encoded(frame(), 30.0).integers
-    query = CodedRowSum(rows, 2.1, 2**20)
+    query = GridRowSum(rows, 2.1, 2**20)
     unit = query.unit(30.0)
     x = matrix(rows) * rows.unit / 2.1
     lengths = np.linalg.norm(x, axis=1, keepdims=True)
@@ -276,8 +276,8 @@ def test_levels_of_bounded_rows_are_not_negative():
     rows = encoded(frame(), 30.0).integers
     assert rows.levels.data.min() < 0
     with pytest.raises(ValueError, match="levels that are not negative"):
-        CodedRowSum(rows, 1.0, N_ROWS, nonnegative=True)
-    CodedRowSum(encoded(frame()).integers, 1.0, N_ROWS, nonnegative=True)
+        GridRowSum(rows, 1.0, N_ROWS, nonnegative=True)
+    GridRowSum(encoded(frame()).integers, 1.0, N_ROWS, nonnegative=True)
 
 
 def test_far_centres_stay_in_the_range_of_the_integers():

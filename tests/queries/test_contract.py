@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from skfdp.data.codes import CodedGridRows
 from skfdp.data.grid import GridRows
@@ -25,9 +26,9 @@ from skfdp.queries.statistics import (
     Binades,
     BinCounts,
     ClassSum,
-    CodedRowSum,
     CrossSum,
     EvenBins,
+    GridRowSum,
     LabelSum,
     RowSum,
     ScoreTable,
@@ -83,6 +84,17 @@ class Table:
 def on_grid(X):
     """Put rows on the grid as they are; none is shortened."""
     return GridRows.build(X, lambda block: block)
+
+
+def quantised(table, bounded=False, held=np.asarray):
+    """Return the private rows as integers, perhaps scaled from [-1.5, 1.5] to [0, 1].
+
+    Numbers that are not finite are replaced, as in a fit.
+    """
+    low, span = (np.full(3, -1.5), np.full(3, 3.0)) if bounded else (None, None)
+    scaler = InputScaler(low, span, shortens=False)
+    X = held(scaler.filled(table.X)[0])
+    return GridRows.build(X, scaler.mapped)
 
 
 def slopes(table):
@@ -155,13 +167,26 @@ QUERIES = {
         ROOT2,
         lambda t: RowSum(t.X, InputScaler(), N_ROWS, nonnegative=True),
     ),
+    "quantised rows": Case(
+        RowSum.planned(), 2.0, lambda t: GridRowSum(quantised(t), 0.9, N_ROWS)
+    ),
+    "quantised rows, bounded": Case(
+        RowSum.planned(nonnegative=True),
+        ROOT2,
+        lambda t: GridRowSum(quantised(t, True), 0.9, N_ROWS, nonnegative=True),
+    ),
+    "sparse rows": Case(
+        RowSum.planned(),
+        2.0,
+        lambda t: GridRowSum(quantised(t, held=csr_array), 0.9, N_ROWS),
+    ),
     "coded rows": Case(
-        RowSum.planned(), 2.0, lambda t: CodedRowSum(coded(t), 0.9, N_ROWS)
+        RowSum.planned(), 2.0, lambda t: GridRowSum(coded(t), 0.9, N_ROWS)
     ),
     "coded rows, bounded": Case(
         RowSum.planned(nonnegative=True),
         ROOT2,
-        lambda t: CodedRowSum(coded(t, 1), 0.9, N_ROWS, nonnegative=True),
+        lambda t: GridRowSum(coded(t, 1), 0.9, N_ROWS, nonnegative=True),
     ),
     "cross moments": Case(
         CROSS(nonnegative=False),
