@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -342,6 +343,45 @@ def _joined(shape: tuple[int, int], target: np.ndarray) -> np.ndarray:
     else:
         joined[:, -8] = target
     return joined
+
+
+@dataclasses.dataclass(frozen=True)
+class UnstoredGridRows:
+    """Quantised rows of a table in a file, which are computed when they are read.
+
+    The integers are those that `GridRows.build` stores, without centre and constant.
+
+    Attributes
+    ----------
+    X : LargeTable of shape (n_rows, n_columns)
+    transform : callable
+        As for `GridRows.build`.
+    """
+
+    X: Any
+    transform: Callable[[np.ndarray], np.ndarray]
+    n_rows: int = computed()
+    n_columns: int = computed()
+    unit: float = computed()
+
+    def __post_init__(self):
+        n_rows, n_columns = self.X.shape
+        vars(self).update(n_rows=n_rows, n_columns=n_columns, unit=GRID)
+
+    def read(self, numbers: np.ndarray) -> GridRows:
+        """Return some rows, by increasing row numbers."""
+        if len(numbers) and numbers[-1] - numbers[0] == len(numbers) - 1:
+            numbers = slice(numbers[0], numbers[-1] + 1)
+        return GridRows.build(self.X[numbers], self.transform)
+
+    @functools.cached_property
+    def squared_norms(self) -> np.ndarray:
+        """Squared norms of the rows, which are exact integers, as float64."""
+        found = np.empty(self.n_rows)
+        for block in blocks(self.n_rows, self.n_columns):
+            numbers = np.arange(block.start, block.stop)
+            found[block] = self.read(numbers).squared_norms
+        return found
 
 
 @dataclasses.dataclass(frozen=True)

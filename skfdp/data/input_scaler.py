@@ -20,6 +20,7 @@ from skfdp.data.grid import (
     GRID,
     GridRows,
     SparseGridRows,
+    UnstoredGridRows,
     _with_data,
     blocks,
     on_grid,
@@ -460,6 +461,10 @@ class WholeRows:
         return rows
 
 
+#: Quantised rows that are not centred; see `Records.integers`.
+Integers = CodedGridRows | GridRows | SparseGridRows | UnstoredGridRows
+
+
 # Centred and scaled rows for solvers, and the conversion of weights to coefficients.
 
 
@@ -568,15 +573,15 @@ class Coordinates:
         )
 
     def of_integers(
-        self,
-        rows: CodedGridRows | GridRows | SparseGridRows,
-        target: np.ndarray | None = None,
+        self, rows: Integers, target: np.ndarray | None = None
     ) -> CodedGridRows | GridRows | SparseGridRows:
         """Centre and scale rows that are quantised; the scale must be a single number.
 
-        `rows` are a result of `Records.integers`, and `target` is as in `grid`.
+        The result is that of `grid`, and `target` is as there.
         """
         scale = float(self.scale)
+        if isinstance(rows, UnstoredGridRows):
+            return self.grid(rows.X, target)
         if isinstance(rows, CodedGridRows):
             before = 1 / self.input_scaler.feature_bound
             return rows.moved(self.mean, self.bias, before, scale)

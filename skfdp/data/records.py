@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skfdp.data.codes import CodedGridRows
-from skfdp.data.grid import GridRows, SparseGridRows, blocks, row_blocks
-from skfdp.data.input_scaler import InputScaler, PublicRows, WholeRows
+from skfdp.data.encoder import CodedRows
+from skfdp.data.grid import GridRows, UnstoredGridRows, blocks, row_blocks
+from skfdp.data.input_scaler import InputScaler, Integers, PublicRows, WholeRows
 from skfdp.data.sources import LargeTable, check_whole, chosen_rows
 from skfdp.data.target import TargetMap
 from skfdp.data.units import Units
@@ -304,22 +304,24 @@ class Records:
         return WholeRows(self.public.mapped, self.input_scaler)
 
     @functools.cached_property
-    def integers(self) -> CodedGridRows | GridRows | SparseGridRows | None:
+    def integers(self) -> Integers | None:
         """The rescaled rows as integers, not centred.
 
-        None if some columns are public, if rows or sums over the rows of a person are
-        divided by their norm, or if the table is in a file.
+        None if some columns are public, or if rows or sums over the rows of a person
+        are divided by their norm.
         """
         X, public, scaler = self.X, self.public, self.input_scaler
         joint = public.units is not None and public.units.joint
-        divides = joint or scaler.shortens or scaler.normalize
-        if public.mask.any() or divides or getattr(X, "on_disk", False):
+        if public.mask.any() or joint or scaler.shortens or scaler.normalize:
             return None
         source = getattr(X, "source", None)
-        if getattr(source, "saves", False) and not X.steps:
+        coded = isinstance(source, CodedRows) and source.saves(public.n_outputs)
+        if coded and not X.steps:
             before = 1 / scaler.feature_bound
             rows = source.integers.moved(np.zeros(X.shape[1]), None, before, 1.0)
             return rows if X.rows is None else rows.chosen(X.rows)
+        if getattr(X, "on_disk", False):
+            return UnstoredGridRows(X, scaler.mapped)
         return GridRows.build(X, scaler.mapped)
 
     @property

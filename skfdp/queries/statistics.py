@@ -19,7 +19,7 @@ from skfdp.data.grid import (
     row_blocks,
     sum_unit,
 )
-from skfdp.data.input_scaler import InputScaler
+from skfdp.data.input_scaler import InputScaler, Integers
 from skfdp.data.units import FULL_WEIGHT
 from skfdp.kernels.losses.loss import Loss
 from skfdp.privacy.events import Relation
@@ -148,7 +148,7 @@ class GridRowSum(_Sum):
 
     Parameters
     ----------
-    rows : GridRows, SparseGridRows or CodedGridRows
+    rows : GridRows, SparseGridRows, CodedGridRows or UnstoredGridRows
         Rows that are not centred.
     bound : float
         Public or released divisor of the rows.
@@ -166,7 +166,7 @@ class GridRowSum(_Sum):
     bounds to [0, 1]; levels of coded rows are checked.
     """
 
-    rows: GridRows | SparseGridRows | CodedGridRows
+    rows: Integers
     bound: float
     capacity: int
     nonnegative: bool = False

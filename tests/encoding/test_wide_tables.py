@@ -55,7 +55,7 @@ def fitted(monkeypatch, most_dense, outcome, *public, **given):
     """Return a fit of a table that is dense up to so many encoded columns."""
     monkeypatch.setattr("skfdp.base.MOST_DENSE", most_dense)
     # Rows that are kept as codes have other integers.
-    monkeypatch.setattr("skfdp.data.encoder.CodedRows.saves", False)
+    monkeypatch.setattr("skfdp.data.encoder.CodedRows.saves", lambda *_: False)
     make = FeatureDPRegressor if outcome == "number" else FeatureDPLogisticRegression
     rows = {
         name: given.pop(name) for name in ("sample_weight", "groups") if name in given

@@ -353,7 +353,7 @@ def test_codes_and_columns_fit_alike(monkeypatch, solver):
     fitted, kinds = coded_fits(monkeypatch, X, y, model)
     assert kinds == {CodedGridRows}
     coded = fitted.predict_proba(X)
-    monkeypatch.setattr(CodedRows, "saves", False)
+    monkeypatch.setattr(CodedRows, "saves", lambda *_: False)
     dense, kinds = coded_fits(monkeypatch, *table_and_model(**settings))
     assert kinds.isdisjoint({CodedGridRows})
     np.testing.assert_allclose(coded, dense.predict_proba(X), atol=0.02)
@@ -368,9 +368,18 @@ def test_threads_do_not_change_a_fit():
 def test_the_choice_depends_on_declarations_alone():
     """No value of a cell changes the representation of the rows."""
     X = frame(40)
-    found = {encoded(X, 30.0).saves}
+    found = {encoded(X, 30.0).saves(1)}
     for column in X:
         other = X.copy()
         other[column] = None
-        found.add(encoded(other, 30.0).saves)
+        found.add(encoded(other, 30.0).saves(1))
     assert len(found) == 1
+
+
+def test_codes_are_for_many_columns_and_few_outputs():
+    schema = TableSchema({"code": Category([str(k) for k in range(10)])})
+    X = pd.DataFrame({"code": ["3", "4"]})
+    source = DeclaredEncoder(schema).fit(X).coded(schema.select(X, coded=True)).source
+    assert source.saves(1)
+    assert not source.saves(5)
+    assert not encoded(frame(), 0.1).saves(1)
