@@ -218,6 +218,15 @@ class CodedGridRows:
         codes.margins(*given, *self.on_levels(weights), 1.0, out)
         return out.T
 
+    def weighted_sum(self, numbers: np.ndarray, integers: np.ndarray) -> np.ndarray:
+        """Return the sum of some rows x times integers; see `GridRows.weighted_sum`."""
+        from skfdp.kernels import codes
+
+        sums, total = np.zeros((1, self.levels.shape[0]), np.int64), np.zeros(1, int)
+        given = self.codes, self.n_categories, numbers, integers[None]
+        codes.add(*given, sums, total)
+        return self.of_levels(sums, total)[0]
+
     @functools.cached_property
     def _columns(self) -> csr_array:
         return self.levels.T.tocsr()

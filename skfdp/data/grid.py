@@ -229,6 +229,22 @@ class GridRows:
             return iter([(start, stop)])
         return self.reader.stretches(batch, start, stop)
 
+    def weighted_sum(self, numbers: np.ndarray, integers: np.ndarray) -> np.ndarray:
+        """Return the int64 sum of some rows times integers, shape (n_columns,).
+
+        Parameters
+        ----------
+        numbers : int64 ndarray of shape (n,)
+            Row numbers.
+        integers : float64 ndarray of shape (n,)
+            Sums of 4,096 products must be below 2**53.
+        """
+        total = np.zeros(self.n_columns, dtype=np.int64)
+        for block in blocks(len(numbers), self.n_columns):
+            rows = self.values[numbers[block]].astype(np.float64)
+            total += (integers[block] @ rows).astype(np.int64)  # exact in any order
+        return total
+
     @classmethod
     def build(
         cls,
@@ -374,6 +390,14 @@ class UnstoredGridRows:
             numbers = slice(numbers[0], numbers[-1] + 1)
         return GridRows.build(self.X[numbers], self.transform)
 
+    def weighted_sum(self, numbers: np.ndarray, integers: np.ndarray) -> np.ndarray:
+        """Return the sum of some rows times integers; see `GridRows.weighted_sum`."""
+        total = np.zeros(self.n_columns, dtype=np.int64)
+        for block in blocks(len(numbers), self.n_columns):
+            rows = self.read(numbers[block])
+            total += rows.weighted_sum(np.arange(rows.n_rows), integers[block])
+        return total
+
     @functools.cached_property
     def squared_norms(self) -> np.ndarray:
         """Squared norms of the rows, which are exact integers, as float64."""
@@ -427,6 +451,12 @@ class SparseGridRows:
         """The integers x, without the shift."""
         shape = self.n_rows, self.n_columns
         return csr_array((self.data, self.indices, self.indptr), shape=shape)
+
+    def weighted_sum(self, numbers: np.ndarray, integers: np.ndarray) -> np.ndarray:
+        """Return the sum of some rows times integers; see `GridRows.weighted_sum`."""
+        integers = integers.astype(np.int64)
+        rows = self.stored[numbers].astype(np.int64)
+        return rows.T @ integers - self.shift * integers.sum()
 
     @property
     def norms_in_memory(self) -> tuple[np.ndarray, int, int]:

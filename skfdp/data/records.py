@@ -305,15 +305,17 @@ class Records:
 
     @functools.cached_property
     def integers(self) -> Integers | None:
-        """The rescaled rows as integers, not centred.
+        """The rescaled private columns as integers, not centred.
 
-        None if some columns are public, or if rows or sums over the rows of a person
-        are divided by their norm.
+        None if all columns are public, or if rows or sums over the rows of a person are
+        divided by their norm.
         """
         X, public, scaler = self.X, self.public, self.input_scaler
         joint = public.units is not None and public.units.joint
-        if public.mask.any() or joint or scaler.shortens or scaler.normalize:
+        if public.mask.all() or joint or scaler.shortens or scaler.normalize:
             return None
+        if public.mask.any():
+            X, scaler = X[:, ~public.mask], scaler.part(~public.mask)
         source = getattr(X, "source", None)
         coded = isinstance(source, CodedRows) and source.saves(public.n_outputs)
         if coded and not X.steps:

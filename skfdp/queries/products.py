@@ -14,8 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from skfdp.data.codes import CodedGridRows
-from skfdp.data.grid import GridRows, SparseGridRows, UnstoredGridRows, blocks
-from skfdp.data.input_scaler import Integers
+from skfdp.data.grid import GridRows, SparseGridRows
 from skfdp.kernels import codes, contributions, short_tiles, sparse, tiles, vectors
 
 #: Bound of the entries of residuals (29 bits) times rows (15 bits).
@@ -378,25 +377,3 @@ def inner_products(
     out = np.empty(rows.n_rows)
     tiles.inner_products(rows.table, other.table, rows.n_columns, out)
     return out
-
-
-def weighted_sum(
-    rows: Integers, numbers: np.ndarray, integers: np.ndarray
-) -> np.ndarray:
-    """Return the int64 sum of some rows times integers, shape (n_columns,).
-
-    `numbers` are row numbers, and `integers` are integers below 2**15 in float64. An
-    entry of a product is below `LARGEST_SHORT_PRODUCT`, except of coded rows.
-    """
-    if isinstance(rows, UnstoredGridRows):
-        total = np.zeros(rows.n_columns, dtype=np.int64)
-        for block in blocks(len(numbers), rows.n_columns):
-            some = rows.read(numbers[block])
-            total += weighted_sum(some, np.arange(some.n_rows), integers[block])
-        return total
-    work, first = products(rows, 1, LARGEST_SHORT_PRODUCT), 0
-    work.start(np.zeros((1, rows.n_columns)))
-    for part in work.parts(numbers, 0, len(numbers)):
-        work.add(part, integers[None, first : first + len(part)])
-        first += len(part)
-    return work.total()[0]

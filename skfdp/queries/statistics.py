@@ -181,9 +181,8 @@ class GridRowSum(_Sum):
             shape=(rows.n_columns,),
             replaced=math.sqrt(2) if self.nonnegative else None,
             most_records=self.capacity,
-            # Integers that multiply rows have 14 bits, and entries of contributions 26,
-            # which the fast products require. Coded rows have larger integers.
-            finest=max(2.0**-14 * rows.unit / self.bound, 0.0 if coded else 2.0**-26),
+            # The integers that multiply rows have at most 14 bits.
+            finest=2.0**-14 * rows.unit / self.bound,
             largest_std=SAFE_STD_OF_CODES if coded else SAFE_STD,
         )
 
@@ -191,13 +190,11 @@ class GridRowSum(_Sum):
         self, theta: None, batch: np.ndarray | None, unit: float
     ) -> np.ndarray:
         """Return the int64 sum over the batch, in `unit`; None means every row."""
-        from skfdp.queries.products import weighted_sum
-
         rows, of_rows = self.rows, self.rows.unit / self.bound
         numbers = np.arange(self.n_rows) if batch is None else batch
         lengths = np.sqrt(rows.squared_norms[numbers]) * of_rows
         factor = np.trunc(of_rows / unit * _SHRINK / np.maximum(lengths, 1.0))
-        return weighted_sum(rows, numbers, factor)
+        return rows.weighted_sum(numbers, factor)
 
 
 def _check_bounds_rows(input_scaler: InputScaler) -> None:

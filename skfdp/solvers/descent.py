@@ -202,16 +202,15 @@ def gradients(
     public = records.public
     if rows is None:
         target = records.target if at_random else None
-        quantised = None
-        if not pads and coordinates.longest is None:
-            quantised = records.integers
+        whole = not public.mask.any() and not pads and coordinates.longest is None
+        quantised = records.integers if whole else None
         if quantised is not None:
             rows = coordinates.of_integers(quantised, target)
-            vars(records).pop("integers")  # frees the memory
         else:
             # Without public columns, `coordinates.grid` applies the input scaler.
             table = records.mapped if public.mask.any() else records.X
             rows = coordinates.grid(table, target)
+        vars(records).pop("integers", None)  # frees the memory
     return LinearQuery(
         rows=rows,
         target=records.target,

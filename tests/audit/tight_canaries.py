@@ -218,15 +218,17 @@ add(
     y=None,
 )
 # Rows without negative entries meet at 90 degrees at most.
-add(
-    *(
-        "mean, bounded, replaced",
-        logistic,
-        {"solver": NoisyGradientDescent(row_norm=1.0)},
-        "mean",
-    ),
-    *((HALVES[0], 0), (HALVES[1], 0)),
-)
+for csr in (False, True):
+    add(
+        *(
+            "mean, bounded, replaced" + ", CSR" * csr,
+            logistic,
+            {"solver": NoisyGradientDescent(row_norm=1.0)},
+            "mean",
+        ),
+        *((HALVES[0], 0), (HALVES[1], 0)),
+        csr=csr,
+    )
 add(
     *("mean of whole rows, bounded", centring, {}, "mean", (AXES[0], None)),
     (AXES[1], None),

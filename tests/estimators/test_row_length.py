@@ -158,8 +158,8 @@ def test_lengths_of_dense_and_sparse_rows_are_the_same_bits(bounds, public):
     np.testing.assert_array_equal(*found)
     private = dense.input_scaler.mapped(X)[:, ~dense.public.mask]
     lengths = np.minimum(np.linalg.norm(private, axis=1), furthest)
-    # Without public columns rows are truncated to the grid before.
-    error = GRID * math.sqrt(D) if public is None else 1e-7 * furthest
+    # Rows are truncated to the grid before they are measured.
+    error = GRID * math.sqrt(D)
     np.testing.assert_allclose(found[0], lengths, rtol=1e-12, atol=error)
     # A length is a function of its own row, in whatever block that stands.
     backward = private_lengths(records_of(X[::-1].copy(), bounds, public), furthest)
