@@ -28,8 +28,9 @@ from skfdp.privacy.checks import computed
 WHOLE = 2**9
 #: Value of the integer 1 in an entry of a row, before the row is scaled.
 CODE_UNIT = 2.0**-20
-# Entries of the shift are clipped to this size, so that squared norms fit into int64.
-_FURTHEST = 2.0**25
+# The shift is clipped entry by entry, so that its norm is at most this number. Squared
+# norms of rows then fit into int64.
+_FURTHEST = 2.0**31
 # Categories are joined to a single one with at most this many levels, which saves
 # look-ups. Its levels are the sums of the levels of the joined categories.
 _MOST_JOINED = 256
@@ -128,7 +129,8 @@ class CodedGridRows:
         constant = [] if bias is None else [-round(bias / (unit * after))]
         # NaN would become the integer -2**63, and sums would wrap around.
         shift = np.nan_to_num(np.rint(np.append(mean / unit, constant)))
-        shift = np.clip(shift, -_FURTHEST, _FURTHEST).astype(np.int64)
+        most = _FURTHEST // max(1.0, len(shift) ** 0.5)
+        shift = np.clip(shift, -most, most).astype(np.int64)
         levels = self.levels.copy()
         levels.resize((levels.shape[0], len(shift)))
         return dataclasses.replace(

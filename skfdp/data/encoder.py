@@ -412,10 +412,11 @@ class CodedRows:
         """
         n_categories = sum(block.kind == "categories" for block in self.blocks)
         n_numbers = len(self.blocks) - n_categories
-        factor = 1 if n_outputs < 5 else 4
-        return self.shape[1] > factor * (4 * n_categories + 10 * n_numbers)
+        least = (4 * n_categories + 10 * n_numbers) * (1 if n_outputs < 5 else 4)
+        # Wider tables in memory are sparse, and other tables must give equal releases.
+        return least < self.shape[1] and _width(self.blocks) <= MOST_DENSE
 
-    @functools.cached_property
+    @property
     def integers(self) -> CodedGridRows:
         """The rows as quantised codes."""
         known = self.blocks, self.shape[1]

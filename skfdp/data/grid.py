@@ -84,8 +84,9 @@ def unit_of_squares(n_columns: int) -> float:
 # below the limit of the kernel (docs/theory/exact_release.rst, The theorem).
 SAFE_STD = 2.0**34
 MAX_STD = 2.0**40
-#: The limit in place of SAFE_STD for sums of coded rows, whose integers are larger.
-SAFE_STD_OF_CODES = 2.0**38
+#: The limit in place of SAFE_STD for sums of coded rows, and for sums of rows times
+#: integers. Their units are finer, because both factors of a product are rounded.
+SAFE_STD_OF_PRODUCTS = 2.0**38
 
 #: The grid unit: entries of quantised rows are multiples of it. Larger entries than
 #: 2 - 2**-14 are clipped.

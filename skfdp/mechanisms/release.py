@@ -333,6 +333,8 @@ class Mechanism:
                 "were all made: charge an event with more steps."
             )
         self._released[event.label] = count + 1
+        if count + 1 == event.n_steps:  # frees the rows of the queries
+            self._asked = {k: v for k, v in self._asked.items() if k[0] != event.label}
         return self._released_now(asked, theta, count)
 
     def _checked(self, label: str, query: Query, stream: str) -> _Asked:

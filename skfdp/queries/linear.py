@@ -20,7 +20,7 @@ import numpy as np
 
 from skfdp.data.codes import CodedGridRows
 from skfdp.data.grid import (
-    SAFE_STD_OF_CODES,
+    SAFE_STD_OF_PRODUCTS,
     GridRows,
     SparseGridRows,
     sum_unit,
@@ -107,7 +107,7 @@ class LinearQuery:
 
     Parameters
     ----------
-    rows : GridRows or SparseGridRows
+    rows : GridRows, SparseGridRows or CodedGridRows
         The records, bias column included.
     target : int64 or float64 ndarray of shape (n_rows,)
         Class of each record, 0-based, or the target value of each record.
@@ -165,7 +165,7 @@ class LinearQuery:
     are refused, because the sum of several rows has no public signs.
     """
 
-    rows: GridRows | SparseGridRows
+    rows: GridRows | SparseGridRows | CodedGridRows
     target: np.ndarray
     loss: Loss
     n_outputs: int
@@ -363,8 +363,11 @@ class LinearQuery:
             largest = _LARGEST_RESIDUAL if self._plain else _LARGEST_OF_DIFFERENCES
             norms = self.clip_norm / rows.unit, unit / rows.unit
             clip = Clip(Column(*rows.norms_in_memory), *norms, largest)
-            # Norms beside the rows are read with them, in random order.
-            if self._plain and not self._joins_rows and clip.squared_norms.step == 1:
+            # Norms beside the rows are read with them, in random order. A table in a
+            # file may have many rows.
+            apart = clip.squared_norms.step == 1
+            in_file = getattr(rows, "reader", None) is not None
+            if self._plain and not self._joins_rows and apart and not in_file:
                 limits = Column(limits_of(clip, self.n_outputs), 1, 0)
                 clip = clip._replace(limits=limits)
             self._clips[unit] = clip
@@ -466,7 +469,10 @@ def gradient_sensitivity(
 
 
 def gradient_unit(
-    rows: GridRows | SparseGridRows, noise_std: float, clip_norm: float, capacity: int
+    rows: GridRows | SparseGridRows | CodedGridRows,
+    noise_std: float,
+    clip_norm: float,
+    capacity: int,
 ) -> float:
     """Return the grid unit of a sum of gradients of rank one.
 
@@ -477,7 +483,7 @@ def gradient_unit(
     finest = clip_norm * _FINEST_RESIDUAL * rows.unit
     if isinstance(rows, CodedGridRows):
         given = noise_std, clip_norm, capacity, finest
-        return sum_unit(*given, SAFE_STD_OF_CODES)
+        return sum_unit(*given, SAFE_STD_OF_PRODUCTS)
     return sum_unit(noise_std, clip_norm, capacity, max(clip_norm * 2.0**-26, finest))
 
 

@@ -12,7 +12,7 @@ from skfdp.data.codes import CodedGridRows
 from skfdp.data.grid import (
     GRID,
     SAFE_STD,
-    SAFE_STD_OF_CODES,
+    SAFE_STD_OF_PRODUCTS,
     GridRows,
     SparseGridRows,
     blocks,
@@ -26,6 +26,8 @@ from skfdp.privacy.events import Relation
 from skfdp.queries import chosen, no_rows
 from skfdp.queries.linear import LinearQuery
 
+# Number of rows whose factors are in memory at once.
+_MANY = 2**16
 # Rows have norm at most 1 up to rounding; this factor covers the rounding.
 _SHRINK = 1 - 1e-9
 
@@ -163,7 +165,7 @@ class GridRowSum(_Sum):
     which is truncated toward zero. So its norm is at most that of the row clipped to
     norm 1. The sensitivities are those of `RowSum`: without negative integers the angle
     between two contributions is at most 90 degrees. `InputScaler` scales columns with
-    bounds to [0, 1]; levels of coded rows are checked.
+    bounds to [0, 1]; coded rows are checked.
     """
 
     rows: Integers
@@ -173,9 +175,12 @@ class GridRowSum(_Sum):
 
     def __post_init__(self):
         rows = self.rows
-        coded = isinstance(rows, CodedGridRows)
-        if self.nonnegative and coded and rows.levels.data.min(initial=0) < 0:
-            raise ValueError("nonnegative=True needs levels that are not negative.")
+        if self.nonnegative and isinstance(rows, CodedGridRows):
+            least = min(rows.levels.data.min(initial=0), -rows.shift.max(initial=0))
+            if least < 0:
+                raise ValueError(
+                    "nonnegative=True needs levels that are not negative, and no shift."
+                )
         vars(self).update(
             n_rows=rows.n_rows,
             shape=(rows.n_columns,),
@@ -183,7 +188,7 @@ class GridRowSum(_Sum):
             most_records=self.capacity,
             # The integers that multiply rows have at most 14 bits.
             finest=2.0**-14 * rows.unit / self.bound,
-            largest_std=SAFE_STD_OF_CODES if coded else SAFE_STD,
+            largest_std=SAFE_STD_OF_PRODUCTS,
         )
 
     def exact_sum(
@@ -191,10 +196,15 @@ class GridRowSum(_Sum):
     ) -> np.ndarray:
         """Return the int64 sum over the batch, in `unit`; None means every row."""
         rows, of_rows = self.rows, self.rows.unit / self.bound
-        numbers = np.arange(self.n_rows) if batch is None else batch
-        lengths = np.sqrt(rows.squared_norms[numbers]) * of_rows
-        factor = np.trunc(of_rows / unit * _SHRINK / np.maximum(lengths, 1.0))
-        return rows.weighted_sum(numbers, factor)
+        total = np.zeros(self.shape, dtype=np.int64)
+        size = self.n_rows if batch is None else len(batch)
+        for start in range(0, size, _MANY):
+            stop = min(start + _MANY, size)
+            part = np.arange(start, stop) if batch is None else batch[start:stop]
+            lengths = np.sqrt(rows.squared_norms[part]) * of_rows
+            factor = np.trunc(of_rows / unit * _SHRINK / np.maximum(lengths, 1.0))
+            total += rows.weighted_sum(part, factor)
+        return total
 
 
 def _check_bounds_rows(input_scaler: InputScaler) -> None:

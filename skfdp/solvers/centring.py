@@ -404,7 +404,7 @@ def warn_of_unknown_length() -> None:
     )
 
 
-def _row_sum(records: Records, input_scaler: InputScaler) -> RowSum:
+def _row_sum(records: Records, input_scaler: InputScaler) -> RowSum | GridRowSum:
     """Return the query for the sum of the scaled private columns.
 
     This is a recipe of `Records.query`.
@@ -424,12 +424,15 @@ def private_lengths(
     """Return the norm of each row's private columns, clipped to `furthest`.
 
     The rows are the output of the input scaler, multiplied by `divisor`. Clipped norms
-    are raised to the power `power`. Dense and CSR rows give the same bits.
+    are raised to the power `power`. Dense and CSR rows give the same bits. Coded rows
+    have other integers.
     """
     public, X, quantised = records.public, records.X, records.integers
     if quantised is not None:
-        found = np.sqrt(quantised.squared_norms) * quantised.unit
-        return (divisor * np.minimum(found, furthest / divisor)) ** power
+        lengths = np.sqrt(quantised.squared_norms)
+        lengths *= quantised.unit * divisor
+        np.minimum(lengths, furthest, out=lengths)
+        return lengths if power == 1 else lengths**power
     private = ~public.mask
     input_scaler = public.input_scaler.part(private)
     lengths = np.empty(X.shape[0])

@@ -186,7 +186,8 @@ def gradients(
     offset : float64 ndarray of shape (n_rows, n_outputs), default=None
         Margins of a public model.
     rows : GridRows or SparseGridRows, default=None
-        The quantised rows, if all columns are public; None: rows are quantised here.
+        The quantised rows, if all columns are public. None: rows are quantised here;
+        they may then be coded.
     coordinates : Coordinates
         The centring and scaling of the rows.
     at_random : bool

@@ -7,15 +7,19 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 
 from skfdp import DeclaredEncoder, FeatureDPLogisticRegression, TableSchema
 from skfdp.data._basis import Smoothing
 from skfdp.data.codes import CODE_UNIT, WHOLE, CodedGridRows
 from skfdp.data.encoder import CodedRows
+from skfdp.data.grid import GridRows
+from skfdp.data.input_scaler import InputScaler
 from skfdp.data.units import Units
 from skfdp.queries.linear import LOSSES, LinearQuery
 from skfdp.queries.products import CodedProducts, products
 from skfdp.queries.statistics import GridRowSum, TemperatureSum
+from skfdp.queries.weighted import Weighted
 from skfdp.schema import Category, Date, Label, Number
 from skfdp.solvers import AdaptiveCentering, FeatureDPSGD, NoisySGD
 
@@ -275,8 +279,10 @@ def test_a_clipped_sum_of_rows_is_that_of_a_matrix():
 def test_levels_of_bounded_rows_are_not_negative():
     rows = encoded(frame(), 30.0).integers
     assert rows.levels.data.min() < 0
-    with pytest.raises(ValueError, match="levels that are not negative"):
-        GridRowSum(rows, 1.0, N_ROWS, nonnegative=True)
+    shifted = encoded(frame()).integers.moved(np.ones(33), None, 1.0, 1.0)
+    for wrong in (rows, shifted):
+        with pytest.raises(ValueError, match="levels that are not negative, and no sh"):
+            GridRowSum(wrong, 1.0, N_ROWS, nonnegative=True)
     GridRowSum(encoded(frame()).integers, 1.0, N_ROWS, nonnegative=True)
 
 
@@ -286,9 +292,13 @@ def test_far_centres_stay_in_the_range_of_the_integers():
         far = rows.moved(np.full(rows.n_columns, size), 0.1, 0.5, 1e-3)
         wanted = [sum(x * x for x in row) for row in matrix(far).tolist()]
         np.testing.assert_allclose(far.squared_norms, wanted, rtol=1e-15)
-    every = CodedGridRows.build([(np.eye(4096), np.arange(9))], [], 9, 4096)
-    far = every.moved(np.full(4096, -np.inf), 0.1, 1.0, 1.0)
-    assert (far.squared_norms > 0).all()
+    for width in (1, 4096, 20_000):
+        levels = csr_array((np.ones(1), ([0], [0])), shape=(1, width))
+        every = CodedGridRows.build([(levels, np.zeros(9, int))], [], 9, width)
+        far = every.moved(np.full(width, -np.inf), 0.1, 1.0, 1.0)
+        x = far.levels[[0]].toarray()[0] - far.shift
+        square = sum(entry**2 for entry in x.tolist())
+        np.testing.assert_allclose(far.squared_norms, square, rtol=1e-15)
 
 
 def table_and_model(public_label=False, **settings):
@@ -383,3 +393,27 @@ def test_codes_are_for_many_columns_and_few_outputs():
     assert source.saves(1)
     assert not source.saves(5)
     assert not encoded(frame(), 0.1).saves(1)
+
+
+def test_tables_that_are_sparse_in_memory_are_never_coded():
+    """Dask keeps them dense, and gives the release of the table in memory."""
+    schema = TableSchema({"code": Category([str(k) for k in range(4100)])})
+    X = pd.DataFrame({"code": ["3", "4"]})
+    source = DeclaredEncoder(schema).fit(X).coded(schema.select(X, coded=True)).source
+    assert not source.saves(1)
+
+
+@pytest.mark.parametrize("held", [np.asarray, csr_array])
+def test_weights_leave_the_mean_of_rows_exact_enough(held):
+    """Each bit of a weight is a sum of its own, whose unit is 2**10 times as large."""
+    rng = np.random.default_rng(0)
+    X, weights = rng.random((3000, 5)), rng.integers(0, 1025, 3000)
+    scaler = InputScaler(np.zeros(5), np.ones(5), shortens=False)
+    query = Weighted(
+        GridRowSum(GridRows.build(held(X), scaler.mapped), 1.5, 2**20), Units(weights)
+    )
+    unit = query.unit(100.0)
+    found = query.exact_sum(None, None, unit) * unit
+    rows = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1.5)
+    wanted = Units(weights).shares @ rows
+    np.testing.assert_allclose(found, wanted, rtol=4e-3)
