@@ -387,7 +387,7 @@ class UnstoredGridRows:
 
     def read(self, numbers: np.ndarray) -> GridRows:
         """Return some rows, by increasing row numbers."""
-        if len(numbers) and numbers[-1] - numbers[0] == len(numbers) - 1:
+        if len(numbers) and (np.diff(numbers) == 1).all():
             numbers = slice(numbers[0], numbers[-1] + 1)
         return GridRows.build(self.X[numbers], self.transform)
 
