@@ -364,32 +364,34 @@ def _joined(shape: tuple[int, int], target: np.ndarray) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class UnstoredGridRows:
-    """Quantised rows of a table in a file, which are computed when they are read.
+    """Quantised rows of a large table, which are computed when they are read.
 
     The integers are those that `GridRows.build` stores, without centre and constant.
 
     Attributes
     ----------
-    X : LargeTable of shape (n_rows, n_columns)
+    X : ndarray or LargeTable
     transform : callable
         As for `GridRows.build`.
+    n_columns : int
+        Number of columns that `transform` returns.
     """
 
     X: Any
     transform: Callable[[np.ndarray], np.ndarray]
+    n_columns: int
     n_rows: int = computed()
-    n_columns: int = computed()
     unit: float = computed()
 
     def __post_init__(self):
-        n_rows, n_columns = self.X.shape
-        vars(self).update(n_rows=n_rows, n_columns=n_columns, unit=GRID)
+        vars(self).update(n_rows=self.X.shape[0], unit=GRID)
 
     def read(self, numbers: np.ndarray) -> GridRows:
         """Return some rows, by increasing row numbers."""
         if len(numbers) and (np.diff(numbers) == 1).all():
             numbers = slice(numbers[0], numbers[-1] + 1)
-        return GridRows.build(self.X[numbers], self.transform)
+        facts = {"n_features": self.n_columns}
+        return GridRows.build(self.X[numbers], self.transform, **facts)
 
     def weighted_sum(self, numbers: np.ndarray, integers: np.ndarray) -> np.ndarray:
         """Return the sum of some rows times integers; see `GridRows.weighted_sum`."""

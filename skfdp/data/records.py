@@ -29,6 +29,18 @@ MOST_ROWS = 16
 MOST_NARROWED = 512
 
 
+#: Integers of private columns of at most this many bytes are stored, beside the rows of
+#: the steps. Otherwise they are computed again on each pass.
+MOST_STORED = 2**25
+
+
+def _rescaled(
+    rows: np.ndarray, input_scaler: InputScaler, columns: np.ndarray
+) -> np.ndarray:
+    """Return some columns of rows, rescaled by the scaler of these columns."""
+    return input_scaler.mapped(rows if columns.all() else rows[:, columns])
+
+
 @dataclasses.dataclass(frozen=True)
 class PublicRecords:
     """The public part of a table: all that `prepare` and `plan` of a method may read.
@@ -314,17 +326,20 @@ class Records:
         joint = public.units is not None and public.units.joint
         if public.mask.all() or joint or scaler.shortens or scaler.normalize:
             return None
-        if public.mask.any():
-            X, scaler = X[:, ~public.mask], scaler.part(~public.mask)
-        source = getattr(X, "source", None)
+        source, private = getattr(X, "source", None), ~public.mask
         coded = isinstance(source, CodedRows) and source.saves(public.n_outputs)
-        if coded and not X.steps:
+        if coded and private.all() and not X.steps:
             before = 1 / scaler.feature_bound
             rows = source.integers.moved(np.zeros(X.shape[1]), None, before, 1.0)
             return rows if X.rows is None else rows.chosen(X.rows)
-        if getattr(X, "on_disk", False):
-            return UnstoredGridRows(X, scaler.mapped)
-        return GridRows.build(X, scaler.mapped)
+        scaler, n_columns = scaler.part(private), int(private.sum())
+        if issparse(X):
+            return GridRows.build(X if private.all() else X[:, private], scaler.mapped)
+        rescaled = functools.partial(_rescaled, input_scaler=scaler, columns=private)
+        large = 2 * X.shape[0] * n_columns > MOST_STORED
+        if large or getattr(X, "on_disk", False):
+            return UnstoredGridRows(X, rescaled, n_columns)
+        return GridRows.build(X, rescaled, n_features=n_columns)
 
     @property
     def n_rows(self) -> int:

@@ -6,12 +6,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, random_array
+from sklearn.base import clone
 
 from skfdp import FeatureDPLogisticRegression, FeatureDPRegressor
 from skfdp.data.grid import GRID
 from skfdp.data.input_scaler import InputScaler
 from skfdp.privacy import Relation
-from skfdp.queries.statistics import CrossSum, RowSum
+from skfdp.queries.statistics import CrossSum, GridRowSum, RowSum
 from skfdp.solvers import NoisyGradientDescent
 from skfdp.solvers.centring import Centring, _in_binades, longest, private_lengths
 
@@ -164,6 +165,29 @@ def test_lengths_of_dense_and_sparse_rows_are_the_same_bits(bounds, public):
     # A length is a function of its own row, in whatever block that stands.
     backward = private_lengths(records_of(X[::-1].copy(), bounds, public), furthest)
     np.testing.assert_array_equal(backward[::-1], found[0])
+
+
+@every_table
+@every_split
+def test_integers_of_large_tables_are_computed_again(bounds, public, monkeypatch):
+    """Memory decides whether integers are stored, and no bit depends on it."""
+    X, y = table()
+    kinds, honest = [], GridRowSum.exact_sum
+
+    def noted(query, *arguments):
+        kinds.append(type(query.rows).__name__)
+        return honest(query, *arguments)
+
+    monkeypatch.setattr(GridRowSum, "exact_sum", noted)
+    settings = {"epsilon": 100.0, "bounds": bounds, "public_features": public}
+    model = FeatureDPLogisticRegression(
+        **settings, random_state=0, centering="gaussian"
+    )
+    stored = clone(model).fit(X, y)
+    monkeypatch.setattr("skfdp.data.records.MOST_STORED", 0)
+    again = clone(model).fit(X, y)
+    assert kinds == ["GridRows", "UnstoredGridRows"]
+    np.testing.assert_array_equal(stored.coef_, again.coef_)
 
 
 @pytest.mark.parametrize("row_norm", [0.3, 1.0, 7.0])
