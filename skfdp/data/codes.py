@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
+from skfdp.data.grid import RowsApart
 from skfdp.privacy.checks import computed
 
 #: The weight 1 of a level, as an integer.
@@ -40,7 +41,7 @@ LINEAR_STEPS = 32
 
 
 @dataclasses.dataclass(frozen=True)
-class CodedGridRows:
+class CodedGridRows(RowsApart):
     """Quantised rows that are kept as codes: ``x * unit``; see the module for x.
 
     Attributes
@@ -170,21 +171,6 @@ class CodedGridRows:
     @property
     def _n_numbers(self) -> int:
         return (self.codes.shape[1] - self.n_categories) // 2
-
-    @property
-    def norms_in_memory(self) -> tuple[np.ndarray, int, int]:
-        """Array, stride, first: squared norm i is ``array[first + i * stride]``."""
-        return self.squared_norms, 1, 0
-
-    def target_in_memory(self, target: np.ndarray) -> tuple[np.ndarray, int, int]:
-        """Return (array, stride, first): target i is ``array[first + i * stride]``."""
-        return target, 1, 0
-
-    def stretches(
-        self, batch: np.ndarray | None, start: int, stop: int
-    ) -> Iterator[tuple[int, int]]:
-        """Yield ``(start, stop)``, the only part; see `GridRows.stretches`."""
-        return iter([(start, stop)])
 
     def on_levels(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the products of the levels and of the shift with integer weights.

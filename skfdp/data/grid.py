@@ -411,8 +411,29 @@ class UnstoredGridRows:
         return found
 
 
+class RowsApart:
+    """Base class of rows in memory whose targets and norms are arrays of their own."""
+
+    squared_norms: np.ndarray
+
+    @property
+    def norms_in_memory(self) -> tuple[np.ndarray, int, int]:
+        """Array, stride, first: squared norm i is ``array[first + i * stride]``."""
+        return self.squared_norms, 1, 0
+
+    def target_in_memory(self, target: np.ndarray) -> tuple[np.ndarray, int, int]:
+        """Return (array, stride, first): target i is ``array[first + i * stride]``."""
+        return target, 1, 0
+
+    def stretches(
+        self, batch: np.ndarray | None, start: int, stop: int
+    ) -> Iterator[tuple[int, int]]:
+        """Yield ``(start, stop)``, the only part; see `GridRows.stretches`."""
+        return iter([(start, stop)])
+
+
 @dataclasses.dataclass(frozen=True)
-class SparseGridRows:
+class SparseGridRows(RowsApart):
     """Quantised CSR rows x minus a dense vector: ``(x - shift) * unit``.
 
     The integers x are stored. The difference ``x - shift`` is never stored. It equals
@@ -460,21 +481,6 @@ class SparseGridRows:
         integers = integers.astype(np.int64)
         rows = self.stored[numbers].astype(np.int64)
         return rows.T @ integers - self.shift * integers.sum()
-
-    @property
-    def norms_in_memory(self) -> tuple[np.ndarray, int, int]:
-        """Array, stride, first: squared norm i is ``array[first + i * stride]``."""
-        return self.squared_norms, 1, 0
-
-    def target_in_memory(self, target: np.ndarray) -> tuple[np.ndarray, int, int]:
-        """Return (array, stride, first): target i is ``array[first + i * stride]``."""
-        return target, 1, 0
-
-    def stretches(
-        self, batch: np.ndarray | None, start: int, stop: int
-    ) -> Iterator[tuple[int, int]]:
-        """Yield ``(start, stop)``, the only part; see `GridRows.stretches`."""
-        return iter([(start, stop)])
 
     @classmethod
     def quantised(cls, X, transform, low, high, shift, scale) -> SparseGridRows:
