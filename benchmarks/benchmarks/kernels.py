@@ -66,10 +66,10 @@ class Products:
 class Codes:
     """A step on the rows of a raw table: 6 splines and 8 columns of 14 levels."""
 
-    params = ["codes", "columns"]
-    param_names = ["rows"]
+    params = (["codes", "columns"], [1, 3, 5, 10])
+    param_names = ["rows", "outputs"]
 
-    def setup(self, rows):
+    def setup(self, rows, n_outputs):
         rng = np.random.default_rng(0)
         columns = {f"x{j}": Number(0, 1) for j in range(6)}
         columns |= {f"c{j}": Category([str(k) for k in range(12)]) for j in range(8)}
@@ -87,13 +87,13 @@ class Codes:
         if rows == "columns":
             table = LargeTable.of(source)
             given = GridRows.build(table, lambda block: block / 2, bias=0.1)
-        target, loss = rng.integers(0, 2, N), LOSSES["log_loss"]
-        query = LinearQuery(given, target, loss, 1, 1.0, 16 * N)
+        target, loss = rng.integers(0, max(2, n_outputs), N), LOSSES["log_loss"]
+        query = LinearQuery(given, target, loss, n_outputs, 1.0, 16 * N)
         self.theta = rng.normal(size=query.shape)
         self.release = release_of(query)
         self.release(self.theta, None)  # compiles
 
-    def time_release(self, rows):
+    def time_release(self, rows, n_outputs):
         self.release(self.theta, None)
 
 
