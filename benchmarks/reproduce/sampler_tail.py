@@ -30,8 +30,8 @@ def largest_error(n_pairs: int) -> float:
     # In a quarter of them u is close to sqrt(1/2), where the bound is nearest.
     words[: n_pairs // 2 : 2] = int(2**64 * 0.7072) - words[: n_pairs // 2 : 2] // 2**10
     words[1 : n_pairs // 2 : 2] |= np.uint64((2**50 - 2**40) << 11)
-    scratch, worst = np.empty((4, n_pairs)), Decimal(0)
-    _points(words, scratch)
+    points, worst = np.empty((3, n_pairs)), Decimal(0)
+    _points(n_pairs, words, *points)
     with localcontext(prec=50):
         for i, (first, second) in enumerate(words.reshape(-1, 2).tolist()):
             u = ((first << 11) + second % 2**11 + Decimal("0.5")) / 2**75
@@ -42,8 +42,8 @@ def largest_error(n_pairs: int) -> float:
                 sums[k % 4] += term
                 term = term * turn / (k + 1)
             exact = radius * (sums[0] - sums[2]), radius * (sums[1] - sums[3])
-            for row, value in zip((0, 2), exact, strict=True):
-                worst = max(worst, abs(Decimal(float(scratch[row, i])) / value - 1))
+            for row, value in zip(points, exact, strict=False):
+                worst = max(worst, abs(Decimal(float(row[i])) / value - 1))
     return float(worst * 2**53)
 
 

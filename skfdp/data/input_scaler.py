@@ -199,16 +199,11 @@ class InputScaler:
         self, rows: np.ndarray | csr_array
     ) -> tuple[np.ndarray | csr_array, np.ndarray]:
         """Return shortened rows, and the norms of their private parts before."""
-        # numba loads with the first fit, not with `import skfdp`.
-        from skfdp.kernels.contributions import shorten
-
         n_rows, n_columns = rows.shape
         whole = self.public is None or not self.public.any()
-        norms, bound = np.empty(n_rows), float(self.feature_bound)
         if whole and not issparse(rows):
             ends = n_columns * np.arange(n_rows + 1)
-            unit, found = unit_of_squares(n_columns), np.empty(rows.size)
-            shorten(rows.ravel(), ends, bound, self.normalize, unit, found, norms)
+            found, norms = self._divided_entries(rows.ravel(), ends, n_columns)
             return found.reshape(rows.shape), norms
         own = np.ones(n_columns, bool) if whole else ~self.public
         out = rows.data if issparse(rows) else rows
@@ -218,11 +213,30 @@ class InputScaler:
             row = row_of_entries(rows)[chosen]
             lengths = np.bincount(row, minlength=n_rows)
         ends, entries = np.append(0, np.cumsum(lengths)), out[chosen]
-        found, unit = np.empty(entries.size), unit_of_squares(own.sum())
-        shorten(entries.ravel(), ends, bound, self.normalize, unit, found, norms)
+        found, norms = self._divided_entries(entries.ravel(), ends, own.sum())
         out = out.copy()
         out[chosen] = found.reshape(entries.shape)
         return (_with_data(rows, out) if issparse(rows) else out), norms
+
+    def _divided_entries(
+        self, entries: np.ndarray, ends: np.ndarray, n_columns: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Do what `_divided` does for rows of `n_columns`, stored one after the other.
+
+        Row i starts at ends[i] and stops before ends[i + 1].
+        """
+        norms, bound = np.zeros(len(ends) - 1), float(self.feature_bound)
+        if n_columns == 1:  # without a compiled loop, which takes a second to compile
+            sizes = np.abs(entries)
+            norms[ends[1:] > ends[:-1]] = sizes
+            longest = sizes if self.normalize else np.maximum(sizes, bound)
+            return entries / np.where(longest > 0, longest, 1.0), norms
+        # numba loads with the first fit, not with `import skfdp`.
+        from skfdp.kernels.contributions import shorten
+
+        found, unit = np.empty(entries.size), unit_of_squares(n_columns)
+        shorten(entries, ends, bound, self.normalize, unit, found, norms)
+        return found, norms
 
     def within(self, length: float) -> InputScaler:
         """Return the scaler that divides rows by `length` and clips them to norm 1."""

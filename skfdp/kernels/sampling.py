@@ -6,9 +6,7 @@ code uses only additions, multiplications, divisions and square roots, which rou
 alike on every machine, in vectors and in scalars. fastmath would break that.
 
 AVX2 cannot convert packed integers to floats. Integers become floats by or-ing the bits
-of 2**52 into them; floats become integers by adding 2**52. If an array is written as
-one type and read as the other, one loop writes and another loop reads. LLVM can then
-vectorise both loops.
+of 2**52 into them; floats become integers by adding 2**52.
 """
 
 import math
@@ -16,6 +14,7 @@ import math
 import numpy as np
 
 from skfdp.kernels.compiling import kernel, part
+from skfdp.kernels.vectors import bits_of, float_of
 
 # Words per chunk, so that intermediate results stay in the first-level cache.
 _CHUNK = 256
@@ -65,28 +64,46 @@ def add_rounded_normals(total, std, words, unsure):
     if 2 * n_pairs < total.size:
         raise ValueError("words must hold a word for each entry of total.")
     size = min(n_pairs, _CHUNK)
-    scratch = np.empty((4, size))
-    noise = np.empty(2 * size, np.uint64)
-    n_unsure = 0
+    cosines, sines, radii = np.empty(size), np.empty(size), np.empty(size)
+    noise, n_unsure = np.empty(2 * size, np.int64), 0
     for start in range(0, n_pairs, _CHUNK):
-        n = min(_CHUNK, n_pairs - start)
+        n, n_new = min(_CHUNK, n_pairs - start), 0
         chunk = words[2 * start : 2 * (start + n)]
-        _points(chunk, scratch)
-        if _round_sizes(n, std, scratch):
+        _points(n, chunk, cosines, sines, radii)
+        for i in range(n):
+            x, y, radius = std * cosines[i], std * sines[i], radii[i]
+            rounded_x, rounded_y = x + _TWO_TO_52, y + _TWO_TO_52
+            from_x = abs(x - (rounded_x - _TWO_TO_52)) + _OF_ITSELF * x
+            from_y = abs(y - (rounded_y - _TWO_TO_52)) + _OF_ITSELF * y
+            farthest = from_x if from_x > from_y else from_y
+            farthest += _OF_RADIUS * std * radius
+            farthest = farthest if _NEAR < radius < _FAR else 1.0
+            cosines[i], sines[i], radii[i] = rounded_x, rounded_y, farthest
+            n_new += farthest > _CERTAIN
+        # The first bit of the second word decides whether the normals are exchanged.
+        # The next two bits decide their signs.
+        for i in range(n):
+            second = chunk[2 * i + 1]
+            x_bits, y_bits = bits_of(cosines[i]), bits_of(sines[i])
+            swap = (x_bits ^ y_bits) & (_0 - (second >> _63))
+            sign = _0 - (second >> _62 & _1)
+            noise[2 * i] = np.int64(((x_bits ^ swap) & _FRACTION ^ sign) - sign)
+            sign = _0 - (second >> _61 & _1)
+            noise[2 * i + 1] = np.int64(((y_bits ^ swap) & _FRACTION ^ sign) - sign)
+        if n_new:
             for i in range(n):
-                if scratch[3, i] > _CERTAIN:
-                    scratch[0, i] = scratch[2, i] = _TWO_TO_52
+                if radii[i] > _CERTAIN:
+                    noise[2 * i] = noise[2 * i + 1] = 0
                     unsure[n_unsure] = start + i
                     n_unsure += 1
-        _swap_and_sign(chunk, scratch, noise)
-        part = total[2 * start : 2 * (start + n)]
-        for i in range(part.size):
-            part[i] += np.int64(noise[i])
+        some = total[2 * start : 2 * (start + n)]
+        for i in range(some.size):
+            some[i] += noise[i]
     return n_unsure
 
 
 @part
-def _points(words, scratch):
+def _points(n, words, cosines, sines, radii):
     """Write a point of the first octant for each pair of words, by Box and Muller.
 
     A pair of normals is ``sqrt(-2 log(u))`` times a point of the unit circle. With
@@ -97,119 +114,68 @@ def _points(words, scratch):
     * the angle within one eighth of the circle has 50 bits, the bits of B before its
       last 11 bits, plus half of the last place, so that the angle is never 0;
     * the first three bits of B swap cosine and sine and choose their signs, later in
-      `_swap_and_sign`.
+      `add_rounded_normals`.
 
-    Row 0 of `scratch` becomes radius times cosine, row 2 radius times sine and row 3
-    the radius. Sine and cosine are Taylor series in the angle, which is at most pi/4.
-    The relative error of a normal is below 11 * 2**-53.
+    The outputs are the radius times the cosine, the radius times the sine, and the
+    radius. Sine and cosine are Taylor series in the angle, which is at most pi/4. The
+    relative error of a normal is below 11 * 2**-53.
     """
-    n = words.size // 2
-    high, low = scratch[0, :n], scratch[1, :n]
-    sine, spare = scratch[2, :n], scratch[3, :n]
-    high_bits, low_bits = high.view(np.uint64), low.view(np.uint64)
     for i in range(n):
         first, second = words[2 * i], words[2 * i + 1]
-        high_bits[i] = first >> _32 | _PLUS_TWO_TO_52
-        low_bits[i] = (first & _LOW) << _11 | second & _RADIUS | _PLUS_TWO_TO_52
-    _minus_logarithms(high, low, 2.0**-11, spare)
-    sine_bits = sine.view(np.uint64)
+        radii[i] = float_of(first >> _32 | _PLUS_TWO_TO_52)
+        low = (first & _LOW) << _11 | second & _RADIUS
+        sines[i] = float_of(low | _PLUS_TWO_TO_52)
+    _minus_logarithms(n, radii, sines, 2.0**-11)
     for i in range(n):
-        sine_bits[i] = (words[2 * i + 1] & _ANGLE) >> _9 | _2 | _ONE
-    for i in range(n):
-        radius = math.sqrt(2.0 * high[i])
-        angle = (sine[i] - 1.0) * 0.7853981633974483
+        radius = math.sqrt(2.0 * radii[i])
+        bits = (words[2 * i + 1] & _ANGLE) >> _9 | _2 | _ONE
+        angle = (float_of(bits) - 1.0) * 0.7853981633974483
         z = angle * angle
         w = z * z
         even = ((1 / 355687428096000 * w + 1 / 6227020800) * w + 1 / 362880) * w
         odd = ((1 / 1307674368000 * w + 1 / 39916800) * w + 1 / 5040) * w + 1 / 6
         even = (even + 1 / 120) * w
-        sine[i] = radius * (angle + angle * (even - odd * z))
+        sines[i] = radius * (angle + angle * (even - odd * z))
         even = ((1 / 20922789888000 * w + 1 / 479001600) * w + 1 / 40320) * w
         odd = ((1 / 87178291200 * w + 1 / 3628800) * w + 1 / 720) * w + 0.5
         even = (even + 1 / 24) * w
-        high[i] = radius * (1.0 + (even - odd * z))
-        spare[i] = radius
+        cosines[i] = radius * (1.0 + (even - odd * z))
+        radii[i] = radius
 
 
 @part
-def _round_sizes(n, std, scratch):
-    """Round the normals in rows 0 and 2 of scratch to integers plus 2**52.
-
-    Return the number of pairs whose rounding is uncertain. Row 3, which holds the
-    radius, is overwritten. The new entry of a pair is above `_CERTAIN` if and only if
-    the pair is uncertain.
-    """
-    cosine, sine, spare = scratch[0, :n], scratch[2, :n], scratch[3, :n]
-    n_unsure = 0
-    for i in range(n):
-        x, y = std * cosine[i], std * sine[i]
-        rounded_x, rounded_y = x + _TWO_TO_52, y + _TWO_TO_52
-        from_x = abs(x - (rounded_x - _TWO_TO_52)) + _OF_ITSELF * x
-        from_y = abs(y - (rounded_y - _TWO_TO_52)) + _OF_ITSELF * y
-        farthest = from_x if from_x > from_y else from_y
-        farthest += _OF_RADIUS * std * spare[i]
-        farthest = farthest if _NEAR < spare[i] < _FAR else 1.0
-        cosine[i], sine[i], spare[i] = rounded_x, rounded_y, farthest
-        n_unsure += farthest > _CERTAIN
-    return n_unsure
-
-
-@part
-def _swap_and_sign(words, scratch, out):
-    """Write the rounded normals of rows 0 and 2 of scratch to out, as pairs.
-
-    The first bit of the second word of a pair decides whether its two normals are
-    exchanged. The next two bits decide their signs.
-    """
-    n = words.size // 2
-    cosine = scratch[0, :n].view(np.uint64)
-    sine = scratch[2, :n].view(np.uint64)
-    for i in range(n):
-        second = words[2 * i + 1]
-        swap = (cosine[i] ^ sine[i]) & (_0 - (second >> _63))
-        first_sign = _0 - (second >> _62 & _1)
-        second_sign = _0 - (second >> _61 & _1)
-        out[2 * i] = ((cosine[i] ^ swap) & _FRACTION ^ first_sign) - first_sign
-        out[2 * i + 1] = ((sine[i] ^ swap) & _FRACTION ^ second_sign) - second_sign
-
-
-@part
-def _minus_logarithms(high, low, scale, spare):
-    """Replace `high` by ``-log(u)`` for uniform u; overwrite `low` and `spare`.
+def _minus_logarithms(n, high, low, scale):
+    """Replace the first n numbers of `high` by ``-log(u)`` for uniform u.
 
     The uniform number is ``u = (a * 2**32 + (b + 1/2) * scale) * 2**-64``. `high` holds
     a + 2**52, with a below 2**32. `low` holds b + 2**52, with b below 2**43 and
-    ``(b + 1/2) * scale`` below 2**32. The result is positive for every word, and its
-    error is below four units in the last place.
+    ``(b + 1/2) * scale`` below 2**32; it is overwritten. The result is positive for
+    every word, and its error is below four units in the last place.
 
     To compute the logarithm, u is written as ``2**-n * (1 + f)``, with 1 + f between
     sqrt(1/2) and sqrt(2). Then ``log(1 + f) = 2 artanh(f / (2 + f))`` is computed by
     its series. The rounding error of u is added to f. Without this correction, u would
     have few distinct values near 1, and could equal 1.
     """
-    bits, counts = high.view(np.uint64), spare.view(np.uint64)
-    for i in range(high.size):
+    for i in range(n):
         h = (high[i] - _TWO_TO_52) * 4294967296.0
         tail = (low[i] - _TWO_TO_52 + 0.5) * scale
         u = h + tail
         low[i] = (h - u + tail) * 2.0**-64  # exact, as h = 0 or h > tail
         high[i] = u
-    for i in range(high.size):
-        shifted = bits[i] + (_ONE - _SQRT_HALF)
-        counts[i] = _EXPONENT - (shifted >> _52) | _PLUS_TWO_TO_52
-        bits[i] = (shifted & _FRACTION) + _SQRT_HALF
-    for i in range(high.size):
-        n = spare[i] - _TWO_TO_52
-        # For n > 0, low[i] is not scaled by 2**n as u is. The result is then above
+    for i in range(n):
+        shifted = bits_of(high[i]) + (_ONE - _SQRT_HALF)
+        m = float_of(_EXPONENT - (shifted >> _52) | _PLUS_TWO_TO_52) - _TWO_TO_52
+        # For m > 0, low[i] is not scaled by 2**m as u is. The result is then above
         # 0.34, so that low[i] is only a rounding error.
-        f = high[i] - 1.0 + low[i]
+        f = float_of((shifted & _FRACTION) + _SQRT_HALF) - 1.0 + low[i]
         s = f / (f + 2.0)
         z = s * s
         w = z * z
         even = ((((2 / 17) * w + 2 / 13) * w + 2 / 9) * w + 2 / 5) * w + 2.0
         odd = ((((2 / 19) * w + 2 / 15) * w + 2 / 11) * w + 2 / 7) * w + 2 / 3
         log = s * (odd * z + even)
-        high[i] = n * 0.6931471803691238 + (n * 1.9082149292705877e-10 - log)
+        high[i] = m * 0.6931471803691238 + (m * 1.9082149292705877e-10 - log)
 
 
 @kernel(error_model="numpy")
@@ -229,43 +195,38 @@ def poisson_members(words, pace, last, n_rows, members):
     entries after the last member are undefined.
     """
     size = min(words.size, _CHUNK)
-    scratch = np.empty((3, size))
+    gaps, open_ends = np.empty(size), np.empty(size)
     edge = _GAP_ERROR / pace
     for start in range(0, words.size, _CHUNK):
-        n = min(_CHUNK, words.size - start)
-        high, low, spare = scratch[0, :n], scratch[1, :n], scratch[2, :n]
-        high_bits, low_bits = high.view(np.uint64), low.view(np.uint64)
+        n, n_unsure = min(_CHUNK, words.size - start), 0
         for i in range(n):
-            high_bits[i] = words[start + i] >> _32 | _PLUS_TWO_TO_52
-            low_bits[i] = words[start + i] & _LOW | _PLUS_TWO_TO_52
-        _minus_logarithms(high, low, 1.0, spare)
-        n_unsure = 0
+            gaps[i] = float_of(words[start + i] >> _32 | _PLUS_TWO_TO_52)
+            open_ends[i] = float_of(words[start + i] & _LOW | _PLUS_TWO_TO_52)
+        _minus_logarithms(n, gaps, open_ends, 1.0)
         for i in range(n):
-            gap = high[i] / pace
+            waited = gaps[i]
+            gap = waited / pace
             # The error of -log(u) is below a tenth of -log(u) for every word, so a gap
             # of at least 2 * n_rows certainly ends after the last row.
-            open_end = high[i] > _FAR_GAP and pace < np.inf and gap < 2.0 * n_rows
+            open_end = waited > _FAR_GAP and pace < np.inf and gap < 2.0 * n_rows
             whole = np.floor(gap)
-            from_edge = gap - whole
-            from_edge = (
-                min(from_edge, 1.0 - from_edge) if whole > 0 else 1.0 - from_edge
-            )
-            spare[i] = (
-                1.0 if open_end or gap < n_rows + edge and from_edge <= edge else 0.0
-            )
-            n_unsure += spare[i] > 0.0
-            high[i] = gap if gap < n_rows else n_rows
+            over, under = gap - whole, 1.0 - (gap - whole)
+            from_edge = over if whole > 0 and over < under else under
+            unsure = open_end or gap < n_rows + edge and from_edge <= edge
+            open_ends[i] = 1.0 if unsure else 0.0
+            n_unsure += unsure
+            gaps[i] = gap if gap < n_rows else n_rows
         n_sure = n
         if n_unsure:
             n_sure = 0
-            while spare[n_sure] == 0.0:
+            while open_ends[n_sure] == 0.0:
                 n_sure += 1
-        part = members[start : start + n]
+        some = members[start : start + n]
         for i in range(n_sure):
-            last += 1 + np.int64(high[i])
-            part[i] = last
+            last += 1 + np.int64(gaps[i])
+            some[i] = last
         if last >= n_rows:
-            while n_sure > 0 and part[n_sure - 1] >= n_rows:
+            while n_sure > 0 and some[n_sure - 1] >= n_rows:
                 n_sure -= 1
             return start + n_sure, False
         if n_sure < n:

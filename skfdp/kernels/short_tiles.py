@@ -315,8 +315,7 @@ def block_memory(n_columns: int, n_outputs: int) -> tuple[np.ndarray, ...]:
     rows = _BLOCK_ENTRIES // (n_columns + 4 * n_outputs)
     size = max(2 * PAIRS, rows - rows % (2 * PAIRS))
     numbers, local = np.empty(size, np.int64), np.arange(size)
-    firsts, seconds = np.empty((2, size // 2), np.int64)
-    return numbers, local, firsts, seconds, np.empty(size * n_outputs)
+    return numbers, local, *np.empty((2, size // 2), np.int64)
 
 
 @kernel(error_model="numpy")
@@ -329,12 +328,12 @@ def add_clipped(
     is a result of `block_memory`. For out and the returned excess see
     `add_outer_products`.
     """
-    numbers, local, firsts, seconds, scores = memory
+    numbers, local, firsts, seconds = memory
     n_outputs, size, excess, placed = theta.shape[0], len(local), 0, 0
     for first in range(start, stop, size):
         n_rows = min(size, stop - first)
         n_pairs = (n_rows + 1) // 2
-        residuals = scores[: n_outputs * n_rows].reshape((n_outputs, n_rows))
+        residuals = np.empty((n_outputs, n_rows))
         if whole:
             for i in range(n_rows):
                 numbers[i] = first + i

@@ -172,6 +172,24 @@ def _pairing(chosen):
 low_pairs, high_pairs = _pairing(_PAIRS[:8]), _pairing(_PAIRS[8:])
 
 
+def _read_as(given, kind, vector):
+    """Return an intrinsic that reads the 64 bits of a number as another type."""
+
+    @intrinsic
+    def read(typing, number):
+        def build(context, builder, signature, arguments):
+            return builder.bitcast(arguments[0], vector)
+
+        return kind(given), build
+
+    return read
+
+
+#: `float_of` reads the bits of a uint64 as a float64, `bits_of` those of a float64.
+float_of = _read_as(types.uint64, types.float64, ir.DoubleType())
+bits_of = _read_as(types.float64, types.uint64, ir.IntType(64))
+
+
 @intrinsic
 def power_of_two(typing, shifted):
     """Return 2**n, float64, given ``n + 1.5 * 2**52`` as float64; -1023 < n < 1024."""

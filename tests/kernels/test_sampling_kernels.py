@@ -45,10 +45,10 @@ def random_pairs(n, seed=0):
 
 def normals(words):
     """The normals of these words, before they are rounded."""
-    scratch = np.empty((4, len(words) // 2))
-    _points(words, scratch)
+    points = np.empty((3, len(words) // 2))
+    _points(len(words) // 2, words, *points)
     swap, *negative = (words[1::2] >> np.uint64(bit) & np.uint64(1) for bit in BITS)
-    pairs = np.where(swap[:, None] == 1, scratch[[2, 0]].T, scratch[[0, 2]].T)
+    pairs = np.where(swap[:, None] == 1, points[[1, 0]].T, points[:2].T)
     return (pairs * (1 - 2.0 * np.stack(negative, axis=1))).ravel()
 
 
@@ -60,7 +60,7 @@ def minus_logarithms(words):
     """-log((word + 1/2) / 2**64), as the coins of a batch take it."""
     high = (words >> np.uint64(32)).astype(float) + 2.0**52
     low = (words & np.uint64(2**32 - 1)).astype(float) + 2.0**52
-    _minus_logarithms(high, low, 1.0, np.empty(len(words)))
+    _minus_logarithms(len(words), high, low, 1.0)
     return high
 
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from skfdp.kernels.compiling import kernel, part
+from skfdp.kernels.compiling import kernel
 from skfdp.kernels.losses.loss import Loss
 from skfdp.kernels.vectors import power_of_two
 
@@ -12,29 +12,6 @@ _AVERAGED = 1.0
 
 
 @kernel(error_model="numpy")
-def residual(margins, target, parameter):
-    """Replace margins by probabilities minus the one-hot target.
-
-    If the parameter is `_AVERAGED`, subtract the mean of all one-hot labels instead.
-    """
-    # numba inlines `_probabilities` at each call. So call it once, before all cases.
-    _probabilities(margins)
-    n_outputs, n_rows = margins.shape
-    if parameter == _AVERAGED:
-        centre = 1.0 / max(2, n_outputs)
-        for k in range(n_outputs):
-            for i in range(n_rows):
-                margins[k, i] -= centre
-    elif n_outputs == 1:
-        for i in range(n_rows):
-            margins[0, i] -= target[i]
-    else:
-        for i in range(n_rows):
-            # The cast lets numba compile this for regressors, whose targets are floats.
-            margins[np.int64(target[i]), i] -= 1.0
-
-
-@part
 def exponential(x):
     """Return exp(x), for x of at most 709.
 
@@ -58,31 +35,48 @@ def exponential(x):
     return ((even + odd * r) * z + r + 1.0) * power_of_two(shifted)
 
 
-@part
-def _probabilities(margins):
-    """Replace margins by probabilities: sigmoid of one margin, softmax of several."""
+@kernel(error_model="numpy")
+def residual(margins, target, parameter):
+    """Replace margins by probabilities minus the one-hot target.
+
+    If the parameter is `_AVERAGED`, subtract the mean of all one-hot labels instead.
+    """
     n_outputs, n_rows = margins.shape
-    if n_outputs == 1:
+    if n_outputs == 1:  # sigmoid
         for i in range(n_rows):
             m = margins[0, i]
             # For one margin m, exp(-|m|) gives the sigmoid without overflow.
             e = exponential(-abs(m))
             margins[0, i] = (1.0 if m > 0.0 else e) / (1.0 + e)
-        return
-    largest, share = margins[0].copy(), np.zeros(n_rows)
-    for k in range(1, n_outputs):
+    else:  # softmax
+        largest, share = np.empty(n_rows), np.empty(n_rows)
         for i in range(n_rows):
-            m = margins[k, i]
-            largest[i] = m if m > largest[i] else largest[i]
-    for k in range(n_outputs):
+            largest[i], share[i] = margins[0, i], 0.0
+        for k in range(1, n_outputs):
+            for i in range(n_rows):
+                m = margins[k, i]
+                largest[i] = m if m > largest[i] else largest[i]
+        for k in range(n_outputs):
+            for i in range(n_rows):
+                margins[k, i] = exponential(margins[k, i] - largest[i])
+                share[i] += margins[k, i]
         for i in range(n_rows):
-            margins[k, i] = exponential(margins[k, i] - largest[i])
-            share[i] += margins[k, i]
-    for i in range(n_rows):
-        share[i] = 1.0 / share[i]
-    for k in range(n_outputs):
+            share[i] = 1.0 / share[i]
+        for k in range(n_outputs):
+            for i in range(n_rows):
+                margins[k, i] *= share[i]
+    if parameter == _AVERAGED:
+        centre = 1.0 / (n_outputs + (n_outputs == 1))
+        for k in range(n_outputs):
+            for i in range(n_rows):
+                margins[k, i] -= centre
+    elif n_outputs == 1:
         for i in range(n_rows):
-            margins[k, i] *= share[i]
+            margins[0, i] -= target[i]
+    else:
+        for i in range(n_rows):
+            # The cast lets numba compile this for regressors, whose targets are floats.
+            margins[np.int64(target[i]), i] -= 1.0
 
 
 def _value(margins: np.ndarray, target: np.ndarray) -> np.ndarray:
