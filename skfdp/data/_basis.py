@@ -376,10 +376,14 @@ class _Curve:
         if not self.smooth.size:
             out[np.arange(len(out))[:, None], own + places] = values
             return
-        # numba loads with the first fit, not with `import skfdp`.
-        from skfdp.kernels.smoothing import smooth
-
-        smooth(places, values, self.shapes, self.factor, self.plain_factor, own, out)
+        n_hats, width = self.shapes.shape
+        shapes = np.vstack([self.shapes, np.zeros(width)])  # the last: a missing number
+        ends = places.shape[1] * np.arange(len(places) + 1)
+        hats = csr_array((values.ravel(), places.ravel(), ends), (len(out), n_hats + 1))
+        out[:, own : own + width] = (hats @ shapes) * self.factor
+        if self.plain_factor.size:
+            missing = np.where(places == n_hats, values, 0.0).sum(axis=1)
+            out[:, own + width] = missing * self.plain_factor[0]
 
     def weights(self, coef: np.ndarray, out: np.ndarray, power: int) -> None:
         """Write weights of encoded columns to `out`, given those of converted columns.

@@ -264,14 +264,14 @@ class _Codes:
         return _Codes(self.blocks[own], self.starts[own], self.places[:, own])
 
     def terms(
-        self, blocks: tuple[Block, ...], n_columns: int
+        self, blocks: tuple[Block, ...], factors: np.ndarray
     ) -> Iterator[tuple[csr_array, np.ndarray]]:
         """Yield the levels and the places of each block, for `CodedGridRows.build`."""
         for j, number in enumerate(self.blocks):
             every = np.arange(len(blocks[number].levels))
-            where = every, self.starts[j] + every
-            shape = every.size, n_columns
-            yield csr_array((np.ones(every.size), where), shape), self.places[:, j]
+            columns, shape = self.starts[j] + every, (every.size, factors.size)
+            levels = csr_array((factors[columns], (every, columns)), shape)
+            yield levels, self.places[:, j]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -309,7 +309,7 @@ class _Values:
         return dataclasses.replace(self, start=own.start, curve=curve)
 
     def term(
-        self, blocks: tuple[Block, ...], n_columns: int
+        self, blocks: tuple[Block, ...], factors: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return levels, places and weights for `CodedGridRows.build`.
 
@@ -319,8 +319,9 @@ class _Values:
         block = blocks[self.block]
         every = np.arange(len(block.levels), dtype=np.int32)[:, None]
         own = dataclasses.replace(self, places=every, values=np.ones(every.shape))
-        levels = np.zeros((len(every), n_columns))
+        levels = np.zeros((len(every), factors.size))
         own.write(slice(None), levels)
+        levels *= factors
         knots, missing = levels[: block.missing], levels[block.missing :]
         if block.kind == "linear":
             steps = self.values[:, 0] * LINEAR_STEPS
@@ -404,6 +405,14 @@ class CodedRows:
         others = tuple(part for part in self.others if blocks[part.block])
         return dataclasses.replace(self, codes=self.codes.kept(blocks), others=others)
 
+    def part(self, blocks: np.ndarray, columns: np.ndarray) -> CodedRows:
+        """Return the columns of some blocks alone, given masks of both."""
+        own, place = self.blanked(blocks), np.append(0, np.cumsum(columns))
+        codes = dataclasses.replace(own.codes, starts=place[own.codes.starts])
+        others = (dataclasses.replace(o, start=place[o.start]) for o in own.others)
+        shape = self.shape[0], int(place[-1])
+        return CodedRows(codes, tuple(others), shape, self.blocks)
+
     def saves(self, n_outputs: int) -> bool:
         """Whether steps on `integers` are faster than on rows of columns.
 
@@ -418,10 +427,9 @@ class CodedRows:
         # Wider tables in memory are sparse, and other tables must give equal releases.
         return least < self.shape[1] and _width(self.blocks) <= MOST_DENSE
 
-    @property
-    def integers(self) -> CodedGridRows:
-        """The rows as quantised codes."""
-        known = self.blocks, self.shape[1]
+    def integers(self, factors: np.ndarray | None = None) -> CodedGridRows:
+        """Return the rows as quantised codes, times a factor of each column."""
+        known = self.blocks, np.ones(self.shape[1]) if factors is None else factors
         categories = list(self.codes.terms(*known))
         numbers = [part.term(*known) for part in self.others]
         return CodedGridRows.build(categories, numbers, *self.shape)

@@ -485,6 +485,8 @@ Integers = CodedGridRows | GridRows | SparseGridRows | UnstoredGridRows
 # If the factors of two columns differ by more than this ratio, all factors are applied
 # before quantisation; see `_factors`.
 _MOST_APART = 64.0
+# The same for rows that are kept as codes, whose levels have fewer bits than a row.
+_MOST_APART_OF_CODES = 8.0
 # Divisor of rows that are centred before quantisation. Integers can then represent
 # entries up to 8, for rows with a usual norm of 1.
 _REACH_OF_MOVED = 4.0
@@ -602,6 +604,25 @@ class Coordinates:
         X = rows.stored if isinstance(rows, SparseGridRows) else rows.values
         given = {"bias": self.bias, "centre": self.mean, "scale": scale}
         return GridRows.build(X, lambda block: block * GRID, target=target, **given)
+
+    def of_codes(
+        self, coded: Callable[[np.ndarray], CodedGridRows | None]
+    ) -> CodedGridRows | None:
+        """Centre and scale rows that are kept as codes.
+
+        ``coded(factors)`` returns the rows before the input scaler, times a factor of
+        each column, or None. The result is that of `grid` up to rounding. It is None
+        if the factors differ too much, or if `coded` returns None.
+        """
+        before, after, _ = _factors(self.scale, self.mean)
+        factors = np.broadcast_to(before / self.input_scaler.divisor, self.mean.shape)
+        largest = float(factors.max())
+        if not factors.min() * _MOST_APART_OF_CODES >= largest:
+            return None
+        rows = coded(factors / largest)
+        if rows is None:
+            return None
+        return rows.moved(self.mean * before, self.bias, largest, after)
 
     def _moved(self, X, mapped, target) -> GridRows:
         """Quantise rows after they are centred, scaled and, if requested, clipped."""

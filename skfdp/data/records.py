@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from skfdp.data.codes import CodedGridRows
 from skfdp.data.encoder import CodedRows
 from skfdp.data.grid import GridRows, UnstoredGridRows, blocks, row_blocks
 from skfdp.data.input_scaler import InputScaler, Integers, PublicRows, WholeRows
@@ -323,16 +324,14 @@ class Records:
         divided by their norm.
         """
         X, public, scaler = self.X, self.public, self.input_scaler
-        joint = public.units is not None and public.units.joint
-        if public.mask.all() or joint or scaler.shortens or scaler.normalize:
+        if public.mask.all() or self._divides_rows:
             return None
-        source, private = getattr(X, "source", None), ~public.mask
-        coded = isinstance(source, CodedRows) and source.saves(public.n_outputs)
-        if coded and private.all() and not X.steps:
-            before = 1 / scaler.feature_bound
-            rows = source.integers.moved(np.zeros(X.shape[1]), None, before, 1.0)
-            return rows if X.rows is None else rows.chosen(X.rows)
+        private = ~public.mask
         scaler, n_columns = scaler.part(private), int(private.sum())
+        coded = self.coded(np.ones(n_columns), private_part=True)
+        if coded is not None:
+            before = 1 / scaler.feature_bound
+            return coded.moved(np.zeros(n_columns), None, before, 1.0)
         if issparse(X):
             return GridRows.build(X if private.all() else X[:, private], scaler.mapped)
         rescaled = functools.partial(_rescaled, input_scaler=scaler, columns=private)
@@ -340,6 +339,30 @@ class Records:
         if large or getattr(X, "on_disk", False):
             return UnstoredGridRows(X, rescaled, n_columns)
         return GridRows.build(X, rescaled, n_features=n_columns)
+
+    def coded(
+        self, factors: np.ndarray, private_part: bool = False
+    ) -> CodedGridRows | None:
+        """Return the rows times a factor of each column as codes, if these are faster.
+
+        Only private columns are returned if `private_part`. The choice between codes
+        and columns (None) depends on public facts alone.
+        """
+        source, public = getattr(self.X, "source", None), self.public
+        usable = isinstance(source, CodedRows) and not self.X.steps
+        if not usable or self._divides_rows or not source.saves(public.n_outputs):
+            return None
+        if private_part:
+            source = source.part(~public.encoding.public_blocks, ~public.mask)
+        rows, chosen = source.integers(factors), self.X.rows
+        return rows if chosen is None else rows.chosen(chosen)
+
+    @property
+    def _divides_rows(self) -> bool:
+        """Whether rows or the sums of persons are divided by their norms."""
+        units, scaler = self.public.units, self.input_scaler
+        joint = units is not None and units.joint
+        return joint or scaler.shortens or scaler.normalize
 
     @property
     def n_rows(self) -> int:

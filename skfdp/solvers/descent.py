@@ -203,14 +203,16 @@ def gradients(
     public = records.public
     if rows is None:
         target = records.target if at_random else None
-        whole = not public.mask.any() and not pads and coordinates.longest is None
-        quantised = records.integers if whole else None
-        if quantised is not None:
-            rows = coordinates.of_integers(quantised, target)
-        else:
+        mixed = public.mask.any()
+        if not pads and coordinates.longest is None:
+            quantised = None if mixed else records.integers
+            if quantised is not None:
+                rows = coordinates.of_integers(quantised, target)
+            elif mixed:
+                rows = coordinates.of_codes(records.coded)
+        if rows is None:
             # Without public columns, `coordinates.grid` applies the input scaler.
-            table = records.mapped if public.mask.any() else records.X
-            rows = coordinates.grid(table, target)
+            rows = coordinates.grid(records.mapped if mixed else records.X, target)
         vars(records).pop("integers", None)  # frees the memory
     return LinearQuery(
         rows=rows,

@@ -213,7 +213,8 @@ class FirstModel:
         on_step: OnStep,
     ) -> LinearFit:
         """Release the first model, and start the descent at its margins."""
-        first = self.first.run(
+        # The sum of two models has no unpenalised estimate.
+        first = dataclasses.replace(self.first, estimates=False).run(
             records.of_public(),
             prepared.first,
             plan.first,

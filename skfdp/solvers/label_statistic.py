@@ -358,7 +358,7 @@ def noise_of(
         variances = _of_diagonal(objective, theta, noise_std)
         return CoefficientNoise(variances @ (J**2).T, FIRST_ORDER)
     curvature = Curvature(objective, len(theta))
-    hessian, _ = curvature(theta)
+    hessian = curvature.hessian(theta)
     # The curvature of penalty and barrier, laid out as the Hessian.
     n, p = theta.shape
     penalty = np.zeros((n, p, n, p))
@@ -445,29 +445,35 @@ class Curvature:
             return np.eye(p)
         return np.kron(np.eye(n) - 1 / n, np.eye(p))
 
-    def __call__(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the Hessian and the sampling variance, in the layout of `noise`."""
-        margins = self.rows @ theta.T
-        if self.n_outputs == 1:
-            return self._sums(0.25 - np.tanh(margins[:, 0] / 2) ** 2 / 4)
-        share = _shares(margins)
-        n, p = self.n_outputs, self.rows.shape[1]
-        hessian, variance = np.zeros((2, n, p, n, p))
+    def hessian(self, theta: np.ndarray) -> np.ndarray:
+        """Return the Hessian, in the layout of `noise`."""
+        found, (n, p) = self._sums(theta, self.weight) / self._own, theta.shape
+        if n > 1:
+            # Predictions do not change if all classes get the same additional weights.
+            # Add a curvature in these directions, so that the Hessian can be inverted.
+            size = np.trace(found[:p, :p]) / p
+            found += np.kron(np.full((n, n), 1 / n), size * np.eye(p))
+        return found
+
+    def sampling_variance(self, theta: np.ndarray) -> np.ndarray:
+        """Return the sampling variance of S / n, in the layout of `noise`."""
+        return self._sums(theta, self.weight**2) / (self._own * self._every)
+
+    def _sums(self, theta: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Return the weighted sum of the variances of labels times squared rows."""
+        margins, (n, p) = self.rows @ theta.T, theta.shape
+
+        def product(spread: np.ndarray) -> np.ndarray:
+            return (self.rows * (spread * weight)[:, None]).T @ self.rows
+
+        if n == 1:
+            return product(0.25 - np.tanh(margins[:, 0] / 2) ** 2 / 4)
+        share, found = _shares(margins), np.zeros((n, p, n, p))
         for k in range(n):
             for m in range(k, n):
-                found = self._sums(share[:, k] * ((k == m) - share[:, m]))
-                hessian[k, :, m], variance[k, :, m] = found
-                hessian[m, :, k], variance[m, :, k] = found
-        # Predictions do not change if all classes get the same additional weights. Add
-        # a curvature in these directions, so that the Hessian can be inverted.
-        size = np.trace(hessian[0, :, 0]) / p
-        level = np.einsum("km,ij->kimj", np.full((n, n), 1 / n), size * np.eye(p))
-        return (hessian + level).reshape(n * p, n * p), variance.reshape(n * p, n * p)
-
-    def _sums(self, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        once = (self.rows * (spread * self.weight)[:, None]).T @ self.rows
-        twice = (self.rows * (spread * self.weight**2)[:, None]).T @ self.rows
-        return once / self._own, twice / (self._own * self._every)
+                one = product(share[:, k] * ((k == m) - share[:, m]))
+                found[k, :, m] = found[m, :, k] = one
+        return found.reshape(n * p, n * p)
 
 
 def _unpenalised(
@@ -486,12 +492,13 @@ def _unpenalised(
     """
     theta = theta.copy()
     for _ in range(NEWTON_STEPS):
-        hessian, variance = curvature(theta)
+        hessian = curvature.hessian(theta)
         values = np.linalg.eigvalsh(hessian)
         if not values[0] > 1e-10 * values[-1]:
             return None
         inverse = _inverse(hessian)
-        error = inverse @ (noise_std**2 * curvature.noise + variance) @ inverse
+        variance = noise_std**2 * curvature.noise + curvature.sampling_variance(theta)
+        error = inverse @ variance @ inverse
         step = inverse @ (statistic - objective.gradient(theta)).ravel()
         size = np.abs(step / np.sqrt(np.diagonal(error))).max()
         if not np.abs(step).max() < _FARTHEST:
@@ -542,12 +549,14 @@ class LabelStatistic:
 
     `C` is the inverse strength of the penalty; "auto": the penalty is estimated from
     the release. `max_iter` is the maximum number of iterations of the public optimiser.
+    `estimates` is whether a fit also returns the unpenalised estimate, for intervals.
     """
 
     loss: Loss
     C: float | str
     max_iter: int
     fit_intercept: bool
+    estimates: bool = True
 
     def prepare(self, public: PublicRecords, budget: Budget) -> PublicGeometry:
         """Compute the basis of the statistic from public rows, without any label."""
@@ -655,7 +664,9 @@ class LabelStatistic:
             functools.partial(found.fold, input_scaler=public.input_scaler),
             # Sampling errors assume independent labels, which the rows of a person
             # need not have.
-            lambda: not public.has_persons and found.spans(public.mapped),
+            lambda: (
+                self.estimates and not public.has_persons and found.spans(public.mapped)
+            ),
         )
         odds = log_odds(objective.class_shares(theta, shares))
         return LinearFit(coef, intercept, n_iter, noise=noise, log_odds=odds)

@@ -81,7 +81,7 @@ def matrix(rows):
 
 def moved(source, bias=0.1):
     """Return coded rows that are centred, scaled, and have a constant column."""
-    rows = source.integers
+    rows = source.integers()
     mean = np.random.default_rng(1).normal(size=rows.n_columns) / 9
     return rows.moved(mean, bias, 0.5, 1.7)
 
@@ -89,14 +89,14 @@ def moved(source, bias=0.1):
 @pytest.mark.parametrize("signal", [None, 3.0, 300.0, math.inf])
 def test_integers_are_the_encoded_rows(signal):
     source = encoded(frame(), signal)
-    rows = source.integers
+    rows = source.integers()
     wanted = source.read(0, N_ROWS)
     found = matrix(rows) * CODE_UNIT
     # Half a unit of a level, and half a unit of the weight between two levels.
     apart = np.abs(np.diff(rows.levels.toarray()[:-1], axis=0)).max(axis=0)
     bound = CODE_UNIT * (WHOLE / 2 + np.minimum(apart, 1 / CODE_UNIT / WHOLE) / 2)
     assert (np.abs(found - wanted) <= bound).all()
-    of_categories = wanted[:, source.integers.levels.max(axis=0).toarray() > 2**11]
+    of_categories = wanted[:, source.integers().levels.max(axis=0).toarray() > 2**11]
     assert set(np.unique(of_categories)) == {0.0, 1.0}
 
 
@@ -105,13 +105,34 @@ def test_linear_columns_keep_fine_steps():
     schema = TableSchema({"a": Number(0, 1, basis="linear")})
     encoder = DeclaredEncoder(schema).fit(X)
     source = encoder.coded(schema.select(X, coded=True)).source
-    error = matrix(source.integers)[:, 0] * CODE_UNIT - X["a"].to_numpy()
+    error = matrix(source.integers())[:, 0] * CODE_UNIT - X["a"].to_numpy()
     assert np.abs(error).max() <= 2.0**-15
 
 
 @pytest.mark.parametrize("signal", [None, 30.0])
+def test_part_has_the_columns_of_its_blocks(signal):
+    source = encoded(frame(), signal)
+    sizes = [len(block.levels) for block in source.blocks]
+    if signal is not None:
+        smoothing = Smoothing(source.blocks, signal, N_ROWS)
+        sizes = np.bincount(smoothing.block, minlength=len(source.blocks))
+    blocks = np.arange(len(source.blocks)) % 2 == 1
+    columns = np.repeat(blocks, sizes)
+    found = matrix(source.part(blocks, columns).integers())
+    np.testing.assert_array_equal(found, matrix(source.integers())[:, columns])
+
+
+def test_factors_multiply_columns():
+    source = encoded(frame(), 30.0)
+    factors = np.random.default_rng(4).uniform(0.2, 1, source.shape[1])
+    wanted, found = matrix(source.integers()), matrix(source.integers(factors))
+    # Both round the level of a knot, in units of 2**9, and there are two knots.
+    assert np.abs(found - wanted * factors).max() <= WHOLE
+
+
+@pytest.mark.parametrize("signal", [None, 30.0])
 def test_squared_norms_are_exact(signal):
-    for rows in (encoded(frame(), signal).integers, moved(encoded(frame(), signal))):
+    for rows in (encoded(frame(), signal).integers(), moved(encoded(frame(), signal))):
         wanted = [sum(x * x for x in row) for row in matrix(rows).tolist()]
         assert max(wanted) < 2**53
         assert rows.squared_norms.tolist() == wanted
@@ -264,7 +285,7 @@ def test_slopes_are_those_of_a_matrix(n_outputs):
 
 
 def test_a_clipped_sum_of_rows_is_that_of_a_matrix():
-    rows = encoded(frame(), 30.0).integers
+    rows = encoded(frame(), 30.0).integers()
     query = GridRowSum(rows, 2.1, 2**20)
     unit = query.unit(30.0)
     x = matrix(rows) * rows.unit / 2.1
@@ -277,17 +298,17 @@ def test_a_clipped_sum_of_rows_is_that_of_a_matrix():
 
 
 def test_levels_of_bounded_rows_are_not_negative():
-    rows = encoded(frame(), 30.0).integers
+    rows = encoded(frame(), 30.0).integers()
     assert rows.levels.data.min() < 0
-    shifted = encoded(frame()).integers.moved(np.ones(33), None, 1.0, 1.0)
+    shifted = encoded(frame()).integers().moved(np.ones(33), None, 1.0, 1.0)
     for wrong in (rows, shifted):
         with pytest.raises(ValueError, match="levels that are not negative, and no sh"):
             GridRowSum(wrong, 1.0, N_ROWS, nonnegative=True)
-    GridRowSum(encoded(frame()).integers, 1.0, N_ROWS, nonnegative=True)
+    GridRowSum(encoded(frame()).integers(), 1.0, N_ROWS, nonnegative=True)
 
 
 def test_far_centres_stay_in_the_range_of_the_integers():
-    rows = encoded(frame(20)).integers
+    rows = encoded(frame(20)).integers()
     for size in (1e9, 1e300, np.inf, np.nan):
         far = rows.moved(np.full(rows.n_columns, size), 0.1, 0.5, 1e-3)
         wanted = [sum(x * x for x in row) for row in matrix(far).tolist()]
@@ -301,15 +322,15 @@ def test_far_centres_stay_in_the_range_of_the_integers():
         np.testing.assert_allclose(far.squared_norms, square, rtol=1e-15)
 
 
-def table_and_model(public_label=False, **settings):
+def table_and_model(public_label=False, public=(), **settings):
     X = frame(3000)
     y = (np.nan_to_num(X["age"].to_numpy()) > 50).astype(int)
     X["code2"] = X["code"]
     schema = TableSchema(
         {
-            "age": Number(17, 90),
-            "hour": Number(0, 24, cyclic=True),
-            "code": Category([str(k) for k in range(30)]),
+            "age": Number(17, 90, public="age" in public),
+            "hour": Number(0, 24, cyclic=True, public="hour" in public),
+            "code": Category([str(k) for k in range(30)], public="code" in public),
             "code2": Category([str(k) for k in range(30)]),
             "y": Label([0, 1], public=public_label),
         },
@@ -355,10 +376,11 @@ def test_persons_with_several_rows_are_dense(monkeypatch):
     assert kinds.isdisjoint({CodedGridRows})
 
 
+@pytest.mark.parametrize("public", [(), ("hour",), ("age", "code")])
 @pytest.mark.parametrize("solver", ["auto", NoisySGD(batch_size=500)])
-def test_codes_and_columns_fit_alike(monkeypatch, solver):
+def test_codes_and_columns_fit_alike(monkeypatch, solver, public):
     """Coefficients differ by less than the noise in them, at a large budget."""
-    settings = {"solver": solver, "epsilon": 1e4}
+    settings = {"solver": solver, "epsilon": 1e4, "public": public}
     X, y, model = table_and_model(**settings)
     fitted, kinds = coded_fits(monkeypatch, X, y, model)
     assert kinds == {CodedGridRows}
