@@ -12,7 +12,16 @@ import sys
 import time
 import warnings
 
+#: Steps alone: numbers of rows, columns and classes, and the expected batch.
+STEPS = {
+    "MNIST, batch 256": (60_000, 784, 10, 256),
+    "MNIST, batch 4,096": (60_000, 784, 10, 4096),
+    "200,000 x 784, batch 4,096": (200_000, 784, 10, 4096),
+    "2,000,000 x 20, batch 4,096": (2_000_000, 20, 2, 4096),
+    "20,000 x 30, full batch": (20_000, 30, 2, None),
+}
 CASES = (
+    *STEPS,
     "private target",
     "public target",
     "nothing public",
@@ -120,7 +129,12 @@ def maker(case):
 
 
 def fit(case):
-    """Return what fits a case once."""
+    """Return what fits a case once, or takes one step."""
+    if case in STEPS:
+        from _steps import linear_query, ours, problem  # those of the checkout
+
+        *shape, batch = STEPS[case]
+        return ours(linear_query(*problem(*shape), shape[-1]), batch)
     (X, y), make = table(case), maker(case)
     return lambda: make().fit(X, y)
 
@@ -135,7 +149,7 @@ def repeated(case):
     for _ in sys.stdin:
         gc.collect()
         taken = []
-        while not taken or (len(taken) < 20 and sum(t[0] for t in taken) < 0.2):
+        while not taken or (len(taken) < 200 and sum(t[0] for t in taken) < 0.2):
             cpu, wall = time.process_time(), time.perf_counter()
             once()
             taken.append((time.process_time() - cpu, time.perf_counter() - wall))

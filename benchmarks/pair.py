@@ -21,13 +21,14 @@ NEW = ("import", "first fit")
 
 
 def command(kind, case):
-    """Return the command line of a worker."""
-    return [sys.executable, str(WORKER), kind, case]
+    """Return the command line of a worker, which imports nothing from here."""
+    return [sys.executable, "-P", str(WORKER), kind, case]
 
 
 def environment(tree):
     """Return an environment in which a checkout is on the path."""
-    return os.environ | {"PYTHONPATH": str(tree)}
+    path = os.pathsep.join([str(tree), str(tree / "benchmarks")])
+    return os.environ | {"PYTHONPATH": path}
 
 
 def new_process(tree, case):

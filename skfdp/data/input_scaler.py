@@ -230,7 +230,8 @@ class InputScaler:
             sizes = np.abs(entries)
             norms[ends[1:] > ends[:-1]] = sizes
             longest = sizes if self.normalize else np.maximum(sizes, bound)
-            return entries / np.where(longest > 0, longest, 1.0), norms
+            with np.errstate(all="ignore"):  # an error would reveal a private value
+                return entries / np.where(longest > 0, longest, 1.0), norms
         # numba loads with the first fit, not with `import skfdp`.
         from skfdp.kernels.contributions import shorten
 
