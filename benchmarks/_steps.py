@@ -113,7 +113,8 @@ def same_products(query: LinearQuery, batch: int):
     leaf = leaf_address(LOG_LOSS, np.dtype(np.int16))
     linked = size, short_tiles.links(query.n_outputs), leaf
     weights = np.zeros((query.n_outputs, width), dtype=np.int16)
-    sums, total = np.zeros(weights.shape, dtype=np.int64), np.zeros(query.shape, int)
+    sums = np.zeros(weights.shape, dtype=np.int64)
+    places = short_tiles.places(query.shape[1], n_columns)
     rule, labels = HeavyBall(LEARNING_RATE, 0.9, STEPS), query.target.astype(np.int16)
     state = {"theta": np.zeros(query.shape), "velocity": np.zeros(query.shape)}
 
@@ -125,8 +126,9 @@ def same_products(query: LinearQuery, batch: int):
         excess = _add_unclipped(
             query.rows.table, batches.draw(), weights, factor, labels, *linked, sums
         )
-        short_tiles.unfold(sums, excess << 31, n_columns, total)
-        gradient = total * (query.rows.unit / 2**13 / batch)
+        gradient = (sums.take(places, axis=1) - (excess << 31)) * (
+            query.rows.unit / 2**13 / batch
+        )
         state["theta"] = rule.update(state["theta"], state["velocity"], gradient, 0)
 
     return step

@@ -352,19 +352,13 @@ def add_clipped(
     return excess
 
 
-@kernel()
-def unfold(folded, excess, n_columns, out):
-    """Subtract `excess` from each entry of the sums, and write them to out (K, D).
+def places(n_columns: int, n_stored: int) -> np.ndarray:
+    """Return the position of each column in the sums of `add_outer_products`.
 
-    The sums, `folded`, are the output of `add_outer_products`. `excess` is 2**31 times
-    the total of the numbers that its calls returned. n_columns is the number of columns
-    of X, and may be larger than D.
+    Rows have `n_columns` columns, and are stored in `n_stored` columns.
     """
-    last = n_columns - WIDTH
-    for k in range(out.shape[0]):
-        for t in range(0, folded.shape[1], WIDTH):
-            place = min(t, last)
-            for i in range(WIDTH):
-                column = place + PAIR_ORDER[i]
-                if column < out.shape[1]:
-                    out[k, column] = folded[k, t + i] - excess
+    found = np.empty(n_stored, dtype=np.int64)
+    for start in range(0, n_stored, WIDTH):
+        first = min(start, n_stored - WIDTH)
+        found[first + np.array(PAIR_ORDER)] = start + np.arange(WIDTH)
+    return found[:n_columns]

@@ -206,6 +206,7 @@ class ShortProducts(Products):
         width = vectors.WIDTH * math.ceil(self._n_columns / vectors.WIDTH)
         self._theta = np.zeros((n_outputs, width), dtype=np.int16)
         self._sum = np.empty((n_outputs, width), dtype=np.int64)
+        self._places = short_tiles.places(rows.n_columns, self._n_columns)
         self._memory = short_tiles.block_memory(self._n_columns, n_outputs)
 
     def _start(self, theta: np.ndarray, bits: int) -> None:
@@ -236,10 +237,8 @@ class ShortProducts(Products):
 
     def total(self) -> np.ndarray:
         """Return the int64 sum, a fresh array of shape (n_outputs, n_columns)."""
-        out = np.empty((self.n_outputs, self.rows.n_columns), dtype=np.int64)
         excess = np.int64(self._excess) << np.int64(31)
-        short_tiles.unfold(self._sum, excess, self._n_columns, out)
-        return out
+        return self._sum.take(self._places, axis=1) - excess
 
 
 class SparseProducts(Products):
