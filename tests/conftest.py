@@ -73,6 +73,12 @@ def _noise_of_the_test(request, monkeypatch):
 
 
 @pytest.fixture
+def threads_for_few_rows(monkeypatch):
+    """Use all threads of `n_jobs`, also for small tables."""
+    monkeypatch.setattr("skfdp.queries.linear._ENTRIES_PER_THREAD", 100)
+
+
+@pytest.fixture
 def command(capsys, monkeypatch, tmp_path):
     """Run a command in an empty folder; return status, stdout and stderr."""
     from skfdp.cli import main

@@ -85,8 +85,8 @@ def huber(threshold: float) -> Loss:
     return huber.huber(threshold)
 
 
-# With fewer rows a further thread costs more time than it saves.
-_ROWS_PER_THREAD = 1024
+# A thread costs more time than it saves, if it reads fewer entries, times the outputs.
+_ENTRIES_PER_THREAD = 2**22
 # Largest residuals as integers, and finest grid steps. As an integer, a clipped
 # residual of a row of norm 1 is at most 2**12. Rows of smaller norm may have larger
 # residuals, which saturate at 2**15 - 1. In differences to a public loss residuals have
@@ -274,7 +274,8 @@ class LinearQuery:
         if self._joins_rows:
             batch, people = self.units.by_person(batch)
         size = self.n_rows if batch is None else len(batch)
-        n_jobs = min(self.n_jobs, 1 + size // _ROWS_PER_THREAD)
+        work = size * self._workspaces[0].rows.entries * self.n_outputs
+        n_jobs = min(self.n_jobs, 1 + work // _ENTRIES_PER_THREAD, max(1, size))
         asked = theta, batch, people, self._clip(unit)
         if people is not None:
             # Threads get about the same number of rows, without splitting a person.

@@ -72,6 +72,7 @@ class Products:
     def __init__(self, rows, n_outputs: int, entries: int):
         self.rows = rows
         self.n_outputs = n_outputs
+        self.entries = entries
         self._factor = 0.0
         self._called = None, None
         in_block = self.block_entries // (entries + 4 * n_outputs)

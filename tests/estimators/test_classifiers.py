@@ -483,6 +483,7 @@ def test_clone_pickle_and_parameters(estimator, small):
     np.testing.assert_array_equal(fresh.fit(X, y).coef_, model.coef_)
 
 
+@pytest.mark.usefixtures("threads_for_few_rows")
 def test_threads_do_not_change_the_model(digits):
     solver = NoisyGradientDescent(max_iter=5)
     model = DPSGDFClassifier(bounds=(0, 16), random_state=0, solver=solver)

@@ -193,6 +193,7 @@ def test_a_fit_is_a_function_of_the_partition_and_not_of_its_names():
     np.testing.assert_array_equal(one.coef_, other.coef_)
 
 
+@pytest.mark.usefixtures("threads_for_few_rows")
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_threads_change_no_bit_of_a_fit(n_jobs):
     rows = np.tile(np.arange(N_ROWS), 12)

@@ -129,6 +129,7 @@ def test_every_sum_is_that_of_the_dense_rows(kind, n_classes, by_column):
             )
 
 
+@pytest.mark.usefixtures("threads_for_few_rows")
 @pytest.mark.parametrize("loss", list(LOSSES))
 def test_every_loss_sums_as_on_dense_rows(loss):
     dense, sparse = make_queries(loss=loss, n=1100)
@@ -268,6 +269,7 @@ def same_noise(monkeypatch):
     )
 
 
+@pytest.mark.usefixtures("threads_for_few_rows")
 @pytest.mark.parametrize(("estimator", "parameters"), FITS)
 def test_a_fit_equals_that_on_dense_rows_to_the_last_bit(
     estimator, parameters, same_noise

@@ -205,6 +205,7 @@ def of_matrix(query, theta, batch, unit):
     return integers[:, batch] @ x[batch].astype(object), integers
 
 
+@pytest.mark.usefixtures("threads_for_few_rows")
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("n_outputs", [1, 4])
 @pytest.mark.parametrize("weighted", [False, True])
@@ -391,6 +392,7 @@ def test_codes_and_columns_fit_alike(monkeypatch, solver, public):
     np.testing.assert_allclose(coded, dense.predict_proba(X), atol=0.02)
 
 
+@pytest.mark.usefixtures("threads_for_few_rows")
 def test_threads_do_not_change_a_fit():
     X, y, model = table_and_model()
     one, two = model.fit(X, y), table_and_model(n_jobs=2)[2].fit(X, y)

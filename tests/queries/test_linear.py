@@ -149,6 +149,7 @@ def test_public_gradient_matches_the_loss():
         )
 
 
+@pytest.mark.usefixtures("threads_for_few_rows")
 @pytest.mark.parametrize("n_classes", [2, 3, 5, 7, 11])
 @pytest.mark.parametrize("n", [1, 3, 4, 511, 512, 1030])
 def test_permutation_threads_and_blocks_change_nothing(n_classes, n):
@@ -167,6 +168,13 @@ def test_permutation_threads_and_blocks_change_nothing(n_classes, n):
     np.testing.assert_array_equal(threads.exact_sum(theta, None, unit), total)
     parts = [query.exact_sum(theta, part, unit) for part in np.array_split(order, 5)]
     np.testing.assert_array_equal(np.sum(parts, axis=0), total)
+
+
+@pytest.mark.parametrize("n", [1000, 150_000])
+def test_a_second_thread_needs_many_entries(n):
+    query = make_query(n=n, d=20, n_jobs=2)
+    query.exact_sum(make_theta(query), None, query.unit(3.0))
+    assert ("_threads" in vars(query)) == (n > 1000)
 
 
 def test_a_block_of_another_size_changes_nothing(monkeypatch):
