@@ -130,13 +130,14 @@ def sum_unit(
 
 
 def times_columns(
-    rows: np.ndarray | csr_array, factor: np.ndarray
+    rows: np.ndarray | csr_array, factor: np.ndarray | float
 ) -> np.ndarray | csr_array:
     """Multiply each column by its factor; CSR rows keep their sparsity pattern."""
     with np.errstate(all="ignore"):  # a warning would reveal a private value
         if not issparse(rows):
             return rows * factor
-        return _with_data(rows, rows.data * factor[rows.indices])
+        own = factor if np.ndim(factor) == 0 else factor[rows.indices]
+        return _with_data(rows, rows.data * own)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -250,7 +251,7 @@ class GridRows:
     def build(
         cls,
         X: np.ndarray,
-        transform: Callable[[np.ndarray], np.ndarray],
+        transform: Callable[[np.ndarray], np.ndarray] | None,
         *,
         bias: float | None = None,
         n_features: int | None = None,
@@ -275,7 +276,8 @@ class GridRows:
             of rows like an array.
         transform : callable
             Function that transforms each row separately and returns float64 rows. It
-            keeps the sparsity pattern of CSR rows.
+            keeps the sparsity pattern of CSR rows. None: X holds integers, in grid
+            units.
         bias : float, default=None
             Value of a constant last column, `scale` included; None: no such column.
         n_features : int, default=None
@@ -321,9 +323,11 @@ class GridRows:
             values = joined[:, : shape[1]]
             squared_norms = joined.view(np.float64)[:, -1]
         for block in blocks(n_rows, n_features):
-            # Exact: GRID is a power of two.
-            entries = transform(X[block]) * (1 / GRID)
-            np.trunc(entries, out=entries)
+            if transform is None:
+                entries = X[block].astype(np.float64)
+            else:
+                entries = transform(X[block]) * (1 / GRID)  # exact: a power of two
+                np.trunc(entries, out=entries)
             # The result is that of clipping always. NaN compares as outside.
             ends = entries.min(initial=0.0), entries.max(initial=0.0)
             if not (least <= ends[0] and ends[1] <= most):
@@ -332,8 +336,9 @@ class GridRows:
                 part = np.empty((len(entries), shape[1]), dtype=np.int16)
             else:
                 part = values[block]
-            part[:, :n_features] = np.subtract(entries, centre, out=entries)
-            part[:, n_features:] = constant
+            if centre.any():
+                np.subtract(entries, centre, out=entries)
+            part[:, :n_features], part[:, n_features:] = entries, constant
             # Integers below 2**53 are exact in float64, in any order of the sum.
             squares = np.einsum("ij,ij->i", entries, entries)
             squared_norms[block] = squares + sum(one**2 for one in constant)
@@ -492,8 +497,8 @@ class SparseGridRows(RowsApart):
         squared_norms = np.empty(X.shape[0])
         far = float(shift @ shift)
         for block in row_blocks(X):
-            rows = transform(X[block])
-            entries = np.trunc(rows.data / GRID)
+            rows = X[block] if transform is None else transform(X[block])
+            entries = np.trunc(rows.data / (1 if transform is None else GRID))
             np.clip(entries, low[rows.indices], high[rows.indices], out=entries)
             data[X.indptr[block.start] : X.indptr[block.stop]] = entries
             # |x|**2 - 2 x.shift + |shift|**2, where every term is an integer < 2**53.

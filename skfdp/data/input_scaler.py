@@ -176,7 +176,7 @@ class InputScaler:
         if not (self.shortens or self.normalize):
             if np.isscalar(self.divisor) and self.divisor == 1:
                 return rows
-            return times_columns(rows, np.broadcast_to(1 / self.divisor, rows.shape[1]))
+            return times_columns(rows, 1 / self.divisor)
         return self._divided(rows)[0]
 
     def lengths(self, X: np.ndarray | csr_array) -> np.ndarray:
@@ -604,7 +604,7 @@ class Coordinates:
             return rows.moved(self.mean, self.bias, before, scale)
         X = rows.stored if isinstance(rows, SparseGridRows) else rows.values
         given = {"bias": self.bias, "centre": self.mean, "scale": scale}
-        return GridRows.build(X, lambda block: block * GRID, target=target, **given)
+        return GridRows.build(X, None, target=target, **given)
 
     def of_codes(
         self, coded: Callable[[np.ndarray], CodedGridRows | None]
