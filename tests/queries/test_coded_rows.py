@@ -10,6 +10,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from skfdp import DeclaredEncoder, FeatureDPLogisticRegression, TableSchema
+from skfdp.audit import audit_replay
 from skfdp.data._basis import Smoothing
 from skfdp.data.codes import CODE_UNIT, WHOLE, CodedGridRows
 from skfdp.data.encoder import CodedRows
@@ -21,7 +22,12 @@ from skfdp.queries.products import CodedProducts, products
 from skfdp.queries.statistics import GridRowSum, TemperatureSum
 from skfdp.queries.weighted import Weighted
 from skfdp.schema import Category, Date, Label, Number
-from skfdp.solvers import AdaptiveCentering, FeatureDPSGD, NoisySGD
+from skfdp.solvers import (
+    AdaptiveCentering,
+    FeatureDPSGD,
+    NoisyGradientDescent,
+    NoisySGD,
+)
 
 N_ROWS = 700
 
@@ -390,6 +396,19 @@ def test_codes_and_columns_fit_alike(monkeypatch, solver, public):
     dense, kinds = coded_fits(monkeypatch, *table_and_model(**settings))
     assert kinds.isdisjoint({CodedGridRows})
     np.testing.assert_allclose(coded, dense.predict_proba(X), atol=0.02)
+
+
+@pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
+@pytest.mark.parametrize("public", [(), ("age", "code")])
+def test_neighbours_move_a_release_by_its_sensitivity(monkeypatch, public):
+    """Private cells of one record: random, extreme, missing and unknown ones."""
+    solver = NoisyGradientDescent(max_iter=2)
+    X, y, model = table_and_model(public=public, solver=solver, random_state=None)
+    X, y = X[:300], y[:300]
+    assert coded_fits(monkeypatch, X, y, model)[1] == {CodedGridRows}
+    result = audit_replay(model, X, y, n_neighbors=12)
+    assert result.passed, str(result)
+    assert 0.05 < max(one.largest for one in result.releases) <= 1 + 1e-9
 
 
 @pytest.mark.usefixtures("threads_for_few_rows")
