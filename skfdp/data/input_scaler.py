@@ -226,7 +226,7 @@ class InputScaler:
         Row i starts at ends[i] and stops before ends[i + 1].
         """
         norms, bound = np.zeros(len(ends) - 1), float(self.feature_bound)
-        if n_columns == 1:  # without a compiled loop, which takes a second to compile
+        if n_columns == 1:  # without a loop that takes half a second to compile
             sizes = np.abs(entries)
             norms[ends[1:] > ends[:-1]] = sizes
             longest = sizes if self.normalize else np.maximum(sizes, bound)
