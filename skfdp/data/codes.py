@@ -52,12 +52,13 @@ class CodedGridRows(RowsApart):
         their upper levels.
     n_categories : int
     levels : int64 csr_array of shape (n_levels, n_columns)
-        Public. Different categories and numbers have levels with different columns.
+        Public, or a function of released numbers. Different categories and numbers
+        have levels with different columns.
     shift : int64 ndarray of shape (n_columns,)
         The quantised centre. If there is a constant column, the last entry is minus its
         value, because the levels are 0 in this column.
     scale : float
-        Public factor: `unit` is ``CODE_UNIT * scale``.
+        Public or released factor: `unit` is ``CODE_UNIT * scale``.
     """
 
     codes: np.ndarray
