@@ -131,6 +131,7 @@ setup(
         "dp-accounting>=0.6,<0.7",
         "randomgen>=2.3",
         "joblib>=1.4",
+        "threadpoolctl>=3.1",
     ],
     extras_require=EXTRAS,
     entry_points={"console_scripts": ["skfdp = skfdp.__main__:main"]},

@@ -21,6 +21,7 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
 
 from skfdp.cli.output import CommandError, check_writable, refusing, say, stage
 from skfdp.cli.results import (
@@ -43,6 +44,7 @@ trains on all rows.) Scores are those on the held-out rows; +- is a standard dev
 over fits (--repeats) and over the choice of held-out rows. Statement, report and saved
 model are those of the first fit of the last line.
 """
+_MANY_ENTRIES = 2**20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,6 +124,13 @@ def run(arguments: argparse.Namespace) -> None:
 
 def job(task: Task, unread: Mapping[str, np.ndarray], note: str):
     """Train and write the model, print the comparison and a note; return the report."""
+    # Several threads make products of small tables slower.
+    threads = 1 if task.X.size < _MANY_ENTRIES else None
+    with threadpool_limits(threads, "blas"):
+        return _job(task, unread, note)
+
+
+def _job(task: Task, unread: Mapping[str, np.ndarray], note: str):
     arguments = task.arguments
     train, test = split(arguments, len(task.X), task.groups)
     # Check the paths before anything is charged.
