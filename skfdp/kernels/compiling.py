@@ -12,6 +12,7 @@ from pathlib import Path
 from numba import njit
 from numba.core import cgutils, types
 from numba.core.caching import FunctionCache
+from numba.core.runtime import rtsys
 from numba.core.typing import signature
 from numba.extending import intrinsic
 
@@ -39,8 +40,14 @@ class _Cache(FunctionCache):
     """numba's cache of a function. Errors in writing are ignored."""
 
     def load_overload(self, sig, target_context):
-        """Return the compiled code from the disk, None if it must be compiled."""
-        found = super().load_overload(sig, target_context)
+        """Return the compiled code from the disk, None if it must be compiled.
+
+        numba's method also registers the functions that numba can compile. This takes
+        a fifth of a second in each process, and compilation does it again.
+        """
+        rtsys.initialize(target_context)  # for arrays that compiled code allocates
+        with self._guard_against_spurious_io_errors():
+            found = self._load_overload(sig, target_context)
         if found is None:
             _say_that_code_is_compiled()
         return found
