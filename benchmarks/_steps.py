@@ -119,8 +119,7 @@ def same_products(query: LinearQuery, batch: int):
     state = {"theta": np.zeros(query.shape), "velocity": np.zeros(query.shape)}
 
     def step() -> None:
-        bits = tiles.weight_bits(state["theta"])
-        tiles.round_weights(state["theta"], bits, n_columns, weights)
+        bits = tiles.round_weights(state["theta"], n_columns, weights)
         factor = math.ldexp(query.rows.unit, -bits)
         sums[:] = 0
         excess = _add_unclipped(

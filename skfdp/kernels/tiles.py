@@ -13,67 +13,55 @@ import math
 
 import numpy as np
 
-from skfdp.kernels.compiling import kernel, part
+from skfdp.kernels.compiling import kernel
 from skfdp.kernels.vectors import WIDTH
 
 _REORDER = {"reassoc", "contract", "nsz", "arcp"}
 
 
 @kernel(fastmath=_REORDER)
-def weight_bits(theta):
-    """Return the exponent of the power of two that scales theta before rounding.
+def round_weights(theta, n_columns, out):
+    """Write theta * 2**bits, rounded to integers, to out, and return bits.
 
-    It is the largest exponent for which the entries stay below 2**15 and each output's
-    norm below 2**16. theta must be finite.
-    """
-    largest = 0.0
-    for k in range(theta.shape[0]):
-        for j in range(theta.shape[1]):
-            size = abs(theta[k, j])
-            largest = size if size > largest else largest
-    size = math.frexp(largest)[1]
-    exponent = max(size, -1000)  # so that the factor is finite
-    factor = math.ldexp(1.0, -exponent)
-    longest = 0.0
-    for k in range(theta.shape[0]):
-        square = 0.0
-        for j in range(theta.shape[1]):
-            square += (theta[k, j] * factor) ** 2
-        longest = max(longest, square)
-    return min(15 - size, 16 - math.frexp(math.sqrt(longest))[1] - exponent)
-
-
-@kernel()
-def round_weights(theta, bits, n_columns, out):
-    """Write theta * 2**bits to out, rounded and saturating at 2**15 - 1.
+    `bits` is the largest exponent for which the entries stay below 2**15 and each
+    output's norm below 2**16. Rounded entries saturate at 2**15 - 1. theta must be
+    finite.
 
     out may have any type. `n_columns` is the number of columns of a row in memory. If
     out has more columns, rows are read in tiles of `WIDTH` columns. The last tile of
     out then holds the weights of the last `WIDTH` columns in memory, except those that
     an earlier tile holds. Other entries of out are not written.
     """
-    first, second = powers(bits)
+    largest = longest = 0.0
+    for k in range(theta.shape[0]):
+        for j in range(theta.shape[1]):
+            size = abs(theta[k, j])
+            largest = size if size > largest else largest
+    size = math.frexp(largest)[1]
+    exponent = size if size > -1000 else -1000  # so that the factor is finite
+    factor = math.ldexp(1.0, -exponent)
+    for k in range(theta.shape[0]):
+        square = 0.0
+        for j in range(theta.shape[1]):
+            scaled = theta[k, j] * factor
+            square += scaled * scaled
+        longest = square if square > longest else longest
+    bits = 16 - math.frexp(math.sqrt(longest))[1] - exponent
+    bits = bits if bits < 15 - size else 15 - size
+    # 2**bits might exceed float64. Saturation between two products keeps them apart.
+    second = math.ldexp(1.0, bits + exponent)
+    most = 32767.0 / second
     wider = out.shape[1] - n_columns
     rest = out.shape[1] - WIDTH if wider > 0 else theta.shape[1]
     for k in range(theta.shape[0]):
-        for j in range(rest):
-            out[k, j] = saturated(theta[k, j] * first * second)
-        for j in range(rest, theta.shape[1]):
-            out[k, j + wider] = saturated(theta[k, j] * first * second)
-
-
-@part
-def saturated(scaled):
-    """Return the nearest integer between -32767 and 32767."""
-    scaled = 32767.0 if scaled > 32767.0 else scaled
-    return np.rint(-32767.0 if scaled < -32767.0 else scaled)
-
-
-@part
-def powers(bits):
-    """Return two numbers whose product is 2**bits, even if float64 cannot hold it."""
-    half = bits // 2
-    return math.ldexp(1.0, half), math.ldexp(1.0, bits - half)
+        for last in range(2):
+            stop, moved = (theta.shape[1], wider) if last else (rest, 0)
+            for j in range(last * rest, stop):
+                scaled = theta[k, j] * factor
+                scaled = most if scaled > most else scaled
+                scaled = -most if scaled < -most else scaled
+                out[k, j + moved] = np.rint(scaled * second)
+    return bits
 
 
 @kernel(fastmath=_REORDER)
@@ -160,22 +148,3 @@ def add_outer_products(X, rows, residuals, out):
             for j in range(n_columns):
                 u[j] += a0 * x0[j] + b0 * x1[j] + c0 * x2[j] + d0 * x3[j]
             k += 1
-
-
-@kernel()
-def move_integers(partial, total):
-    """Add partial, integers in float64, to total, int64, and set partial to zero."""
-    for k in range(partial.shape[0]):
-        for j in range(partial.shape[1]):
-            total[k, j] += np.int64(partial[k, j])
-            partial[k, j] = 0.0
-
-
-@kernel()
-def inner_products(X, Z, n_columns, out):
-    """Write out[i] = X[i] . Z[i] over the first n_columns; integers below 2**53."""
-    for i in range(out.shape[0]):
-        total = 0
-        for j in range(n_columns):
-            total += np.int64(X[i, j]) * np.int64(Z[i, j])
-        out[i] = total

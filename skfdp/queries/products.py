@@ -64,15 +64,20 @@ class Products:
     n_outputs : int
     entries : int
         Mean number of entries of a row that a product reads.
+    rounded : ndarray of shape (n_outputs, width)
+        Memory for the rounded weights.
     """
 
     # A block of dense rows fits into the cache for both products.
     block_entries, largest_block = 2**19, 4096
 
-    def __init__(self, rows, n_outputs: int, entries: int):
+    def __init__(self, rows, n_outputs: int, entries: int, rounded: np.ndarray):
         self.rows = rows
         self.n_outputs = n_outputs
         self.entries = entries
+        self._theta = rounded
+        #: Number of columns of a row in memory.
+        self._n_stored = rounded.shape[1]
         self._factor = 0.0
         self._called = None, None
         in_block = self.block_entries // (entries + 4 * n_outputs)
@@ -91,12 +96,12 @@ class Products:
         ----------
         theta : float64 ndarray of shape (n_outputs, n_columns)
         """
-        bits = tiles.weight_bits(theta)
+        bits = tiles.round_weights(theta, self._n_stored, self._theta)
         try:
             self._factor = math.ldexp(self.rows.unit, -bits)
         except OverflowError:  # the iterate has diverged; margins are infinite
             self._factor = math.inf
-        self._start(theta, bits)
+        self._reset()
 
     def parts(
         self, batch: np.ndarray | None, start: int, stop: int
@@ -149,16 +154,14 @@ class DenseProducts(Products):
     """
 
     def __init__(self, rows: GridRows, n_outputs: int, largest=LARGEST_PRODUCT):
-        super().__init__(rows, n_outputs, rows.n_columns)
         shape = n_outputs, rows.n_columns
-        self._theta, self._partial = np.empty(shape), np.empty(shape)
-        self._total = np.empty(shape, dtype=np.int64)
+        super().__init__(rows, n_outputs, rows.n_columns, np.empty(shape))
+        self._partial, self._total = np.empty(shape), np.empty(shape, dtype=np.int64)
         self._most = int(2.0**_MANTISSA / max(1.0, min(largest, LARGEST_PRODUCT)))
         #: Number of rows that can still be added to `_partial` exactly.
         self._n_exact = self._most
 
-    def _start(self, theta: np.ndarray, bits: int) -> None:
-        tiles.round_weights(theta, bits, theta.shape[1], self._theta)
+    def _reset(self) -> None:
         self._n_exact = self._most
         self._partial[:] = 0.0
         self._total[:] = 0
@@ -181,7 +184,8 @@ class DenseProducts(Products):
         tiles.add_outer_products(self.rows.table, part, residual, self._partial)
 
     def _flush(self) -> None:
-        tiles.move_integers(self._partial, self._total)
+        self._total += self._partial.astype(np.int64)
+        self._partial[:] = 0.0
         self._n_exact = self._most
 
     def total(self) -> np.ndarray:
@@ -202,16 +206,16 @@ class ShortProducts(Products):
     """
 
     def __init__(self, rows: GridRows, n_outputs: int):
-        super().__init__(rows, n_outputs, rows.n_columns)
-        self._n_columns = rows.table.shape[1]
-        width = vectors.WIDTH * math.ceil(self._n_columns / vectors.WIDTH)
-        self._theta = np.zeros((n_outputs, width), dtype=np.int16)
+        stored = rows.table.shape[1]
+        width = vectors.WIDTH * math.ceil(stored / vectors.WIDTH)
+        rounded = np.zeros((n_outputs, width), dtype=np.int16)
+        super().__init__(rows, n_outputs, rows.n_columns, rounded)
+        self._n_stored = stored
         self._sum = np.empty((n_outputs, width), dtype=np.int64)
-        self._places = short_tiles.places(rows.n_columns, self._n_columns)
-        self._memory = short_tiles.block_memory(self._n_columns, n_outputs)
+        self._places = short_tiles.places(rows.n_columns, stored)
+        self._memory = short_tiles.block_memory(stored, n_outputs)
 
-    def _start(self, theta: np.ndarray, bits: int) -> None:
-        tiles.round_weights(theta, bits, self._n_columns, self._theta)
+    def _reset(self) -> None:
         self._sum[:], self._excess = 0, 0
 
     def add_clipped(self, batch, start: int, stop: int, task, clip) -> None:
@@ -252,26 +256,26 @@ class SparseProducts(Products):
     block_entries, largest_block = 2**21, 2**14
 
     def __init__(self, rows: SparseGridRows, n_outputs: int):
-        super().__init__(rows, n_outputs, len(rows.data) // max(1, rows.n_rows))
+        entries = len(rows.data) // max(1, rows.n_rows)
+        rounded = np.empty((n_outputs, rows.n_columns), dtype=np.int16)
+        super().__init__(rows, n_outputs, entries, rounded)
         self._csr = rows.data, rows.indices, rows.indptr
         self._sum = np.empty((rows.n_columns, n_outputs), dtype=np.int64)
         self._residuals = np.empty(n_outputs, dtype=np.int64)
-        self._shifted = np.empty(n_outputs, dtype=np.int64)
         narrow = np.int32 if _inner_products_are_short(rows) else np.int64
         self._row_sum = np.empty(n_outputs, dtype=narrow)
         self._by_columns: dict[tuple[int, int], tuple] = {}
-        self._theta = np.empty((rows.n_columns, n_outputs), dtype=np.int16)
 
-    def _start(self, theta: np.ndarray, bits: int) -> None:
-        weights = self._theta, self._shifted
-        sparse.round_weights(theta, bits, self.rows.shift, *weights)
-        self._sum[:] = 0
-        self._residuals[:] = 0
+    def _reset(self) -> None:
+        # By columns, so that the weights of one column are contiguous.
+        by_columns = np.ascontiguousarray(self._theta.T)
+        shifted = np.einsum("kj,j->k", self._theta, self.rows.shift)
+        self._weights = by_columns, shifted, self._factor
+        self._sum[:], self._residuals[:] = 0, 0
 
     def margins(self, part: np.ndarray, out: np.ndarray) -> None:
         """Write the margins of some rows; out is float64 (n_outputs, len(part))."""
-        weights = self._theta, self._shifted, self._factor
-        sparse.margins(*self._csr, part, *weights, self._row_sum, out)
+        sparse.margins(*self._csr, part, *self._weights, self._row_sum, out)
 
     def add(self, part: np.ndarray, residual: np.ndarray) -> None:
         """Add residuals times rows; residuals are integers below 2**29 in float64."""
@@ -310,10 +314,8 @@ class SparseProducts(Products):
 
     def total(self) -> np.ndarray:
         """Return the int64 sum, a fresh array of shape (n_outputs, n_columns)."""
-        out = np.empty(self._sum.shape[::-1], dtype=np.int64)
-        shift = self.rows.shift
-        sparse.shifted_sum(self._sum, shift, self._residuals, out)
-        return out
+        out = np.outer(self._residuals, self.rows.shift)
+        return np.subtract(self._sum.T, out, out=out)  # modulo 2**64
 
     def pull(self, part: np.ndarray, residual: np.ndarray) -> np.ndarray:
         """Return residuals times rows in floating point, for public gradients."""
@@ -326,15 +328,14 @@ class CodedProducts(Products):
     """Products of `CodedGridRows`: look-ups of levels in place of columns."""
 
     def __init__(self, rows: CodedGridRows, n_outputs: int):
-        super().__init__(rows, n_outputs, rows.codes.shape[1])
         n_levels, n_columns = rows.levels.shape
+        rounded = np.empty((n_outputs, n_columns), dtype=np.int64)
+        super().__init__(rows, n_outputs, rows.codes.shape[1], rounded)
         self._codes = rows.codes, rows.n_categories
-        self._theta = np.empty((n_outputs, n_columns), dtype=np.int64)
         self._sums = np.empty((n_outputs, n_levels), dtype=np.int64)
         self._residuals = np.empty(n_outputs, dtype=np.int64)
 
-    def _start(self, theta: np.ndarray, bits: int) -> None:
-        tiles.round_weights(theta, bits, theta.shape[1], self._theta)
+    def _reset(self) -> None:
         self._weights = (*self.rows.on_levels(self._theta), self._factor)
         self._sums[:], self._residuals[:] = 0, 0
 
@@ -374,6 +375,5 @@ def inner_products(
         shift = rows.shift
         stored = np.ravel(x.multiply(z).sum(axis=1)) - x @ shift - z @ shift
         return (stored + shift @ shift).astype(np.float64)
-    out = np.empty(rows.n_rows)
-    tiles.inner_products(rows.table, other.table, rows.n_columns, out)
-    return out
+    x, z = (one.values for one in (rows, other))
+    return np.einsum("ij,ij->i", x, z, dtype=np.float64)

@@ -65,9 +65,9 @@ import io, sys
 import numpy as np
 sys.stderr = io.StringIO()
 sys.stderr.isatty = lambda: {}
-from skfdp.kernels.tiles import weight_bits
-weight_bits(np.ones((1, 2)))
-weight_bits(np.ones((1, 2), dtype=np.float32))
+from skfdp.kernels.tiles import round_weights
+round_weights(np.ones((1, 2)), 2, np.ones((1, 2)))
+round_weights(np.ones((1, 2)), 2, np.ones((1, 2), dtype=np.float32))
 print(sys.stderr.getvalue())
 """
 
