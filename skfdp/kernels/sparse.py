@@ -13,9 +13,36 @@ import numpy as np
 from skfdp.kernels.compiling import kernel
 from skfdp.kernels.vectors import prefetch
 
+_COLUMNS = 64
 # The stored entries of a row belong to columns that are far apart in memory. A column
 # is prefetched this many entries early.
 _AHEAD = 8
+
+
+@kernel()
+def turn(theta, shift, out, shifted):
+    """Transpose weights, int16 (K, D), and write ``shift @ out`` to shifted, int64."""
+    shifted[:] = 0
+    # Blocks of neighbouring columns, so that the output stays in the cache.
+    for start in range(0, theta.shape[1], _COLUMNS):
+        stop = min(start + _COLUMNS, theta.shape[1])
+        for k in range(theta.shape[0]):
+            total = np.int64(0)
+            for j in range(start, stop):
+                out[j, k] = theta[k, j]
+                total += theta[k, j] * shift[j]
+            shifted[k] += total
+
+
+@kernel()
+def shifted_sum(sums, shift, total, out):
+    """Write out[k, j] = sums[j, k] - shift[j] * total[k], modulo 2**64.
+
+    out int64 (K, D).
+    """
+    for j in range(out.shape[1]):
+        for k in range(out.shape[0]):
+            out[k, j] = sums[j, k] - shift[j] * total[k]
 
 
 @kernel()

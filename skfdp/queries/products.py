@@ -262,20 +262,20 @@ class SparseProducts(Products):
         self._csr = rows.data, rows.indices, rows.indptr
         self._sum = np.empty((rows.n_columns, n_outputs), dtype=np.int64)
         self._residuals = np.empty(n_outputs, dtype=np.int64)
+        #: The weights by columns, and the products of the shift with them.
+        self._turned = np.empty(rounded.T.shape, np.int16), self._residuals.copy()
         narrow = np.int32 if _inner_products_are_short(rows) else np.int64
         self._row_sum = np.empty(n_outputs, dtype=narrow)
         self._by_columns: dict[tuple[int, int], tuple] = {}
 
     def _reset(self) -> None:
-        # By columns, so that the weights of one column are contiguous.
-        by_columns = np.ascontiguousarray(self._theta.T)
-        shifted = np.einsum("kj,j->k", self._theta, self.rows.shift)
-        self._weights = by_columns, shifted, self._factor
+        sparse.turn(self._theta, self.rows.shift, *self._turned)
         self._sum[:], self._residuals[:] = 0, 0
 
     def margins(self, part: np.ndarray, out: np.ndarray) -> None:
         """Write the margins of some rows; out is float64 (n_outputs, len(part))."""
-        sparse.margins(*self._csr, part, *self._weights, self._row_sum, out)
+        weights = *self._turned, self._factor
+        sparse.margins(*self._csr, part, *weights, self._row_sum, out)
 
     def add(self, part: np.ndarray, residual: np.ndarray) -> None:
         """Add residuals times rows; residuals are integers below 2**29 in float64."""
@@ -314,8 +314,9 @@ class SparseProducts(Products):
 
     def total(self) -> np.ndarray:
         """Return the int64 sum, a fresh array of shape (n_outputs, n_columns)."""
-        out = np.outer(self._residuals, self.rows.shift)
-        return np.subtract(self._sum.T, out, out=out)  # modulo 2**64
+        out = np.empty(self._theta.shape, dtype=np.int64)
+        sparse.shifted_sum(self._sum, self.rows.shift, self._residuals, out)
+        return out
 
     def pull(self, part: np.ndarray, residual: np.ndarray) -> np.ndarray:
         """Return residuals times rows in floating point, for public gradients."""
