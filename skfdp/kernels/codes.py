@@ -12,7 +12,7 @@ least B,), the numbers of the rows; table and sums int64 (K, P).
 import numpy as np
 
 from skfdp.kernels.compiling import kernel
-from skfdp.kernels.contributions import call_stage
+from skfdp.kernels.contributions import contribute
 
 # Number of bits of a weight, `skfdp.data.codes.WHOLE`.
 _BITS = 9
@@ -75,15 +75,14 @@ def add_clipped(
     table,
     shifted,
     factor,
-    task,
-    clip,
-    calls,
+    given,
     sums,
     total,
 ):
     """Add the clipped contributions of rows, in blocks that stay in the cache.
 
-    The rows are start to stop - 1 if `whole`, and batch[start:stop] otherwise.
+    The rows are start to stop - 1 if `whole`, and batch[start:stop] otherwise. `given`
+    is a result of `contributions.flat`.
     """
     n_outputs, size = table.shape[0], 512
     numbers, scores = np.empty(size, np.int64), np.empty(n_outputs * size)
@@ -95,5 +94,5 @@ def add_clipped(
                 numbers[i] = first + i
         rows = numbers[:n_rows] if whole else batch[first : first + n_rows]
         margins(codes, n_categories, rows, table, shifted, factor, residuals)
-        call_stage(calls.stage, (residuals, rows, calls.leaf, task, clip))
+        contribute(residuals, rows, given)
         add(codes, n_categories, rows, residuals, sums, total)

@@ -338,7 +338,8 @@ def _rounded(residual, factor, largest):
 
 
 @kernel(error_model="numpy")
-def _contribute_one(margins, rows, leaf, task, clip):
+def _contribute_one(margins, rows, given):
+    leaf, task, clip = named(given)
     _to_residuals(margins, rows, leaf, task)
     limits = np.empty(margins.shape[1])
     entries(clip.limits, rows, limits)
@@ -346,7 +347,8 @@ def _contribute_one(margins, rows, leaf, task, clip):
 
 
 @kernel(error_model="numpy")
-def _contribute_many(margins, rows, leaf, task, clip):
+def _contribute_many(margins, rows, given):
+    leaf, task, clip = named(given)
     _to_residuals(margins, rows, leaf, task)
     limits = np.empty(margins.shape[1])
     entries(clip.limits, rows, limits)
@@ -354,40 +356,55 @@ def _contribute_many(margins, rows, leaf, task, clip):
 
 
 @kernel(error_model="numpy")
-def _contribute_by_norms(margins, rows, leaf, task, clip):
+def _contribute_by_norms(margins, rows, given):
+    leaf, task, clip = named(given)
     _to_residuals(margins, rows, leaf, task)
     clip_residuals(margins, rows, clip)
 
 
 @kernel(error_model="numpy")
-def _contribute_weighted(margins, rows, leaf, task, clip):
+def _contribute_weighted(margins, rows, given):
+    leaf, task, clip = named(given)
     weigh(margins, rows, leaf, task)
     clip_residuals(margins, rows, clip)
 
 
-_STAGE = FLOATS, INTEGERS, types.int64
-#: Kernels call ``call_stage(stage, (margins, rows, leaf, task, clip))``, which replaces
-#: margins by clipped and rounded residuals.
-call_stage = caller((*_STAGE, None, None))
+def flat(task: Task, clip: Clip, n_outputs: int) -> tuple:
+    """Return the arguments of `contribute` for a task and a clip, as one plain tuple.
 
-
-class Calls(NamedTuple):
-    """Addresses of the functions that turn margins into clipped residuals."""
-
-    leaf: int
-    stage: int
-
-
-def calls_of(task: Task, clip: Clip, n_outputs: int) -> Calls:
-    """Return the addresses for a task, a clip and a number of outputs."""
+    It begins with the address of the function that contributes, and that of the leaf.
+    numba needs ten times as long to find the types of named tuples, in each call.
+    """
     if task.class_weight.size or task.share.size or task.orthant:
         function = _contribute_weighted
     elif clip.limits.memory.size == 0:
         function = _contribute_by_norms
     else:
         function = _contribute_one if n_outputs == 1 else _contribute_many
-    kinds = *_STAGE, typeof(task), typeof(clip)
-    return Calls(leaf_of(task), address(function, kinds))
+    of_task = *task[:2], *task.target, *task[3:]
+    of_clip = *clip.squared_norms, *clip[1:4], *clip.limits
+    given = leaf_of(task), *of_task, *of_clip
+    return address(function, (FLOATS, INTEGERS, typeof((0, *given)))), *given
+
+
+@part
+def named(given):
+    """Return the address of the leaf, the task and the clip of a `flat` tuple."""
+    leaf, kind, parameter, memory, step, first, class_weight, offset = given[1:9]
+    target = Column(memory, step, first)
+    task = Task(kind, parameter, target, class_weight, offset, given[9], given[10])
+    memory, step, first, clip_norm, unit, largest = given[11:17]
+    norms, limits = Column(memory, step, first), Column(given[17], given[18], given[19])
+    return leaf, task, Clip(norms, clip_norm, unit, largest, limits)
+
+
+_call = caller((FLOATS, INTEGERS, None))
+
+
+@part
+def contribute(margins, rows, given):
+    """Replace margins of some rows by clipped and rounded residuals; see `flat`."""
+    _call(given[0], (margins, rows, given))
 
 
 @kernel(error_model="numpy")

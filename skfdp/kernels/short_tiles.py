@@ -29,7 +29,7 @@ from skfdp.kernels.compiling import (
     kernel,
     part,
 )
-from skfdp.kernels.contributions import call_stage
+from skfdp.kernels.contributions import contribute
 from skfdp.kernels.vectors import (
     PAIR_ORDER,
     WIDTH,
@@ -319,15 +319,14 @@ def block_memory(n_columns: int, n_outputs: int) -> tuple[np.ndarray, ...]:
 
 
 @kernel(error_model="numpy")
-def add_clipped(
-    X, batch, whole, start, stop, theta, factor, task, clip, calls, links, memory, out
-):
+def add_clipped(X, batch, whole, start, stop, theta, factor, given, links, memory, out):
     """Add the clipped contributions of rows, in blocks that stay in the cache.
 
     The rows are start to stop - 1 if `whole`, and batch[start:stop] otherwise. `memory`
-    is a result of `block_memory`. For out and the returned excess see
-    `add_outer_products`.
+    is a result of `block_memory`, and `given` of `contributions.flat`. For out and the
+    returned excess see `add_outer_products`.
     """
+    links = Links(links[0], links[1], links[2], links[3])
     numbers, local, firsts, seconds = memory
     n_outputs, size, excess, placed = theta.shape[0], len(local), 0, 0
     for first in range(start, stop, size):
@@ -346,7 +345,7 @@ def add_clipped(
             placed = n_rows
             _place_pairs(within[:n_rows], X.shape[1], pairs[0], pairs[1])
         margins(block, within, theta, factor, not whole, links, residuals)
-        call_stage(calls.stage, (residuals, rows, calls.leaf, task, clip))
+        contribute(residuals, rows, given)
         _add_pairs(block, pairs[0], pairs[1], residuals, links, out)
         excess += _excess(n_pairs)
     return excess

@@ -79,7 +79,7 @@ class Products:
         #: Number of columns of a row in memory.
         self._n_stored = rounded.shape[1]
         self._factor = 0.0
-        self._called = None, None
+        self._called: tuple = None, None, None
         in_block = self.block_entries // (entries + 4 * n_outputs)
         #: Number of rows of a block.
         self.block_size = min(self.largest_block, max(_FEW_ROWS, in_block))
@@ -118,14 +118,15 @@ class Products:
 
     def __getstate__(self) -> dict:
         """Leave out the addresses, which are valid in this process alone."""
-        return vars(self) | {"_called": (None, None)}
+        return vars(self) | {"_called": (None, None, None)}
 
-    def _calls(self, task, clip) -> contributions.Calls:
-        """Return the addresses of the functions for a task, which are kept."""
-        if self._called[0] is not task:
-            found = contributions.calls_of(task, clip, self.n_outputs)
-            self._called = task, found
-        return self._called[1]
+    def _flat(self, task, clip) -> tuple:
+        """Return `contributions.flat` of a task and a clip, which is kept."""
+        kept = self._called
+        if kept[0] is not task or kept[1] is not clip:
+            found = contributions.flat(task, clip, self.n_outputs)
+            kept = self._called = task, clip, found
+        return kept[2]
 
     def add_clipped(self, batch, start: int, stop: int, task, clip) -> None:
         """Add the clipped contributions of rows ``batch[start:stop]``.
@@ -221,10 +222,11 @@ class ShortProducts(Products):
     def add_clipped(self, batch, start: int, stop: int, task, clip) -> None:
         """Do what `Products.add_clipped` does, in one compiled loop."""
         weights, whole = (self._theta, self._factor), batch is None
-        linked = self._calls(task, clip), short_tiles.links(self.n_outputs)
+        flat = self._flat(task, clip)
+        links = tuple(short_tiles.links(self.n_outputs))
         for ends in self.rows.stretches(batch, start, stop):
             some = self._memory[0] if whole else batch, whole, *ends
-            given = *some, *weights, task, clip, *linked, self._memory
+            given = *some, *weights, flat, links, self._memory
             self._excess += short_tiles.add_clipped(self.rows.table, *given, self._sum)
 
     def margins(self, part: np.ndarray, out: np.ndarray) -> None:
@@ -344,7 +346,7 @@ class CodedProducts(Products):
         """Do what `Products.add_clipped` does, in one compiled loop."""
         whole = batch is None
         some = _NO_ROWS if whole else batch, whole, start, stop
-        given = *some, *self._weights, task, clip, self._calls(task, clip)
+        given = *some, *self._weights, self._flat(task, clip)
         codes.add_clipped(*self._codes, *given, self._sums, self._residuals)
 
     def margins(self, part: np.ndarray, out: np.ndarray) -> None:
