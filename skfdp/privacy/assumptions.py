@@ -8,8 +8,9 @@ new key. Only assumptions of this module can be marked as enforced.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from skfdp.privacy.events import Event
@@ -36,109 +37,89 @@ class Assumption:
 
 
 # Enforced by the code.
-CLIPPED = Assumption(
-    "contributions_clipped",
-    "One record's contribution to a release is clipped.",
-    enforced=True,
+_enforced = functools.partial(Assumption, enforced=True)
+CLIPPED = _enforced(
+    "contributions_clipped", "One record's contribution to a release is clipped."
 )
-BATCHES = Assumption(
-    "batches_secret",
-    "Records enter batches independently; batches are not published.",
-    enforced=True,
+BATCHES = _enforced(
+    "batches_secret", "Records enter batches independently; batches are not published."
 )
-CLIPPED_PERSONS = Assumption(
+CLIPPED_PERSONS = _enforced(
     "person_contributions_clipped",
     "Every row's contribution to a release is clipped, and the sum over one person's "
     "rows is bounded.",
-    enforced=True,
 )
-BATCHES_OF_PERSONS = Assumption(
+BATCHES_OF_PERSONS = _enforced(
     "person_batches_secret",
     "Persons enter batches independently, with all of their rows; batches are not "
     "published.",
-    enforced=True,
 )
-VALUES_CLIPPED = Assumption(
+VALUES_CLIPPED = _enforced(
     "values_clipped",
     "Every value is clipped to the declared bounds of its column, and each row's "
     "contribution to a release to a clip norm.",
-    enforced=True,
 )
-TARGET_CLIPPED = Assumption(
+TARGET_CLIPPED = _enforced(
     "target_clipped",
     "Every target is clipped to target_bounds before anything is computed from it.",
-    enforced=True,
 )
-ORTHANT = Assumption(
+ORTHANT = _enforced(
     "columns_non_negative",
     "The target is public and every private column is non-negative within its declared "
     "bounds, so that a replaced record changes a sum by at most sqrt(2) clip_norm.",
-    enforced=True,
 )
-SIGNED_OR_CENTRED = Assumption(
+SIGNED_OR_CENTRED = _enforced(
     "columns_non_negative_or_centred",
     "The target is public, and every private column is non-negative within its bounds "
     "(or the released mean is subtracted, and contributions are clipped to clip_norm / "
     "sqrt(2)), so that a replaced record changes a sum by at most sqrt(2) clip_norm.",
-    enforced=True,
 )
-LABEL = Assumption(
+LABEL = _enforced(
     "only_label_private",
     "Every column is public, so that a replaced label changes a sum by at most the "
     "difference of the residuals of two labels, times the longest row.",
-    enforced=True,
 )
-BALANCED = Assumption(
+BALANCED = _enforced(
     "class_weight_from_releases",
     "class_weight='balanced' corrects the intercept by released or public class "
     "frequencies, and releases nothing itself.",
-    enforced=True,
 )
-BINNED = Assumption(
+BINNED = _enforced(
     "one_bin_per_number",
     "Every number of a private column is counted in exactly one bin of that column.",
-    enforced=True,
 )
-BOUNDS_RELEASED = Assumption(
+BOUNDS_RELEASED = _enforced(
     "bounds_released",
     "Bounds of private columns were released first, within this budget; those of "
     "public columns are exact and computed from public values only.",
-    enforced=True,
 )
-VALUES_CLIPPED_RELEASED = Assumption(
+VALUES_CLIPPED_RELEASED = _enforced(
     "values_clipped_to_released_bounds",
     "Every value is clipped to the bounds of its column, which are public or released, "
     "and each row's contribution to a release to a clip norm.",
-    enforced=True,
 )
-ORTHANT_RELEASED = Assumption(
+ORTHANT_RELEASED = _enforced(
     "columns_non_negative_within_released_bounds",
     "The target is public and every private column is non-negative within its released "
     "bounds, so that a replaced record changes a sum by at most sqrt(2) clip_norm.",
-    enforced=True,
 )
-RUNS_CHARGED = Assumption(
-    "runs_within_charge",
-    "No run releases more than the search was charged for.",
-    enforced=True,
+RUNS_CHARGED = _enforced(
+    "runs_within_charge", "No run releases more than the search was charged for."
 )
-SCORES_BOUNDED = Assumption(
+SCORES_BOUNDED = _enforced(
     "scores_bounded",
     "A scored record is in one cell of the released table, and each of its losses is "
     "cut to its bound.",
-    enforced=True,
 )
-FIT_IN_LEDGER = Assumption(
+FIT_IN_LEDGER = _enforced(
     "fit_in_ledger",
     "The ledger of this score holds the fit of the model, so that it counts both.",
-    enforced=True,
 )
-COLUMNS_FOLLOWED = Assumption(
+COLUMNS_FOLLOWED = _enforced(
     "public_columns_followed",
     "What the last step treats as a public column was computed, row by row, from "
     "public columns of the table that the Pipeline was given and from released "
     "numbers; every column was followed.",
-    enforced=True,
 )
 
 # Not checked.
@@ -309,7 +290,10 @@ def implied_assumptions(
         yield BATCHES_OF_PERSONS if persons else BATCHES
     if any([event.classes_source == "data" for event in events]):
         yield CLASSES_READ
-    yield from _on_names(events, n_fits)
+    if n_fits > 1 and any([event.disclosed for event in events]):
+        yield _ONE_NAME
+        if any("target" in event.unnamed for event in events):
+            yield _NAMELESS_TARGETS
     if persons and n_fits > 1:
         yield _SAME_PERSONS
     if any(parts):
@@ -318,12 +302,3 @@ def implied_assumptions(
             yield _WHOLE_PERSONS
     if n_fits > 1 and any(event.mu is None for event in events):
         yield _BUDGETS
-
-
-def _on_names(events: Collection[Event], n_fits: int) -> Iterator[Assumption]:
-    """Yield the assumptions on column names behind a composition of several fits."""
-    if n_fits < 2 or not any([event.disclosed for event in events]):
-        return
-    yield _ONE_NAME
-    if any("target" in event.unnamed for event in events):
-        yield _NAMELESS_TARGETS

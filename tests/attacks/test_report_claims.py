@@ -95,7 +95,10 @@ def test_there_is_one_list_of_what_is_enforced():
     for path in pathlib.Path(skfdp.__file__).parent.rglob("*.py"):
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             name = getattr(getattr(call, "func", None), "id", None)
-            if name != "Assumption" or path.name == "assumptions.py":
+            if path.name == "assumptions.py":
+                continue
+            assert name != "_enforced", f"{path}:{call.lineno}"
+            if name != "Assumption":
                 continue
             marks = [*call.args[2:], *(k.value for k in call.keywords)]
             assert not marks, f"{path}:{call.lineno}"
@@ -146,7 +149,8 @@ def test_each_key_has_one_meaning():
         call.args[0].value
         for path in pathlib.Path(skfdp.__file__).parent.rglob("*.py")
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if getattr(getattr(call, "func", None), "id", None) == "Assumption"
+        if getattr(getattr(call, "func", None), "id", None)
+        in ("Assumption", "_enforced")
     ]
     assert len(keys) == len(set(keys)) > 50
     assert all(re.fullmatch("[a-z]+(_[a-z]+)+", key) for key in keys)
