@@ -97,13 +97,9 @@ class LedgerEntry:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry as JSON-able values."""
-        return {
-            "charge": self.charge,
-            "date": self.date,
-            "label": self.label,
+        return vars(self) | {
             "event": None if self.event is None else self.event.to_dict(),
             "part": None if self.part is None else dataclasses.asdict(self.part),
-            "versions": self.versions,
         }
 
     @classmethod
@@ -260,21 +256,12 @@ class FitPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return strictly JSON-able values; infinite numbers are the string "inf"."""
-        values = {
-            "subject": self.subject,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "target_epsilon": self.target_epsilon,
-            "n_records": self.n_records,
-            "n_rows": self.n_rows,
-            "mu": self.mu,
-            "events": [event.to_dict() for event in self.events],
-            "assumptions": [dataclasses.asdict(one) for one in self.assumptions],
-            "schedule": None if self.schedule is None else self.schedule.to_dict(),
-            "expected_gap": self.expected_gap,
-        }
-        infinite = {name for name, value in values.items() if value == math.inf}
-        return json.loads(dumps(values | dict.fromkeys(infinite, "inf")))
+        names = ("subject", "epsilon", "delta", "target_epsilon", "n_records", "n_rows")
+        values = {}
+        for name in (*names, "mu", "events", "assumptions", "schedule", "expected_gap"):
+            value = getattr(self, name)
+            values[name] = "inf" if value == math.inf else value
+        return json.loads(dumps(values))
 
     def __repr__(self) -> str:
         cost = f"Plan of {self.subject}: epsilon {self.epsilon:.6g}"
