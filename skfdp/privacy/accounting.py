@@ -22,7 +22,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from scipy import special
@@ -200,22 +200,19 @@ class GaussianCurve:
         return float(ndtr(ndtri(false_alarms) + self.mu))
 
 
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class PLDCurve:
     """Upper bound of a privacy curve, from a composed privacy loss distribution.
 
-    `loss_distributions` holds one distribution for each direction between neighbours:
-    the first output against the second, and the reverse; or one for both directions.
-    `rounding` bounds the rounding error of delta.
+    There is one distribution for each direction between neighbours: the first output
+    against the second, and the reverse; or one for both directions. `rounding` bounds
+    the rounding error of delta.
     """
 
-    mu = None
-
-    def __init__(
-        self, loss_distributions: Sequence[Any], rounding: float, accountant: str
-    ):
-        self._directions = tuple(loss_distributions)
-        self.rounding = rounding
-        self.accountant = accountant
+    _directions: Sequence[Any]
+    rounding: float
+    accountant: str
+    mu: ClassVar[None] = None
 
     @tails()
     def epsilon(self, delta: float) -> float:

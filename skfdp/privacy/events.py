@@ -518,12 +518,8 @@ class Event:
     @property
     def disclosed(self) -> frozenset[str | int | Nameless]:
         """The public columns and, if it is public, the target."""
-        target: set[str | Nameless] = set()
-        if self.public_target and self.target_name is not None:
-            target = {self.target_name}
-        elif self.public_target:
-            target = {Nameless.TARGET}
-        return frozenset(self.public_features) | target
+        target = (self.target_name or Nameless.TARGET,) * self.public_target
+        return frozenset((*self.public_features, *target))
 
     @property
     def protects(self) -> tuple[str, str, frozenset]:
