@@ -119,32 +119,21 @@ class Selection(Event, kind="selection"):
 
 
 class SelectionCurve:
-    """Privacy curve of a `Selection`, by the theorem of this module.
-
-    Attributes
-    ----------
-    shift : float
-        ``2 * epsilon_1`` of the theorem.
-    """
+    """Privacy curve of a `Selection`, by the theorem of this module."""
 
     mu = None
 
     def __init__(self, event: Selection) -> None:
-        self.event = event
-        run = Event(
-            label=event.label,
-            noise_std=event.noise_std,
-            clip_norm=event.clip_norm,
-            sensitivity=event.sensitivity,
-            n_steps=event.n_steps,
-            neighboring_relation=event.neighboring_relation,
-        )
+        names = ("label", "noise_std", "clip_norm", "sensitivity", "n_steps")
+        facts = {name: getattr(event, name) for name in names}
+        run = Event(**facts, neighboring_relation=event.neighboring_relation)
         self._run: PrivacyCurve = compose([run])
         self.accountant = (
             "best of a random number of runs (geometric), one run by: "
             f"{self._run.accountant}"
         )
         self._mean = event.mean_runs
+        #: ``2 * epsilon_1`` of the theorem.
         self.shift = 2 * self._first_epsilon(event.gamma)
 
     def _first_epsilon(self, gamma: float) -> float:
@@ -186,12 +175,7 @@ class SelectionCurve:
 def calibrate_run(event: Selection, epsilon: float, delta: float) -> Selection:
     """Return the selection with the least noise per run that meets (epsilon, delta).
 
-    Parameters
-    ----------
-    event : Selection
-        The selection, whose noise is ignored.
-    epsilon, delta : float
-        The total budget of the selection.
+    The noise of the given `event` is ignored.
 
     Notes
     -----
