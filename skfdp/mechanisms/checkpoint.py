@@ -457,14 +457,7 @@ def _about(label: str, stream: str, shape: tuple[int, ...]) -> bytes:
 
 
 class ResumingMechanism(Mechanism):
-    """The release function of a fit with a checkpoint.
-
-    Parameters
-    ----------
-    events, streams, is_null, units
-        As for `Mechanism`.
-    journal : Journal
-        The journal of the fit.
+    """The release function of a fit with a checkpoint, the `journal`.
 
     Notes
     -----

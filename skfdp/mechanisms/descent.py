@@ -94,18 +94,9 @@ class HeavyBall:
         """Return the standard deviation of the noise in each published weight.
 
         The curvature of the penalty is included. The curvature of the loss and the
-        projection onto the radius are not.
-
-        Parameters
-        ----------
-        stds : ndarray of shape (n_iter,)
-            Standard deviation of the noise in one entry of each step's gradient.
-        average : {"last", "tail", "uniform"}
-
-        Returns
-        -------
-        noise : float64 ndarray of theta's shape, or of shape ()
-            Shape () means that all weights have the same noise.
+        projection onto the radius are not. `stds` holds the standard deviation of the
+        noise in one entry of each step's gradient. The result has the shape of theta,
+        or the shape () if all weights have the same noise.
 
         Notes
         -----
@@ -207,14 +198,10 @@ class Walk:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the result of noiseless steps, and the variance that noise adds to it.
 
-        Parameters
-        ----------
-        curvature : float, default=0.0
-            Curvature of a quadratic loss with optimum 1; the steps start at 0.
-        penalty : float or ndarray of shape (n_weights,), default=0.0
-            Curvature of a penalty, whose gradient is evaluated at the end of a step.
-        published : ndarray of shape (n_steps,), default=None
-            Weight of each iterate in the published average. None means only the last.
+        The steps start at 0. The loss is quadratic, with this curvature and optimum 1.
+        `penalty` is the curvature of a penalty, whose gradient is evaluated at the end
+        of a step. `published` is the weight of each iterate in the published average;
+        None means only the last.
         """
         n_steps = len(self.stds)
         if published is None:
@@ -260,7 +247,6 @@ def descent(
     query: Query,
     rule: HeavyBall,
     *,
-    label: str = "descent",
     n_records: int,
     average: str = "last",
     private_weight: float = 1.0,
@@ -277,14 +263,12 @@ def descent(
     Parameters
     ----------
     mechanism : Mechanism
-        Releases the sums. The charged event fixes the number of steps, the sampling
-        rate and the noise.
+        Releases the sums. The charged event of label "descent" fixes the number of
+        steps, the sampling rate and the noise.
     query : Query
         The private sums.
     rule : HeavyBall
         Computes the next iterate from a released gradient.
-    label : str, default="descent"
-        Label of the event.
     n_records : int
         Public number of records. Averages divide by the sampling rate times this
         number, never by the size of a batch.
@@ -325,11 +309,11 @@ def descent(
     """
     theta = np.zeros(query.shape) if start is None else start
     velocity, published = np.zeros(query.shape), theta
-    event = mechanism.event(label)
+    event = mechanism.event("descent")
     first = first_published(average, event.n_steps)
     average_of_clipped = event.sampling_rate * n_records * query.clip_norm
     for step in range(event.n_steps):
-        gradient = mechanism.release(label, query, theta)
+        gradient = mechanism.release("descent", query, theta)
         gradient *= private_weight / average_of_clipped
         if public_gradient is not None:
             with np.errstate(over="ignore"):  # an overflow raises ValueError below

@@ -50,21 +50,10 @@ def rounded_pair(
 ) -> tuple[int, int]:
     """Return ``floor(std * x + 1/2)`` for two normals x, drawn from random words.
 
-    Parameters
-    ----------
-    std : float
-        In grid units, at least 0.
-    first, second : int
-        The words of the pair, as `kernels.sampling.add_rounded_normals` reads them.
-    more_words : callable
-        ``more_words(n)`` returns n further random words of 64 bits.
-
-    Returns
-    -------
-    pair : tuple of int
-        The rounded normals. The given words contain the first digits of the two uniform
-        numbers of the Box-Muller method. Further digits are drawn until both integers
-        are determined.
+    `std` is in grid units, at least 0. The words `first` and `second`, as
+    `kernels.sampling.add_rounded_normals` reads them, contain the first digits of the
+    two uniform numbers of the Box-Muller method. Further digits are drawn until both
+    integers are determined: ``more_words(n)`` returns n random words of 64 bits.
     """
     radius, angle = first << 11 | second & (2**11 - 1), second >> 11 & (2**50 - 1)
     std_ratio, std_denominator = std.as_integer_ratio()
@@ -94,14 +83,8 @@ def rounded_pair(
 def exact_gap(word: int, pace: float, more_words: Callable[[int], list[int]]) -> int:
     """Return ``floor(-log(u) / pace)`` for a uniform u whose first digits are given.
 
-    Parameters
-    ----------
-    word : int
-        The first 64 binary digits of u.
-    pace : float
-        Above 0 and finite.
-    more_words : callable
-        ``more_words(n)`` returns n further random words of 64 bits.
+    `word` holds the first 64 binary digits of u. `pace` is above 0 and finite.
+    ``more_words(n)`` returns n further random words of 64 bits.
     """
     pace_ratio, pace_denominator = pace.as_integer_ratio()
     for bits in range(128, 64 * _ROUNDS + 1, 64):

@@ -78,13 +78,9 @@ class PoissonBatches:
         self._members = np.empty(capacity, dtype=np.int64)
 
     def draw(self) -> np.ndarray:
-        """Return the next batch.
+        """Return the row numbers of the next batch, valid until the next `draw`.
 
-        Returns
-        -------
-        batch : int64 ndarray, increasing
-            Row numbers, valid until the next `draw`. An empty batch gives a release of
-            noise only.
+        They increase. An empty batch gives a release of noise only.
         """
         batch = self._piece(-1)
         if len(batch) < len(self._members):
@@ -124,17 +120,10 @@ class PoissonBatches:
 def not_null(
     batch: np.ndarray | None, is_null: np.ndarray | None, n_rows: int
 ) -> np.ndarray | None:
-    """Return a batch without its null records.
+    """Return a batch without its null records, which contribute to no release.
 
-    Parameters
-    ----------
-    batch : int64 ndarray or None
-        Row numbers; None means every row.
-    is_null : bool ndarray of shape (n_rows,) or None
-        Whether each record is null, and contributes nothing to any release. None means
-        that no record is null.
-    n_rows : int
-        Number of rows of the query.
+    `batch` holds row numbers; None means every row. `is_null` says whether each of the
+    `n_rows` records is null; None means that no record is null.
     """
     if is_null is None:
         return batch
@@ -166,24 +155,14 @@ _SAMPLING = "coins"
 
 @dataclasses.dataclass(frozen=True)
 class _Asked:
-    """A query whose bounds are within those of a charged event.
-
-    Attributes
-    ----------
-    event : Event
-    stream : str
-    given, query : Query
-        The query as passed to `release`, and the same query with weighted rows.
-    stds, units : ndarray of shape (n_steps,)
-        Standard deviation of the noise of each release, and grid unit of its sum.
-    """
+    """A query whose bounds are within those of a charged event."""
 
     event: Event
     stream: str
-    given: Query
-    query: Query
-    stds: np.ndarray
-    units: np.ndarray
+    given: Query  # as passed to `release`
+    query: Query  # the same with weighted rows
+    stds: np.ndarray  # of the noise of each release
+    units: np.ndarray  # grid unit of each sum
 
 
 class Mechanism:
@@ -275,14 +254,8 @@ class Mechanism:
     def within(self, prefix: str, streams: Streams) -> Mechanism:
         """Return a mechanism for the events labelled ``f"{prefix}: {label}"``.
 
-        In the returned mechanism the label of these events is `label` alone. A release
-        of one mechanism is counted in both.
-
-        Parameters
-        ----------
-        prefix : str
-        streams : Streams
-            Streams of these releases only.
+        In the returned mechanism the label of these events is `label` alone, and the
+        streams are these. A release of one mechanism is counted in both.
         """
         start = f"{prefix}: "
         found = copy.copy(self)
