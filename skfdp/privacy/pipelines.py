@@ -290,14 +290,8 @@ class _Learnt:
     ) -> None:
         """Add the data dependence of a step and of its parts.
 
-        Parameters
-        ----------
-        name : str
-        step : transformer or estimator
-        public : tuple of bool or None
-            Whether each input column is computed from public columns only; None if
-            unknown.
-        public_target : bool
+        `public` says whether each input column is computed from public columns only;
+        None if unknown.
         """
         if step is None or isinstance(step, str):
             return

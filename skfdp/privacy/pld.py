@@ -147,7 +147,12 @@ def _gap(steps: _Steps, full_batch_mu: float, spread: float | None) -> float:
     This change must be small compared with mu of the composition, so a large mu allows
     a wider gap. The gap is also widened if the grid would have too many values.
     """
-    mu = _central_limit_mu(steps, full_batch_mu)
+    # mu of the composition by the central limit theorem, an approximation.
+    square = full_batch_mu**2
+    for (noise, sensitivity, q, _), count in steps:
+        growth = min(50.0, (sensitivity / noise) ** 2)
+        square += q * q * count * math.expm1(growth)
+    mu = max(math.sqrt(square), 1e-12)
     n_steps = 1 + sum(count for _, count in steps)
     coarse = _FINEST_GAP * 2.0 ** min(7, max(0, round(math.log2(mu + 1e-9))))
     if spread is not None:
@@ -159,15 +164,6 @@ def _gap(steps: _Steps, full_batch_mu: float, spread: float | None) -> float:
     whole = 2 * math.fsum(top * count for top, count in tops) + 20 * full_batch_mu
     spread = min(20 * mu, whole, math.inf if spread is None else spread)
     return max([gap, spread / _TOTAL_POINTS, *(top / _STEP_POINTS for top, _ in tops)])
-
-
-def _central_limit_mu(steps: _Steps, full_batch_mu: float) -> float:
-    """Return mu of the composition by the central limit theorem, an approximation."""
-    square = full_batch_mu**2
-    for (noise, sensitivity, q, _), count in steps:
-        growth = min(50.0, (sensitivity / noise) ** 2)
-        square += q * q * count * math.expm1(growth)
-    return max(math.sqrt(square), 1e-12)
 
 
 def _top(noise: float, sensitivity: float, q: float) -> float:
@@ -326,18 +322,9 @@ def hockey_stick(
 ) -> np.ndarray:
     r"""Return the hockey-stick divergence :math:`H_{e^\epsilon}(A \| B)`.
 
-    A and B are those of the docstring of this module.
-
-    Parameters
-    ----------
-    epsilons : ndarray of shape (n,)
-        Increasing, at least 0.
-    noise : float
-        Standard deviation of the noise over the clip norm.
-    sensitivity : float
-        Delta over the clip norm, in (0, 2].
-    q : float
-        Sampling rate, in (0, 1].
+    A and B are those of the docstring of this module. The epsilons increase, and are at
+    least 0. Noise and sensitivity, in (0, 2], are in units of the clip norm. The
+    sampling rate q is in (0, 1].
 
     Notes
     -----

@@ -328,22 +328,15 @@ _TABLE: dict[str, tuple[str, _Rule]] = {
 }
 
 
-def is_class(step: Any, *names: str) -> bool:
-    """Whether an object's class is a scikit-learn class with one of these names."""
+def is_class(step: Any, *names: str, package: str = "sklearn") -> bool:
+    """Whether an object's class is a class of a package with one of these names."""
     kind = type(step)
-    return kind.__name__ in names and kind.__module__.split(".")[0] == "sklearn"
+    return kind.__name__ in names and kind.__module__.split(".")[0] == package
 
 
 def is_container(step: Any) -> bool:
     """Whether a step consists of other steps."""
     return is_class(step, "ColumnTransformer", "FeatureUnion", "Pipeline")
-
-
-def _is_encoder(step: Any) -> bool:
-    """Whether an object is a `DeclaredEncoder`."""
-    kind = type(step)
-    place = kind.__module__.split(".")[0]
-    return kind.__name__ == "DeclaredEncoder" and place == "skfdp"
 
 
 def members(container: Any) -> Iterator[tuple[str, Any]]:
@@ -367,7 +360,7 @@ def dependence(step: Any) -> Dependence | None:
 
     The steps inside a container are not considered.
     """
-    if _is_encoder(step):
+    if is_class(step, "DeclaredEncoder", package="skfdp"):
         return _nothing("bounds, categories and knots are declared")
     if is_class(step, *_TABLE):
         _, found = _TABLE[type(step).__name__]
@@ -390,16 +383,8 @@ _WIDEST = 20_000
 def sources(step: Any, n_features: int) -> Sources | None:
     """Return the input columns behind each output column of a fitted step.
 
-    Parameters
-    ----------
-    step : transformer, "passthrough", "drop" or None
-    n_features : int
-        Number of input columns.
-
-    Returns
-    -------
-    found : tuple of frozenset of int, or None
-        None if unknown.
+    The step is a transformer, "passthrough", "drop" or None, with `n_features` input
+    columns. The result is None if unknown.
     """
     same = tuple(frozenset({j}) for j in range(n_features))
     if step is None or isinstance(step, str):
@@ -410,7 +395,7 @@ def sources(step: Any, n_features: int) -> Sources | None:
     if getattr(step, "n_features_in_", n_features) != n_features:
         return None
     try:
-        if _is_encoder(step):
+        if is_class(step, "DeclaredEncoder", package="skfdp"):
             names = list(step.feature_names_in_)
             places = [names.index(name) for name in step.schema.features]
             found: Sources | None = tuple(

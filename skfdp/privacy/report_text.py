@@ -141,7 +141,6 @@ _TRUSTED = (
     "The people who run the fit, the computer and the software: they see every row."
 )
 _CHECKED = "Nobody outside the project so far."
-_RECOMPUTED = "`skfdp report FILE.json` recomputes epsilon."
 
 
 # Formatting of numbers, columns and targets.
@@ -388,7 +387,7 @@ def page(report: Report) -> list[Section]:
         ("Trusted", [_TRUSTED]),
         ("How strong", [strength_text(report), odds_text(report)]),
         ("Holds only if", []),
-        ("Checked by", [f"{_CHECKED} {_RECOMPUTED}"]),
+        ("Checked by", [f"{_CHECKED} `skfdp report FILE.json` recomputes epsilon."]),
     ]
     said = [title(report), *(" ".join([name, *texts]) for name, texts in parts)]
     left = PAGE_WORDS - _n_words(" ".join(said))
@@ -542,10 +541,9 @@ def numbers(report: Report) -> Iterator[str]:
         rating = "it should be small" if report.delta * n < 1 else "TOO LARGE"
         yield f"delta * n = {report.delta * n:.3g}, with n = {n} {many}; {rating}."
     if report.parts and holds:
-        unit = report.unit
         yield (
             "Some fits used a part of the data: these numbers are those of the most "
-            f"exposed {unit}."
+            f"exposed {report.unit}."
         )
     yield f"Fits counted: {report.n_fits}."
     if report.mu is not None and holds:
