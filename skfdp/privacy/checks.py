@@ -80,16 +80,9 @@ def number(
 ) -> float:
     """Return a number between low and high as a Python float, or raise ValueError.
 
-    Parameters
-    ----------
-    name, expected : str
-        For the message: the name of the parameter, and what it must be.
-    value : object
-        Anything; bools, strings, None and NaN are refused.
-    low, high : float
-        Ends of the allowed interval; either may be infinite.
-    closed : {"both", "left", "right", "neither"}, default="both"
-        Which ends belong to the interval.
+    Bools, strings, None and NaN are refused. `closed` says which of the ends low and
+    high, which may be infinite, belong to the interval: "both", "left", "right" or
+    "neither". `expected` says in the message what the number must be.
     """
     found = math.nan
     real = isinstance(value, numbers.Real)
@@ -168,10 +161,8 @@ def items(name: str, values: Any, expected: str) -> tuple[Any, ...]:
     """
     unordered = str | bytes | bytearray | Mapping | Set
     if isinstance(values, Iterable) and not isinstance(values, unordered):
-        try:
+        with contextlib.suppress(TypeError):  # an array without dimensions
             return tuple(values)
-        except TypeError:  # an array without dimensions
-            pass
     raise ValueError(f"{name}={brief(values)} must be {expected}.")
 
 

@@ -405,16 +405,6 @@ def report(
     return found if delta is None else found.at_delta(delta)
 
 
-def of_releases(
-    obj: Any, reports: Iterable[tuple[str, PrivacyReport]]
-) -> PrivacyReport:
-    """Return the report of an object that depends on data only through given fits.
-
-    `reports` holds names and reports of the fits.
-    """
-    return _joined(obj, [*reports], _Learnt(), None)
-
-
 def _of_ledger(ledger: PrivacyLedger, delta: float | None) -> PrivacyReport:
     entries = ledger.entries
     delta = ledger.delta if delta is None else delta
@@ -461,7 +451,7 @@ def _report_of(obj: Any, name: str) -> PrivacyReport | None:
         if not seen:
             return None
         _check_columns_stay_public(seen)
-        return _joined(obj, seen, *_learnt(parts))
+        return of_releases(obj, seen, *_learnt(parts))
     if not _hides_private_fit(obj, set()):
         return None
     known = type(obj).__name__
@@ -496,7 +486,7 @@ def _report_of(obj: Any, name: str) -> PrivacyReport | None:
     # These two classes read the label set from the target before they fit members.
     if not public_target and is_class(obj, "OneVsRestClassifier", "VotingClassifier"):
         learnt.assumes.append(CLASSES_READ)
-    return _joined(obj, seen, learnt, None)
+    return of_releases(obj, seen, learnt)
 
 
 def _hides_private_fit(obj: Any, visited: set[int]) -> bool:
@@ -556,13 +546,17 @@ def _check_positions(obj: Any, seen: list[tuple[str, PrivacyReport]]) -> None:
             )
 
 
-def _joined(
+def of_releases(
     obj: Any,
     seen: list[tuple[str, PrivacyReport]],
-    learnt: _Learnt,
-    public_sources: tuple[str | int, ...] | None,
+    learnt: _Learnt | None = None,
+    public_sources: tuple[str | int, ...] | None = None,
 ) -> PrivacyReport:
-    """Return the report that composes all events of these reports."""
+    """Return the report that composes all events of these named reports.
+
+    Without `learnt`, the object depends on data only through these fits.
+    """
+    learnt = learnt or _Learnt()
     _check_targets_stay_public(seen)
     reports = [found for _, found in seen]
     events = tuple(event for found in reports for event in found.events)
