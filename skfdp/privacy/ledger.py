@@ -1031,10 +1031,8 @@ class PrivacyLedger:
     def __str__(self) -> str:
         terms, entries = self._store.read()
         limit = "none: this ledger counts all fits and refuses none for its cost"
-        spent, left = (
-            f"{_counted(entries)}; spent(delta=...) returns epsilon",
-            "unlimited",
-        )
+        spent = f"{_counted(entries)}; spent(delta=...) returns epsilon"
+        left = "unlimited"
         if terms.epsilon is not None:
             at = f" at delta {terms.delta:g}"
             spent = f"epsilon {self.spent():.4g}{at}, {_counted(entries)}"
