@@ -19,25 +19,14 @@ from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy.checks import shown
 from skfdp.queries.statistics import CrossSum, RowSum
 from skfdp.solvers import parameters
-from skfdp.solvers.centring import (
-    LARGEST_PUBLIC_SHARE,
-    Regressors,
-    centre,
-)
+from skfdp.solvers.centring import LARGEST_PUBLIC_SHARE, Regressors, centre
 from skfdp.solvers.method import Budget, OnStep, Plan
 from skfdp.solvers.parameters import resolve_input_scaler
 
 # Factor that keeps norms below the bound in spite of rounding.
 _MARGIN = 1 - 1e-12
-
-
-@dataclasses.dataclass(frozen=True)
-class Centred:
-    """Fitted `mean_`, `coef_` and `scale_` of `PrivateCenteringTransformer`."""
-
-    mean: np.ndarray
-    coef: np.ndarray
-    scale: np.ndarray
+#: The fitted attributes `mean_`, `coef_` and `scale_` by name.
+Centring = dict[str, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +48,7 @@ class PrivateMean:
         plan: Plan,
         mechanism: Mechanism,
         on_step: OnStep,
-    ) -> Centred:
+    ) -> Centring:
         """Release the mean of the rows, and return the centring."""
         public = records.public
         bounded = public.private_bounded
@@ -68,7 +57,7 @@ class PrivateMean:
         noise_std = plan.event("mean").noise_std[0] / public.n_records
         return self._centred(total / public.n_records, noise_std)
 
-    def exactly(self, records: Records) -> Centred:
+    def exactly(self, records: Records) -> Centring:
         """Return the centring by the noiseless mean (epsilon=inf)."""
         X, input_scaler = records.X, records.input_scaler
         total = sum(
@@ -77,10 +66,10 @@ class PrivateMean:
         return self._centred(total / records.public.n_records, 0.0)
 
     @staticmethod
-    def _centred(mean: np.ndarray, noise_std: float) -> Centred:
+    def _centred(mean: np.ndarray, noise_std: float) -> Centring:
         mean = parameters.shrunk_mean(mean, noise_std)
         scale = np.full(mean.shape, parameters.centred_scale(mean, noise_std))
-        return Centred(mean, np.zeros((0, len(mean))), scale)
+        return {"mean_": mean, "coef_": np.zeros((0, len(mean))), "scale_": scale}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,7 +107,7 @@ class ConditionalCentring:
         plan: Plan,
         mechanism: Mechanism,
         on_step: OnStep,
-    ) -> Centred:
+    ) -> Centring:
         """Release the cross moments of public and private columns; return the centring.
 
         The public regressors are the whitened public columns and a constant.
@@ -132,7 +121,7 @@ class ConditionalCentring:
         std = plan.events[0].noise_std[0]
         return self._centred(records.public, prepared, total, std)
 
-    def exactly(self, records: Records) -> Centred:
+    def exactly(self, records: Records) -> Centring:
         """Return the centring from noiseless cross moments (epsilon=inf)."""
         private = ~records.public.mask
         regressors = self.prepare(records.public, None)
@@ -143,12 +132,12 @@ class ConditionalCentring:
     @staticmethod
     def _centred(
         public: PublicRecords, regressors: Regressors, total: np.ndarray, std: float
-    ) -> Centred:
+    ) -> Centring:
         found, mask = centre(regressors, total, std), public.mask
         mean = np.empty(len(mask))
         mean[mask], mean[~mask] = regressors.mean, found.intercept
         scale = np.where(mask, found.public_scale, found.private_scale)
-        return Centred(mean, found.coef, scale)
+        return {"mean_": mean, "coef_": found.coef, "scale_": scale}
 
 
 @public("skfdp")
@@ -341,17 +330,12 @@ class PrivateCenteringTransformer(
             return PrivateMean()
         return ConditionalCentring(weighted=math.isfinite(self.epsilon))
 
-    def _without_privacy(self, records: Records) -> Centred:
+    def _without_privacy(self, records: Records) -> Centring:
         return self._method(records.public).exactly(records)
 
-    def _attributes(self, public: PublicRecords, found: Centred) -> dict[str, Any]:
-        return {
-            "input_scaler_": public.input_scaler,
-            "public_mask_": public.mask,
-            "mean_": found.mean,
-            "coef_": found.coef,
-            "scale_": found.scale,
-        }
+    def _attributes(self, public: PublicRecords, found: Centring) -> dict[str, Any]:
+        own = {"input_scaler_": public.input_scaler, "public_mask_": public.mask}
+        return own | found
 
     @without_traps()
     def transform(self, X) -> Any:

@@ -86,10 +86,10 @@ def test_a_linear_prediction_is_found_whatever_the_weights(exact, linear):
     else:
         found = centred(linear)
     expected = [[0.2, -0.1, 0.0], [0.1, 0.3, -0.2]]
-    np.testing.assert_allclose(found.coef, expected, atol=2e-3)
-    np.testing.assert_allclose(found.mean, linear.mean(axis=0), atol=2e-3)
+    np.testing.assert_allclose(found["coef_"], expected, atol=2e-3)
+    np.testing.assert_allclose(found["mean_"], linear.mean(axis=0), atol=2e-3)
     # nothing is left of the rows, so that they are scaled up as far as allowed
-    assert found.scale[1] > 20
+    assert found["scale_"][1] > 20
 
 
 def test_noise_alone_predicts_nothing(linear):
@@ -98,7 +98,7 @@ def test_noise_alone_predicts_nothing(linear):
     def noise(query):
         return std * rng.normal(size=query.shape)
 
-    passed = [centred(linear, noise, std).coef.any() for _ in range(300)]
+    passed = [centred(linear, noise, std)["coef_"].any() for _ in range(300)]
     assert np.mean(passed) < 0.1
     assert any(passed)  # the threshold is not infinite
 
@@ -108,7 +108,7 @@ def test_the_length_of_private_rows_sets_their_scale():
     rng = np.random.default_rng(0)
     X = rng.random((5000, 5))
     X[:, ~PUBLIC] *= 0.1
-    scale = centred(X).scale
+    scale = centred(X)["scale_"]
     rest = X[:, ~PUBLIC] - X[:, ~PUBLIC].mean(axis=0)
     assert np.mean(np.sum((scale[1] * rest) ** 2, axis=1)) == pytest.approx(
         0.75, rel=0.05
