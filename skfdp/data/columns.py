@@ -6,9 +6,9 @@ declarations are therefore refused, and the message says what to write instead.
 
 from __future__ import annotations
 
-import fnmatch
 import numbers
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -90,7 +90,15 @@ def public_mask(
                 f"{n_features} columns: give one entry per column."
             )
         return np.asarray(items, dtype=bool)
-    _check_unambiguous(spec, items, n_features)
+    integers = [item for item in items if isinstance(item, numbers.Integral)]
+    listed = not isinstance(spec, (Set, range, numbers.Integral))
+    whole = integers and len(items) == len(integers) == n_features
+    if listed and whole and set(items) <= {0, 1}:
+        raise ValueError(
+            f"public_features={shown(spec)} could be a mask or positions, because X "
+            f"has {n_features} column(s): write a mask with True and False, or "
+            "positions as a set, {0, 1}."
+        )
     for item in items:
         if isinstance(item, numbers.Integral):
             found = [_position(int(item), n_features, labels)]
@@ -141,20 +149,6 @@ def _listed(spec: Any) -> list:
     return [spec] if single else list(spec)
 
 
-def _check_unambiguous(spec: Any, items: list, n_features: int) -> None:
-    """Refuse a list of 0 and 1 that could be a mask or positions."""
-    integers = [item for item in items if isinstance(item, numbers.Integral)]
-    if not integers:
-        return
-    listed = not isinstance(spec, (Set, range, numbers.Integral))
-    if listed and len(items) == len(integers) == n_features and set(items) <= {0, 1}:
-        raise ValueError(
-            f"public_features={shown(spec)} could be a mask or positions, because X "
-            f"has {n_features} column(s): write a mask with True and False, or "
-            "positions as a set, {0, 1}."
-        )
-
-
 def _named(item: Any, names: Sequence[str] | None, labels: list | None) -> list[int]:
     if not isinstance(item, str):
         raise ValueError(f"public_features holds {shown(item)}: {_EXPECTED}")
@@ -170,27 +164,18 @@ def _named(item: Any, names: Sequence[str] | None, labels: list | None) -> list[
             "a DataFrame (set_output(transform='pandas') on the step before, with "
             "sparse_output=False), or indices."
         )
-    found = _matching(names, item)
+    found = [j for j, name in enumerate(names) if name == item]
+    times = len(found)
+    found = found or [j for j, name in enumerate(names) if fnmatchcase(name, item)]
     if not found:
         listed = ", ".join(map(repr, names[:8])) + ", …" * (len(names) > 8)
         raise ValueError(
             f"public_features holds {item!r}, which matches no column of X: the "
             f"{len(names)} columns are {listed}."
         )
-    times = list(names).count(item)
     if times > 1:
         raise ValueError(f"column {item!r} occurs {times} times in X: rename one.")
     return found
-
-
-def _matching(names: Sequence[str | int], key: str) -> list[int]:
-    """Return the positions of the columns that are called `key`.
-
-    If no column is called `key`, return the columns that match the pattern `key`.
-    """
-    columns = [(j, name) for j, name in enumerate(names) if isinstance(name, str)]
-    exact = [j for j, name in columns if name == key]
-    return exact or [j for j, name in columns if fnmatch.fnmatchcase(name, key)]
 
 
 def _position(item: int, n_features: int, labels: list | None) -> int:
