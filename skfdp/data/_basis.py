@@ -347,11 +347,9 @@ class _Curve:
         # Encoded columns that are only multiplied by a factor. In the result they come
         # after the smooth terms.
         self.plain, self.plain_factor = every, np.ones(len(every))
-        if block.kind == "spline":
-            self._draw(block, squares_of)
-        self.n_columns = len(self.factor) + len(self.plain)
-
-    def _draw(self, block: Block, squares_of: Callable) -> None:
+        self.n_columns = len(every)
+        if block.kind != "spline":
+            return
         given = len(block.levels) - 1, block.end is not None
         shapes, variance = directions(*given), prior_variances(*given)
         # The level "missing" is one more direction. With much noise it is left out. A
@@ -365,6 +363,7 @@ class _Curve:
         self.smooth = self.plain[~missing]
         self.plain = self.plain[missing & (squares[-1] > 0)]
         self.plain_factor = np.full(len(self.plain), math.sqrt(squares[-1]))
+        self.n_columns = len(self.factor) + len(self.plain)
 
     def write(
         self, places: np.ndarray, values: np.ndarray, out: np.ndarray, own: int

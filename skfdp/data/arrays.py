@@ -153,11 +153,8 @@ def distinct(raw: Any) -> tuple[np.ndarray, np.ndarray] | None:
         if hasattr(raw, "cat") and hasattr(dtype, "categories"):
             return objects([*exact(dtype.categories), None]), np.asarray(raw.cat.codes)
         # Arrow's numbers have other kinds. Python's floats would lose their precision.
-        if (
-            hasattr(raw, "factorize")
-            and hasattr(dtype, "storage")
-            and (dtype.kind in "OU")
-        ):
+        of_text = hasattr(dtype, "storage") and dtype.kind in "OU"
+        if of_text and hasattr(raw, "factorize"):
             places, known = raw.factorize()
             return objects([*known, None]), places
     return None
@@ -240,12 +237,8 @@ def _of_pyarrow(column: Any) -> np.ndarray:
 
 def is_frame(X: Any) -> bool:
     """Whether X is a table of pandas, polars or pyarrow."""
-    kind = type(X)
-    return (
-        hasattr(kind, "iloc")
-        or hasattr(kind, "get_columns")
-        or hasattr(kind, "column_names")
-    )
+    marks = "iloc", "get_columns", "column_names"
+    return any(hasattr(type(X), mark) for mark in marks)
 
 
 def is_dask(X: Any) -> bool:

@@ -150,7 +150,8 @@ class CodedGridRows(RowsApart):
         The levels of different categories and numbers have different columns. So the
         squared norm is a sum over the levels of a row, minus products with the shift.
         """
-        levels, shift, n_numbers = self.levels, self.shift, self._n_numbers
+        levels, shift = self.levels, self.shift
+        n_numbers = (self.codes.shape[1] - self.n_categories) // 2
         own, crossed = levels.multiply(levels).sum(axis=1), 2 * (levels @ shift)
         total = np.full(self.n_rows, shift @ shift)
         alone = own - crossed
@@ -168,10 +169,6 @@ class CodedGridRows(RowsApart):
             a = self.codes[:, j + n_numbers].astype(np.int64)
             total += least[place] + a * (slope[place] + a * bend[place])
         return total.astype(np.float64)
-
-    @property
-    def _n_numbers(self) -> int:
-        return (self.codes.shape[1] - self.n_categories) // 2
 
     def on_levels(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the products of the levels and of the shift with integer weights.

@@ -246,16 +246,11 @@ class PublicRecords:
 
     @functools.cached_property
     def _of_public(self) -> PublicRecords:
+        table, kept = self.X, self.kept
         if self.is_narrowed:
-            return self._with_kept(self.X[:, self.kept[self.mask]].toarray())
-        own = self._with_kept(self.X)
-        vars(own)["mapped"] = self.mapped  # the same rows, which are rescaled once
-        return own
-
-    def _with_kept(self, table: np.ndarray | csr_array | LargeTable) -> PublicRecords:
-        kept = self.kept
+            table = table[:, kept[self.mask]].toarray()
         named = zip(self.columns, kept, strict=True)
-        return dataclasses.replace(
+        own = dataclasses.replace(
             self,
             mask=np.ones(int(kept.sum()), dtype=bool),
             input_scaler=self.input_scaler.of_public(kept),
@@ -266,6 +261,9 @@ class PublicRecords:
             levels=None if self.levels is None else self.levels[kept],
             _table=table,
         )
+        if not self.is_narrowed:  # the same rows, which are rescaled once
+            vars(own)["mapped"] = self.mapped
+        return own
 
     def rows(self) -> np.ndarray | csr_array:
         """Return the public columns as float64: encoded, or clipped to their bounds."""

@@ -775,8 +775,11 @@ def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
         return labels
     # Not `check_classification_targets`: its warning would reveal the number of
     # classes, and silencing a warning is not thread-safe.
-    kind, seen, codes = _kind_and_codes(y)
-    if seen is None:
+    try:
+        kind, (seen, codes) = type_of_target(y, input_name="y"), _seen_and_codes(y)
+    except TypeError:
+        seen = None
+    if seen is None:  # outside the handler, because its error may quote values
         raise ValueError(
             "y holds labels of several types, which have no order: convert them to one "
             "type."
@@ -793,17 +796,6 @@ def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
             "`classes` if other classes exist and only this y lacks them."
         )
     return Labels(seen, codes.astype(np.int64), "data")
-
-
-def _kind_and_codes(y: np.ndarray) -> tuple:
-    """Return scikit-learn's type of y, the sorted labels of y, and the codes.
-
-    If the labels cannot be sorted, return None three times.
-    """
-    try:
-        return type_of_target(y, input_name="y"), *_seen_and_codes(y)
-    except TypeError:  # the caller raises, because this error may quote values
-        return None, None, None
 
 
 def _seen_and_codes(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

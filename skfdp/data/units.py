@@ -140,11 +140,9 @@ class Units:
     def _all_by_person(self) -> tuple[np.ndarray, np.ndarray]:
         return self.by_person(self._by_person[0])
 
-    def kept(self, rows: np.ndarray) -> Units | None:
+    def kept(self, rows: np.ndarray) -> Units:
         """Return the `Units` of some rows, given by number or as a mask."""
-        persons = self.persons
-        if persons is not None:
-            persons = numbered(persons[rows])
+        persons = None if self.persons is None else numbered(self.persons[rows])
         return Units(self.weights[rows], persons, self.count)
 
 

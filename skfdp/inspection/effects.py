@@ -352,8 +352,9 @@ class _Shown:
         return self._bars(block) if block.kind == "categories" else self._curve(block)
 
     def _curve(self, block: Block) -> Effect:
-        points, knots = _points(block, POINTS), block.raw(block.knots)
-        centre = block.encode(knots).mean(axis=0)
+        end = block.knots[-1] if block.end is None else block.end
+        points = block.raw(np.linspace(block.knots[0], end, POINTS))
+        centre = block.encode(block.raw(block.knots)).mean(axis=0)
         apart = self._levels(block, (MISSING,), centre)
         rows = block.encode(points) - centre
         return self._at(block, "curve", (points,), rows, apart)
@@ -461,9 +462,3 @@ def _chosen(
             f"from {known!r}."
         )
     return {name: effects[name] for name in columns}
-
-
-def _points(block: Block, n_points: int) -> np.ndarray:
-    """Return evenly spaced points between the ends of a block with knots."""
-    end = block.knots[-1] if block.end is None else block.end
-    return block.raw(np.linspace(block.knots[0], end, n_points))

@@ -72,7 +72,8 @@ def encoded(X, signal=None):
 
 def matrix(rows):
     """Return the integers x of coded rows, from the definition in the module."""
-    n_levels, n_numbers = rows.levels.shape[0], rows._n_numbers
+    n_levels = rows.levels.shape[0]
+    n_numbers = (rows.codes.shape[1] - rows.n_categories) // 2
     weights = np.zeros((rows.n_rows, n_levels), dtype=np.int64)
     for i, code in enumerate(rows.codes.astype(int).tolist()):
         places, upper = code[: len(code) - n_numbers], code[len(code) - n_numbers :]
