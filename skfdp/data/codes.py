@@ -42,29 +42,20 @@ LINEAR_STEPS = 32
 
 @dataclasses.dataclass(frozen=True)
 class CodedGridRows(RowsApart):
-    """Quantised rows that are kept as codes: ``x * unit``; see the module for x.
+    """Quantised rows that are kept as codes: ``x * unit``; see the module for x."""
 
-    Attributes
-    ----------
-    codes : uint16 or uint32 ndarray of shape (n_rows, n_categories + 2 * n_numbers)
-        For each row the positions of the levels of its categories, then the positions
-        of the lower levels of its numbers, then the weights a, at most `WHOLE`, of
-        their upper levels.
-    n_categories : int
-    levels : int64 csr_array of shape (n_levels, n_columns)
-        Public, or a function of released numbers. Different categories and numbers
-        have levels with different columns.
-    shift : int64 ndarray of shape (n_columns,)
-        The quantised centre. If there is a constant column, the last entry is minus its
-        value, because the levels are 0 in this column.
-    scale : float
-        Public or released factor: `unit` is ``CODE_UNIT * scale``.
-    """
-
+    #: For each row the positions of the levels of its categories, then the positions of
+    #: the lower levels of its numbers, then the weights a, at most `WHOLE`, of their
+    #: upper levels. uint16 or uint32, shape (n_rows, n_categories + 2 * n_numbers).
     codes: np.ndarray
     n_categories: int
+    #: Public, or a function of released numbers. Different categories and numbers have
+    #: levels with different columns. int64, shape (n_levels, n_columns).
     levels: csr_array
+    #: The quantised centre, int64. If there is a constant column, the last entry is
+    #: minus its value, because the levels are 0 in this column.
     shift: np.ndarray
+    #: Public or released factor: `unit` is ``CODE_UNIT * scale``.
     scale: float = 1.0
     n_rows: int = computed()
     #: Number of columns, including the constant one.
@@ -88,14 +79,9 @@ class CodedGridRows(RowsApart):
     ) -> CodedGridRows:
         """Quantise the levels and the weights of encoded rows.
 
-        Parameters
-        ----------
-        categories : sequence of (levels, places)
-            Rows of levels, float64 (n, n_columns) or CSR, and the position of the level
-            of each row of the table.
-        numbers : sequence of (levels, places, weights)
-            The weights are those of the levels after `places`, float64 in [0, 1].
-        n_rows, n_columns : int
+        Each of `categories` has rows of levels, float64 (n, n_columns) or CSR, and the
+        position of the level of each row of the table. Each of `numbers` has also the
+        weights of the levels after these positions, float64 in [0, 1].
         """
         categories = list(_joined(categories))
         parts = [csr_array(levels) / CODE_UNIT for levels, _ in categories]
@@ -119,13 +105,8 @@ class CodedGridRows(RowsApart):
     ) -> CodedGridRows:
         """Return the rows ``(x * before - mean) * after``, with a constant column.
 
-        Parameters
-        ----------
-        mean : ndarray of shape (n_columns,)
-            Public or released.
-        bias : float or None
-            Value of the constant last column, `after` included; None: no such column.
-        before, after : float
+        `mean` is public or released. `bias` is the value of the constant last column,
+        `after` included; None: no such column.
         """
         unit = CODE_UNIT * before
         constant = [] if bias is None else [-round(bias / (unit * after))]
@@ -181,12 +162,8 @@ class CodedGridRows(RowsApart):
     def of_levels(self, sums: np.ndarray, total: np.ndarray) -> np.ndarray:
         """Return the sum of rows x times integers, int64 (K, n_columns).
 
-        Parameters
-        ----------
-        sums : int64 ndarray of shape (K, n_levels)
-            Sums over the rows of an integer times the weight of each level.
-        total : int64 ndarray of shape (K,)
-            Sums of the integers.
+        `sums`, int64 (K, n_levels), are sums over the rows of an integer times the
+        weight of each level. `total`, int64 (K,), are sums of the integers.
         """
         # Terms may wrap around, but not the result: both are modulo 2**64.
         return (self._columns @ sums.T).T - np.outer(total, self.shift)

@@ -142,29 +142,21 @@ def times_columns(
 
 @dataclasses.dataclass(frozen=True)
 class GridRows:
-    """Quantised dense rows: the integers in `values` stand for ``values * unit``.
+    """Quantised dense rows: the integers in `values` stand for ``values * unit``."""
 
-    Attributes
-    ----------
-    values : int16 ndarray of shape (n_rows, n_columns)
-        Quantised rows minus the quantised centre, in memory or in a memory-mapped file.
-    squared_norms : float64 ndarray of shape (n_rows,)
-        Squared norms of the rows of `values`, which are exact integers.
-    scale : float
-        Public factor of the grid step: `unit` is ``GRID * scale``.
-    reader : Reader or None
-        Reads ahead if the rows are in a file; None for rows in memory.
-    joined : int16 ndarray of shape (n_rows, n_columns + 8 or more), default=None
-        One array with everything that a training step needs about a record, so that one
-        memory access loads it. A row has the values, then zeros, and in the last eight
-        columns the target and the squared norm, of 8 bytes each. None: the values,
-        targets and norms are separate arrays.
-    """
-
+    #: Quantised rows minus the quantised centre, int16 (n_rows, n_columns), in memory
+    #: or in a memory-mapped file.
     values: np.ndarray
+    #: Squared norms of the rows of `values`, which are exact integers, as float64.
     squared_norms: np.ndarray
+    #: Public factor of the grid step: `unit` is ``GRID * scale``.
     scale: float = 1.0
+    #: Reads ahead if the rows are in a file; None for rows in memory.
     reader: Reader | None = dataclasses.field(default=None, repr=False)
+    #: One array with everything that a training step needs about a record, so that one
+    #: memory access loads it. A row has the values, then zeros, and in the last eight
+    #: columns the target and the squared norm, of 8 bytes each. int16, shape (n_rows,
+    #: n_columns + 8 or more). None: values, targets and norms are separate arrays.
     joined: np.ndarray | None = dataclasses.field(default=None, repr=False)
     n_rows: int = computed()
     #: Number of columns, including the constant one.
@@ -205,11 +197,7 @@ class GridRows:
     def target_in_memory(self, target: np.ndarray) -> tuple[np.ndarray, int, int]:
         """Return (array, stride, first): target i is ``array[first + i * stride]``.
 
-        If `joined` holds the target, `joined` is returned.
-
-        Parameters
-        ----------
-        target : int16 or float64 ndarray of shape (n_rows,)
+        If `joined` holds the target, int16 or float64, `joined` is returned.
         """
         if self.joined is None:
             return target, 1, 0
@@ -234,12 +222,8 @@ class GridRows:
     def weighted_sum(self, numbers: np.ndarray, integers: np.ndarray) -> np.ndarray:
         """Return the int64 sum of some rows times integers, shape (n_columns,).
 
-        Parameters
-        ----------
-        numbers : int64 ndarray of shape (n,)
-            Row numbers.
-        integers : float64 ndarray of shape (n,)
-            Sums of 4,096 products must be below 2**53.
+        `numbers` are row numbers. `integers` are float64, and sums of 4,096 products
+        must be below 2**53.
         """
         total = np.zeros(self.n_columns, dtype=np.int64)
         for block in blocks(len(numbers), self.n_columns):
@@ -372,17 +356,10 @@ class UnstoredGridRows:
     """Quantised rows of a large table, which are computed when they are read.
 
     The integers are those that `GridRows.build` stores, without centre and constant.
-
-    Attributes
-    ----------
-    X : ndarray or LargeTable
-    transform : callable
-        As for `GridRows.build`.
-    n_columns : int
-        Number of columns that `transform` returns.
     """
 
-    X: Any
+    X: Any  # ndarray or LargeTable
+    #: As for `GridRows.build`; it returns `n_columns` columns.
     transform: Callable[[np.ndarray], np.ndarray]
     n_columns: int
     n_rows: int = computed()
@@ -443,26 +420,17 @@ class SparseGridRows(RowsApart):
 
     The integers x are stored. The difference ``x - shift`` is never stored. It equals
     the integers that `GridRows` would store.
-
-    Attributes
-    ----------
-    data : int16 ndarray of shape (n_stored,)
-    indices : int32 ndarray of shape (n_stored,)
-    indptr : int64 ndarray of shape (n_rows + 1,)
-    shift : int64 ndarray of shape (n_columns,)
-        The quantised centre. If there is a constant column, the last entry is minus its
-        value, because x is 0 in this column.
-    squared_norms : float64 ndarray of shape (n_rows,)
-        Squared norms of x - shift, which are exact integers.
-    scale : float
-        Public factor of the grid step: `unit` is ``GRID * scale``.
     """
 
-    data: np.ndarray
-    indices: np.ndarray
-    indptr: np.ndarray
+    data: np.ndarray  # int16
+    indices: np.ndarray  # int32
+    indptr: np.ndarray  # int64
+    #: The quantised centre, int64. If there is a constant column, the last entry is
+    #: minus its value, because x is 0 in this column.
     shift: np.ndarray
+    #: Squared norms of x - shift, which are exact integers, as float64.
     squared_norms: np.ndarray
+    #: Public factor of the grid step: `unit` is ``GRID * scale``.
     scale: float = 1.0
     n_rows: int = computed()
     n_columns: int = computed()

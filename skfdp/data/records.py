@@ -44,68 +44,47 @@ def _rescaled(
 
 @dataclasses.dataclass(frozen=True)
 class PublicRecords:
-    """The public part of a table: all that `prepare` and `plan` of a method may read.
+    """The public part of a table: all that a method's `prepare` and `plan` may read."""
 
-    Attributes
-    ----------
-    mask : bool ndarray of shape (n_features,)
-        Mask of the public columns.
-    input_scaler : InputScaler
-        The scaler of complete rows, with all columns.
-    n_records : int
-        Number of records, or of persons if these are protected; the nominal number if
-        it is private.
-    columns : tuple of str or int
-        Names of all columns, or positions without names.
-    sparse : bool
-        Whether the rows are stored as CSR.
-    target : int64 or float64 ndarray of shape (n_rows,) or None
-        The target if it is public: codes of classes, or numbers.
-    labels : ndarray of shape (n_rows,) or None
-        The public target as the user passed it.
-    target_name : str or None
-    classes : ndarray of shape (n_classes,) or None
-        None for a regression, or without a target.
-    classes_source : str or None
-        Source of `classes`: "declared" or "data".
-    class_weight : float64 ndarray of shape (n_classes,) or None
-    target_map : TargetMap or None
-        Declared bounds and link of a regression target.
-    private_reach : float or None
-        For an encoded table, bound on the norm of the private columns of a row. It
-        follows from the number of blocks, which have norms of at most 1. None: the
-        bound follows from the bounds of columns, if there are any.
-    encoding : EncodedTable or None
-        Public part of the encoded table, if an encoder made the columns.
-    levels : int64 ndarray of shape (n_features,) or None
-        Only for an encoded table: the block number of each category column, and -1 for
-        every other column.
-    units : Units or None
-        Weights and persons of the rows; None: each row is a record with weight 1.
-    n_given : int or None
-        Number of rows of the user's table, including rows of weight 0, which a fit
-        leaves out.
-    in_partitions : bool
-        Whether the rows belong to a lazy collection in partitions, such as Dask's.
-    """
-
+    #: Mask of the public columns, shape (n_features,).
     mask: np.ndarray
+    #: The scaler of complete rows, with all columns.
     input_scaler: InputScaler
+    #: Number of records, or of persons if these are protected; the nominal number if it
+    #: is private.
     n_records: int
+    #: Names of all columns, or positions without names.
     columns: tuple[str | int, ...]
+    #: Whether the rows are stored as CSR.
     sparse: bool = False
+    #: The target if it is public: int64 codes of classes, or float64 numbers.
     target: np.ndarray | None = None
+    #: The public target as the user passed it.
     labels: np.ndarray | None = None
     target_name: str | None = None
+    #: None for a regression, or without a target.
     classes: np.ndarray | None = None
+    #: Source of `classes`: "declared" or "data".
     classes_source: str | None = None
+    #: float64, shape (n_classes,).
     class_weight: np.ndarray | None = None
+    #: Declared bounds and link of a regression target.
     target_map: TargetMap | None = None
+    #: For an encoded table, bound on the norm of the private columns of a row. It
+    #: follows from the number of blocks, which have norms of at most 1. None: the bound
+    #: follows from the bounds of columns, if there are any.
     private_reach: float | None = None
+    #: Public part of the `EncodedTable`, if an encoder made the columns.
     encoding: Any = None
+    #: Only for an encoded table: the block number of each category column, and -1 for
+    #: every other column; int64, shape (n_features,).
     levels: np.ndarray | None = None
+    #: Weights and persons of the rows; None: each row is a record with weight 1.
     units: Units | None = None
+    #: Number of rows of the user's table, including rows of weight 0, which a fit
+    #: leaves out.
     n_given: int | None = None
+    #: Whether the rows belong to a lazy collection in partitions, such as Dask's.
     in_partitions: bool = False
     # The whole table; this class exposes only its public columns.
     _table: np.ndarray | csr_array | LargeTable | None = dataclasses.field(
@@ -282,24 +261,16 @@ class PublicRecords:
 
 @dataclasses.dataclass(frozen=True)
 class Records:
-    """A checked table with its public part, its input scaler and its null records.
+    """A checked table with its public part, its input scaler and its null records."""
 
-    Attributes
-    ----------
-    X : ndarray, csr_array or LargeTable of shape (n_rows, n_features)
-        Private, except for the public columns.
-    target : int64 or float64 ndarray of shape (n_rows,) or None
-        Codes of classes, or numbers; private unless `public` has it.
-    public : PublicRecords
-    is_null : bool ndarray of shape (n_rows,) or None
-        Private mask of the null records; None if there are none. A record is null if a
-        private value is malformed and has no neutral replacement. A null record adds
-        nothing to any release.
-    """
-
+    #: Shape (n_rows, n_features); private, except for the public columns.
     X: np.ndarray | csr_array | LargeTable
+    #: int64 codes of classes, or float64 numbers; private unless `public` has it.
     target: np.ndarray | None
     public: PublicRecords
+    #: Private mask of the null records; None if there are none. A record is null if a
+    #: private value is malformed and has no neutral replacement. A null record adds
+    #: nothing to any release.
     is_null: np.ndarray | None = None
 
     @property
@@ -370,14 +341,10 @@ class Records:
     def query(self, recipe: Callable, **per_row: Any) -> Any:
         """Return the query that a recipe builds from this table.
 
-        Parameters
-        ----------
-        recipe : callable
-            ``(records, **per_row) -> Query``. It can be pickled and depends on its
-            arguments alone, so it can be sent to the workers that hold the rows.
-        per_row
-            Public arrays or `GridRows` with one entry for each row, or None. A worker
-            receives the entries of its rows.
+        ``recipe(records, **per_row)`` can be pickled and depends on its arguments
+        alone, so it can be sent to the workers that hold the rows. `per_row` are public
+        arrays or `GridRows` with one entry for each row, or None. A worker receives the
+        entries of its rows.
         """
         return recipe(self, **per_row)
 
