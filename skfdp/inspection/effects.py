@@ -406,10 +406,7 @@ def _effects(model: Any, encoder: Any, target: Any) -> tuple[_Shown, dict[str, E
     if encoder is None:
         # One bar for each column: coefficient times the width of the bounds, if any.
         n_features = found.coef.shape[1]
-        span = model.input_scaler_.span
-        if span is None:
-            span = np.ones(n_features)
-        scale = np.diag(np.where(np.isfinite(span), span, 1.0))
+        scale = np.diag(np.broadcast_to(model.input_scaler_.factor, n_features))
         places = (np.array(names(model, n_features), dtype=object),)
         bars = found._combined("coefficients", "bars", places, scale)
         return found, {"coefficients": bars}
