@@ -178,10 +178,7 @@ def _frame(columns: dict[str, Any]) -> Any:
 
 
 def _of_schema(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
-    """Convert a model with a schema to a transformer, weights and intercept.
-
-    The weights and the intercept act on the output of the transformer.
-    """
+    """Convert a model with a schema, as `_of_numbers` converts one without."""
     schema, transformers, weights = model._declared.schema, [], []
     cells = {"number": 0.0, "category": ""}
     row = {}

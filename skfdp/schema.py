@@ -125,16 +125,9 @@ class _Column:
     def blocks(self, name: str, place: int, smooth: bool = False) -> list[Block]:
         """Return the blocks of encoded columns that a raw column becomes.
 
-        If the declaration is not complete, the list is empty.
-
-        Parameters
-        ----------
-        name : str
-        place : int
-            Position of the raw column among the features.
-        smooth : bool, default=False
-            Whether an estimator smooths the curves; then ``knots="auto"`` means more
-            knots.
+        If the declaration is not complete, the list is empty. `place` is the position
+        of the raw column among the features. If an estimator smooths the curves
+        (`smooth`), ``knots="auto"`` means more knots.
         """
         return [] if self.question else self._blocks(name, place, smooth)
 
@@ -1802,11 +1795,9 @@ def _dialect(dialect: Mapping, path: str) -> dict[str, Any]:
     said = {"csvddfVersion", "lineTerminator", "skipInitialSpace", "headerRows"}
     for key in dialect.keys() - said - {"delimiter"}:
         if key not in usual or dialect[key] != usual[key]:
-            known = (
-                f"with {key} = {shown(usual[key])}"
-                if key in usual
-                else f"without {key}"
-            )
+            known = f"without {key}"
+            if key in usual:
+                known = f"with {key} = {shown(usual[key])}"
             raise SchemaError(
                 f"the dialect in {path!r} has {key} = {shown(dialect[key])}, which "
                 f"skfdp cannot read: write the table {known}, and remove this entry."

@@ -305,17 +305,9 @@ def counts(
     """Yield a sentence for each column (or the target) that has unreadable values.
 
     The counts are exact and not protected, so they are printed only with exact scores.
-
-    Parameters
-    ----------
-    schema : TableSchema
-    target : str
-    unknown : bool ndarray of shape (n_rows,)
-        The rows without a declared target.
-    unread : mapping of str to bool ndarray
-        Masks of the unreadable values, by column; empty to count only the target.
-    parts : mapping of str to int ndarray
-        Positions of the rows to count, by a name such as "training ".
+    `unknown` is the mask of the rows without a declared target. `unread` has masks of
+    the unreadable values, by column; empty to count only the target. `parts` has the
+    positions of the rows to count, by a name such as "training ".
     """
     is_number = isinstance(schema.columns[target], Number)
     lacking = "no number as target" if is_number else "no declared label"

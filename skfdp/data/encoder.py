@@ -232,19 +232,13 @@ def _sparse(blocks: tuple[Block, ...], X: Any) -> csr_array:
 
 @dataclasses.dataclass(frozen=True)
 class _Codes:
-    """The categories of all rows: each block has a single entry in a row, a 1.
+    """The categories of all rows: each block has a single entry in a row, a 1."""
 
-    Attributes
-    ----------
-    blocks, starts : int ndarrays of shape (n_blocks,)
-        The number of each block in the encoder, and the position of its first column in
-        the computed rows.
-    places : unsigned int ndarray of shape (n_rows, n_blocks)
-        Positions of the entries within their blocks.
-    """
-
+    #: The number of each block in the encoder.
     blocks: np.ndarray
+    #: The position of each block's first column in the computed rows.
     starts: np.ndarray
+    #: Positions of the entries within their blocks, shape (n_rows, n_blocks).
     places: np.ndarray
 
     def write(self, chosen: slice | np.ndarray, out: np.ndarray) -> None:
@@ -276,22 +270,13 @@ class _Codes:
 
 @dataclasses.dataclass(frozen=True)
 class _Values:
-    """The possibly non-zero entries of a block that is not categories, for all rows.
+    """The possibly non-zero entries of a block that is not categories, for all rows."""
 
-    Attributes
-    ----------
-    block, start : int
-        As in `_Codes`.
-    places, values : ndarrays of shape (n_rows, n_entries)
-        See `Block.entries`.
-    curve : object
-        Computes smooth terms from the entries; None: rows have the entries themselves.
-    """
-
-    block: int
+    block: int  # as in `_Codes`
     start: int
-    places: np.ndarray
+    places: np.ndarray  # see `Block.entries`
     values: np.ndarray
+    #: Computes smooth terms from the entries; None: rows have the entries themselves.
     curve: Any = None
 
     def write(self, chosen: slice | np.ndarray, out: np.ndarray) -> None:
@@ -342,21 +327,14 @@ class CodedRows:
     """Encoded rows that are computed when they are read; a source of `LargeTable`.
 
     Only the entries of each block that may be non-zero are stored. A category is one
-    small integer. A value between two knots is two integers and two weights.
-
-    Attributes
-    ----------
-    codes : _Codes
-    others : tuple of _Values
-        Columns of blocks that are neither in `codes` nor here are zeros.
-    shape : tuple of int
-    blocks : tuple of Block
-        All blocks of the encoder.
+    small integer. A value between two knots is two integers and two weights. Columns of
+    blocks that are neither in `codes` nor in `others` are zeros.
     """
 
     codes: _Codes
     others: tuple[_Values, ...]
     shape: tuple[int, int]
+    #: All blocks of the encoder.
     blocks: tuple[Block, ...]
 
     dtype: ClassVar[np.dtype] = np.dtype(np.float64)

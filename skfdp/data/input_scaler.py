@@ -502,34 +502,25 @@ class Coordinates:
     """Centre and scale the rescaled rows: ``[(rescaled row - mean) * scale, bias]``.
 
     Solvers read these rows, and compute weights theta for them.
-
-    Attributes
-    ----------
-    input_scaler : InputScaler
-    mean : ndarray of shape (n_features,)
-        Mean of the rescaled rows: released, or a function of public columns alone. It
-        is rounded to the grid if rows are quantised before it is subtracted.
-    scale : float or ndarray of shape (n_features,)
-        Factor of each column, public or released. The largest factor multiplies all
-        columns after quantisation. Before quantisation, each column is multiplied by
-        its factor divided by the largest one. If the factors differ too much, all are
-        applied before quantisation.
-    bias : float or None
-        Value of the constant last column, on the grid; None: no intercept.
-    mean_error : float
-        Standard deviation of the noise in a private entry of `mean`.
-    longest : float or None
-        None: rows are quantised before the mean is subtracted. A number, for dense rows
-        only: rows are centred and scaled before quantisation, so that their entries use
-        the whole grid. If the number is finite, rows with their constant column are
-        also clipped to this norm.
     """
 
     input_scaler: InputScaler
+    #: Mean of the rescaled rows: released, or a function of public columns alone. It is
+    #: rounded to the grid if rows are quantised before it is subtracted.
     mean: np.ndarray
+    #: Factor of each column, public or released. The largest factor multiplies all
+    #: columns after quantisation. Before quantisation, each column is multiplied by its
+    #: factor divided by the largest one. If the factors differ too much, all are
+    #: applied before quantisation.
     scale: float | np.ndarray
+    #: Value of the constant last column, on the grid; None: no intercept.
     bias: float | None
+    #: Standard deviation of the noise in a private entry of `mean`.
     mean_error: float = 0.0
+    #: None: rows are quantised before the mean is subtracted. A number, for dense rows
+    #: only: rows are centred and scaled before quantisation, so that their entries use
+    #: the whole grid. If the number is finite, rows with their constant column are also
+    #: clipped to this norm.
     longest: float | None = None
 
     @classmethod
@@ -641,9 +632,8 @@ class Coordinates:
             rows = np.clip(rows, -_FURTHEST, _FURTHEST)
             return InputScaler(feature_bound=self.longest).mapped(rows) * self.longest
 
-        if not cut:
-            facts = {"bias": self.bias, "scale": reach}
-        else:
+        facts = {"bias": self.bias, "scale": reach}
+        if cut:
             facts = {"n_features": len(self.mean) + len(constant)}
         return GridRows.build(X, transform, **facts, target=target)
 

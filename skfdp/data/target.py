@@ -669,21 +669,13 @@ MOST_CLASSES = 2**15
 
 @dataclasses.dataclass(frozen=True)
 class Labels:
-    """The label set and the class of each record.
-
-    Attributes
-    ----------
-    classes : ndarray of shape (n_classes,)
-    codes : int64 ndarray of shape (n_rows,)
-        Position of the label of each record in `classes`; 0 for records in `missing`.
-    source : {"declared", "data"}
-    missing : bool ndarray of shape (n_rows,) or None
-        Mask of the records whose label is not in `classes`; None if there are none.
-    """
+    """The label set and the class of each record."""
 
     classes: np.ndarray
+    #: Position of the label of each record in `classes`, int64; 0 if it is `missing`.
     codes: np.ndarray
-    source: str
+    source: str  # "declared" or "data"
+    #: Mask of the records whose label is not in `classes`; None if there are none.
     missing: np.ndarray | None = None
 
     @classmethod
@@ -696,11 +688,8 @@ class Labels:
 def encode_any(y: np.ndarray, classes: Sequence) -> Labels:
     """Encode y, of any type, as positions in the declared classes.
 
-    Raises
-    ------
-    ValueError
-        If no value of y's dtype can be one of the classes. The error depends on the
-        dtype alone, not on the values.
+    Raise ValueError if no value of y's dtype can be one of the classes. The error
+    depends on the dtype alone, not on the values.
     """
     declared = declared_labels(classes)
     spelling = _spelling(declared)

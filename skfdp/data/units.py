@@ -268,20 +268,12 @@ def without_column(X: Any, name: str | None) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class RowsOfUnits:
-    """The rows with positive weight, their weights and their persons.
+    """The rows with positive weight, their weights and their persons."""
 
-    Attributes
-    ----------
-    rows : int64 ndarray of shape (n_kept,)
-        Row numbers in the user's table. Rows of weight 0, and rows of a person beyond
-        the limit of rows per person, are left out before anything else reads them.
-    weights : float64 ndarray of shape (n_kept,)
-        Positive.
-    persons : int64 ndarray of shape (n_kept,) or None
-    """
-
+    #: Row numbers in the user's table. Rows of weight 0, and rows of a person beyond
+    #: the limit of rows per person, are left out before anything else reads them.
     rows: np.ndarray
-    weights: np.ndarray
+    weights: np.ndarray  # positive
     persons: np.ndarray | None
 
     @classmethod
