@@ -11,13 +11,10 @@ from typing import Any
 import numpy as np
 
 from skfdp.data._basis import OTHER, Block
-from skfdp.data.arrays import DAY, objects
+from skfdp.data.arrays import DAY, PARTS, objects
 from skfdp.data.target import NOWHEN, TAKEN_FOR_MISSING, number_in
 from skfdp.schema import TableSchema
 
-#: For each cyclic part of a date: its numpy unit, its period, and its value at the
-#: start of 1970, from which numpy counts.
-_PARTS = {"month": ("M", 12, 0), "weekday": ("D", 7, 3), "hour": ("h", 24, 0)}
 #: Limits of dates; nanoseconds can hold every date between them. Text, and dates with a
 #: time zone, cannot be compared with these limits, so clipping raises an error.
 _FIRST, _LAST = (np.datetime64(f"{year}-01-01", "us") for year in (1678, 2262))
@@ -212,7 +209,7 @@ def _curve(schema: TableSchema, name: str, block: Block, own: np.ndarray) -> tup
         places = _steps(read, _filled(block.knots[0]))
         cells, knots = np.append(missing, np.nan), block.knots
     else:
-        unit, period, first = _PARTS.get(block.reads, ("us", 0, 0))
+        unit, period, first = PARTS.get(block.reads, ("us", 0, 0))
         exact, places = (
             _steps(
                 (np.asarray, {}),

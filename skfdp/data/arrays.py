@@ -32,14 +32,13 @@ from skfdp.data.target import (
     moment,
     number,
 )
-from skfdp.data.validation import (
-    is_missing,
-    unmasked,
-    within_floats,
-)
+from skfdp.data.validation import is_missing, unmasked, within_floats
 from skfdp.privacy.events import Relation
 
 DAY = 86_400_000_000  # microseconds
+#: For each cyclic part of a date: its numpy unit, its period, and its value at the
+#: start of 1970, from which numpy counts.
+PARTS = {"month": ("M", 12, 0), "weekday": ("D", 7, 3), "hour": ("h", 24, 0)}
 # Range in which libraries can compute the local time of every time zone.
 _ZONED = np.datetime64("0001-01-02", "us"), np.datetime64("9999-12-31T09", "us")
 
@@ -89,12 +88,10 @@ class Column:
         moments = self.moments
         if what == "date":
             count = moments.astype(np.int64) / DAY
-        elif what == "month":
-            count = moments.astype("datetime64[M]").astype(np.int64) % 12
-        elif what == "hour":
-            count = moments.astype("datetime64[h]").astype(np.int64) % 24
-        else:  # weekday; 1970-01-01 was a Thursday
-            count = (moments.astype("datetime64[D]").astype(np.int64) + 3) % 7
+        else:
+            unit, period, first = PARTS[what]
+            count = moments.astype(f"datetime64[{unit}]").astype(np.int64)
+            count = (count + first) % period
         return np.where(np.isnat(moments), np.nan, count)
 
     def places(self, spelling: Spelling, other: int, missing: int) -> np.ndarray:
