@@ -14,13 +14,7 @@ import numpy as np
 from scipy.stats import rankdata
 from sklearn.base import is_regressor
 
-from skfdp.cli.output import (
-    CommandError,
-    OutputError,
-    complain,
-    refusing,
-    say,
-)
+from skfdp.cli.output import CommandError, OutputError, complain, refusing, say
 from skfdp.data.validation import UtilityWarning
 from skfdp.privacy import PrivacyLedger
 from skfdp.schema import SchemaError

@@ -12,14 +12,7 @@ from sklearn.base import is_regressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
 from skfdp.cli.fit import counts
-from skfdp.cli.output import (
-    CommandError,
-    check_writable,
-    refusing,
-    say,
-    stage,
-    writing,
-)
+from skfdp.cli.output import CommandError, check_writable, refusing, say, stage, writing
 from skfdp.cli.results import load, print_table, reading, scores
 from skfdp.privacy import PrivacyLedger, read_report
 from skfdp.privacy import report as report_of

@@ -110,18 +110,10 @@ def sum_unit(
 ) -> float | np.ndarray:
     """Return the smallest grid unit, a power of two, with which a noisy sum fits int64.
 
-    Parameters
-    ----------
-    noise_std : float or ndarray
-        Standard deviation of the noise; 0 in some tests.
-    clip_norm : float
-        L2 bound of one contribution, which also bounds its entries.
-    n_rows : int
-        A public bound on the number of contributions.
-    finest : float
-        Lower limit of the returned unit.
-    largest_std : float
-        Largest standard deviation of the noise in the returned unit.
+    The noise has the standard deviation `noise_std` (0 in some tests), at most
+    `largest_std` times the unit. `clip_norm` is the L2 bound of one contribution, which
+    also bounds its entries, and `n_rows` a public bound on their number. The unit is at
+    least `finest`.
     """
     room = np.maximum(noise_std / largest_std, n_rows * clip_norm / 2.0**62)
     room = np.maximum(room, finest)
@@ -273,10 +265,6 @@ class GridRows:
         target : int64 or float64 ndarray of shape (n_rows,), default=None
             For dense rows in memory, the target and the norms are stored beside the
             rows, in `joined`.
-
-        Returns
-        -------
-        rows : GridRows, or SparseGridRows for CSR input
         """
         n_rows = X.shape[0]
         n_features = X.shape[1] if n_features is None else n_features

@@ -25,19 +25,6 @@ FULL_WEIGHT = 2**WEIGHT_BITS
 class Units:
     """Public weights of the rows, and the person of each row.
 
-    Attributes
-    ----------
-    weights : int64 ndarray of shape (n_rows,)
-        Integers from 0 to `FULL_WEIGHT`. A row of weight 0 adds nothing to any release.
-    persons : int64 ndarray of shape (n_rows,) or None
-        Number of the person of each row, from 0 in the order of first appearance;
-        None: each row is a record.
-    count : float
-        The weight in the user's units for which the integer weight 1 stands. Penalties
-        depend on it.
-
-    Notes
-    -----
     Weights and persons are public: they are equal in neighbouring tables.
 
     In sums, each row has a weight that is called its share (see `shares`). The total
@@ -45,8 +32,13 @@ class Units:
     average over rows, and the rules for defaults treat a person as a record.
     """
 
+    #: int64, from 0 to `FULL_WEIGHT`. A row of weight 0 adds nothing to any release.
     weights: np.ndarray
+    #: Number of the person of each row, from 0 in the order of first appearance, int64;
+    #: None: each row is a record.
     persons: np.ndarray | None = None
+    #: The weight in the user's units for which the integer weight 1 stands. Penalties
+    #: depend on it.
     count: float = 1.0
 
     @property
