@@ -96,7 +96,7 @@ class LedgerEntry:
         return self.event is not None and self.event.seeded
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the entry as JSON-able values."""
+        """Return the entry as JSON-able values, in the order of its fields."""
         return vars(self) | {
             "event": None if self.event is None else self.event.to_dict(),
             "part": None if self.part is None else dataclasses.asdict(self.part),

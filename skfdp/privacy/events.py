@@ -518,8 +518,8 @@ class Event:
     @property
     def disclosed(self) -> frozenset[str | int | Nameless]:
         """The public columns and, if it is public, the target."""
-        target = (self.target_name or Nameless.TARGET,) * self.public_target
-        return frozenset((*self.public_features, *target))
+        target = [self.target_name or Nameless.TARGET] if self.public_target else []
+        return frozenset([*self.public_features, *target])
 
     @property
     def protects(self) -> tuple[str, str, frozenset]:
