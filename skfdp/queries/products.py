@@ -138,12 +138,11 @@ class Products:
         start, stop : int
         task, clip : contributions.Task, contributions.Clip
         """
-        leaf = contributions.leaf_of(task)
+        flat = self._flat(task, clip)
         for part in self.parts(batch, start, stop):
             residuals = np.empty((self.n_outputs, len(part)))
             self.margins(part, residuals)
-            contributions.weigh(residuals, part, leaf, task)
-            contributions.clip_residuals(residuals, part, clip)
+            contributions.contribute(residuals, part, flat)
             self.add(part, residuals)
 
 
