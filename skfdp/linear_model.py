@@ -269,35 +269,6 @@ class LinearModel(PrivateEstimator):
     #: The classes of the solvers, by name.
     _solvers: Mapping[str, type[Choice]] = SOLVERS
 
-    def __init__(
-        self,
-        *,
-        epsilon,
-        delta,
-        schema,
-        target,
-        solver,
-        neighboring_relation,
-        bounds,
-        fit_intercept,
-        centering,
-        ledger,
-        random_state,
-        n_jobs,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.schema = schema
-        self.target = target
-        self.solver = solver
-        self.neighboring_relation = neighboring_relation
-        self.bounds = bounds
-        self.fit_intercept = fit_intercept
-        self.centering = centering
-        self.ledger = ledger
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
     @property
     def _omits_zeros(self) -> bool:
         pads = self._declared.parameters["public_loss"] == "gaussian"
@@ -982,26 +953,24 @@ class FeatureDPLogisticRegression(LinearClassifier):
         random_state=None,
         n_jobs=None,
     ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            schema=schema,
-            target=target,
-            solver=solver,
-            neighboring_relation=neighboring_relation,
-            bounds=bounds,
-            fit_intercept=fit_intercept,
-            centering=centering,
-            ledger=ledger,
-            random_state=random_state,
-            n_jobs=n_jobs,
-        )
+        self.epsilon = epsilon
+        self.delta = delta
+        self.schema = schema
+        self.target = target
         self.public_features = public_features
         self.public_target = public_target
+        self.solver = solver
         self.public_model = public_model
+        self.neighboring_relation = neighboring_relation
+        self.bounds = bounds
         self.C = C
+        self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.classes = classes
+        self.centering = centering
+        self.ledger = ledger
+        self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def _solver_for(self, public: PublicRecords) -> Choice:
         solver = self._solver
@@ -1159,24 +1128,22 @@ class DPSGDFClassifier(LinearClassifier):
         random_state=None,
         n_jobs=None,
     ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            schema=schema,
-            target=target,
-            solver=solver,
-            neighboring_relation=neighboring_relation,
-            bounds=bounds,
-            fit_intercept=fit_intercept,
-            centering=centering,
-            ledger=ledger,
-            random_state=random_state,
-            n_jobs=n_jobs,
-        )
+        self.epsilon = epsilon
+        self.delta = delta
+        self.schema = schema
+        self.target = target
         self.loss = loss
+        self.neighboring_relation = neighboring_relation
+        self.bounds = bounds
         self.C = C
+        self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.classes = classes
+        self.solver = solver
+        self.centering = centering
+        self.ledger = ledger
+        self.random_state = random_state
+        self.n_jobs = n_jobs
 
 
 # Code that all linear regressors share: target bounds, alpha, and predictions.
@@ -1507,26 +1474,24 @@ class FeatureDPRegressor(LinearRegressor):
         random_state=None,
         n_jobs=None,
     ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            schema=schema,
-            target=target,
-            solver=solver,
-            neighboring_relation=neighboring_relation,
-            bounds=bounds,
-            fit_intercept=fit_intercept,
-            centering=centering,
-            ledger=ledger,
-            random_state=random_state,
-            n_jobs=n_jobs,
-        )
+        self.epsilon = epsilon
+        self.delta = delta
+        self.schema = schema
+        self.target = target
         self.target_bounds = target_bounds
         self.loss = loss
         self.public_features = public_features
         self.public_target = public_target
+        self.solver = solver
         self.public_model = public_model
+        self.neighboring_relation = neighboring_relation
+        self.bounds = bounds
         self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.centering = centering
+        self.ledger = ledger
+        self.random_state = random_state
+        self.n_jobs = n_jobs
 
 
 @_documented
@@ -1639,20 +1604,18 @@ class DPSGDFRegressor(LinearRegressor):
         random_state=None,
         n_jobs=None,
     ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            schema=schema,
-            target=target,
-            solver=solver,
-            neighboring_relation=neighboring_relation,
-            bounds=bounds,
-            fit_intercept=fit_intercept,
-            centering=centering,
-            ledger=ledger,
-            random_state=random_state,
-            n_jobs=n_jobs,
-        )
+        self.epsilon = epsilon
+        self.delta = delta
+        self.schema = schema
+        self.target = target
         self.target_bounds = target_bounds
         self.loss = loss
+        self.neighboring_relation = neighboring_relation
+        self.bounds = bounds
         self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.centering = centering
+        self.ledger = ledger
+        self.random_state = random_state
+        self.n_jobs = n_jobs
