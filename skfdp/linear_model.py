@@ -66,7 +66,7 @@ from skfdp.solvers.first_model import FirstModel
 from skfdp.solvers.label_statistic import LabelStatistic, refusal_of_one_shot
 from skfdp.solvers.method import Method
 from skfdp.solvers.parameters import ASSUMPTIONS, Loop
-from skfdp.solvers.postprocessing import STRONGEST, CoefficientNoise, LinearFit
+from skfdp.solvers.postprocessing import STRONGEST, LinearFit
 from skfdp.solvers.public_model import check_public_model
 from skfdp.solvers.target_scales import TargetScales, warn_of_huber_threshold
 
@@ -102,37 +102,23 @@ def _places(encoder: Any) -> dict[str, np.ndarray]:
     return {"column": np.array(columns, dtype=object), "value": found}
 
 
-def table(
-    weights: np.ndarray,
-    names: list[str],
-    noise: CoefficientNoise | None,
-    classes: np.ndarray | None,
-    is_private: bool,
-    encoder: Any,
-) -> dict[str, np.ndarray]:
-    """Return the columns of `LinearModel.coefficients_table`, by name.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n_outputs, n_features + 1)
-        Weights, with the intercept in the last column.
-    noise : CoefficientNoise or None
-    classes : ndarray or None
-        Classes of a classifier.
-    is_private : bool
-        Whether the fit added noise. The size of the noise may be unknown.
-    encoder : DeclaredEncoder or None
-    """
+def table(model: Any) -> dict[str, np.ndarray]:
+    """Return the columns of `LinearModel.coefficients_table`, by name."""
+    coef = np.atleast_2d(model.coef_)
+    weights = np.column_stack([coef, np.atleast_1d(model.intercept_)])
     n_outputs, n_weights = weights.shape
     found: dict[str, np.ndarray] = {}
     if n_outputs > 1:
-        found["class"] = np.repeat(np.asarray(classes), n_weights)
-    found["feature"] = np.tile(np.array([*names, "intercept"], dtype=object), n_outputs)
-    if encoder is not None:
-        places = _places(encoder).items()
+        found["class"] = np.repeat(model.classes_, n_weights)
+    features = np.array([*names(model, coef.shape[1]), "intercept"], dtype=object)
+    found["feature"] = np.tile(features, n_outputs)
+    if hasattr(model, "encoder_"):
+        places = _places(model.encoder_).items()
         found |= {name: np.tile(each, n_outputs) for name, each in places}
     found["coef"] = weights.ravel()
-    std = np.full(weights.shape, np.nan if is_private else 0.0)
+    noise = getattr(model, "coef_noise_", None)
+    # The size of the noise of a private fit may be unknown.
+    std = np.full(weights.shape, np.nan if math.isfinite(model.epsilon) else 0.0)
     found["noise_std"] = (std if noise is None else noise.std).ravel()
     if noise is None or noise.estimate is None:
         return found
@@ -166,36 +152,16 @@ def optimum(
     n_outputs: int,
     *,
     penalty: float,
+    fit_intercept: bool,
     shares: np.ndarray | None = None,
     class_weight: np.ndarray | None = None,
-    fit_intercept: bool = True,
-    max_iter: int = 10_000,
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Minimise ``mean of losses + penalty / 2 |coef|**2`` without privacy.
 
-    The mean over rows is weighted by `shares`. With `class_weight` the loss of each row
-    is also multiplied by the weight of its class.
-
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (n_rows, n_features)
-    target : int64 or float64 ndarray of shape (n_rows,)
-    loss : Loss
-    n_outputs : int
-    penalty : float
-        Factor of the penalty; the intercept is not penalised.
-    shares : float64 ndarray of shape (n_rows,), default=None
-        Weights of the rows; None means that all are 1.
-    class_weight : float64 ndarray of shape (n_classes,), default=None
-        Weights of the classes; None means that all are 1.
-    fit_intercept : bool
-    max_iter : int, default=10000
-
-    Returns
-    -------
-    coef : ndarray of shape (n_outputs, n_features)
-    intercept : ndarray of shape (n_outputs,)
-    n_iter : int
+    The mean over rows is weighted by `shares`; None means that all are 1. With
+    `class_weight` the loss of each row is also multiplied by the weight of its class.
+    Return the weights of shape (n_outputs, n_features), the intercepts, which are not
+    penalised, and the number of steps.
     """
     n_features = X.shape[1]
     weights = np.ones(X.shape[0]) if shares is None else shares
@@ -243,7 +209,7 @@ def optimum(
         np.zeros(n_outputs * (n_features + 1)),
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": max_iter, **_PRECISELY},
+        options={"maxiter": 10_000, **_PRECISELY},
     )
     return *split(found.x), int(found.nit)
 
@@ -520,17 +486,7 @@ class LinearModel(PrivateEstimator):
             raise ImportError(
                 "coefficients_table needs pandas: pip install pandas."
             ) from None
-        coef = np.atleast_2d(self.coef_)
-        weights = np.column_stack([coef, np.atleast_1d(self.intercept_)])
-        found = table(
-            weights,
-            names(self, coef.shape[1]),
-            getattr(self, "coef_noise_", None),
-            getattr(self, "classes_", None),
-            is_private=math.isfinite(self.epsilon),
-            encoder=getattr(self, "encoder_", None),
-        )
-        return pd.DataFrame(found)
+        return pd.DataFrame(table(self))
 
     @without_traps()
     def to_sklearn(self):
