@@ -420,16 +420,10 @@ class _Release:
     privacy: PrivacyReport
 
     def noisy(self, entries: np.ndarray, n_own: int, group: int | None) -> NoisyTable:
-        """Return `entries` with the public facts that a score needs.
+        """Return `entries` of the released table with the public facts of a score.
 
-        Parameters
-        ----------
-        entries : ndarray
-            Entries of the released table: of one group, or summed over all groups.
-        n_own : int
-            Public number of records of the group, or of all groups.
-        group : int or None
-            Position of the group; None means all groups.
+        They are those of one group, or their sums over all groups if `group` is None.
+        `n_own` is the public number of records of the group, or of all groups.
         """
         n_parts, n_cells = len(self.table) if group is None else 1, self.layout.n_cells
         shares, spread = n_own, 1.0

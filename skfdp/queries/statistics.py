@@ -233,8 +233,7 @@ class CrossSum(_Sum):
     regressors : int16 ndarray of shape (n_rows, n_regressors)
         Public rows in units of GRID, of norm at most 1.
     nonnegative : bool
-        Whether to set negative private entries to 0. This is a public fact, which must
-        follow from declared bounds and not from the data.
+        As in `RowSum`.
 
     Notes
     -----
@@ -376,8 +375,7 @@ class ClassSum(_Sum):
         Public class of each record.
     n_classes : int
     nonnegative : bool
-        Whether to set negative entries to 0. This is a public fact, which must follow
-        from declared bounds and not from the data.
+        As in `RowSum`.
 
     Notes
     -----

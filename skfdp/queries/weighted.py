@@ -95,13 +95,7 @@ MOST = 2 ** (53 - ENTRY_BITS)
 
 
 class DensePersons:
-    """Sums over the persons of `GridRows`, in float64 as long as they are exact.
-
-    Parameters
-    ----------
-    rows : GridRows
-    n_outputs : int
-    """
+    """Sums over the persons of `GridRows`, in float64 as long as they are exact."""
 
     def __init__(self, rows: GridRows, n_outputs: int):
         shape = n_outputs, rows.n_columns
@@ -179,22 +173,8 @@ def person_blocks(
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield the rows of persons ``start`` to ``stop - 1`` in blocks of whole persons.
 
-    Parameters
-    ----------
-    rows : int64 ndarray
-        Row numbers, sorted by person.
-    ends : int64 ndarray of shape (n_persons + 1,)
-        Person i has the rows ``rows[ends[i]:ends[i + 1]]``.
-    start, stop : int
-    size : int
-        Largest number of rows of a block; only a single person may have more rows.
-
-    Yields
-    ------
-    part : int64 ndarray
-        The row numbers of a block.
-    ends : int64 ndarray
-        Person i of the block has the rows ``part[ends[i]:ends[i + 1]]``.
+    Person i has the row numbers ``rows[ends[i]:ends[i + 1]]``. Each block has its own
+    `rows` and `ends`, and at most `size` rows, unless it is a single person.
     """
     while start < stop:
         last = int(np.searchsorted(ends, ends[start] + size, side="right")) - 1
