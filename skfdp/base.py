@@ -366,15 +366,11 @@ def fingerprint_of(
 @contextlib.contextmanager
 def journal_of(checkpoint: Any, fingerprint: Mapping[str, Any]) -> Iterator[Journal]:
     """Open the checkpoint file of a fit; within an audit, open a temporary file."""
-    if noise.current() is None:
-        with Journal(checkpoint, fingerprint) as journal:
-            yield journal
-        return
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        Journal(os.path.join(folder, "checkpoint"), fingerprint) as journal,
-    ):
-        yield journal
+    with contextlib.ExitStack() as stack:
+        if noise.current() is not None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            checkpoint = os.path.join(folder, "checkpoint")
+        yield stack.enter_context(Journal(checkpoint, fingerprint))
 
 
 def charged(
@@ -674,21 +670,11 @@ class TableEstimator(Versioned, BaseEstimator):
     def _target(
         self, y: np.ndarray | None, n_rows: int
     ) -> tuple[np.ndarray, np.ndarray | None, dict]:
-        """Return the target as numbers, and public facts about it.
+        """Return the target as int64 or float64, a mask, and public facts.
 
-        Parameters
-        ----------
-        y : ndarray of shape (n_rows,) or None
-            None for a plan without y.
-        n_rows : int
-
-        Returns
-        -------
-        target : int64 or float64 ndarray of shape (n_rows,)
-        missing : bool ndarray of shape (n_rows,) or None
-            Which records have no target; None if all have one.
-        facts : dict
-            Values of fields of `PublicRecords`, by name.
+        The mask marks the records that have no target; it is None if all have one. The
+        facts are values of fields of `PublicRecords`, by name. `y` is None for a plan
+        without y.
         """
         raise NotImplementedError
 
@@ -763,18 +749,10 @@ class TableEstimator(Versioned, BaseEstimator):
     ) -> Records:
         """Validate the user's table, and convert it to records.
 
-        Parameters
-        ----------
-        X, y
-            As passed by the user.
-        planning : bool, default=False
-            True reads no private values. Private columns then become zeros, and so does
-            a private target, unless its labels must be read from y.
-        sample_weight, groups : default=None
-            As for `fit` of the linear estimators; both are public.
-        whole : Whole, default=None
-            Facts about the whole table, if X is a sample of its rows. Then y is not
-            read.
+        With `planning` no private values are read. Private columns then become zeros,
+        and so does a private target, unless its labels must be read from y.
+        `sample_weight` and `groups` are public. `whole` has facts about the whole table
+        if X is a sample of its rows; then y is not read.
         """
         X, groups = self._take_groups(X, groups)
         frame, named = X, self._declared.target_name
@@ -962,18 +940,10 @@ _IDENTIFIER = re.compile(
 
 
 def values_of(X: Any, rows: Any, is_sample: bool, place: int) -> list:
-    """Return the values of a public column.
+    """Return the values of the public column at a place.
 
-    Parameters
-    ----------
-    X : table
-        A raw table, or validated rows from which rows of weight 0 were removed.
-    rows : index or None
-        The rows of a raw table to use; None means all.
-    is_sample : bool
-        Whether X is only a sample of the table.
-    place : int
-        Position of the column.
+    X is a raw table, of which `rows` are used (None means all), or has validated rows,
+    from which rows of weight 0 were removed.
     """
     if is_sample:
         raise PrivacyBudgetError(
