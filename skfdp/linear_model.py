@@ -79,12 +79,9 @@ QUANTILE = float(ndtri(0.975))
 
 def names(model: Any, n_features: int) -> list[str]:
     """Return the names of the columns of `coef_`."""
-    encoder = getattr(model, "encoder_", None)
-    if encoder is not None:
-        return [str(name) for name in encoder.get_feature_names_out()]
-    found = getattr(model, "feature_names_in_", None)
-    if found is None:
-        return [f"x{j}" for j in range(n_features)]
+    found = getattr(model, "feature_names_in_", [f"x{j}" for j in range(n_features)])
+    if hasattr(model, "encoder_"):
+        found = model.encoder_.get_feature_names_out()
     return [str(name) for name in found]
 
 
@@ -242,10 +239,8 @@ class LinearModel(PrivateEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        solver = self.solver
-        tags.input_tags.sparse = not (
-            solver == "one-shot" or isinstance(solver, OneShot)
-        )
+        one_shot = self.solver == "one-shot" or isinstance(self.solver, OneShot)
+        tags.input_tags.sparse = not one_shot
         return tags
 
     @with_callbacks
@@ -570,13 +565,8 @@ class LinearClassifier(PrivateClassifier, LinearModel):
     def _penalty(self, total: float, auto: float | None = None) -> float | None:
         """Return s of the penalty ``s / 2 |w|**2`` on a mean loss; None if unpenalised.
 
-        Parameters
-        ----------
-        total : float
-            Number of rows, or their total weight. The sum of losses is `total` times
-            the mean loss.
-        auto : float, default=None
-            Value of C that "auto" stands for; None means no penalty.
+        The sum of losses is `total` times the mean loss. `auto` is the value of C that
+        "auto" stands for; None means no penalty.
         """
         C = auto if self.C == "auto" else self.C
         return None if C is None else min(1 / (C * total), STRONGEST)
@@ -704,6 +694,12 @@ loss : {"squared_error", "huber", "poisson"} or Huber, default="squared_error"
     "squared_error" is half the squared error. "huber" is the Huber loss;
     ``Huber(threshold=...)`` of `skfdp.solvers` sets its threshold. "poisson" is half
     the Poisson deviance of non-negative targets, with a log link.
+alpha : float or "auto", default="auto"
+    Penalty on the weights of the columns as scaled by `bounds`. For the Poisson
+    loss it is defined as in `PoissonRegressor`. For the other losses it is defined
+    as in `Ridge`: the sum of losses plus ``alpha / 2 |w|**2``. With sample weights
+    the sums and means of losses are weighted. "auto" means no penalty (1.0 at
+    ``epsilon=inf``).
 target_map_ : TargetMap
     Bounds, centre and scale of the target.
 """
@@ -1341,12 +1337,7 @@ class FeatureDPRegressor(LinearRegressor):
         unchanged, even if the target is private. With ``loss="poisson"`` the regressor
         must predict rates. None starts from the mean.
     <neighboring_relation>
-    alpha : float or "auto", default="auto"
-        Penalty on the weights of the columns as scaled by `bounds`. For the Poisson
-        loss it is defined as in `PoissonRegressor`. For the other losses it is defined
-        as in `Ridge`: the sum of losses plus ``alpha / 2 |w|**2``. With sample weights
-        the sums and means of losses are weighted. "auto" means no penalty (1.0 at
-        ``epsilon=inf``).
+    <alpha>
     <fit_intercept>
     <centering>
     <random_state>
@@ -1480,12 +1471,7 @@ class DPSGDFRegressor(LinearRegressor):
     ----------------
     <neighboring_relation>
     <solver>
-    alpha : float or "auto", default="auto"
-        Penalty on the weights of the columns as scaled by `bounds`. For the Poisson
-        loss it is defined as in `PoissonRegressor`. For the other losses it is defined
-        as in `Ridge`: the sum of losses plus ``alpha / 2 |w|**2``. With sample weights
-        the sums and means of losses are weighted. "auto" means no penalty (1.0 at
-        ``epsilon=inf``).
+    <alpha>
     <fit_intercept>
     <centering>
     <random_state>
