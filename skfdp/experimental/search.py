@@ -130,14 +130,11 @@ class Holdout:
     is_null = None
 
     @property
-    def n_given(self) -> int:
-        """Number of rows, which is public."""
-        return len(self.y)
-
-    @property
     def n_records(self) -> int:
         """Number of records, which is public."""
         return len(self.y)
+
+    n_given = n_records
 
     @property
     def public(self) -> Holdout:
@@ -605,10 +602,9 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
         """Validate the records, and split them by public randomness."""
         inner, columns = self._declared, None
         named = inner.target_name
-        declared = inner.classes is not None and not inner.public_target
-        any_target = declared
-        if planning and (y is None or declared):
-            if inner.classes is None or inner.public_target:
+        any_target = inner.any_target
+        if planning and (y is None or any_target):
+            if not any_target:
                 raise ValueError(
                     "y=None is not enough for a plan: pass y, or an estimator with a "
                     "private target and declared `classes`."
