@@ -25,8 +25,6 @@ from skfdp.kernels.losses.loss import Loss
 from skfdp.privacy.checks import computed
 from skfdp.privacy.events import Relation
 
-BACKENDS = ("numpy", "torch")
-DTYPES = ("float32", "float64")
 #: Wider hidden layers would make squared norms inexact.
 WIDEST = 8192
 # Rows of a block: a float64 sum over so many rows is exact.

@@ -15,7 +15,7 @@ from scipy.special import expit, softmax
 from skfdp.data.grid import GRID, GridRows
 from skfdp.privacy import RELATIONS, Relation
 from skfdp.queries.linear import LOSSES
-from skfdp.queries.network import DTYPES, Layer, MLPQuery, Rows, precision
+from skfdp.queries.network import Layer, MLPQuery, Rows, precision
 
 needs_torch = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="torch is not installed"
@@ -38,6 +38,7 @@ TORCH = [
 BACKENDS = [pytest.param({"backend": "numpy"}, id="numpy"), *TORCH]
 KINDS = ["plain", "padded", "padded, public target", "same rows"]
 HIDDEN = [(), (5,), (6, 4)]
+DTYPES = ("float32", "float64")
 
 
 def make_query(
