@@ -1209,11 +1209,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         if public.units is not None:
             facts["unit"] = public.units.unit
         return Budget(
-            float(self.epsilon),
-            float(self.delta),
-            relation,
-            facts,
-            reach=public.reach,
+            float(self.epsilon), float(self.delta), relation, facts, reach=public.reach
         )
 
     def _planned(self, public: PublicRecords) -> tuple[Method, Any, Plan]:

@@ -588,12 +588,7 @@ def _released(
         feature_names=scored.columns,
         target_name=scored.facts["target_name"],
         released=released,
-        assumptions=(
-            *_ASSUMPTIONS,
-            *of_model,
-            *of_limit(ledger),
-            *assumed,
-        ),
+        assumptions=(*_ASSUMPTIONS, *of_model, *of_limit(ledger), *assumed),
         seeded=seeded,
         receipts=[receipt],
     )

@@ -32,12 +32,7 @@ from skfdp.solvers import (
     parameters,
     resolve,
 )
-from skfdp.solvers.network import (
-    Network,
-    NetworkDescent,
-    NetworkFit,
-    hidden_layers,
-)
+from skfdp.solvers.network import Network, NetworkDescent, NetworkFit, hidden_layers
 from skfdp.solvers.parameters import ASSUMPTIONS, Loop, resolve_input_scaler
 
 _EXACT_PRODUCTS = Assumption(

@@ -20,11 +20,7 @@ from skfdp.data.validation import check_number
 from skfdp.mechanisms.noise import Streams, check_random_state
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event, PrivacyPlan, Relation, gdp_epsilon
-from skfdp.privacy.accounting import (
-    check_delta,
-    compose,
-    cost,
-)
+from skfdp.privacy.accounting import check_delta, compose, cost
 from skfdp.privacy.entries import FitPlan
 from skfdp.privacy.ledger import planned
 from skfdp.privacy.report_text import number
@@ -652,10 +648,7 @@ def _resolved(plan: Any) -> tuple[str, tuple[Event, ...], float]:
 
 
 def _release_audits(
-    ratios: np.ndarray,
-    events: tuple[Event, ...],
-    mu: float | None,
-    confidence: float,
+    ratios: np.ndarray, events: tuple[Event, ...], mu: float | None, confidence: float
 ) -> list[ReleaseAudit]:
     """Return an audit of each event, and one of all events together.
 

@@ -855,13 +855,7 @@ class ReplayResult(AuditResult):
 class _Recorded:
     """A recorded fit, which can be repeated on other tables."""
 
-    def __init__(
-        self,
-        estimator: Any,
-        X: Any,
-        y: Any,
-        fit_params: Mapping[str, Any],
-    ):
+    def __init__(self, estimator: Any, X: Any, y: Any, fit_params: Mapping[str, Any]):
         self.estimator, self._fit_params, self._X = estimator, fit_params, X
         around = Recording()
         self.releases = around.releases

@@ -24,17 +24,11 @@ from sklearn.utils.validation import (
 
 from skfdp.addresses import public
 from skfdp.base import Declared, PrivateClassifier, PrivateEstimator, delegates
-from skfdp.data.arrays import (
-    check_arrays,
-    shaped_target,
-)
+from skfdp.data.arrays import check_arrays, shaped_target
 from skfdp.data.grid import sum_unit
 from skfdp.data.sources import whole_table
 from skfdp.data.target import Labels, check_recoded, encode_any, encode_labels
-from skfdp.data.validation import (
-    check_number,
-    unmasked,
-)
+from skfdp.data.validation import check_number, unmasked
 from skfdp.mechanisms.noise import Streams, check_random_state
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import (
@@ -670,8 +664,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, PrivateEstimator):
 
     def _finish(self, context, attributes: dict[str, Any], report: PrivacyReport):
         # The report of the best run alone would not cover the search.
-        model = attributes["best_estimator_"]
-        model.privacy_ = report
+        attributes["best_estimator_"].privacy_ = report
         return super()._finish(context, attributes, report)
 
     def _subject(self) -> str:
