@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import skfdp
 from skfdp import FeatureDPLogisticRegression
@@ -241,6 +242,24 @@ def test_split_depends_on_nothing_but_the_number_of_rows_and_the_groups():
     Asked.test_size = 0.01
     with pytest.raises(job.CommandError, match="leaves too few"):
         job.split(Asked, 40)
+
+
+def test_only_small_tables_limit_the_threads_of_blas(monkeypatch):
+    def threads(*_):
+        return {
+            one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"
+        }
+
+    monkeypatch.setattr(job, "_job", threads)
+    with threadpool_limits(2, "blas"):
+        few, many = (
+            job.job(
+                job.Task(None, None, "y", pd.DataFrame(np.zeros((n, 16))), None), {}, ""
+            )
+            for n in (10, 2**16)
+        )
+        assert few == {1}
+        assert many == threads()
 
 
 def test_ledger_is_charged_for_the_released_fit_alone(run, refusal):
