@@ -17,6 +17,7 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 import time
 import tracemalloc
 import warnings
@@ -409,6 +410,32 @@ def cold(args) -> dict:
     return found
 
 
+def job(args) -> dict:
+    """The command ``skfdp`` as users start it: with compiled code, and with none."""
+    libraries = "import numba, pandas, scipy.stats, sklearn.pipeline"
+    commands = {
+        "empty cache": ["-m", "skfdp"],
+        "warm": ["-m", "skfdp"],
+        "libraries": ["-c", libraries],  # without any work
+    }
+    times = {name: [] for name in commands}
+    threads = "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"
+    environment = {k: v for k, v in os.environ.items() if k not in threads}
+    for _ in range(args.rounds):
+        with tempfile.TemporaryDirectory() as folder:
+            environment["NUMBA_CACHE_DIR"] = folder
+            for name, command in commands.items():
+                start = time.perf_counter()
+                subprocess.run(
+                    [sys.executable, *command],
+                    env=environment,
+                    stdout=subprocess.DEVNULL,
+                    check=True,
+                )
+                times[name].append(time.perf_counter() - start)
+    return {name: {"seconds": _quartiles(np.array(t))} for name, t in times.items()}
+
+
 SECTIONS = {
     "steps": steps,
     "small": small,
@@ -419,6 +446,7 @@ SECTIONS = {
     "calibration": calibration,
     "memory": memory,
     "cold": cold,
+    "job": job,
 }
 
 
