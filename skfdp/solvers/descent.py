@@ -132,38 +132,6 @@ class DescentPlan(Plan):
         )
 
 
-def bounded_by_labels(
-    public: PublicRecords,
-    loss: Loss,
-    rows: GridRows | SparseGridRows | None,
-    schedule: PrivacyPlan,
-    calibrate: Callable[..., PrivacyPlan],
-) -> tuple[PrivacyPlan, float | None]:
-    """Return the schedule for the smaller of two bounds of the sensitivity.
-
-    One bound is for a replaced record. The other bound is for a replaced label, if the
-    rows are public. The second value is the bound for a label, or None if this bound is
-    not smaller.
-
-    Parameters
-    ----------
-    public : PublicRecords
-    loss : Loss
-    rows : GridRows, SparseGridRows or None
-        The quantised rows, if they are public.
-    schedule : PrivacyPlan
-        The schedule for the sensitivity to a replaced record.
-    calibrate : callable
-        ``calibrate(sensitivity=...)`` returns the schedule for a given sensitivity.
-    """
-    if rows is None:
-        return schedule, None
-    bound = label_bound(public, loss, rows, schedule)
-    if bound >= schedule.sensitivity:
-        return schedule, None
-    return calibrate(sensitivity=bound), bound
-
-
 # The sums of a descent: clipped gradients, and gradients of public losses.
 
 
@@ -698,9 +666,11 @@ class Descent:
             noise = self._noise_in_gradients(schedule, public)
             momentum = self.loop.momentum_of(n_steps)
             warn_of_noise_left(Walk(steps, momentum, noise).outcome()[1])
-        schedule, bound = bounded_by_labels(
-            public, self.loss, prepared.rows, schedule, calibrate
-        )
+        bound = None
+        if prepared.rows is not None:  # public rows: use the smaller sensitivity
+            of_labels = label_bound(public, self.loss, prepared.rows, schedule)
+            if of_labels < schedule.sensitivity:
+                bound, schedule = of_labels, calibrate(sensitivity=of_labels)
         plan = DescentPlan(
             events=(*others, budget.named(schedule, "descent")),
             schedule=schedule,
