@@ -832,21 +832,20 @@ class Descent:
         (start, theta), public = path, records.public
         rule, query, coordinates, n_iter, steps, target_map = made
         event, along = plan.event(postprocessing.LABEL), np.zeros_like(theta)
-        measured = 0.0
-        has_model = prepared.has_model
-        stds = self._noise_in_gradients(plan.schedule, public)[:n_iter]
+        has_model, offset, measured = prepared.has_model, prepared.offset, 0.0
+        blocks = postprocessing.target_blocks(public.mask, has_model)
+        walk = self._walk(public, plan)
+        stds = walk.stds[:n_iter]
         answer = answer_of(rule, stds, self.loop.iterate, steps, public)
         if event is not None and self.scales is None:
             bias = self.centring.bias
-            blocks = postprocessing.logit_blocks(public, plan.norms, has_model, bias)
-            walk = self._walk(public, plan)
             theta, along, measured = postprocessing.scaled(
                 theta,
                 start,
                 query,
-                prepared.offset,
+                offset,
                 public,
-                blocks,
+                postprocessing.logit_blocks(public, plan.norms, has_model, bias),
                 walk,
                 bias,
                 event,
@@ -857,31 +856,29 @@ class Descent:
         def shrink(theta: np.ndarray, curvature: float = 1.0) -> np.ndarray:
             if not self._is_shrunk:
                 return theta
-            walk, clip = self._walk(public, plan), plan.schedule.clip_norm
-            blocks = postprocessing.target_blocks(public.mask, has_model)
+            used, clip = blocks, plan.schedule.clip_norm
             if public.mask.all() and target_map.error > 0 and coordinates.bias:
                 # Rows are centred exactly, so the intercept only corrects the released
                 # mean of the target.
                 places, square = np.array([public.n_features]), coordinates.bias**2
                 doubt = (target_map.error / target_map.scale) ** 2
-                blocks = [*blocks, postprocessing.Block(places, square, doubt)]
+                used = [*blocks, postprocessing.Block(places, square, doubt)]
             # With a log link, a weight that is too large costs more than a small one.
             own = {"curvature": curvature, "learns": not target_map.log}
-            return postprocessing.shrunk(theta, blocks, walk, clip, **own)
+            return postprocessing.shrunk(theta, used, walk, clip, **own)
 
-        factor, event = event, plan.event("mean rate")
-        if self.scales is not None and event is not None:
-            theta = self.scales.calibrated(
-                theta, records, coordinates, prepared.offset, shrink, event, mechanism
-            )
-        elif self.scales is not None:
-            theta = shrink(theta)
-        blocks = postprocessing.target_blocks(public.mask, has_model)
-        if self.scales is not None and factor is not None:
-            walk, n = self._walk(public, plan), public.n_records
-            theta = postprocessing.rescaled(
-                theta, query, blocks, walk, n, factor, mechanism
-            )
+        if self.scales is not None:
+            rate = plan.event("mean rate")
+            if rate is None:
+                theta = shrink(theta)
+            else:
+                theta = self.scales.calibrated(
+                    theta, records, coordinates, offset, shrink, rate, mechanism
+                )
+            if event is not None:
+                theta = postprocessing.rescaled(
+                    theta, query, blocks, walk, public.n_records, event, mechanism
+                )
         wide = public.n_features > postprocessing.MOST_USED
         if wide and not has_model and self._is_shrunk:
             spread = math.sqrt(postprocessing.variance(theta, blocks))
