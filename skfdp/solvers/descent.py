@@ -148,25 +148,11 @@ def gradients(
 ) -> LinearQuery:
     """Return the query for the sum of clipped gradients; a recipe of `Records.query`.
 
-    Parameters
-    ----------
-    records : Records
-    offset : float64 ndarray of shape (n_rows, n_outputs), default=None
-        Margins of a public model.
-    rows : GridRows or SparseGridRows, default=None
-        The quantised rows, if all columns are public. None: rows are quantised here;
-        they may then be coded.
-    coordinates : Coordinates
-        The centring and scaling of the rows.
-    at_random : bool
-        Whether batches are random rows; targets are then stored beside the rows.
-    pads : bool
-        Whether there is a public loss that replaces private columns (padding).
-    padded : GridRows, SparseGridRows or None
-        The rows of the public loss. None: the same rows as for the clipped gradients,
-        because all columns are public.
-    settings
-        Further arguments of `LinearQuery`.
+    `offset` are the margins of a public model. `rows` are the quantised rows, if all
+    columns are public; otherwise rows are quantised here, and may be coded. With
+    `at_random` batches are random rows, and targets are stored beside the rows. `pads`
+    is whether there is a public loss that replaces private columns (padding). `padded`
+    are the rows of this loss; None: the same `rows`, because all columns are public.
     """
     public = records.public
     if rows is None:
@@ -208,20 +194,8 @@ def public_gradient(
     """Return the exact gradient that is added to the noisy gradient, or None.
 
     It is the sum of the gradient of a public loss and of a correction of the bias of
-    clipping. None: neither of them applies.
-
-    Parameters
-    ----------
-    method : Descent
-    records : Records
-    loss : Loss
-        The loss for the rescaled target.
-    fitted : float64 ndarray of shape (n_rows, n_outputs) or None
-        As for `public_model.clipped_away`.
-    query : LinearQuery
-    coordinates : Coordinates
-    mechanism : Mechanism
-        Provides the random stream of public batches.
+    clipping. None: neither of them applies. `method` is the `Descent`, and `loss` that
+    for the rescaled target. `fitted` is as for `public_model.clipped_away`.
     """
     terms, public = [], records.public
     if method.padding is not None:
@@ -251,13 +225,8 @@ MOST_UNDECLARED = 0.05
 def event(public: PublicRecords, budget: Budget, mu: float) -> Event | None:
     """Return the event of the class counts, or None if their noise exceeds the grid.
 
-    Parameters
-    ----------
-    public : PublicRecords
-    budget : Budget
-    mu : float
-        Gaussian-DP parameter of the whole budget, for sums whose sensitivity is their
-        clip norm.
+    `mu` is the Gaussian-DP parameter of the whole budget, for sums whose sensitivity is
+    their clip norm.
     """
     query = LabelSum.planned(public.n_classes, 1.0)
     sensitivity = query.sensitivity(budget.relation)
@@ -321,13 +290,7 @@ def check_counts(
 ) -> None:
     """Check the declared labels against released class counts, as post-processing.
 
-    Parameters
-    ----------
-    counts : ndarray of shape (n_classes,)
-        Released counts of records, with noise of standard deviation `noise_std`.
-    noise_std : float
-    public : PublicRecords
-    relation : Relation
+    `counts` have noise of standard deviation `noise_std`.
 
     Raises
     ------
@@ -429,26 +392,12 @@ def noise_of(
     The noise of the intercept includes the errors of the released mean and of the log
     odds at which the descent starts, as if the steps did not reduce these errors.
 
-    Parameters
-    ----------
-    rule, stds, average
-        As for `HeavyBall.noise_left`.
-    answer : tuple of three ndarrays or None
-        Result of `path_noise`. None: return an upper bound.
-    path : tuple of three ndarrays of shape (n_outputs, n_columns)
-        The weights at the start, after the last step, and as published.
-    coordinates : Coordinates
-    public : PublicRecords
-    counts : Event or None
-        Event of the class counts, whose log odds are the starting intercept. None: no
-        counts were released.
-    along : ndarray of shape (n_outputs, n_columns)
-        Change of the weights for one standard deviation of noise in the released factor
-        of the step; see `postprocessing.scaled`.
-    measured : float
-        Share of the factor that comes from its release rather than from a prior.
-    follows : bool
-        Whether the steps start at the margins of a released model.
+    `rule`, `stds` and `average` are as for `HeavyBall.noise_left`. `answer` is the
+    result of `path_noise`; None: return an upper bound. `path` are the weights at the
+    start, after the last step, and as published. `counts` is the event of the class
+    counts, if their log odds are the starting intercept. `along` and `measured` are the
+    error of the weights and the measured share that `postprocessing.scaled` returns.
+    `follows` is whether the steps start at the margins of a released model.
     """
     start, ended, theta = path
     weights = (theta[:, : public.mask.size] * coordinates.scale)[:, ~public.mask]
