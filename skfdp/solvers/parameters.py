@@ -82,15 +82,9 @@ LARGE_GAP = 0.75
 def gap_of(signal: float, kind: str) -> float:
     """Return the expected gap: 0 for a noiseless fit, 1 for a constant prediction.
 
-    The gap is linear in the log loss, or in the squared error of a regression.
-
-    Parameters
-    ----------
-    signal : float
-        Number of records, divided by the standard deviation of the noise in a sum to
-        which each record adds a vector of norm 1.
-    kind : {"private", "label-DP"}
-        Whether everything or only the target is private.
+    The gap is linear in the log loss, or in the squared error of a regression. `signal`
+    is the number of records, divided by the standard deviation of the noise in a sum to
+    which each record adds a vector of norm 1. `kind` is "private" or "label-DP".
     """
     return float(np.interp(math.log(signal), np.log(SIGNALS), GAPS[kind]))
 
@@ -168,12 +162,7 @@ LEAST_SQUARED_MEAN = 0.25
 def shrunk_mean(mean: np.ndarray, noise_std: float) -> np.ndarray:
     """Shrink a released mean toward zero by James-Stein, as post-processing.
 
-    Parameters
-    ----------
-    mean : ndarray of shape (d,)
-        The released mean.
-    noise_std : float
-        Standard deviation of the noise in each entry.
+    `noise_std` is the standard deviation of the noise in each entry.
     """
     square = float(mean @ mean)
     if square == 0:
@@ -183,19 +172,12 @@ def shrunk_mean(mean: np.ndarray, noise_std: float) -> np.ndarray:
     return mean * min(max(0.0, 1 - error / square), 1 / (1 + error))
 
 
-def centred_scale(mean: np.ndarray, noise_std: float = 0.0) -> float:
+def centred_scale(mean: np.ndarray, noise_std: float) -> float:
     """Return the factor that rescales centred rows to a norm of about 1.
 
-    Before centring the rows have norm 1.
-
-    Parameters
-    ----------
-    mean : ndarray of shape (d,)
-        The released mean.
-    noise_std : float, default=0.0
-        Standard deviation of the noise in each entry. The error of the mean has a norm
-        of about ``sqrt(d) noise_std``. The factor multiplies this error, too. The
-        factor is limited to keep the error below the norm of a row.
+    Before centring the rows have norm 1. The error of the released mean has a norm of
+    about ``sqrt(d) noise_std``. The factor multiplies this error, too. The factor is
+    limited to keep the error below the norm of a row.
     """
     error = max(mean.size * noise_std**2, 1e-6)
     return 1 / math.sqrt(max(1 - float(mean @ mean), min(0.05, error)))
@@ -206,14 +188,7 @@ def n_steps(signal: float, s2n: float) -> int:
 
     The total noise of the loop does not depend on this number. The total step size does
     not depend on it either, as long as single steps are below the cap of
-    `learning_rate`.
-
-    Parameters
-    ----------
-    signal : float
-        ``mu n``.
-    s2n : float
-        See `signal_to_noise`.
+    `learning_rate`. `signal` is ``mu n``; for `s2n` see `signal_to_noise`.
     """
     steps = min(math.sqrt(5 * signal), USUAL_STEPS * (s2n / 1000) ** (1 / 3))
     return int(np.clip(steps, LEAST_STEPS, MOST_STEPS))
@@ -223,18 +198,13 @@ def clip_norm(s2n: float, *, regression: bool = False) -> float:
     """Return the clip norm of gradients, a compromise between noise and bias.
 
     A small clip norm reduces the noise, and a large one the bias. The clip norm grows
-    with the index `s2n`, except for a plateau of 0.8 between 128 and 1000, and is at
+    with `signal_to_noise`, except for a plateau of 0.8 between 128 and 1000, and is at
     most 100. It then clips only gradients of rows that are a hundred times as long as
     usual. With a larger clip norm, residuals would be rounded to zero.
 
-    Parameters
-    ----------
-    s2n : float
-        See `signal_to_noise`.
-    regression : bool, default=False
-        For targets of spread 1. Their residuals are unbounded, and clipping many of
-        them biases the mean. The clip norm therefore grows without a plateau. Beyond 4
-        it clips almost nothing, and grows more slowly and without a limit.
+    In a `regression` targets have spread 1. Their residuals are unbounded, and clipping
+    many of them biases the mean. The clip norm therefore grows without a plateau.
+    Beyond 4 it clips almost nothing, and grows more slowly and without a limit.
     """
     if regression:
         clip = 0.8 * math.sqrt(s2n / 128)
@@ -279,12 +249,8 @@ def learning_rate_of_penalised(
     time constants, the last iterate would depend only on the last releases, which are
     the noisiest.
 
-    Parameters
-    ----------
-    rate : float
-        First step size of a weight without a penalty, decaying linearly to 0.
-    curvature : ndarray
-        D of the penalty ``sum of D theta**2 / 2``, in the units of the gradient.
+    `rate` is the first step size of a weight without a penalty, decaying linearly to 0.
+    `curvature` is D of the penalty ``sum of D theta**2 / 2``, in gradient units.
     """
     pace = 2 * (1 - momentum) / n_steps
     return np.minimum(rate, _TIME_CONSTANTS * pace / np.maximum(curvature, 1e-300))
@@ -301,13 +267,8 @@ def block_norms(
     number of columns. After a public model, public columns only add effects that depend
     on both parts. Such effects need a larger signal.
 
-    Parameters
-    ----------
-    has_public_model : bool
-    s2n : float, default=0.0
-        See `signal_to_noise`.
-    columns : (int, int), default=(1, 1)
-        Number of public and of private columns; by default both norms are equal.
+    For `s2n` see `signal_to_noise`. `columns` are the numbers of public and of private
+    columns; by default both norms are equal.
     """
     if not has_public_model:
         ours, theirs = np.sqrt(columns).tolist()
@@ -328,12 +289,6 @@ def bias_of_target(doubt: float, n_columns: int) -> float:
     isotropic noise, squared norms of directions are proportional to prior deviations,
     so the squared constant is ``doubt * sqrt(2 / d)``. Columns are correlated, so d is
     taken as the square root of their number.
-
-    Parameters
-    ----------
-    doubt : float
-        Error of the released mean, divided by the scale of the target.
-    n_columns : int
     """
     squared = doubt * math.sqrt(2 / math.sqrt(n_columns))
     return min(1.0, max(BIAS_FEATURE, math.sqrt(squared)))
@@ -343,12 +298,8 @@ def starts_at_public_model(mu: float, n: float, n_classes: int, n_private: int) 
     """Whether a descent with a public target starts at a model of the public part.
 
     With many classes and a large budget this start is too far from the joint model
-    (measured on the synthetic Purchase100-like data set).
-
-    Parameters
-    ----------
-    mu : float
-        The budget's own Gaussian-DP parameter.
+    (measured on the synthetic Purchase100-like data set). `mu` is the budget's own
+    Gaussian-DP parameter.
     """
     many = n_classes >= MANY_CLASSES
     return not many or mu * n * math.sqrt(2 / n_classes / max(1, n_private)) < 50
@@ -436,17 +387,8 @@ def network_learning_rate(
 
     It multiplies the noisy sum of clipped gradients, divided by ``q n clip_norm`` with
     the sampling rate q. The noise that accumulates in a weight has a standard deviation
-    of at most `left`. The step size is at most 1.
-
-    Parameters
-    ----------
-    noise_multiplier : float
-        Noise of the first step, divided by `clip_norm`.
-    expected : float
-        Expected size of a batch, ``q n``.
-    n_steps : int
-    momentum : float
-    left : float
+    of at most `left`. The step size is at most 1. `noise_multiplier` is that of the
+    first step, and `expected` is ``q n``.
     """
     noise = noise_multiplier / expected * math.sqrt(n_steps / 3) / (1 - momentum)
     return min(1.0, left / noise)
@@ -467,14 +409,9 @@ def network_index(reach: float, widths: tuple[int, ...]) -> float:
       gain is a product over the layers: ``out / (in + out)`` of each ReLU layer, and
       ``2 / (in + out)`` of the last layer.
 
-    Parameters
-    ----------
-    reach : float
-        Distance that the loop moves the weights if all records have the same gradient,
-        of norm `clip_norm`. It is ``mu n`` times the noise that the loop leaves in a
-        weight, up to a factor of ``sqrt(3)/2``.
-    widths : tuple of int
-        Widths of all layers, starting with the input.
+    `reach` is the distance that the loop moves the weights if all records have the same
+    gradient, of norm `clip_norm`. It is ``mu n`` times the noise that the loop leaves
+    in a weight, up to a factor of ``sqrt(3)/2``. `widths` start with the input.
     """
     pairs = list(zip(widths, widths[1:], strict=False))
     gain = math.prod(out / (inputs + out) for inputs, out in pairs[:-1])
@@ -567,16 +504,9 @@ class Loop:
     ) -> tuple[float, int]:
         """Return the sampling rate and the number of steps.
 
-        Parameters
-        ----------
-        n_records : int
-        n_steps : int
-            Number of full-batch steps if `max_iter` is "auto".
-        n_epochs : int
-            Number of passes over the records, if batches are smaller and `max_iter` is
-            "auto".
-        automatic : int or None
-            Expected batch size if `batch_size` is "auto"; None: every row.
+        If `max_iter` is "auto", there are `n_steps` full batches, or `n_epochs` passes
+        over the records in smaller batches. `automatic` is the expected batch size if
+        `batch_size` is "auto"; None: every row.
         """
         batch = automatic if self.batch_size == "auto" else self.batch_size
         rate = 1.0 if batch is None else min(1.0, batch / n_records)
@@ -685,14 +615,9 @@ def resolve_input_scaler(
 ) -> InputScaler:
     """Return the input scaler of the declared bounds.
 
-    Parameters
-    ----------
-    public : bool ndarray of shape (n_features,)
-        Public columns, for which missing bounds cause no warning.
-    shortens : bool, default=True
-        False, for linear models: rows are not clipped unless they are normalised.
-    longest : float, default=None
-        Bound of the norms of rows, if it does not follow from the bounds of columns.
+    Missing bounds of `public` columns cause no warning. ``shortens=False`` is for
+    linear models: rows are not clipped unless they are normalised. `longest` is the
+    bound of the norms of rows, if it does not follow from the bounds of columns.
     """
     low, span = resolve_bounds(bounds, n_features, names)
     if span is None or np.isinf(span).any():
