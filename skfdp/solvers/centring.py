@@ -354,7 +354,12 @@ class Centring:
         )
         least = max(2 * error, furthest / _SHORTEST)
         if found < least and public.n_private > MOST_USED:
-            warn_of_unknown_length()
+            warn_caller(
+                "the released length of rows is mostly noise, so that predictions may "
+                "be scaled down to nearly 0: expect little more than the majority "
+                "class or the mean; raise epsilon, or use more records.",
+                UtilityWarning,
+            )
         found = min(max(found, least), furthest)
         if event.n_steps > 1:
             squares = functools.partial(lengths, power=2)
@@ -392,16 +397,6 @@ def longest(counts: np.ndarray, std: float) -> float:
     """
     window = Window.best(counts[N_SPECIAL + N_BINADES :], std)
     return 2 ** ((window.last + 1) / 2) if window.passes else math.inf
-
-
-def warn_of_unknown_length() -> None:
-    """Warn that rows of a wide table may be divided by far more than their length."""
-    warn_caller(
-        "the released length of rows is mostly noise, so that predictions may be "
-        "scaled down to nearly 0: expect little more than the majority class or the "
-        "mean; raise epsilon, or use more records.",
-        UtilityWarning,
-    )
 
 
 def _row_sum(records: Records, input_scaler: InputScaler) -> RowSum | GridRowSum:

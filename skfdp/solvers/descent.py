@@ -587,9 +587,7 @@ class Descent:
                 UtilityWarning,
             )
         others = self._other_events(public, prepared, budget, mu, orthant)
-        rate, n_steps = self.loop.schedule(
-            n, parameters.n_steps(mu * n, s2n), parameters.N_EPOCHS
-        )
+        rate, n_steps = self.loop.schedule(n, parameters.n_steps(mu * n, s2n))
         clip = self.loop.clip_norm
         if clip == "auto":
             clip = parameters.clip_norm(s2n, regression=self.scales is not None)

@@ -196,14 +196,16 @@ def synthetic_rows(
 def private_bound(public: PublicRecords) -> float:
     """Return a public guess of the norm of a row's private columns.
 
-    The columns are scaled to [0, 1].
+    The columns are scaled to [0, 1]. Their mean square is guessed from that of the
+    public columns, if there are any.
     """
-    mean_square = None
+    mean_square = 0.0
     if public.input_scaler.span is not None and public.mask.any():
         n_public = int(public.mask.sum())
         squares = (float((rows**2).sum()) for rows in public.blocks())
         mean_square = sum(squares) / (public.n_rows * n_public)
-    return parameters.sums_bound(public.n_private, mean_square)
+    guess = 1.5 * mean_square if mean_square else 0.25
+    return math.sqrt(public.n_private * min(guess, 1.0))
 
 
 def hidden_layers(hidden_layer_sizes) -> tuple[int, ...]:

@@ -330,23 +330,6 @@ def pretraining_epochs(n: int) -> int:
     return min(max(3, math.ceil(160_000 / n)), 800)
 
 
-def sums_bound(n_private: int, mean_square: float | None) -> float:
-    """Return the L2 bound to which the class sums clip a row's private columns.
-
-    Columns are scaled to [0, 1].
-
-    Parameters
-    ----------
-    n_private : int
-        Number of private columns.
-    mean_square : float or None
-        Mean square of the public columns, as a guess for the private columns; None
-        without public columns.
-    """
-    guess = 0.25 if not mean_square else 1.5 * mean_square
-    return math.sqrt(n_private * min(guess, 1.0))
-
-
 def network_batch(n: int) -> int:
     """Return the expected size of a network's batch.
 
