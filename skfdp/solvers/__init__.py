@@ -398,21 +398,8 @@ def resolve(
 ) -> Any:
     """Return the object that a value selects, or the value if it is in `others`.
 
-    Parameters
-    ----------
-    parameter : str
-        Name of the parameter.
-    value : object
-        The user's value.
-    kinds : mapping
-        The accepted classes, by name.
-    *others : object
-        Other accepted values.
-
-    Raises
-    ------
-    ValueError
-        If the value is not accepted, or has a parameter out of range.
+    `parameter` is the name for messages, and `kinds` are the accepted classes by name.
+    Raise ValueError if the value is not accepted, or has a parameter out of range.
     """
     if type(value) in kinds.values():
         value._check()

@@ -45,22 +45,13 @@ def share_of_descent(n_private: int, n_public: int, signal: float) -> float:
     divided by its share. Let the descent have the share s. The total
     ``n_public / (1 - s) + n_private / s`` is least if the odds of s are
     ``sqrt(n_private / n_public)``. The descent also moves the public weights, and moves
-    them further with a larger signal. The odds therefore increase with the signal.
+    them further with a larger signal. The odds therefore increase with the signal,
+    ``mu n`` for the whole budget with two classes. With K classes, it is 2 / K times as
+    much.
 
-    Parameters
-    ----------
-    n_private, n_public : int
-        Numbers of private and of public columns.
-    signal : float
-        ``mu n`` for the whole budget, with two classes. With K classes, 2 / K times as
-        much.
-
-    Returns
-    -------
-    share : float
-        0 if the signal times ``(1 + r)**2`` is below `LEAST_SIGNAL`. Here r is
-        ``n_private / n_public``, at most 1. The more columns are private, the more a
-        model without them loses.
+    The share is 0 if the signal times ``(1 + r)**2`` is below `LEAST_SIGNAL`. Here r is
+    ``n_private / n_public``, at most 1. The more columns are private, the more a model
+    without them loses.
     """
     ratio = n_private / n_public
     if signal * (1 + min(1.0, ratio)) ** 2 < LEAST_SIGNAL:

@@ -66,14 +66,9 @@ _LEAST_SPREAD = 0.05
 class Block:
     """Columns of the loop with a common prior of their weights.
 
-    Attributes
-    ----------
-    columns : int ndarray
-    square : float
-        Mean squared norm of the part of a row in these columns.
-    prior : float
-        For classifiers, the prior standard deviation of a weight. For regressions, the
-        expected share of the start's squared error that the columns explain.
+    `square` is the mean squared norm of the part of a row in these columns. For
+    classifiers, `prior` is the prior standard deviation of a weight. For regressions,
+    it is the expected share of the start's squared error that the columns explain.
     """
 
     columns: np.ndarray
@@ -540,21 +535,9 @@ def rate_level(
     """Return the constant to add to `start` so that the mean rate equals `mean`.
 
     Rates are ``exp(start + level + z)``, with z normal of this variance, clipped to
-    `most`; `mean` is the mean of the clipped rates.
-
-    Parameters
-    ----------
-    start : ndarray of shape (n_rows,)
-        Public margins without the constant.
-    variance, most, mean : float
-        The mean is between 0 and `most`.
-    shares : float64 ndarray of shape (n_rows,), default=None
-        Weight of each row in the mean; None: 1.
-
-    Returns
-    -------
-    level, slope : float
-        The constant, and the derivative of the mean rate with respect to it.
+    `most`; `mean` is the mean of the clipped rates, with the weights `shares` of rows.
+    `start` are public margins without the constant. The second result is the derivative
+    of the mean rate with respect to the constant.
     """
     # Compute equal margins once; without a public model all are equal.
     margins, which = np.unique(np.minimum(start, _LARGEST), return_inverse=True)
@@ -694,10 +677,7 @@ class CoefficientNoise:
     def embedded(self, columns: np.ndarray) -> CoefficientNoise:
         """Return the noise of a model with further coefficients that have no noise.
 
-        Parameters
-        ----------
-        columns : bool ndarray of shape (n_features,)
-            Mask of the columns of the present coefficients.
+        `columns` is the mask of the columns of the present coefficients.
         """
         own, places = self.covariance, np.append(columns, True)
         if own.ndim == 2 or len(own) * len(places) ** 2 > MOST_ENTRIES:
@@ -731,16 +711,10 @@ class CoefficientNoise:
         """Return the noise of coefficients after a linear map.
 
         The result has covariances if they have few entries, and otherwise only
-        variances.
-
-        Parameters
-        ----------
-        to : callable
-            The linear map. It returns mapped coefficients of shape (n_rows, n_others),
-            given coefficients of shape (n_rows, n_features).
-        of_variances : callable, default=None
-            Returns the variances of mapped coefficients, given those of independent
-            coefficients. None: they are computed from the matrix of the map.
+        variances. `to` is the linear map, from coefficients of shape (n_rows,
+        n_features) to (n_rows, n_others). `of_variances` returns the variances of
+        mapped coefficients, given those of independent coefficients. None: they are
+        computed from the matrix of the map.
         """
         own, n_features = self.covariance, self.covariance.shape[1] - 1
         n_others = to(np.zeros((1, n_features))).shape[1]
@@ -1058,10 +1032,7 @@ class LinearFit:
     def whole(self, public: np.ndarray) -> LinearFit:
         """Return the fit with the weights of the public model added, if it is linear.
 
-        Parameters
-        ----------
-        public : bool ndarray of shape (n_features,)
-            The public columns of `coef`.
+        `public` is the mask of the public columns of `coef`.
         """
         if self.public_model is None:
             return self

@@ -226,16 +226,8 @@ class NoisyTable:
     def r2(self, j: int, bound: float, k: int, width: float) -> Estimate:
         """Return the coefficient of determination R2.
 
-        Parameters
-        ----------
-        j : int
-            Index of the squared error among the losses.
-        bound : float
-            The squared error is stored divided by this number.
-        k : int
-            Index of the target, which is stored rescaled to [0, 1].
-        width : float
-            Width of the range of the target before the rescaling.
+        Loss j is the squared error, which is stored divided by `bound`. Loss k is the
+        target, which is stored rescaled to [0, 1] from a range of this `width`.
 
         Notes
         -----
@@ -274,15 +266,10 @@ class NoisyTable:
     ) -> Estimate:
         """Return the area under the ROC curve, or (1 + a difference of two areas) / 2.
 
-        Parameters
-        ----------
-        negatives, positives : int ndarray of shape (n,)
-            Indices of the cells of each class. For one model the cells are ordered by
-            increasing score.
-        places : int ndarray of shape (2, n), default=None
-            To compare two models: the bin of each cell for the first and for the second
-            model. The difference is the area of the first model minus that of the
-            second model.
+        `negatives` and `positives` are the indices of the cells of each class. For one
+        model the cells are ordered by increasing score. To compare two models, `places`
+        has the bin of each cell for the first and for the second model. The difference
+        is the area of the first model minus that of the second model.
 
         Notes
         -----
@@ -337,10 +324,7 @@ class NoisyTable:
 def row_spread(totals: np.ndarray) -> float:
     r"""Return a bound on the factor by which sampling persons increases a variance.
 
-    Parameters
-    ----------
-    totals : float64 ndarray of shape (n_persons,)
-        The sum T of the shares of each person's rows: public.
+    `totals` has the sum T of the shares of each person's rows: public.
 
     Notes
     -----
@@ -357,13 +341,9 @@ def row_spread(totals: np.ndarray) -> float:
 def auc_kernel(n_bins: int, within: tuple[float, ...] = _WITHIN) -> np.ndarray:
     r"""Return the weights of pairs (negative, positive) in the ROC area, by their bins.
 
-    Parameters
-    ----------
-    n_bins : int
-    within : tuple of float
-        Corrections for pairs in bins at distance 1, 2, ... They are added to 1 if the
-        order is right, and subtracted from 0 if it is wrong. () treats scores in one
-        bin as ties.
+    `within` has corrections for pairs in bins at distance 1, 2, ... They are added to 1
+    if the order is right, and subtracted from 0 if it is wrong. () treats scores in one
+    bin as ties.
 
     Notes
     -----
@@ -513,13 +493,8 @@ class Layout:
     def cells(self, codes: np.ndarray, said: np.ndarray) -> np.ndarray:
         """Return the cell of each record; private.
 
-        Parameters
-        ----------
-        codes : int64 ndarray of shape (n_rows,)
-            Class of each record, or -1 without a class.
-        said : float64 ndarray of shape (n_rows,)
-            With two classes the score, otherwise the predicted class. NaN without a
-            prediction.
+        `codes` are the classes of the records, or -1 without a class. `said` are the
+        scores of two classes, otherwise the predicted classes. NaN: no prediction.
         """
         if self.counts in ("records", "nothing"):
             return np.zeros(len(codes), dtype=np.int64)
@@ -687,13 +662,7 @@ _WITHHELD = (
 class Model:
     """The scored model and its prediction method, from public facts.
 
-    Attributes
-    ----------
-    estimator : object
-    task : str
-    classes : ndarray of shape (n_classes,) or None
-    by : {"predict_proba", "decision_function", "predict"}
-        The method that returns scores of two classes, or predictions.
+    `by` is the name of the method that returns scores of two classes, or predictions.
     """
 
     estimator: Any
@@ -708,18 +677,7 @@ def table_of(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the cell and the losses of each record; private.
 
-    Parameters
-    ----------
-    model : Model
-    layout : Layout
-    X : table
-        Any table that `rows_of` accepts.
-    y : ndarray of shape (n_rows,)
-
-    Returns
-    -------
-    cells : int64 ndarray of shape (n_rows,)
-    losses : float64 ndarray of shape (n_rows, n_losses)
+    X is any table that `rows_of` accepts. The losses have the shape (n_rows, n_losses).
 
     Notes
     -----

@@ -138,14 +138,9 @@ _TINY_WIDTH, _TINY_SPREAD = 1000, 100
 class TargetScales:
     """The rescaling of targets to spread 1, and the scales that follow from it.
 
-    Attributes
-    ----------
-    fit_intercept : bool
-    huber_threshold : float or "auto"
-        In units of the target; only for the Huber loss. "auto": `HUBER_THRESHOLD` times
-        the spread of the target.
-    alpha : float or None
-        Strength of the penalty, in units of the target. None: no penalty.
+    `huber_threshold` is in units of the target, and only for the Huber loss; "auto":
+    `HUBER_THRESHOLD` times the spread of the target. `alpha` is the strength of the
+    penalty, in units of the target; None: no penalty.
     """
 
     fit_intercept: bool
