@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -240,12 +240,6 @@ def event(public: PublicRecords, budget: Budget, mu: float) -> Event | None:
         clip_norm=query.clip_norm,
         sensitivity=sensitivity,
     )
-
-
-def counts_labels(events: Iterable[Event]) -> bool:
-    """Whether a release reveals how many records have no declared label."""
-    counted = [e for e in events if e.label == CLASS_COUNTS]
-    return bool(counted) and counted[0].relation.counts_are_public
 
 
 def _counts(records: Records) -> LabelSum:
@@ -624,7 +618,10 @@ class Descent:
             assumptions=(ORTHANT,) * orthant + (LABEL,) * (bound is not None),
             n_steps=schedule.n_steps,
             expected_gap=gap,
-            counts_labels=counts_labels(others),
+            counts_labels=any(
+                one.label == CLASS_COUNTS and one.relation.counts_are_public
+                for one in others
+            ),
             learning_rate=learning_rate,
             norms=self._norms(public, prepared, s2n),
             orthant=orthant,

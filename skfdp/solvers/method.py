@@ -189,8 +189,7 @@ class Plan:
 
     def event(self, label: str) -> Event | None:
         """Return the event of this label, or None if it was not planned."""
-        found = [event for event in self.events if event.label == label]
-        return found[0] if found else None
+        return next((event for event in self.events if event.label == label), None)
 
 
 class Method(Protocol):

@@ -186,10 +186,8 @@ class NoisyTable:
         """
         n = self.n_records if among is None else None
         among = np.ones(len(weights), dtype=bool) if among is None else among
-        weights, cells = (
-            weights[among],
-            (self.cells if n is None else self.counts)[among],
-        )
+        weights = weights[among]
+        cells = (self.cells if n is None else self.counts)[among]
         total = float(cells.sum()) if n is None else n
         if not total > 0:
             return _UNDETERMINED
