@@ -197,7 +197,7 @@ def private_bound(public: PublicRecords) -> float:
     """Return a public guess of the norm of a row's private columns.
 
     The columns are scaled to [0, 1]. Their mean square is guessed from that of the
-    public columns, if there are any.
+    public columns, if there are any. The class sums clip rows to this norm.
     """
     mean_square = 0.0
     if public.input_scaler.span is not None and public.mask.any():
