@@ -511,17 +511,21 @@ def test_sabotage_of_the_difference_is_noticed(monkeypatch):
 
 def test_sabotage_of_the_grid_is_noticed(monkeypatch):
     """Rounding breaks the bound if nothing is taken off the clip norm for it."""
-    careful = contributions.clip_residuals
+    flat, careful = contributions.flat, contributions.contribute
 
-    def careless(residuals, rows, clip):
-        finer = clip._replace(unit=clip.unit / 1024, largest=clip.largest * 1024)
-        limits = contributions.limits_of(finer, len(residuals))
-        finer = finer._replace(limits=contributions.Column(limits, 1, 0))
-        careful(residuals, rows, finer)
+    def finer(task, clip, n_outputs):
+        clip = clip._replace(unit=clip.unit / 1024, largest=clip.largest * 1024)
+        limits = contributions.limits_of(clip, n_outputs)
+        clip = clip._replace(limits=contributions.Column(limits, 1, 0))
+        return flat(task, clip, n_outputs)
+
+    def careless(residuals, rows, given):
+        careful(residuals, rows, given)
         np.rint(residuals / 1024, out=residuals)
 
     monkeypatch.setattr(linear, "_FINEST_RESIDUAL", 0.25)
     check_sensitivity("replace_special", "squared_hinge")
-    monkeypatch.setattr(contributions, "clip_residuals", careless)
+    monkeypatch.setattr(contributions, "flat", finer)
+    monkeypatch.setattr(contributions, "contribute", careless)
     with pytest.raises(AssertionError):
         check_sensitivity("replace_special", "squared_hinge")
