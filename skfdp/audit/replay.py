@@ -11,6 +11,7 @@ import itertools
 import logging
 import math
 import random
+import traceback
 import types
 import warnings
 from collections import Counter
@@ -860,8 +861,16 @@ class _Recorded:
         around = Recording()
         self.releases = around.releases
         first = self._performed(X, y, around)
-        if first.error is not None:
-            raise first.error
+        if (error := first.error) is not None:
+            _, *frames = traceback.walk_tb(error.__traceback__)
+            names = [str(frame.f_globals.get("__name__")) for frame, _ in frames]
+            ours = any(name.partition(".")[0] == "skfdp" for name in names)
+            if ours or str(error) == _ELSEWHERE:
+                raise error
+            raise ValueError(
+                f"a step that is not from skfdp raised {type(error).__name__}; its "
+                "message is withheld because it may quote data: call `fit` to see it."
+            )
         charged = [one for one in first.charges.events if type(one) is Event]
         asked = [one.asked.event for one in self.releases]
         if not asked or any(event not in asked for event in charged):

@@ -8,6 +8,7 @@ import logging
 import math
 import random
 import sys
+import traceback
 import warnings
 from pathlib import Path
 
@@ -286,6 +287,14 @@ class Drawn(BaseEstimator, TransformerMixin):
 
     def transform(self, X):
         return X + self.shift_
+
+
+def test_an_error_of_another_library_is_not_quoted():
+    model = make_pipeline(StandardScaler(), DPSGDFClassifier(bounds=(-3, 3)))
+    rows = np.full((9, 2), 0.735194j)
+    with pytest.raises(ValueError, match="raised ValueError; its message") as caught:
+        audit_replay(model, rows, np.arange(9) % 2, n_neighbors=3)
+    assert "735194" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_a_fit_that_cannot_be_repeated_is_refused():
