@@ -60,6 +60,16 @@ def pytest_runtest_protocol(item):
         faulthandler.cancel_dump_traceback_later()
 
 
+def pytest_runtest_setup(item):
+    """Skip a test that needs a package outside the extra "test".
+
+    `.ci/run` has a stage with all of these packages, in which no such test is skipped.
+    """
+    for marker in item.iter_markers("extra"):
+        for package in marker.args:
+            pytest.importorskip(package)
+
+
 @pytest.fixture(autouse=True)
 def _noise_of_the_test(request, monkeypatch):
     """Key noise without a seed by the name of the test: chance decides no run.

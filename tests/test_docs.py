@@ -207,10 +207,16 @@ class TestWords:
 
 @needs_docs
 @pytest.mark.parametrize(
-    "page", PAGES, ids=lambda page: f"{page.parent.name}-{page.stem}"
+    "page",
+    [
+        pytest.param(
+            page,
+            id=f"{page.parent.name}-{page.stem}",
+            marks=[pytest.mark.extra("dask")] * (page.name == "large_tables.rst"),
+        )
+        for page in PAGES
+    ],
 )
 def test_the_examples_of_the_pages(page):
     text = page.read_text(encoding="utf-8")
-    if ">>> import dask" in text:
-        pytest.importorskip("dask.array")
     assert run_examples(page) == len(re.findall(r"^ *>>> ", text, re.MULTILINE))

@@ -24,6 +24,7 @@ from skfdp.solvers import (
     Huber,
     NoisyGradientDescent,
     NoisySGD,
+    NumpyBackend,
     Pretraining,
     TorchBackend,
 )
@@ -221,7 +222,13 @@ ALGORITHMS = [
     (DPSGDFRegressor, "loss", Huber),
     (FeatureDPLogisticRegression, "solver", FeatureDPSGD),
     (FeatureDPMLPClassifier, "pretraining", Pretraining),
-    (FeatureDPMLPClassifier, "backend", TorchBackend),
+    (FeatureDPMLPClassifier, "backend", NumpyBackend),
+    pytest.param(
+        FeatureDPMLPClassifier,
+        "backend",
+        TorchBackend,
+        marks=pytest.mark.extra("torch"),
+    ),
 ]
 
 

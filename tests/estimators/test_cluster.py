@@ -14,6 +14,7 @@ from skfdp.dask_tables import WorkerPartitions  # noqa: E402
 from skfdp.solvers import NoisyGradientDescent, NoisySGD  # noqa: E402
 
 pytestmark = [
+    pytest.mark.extra("dask"),
     pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning"),
     pytest.mark.filterwarnings("ignore::skfdp.PrivacyWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),

@@ -262,8 +262,10 @@ def test_columns_of_a_schema_have_a_first_model():
     assert model.privacy_.public_features == ("a", "c")
 
 
+@pytest.mark.extra("dask")
 def test_partitions_release_the_same_sums():
-    da = pytest.importorskip("dask.array")
+    import dask.array as da
+
     own = CLASSIFIER(random_state=0).fit(X, Y)
     parts = CLASSIFIER(random_state=0).fit(
         da.from_array(X, chunks=(20, 4)), da.from_array(Y, chunks=20)

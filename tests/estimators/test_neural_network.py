@@ -1,7 +1,6 @@
 """The network as a user of scikit-learn meets it, and its guarantee end to end."""
 
 import dataclasses
-import importlib.util
 import math
 import subprocess
 import sys
@@ -26,9 +25,7 @@ from skfdp.solvers.descent import Descent
 from skfdp.solvers.network import Network, glorot, shrunk_class_means
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
-needs_torch = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="torch is not installed"
-)
+needs_torch = pytest.mark.extra("torch")
 INFINITE = float("inf")
 QUICK = {"hidden_layer_sizes": (8,), "bounds": (0, 1), "solver": NoisySGD(max_iter=6)}
 BATCHES = {"solver": NoisySGD(max_iter=6, batch_size=100)}

@@ -42,6 +42,7 @@ from skfdp.solvers import (  # noqa: E402
 )
 
 pytestmark = [
+    pytest.mark.extra("dask"),
     pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning"),
     pytest.mark.filterwarnings("ignore::skfdp.PrivacyWarning"),
     pytest.mark.filterwarnings("ignore:delta"),

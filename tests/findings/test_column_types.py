@@ -200,8 +200,10 @@ def test_f08_durations_without_schema_are_days_in_every_library(table):
     np.testing.assert_array_equal(found.predict(table), wanted.predict(plain))
 
 
+@pytest.mark.extra("dask")
 def test_f08_durations_in_partitions_are_days():
-    dd = pytest.importorskip("dask.dataframe")
+    import dask.dataframe as dd
+
     frames = (
         pd.DataFrame({"stay": stay, "b": DAYS})
         for stay in (pd.to_timedelta(DAYS, unit="D"), DAYS.astype(float))

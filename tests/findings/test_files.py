@@ -1,5 +1,7 @@
 """Files whose types differ, failing disks, masks, one-row models, Dask."""
 
+import importlib
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -431,8 +433,10 @@ def test_masked_cells_of_an_open_table_are_missing(dtype):
     np.testing.assert_array_equal(open_table(given)[0:3], wanted)
 
 
+@pytest.mark.extra("dask")
 def test_a_masked_public_target_is_missing_in_dask_too():
-    array = pytest.importorskip("dask.array")
+    import dask.array as array
+
     model = FeatureDPLogisticRegression(bounds=(0, 1), public_target=True)
     target = np.ma.MaskedArray(Y, MASK[:, 1])
     parts = array.from_array(target, chunks=50, asarray=False)
@@ -541,8 +545,10 @@ def test_attack_10_a_record_moves_its_own_cell_of_a_score_alone():
 
 
 # -- Dask -----------------------------------------------------------------------------
+@pytest.mark.extra("dask")
 def test_attack_10_a_collection_is_assumed_to_be_deterministic():
-    array = pytest.importorskip("dask.array")
+    import dask.array as array
+
     model = DPSGDFClassifier(
         bounds=(0, 1), classes=[0, 1], solver=NoisyGradientDescent(max_iter=2)
     )
@@ -566,9 +572,11 @@ def failing(rows):
     return rows.map_blocks(fail, dtype=float, meta=np.zeros((0, 0)))
 
 
+@pytest.mark.extra("dask")
 @pytest.mark.parametrize("verb", ["fit", "plan", "score"])
 def test_errors_of_a_graph_are_withheld(verb):
-    array = pytest.importorskip("dask.array")
+    import dask.array as array
+
     rows, labels = (array.from_array(one, chunks=50) for one in (X, Y))
     model = DPSGDFClassifier(
         bounds=(0, 1), classes=[0, 1], solver=NoisyGradientDescent(max_iter=2)
@@ -594,8 +602,9 @@ def test_errors_of_a_graph_are_withheld(verb):
     assert SECRET not in str(e.value) and "KeyError" not in str(e.value)
 
 
+@pytest.mark.extra("dask")
 def test_errors_of_a_graph_on_a_cluster_are_withheld():
-    cluster = pytest.importorskip("skfdp.dask_tables")
+    from skfdp import dask_tables as cluster
 
     class Client:
         def compute(self, parts):
@@ -613,11 +622,14 @@ def test_errors_of_a_graph_on_a_cluster_are_withheld():
     assert SECRET not in str(e.value) and "KeyError" not in str(e.value)
 
 
+@pytest.mark.extra("dask")
 @pytest.mark.filterwarnings("ignore::skfdp.PrivacyWarning")
 @pytest.mark.parametrize("kind", ["array", "frame"])
 @pytest.mark.parametrize("rows_of_persons", [False, True])
 def test_a_collection_is_scored_as_a_table_in_memory(kind, rows_of_persons):
-    module = pytest.importorskip(f"dask.{'dataframe' if kind == 'frame' else kind}")
+    module = importlib.import_module(
+        {"array": "dask.array", "frame": "dask.dataframe"}[kind]
+    )
     table, labels, persons = X, Y, np.arange(N) // 2
     if kind == "frame":
         table, labels = pd.DataFrame(X, columns=list("abc")), pd.Series(Y, name="y")

@@ -17,9 +17,7 @@ from skfdp.privacy import RELATIONS, Relation
 from skfdp.queries.linear import LOSSES
 from skfdp.queries.network import Layer, MLPQuery, Rows, precision
 
-needs_torch = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="torch is not installed"
-)
+needs_torch = pytest.mark.extra("torch")
 
 
 def has_cuda():
