@@ -21,16 +21,76 @@ from pathlib import Path
 import numpy as np
 from _flips import flipped
 from _frames import TASKS, Raw, Table
-from additive import GRID, boosting, schema
 from numpy.polynomial import Chebyshev, Polynomial
 from scipy.optimize import brentq
 from scipy.special import expit, log_expit, log_ndtr, ndtr
+from sklearn.metrics import accuracy_score, log_loss, r2_score, roc_auc_score
 
+from skfdp import FeatureDPLogisticRegression, FeatureDPRegressor, TableSchema
 from skfdp.privacy import gdp_mu
+from skfdp.schema import Category, Label, Number
 
 BASES = {"lines": "linear", "curves": "spline"}
+RELATION = "replace_special"
 #: Setting -> predictions of the test rows.
 Found = dict[str, np.ndarray]
+
+
+# ---------------------------------------------------------------- ours
+
+
+def schema(table: Table, raw: Raw, basis: str, public: bool = False) -> TableSchema:
+    """Return the declared bounds and categories, with the outcome "y"."""
+    columns = {
+        name: Number(*pair, basis=basis, public=public)
+        for name, pair in raw.bounds.items()
+    }
+    columns |= {
+        name: Category(levels, public=public) for name, levels in raw.categories.items()
+    }
+    outcome = Number(*raw.target_bounds)
+    if table.task == "classification":
+        outcome = Label([0, 1])
+    return TableSchema({**columns, "y": outcome}, outcomes=["y"])
+
+
+def predictions(table: Table, model, X, y, X_test) -> np.ndarray:
+    """Fit, and return chances of class 1 or targets of the test rows."""
+    model.fit(X, y)
+    if table.task == "classification":
+        return model.predict_proba(X_test)[:, 1]
+    return model.predict(X_test)
+
+
+def private(basis: str, relation: str = RELATION, public: bool = False) -> Callable:
+    """Return a fit of our estimators, untouched except for what is declared."""
+
+    def fit(table: Table, raw: Raw, epsilon: float, seed: int) -> np.ndarray:
+        kinds = {"classification": FeatureDPLogisticRegression}
+        model = kinds.get(table.task, FeatureDPRegressor)(
+            epsilon=epsilon,
+            delta=table.delta,
+            neighboring_relation=relation,
+            random_state=seed,
+            schema=schema(table, raw, basis, public),
+        )
+        return predictions(table, model, raw.X, raw.y, raw.X_test)
+
+    return fit
+
+
+def scores(task: str, y: np.ndarray, predicted: np.ndarray) -> dict:
+    """Return the scores of chances of class 1, or of predicted targets."""
+    if task == "classification":
+        return {
+            "accuracy": 100 * float(accuracy_score(y, predicted > 0.5)),
+            "auc": float(roc_auc_score(y, predicted)),
+            "log_loss": float(log_loss(y, predicted, labels=[0, 1])),
+        }
+    return {"r2": float(r2_score(y, predicted))}
+
+
+# ---------------------------------------------------------------- rows as numbers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -311,7 +371,69 @@ def newton(problem: Problem, epsilon: float, seed: int) -> Found:
     return found
 
 
-# ---------------------------------------------------------------- boosting
+# ---------------------------------------------------------------- DP-EBM
+
+
+def boosting(**settings) -> Callable:
+    """Return a fit of DP-EBM under the same declarations.
+
+    Its source (0.7.8) has the noise of adding or removing a record: ``sqrt(columns) /
+    mu`` on counts, and ``sqrt(steps) / mu`` times the largest residual on a leaf.
+    """
+
+    def fit(table: Table, raw: Raw, epsilon: float, seed: int) -> np.ndarray:
+        from interpret.privacy import (
+            DPExplainableBoostingClassifier,
+            DPExplainableBoostingRegressor,
+        )
+
+        common = {
+            "epsilon": epsilon,
+            "delta": table.delta,
+            "random_state": seed,
+            "n_jobs": 1,
+            "feature_names": list(raw.X),
+            "feature_types": [
+                "nominal" if name in raw.categories else "continuous" for name in raw.X
+            ],
+            "privacy_bounds": raw.bounds,
+        }
+        # Values outside of the bounds would be in no bin of the histogram.
+        X, X_test = raw.clipped()
+        if table.task == "classification":
+            model = DPExplainableBoostingClassifier(**common, **settings)
+            return predictions(table, model, X, raw.y, X_test)
+        low, high = raw.target_bounds
+        model = DPExplainableBoostingRegressor(
+            privacy_target_min=low, privacy_target_max=high, **common, **settings
+        )
+        return np.clip(model.fit(X, raw.y).predict(X_test), low, high)
+
+    return fit
+
+
+#: Learning rate, leaves and bins, at 100 rounds: what matters is rounds times rate, and
+#: fewer steps cost nothing. From small steps for few rows to large ones for many.
+SETTINGS = (
+    (0.003, 2, 8),
+    (0.01, 2, 8),
+    (0.03, 3, 8),
+    (0.03, 10, 8),
+    (0.03, 10, 32),
+    (0.1, 10, 16),
+    (0.1, 10, 32),
+    (0.3, 10, 16),
+    (0.3, 10, 64),
+)
+GRID = {
+    f"DP-EBM {rate:g} {leaves} {bins}": boosting(
+        max_rounds=100, learning_rate=rate, max_leaves=leaves, max_bins=bins
+    )
+    for rate, leaves, bins in SETTINGS
+}
+
+
+# ---------------------------------------------------------------- a rival
 
 
 @dataclasses.dataclass(frozen=True)
@@ -348,8 +470,8 @@ class Rival:
         return None if importlib.util.find_spec(self.needs) else self.needs
 
 
-def of_additive(**fits: Callable) -> Callable:
-    """Return a rival whose settings are fits of `additive.py`."""
+def of_boosting(**fits: Callable) -> Callable:
+    """Return a rival whose settings are fits of DP-EBM."""
 
     def rival(problem: Problem, epsilon: float, seed: int) -> Found:
         return {
@@ -535,13 +657,13 @@ def _finite(values: np.ndarray) -> bool:
 #: Not counted: it has no noise, whatever the budget.
 LIMIT = "DD-SSP, no noise"
 _ONE = "add or remove one"
-_CLASSES, _REALS, _ = TASKS
+_CLASSES, _REALS = TASKS
 RIVALS: dict[str, Rival] = {
     "DP-EBM": Rival(
-        of_additive(default=boosting()), _ONE, (_CLASSES, _REALS), "interpret"
+        of_boosting(default=boosting()), _ONE, (_CLASSES, _REALS), "interpret"
     ),
     "DP-EBM, best": Rival(
-        of_additive(default=boosting(), **GRID), _ONE, (_CLASSES, _REALS), "interpret"
+        of_boosting(default=boosting(), **GRID), _ONE, (_CLASSES, _REALS), "interpret"
     ),
     "AdaSSP": Rival(ada_ssp, _ONE, (_CLASSES, _REALS)),
     "BoostedAdaSSP": Rival(boosted_ada_ssp, _ONE, (_CLASSES, _REALS)),

@@ -26,13 +26,17 @@ reproducible: **they are not private fits**.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import fnmatch
 import functools
 import json
+import subprocess
 import sys
 import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parent / "reproduce"))
@@ -42,10 +46,11 @@ import pandas as pd
 from _common import RESULTS, about
 from _frames import Raw, Table, adult, bundled_classes
 from _law import read_entries
-from _rivals import LIMIT, RIVALS, Problem
-from additive import matches, private, scores, source
+from _rivals import LIMIT, RIVALS, Problem, private, scores
 from dominance import append
 from private_columns import _BANK, _TELCO, folder
+
+import skfdp
 
 EPSILONS = (0.1, 0.5, 1.0, 3.0, 8.0)
 DELTA = 1e-5
@@ -138,7 +143,7 @@ TABLES = [
 
 OURS = ("curves", "lines")
 ALL_PUBLIC = {"relation": "replace_one", "public": True}
-#: Name -> fit, as in `additive.py`; of label-DP with every column public.
+#: Name -> fit; of label-DP with every column public.
 OWN = {
     "curves": private("spline"),
     "lines": private("linear"),
@@ -192,6 +197,23 @@ def run(table: Table, seed: int, given: argparse.Namespace, done: set) -> None:
 
 
 # ---------------------------------------------------------------- report
+
+
+def matches(name: str, patterns) -> bool:
+    """Return whether a name is like one of the fnmatch patterns."""
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def source() -> dict:
+    """Return the commit of skfdp, if it is a checkout, and interpret's version."""
+    known, folder = {}, Path(skfdp.__file__).parent
+    call = ["git", "-C", str(folder), "rev-parse", "--short", "HEAD"]
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        found = subprocess.run(call, capture_output=True, text=True, check=True)
+        known["commit"] = found.stdout.strip()
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        known["interpret-core"] = metadata.version("interpret-core")
+    return known
 
 
 class Cells:

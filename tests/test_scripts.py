@@ -16,24 +16,16 @@ pytestmark = [
 QUICK = ("--quick", "--output")
 #: Options of each script, the file that it writes last.
 RUNS = {
-    "adaptive_centring.py": QUICK,
-    "additive.py": ("--quick", "--out"),
     "dominance.py": (
         *("--tables", "breast", "--epsilons", "1", "--seeds", "2"),
         *("--splits", "nothing", "columns", "--out"),
     ),
-    "excess_risk.py": QUICK,
-    "newton.py": QUICK,
     "figure1_purchase100.py": (
         *("--rows", "1200", "--epsilons", "8", "--figure", "figure.png"),
         "--output",
     ),
-    "persons.py": ("--quick",),
     "pixels.py": ("--seeds", "1", *QUICK),
-    "private_bounds.py": ("--quick", "--out"),
     "regression.py": QUICK,
-    "score_intervals.py": ("--scores", "2", "--output"),
-    "successors_features.py": QUICK,
     "label_dp.py": ("--compare", *QUICK),
     "../peers.py": (
         *("--only", "small", "--batches", "64", "--rounds", "2", "--clock", "cpu"),
@@ -63,14 +55,6 @@ def run(name, folder, *options):
 @pytest.mark.parametrize("name", RUNS)
 def test_it_runs(name, tmp_path):
     assert "nan" not in run(name, tmp_path, *RUNS[name]).lower().split()
-
-
-def test_the_sampler_has_the_tail_that_the_documentation_states(tmp_path):
-    lines = run("sampler_tail.py", tmp_path, "--pairs", "1000").splitlines()
-    assert "2^34: -14.1" in lines
-    assert "1,000,000 x 200: 1.5e-23" in lines
-    error = float(lines[-1].split(":")[1].split()[0])
-    assert 3 < error < 11
 
 
 def test_the_trajectory_counts_the_steps_of_paper_1(monkeypatch):

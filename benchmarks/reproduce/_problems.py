@@ -232,11 +232,6 @@ class Generated:
         """Return the indices of the public columns."""
         return np.arange(self._problem.n_public)
 
-    def best_accuracy(self) -> float:
-        """Return the accuracy, in percent, of a classifier that knows the problem."""
-        chances = self._rows(np.random.default_rng([self.seed, 4]), N_TEST)[1]
-        return 100 * float(chances.max(axis=1).mean())
-
     @functools.cached_property
     def _problem(self) -> Problem:
         return self.make(np.random.default_rng([self.seed, 0]))

@@ -13,11 +13,9 @@ fit, with all of epsilon. The paper's numbers are the best of a grid of 1,400 se
 
 ``--grid N`` adds the paper's own loop (Poisson batches, no momentum, constant noise,
 no penalty, no temperature) with N settings drawn from the paper's grid among those of
-at most ``--most-steps`` steps: *uncharged*, the best of them on the first seed,
-measured on other seeds; and *charged*, `PrivateSearchCV` over the same N settings with
-the same epsilon in all, and full batches, as many: a search accounts for no others.
-What differs from the paper there: the step size decays to 0, and the bias feature is a
-tenth of a row.
+at most ``--most-steps`` steps: the best of them on the first seed, whose choice is not
+charged, measured on other seeds. What differs from the paper there: the step size
+decays to 0, and the bias feature is a tenth of a row.
 
 *Table 2*: diameter, and largest and mean distance from the mean, of rows of norm 1.
 
@@ -42,7 +40,6 @@ from _features import generated_features, load_features
 from sklearn.base import clone
 
 from skfdp import DPSGDFClassifier, UtilityWarning
-from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import PrivacyWarning, gdp_mu
 from skfdp.solvers import (
     AdaptiveCentering,
@@ -153,30 +150,8 @@ def parameters_of(setting: dict, split: Split, method: str, epsilon: float) -> d
     return {"solver": solver, "centering": centering}
 
 
-def searched(split: Split, method: str, epsilon: float, settings, seed: int) -> dict:
-    """Return the scores of what `PrivateSearchCV` publishes, charged as a whole.
-
-    A search accounts for full batches alone: it takes as many steps, of all rows.
-    """
-    grid = []
-    for one in settings:
-        given = parameters_of(one, split, method, epsilon)
-        loop = given["solver"].get_params()
-        del loop["batch_size"]
-        given["solver"] = NoisyGradientDescent(**loop)
-        grid.append({name: [value] for name, value in given.items()})
-    search = PrivateSearchCV(
-        estimator(split, epsilon),
-        grid,
-        epsilon=epsilon,
-        delta=DELTA,
-        random_state=seed,
-    )
-    return measured(search, split)
-
-
 def run_grid(store: Store, arguments, name: str, epsilon: float, method: str) -> None:
-    """Fit all settings once, the best of them again, and the charged searches."""
+    """Fit all settings once, and the best of them again."""
     split = split_of(name, arguments.features)
     settings = drawn_settings(split, arguments.grid, arguments.most_steps)
     start = f"{name} | {epsilon} | {method}"
@@ -194,10 +169,6 @@ def run_grid(store: Store, arguments, name: str, epsilon: float, method: str) ->
         found = fit(best, seed)
         key = f"{arguments.grid} settings | seed {seed}"
         store.compute(f"{start}, grid, not charged | {key}", lambda f=found: f)
-        store.compute(
-            f"{start}, grid, charged | {key}",
-            lambda s=seed: searched(split, method, epsilon, settings, s),
-        )
 
 
 # ------------------------------------------------------------------------- table 2
@@ -262,11 +233,7 @@ def table_lines(store: Store, has_features: bool):
             continue
         for method in METHODS:
             label = {"Algorithm 3": "Algorithm 3, our default"}.get(method, method)
-            for end, more in (
-                ("", ""),
-                (", grid, not charged", ", grid, not charged"),
-                (", grid, charged", ", grid, charged"),
-            ):
+            for end in ("", ", grid, not charged"):
                 runs = [
                     runs_of(store, f"{name} | {epsilon} | {method}{end}")
                     for epsilon in EPSILONS
@@ -275,7 +242,7 @@ def table_lines(store: Store, has_features: bool):
                     runs = [[r for r in one if r.get("untuned")] for one in runs]
                 if end and not any(runs):
                     continue
-                shown = f"{method if end else label}{more}"
+                shown = f"{method if end else label}{end}"
                 yield f"  {shown:32}" + "".join(
                     f"{cell_text(one):{width}}" for one in runs
                 )

@@ -168,7 +168,7 @@ def make_purchase100(
     (8, 33 and 98 at the 1st, 50th and 99th percentile), and class shares are from
     0.18 % to 4.3 %. The test accuracy of scikit-learn's `MLPClassifier` with 300 hidden
     units is 90.2 % on all columns, and 47.3 % on 100 random columns
-    (``benchmarks/reproduce/purchase_statistics.py``).
+    (``purchase_statistics.py`` of commit 2fefd32f).
 
     Examples
     --------
