@@ -124,20 +124,6 @@ def _has_probabilities(model) -> bool:
     )
 
 
-def delegates(fitted: str, name: str) -> Callable[[Any], bool]:
-    """Return a check for `available_if`: whether the inner estimator has a method.
-
-    The inner estimator is the attribute named `fitted` if it exists, otherwise the
-    parameter `estimator`.
-    """
-
-    def check(model: Any) -> bool:
-        getattr(getattr(model, fitted, model.estimator), name)
-        return True
-
-    return check
-
-
 def weights_of_kept(kept: np.ndarray, what: str, sample_weight: Any) -> Any:
     """Return the sample weights of the rows with a target; warn about other rows.
 
@@ -974,9 +960,6 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
     _may_be_a_step = True
     #: Assumptions of the report, in addition to those that depend on the fit.
     _assumptions: tuple[Assumption, ...] = ASSUMPTIONS
-    #: Whether a fit can have a checkpoint. A checkpoint reveals every release, so a
-    #: search, whose runs are secret, cannot have one.
-    _can_resume = True
 
     def __sklearn_is_fitted__(self) -> bool:
         """Return whether a fit was completed."""
@@ -1042,7 +1025,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
                 about = {"label": fit_plan.subject, "n_rows": fit_plan.n_rows}
                 receipt = ledger.charge(fit_plan.events, **about)
             streams = Streams(self.random_state, type(self))
-            run = functools.partial(run, Mechanism(plan.releases, streams, *of_rows))
+            run = functools.partial(run, Mechanism(plan.events, streams, *of_rows))
             return self._train(run, public, fit_plan, receipt, plan.n_steps)
         given = self._declared.parameters
         fingerprint = fingerprint_of(self, given, public, fit_plan, ledger)
@@ -1051,7 +1034,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             fit_plan, receipt = charged(ledger, fit_plan, journal)
             streams = Streams(self.random_state, type(self), journal.public_key)
             mechanism = ResumingMechanism(
-                plan.releases, streams, *of_rows, journal=journal
+                plan.events, streams, *of_rows, journal=journal
             )
             run = functools.partial(run, mechanism)
             self._train(run, public, fit_plan, receipt, plan.n_steps)
@@ -1153,11 +1136,6 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         reason = None
         if place["used"]:
             reason = "was used by another fit: enter a new one for each fit"
-        elif not self._can_resume:
-            reason = (
-                "would reveal the secret runs of a search, and their number: leave it "
-                "out"
-            )
         elif math.isinf(self.epsilon):
             reason = "needs private releases, but epsilon=inf has none: leave it out"
         elif self.random_state is not None:
@@ -1215,7 +1193,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
     def _planned(self, public: PublicRecords) -> tuple[Method, Any, Plan]:
         """Return the method, its preparation from public facts, and its plan."""
         method, budget = self._method(public), self._budget(public)
-        if getattr(public, "in_partitions", False):  # a search has no such attribute
+        if public.in_partitions:
             from skfdp import dask_tables
 
             dask_tables.check_method(method)
@@ -1223,7 +1201,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             method = BoundsFirst(method)
         prepared = method.prepare(public, budget)
         plan = method.plan(public, prepared, budget)
-        declared = getattr(public, "classes_source", None) == "declared"
+        declared = public.classes_source == "declared"
         if declared and not public.has_target and public.classes.dtype.kind in "iu":
             if not (plan.counts_labels or are_codes(public.classes)):
                 warn_caller(
@@ -1248,10 +1226,10 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             more.append(Assumption("schema_file_chosen", text))
         # The assumption is listed for all weights, even if they are 0 or 1 and only
         # leave out rows.
-        more += [WEIGHTS_ARE_PUBLIC] * getattr(self, "_has_weights", False)
+        more += [WEIGHTS_ARE_PUBLIC] * self._has_weights
         if declared.max_rows_per_group is not None and public.has_persons:
             more.append(ORDER_IS_PUBLIC)
-        more += [SAME_PARTITIONS] * getattr(public, "in_partitions", False)
+        more += [SAME_PARTITIONS] * public.in_partitions
         more += [BALANCED] * getattr(self, "_balances", False)
         assumptions = (
             *self._assumptions,

@@ -12,11 +12,9 @@ from pathlib import Path
 import pytest
 
 import skfdp
-import skfdp.experimental
 from skfdp.base import PrivateEstimator
 from skfdp.kernels import compiling
 
-HOMES = (skfdp, skfdp.experimental)
 ROOT = Path(skfdp.__file__).parent
 FILES = {path.relative_to(ROOT).as_posix(): path for path in ROOT.rglob("*.py")}
 
@@ -80,13 +78,12 @@ def private_estimators(kind=PrivateEstimator):
 
 def test_every_private_estimator_fits_on_the_one_way():
     """`PrivateEstimator._fit` charges the ledger before it reads a private row."""
-    public = {getattr(home, name) for home in HOMES for name in home.__all__}
+    public = {getattr(skfdp, name) for name in skfdp.__all__}
     found = set(private_estimators())
     assert {one.__name__ for one in found & public} >= {
         "DPSGDFClassifier",
         "FeatureDPMLPClassifier",
         "PrivateCenteringTransformer",
-        "PrivateSearchCV",
     }
     for kind in found:
         assert kind._fit is PrivateEstimator._fit, kind
@@ -102,7 +99,7 @@ def test_the_cache_of_compiled_code_knows_all_of_it():
 
 def test_import_is_light():
     code = (
-        "import sys, skfdp.experimental; heavy = {'numba', 'torch', 'matplotlib', "
+        "import sys, skfdp; heavy = {'numba', 'torch', 'matplotlib', "
         "'dp_accounting', 'scipy.stats', 'pandas', 'sklearn'} & set(sys.modules); "
         "print(sorted(heavy))"
     )
@@ -117,9 +114,8 @@ def test_import_is_light():
 
 
 def test_every_public_name_loads_and_is_documented():
-    for home in HOMES:
-        for name in home.__all__:
-            assert getattr(home, name).__doc__ or name == "__version__"
-        assert set(dir(home)) == set(home.__all__)
-        with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-            home.nothing  # noqa: B018
+    for name in skfdp.__all__:
+        assert getattr(skfdp, name).__doc__ or name == "__version__"
+    assert set(dir(skfdp)) == set(skfdp.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        skfdp.nothing  # noqa: B018

@@ -20,7 +20,6 @@ from skfdp import (
     FeatureDPRegressor,
     PrivateCenteringTransformer,
 )
-from skfdp.experimental import PrivateSearchCV
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent
 
 # The data of the checks change with the versions.
@@ -29,13 +28,6 @@ CLASSIFIERS = (DPSGDFClassifier, FeatureDPLogisticRegression)
 INSTANCES = [
     *(estimator() for estimator in CLASSIFIERS),
     PrivateCenteringTransformer(),
-    PrivateSearchCV(
-        FeatureDPLogisticRegression(solver=NoisyGradientDescent(max_iter=20)),
-        # one check wants equal predictions of two fits whose seeded streams differ
-        {"solver__clip_norm": [0.4, 0.5]},
-        epsilon=5000.0,
-        mean_runs=2.0,
-    ),
     DPSGDFRegressor(target_bounds=(-9, 9)),
     FeatureDPRegressor(target_bounds=(-9, 9)),
     FeatureDPMLPClassifier(float("inf"), hidden_layer_sizes=(10,)),

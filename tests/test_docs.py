@@ -12,7 +12,6 @@ import skfdp
 import skfdp.audit
 import skfdp.bounds
 import skfdp.datasets
-import skfdp.experimental
 import skfdp.inspection
 import skfdp.metrics
 import skfdp.privacy
@@ -26,7 +25,6 @@ MODULES = (
     skfdp.audit,
     skfdp.bounds,
     skfdp.datasets,
-    skfdp.experimental,
     skfdp.inspection,
     skfdp.metrics,
     skfdp.privacy,
@@ -34,12 +32,7 @@ MODULES = (
     skfdp.solvers,
 )
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-ESTIMATORS = {
-    name: home
-    for home in (skfdp, skfdp.experimental)
-    for name in home.__all__
-    if hasattr(getattr(home, name), "fit")
-}
+ESTIMATORS = [n for n in skfdp.__all__ if hasattr(getattr(skfdp, n), "fit")]
 TEMPLATE = "autosummary/estimator.rst"
 # What users call of an estimator, in the order of its page.
 CALLED = (
@@ -107,15 +100,15 @@ def test_pages_of_estimators_show_what_users_call(name):
     template = DOCS / "_templates" / TEMPLATE
     environment = jinja2.Environment()
     environment.filters["underline"] = str
-    members = [*dir(getattr(ESTIMATORS[name], name)), "a_documented_hook"]
+    members = [*dir(getattr(skfdp, name)), "a_documented_hook"]
     page = environment.from_string(template.read_text(encoding="utf-8")).render(
-        objname=name, module=ESTIMATORS[name].__name__, members=members
+        objname=name, module="skfdp", members=members
     )
     # No other option: with inherited members Sphinx would show all, whatever is named.
     about, _, examples = page.partition(".. minigallery::")
     ((option, shown),) = re.findall(r"^ +:(.+?):(.*)$", about, re.MULTILINE)
     assert option == "members"
-    assert examples.startswith(f" {ESTIMATORS[name].__name__}.{name}\n")
+    assert examples.startswith(f" skfdp.{name}\n")
     assert shown.replace(",", "").split() == [one for one in CALLED if one in members]
 
 

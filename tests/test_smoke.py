@@ -26,7 +26,6 @@ from skfdp import (
     PrivateCenteringTransformer,
     report,
 )
-from skfdp.experimental import PrivateSearchCV
 from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,12 +43,6 @@ PREDICTORS = {
     ),
     "network": FeatureDPMLPClassifier(
         50.0, hidden_layer_sizes=(4,), solver=NoisySGD(max_iter=4), **SHARED
-    ),
-    "search": PrivateSearchCV(
-        FeatureDPLogisticRegression(bounds=(0, 1), solver=STEPS),
-        {"solver__clip_norm": [0.1, 0.3]},
-        epsilon=3.0,
-        random_state=3,
     ),
     "dpsgd-f regressor": DPSGDFRegressor(target_bounds=(0, 1), solver=STEPS, **FIXED),
     "feature-dp regressor": FeatureDPRegressor(target_bounds=(0, 1), **SHARED),
@@ -139,9 +132,6 @@ def test_a_grid_search_charges_every_fit(model, people):
 def test_frames_of_polars_are_frames(model, people):
     polars = pytest.importorskip("polars")
     frame, y = people
-    if isinstance(model, PrivateSearchCV):
-        model = model.estimator  # whose seeds are those of arrays and frames alike
-        model = clone(model).set_params(random_state=3, public_features=["age"])
     theirs = polars.DataFrame({name: frame[name].to_numpy() for name in frame})
     ours, found = (
         clone(model).fit(table, target)

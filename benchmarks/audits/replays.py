@@ -44,7 +44,7 @@ from skfdp.schema import Category, Date, Label, Number
 
 sys.path.append(str(Path(__file__).parents[2] / "tests" / "golden"))
 
-from golden_cases import CASES, SEARCH, estimator, of_rows, rows, target
+from golden_cases import CASES, estimator, of_rows, rows, target
 
 from skfdp.solvers import NoisyGradientDescent
 
@@ -66,25 +66,19 @@ def variants(case, n_neighbors):
         if relation != own:
             yield held, relation, under(estimator(case), relation), X, y, few
     model, y = without_bounds(case, y)
-    if model is not None:
-        yield f"{held}, no bounds", own, model, X, y, few
+    yield f"{held}, no bounds", own, model, X, y, few
 
 
 def relation_of(model):
-    return Relation.of(last(model).neighboring_relation).name
-
-
-def last(model):
-    """Return what has the relation: of a search, the estimator inside."""
-    return model.estimator if hasattr(model, "param_grid") else model
+    return Relation.of(model.neighboring_relation).name
 
 
 def under(model, relation):
     """Return the model under another relation."""
-    part = last(model)
     private = relation == "add_or_remove_one"
-    part.set_params(neighboring_relation=AddOrRemoveOne(160) if private else relation)
-    return model
+    return model.set_params(
+        neighboring_relation=AddOrRemoveOne(160) if private else relation
+    )
 
 
 def converted(X, form):
@@ -100,14 +94,10 @@ def converted(X, form):
 
 def without_bounds(case, y):
     """Return the model without bounds, and its private labels as objects."""
-    model = estimator(case)
-    part = last(model)
-    if case["estimator"] == SEARCH and hasattr(model.estimator, "steps"):
-        return None, y
-    part.set_params(bounds=False)
-    private = not part.get_params().get("public_target", False)
-    if "classes" in part.get_params() and private:
-        part.set_params(classes=sorted(set(y.tolist())))
+    model = estimator(case).set_params(bounds=False)
+    private = not model.get_params().get("public_target", False)
+    if "classes" in model.get_params() and private:
+        model.set_params(classes=sorted(set(y.tolist())))
         y = y.astype(object)
     return model, y
 

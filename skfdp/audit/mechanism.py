@@ -534,8 +534,7 @@ def audit_mechanism(
     Raises
     ------
     ValueError
-        If a parameter is invalid, or if the plan has a `Selection`. In the latter case
-        audit its ``run_event(label, clip_norm)`` instead.
+        If a parameter is invalid.
 
     Notes
     -----
@@ -631,12 +630,6 @@ def _resolved(plan: Any) -> tuple[str, tuple[Event, ...], float]:
     labels = ", ".join(dict.fromkeys(event.label for event in events))
     subject = getattr(plan, "subject", labels)
     delta = getattr(plan, "delta", getattr(plan, "target_delta", _DELTA))
-    for event in events:
-        if type(event) is not Event:
-            raise ValueError(
-                f"plan has a {type(event).__name__}, label={event.label!r}, which "
-                "cannot be released directly: audit its run_event(label, clip_norm)."
-            )
     compose(events)  # refuses events that do not compose
     labels = [event.label for event in events]
     found = []

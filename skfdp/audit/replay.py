@@ -29,7 +29,6 @@ from skfdp.audit.mechanism import AuditResult
 from skfdp.base import PrivateEstimator
 from skfdp.data.units import numbered
 from skfdp.data.validation import check_number
-from skfdp.experimental.search import PrivateSearchCV, global_generators_kept
 from skfdp.mechanisms import noise
 from skfdp.mechanisms.noise import Asked
 from skfdp.privacy.accounting import cost, gdp_epsilon
@@ -506,7 +505,7 @@ class Repeating(Recording):
                 rows, others = self._changed, 1.0
                 if query.n_rows == self._n_records:
                     distance, others = _added(wanted, asked, rows)
-                # A search may fit a part of the table, in another order. Then find the
+                # A fit may leave rows out, or take them in another order. Then find the
                 # changed rows by their contributions.
                 if others:
                     rows = _places(wanted, asked, len(rows))
@@ -687,13 +686,8 @@ def private_parts(estimator: Any) -> dict[str, PrivateEstimator]:
 def prepared(estimator: Any, ledger: PrivacyLedger | None) -> Any:
     """Return an unfitted copy without seeds, whose private parts charge one ledger."""
     model = clone(estimator)
-    parts = private_parts(model)
-    searches = [p for p, part in parts.items() if isinstance(part, PrivateSearchCV)]
-    for prefix, part in parts.items():
-        part.set_params(random_state=None)
-        if not any(prefix.startswith(outer) and prefix != outer for outer in searches):
-            # Not for the estimator inside a search: only the search charges the ledger.
-            part.set_params(ledger=ledger)
+    for part in private_parts(model).values():
+        part.set_params(random_state=None, ledger=ledger)
     return model
 
 
@@ -708,11 +702,11 @@ def _heard(left: dict[str, dict[str, Any]]) -> Iterator[None]:
     handler.setFormatter(logging.Formatter("%(name)s %(levelno)s %(message)s"))
     root, compiler = logging.getLogger(), logging.getLogger("numba")
     levels = root.level, compiler.level
+    states = np.random.get_state(), random.getstate()  # noqa: NPY002
     with (
         warnings.catch_warnings(record=True, action="always") as caught,
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
-        global_generators_kept(),
     ):
         np.random.seed(0)  # noqa: NPY002
         random.seed(0)
@@ -732,6 +726,8 @@ def _heard(left: dict[str, dict[str, Any]]) -> Iterator[None]:
                 "global generator": (np.random.get_state(), random.getstate()),  # noqa: NPY002
             }
             left |= {kind: {"the fit": found} for kind, found in captured.items()}
+            np.random.set_state(states[0])  # noqa: NPY002
+            random.setstate(states[1])
 
 
 #: Text of a difference, by its kind. Differences in `INSIDE` cannot be observed outside
@@ -827,7 +823,7 @@ class ReplayResult(AuditResult):
         no sum depends on earlier releases, the result is exact for the two tables. If a
         sum depends on them, as in gradient descent, the result is only an indication,
         because distances are those at the recorded weights. Releases of Poisson batches
-        and the runs of a search count as 0.
+        count as 0.
     confidence : float
         Always 1, because nothing is estimated.
     n_trials : int
@@ -871,9 +867,8 @@ class _Recorded:
                 f"a step that is not from skfdp raised {type(error).__name__}; its "
                 "message is withheld because it may quote data: call `fit` to see it."
             )
-        charged = [one for one in first.charges.events if type(one) is Event]
         asked = [one.asked.event for one in self.releases]
-        if not asked or any(event not in asked for event in charged):
+        if not asked or any(event not in asked for event in first.charges.events):
             raise ValueError(
                 "a charged release was not made in this thread: let every private part "
                 "run with n_jobs=None, which gives the same results."
@@ -1065,7 +1060,6 @@ def audit_replay(
     whole = any(
         not Relation.of(part.neighboring_relation).counts_are_public
         for part in parts.values()
-        if hasattr(part, "neighboring_relation")
     )
     base = X, y
     if whole and neighbors is None:

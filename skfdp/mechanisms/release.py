@@ -171,8 +171,7 @@ class Mechanism:
     Parameters
     ----------
     events : iterable of Event
-        The charged events, with distinct labels. A `Selection` cannot be released
-        directly: a search makes a mechanism for each run, with `Selection.run_event`.
+        The charged events, with distinct labels.
     streams : Streams
         The source of noise and sampling. A fit must have a single mechanism: two
         mechanisms with the same events and seeded streams would repeat the noise.
@@ -185,7 +184,7 @@ class Mechanism:
     Raises
     ------
     PrivacyBudgetError
-        If two events have one label, or if an event is a `Selection`.
+        If two events have one label.
 
     Notes
     -----
@@ -223,11 +222,6 @@ class Mechanism:
         self._is_null, self._units = is_null, units
         self._events: dict[str, Event] = {}
         for event in events:
-            if type(event) is not Event:  # the events of subclasses mean something else
-                raise PrivacyBudgetError(
-                    f"{type(event).__name__} events cannot be released directly: use "
-                    "the run_event of one run."
-                )
             if event.label in self._events:
                 raise PrivacyBudgetError(
                     f"label={event.label!r} was charged twice: give each event its own "

@@ -12,7 +12,7 @@ from skfdp.privacy.accounting import (
     gdp_mu,
 )
 from skfdp.privacy.calibration import PrivacyPlan, calibrate
-from skfdp.privacy.entries import FitPlan, LedgerEntry, Receipt
+from skfdp.privacy.entries import FitPlan, LedgerEntry, Receipt, SearchCheck
 from skfdp.privacy.events import (
     RELATIONS,
     AddOrRemoveOne,
@@ -26,8 +26,6 @@ from skfdp.privacy.pipelines import report
 from skfdp.privacy.preprocessing_steps import StepDependence
 from skfdp.privacy.public_sets import Guarantee, composed_guarantee
 from skfdp.privacy.report import PrivacyReport, read_report
-from skfdp.privacy.search_plans import SearchCheck
-from skfdp.privacy.selection import Selection
 
 __all__ = [
     "AddOrRemoveOne",
@@ -45,7 +43,6 @@ __all__ = [
     "Receipt",
     "Relation",
     "SearchCheck",
-    "Selection",
     "StepDependence",
     "WhatIf",
     "calibrate",

@@ -7,9 +7,6 @@ Guarantees
   (epsilon, delta) curve has a closed form (Balle and Wang 2018).
 * Poisson-sampled releases are composed numerically, as pessimistic privacy loss
   distributions.
-* A single `Selection` (the best of several private runs) has the curve of the theorem
-  in `skfdp.privacy.selection`. In a composition with other events it is replaced by a
-  pessimistic privacy loss distribution, which is computed from points of that curve.
 * Equal events are counted each time: ``compose([event] * k)`` composes k events.
 """
 
@@ -278,9 +275,8 @@ def compose(events: Iterable[Event], *, accountant: str = "auto") -> PrivacyCurv
         In any order. A release may depend on the results of earlier releases (adaptive
         composition).
     accountant : {"auto", "pld"}, default="auto"
-        "auto" uses a closed form if every release is a full-batch Gaussian, the theorem
-        for a single `Selection`, and privacy loss distributions otherwise. "pld" always
-        composes privacy loss distributions.
+        "auto" uses a closed form if every release is a full-batch Gaussian, and privacy
+        loss distributions otherwise. "pld" always composes privacy loss distributions.
 
     Raises
     ------
@@ -307,12 +303,6 @@ def _compose(
     if not sampled and (accountant == "auto" or full_batch == 0):
         return GaussianCurve(math.sqrt(full_batch))
 
-    # Events of subclasses have their own curves.
-    others = collections.Counter(event for event in sampled if type(event) is not Event)
-    curves = [(event.own_curve(), count) for event, count in others.items()]
-    if len(curves) == len(events) == 1 and accountant == "auto":
-        return curves[0][0]
-
     from skfdp.privacy import pld  # loads dp_accounting only if it is needed
 
     steps = [
@@ -326,13 +316,10 @@ def _compose(
             count,
         )
         for event in sampled
-        if type(event) is Event
         for std, count in event.grouped_stds
     ]
-    mu = math.sqrt(full_batch)
     with tails():
-        composed = pld.compose(steps, full_batch_mu=mu, curves=curves, spread=spread)
-        return PLDCurve(*composed)
+        return PLDCurve(*pld.compose(steps, math.sqrt(full_batch), spread))
 
 
 # The epsilon of several events together; `public_sets` defines what they protect.
@@ -456,9 +443,9 @@ def _merged(events: Iterable[Event]) -> tuple[Event, ...]:
     merged: list[Event] = []
     unlabelled = [dataclasses.replace(event, **_UNLABELLED) for event in events]
     for event, count in collections.Counter(unlabelled).items():
-        # Do not merge events of subclasses, which have other fields, or events with a
-        # decay: one schedule of twice the length does not cost the same as two.
-        if type(event) is not Event or event.noise_decay:
+        # Do not merge events with a decay: one schedule of twice the length does not
+        # cost the same as two.
+        if event.noise_decay:
             merged += [event] * count
             continue
         several = 1 if len(event.noise_std) == 1 else count

@@ -103,9 +103,6 @@ ORTHANT_RELEASED = _enforced(
     "The target is public and every private column is non-negative within its released "
     "bounds, so that a replaced record changes a sum by at most sqrt(2) clip_norm.",
 )
-RUNS_CHARGED = _enforced(
-    "runs_within_charge", "No run releases more than the search was charged for."
-)
 SCORES_BOUNDED = _enforced(
     "scores_bounded",
     "A scored record is in one cell of the released table, and each of its losses is "
@@ -200,8 +197,8 @@ _WHOLE_PERSONS = Assumption(
 # Budgets may be chosen adaptively only for Gaussian releases (privacy filter).
 _BUDGETS = Assumption(
     "budgets_fixed",
-    "With Poisson batches or searches: the budget of no fit was chosen by looking at "
-    "the results of earlier ones.",
+    "With Poisson batches: the budget of no fit was chosen by looking at the results "
+    "of earlier ones.",
 )
 _NO_LIMIT = Assumption(
     "no_limit",

@@ -1,7 +1,7 @@
 """Events: public descriptions of one release, or of a schedule of releases.
 
 An event holds public facts only. The meaning of a field never changes. A new mechanism
-gets a new field or a new class, which older versions of skfdp refuse to read.
+gets a new field, which older versions of skfdp refuse to read.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import enum
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -176,9 +176,6 @@ UNITS = ("record", "person")
 #: Possible entries of `Event.unnamed`.
 UNNAMED = ("columns", "target")
 
-# Classes of events by their `kind` in JSON. The kind None is the class `Event` itself.
-_KINDS: dict[Any, type[Event]] = {}
-
 # Sensitivities are products of float64 factors. A relative difference up to this size
 # is rounding; a larger one is a contradiction.
 _ROUNDING = 1e-9
@@ -292,15 +289,6 @@ class Event:
     unnamed: tuple[str, ...] = ()
     unit: str = "record"
 
-    #: Name of the class in JSON, None for `Event` itself.
-    _kind: ClassVar[str | None] = None
-
-    def __init_subclass__(cls, *, kind: str | None = None, **others: Any) -> None:
-        super().__init_subclass__(**others)
-        cls._kind = kind
-        if kind is not None:
-            _KINDS[kind] = cls
-
     def __post_init__(self) -> None:
         relation = self.relation
         # Python floats only: dp_accounting treats other number types differently, and
@@ -411,10 +399,6 @@ class Event:
         squares = [(self.sensitivity / std) ** 2 for std in self.noise_std]
         return math.sqrt(repeats * math.fsum(squares))
 
-    def own_curve(self) -> Any:
-        """Return the privacy curve of a subclass that has its own theorem."""
-        raise TypeError(f"{type(self).__name__} does not define its own privacy curve.")
-
     def to_dp_accounting(self, neighboring_relation: Any = "add_or_remove_one") -> Any:
         """Return the event as a dp_accounting event, for other accountants.
 
@@ -431,7 +415,7 @@ class Event:
         ValueError
             If dp_accounting has no equal event. These events have none:
 
-            * a `Selection`, and events with noise from a seed;
+            * events with noise from a seed;
             * Poisson batches, if only one of event and accountant uses "replace_one";
             * Poisson batches, if event and accountant use "replace_one" and the
               sensitivity is below ``2 * clip_norm``.
@@ -459,8 +443,6 @@ class Event:
         >>> print(f"{accountant.get_epsilon(1e-5):.2f}")
         2.75
         """
-        if type(self) is not Event:
-            refuse(f"a {type(self).__name__}", "its curve has a theorem of its own")
         if self.seeded:
             refuse("noise from a seed", "it has no guarantee")
         from dp_accounting import dp_event  # imported only if it is needed
@@ -534,32 +516,19 @@ class Event:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the event as JSON-able values, losslessly."""
-        values: dict[str, Any] = {} if self._kind is None else {"kind": self._kind}
-        for name, value in dataclasses.asdict(self).items():
-            values[name] = [*value] if isinstance(value, tuple) else value
-        return values
+        return {
+            name: [*value] if isinstance(value, tuple) else value
+            for name, value in vars(self).items()
+        }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Event:
         """Rebuild an event from the dict of `to_dict`, or raise ValueError.
 
-        Unknown kinds and fields are refused, because a field of a newer version could
-        make the release cost more.
+        Unknown fields are refused, because a field of a newer version could make the
+        release cost more.
         """
-        named = isinstance(values, Mapping)
-        kind = values.get("kind") if named else cls._kind
-        found = _KINDS.get(kind) if isinstance(kind, str | None) else None
-        if found is None or not issubclass(found, cls):
-            raise ValueError(
-                f"{cls.__name__} has the unknown kind {checks.brief(kind)}: it was "
-                "written by a newer skfdp; upgrade to read it."
-            )
-        if named and kind is not None:
-            values = {name: value for name, value in values.items() if name != "kind"}
-        return found(**checks.fields(found, values))
-
-
-_KINDS[None] = Event
+        return cls(**checks.fields(cls, values))
 
 
 # Conversion to dp_accounting events.

@@ -22,7 +22,15 @@ from skfdp.privacy.accounting import gdp_epsilon, gdp_mu, worst
 from skfdp.privacy.assumptions import INTEGER_SEED
 from skfdp.privacy.calibration import PrivacyPlan
 from skfdp.privacy.checks import shown
-from skfdp.privacy.entries import FitPlan, LedgerEntry, Receipt, dumps, new_entries
+from skfdp.privacy.entries import (
+    FitPlan,
+    LedgerEntry,
+    Receipt,
+    SearchCheck,
+    dumps,
+    new_entries,
+    planned_search,
+)
 from skfdp.privacy.events import (
     Event,
     PrivacyBudgetError,
@@ -49,7 +57,6 @@ from skfdp.privacy.public_sets import (
     set_text,
 )
 from skfdp.privacy.report import PrivacyReport
-from skfdp.privacy.search_plans import SearchCheck, planned_search
 
 Entries = tuple[LedgerEntry, ...]
 #: The events of a charge; an entry None is a fit without privacy.
@@ -275,10 +282,9 @@ class PrivacyLedger:
       has no key: it detects accidents, but not attackers, who can write a new chain.
     * A file that is empty, truncated or damaged is refused and never becomes a new
       ledger. A new file is refused if parts of a missing ledger remain next to it.
-    * Entries record the day and no finer time, because a finer time would reveal the
-      secret number of runs of a `PrivateSearchCV`. The times of the file system (when
-      the file was last changed) may still reveal this number, and so may the day if a
-      search runs for days.
+    * Entries record the day and no finer time, because a finer time would reveal how
+      long fits ran, which may depend on private values. The times of the file system
+      (when the file was last changed) may still reveal it.
     * Only charges are counted. Estimators without this ledger, preprocessing that
       learns from data, and scores on training data are not counted.
     * Fits with an integer `random_state` are charged and marked as seeded; their

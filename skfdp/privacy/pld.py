@@ -47,9 +47,6 @@ _LEAST_RATE = 1e-15
 # Noise beyond this many standard deviations counts as infinite loss. Its probability
 # is ndtr(-9) = 1e-19 a step, far below any delta.
 _TAIL_STDS = 9.0
-# Number of points at which a given curve is evaluated. The chords between these points
-# are upper bounds of the curve.
-_CURVE_POINTS = 2_000
 # Largest numbers of grid values of the privacy loss: of one step, and of a composition.
 # To stay below them the gap is widened, which is always safe. A composition that needs
 # more than the widest gap has an epsilon in the hundreds of thousands, and is refused.
@@ -63,13 +60,9 @@ _LARGEST_LOSS = 700.0
 # Tails may underflow. If a bound of a tail overflows, infinity is a valid bound.
 @np.errstate(over="ignore", under="ignore")
 def compose(
-    steps: _Steps,
-    *,
-    full_batch_mu: float,
-    curves: Sequence[tuple[Any, int]] = (),
-    spread: float | None = None,
+    steps: _Steps, full_batch_mu: float, spread: float | None = None
 ) -> tuple[list[Any], float, str]:
-    """Compose Poisson-sampled steps, a mu-GDP mechanism and given curves.
+    """Compose Poisson-sampled steps and a mu-GDP mechanism.
 
     Parameters
     ----------
@@ -77,9 +70,6 @@ def compose(
         Pairs ``((noise, sensitivity, q, relation), count)``, in units of the clip norm.
     full_batch_mu : float
         Gaussian-DP parameter mu of all full-batch releases together; 0 without any.
-    curves : sequence of (PrivacyCurve, int), default=()
-        Privacy curves of further mechanisms, valid in both directions between
-        neighbours, and how often each mechanism is used.
     spread : float, default=None
         Width of the interval that holds nearly all composed privacy losses, if it is
         known. A known width allows a finer grid of losses. None means a bound computed
@@ -99,17 +89,14 @@ def compose(
     # because batches of a smaller rate can be sampled from batches of a larger rate. At
     # the least rate a step costs less than the error of the Fourier transforms.
     steps = [((z, s, max(q, _LEAST_RATE), r), count) for (z, s, q, r), count in steps]
-    n_steps = 1 + sum(count for _, count in (*steps, *curves))
-    # At delta = 1e-9 a mu-Gaussian-DP mechanism has an epsilon of about 6 mu. So for a
-    # given curve epsilon / 6 stands for mu.
-    scale = max([full_batch_mu, *(curve.epsilon(1e-9) / 6 for curve, _ in curves)])
-    gap = _gap(steps, scale, spread)
+    n_steps = sum(count for _, count in steps)
+    gap = _gap(steps, full_batch_mu, spread)
     if gap > _WIDEST_GAP:  # losses are too large or too many for the grid
         raise ValueError(
-            f"{sum(count for _, count in steps)} Poisson-sampled steps, composed with "
-            "the other releases, have too little noise or are too many for a privacy "
-            "loss distribution: add noise, take fewer steps, or use full batches only, "
-            "which have a closed form."
+            f"{n_steps} Poisson-sampled steps, composed with the other releases, have "
+            "too little noise or are too many for a privacy loss distribution: add "
+            "noise, take fewer steps, or use full batches only, which have a closed "
+            "form."
         )
     total = [privacy_loss_distribution.identity(gap)]
     if full_batch_mu > 0:
@@ -117,11 +104,9 @@ def compose(
     for key, count in steps:
         step = _poisson_step(*key, gap)
         total = _composed(total, [one.self_compose(int(count)) for one in step])
-    for curve, count in curves:
-        total = _composed(total, [_from_curve(curve, gap).self_compose(int(count))])
     return (
         total,
-        _ROUNDING * n_steps,
+        _ROUNDING * (1 + n_steps),
         (
             "dp-accounting 0.6 privacy loss distributions, pessimistic "
             f"connect-the-dots, discretisation {gap:g}"
@@ -195,7 +180,9 @@ def _poisson_step(
         up = hockey_stick(epsilons, noise, sensitivity, q)
         # Rounding may raise a tail value by 1e-16, but a privacy curve cannot increase.
         up = np.minimum.accumulate(np.clip(up, 0.0, 1.0))
-        return (_pmf(gap, -n_up, _symmetrised(epsilons, up)),)
+        # The symmetrised curve, by the formula in the docstring of this module.
+        down = -np.expm1(-epsilons[1:]) + np.exp(-epsilons[1:]) * up[1:]
+        return (_pmf(gap, -n_up, np.concatenate([down[::-1], up])),)
     # If the record is removed, the loss is at least log(1 - q). The grid begins there,
     # or later: at the loss of an output `_TAIL_STDS` standard deviations below 0.
     # Smaller losses are rare, and are rounded up to the first grid value.
@@ -206,56 +193,6 @@ def _poisson_step(
         _pmf(gap, -n_down, removal(epsilons, noise, q)),
         _pmf(gap, -n_up, addition(-epsilons[::-1], noise, q)),
     )
-
-
-def _symmetrised(epsilons: np.ndarray, up: np.ndarray) -> np.ndarray:
-    """Return the symmetrised curve at -epsilons and epsilons.
-
-    `up` holds its values at `epsilons`, which begin at 0. The formula is in the
-    docstring of this module.
-    """
-    down = -np.expm1(-epsilons[1:]) + np.exp(-epsilons[1:]) * up[1:]
-    return np.concatenate([down[::-1], up])
-
-
-def _from_curve(curve: Any, gap: float) -> Any:
-    r"""Return a pessimistic, symmetrised loss distribution from points of a curve.
-
-    The true privacy curve is convex in :math:`e^\epsilon`, and nowhere above the given
-    curve. So it is nowhere above the chords of the lower convex hull of points of the
-    given curve.
-    """
-    least = 1e-16
-    while True:
-        try:
-            top = curve.epsilon(least)
-            break
-        except ValueError:  # below the numerical resolution of the curve
-            least *= 10
-    top = min(top, _LARGEST_LOSS)
-    epsilons = np.linspace(0.0, top, _CURVE_POINTS)
-    up = np.array([curve.delta(float(epsilon)) for epsilon in epsilons])
-    alphas = np.exp(np.concatenate([-epsilons[:0:-1], epsilons]))
-    deltas = _symmetrised(epsilons, up)
-    deltas[len(up) - 1 :] = np.minimum.accumulate(up)
-    hull = _lower_hull(alphas, deltas)
-    n_up = max(1, math.floor(top / gap))  # larger losses count as infinite
-    grid = np.exp(np.arange(-n_up, n_up + 1) * gap)
-    values = np.interp(grid, alphas[hull], deltas[hull])
-    return _pmf(gap, -n_up, values)
-
-
-def _lower_hull(x: np.ndarray, y: np.ndarray) -> list[int]:
-    """Return the positions of the lower convex hull of points sorted by x."""
-    hull: list[int] = []
-    for i in range(len(x)):
-        while len(hull) > 1:
-            a, b = hull[-2], hull[-1]
-            if (y[b] - y[a]) * (x[i] - x[a]) < (y[i] - y[a]) * (x[b] - x[a]):
-                break
-            hull.pop()
-        hull.append(i)
-    return hull
 
 
 def _pmf(gap: float, lowest: int, deltas: np.ndarray) -> Any:

@@ -182,11 +182,6 @@ class Plan:
     counts_labels: bool = False
     expected_gap: float | None = None
 
-    @property
-    def releases(self) -> tuple[Event, ...]:
-        """The events that the mechanism of the fit releases."""
-        return self.events
-
     def event(self, label: str) -> Event | None:
         """Return the event of this label, or None if it was not planned."""
         return next((event for event in self.events if event.label == label), None)

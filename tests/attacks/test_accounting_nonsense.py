@@ -12,7 +12,6 @@ from scipy import special
 
 from skfdp.privacy import (
     Event,
-    Selection,
     calibrate,
     compose,
     gdp_delta,
@@ -63,9 +62,7 @@ def test_a_delta_that_is_no_probability(delta):
     """plan.epsilon(0) was a ZeroDivisionError, plan.epsilon(2) was 0."""
     plan = calibrate(1.0, 1e-5, n_steps=1)
     sampled = compose([Event(**EVENT, sampling_rate=0.5)])
-    search = compose([Selection(**EVENT, gamma=0.1)])
-    curves = (plan.curve, sampled, search)
-    for epsilon in (plan.epsilon, *(curve.epsilon for curve in curves)):
+    for epsilon in (plan.epsilon, plan.curve.epsilon, sampled.epsilon):
         with pytest.raises(ValueError, match="strictly between 0 and 1"):
             epsilon(delta)
     with pytest.raises(ValueError, match="strictly between 0 and 1"):
@@ -88,7 +85,6 @@ def test_deltas_of_large_epsilons():
             sampling_rate=0.1,
             neighboring_relation="replace_special",
         ),
-        Selection(**EVENT, gamma=0.1),
     ]
     for event in events:
         curve = compose([event])
@@ -174,7 +170,15 @@ def test_what_no_distribution_can_hold_is_one_sentence(changes):
         compose([event])
 
 
-@pytest.mark.parametrize("events", [None, 3, "ab", {}, [1], [None], np.array(2.0)])
+class Cheap(Event):
+    """An event that hides its cost."""
+
+    mu = 0.0
+
+
+@pytest.mark.parametrize(
+    "events", [None, 3, "ab", {}, [1], [None], np.array(2.0), [Cheap(**EVENT)]]
+)
 def test_what_is_no_list_of_events(events):
     with pytest.raises(ValueError, match="must be a sequence of Event"):
         compose(events)
@@ -196,13 +200,3 @@ def test_a_rate_that_delta_covers_ends_the_search():
 def test_calibration_at_the_edges_stays_within_its_budget(epsilon, delta, n_steps):
     plan = calibrate(epsilon, delta, n_steps=n_steps)
     assert plan.epsilon(delta) <= epsilon
-
-
-@pytest.mark.parametrize("gamma", [1e-5, 0.9, 1 - 1e-16])
-def test_odd_laws_of_the_number_of_runs(gamma):
-    event = Selection(**EVENT | {"noise_std": (20.0,)}, gamma=gamma)
-    assert event.mean_runs >= 1 - 1e-9
-    curve = compose([event])
-    one = compose([Event(**EVENT | {"noise_std": (20.0,)})])
-    assert curve.epsilon(1e-5) >= one.epsilon(1e-5) * (1 - 1e-6)
-    assert curve.delta(0.0) >= one.delta(0.0) * (1 - 1e-6)

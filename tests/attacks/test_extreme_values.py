@@ -17,7 +17,6 @@ from skfdp import (
     PrivateCenteringTransformer,
 )
 from skfdp.data.validation import guarded_fit, users_state
-from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import AddOrRemoveOne
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
 
@@ -114,17 +113,6 @@ def test_extreme_values_of_rows_show_nowhere(name, state):
         rows[3:6, 2] = values
         rows[7, 1:] = values
         assert told(with_bounds(make, **bounds), rows, y) == usual, values
-
-
-def test_extreme_values_end_no_search():
-    model = FeatureDPLogisticRegression(bounds=(0, 1), **SOME)
-    grid = {"solver__clip_norm": [0.1, 1.0]}
-    search = PrivateSearchCV(model, grid, mean_runs=2)
-    rows = X.copy()
-    rows[3:6, 2] = VALUES["small"]
-    rows[7:10, 2] = VALUES["large"]
-    with np.errstate(all="raise"):
-        told(search, rows, Y)
 
 
 @pytest.mark.parametrize("name", ["full batch", "transformer"])

@@ -1,4 +1,4 @@
-"""Events, selections and plans made by hand or by a file: nothing is guessed."""
+"""Events and plans made by hand or by a file: nothing is guessed."""
 
 import json
 import math
@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from skfdp.privacy import Event, PrivacyPlan, Selection, calibrate
+from skfdp.privacy import Event, PrivacyPlan, calibrate
 
 EVENT = {"label": "steps", "noise_std": (2.0,), "clip_norm": 1.0, "sensitivity": 1.0}
 NO_NUMBER = [True, "1", None, 1 + 0j, math.nan, 10**400, np.timedelta64(3, "s")]
@@ -46,11 +46,6 @@ BAD_TOGETHER = [
             {"unit": "person"},
         )
     ),
-]
-BAD_SELECTION = [
-    *({"gamma": bad} for bad in ("0.5", True, 0.0, 1e-300)),  # 1e300 runs
-    {"noise_decay": 1.0},
-    {"n_steps": 2.5},
 ]
 BAD_PLAN = {
     "target_epsilon": ["1"],
@@ -107,12 +102,6 @@ def test_an_event_guesses_nothing(changes):
     refused(Event.from_dict, values=json.loads(text))
 
 
-@pytest.mark.parametrize("changes", BAD_SELECTION, ids=told)
-def test_a_selection_guesses_nothing(changes):
-    with pytest.raises(ValueError, match=f"{WHY}|runs on average|describes"):
-        Selection(**EVENT | changes)
-
-
 @pytest.mark.parametrize("changes", changed(BAD_PLAN), ids=told)
 def test_a_plan_guesses_nothing(changes):
     plan = calibrate(1.0, 1e-5, n_steps=3)
@@ -136,12 +125,9 @@ def test_calibrate_guesses_nothing(changes):
 @pytest.mark.parametrize(
     "values", [None, 3, "x", [], [1], {}, {"label": "a"}, {"price": 1}], ids=told
 )
-@pytest.mark.parametrize("kind", [Event, Selection])
-def test_what_is_no_dict_of_fields(kind, values):
-    with pytest.raises(
-        ValueError, match="must be a mapping|lacks the field|unknown (kind|f)"
-    ):
-        kind.from_dict(values)
+def test_what_is_no_dict_of_fields(values):
+    with pytest.raises(ValueError, match="must be a mapping|lacks the field|unknown f"):
+        Event.from_dict(values)
 
 
 def test_a_table_in_the_place_of_a_number_is_not_quoted():

@@ -20,12 +20,10 @@ from skfdp import (
     PrivateCenteringTransformer,
     report,
 )
-from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import (
     Event,
     LedgerEntry,
     PrivacyLedger,
-    Selection,
     calibrate,
     read_report,
 )
@@ -75,7 +73,7 @@ def data():
 
 
 class TestTimes:
-    """The gap to the next charge told how many runs a search had."""
+    """The gap to the next charge tells how long a fit ran."""
 
     @pytest.mark.parametrize("in_file", [False, True], ids=["memory", "file"])
     def test_a_ledger_tells_the_day_alone(self, path, in_file):
@@ -97,32 +95,6 @@ class TestTimes:
         values = ledger.entries[0].to_dict() | {"date": written}
         with pytest.raises(ValueError, match="must be a day in ISO 8601"):
             LedgerEntry.from_dict(values)
-
-    def test_the_ledger_does_not_tell_the_number_of_runs(
-        self, data, tmp_path, monkeypatch
-    ):
-        """Whatever the number, the files differ in what was drawn at random alone."""
-        found = []
-        for n_runs in (1, 6):
-            chances = np.eye(6)[n_runs - 1]
-            monkeypatch.setattr(Selection, "run_probabilities", lambda _, c=chances: c)
-            path = tmp_path / f"{n_runs}.db"
-            search = PrivateSearchCV(
-                DPSGDFClassifier(
-                    bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2)
-                ),
-                {"solver__clip_norm": [0.1, 0.5]},
-                epsilon=2.0,
-                ledger=path,
-            )
-            search.fit(*data)
-            PrivacyLedger(path).charge([full_batch(neighboring_relation="replace_one")])
-            connection = sqlite3.connect(path)
-            dump = "\n".join(connection.iterdump())
-            connection.close()
-            found.append(re.sub(r"[0-9a-f]{32,64}", "random", dump))
-        assert "search: best of a random number of runs" in found[0]
-        assert found[0] == found[1]
 
 
 class TestChain:

@@ -24,7 +24,6 @@ from skfdp import (
 from skfdp.base import PrivateEstimator
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.target import encode_any
-from skfdp.experimental import PrivateSearchCV
 from skfdp.mechanisms import noise as replay
 from skfdp.mechanisms import release as mechanism
 from skfdp.privacy import Relation
@@ -448,22 +447,3 @@ def test_a_plan_does_not_look_for_malformed_values():
         holes[0, np.setdiff1d(np.arange(4), public)], y[0] = np.nan, None
         model = make(bounds=(0, 1))
         assert model.plan(holes, y) == model.plan(X, CASES[name][3])
-
-
-def test_a_search_takes_any_table():
-    model = DPSGDFClassifier(bounds=(0, 1), **CLASSES)
-    grid = {"solver__clip_norm": [0.1, 0.5]}
-    holes, y = X.copy(), LABELS.astype(object)
-    holes[::5, 0], y[::3] = np.nan, None
-    search = PrivateSearchCV(model, grid, epsilon=2.0).fit(holes, y)
-    assert search.predict(holes).shape == (N,)
-
-
-def test_a_record_without_a_label_is_never_predicted_right(releases):
-    """Whatever is predicted, under every candidate."""
-    model = DPSGDFClassifier(bounds=(0, 1), **CLASSES)
-    y = np.full(N, None)
-    PrivateSearchCV(model, {"solver__clip_norm": [0.1]}, epsilon=2.0).fit(X, y)
-    scores = [one for one in releases if "AccuracySum" in type(one["query"]).__name__]
-    assert scores
-    assert all(one["exact"] == 0 for one in scores)

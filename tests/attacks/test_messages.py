@@ -17,7 +17,6 @@ from skfdp import (
     FeatureDPRegressor,
     PrivateCenteringTransformer,
 )
-from skfdp.experimental import PrivateSearchCV
 from skfdp.solvers import (
     FeatureDPSGD,
     GaussianCentering,
@@ -41,7 +40,6 @@ ESTIMATORS = {
     "FeatureDPMLPClassifier": FeatureDPMLPClassifier(bounds=(0, 1)),
     "PrivateCenteringTransformer": PrivateCenteringTransformer(bounds=(0, 1)),
 }
-SEARCH = PrivateSearchCV(CLASSIFIER, {"solver__clip_norm": [0.1]})
 
 
 def refusal(estimator, X, y, *more, **fit):
@@ -85,9 +83,6 @@ WITH_PUBLIC = {
     for name in ESTIMATORS
     if not name.startswith("DPSGDF")
 }
-WITH_PUBLIC["PrivateSearchCV"] = PrivateSearchCV(
-    FeatureDPLogisticRegression(bounds=(0, 1), public_features=[0]), {"C": [1.0]}
-)
 
 
 @pytest.mark.parametrize("kind", MISSING)
@@ -155,9 +150,9 @@ LINEAR = (
 )
 
 
-@pytest.mark.parametrize("name", sorted({*ESTIMATORS, "PrivateSearchCV"} - {*LINEAR}))
+@pytest.mark.parametrize("name", sorted({*ESTIMATORS} - {*LINEAR}))
 def test_sample_weight_is_refused_with_the_reason(name, releases):
-    estimator = {**ESTIMATORS, "PrivateSearchCV": SEARCH}[name]
+    estimator = ESTIMATORS[name]
     told = refusal(estimator, X, Y, sample_weight=np.ones(20))
     assert told == refusal(estimator, X, Y, np.ones(20))
     assert told.startswith(
@@ -213,7 +208,6 @@ PARAMETERS += [
     *((DPSGDFRegressor, name) for name in ("target_bounds", "alpha")),
     *((FeatureDPMLPClassifier, name) for name in ("hidden_layer_sizes", "pretraining")),
     (FeatureDPMLPClassifier, "backend"),
-    *((PrivateSearchCV, name) for name in ("param_grid", "mean_runs")),
 ]
 #: Those of algorithms: the estimator, its parameter, the class of the object.
 ALGORITHMS = [
@@ -233,10 +227,7 @@ ALGORITHMS = [
 
 
 def check_message(cls, name, **more):
-    arguments = {"bounds": (0, 1)}
-    if cls is PrivateSearchCV:
-        arguments = {"estimator": CLASSIFIER, "param_grid": {"C": [1.0]}}
-    told = refusal(cls(**(arguments | more)), X, Y)
+    told = refusal(cls(**{"bounds": (0, 1)} | more), X, Y)
     assert name in told
     assert " at 0x" not in told
     assert len(told) < 400

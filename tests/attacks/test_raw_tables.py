@@ -9,9 +9,8 @@ import pytest
 from skfdp import DeclaredEncoder, DPSGDFClassifier, TableSchema
 from skfdp.data.arrays import Column
 from skfdp.data.target import spelling_of
-from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import AddOrRemoveOne
-from skfdp.schema import Boolean, Label, Number
+from skfdp.schema import Label, Number
 from skfdp.solvers import NoisyGradientDescent
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -108,14 +107,3 @@ def test_a_value_without_text_is_another_category():
     assert Column(values).places(spelling_of(["a"], "x"), 1, 2).tolist() == [1, 1, 0, 2]
     for what in ("number", "date", "month", "weekday"):
         assert np.isnan(Column(values).read(what)).all()
-
-
-def test_one_cell_or_label_ends_no_search():
-    X = pd.DataFrame({"a": [True] * 20, "b": np.arange(20) / 20}, dtype=object)
-    schema, y = declared(a=Boolean(), b=Number(0, 1)), [0, 1] * 10
-    search = PrivateSearchCV(DPSGDFClassifier(schema=schema, **LOOP), {"C": [1.0]})
-    for label in (0, "secret", None, np.nan, [1]):
-        assert hasattr(search.fit(X, [label, *y[1:]]), "best_score_")
-    for cell in (0.5, None, "secret"):
-        X.loc[0, "b"] = cell
-        assert hasattr(search.fit(X, y), "best_score_")

@@ -12,8 +12,7 @@ import pytest
 
 import skfdp
 from skfdp import FeatureDPLogisticRegression
-from skfdp.experimental import PrivateSearchCV
-from skfdp.privacy import Event, PrivacyReport, Selection, assumptions, read_report
+from skfdp.privacy import Event, PrivacyReport, assumptions, read_report
 from skfdp.privacy.assumptions import CLIPPED, ONE_STEP, VALUES_CLIPPED, Assumption
 from skfdp.privacy.public_sets import Part
 from skfdp.solvers import NoisyGradientDescent
@@ -27,7 +26,6 @@ def made(*events, **changes):
 
 
 POISSON = Event(**EVENT, n_steps=50, sampling_rate=0.1)
-SEARCH = Selection(**EVENT, gamma=0.1)
 
 
 def read(report, **edit):
@@ -43,10 +41,9 @@ def test_a_closed_form_changed_by_less_than_one_per_cent_is_refused():
             read(report, mu=share * report.mu)
 
 
-@pytest.mark.parametrize("event", [POISSON, SEARCH], ids=["poisson", "search"])
-def test_a_lowered_distribution_is_raised_and_said_so(event):
+def test_a_lowered_distribution_is_raised_and_said_so():
     """Another version's discretisation is no edit, but no smaller number holds."""
-    report = made(event)
+    report = made(POISSON)
     found = read(report, epsilon=0.991 * report.epsilon)
     assert found.epsilon == report.epsilon
     assert "recomputed on reading, the file stated" in found.accountant
@@ -174,12 +171,7 @@ def test_what_estimators_mark_is_in_the_list(tmp_path):
         skfdp.FeatureDPRegressor(
             bounds=(0, 1), target_bounds=(0, 1), solver=NoisyGradientDescent(max_iter=3)
         ),
-        PrivateSearchCV(
-            skfdp.DPSGDFClassifier(
-                bounds=(0, 1), solver=NoisyGradientDescent(max_iter=3)
-            ),
-            {"C": [1.0]},
-        ),
+        skfdp.DPSGDFClassifier(bounds=(0, 1), solver=NoisyGradientDescent(max_iter=3)),
     ]
     for model in models:
         report = model.fit(X, y).privacy_

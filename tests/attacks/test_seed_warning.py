@@ -11,7 +11,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import skfdp
-from skfdp.experimental import PrivateSearchCV
 from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
 SEED = 918_273_645
@@ -33,13 +32,6 @@ FITS = {
         **o,
     ),
     "centring": lambda **o: skfdp.PrivateCenteringTransformer(bounds=(0, 1), **o),
-    "search": lambda **o: PrivateSearchCV(
-        skfdp.FeatureDPLogisticRegression(
-            bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2)
-        ),
-        {"C": [0.1, 1.0]},
-        **o,
-    ),
 }
 
 

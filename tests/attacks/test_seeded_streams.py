@@ -5,7 +5,6 @@ import pytest
 from scipy.sparse import csr_array
 
 from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression
-from skfdp.experimental import PrivateSearchCV
 from skfdp.solvers import NoisyGradientDescent
 
 SETTINGS = {
@@ -65,14 +64,3 @@ def test_data_of_another_kind_repeat_the_fit(small):
     first = FeatureDPLogisticRegression(**SETTINGS).fit(X, y)
     second = FeatureDPLogisticRegression(**SETTINGS).fit(csr_array(X), y)
     np.testing.assert_allclose(first.coef_, second.coef_, rtol=1e-9)
-
-
-def test_runs_of_a_seeded_search_share_no_noise(small, releases):
-    model = FeatureDPLogisticRegression(
-        bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2)
-    )
-    search = PrivateSearchCV(model, {"C": [0.1, 1.0]}, epsilon=4.0, random_state=0)
-    noise = noise_of(search, *small, releases)
-    drawn = [tuple(one.ravel().tolist()) for one in noise]
-    assert len(drawn) >= 4
-    assert len(set(drawn)) == len(drawn)

@@ -15,7 +15,6 @@ from skfdp import (
     PrivateCenteringTransformer,
     report,
 )
-from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import Event, PrivacyReport, gdp_epsilon
 from skfdp.solvers import NoisyGradientDescent
 
@@ -218,16 +217,6 @@ class TestReview:
         text = report(ledger, delta=DELTA).statement()
         assert "In each row: all other columns." in text
 
-    @pytest.mark.parametrize(
-        "facts", [{"public_target": True}, {"public_features": ["dx"]}]
-    )
-    def test_a_search_sees_the_target_among_its_columns(self, facts, table):
-        search = PrivateSearchCV(
-            FeatureDPLogisticRegression(bounds=(0, 1), **facts), {"C": [0.1, 1.0]}
-        )
-        with pytest.raises(ValueError, match="'dx' is the name of a public and of"):
-            search.fit(table, table.dx)
-
     def test_a_pipeline_sees_it_behind_an_array(self, table):
         from sklearn.pipeline import make_pipeline
 
@@ -348,19 +337,6 @@ class TestFits:
             assert one.target_name == facts.get("target")
             assert one.unnamed == ()
         assert model.privacy_.target_name == facts.get("target")
-
-    def test_a_search_hands_on_its_names(self, small):
-        pd = pytest.importorskip("pandas")
-        X, y = small
-        X = pd.DataFrame(X, columns=["u0", "u1", "u2", "u3"])
-        ledger = PrivacyLedger(public=["u0", "t"])
-        PrivateSearchCV(
-            FeatureDPLogisticRegression(public_features=["u0"], bounds=(0, 1)),
-            {"C": [0.1, 1.0]},
-            ledger=ledger,
-        ).fit(X, pd.Series(y, name="t"))
-        assert {one.target_name for one in ledger.events} == {"t"}
-        assert {one.public_features for one in ledger.events} == {("u0",)}
 
     @pytest.mark.parametrize(
         ("facts", "match"),

@@ -12,7 +12,7 @@ from skfdp.audit import mechanism as bounds
 from skfdp.audit.mechanism import audit_mechanism, largest_rates
 from skfdp.mechanisms import release as mechanism
 from skfdp.mechanisms.release import Mechanism
-from skfdp.privacy import RELATIONS, Event, Selection, calibrate, compose, gdp_epsilon
+from skfdp.privacy import RELATIONS, Event, calibrate, compose, gdp_epsilon
 from skfdp.privacy import accounting as composition
 from skfdp.solvers import NoisyGradientDescent
 
@@ -196,15 +196,6 @@ def test_a_plan_of_an_estimator():
     assert result.claimed_epsilon == pytest.approx(plan.epsilon)
     assert result.whole.claimed == pytest.approx(plan.mu)
     assert result.passed
-
-
-def test_a_run_of_a_search_is_audited_as_a_run():
-    search = Selection(label="search", noise_std=(1.0,), clip_norm=1.0, sensitivity=1.0)
-    with pytest.raises(ValueError, match="a Selection, label='search', which cannot"):
-        audit_mechanism(search)
-    run = search.run_event("score", 4.0)
-    result = audit_mechanism(run, n_trials=300, random_state=0)
-    assert result.whole.claimed == pytest.approx(search.run_mu)
 
 
 def test_a_seed_repeats_the_result_and_nothing_else_does():

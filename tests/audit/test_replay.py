@@ -35,7 +35,6 @@ from skfdp import (
     TableSchema,
 )
 from skfdp.audit.replay import INSIDE, LEAVES, audit_replay
-from skfdp.experimental import PrivateSearchCV
 
 sys.path.append(str(Path(__file__).parents[1] / "golden"))
 
@@ -92,12 +91,6 @@ WITHOUT_BOUNDS = {
     "whole records": DPSGDFClassifier(
         neighboring_relation=AddOrRemoveOne(70), **VOID | SAMPLED
     ),
-    "search": PrivateSearchCV(
-        DPSGDFClassifier(**VOID),
-        {"solver__clip_norm": [0.3, 1.0]},
-        epsilon=4.0,
-        mean_runs=3.0,
-    ),
 }
 
 
@@ -105,8 +98,6 @@ WITHOUT_BOUNDS = {
 @pytest.mark.parametrize("name", WITHOUT_BOUNDS)
 @pytest.mark.parametrize("kind", [np.asarray, csr_array])
 def test_malformed_records_tell_no_more(name, kind):
-    if (name, kind) == ("search", csr_array):
-        pytest.skip("it takes no CSR")
     model, y = WITHOUT_BOUNDS[name], Y.astype(object)
     check(audit_replay(model, kind(X), y, n_neighbors=16))
 
@@ -512,7 +503,6 @@ def found(model, y=Y, **more):
 
 
 REPLACED = DPSGDFClassifier(classes=[0, 1], neighboring_relation="replace_one", **LOOP)
-SEARCH = PrivateSearchCV(MODEL, {"solver__clip_norm": [0.1]}, epsilon=2.0, mean_runs=2)
 
 
 class TestSabotageOfThePackage:
@@ -531,9 +521,8 @@ class TestSabotageOfThePackage:
         assert 1 < result.releases[0].largest <= 2
         assert result.claimed_epsilon < result.lower_bound < math.inf
 
-    @pytest.mark.parametrize("model", [MODEL, REPLACED, COMING, SEARCH], ids=str)
+    @pytest.mark.parametrize("model", [MODEL, REPLACED, COMING], ids=str)
     def test_a_clip_left_out(self, model, monkeypatch):
-        """Fits of a search see a part of the records."""
         from skfdp.queries.linear import LinearQuery
 
         honest = LinearQuery._clip

@@ -10,7 +10,6 @@ from scipy.sparse import csr_array
 from tight_runs import Canary
 
 import skfdp
-from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import AddOrRemoveOne
 from skfdp.solvers import (
     SOLVERS,
@@ -95,16 +94,6 @@ def fitted(kind, **usual):
     return make
 
 
-def searching(**params):
-    inner = skfdp.FeatureDPLogisticRegression(
-        bounds=(0, 1),
-        neighboring_relation=params.pop("neighboring_relation", "replace_one"),
-        solver=NoisyGradientDescent(max_iter=2),
-    )
-    grid = {"solver__clip_norm": [0.3, 1.0]}
-    return PrivateSearchCV(inner, grid, mean_runs=2.0, **params)
-
-
 SHORT = {"bounds": (0, 1), "solver": NoisyGradientDescent(max_iter=2, clip_norm=0.05)}
 REAL = {"bounds": (0, 1), "target_bounds": (-2, 6)}
 logistic = fitted(skfdp.FeatureDPLogisticRegression, **SHORT)
@@ -124,7 +113,6 @@ centring = fitted(
     bounds=(0, 1),
     neighboring_relation="replace_special",
 )
-search = fitted(searching)
 
 CANARIES: list[Canary] = []
 
@@ -508,27 +496,6 @@ add(
 )
 
 # -- scores ----------------------------------------------------------------------------
-
-
-def score_at(*ends):
-    """Return an edit: record 0 has the best score, or the worst."""
-
-    def edit(query, side):
-        right = query.right.copy()
-        right[0] = ends[side]
-        return dataclasses.replace(query, right=right)
-
-    return edit
-
-
-for name, params, ends in (
-    ("score, accuracy", {}, (1.0, 0.0)),
-    ("score, accuracy, nulled", RELATIONS["nulled"], (1.0, 0.0)),
-):
-    add(
-        *(name, search, params, "score", (None, None), (None, None)),
-        edit=score_at(*ends),
-    )
 
 
 class Scored:

@@ -19,7 +19,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, PrivacyBudgetError
-from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import PrivacyLedger
 
 pytestmark = [
@@ -167,9 +166,7 @@ def test_what_cannot_be_planned_is_counted(around, why):
     assert f"how many the ledger allows is unknown: {why}" in repr(found)
 
 
-@pytest.mark.parametrize(
-    "search", [DPSGDFClassifier(), PrivateSearchCV(DPSGDFClassifier(), GRID), None]
-)
+@pytest.mark.parametrize("search", [DPSGDFClassifier(), None])
 def test_only_searches_of_scikit_learn(search):
     with pytest.raises(TypeError, match="must be a search of scikit-learn"):
         a_ledger().check_search(search, X, Y)

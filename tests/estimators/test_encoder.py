@@ -19,7 +19,6 @@ from skfdp import (
     PrivacyLedger,
     TableSchema,
 )
-from skfdp.experimental import PrivateSearchCV
 from skfdp.schema import Category, Date, Label, Number
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent
 
@@ -215,12 +214,6 @@ def test_cross_validation_and_grid_searches():
         search = GridSearchCV(model, {"schema": [model.schema, lines]}, cv=2).fit(X, Y)
     assert np.isfinite(scores).all()
     assert search.best_params_["schema"] in (model.schema, lines)
-
-
-def test_private_searches():
-    model = classifier(random_state=None)
-    search = PrivateSearchCV(model, {"C": [0.1, 1.0]}, epsilon=4.0, random_state=0)
-    assert set(quietly(search, X, Y).predict(X)) <= {"no", "yes"}
 
 
 def test_polars_frames_are_the_same_table():

@@ -18,7 +18,6 @@ from skfdp import (
 from skfdp.data import sources as files
 from skfdp.data.arrays import blanked
 from skfdp.data.sources import RowFile, in_memory
-from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import AddOrRemoveOne
 from skfdp.solvers import (
     FeatureDPSGD,
@@ -262,11 +261,6 @@ WHOLE = {
             public_loss=lambda coef, intercept, X, y: (0 * coef, 0 * intercept)
         ),
     ),
-    "search": PrivateSearchCV(
-        DPSGDFClassifier(**SEEDED, classes=[0, 1], solver=STEPS),
-        {"solver__max_iter": [1, 2]},
-        random_state=0,
-    ),
 }
 
 
@@ -276,9 +270,7 @@ def test_what_needs_the_whole_table_says_so_before_the_charge(name, table):
     X, y, _ = table
     columns = open_table(pa.table({f"p{i}": X[:, i] for i in range(D)}))
     ledger, model = PrivacyLedger(), sklearn.clone(WHOLE[name])
-    model.set_params(ledger=ledger)
-    if name != "search":
-        model.set_params(target="digit")
+    model.set_params(ledger=ledger, target="digit")
     with (
         sklearn.config_context(working_memory=0.05),
         pytest.raises(MemoryError, match="this needs the whole of X in memory"),

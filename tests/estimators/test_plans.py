@@ -26,7 +26,6 @@ from skfdp import (
 from skfdp import base as reading
 from skfdp.base import PrivateEstimator
 from skfdp.data.arrays import check_finite
-from skfdp.experimental import PrivateSearchCV
 from skfdp.mechanisms.noise import Streams
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import FitPlan
@@ -40,7 +39,6 @@ from golden_cases import (
     LOGISTIC,
     NETWORK,
     REGRESSOR,
-    SEARCH,
     SGD,
     SGD_REGRESSOR,
     estimator,
@@ -75,7 +73,6 @@ SORTS = [
     f"{NETWORK}: both public, linear, Poisson",
     f"{CENTRING}: whole",
     f"{CENTRING}: conditional",
-    f"{SEARCH}: select",
 ]
 some_sorts = pytest.mark.parametrize(
     "name",
@@ -103,23 +100,16 @@ def first_text(model, X, y=None, **told_of_rows):
     return text(model, X, y, **told_of_rows)
 
 
-def last_of(model):
-    """Return what has the labels: what is searched over."""
-    return model.estimator if isinstance(model, PrivateSearchCV) else model
-
-
 def needs_y(case):
     """Whether a plan needs y, told from the parameters alone."""
-    params = case["params"].get("inner", case["params"])
-    return bool(params.get("public_target"))
+    return bool(case["params"].get("public_target"))
 
 
 def declared(case):
     """Return the estimator of a case, with its labels declared if it has any."""
     model = estimator(case)
-    last = last_of(model)
-    if getattr(last, "classes", ()) is None:
-        last.set_params(classes=np.unique(target(case)).tolist())
+    if getattr(model, "classes", ()) is None:
+        model.set_params(classes=np.unique(target(case)).tolist())
     return model
 
 
@@ -242,10 +232,6 @@ class TestTarget:
             (DPSGDFClassifier(), "y=None are not enough for a plan: declare `classes`"),
             (FeatureDPLogisticRegression(), "are not enough for a plan"),
             (FeatureDPMLPClassifier(), "are not enough for a plan"),
-            (
-                PrivateSearchCV(DPSGDFClassifier(), {"C": [1.0]}),
-                "private target and declared `classes`",
-            ),
         ],
     )
     def test_labels_must_be_declared(self, model, match):
@@ -264,11 +250,6 @@ class TestTarget:
     def test_a_public_target_is_needed(self, model):
         with pytest.raises(ValueError, match="requires y to be passed"):
             model.plan(self.X)
-
-    def test_a_search_needs_a_public_target_too(self):
-        inner = FeatureDPLogisticRegression(public_target=True, classes=[0, 1])
-        with pytest.raises(ValueError, match="y=None is not enough for a plan"):
-            PrivateSearchCV(inner, {"C": [1.0]}).plan(self.X)
 
     def test_without_declared_labels_the_set_of_labels_is_all_that_is_read(self):
         model = DPSGDFClassifier(bounds=(0, 1))
@@ -474,7 +455,7 @@ class TestSabotage:
 def test_every_estimator_is_planned():
     import skfdp
 
-    public = {n: getattr(skfdp, n) for n in skfdp.__all__} | {SEARCH: PrivateSearchCV}
+    public = {n: getattr(skfdp, n) for n in skfdp.__all__}
     fitted = {name for name, one in public.items() if hasattr(one, "fit")}
     fitted.remove("DeclaredEncoder")  # learns nothing, so that there is no plan
     assert {name.split(":")[0] for name in SORTS} == fitted

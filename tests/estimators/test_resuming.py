@@ -24,7 +24,6 @@ from skfdp import (
     PrivacyLedger,
 )
 from skfdp.audit import audit_replay
-from skfdp.experimental import PrivateSearchCV
 from skfdp.mechanisms import checkpoint
 from skfdp.mechanisms.checkpoint import Journal
 from skfdp.mechanisms.release import Mechanism
@@ -472,14 +471,8 @@ class TestOtherFits:
             (classifier(random_state=0), "c", ValueError, "random_state=None, because"),
             (classifier(epsilon=np.inf), "c", ValueError, "epsilon=inf has none"),
             (classifier(), 3, TypeError, r"checkpoint\(3\) takes a path"),
-            (
-                PrivateSearchCV(classifier(), {"C": [0.1, 1.0]}, epsilon=2.0),
-                "c",
-                ValueError,
-                "the secret runs of a search",
-            ),
         ],
-        ids=["seed", "no privacy", "number", "search"],
+        ids=["seed", "no privacy", "number"],
     )
     def test_what_cannot_go_on_is_refused(
         self, model, path, error, message, tmp_path, monkeypatch

@@ -282,5 +282,4 @@ def test_newcomer_a7_golden_cases_name_the_relation(monkeypatch):
     for case in CASES:
         params = estimator(case).get_params()
         named = case["params"].get("neighboring_relation")
-        if case["estimator"] != "PrivateSearchCV":
-            assert named == params["neighboring_relation"]
+        assert named == params["neighboring_relation"]

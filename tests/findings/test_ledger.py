@@ -30,7 +30,6 @@ from skfdp import (
     report,
 )
 from skfdp.audit import audit_replay
-from skfdp.experimental import PrivateSearchCV
 from skfdp.mechanisms.checkpoint import checkpoint
 from skfdp.privacy import Event, PrivacyReport
 from skfdp.privacy import ledger_file as schema
@@ -56,10 +55,6 @@ FITS = {
         **CLASSES,
     ),
     "PrivateCenteringTransformer": PrivateCenteringTransformer(bounds=(0, 2)),
-    "PrivateSearchCV": PrivateSearchCV(
-        FeatureDPLogisticRegression(**COMMON, **CLASSES),
-        {"solver__clip_norm": [0.1, 0.2]},
-    ),
 }
 
 
@@ -220,17 +215,12 @@ def test_attack_4_part_by_a_column_refuses_other_values(name, encoded):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_attack_4_scores_and_searches_compare_the_column():
+def test_attack_4_scores_compare_the_column():
     ledger = PrivacyLedger(public=["region"])
     part = ledger.part(column="region", value=1)
     model = fitted("FeatureDPLogisticRegression", None, **COLUMN)
     with pytest.raises(PrivacyBudgetError, match="a row has another value in column"):
         private_score(model, X, Y, 1.0, by="region", ledger=part)
-    search = clone(FITS["PrivateSearchCV"]).set_params(
-        ledger=part, estimator__public_features=["region"]
-    )
-    with pytest.raises(PrivacyBudgetError, match="a row has another value in column"):
-        search.fit(X, Y)
     assert len(ledger) == 0
 
 

@@ -32,7 +32,6 @@ from skfdp import (
     private_score,
     report,
 )
-from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import Event, PrivacyReport, read_report
 from skfdp.privacy.assumptions import ONE_STEP
 from skfdp.privacy.report_text import attack_power, detections
@@ -159,15 +158,16 @@ def test_newcomer_a1_poisson_and_full_batches_allow_nearly_the_same(epsilon):
         )
 
 
-def test_attack_8_a_search_and_a_ledger_have_a_rate_from_their_curve():
+def test_attack_8_a_fit_and_a_ledger_have_a_rate_from_their_curve():
     ledger = PrivacyLedger()
-    search = PrivateSearchCV(
-        FeatureDPLogisticRegression(bounds=(0, 1), classes=[0, 1]),
-        {"C": [0.1, 1.0]},
-        epsilon=4.0,
+    model = FeatureDPLogisticRegression(
+        4.0,
+        bounds=(0, 1),
+        classes=[0, 1],
+        solver=NoisySGD(batch_size=30, max_iter=20),
         ledger=ledger,
     )
-    found = search.fit(X, Y).privacy_
+    found = model.fit(X, Y).privacy_
     bound = min(1.0, math.exp(found.epsilon) / 100 + found.delta)
     assert 0.01 < attack_power(found) <= bound
     both = report(ledger, delta=1e-5)
@@ -369,12 +369,6 @@ def test_attack_10_steps_of_an_own_pipeline_are_not_followed():
     assert found.public_sources is None
 
 
-def test_attack_10_search_over_an_own_pipeline():
-    search = PrivateSearchCV(OwnPipeline([("m", MODEL)]), {"m__clip_norm": [0.1]})
-    with pytest.raises(TypeError, match="estimator=.* must be a DPSGDFClassifier"):
-        search.fit(X, Y)
-
-
 def edited(found, **changes):
     return PrivacyReport.from_dict({**found.to_dict(), **changes})
 
@@ -433,12 +427,6 @@ def test_large_epsilon_of_other_fits():
         charged = clone(model).set_params(ledger=PrivacyLedger()).fit(X, Y)
         scorer = make_private_scorer("accuracy", epsilon=11.0, ledger=charged.ledger)
         scorer(charged, X, Y)
-    with pytest.warns(PrivacyWarning, match=match):
-        PrivateSearchCV(
-            FeatureDPLogisticRegression(bounds=(0, 1), classes=[0, 1]),
-            {"C": [1.0]},
-            epsilon=20.0,
-        ).fit(X, Y)
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyWarning)
         for epsilon in (math.inf, 10.0):

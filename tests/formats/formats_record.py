@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from skfdp import FeatureDPLogisticRegression, PrivacyLedger, TableSchema, report
-from skfdp.privacy import Event, Selection
+from skfdp.privacy import Event
 from skfdp.privacy.assumptions import KNOWN
 from skfdp.schema import Boolean, Category, Date, Ignore, Label, Number
 from skfdp.solvers import NoisyGradientDescent
@@ -97,7 +97,6 @@ def record(folder: Path) -> None:
         [event(**known), event(label="steps", n_steps=20, sampling_rate=0.1, **known)],
         label="batches",
     )
-    public.charge([Selection(**{**vars(event()), "gamma": 0.1})], label="search")
     PrivacyLedger(path, dataset="open").charge_nonprivate(label="no privacy")
     (folder / "ledger.json").write_text(public.to_json(), encoding="utf-8")
 

@@ -88,13 +88,13 @@ def target_specs(n_rows):
     )
 
 
-def expressions(estimator_class, base):
+def expressions(estimator_class):
     """Return a strategy of parameters, spelled as expressions for `value_of`.
 
-    At most three of them differ from the base and from `SENSIBLE`.
+    At most three of them differ from `SENSIBLE`.
     """
     names = list(inspect.signature(estimator_class).parameters)
-    start = {name: SENSIBLE[name] for name in names if name in SENSIBLE} | base
+    start = {name: SENSIBLE[name] for name in names if name in SENSIBLE}
 
     def values(name):
         usual = BY_NAME.get(name, ODD)
@@ -204,10 +204,10 @@ def _has(estimator_class, step):
 
 
 @st.composite
-def estimator_calls(draw, estimator_class, base):
+def estimator_calls(draw, estimator_class):
     """Draw an estimator with parameters, a table, a target, and methods to call."""
     table = draw(table_specs())
-    spelled = draw(expressions(estimator_class, base))
+    spelled = draw(expressions(estimator_class))
     target = draw(target_specs(table.n_rows))
     steps = [one for one in STEPS if _has(estimator_class, one)]
     if any("lambda" in text for text in spelled.values()):

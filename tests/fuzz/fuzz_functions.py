@@ -55,7 +55,7 @@ DOMAINS = BY_NAME | domains(
         {'n_steps': 1.5} | {'events': [{}]} | {'steps': [{'name': 1}]} |
         {'schema_version': 10**9} | {'delta': 'inf'} | {'receipts':
         [1]} | {'assumptions': [[]]}
-    values: EVENT.to_dict() | PLAN.to_dict() | SELECTION.to_dict() | REPORT.to_dict()
+    values: EVENT.to_dict() | PLAN.to_dict() | REPORT.to_dict()
     indent: 2 | None
     ax: None | AX() | 7 | [AX()] | np.array([AX()])
     reported: MODEL | PIPELINE | LEDGER() | MODEL.privacy_ | skfdp.DPSGDFClassifier() |
@@ -64,12 +64,11 @@ DOMAINS = BY_NAME | domains(
     limit: 1.0 | None | 1e-8 | 1e8
     public_set: None | ['a'] | 'a' | ['a', 'b', 'a'] | [0] | {'a'}
     dataset: 'default' | '' | 'é' | 7 | 'a\x00b'
-    events: [EVENT] | (EVENT, EVENT) | [SELECTION] | [EVENT, SELECTION] | [EVENT, OTHER]
-        | [SAMPLED] | [SAMPLED, EVENT] | [PUBLIC, NAMED] | [PUBLIC, EVENT] | EVENT |
-        PLAN.event | FITPLAN.events | [EVENT, 'x'] | {EVENT: 1} | iter([EVENT]) |
-        np.array([EVENT], dtype=object)
+    events: [EVENT] | (EVENT, EVENT) | [EVENT, OTHER] | [SAMPLED] | [SAMPLED, EVENT] |
+        [PUBLIC, NAMED] | [PUBLIC, EVENT] | EVENT | PLAN.event | FITPLAN.events |
+        [EVENT, 'x'] | {EVENT: 1} | iter([EVENT]) | np.array([EVENT], dtype=object)
     label: 'mean' | '' | 7 | 'a\nb'
-    plan: PLAN | FITPLAN | EVENT | [EVENT] | SELECTION | PUBLIC
+    plan: PLAN | FITPLAN | EVENT | [EVENT] | PUBLIC
     n_rows: None | 30 | 0 | 1.5 | 10**30
     rows: range(3) | range(0) | range(0, 9, 2) | range(-3, 3) | range(2**70)
     report: REPORT | MODEL | skfdp.report(LEDGER())
@@ -199,7 +198,6 @@ _MADE = {
     SAMPLED: Event(**FACTS, n_steps=5, sampling_rate=0.1)
     PUBLIC: Event(**FACTS, public_features=("a",))
     NAMED: Event(**FACTS, public_features=("a",), target_name="y")
-    SELECTION: privacy.Selection(**FACTS, gamma=0.5)
     PLAN: privacy.calibrate(1.0, 1e-5, n_steps=3)
     FITPLAN: UNFITTED.plan(X, y)
     REPORT: MODEL.privacy_

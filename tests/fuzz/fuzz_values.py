@@ -105,20 +105,6 @@ BY_NAME = domains(
     dtype: 'float32' | 'float64' | 'float16' | np.float32
     covariance: 'auto' | True | 'exact'
     random_state: None | 0 | 7 | 2**200 | np.random.RandomState(0)
-    estimator: DPSGDFClassifier(bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2),
-        delta=1e-3) | FeatureDPLogisticRegression(bounds=(0, 1),
-        solver=NoisySGD(max_iter=2)) |
-        FeatureDPLogisticRegression(bounds=(0, 1), classes=[0, 1]) |
-        make_pipeline(StandardScaler(), DPSGDFClassifier(bounds=False)) |
-        DPSGDFClassifier(ledger=PrivacyLedger()) | DPSGDFRegressor(target_bounds=(0, 1))
-        | DPSGDFClassifier | GaussianNB() | LogisticRegression() | Ridge() | GaussianNB
-    param_grid: {'solver__clip_norm': [0.1, 1.0]} | [{'solver__clip_norm': [0.1]},
-        {'C': [1.0, 2.0]}] | {'nobody': [1]} | {'solver__clip_norm': []} |
-        {'solver__clip_norm': 0.1} | {'epsilon': [1.0, 2.0]} | {'ledger': [None]} |
-        {'solver__clip_norm': [-1.0]} | {'random_state': [0]} | {'solver__clip_norm':
-        'ab'} | {'solver': [NoisySGD(max_iter=2), 'auto']}
-    mean_runs: 1.5 | 1 | 3 | 1e9
-    validation_fraction: 0.1 | 0.5 | 0.999 | 1e-9
     public_target,normalize,fit_intercept,clip_features,sparse_output: True | False |
         'no'
     gradient_scale,padding_scale,output_bound,max_weight_norm: 1.0 | None | 1e-20 | 1e20

@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, Phase, given, settings
 from sklearn.linear_model import LogisticRegression
 
 import skfdp
-import skfdp.experimental
 
 sys.path.append(str(Path(__file__).parent))
 
@@ -23,21 +22,9 @@ from fuzz_files import READERS, command_calls, file_calls
 from fuzz_functions import TEMPLATES, text_calls
 from fuzz_rule import REFUSALS, SECRETS, faults_of
 from fuzz_tables import COLUMNS
-from fuzz_values import BY_NAME
 
 HERE = (__name__.partition(".")[0],)
-#: Those of the parameters without defaults, and others that make more calls work.
-BASES = {
-    "PrivateSearchCV": {
-        "estimator": BY_NAME["estimator"][0],
-        "param_grid": BY_NAME["param_grid"][0],
-        "mean_runs": "1.5",
-    },
-}
-HOMES = {name: home for home in (skfdp, skfdp.experimental) for name in home.__all__}
-ESTIMATORS = [
-    name for name, home in HOMES.items() if hasattr(getattr(home, name), "fit")
-]
+ESTIMATORS = [n for n in skfdp.__all__ if hasattr(getattr(skfdp, n), "fit")]
 #: What else is called, and its strategy.
 OTHERS = {
     **{name: text_calls(name) for name in TEMPLATES},
@@ -87,7 +74,7 @@ def check(strategy, n_examples, *, fresh=False, broken=""):
 
 
 def calls_of(name):
-    return estimator_calls(getattr(HOMES[name], name), BASES.get(name, {}))
+    return estimator_calls(getattr(skfdp, name))
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

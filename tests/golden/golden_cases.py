@@ -14,7 +14,6 @@ import numpy as np
 from scipy.sparse import csr_array
 
 import skfdp
-from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import AddOrRemoveOne
 from skfdp.solvers import (
     AdaptiveCentering,
@@ -26,7 +25,7 @@ from skfdp.solvers import (
 
 LOGISTIC, SGD = "FeatureDPLogisticRegression", "DPSGDFClassifier"
 REGRESSOR, SGD_REGRESSOR = "FeatureDPRegressor", "DPSGDFRegressor"
-NETWORK, SEARCH = "FeatureDPMLPClassifier", "PrivateSearchCV"
+NETWORK = "FeatureDPMLPClassifier"
 CENTRING = "PrivateCenteringTransformer"
 
 
@@ -95,7 +94,7 @@ def _cases(estimator: str, common: dict, named: dict[str, dict]) -> list[dict]:
 
 NULLED = {"neighboring_relation": "replace_special"}
 REPLACED = {"neighboring_relation": "replace_one"}
-#: Of cases that name none: a search has that of the estimator inside.
+#: Of cases that name none.
 RELATIONS = {
     **dict.fromkeys((LOGISTIC, REGRESSOR, NETWORK), REPLACED),
     **dict.fromkeys((SGD, SGD_REGRESSOR, CENTRING), NULLED),
@@ -269,31 +268,17 @@ CASES = [
             "conditional": PUBLIC,
         },
     ),
-    *_cases(
-        SEARCH,
-        {"data": "two", "epsilon": 6.0, "mean_runs": 3.0},
-        {
-            "select": {},
-        },
-    ),
 ]
 
 
 def estimator(case: dict):
     """Return the estimator of a case, without a seed."""
-    params, name = dict(case["params"]), case["estimator"]
-    kind = PrivateSearchCV if name == SEARCH else getattr(skfdp, name)
-    if case["estimator"] == SEARCH:
-        last = skfdp.FeatureDPLogisticRegression(
-            bounds=(0, 1), solver=NoisyGradientDescent(max_iter=3), **REPLACED
-        )
-        return kind(last, {"solver__clip_norm": [0.3, 1.0]}, **params)
-    return kind(**params)
+    return getattr(skfdp, case["estimator"])(**case["params"])
 
 
 #: What is compared of a fitted model, where it is there.
 _ARRAYS = (
-    *("coef_", "intercept_", "mean_", "scale_", "class_means_", "best_score_"),
+    *("coef_", "intercept_", "mean_", "scale_", "class_means_"),
     *("coefs_", "intercepts_"),
 )
 
@@ -302,20 +287,15 @@ def fit(case: dict):
     """Fit a case; return its report, its arrays by name, and its other results."""
     X, y = rows(case), target(case)
     model = estimator(case).fit(X, y, **of_rows(case))
-    inner = getattr(model, "best_estimator_", model)
     arrays = {}
     for name in _ARRAYS:
-        value = getattr(model, name, getattr(inner, name, None))
+        value = getattr(model, name, None)
         if isinstance(value, list):
             arrays |= {f"{name}{i}": part for i, part in enumerate(value)}
         elif value is not None:
             arrays[name] = value
     arrays["output"] = _output(model, X)
-    texts = {
-        name: repr(getattr(model, name))
-        for name in ("n_iter_", "best_params_")
-        if hasattr(model, name)
-    }
+    texts = {"n_iter_": repr(model.n_iter_)} if hasattr(model, "n_iter_") else {}
     return model.privacy_, arrays, texts
 
 

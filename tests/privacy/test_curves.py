@@ -484,8 +484,3 @@ class TestSwappedRoles:
             ]
             assert max(found) <= bound * (1 + 1e-4) + 1e-9
             assert max(found) > 0.85 * bound  # what symmetry costs, and no more
-
-
-def test_the_hull_leaves_out_what_lies_above_a_chord():
-    x, y = np.arange(6.0), np.array([5.0, 4.5, 1.0, 0.9, 0.5, 0.0])
-    assert pld._lower_hull(x, y) == [0, 2, 5]

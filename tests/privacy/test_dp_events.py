@@ -19,13 +19,13 @@ from skfdp import (
     private_score,
     report,
 )
-from skfdp.privacy import Event, Selection, compose
+from skfdp.privacy import Event, compose
 from skfdp.privacy.public_sets import Part
 from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
 sys.path.append(str(Path(__file__).parents[1] / "golden"))
 
-from golden_cases import CASES, SEARCH, fit
+from golden_cases import CASES, fit
 
 DELTA = 1e-5
 RELATIONS = [relation.name.lower() for relation in NeighboringRelation]
@@ -143,18 +143,6 @@ REFUSED = {
         "sensitivity=1.0 and clip_norm=0.7 has no equal event",
     ),
     "a seed": (event(seeded=True), "replace_special", "it has no guarantee"),
-    "a selection": (
-        Selection(
-            label="search",
-            noise_std=(3.0,),
-            clip_norm=1.0,
-            sensitivity=1.0,
-            neighboring_relation="replace_special",
-            gamma=0.1,
-        ),
-        "replace_special",
-        "a Selection has no equal event in dp_accounting: its curve has a theorem",
-    ),
     "an unknown relation": (event(), "local", "neighboring_relation='local'"),
     "no relation": (event(), None, "neighboring_relation=None is unknown"),
 }
@@ -239,9 +227,7 @@ def scored():
     return private_score(model.fit(X, y), X, y, 1.0, model_is_public=True).privacy_
 
 
-#: No dp_accounting event has the curve of a Selection.
-FITS = {case["name"]: case for case in CASES if case["estimator"] != SEARCH}
-FITS = {name: case for name, case in FITS.items() if "no privacy" not in name}
+FITS = {one["name"]: one for one in CASES if "no privacy" not in one["name"]}
 #: The others run at night.
 ALWAYS = {
     "private_score",

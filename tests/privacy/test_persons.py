@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from skfdp import FeatureDPLogisticRegression, PrivacyLedger, TableSchema, report
-from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import (
     Event,
     PrivacyBudgetError,
@@ -217,13 +216,3 @@ class TestFits:
         X, y, groups = table
         found = model().fit(X, y, groups=groups).privacy_
         assert found.n_records == 100
-
-
-class TestWhatProtectsRecords:
-    def test_a_search_refuses_groups(self, table):
-        X, y, groups = table
-        ledger = PrivacyLedger()
-        search = PrivateSearchCV(model(), {"C": [0.3, 1.0]}, ledger=ledger)
-        with pytest.raises(TypeError, match="PrivateSearchCV.fit takes no groups"):
-            search.fit(X, y, groups=groups)
-        assert not ledger.entries

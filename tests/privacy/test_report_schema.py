@@ -19,7 +19,6 @@ from skfdp import (
     PrivateCenteringTransformer,
     report,
 )
-from skfdp.experimental import PrivateSearchCV
 from skfdp.privacy import AddOrRemoveOne, Event, PrivacyReport
 from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
@@ -61,11 +60,6 @@ MODELS = {
     ),
     "regressor": lambda: FeatureDPRegressor(
         bounds=(0, 1), target_bounds=(0, 1), epsilon=8.0, solver=SOON
-    ),
-    "search": lambda: PrivateSearchCV(
-        DPSGDFClassifier(bounds=(0, 1), solver=SOON),
-        {"solver__clip_norm": [0.1, 0.5]},
-        epsilon=2.0,
     ),
     "whole records": lambda: DPSGDFClassifier(
         bounds=(0, 1), neighboring_relation=AddOrRemoveOne(300), solver=SOON

@@ -17,7 +17,6 @@ from scipy.sparse import csr_array
 from skfdp.data.codes import CodedGridRows
 from skfdp.data.grid import GridRows
 from skfdp.data.input_scaler import InputScaler, MovedRows, Rotation
-from skfdp.experimental.search import AccuracySum
 from skfdp.privacy import RELATIONS, Relation
 from skfdp.queries import Query
 from skfdp.queries.linear import LOSSES, LinearQuery, gradient_sensitivity
@@ -236,11 +235,6 @@ QUERIES = {
         lambda t: rotated_counts(t, EvenBins(-np.ones(4), np.ones(4), 4)),
     ),
     "shells": Case(BinCounts.planned(1), ROOT2, shell_counts),
-    "accuracy": Case(
-        AccuracySum(np.array([])),
-        1.0,
-        lambda t: AccuracySum(t.label == t.group),
-    ),
     "temperature": Case(
         TemperatureSum.planned(LOSSES["log_loss"], N_GROUPS, 2), 4.0, slopes
     ),

@@ -14,7 +14,7 @@ import skfdp
 from skfdp.mechanisms import release as mechanism
 from skfdp.mechanisms.noise import Streams
 from skfdp.mechanisms.release import Mechanism, PoissonBatches
-from skfdp.privacy import Event, PrivacyBudgetError, Relation, Selection
+from skfdp.privacy import Event, PrivacyBudgetError, Relation
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
 
 MEAN = Event(
@@ -255,23 +255,6 @@ def test_two_mechanisms_within_do_not_repeat_noise():
         mechanism.within("a", Streams(1, "t")).release("mean", Query()) for _ in "ab"
     ]
     assert (found[0] != found[1]).mean() > 0.99
-
-
-# -- runs of a search -----------------------------------------------------------------
-SEARCH = Selection(label="search", noise_std=(2.0,), clip_norm=1.0, sensitivity=1.0)
-
-
-def test_a_search_opens_a_mechanism_for_one_run():
-    with pytest.raises(PrivacyBudgetError, match="Selection events cannot be released"):
-        make_mechanism(SEARCH)
-    event = SEARCH.run_event("score", 4.0)
-    assert event.mu == pytest.approx(SEARCH.run_mu)
-    assert event.sensitivity == event.clip_norm == 4.0
-    mechanism = make_mechanism(event)
-    mechanism.release("score", Query(clip_norm=4.0, moved=4.0))
-    refused(
-        mechanism, "score", Query(clip_norm=4.0, moved=4.0), "charged for 1 release"
-    )
 
 
 # -- sabotage -------------------------------------------------------------------------
