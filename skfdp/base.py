@@ -25,7 +25,6 @@ from sklearn.utils.validation import check_is_fitted
 from skfdp._callbacks import CallbackSupportMixin, with_callbacks
 from skfdp.addresses import Versioned
 from skfdp.data.arrays import (
-    as_array,
     blanked,
     check_arrays,
     check_finite,
@@ -33,13 +32,10 @@ from skfdp.data.arrays import (
     declared_numbers,
     either,
     is_dask,
-    is_frame,
-    raw_column,
     shaped_target,
 )
 from skfdp.data.columns import column_names, name_facts, public_mask, target_name
 from skfdp.data.encoder import MOST_DENSE, DeclaredEncoder, EncodedTable
-from skfdp.data.grid import row_blocks
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.sources import chosen_rows, whole_table
@@ -367,14 +363,14 @@ def charged(
     Return the plan, with the assumptions of checkpoints added, and the receipt of the
     charge. Without a ledger the receipt is None.
     """
-    facts = {"label": fit_plan.subject, "n_rows": fit_plan.n_rows}
+    label = fit_plan.subject
     token, receipt = None, None
     if ledger is not None and noise.current() is not None:
-        receipt = ledger.charge(fit_plan.events, **facts)
+        receipt = ledger.charge(fit_plan.events, label=label)
     elif ledger is not None:
         try:
             token, receipt = ledger.charge_resumable(
-                journal.fit, fit_plan.events, begun=journal.begun, **facts
+                journal.fit, fit_plan.events, label=label, begun=journal.begun
             )
         except PrivacyBudgetError:
             # So that a fit that costs less can use the path of this checkpoint.
@@ -751,7 +747,6 @@ class TableEstimator(Versioned, BaseEstimator):
             X = self.encoder_.coded(X)
         checked = self._checked(X, y, planning) if whole is None else whole.of(self, X)
         X, y = checked
-        n_given = X.shape[0] if whole is None else whole.n_rows
         most, given = self._declared.max_rows_per_group, None
         self._has_weights = sample_weight is not None
         if self._has_weights or groups is not None or most is not None:
@@ -770,11 +765,6 @@ class TableEstimator(Versioned, BaseEstimator):
             self._declared.public_features, self.n_features_in_, names, frame
         )
         columns, table = column_names(names, self.n_features_in_), None
-        if isinstance(self.ledger, PrivacyLedger) and not planning:
-            rows = None if given is None else given.rows
-            source = X if self._declared.encoder is None else frame
-            read = functools.partial(values_of, source, rows, whole is not None)
-            self.ledger.check_column(columns, mask.tolist(), read)
         if self._declared.encoder is not None:
             table, names = EncodedTable(self.encoder_, X, mask), None
             mask = table.mask
@@ -835,7 +825,6 @@ class TableEstimator(Versioned, BaseEstimator):
             encoding=None if table is None else table.public_part(),
             levels=None if table is None else table.levels,
             units=units,
-            n_given=n_given,
             _table=X,
             **facts,
         )
@@ -925,25 +914,6 @@ _IDENTIFIER = re.compile(
 )
 
 
-def values_of(X: Any, rows: Any, is_sample: bool, place: int) -> list:
-    """Return the values of the public column at a place.
-
-    X is a raw table, of which `rows` are used (None means all), or has validated rows,
-    from which rows of weight 0 were removed.
-    """
-    if is_sample:
-        raise PrivacyBudgetError(
-            "a ledger part that is defined by a column cannot be checked for a Dask "
-            "collection: define the part by rows."
-        )
-    if is_frame(X):
-        values = as_array(raw_column(X, place))
-        return (values if rows is None else values[rows]).tolist()
-    blocks = (X[block][:, [place]] for block in row_blocks(X))
-    dense = [one.toarray() if issparse(one) else np.asarray(one) for one in blocks]
-    return np.concatenate(dense)[:, 0].tolist()
-
-
 class PrivateEstimator(CallbackSupportMixin, TableEstimator):
     """Base class of all private estimators: planning, charging, training, reporting.
 
@@ -1022,8 +992,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         of_rows = records.is_null, public.units
         if checkpoint is None:
             if ledger is not None:
-                about = {"label": fit_plan.subject, "n_rows": fit_plan.n_rows}
-                receipt = ledger.charge(fit_plan.events, **about)
+                receipt = ledger.charge(fit_plan.events, label=fit_plan.subject)
             streams = Streams(self.random_state, type(self))
             run = functools.partial(run, Mechanism(plan.events, streams, *of_rows))
             return self._train(run, public, fit_plan, receipt, plan.n_steps)
@@ -1244,7 +1213,6 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             delta=self.delta,
             target_epsilon=self.epsilon,
             n_records=public.n_records,
-            n_rows=public.n_given if declared.n_records is None else None,
             assumptions=assumptions,
             schedule=None if plan is None else plan.schedule,
             expected_gap=None if plan is None else plan.expected_gap,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import inspect
 import math
 from collections.abc import Mapping
@@ -58,7 +57,6 @@ from skfdp.solvers.score import (
     assumptions_of,
     bin_edges,
     check_metrics,
-    column_of,
     declared_range,
     fit_of,
     holds,
@@ -559,13 +557,7 @@ def _released(
     kinds, receipt = " and ".join(type(one).__name__ for one in models), None
     subject = (SUBJECT if len(models) == 1 else COMPARISON) + kinds
     if ledger is not None:
-        read = functools.partial(column_of, scored.X)
-        ledger.check_column(scored.columns[: scored.X.shape[1]], None, read)
-        receipt = ledger.charge(
-            (event,),
-            label=subject,
-            n_rows=scored.n_rows if relation.counts_are_public else None,
-        )
+        receipt = ledger.charge((event,), label=subject)
 
     # Private values are read only here.
     each = [table_of(one, layout, scored.X, scored.y) for one in scored_by]

@@ -37,9 +37,9 @@ class Spy(PrivacyLedger):
     def __init__(self):
         self.text = None
 
-    def charge(self, events, *, label=None, n_rows=None):
+    def charge(self, events, *, label=None):
         """Keep the charge."""
-        self.text = repr((tuple(events), label, n_rows))
+        self.text = repr((tuple(events), label))
         raise Charged
 
 

@@ -2,20 +2,18 @@
 Train and serve a model for a year on one budget
 ================================================
 
-A team trains the same model again every month, as new records arrive, and serves it
-without skfdp. Each fit costs privacy. There are two ways to keep the budget. The team
-may train on all records each month, until the ledger refuses. Or it may train on a
-window of the last months, so that each record takes part in a bounded number of fits.
-In month 7 a person asks for deletion.
+A team trains the same model again every month, as new records of other people arrive,
+and serves it without skfdp. Each fit costs privacy. There are two ways to keep the
+budget. The team may train on all records each month, until the ledger refuses. Or it
+may give the records of each quarter a ledger of their own. In month 6 a person asks for
+deletion.
 """
 
 # %%
 # Records arrive
 # --------------
 #
-# Three thousand records a month are appended in the order of their arrival. A record
-# keeps its position for ever. Positions can be used for accounting, because this order
-# does not depend on private values.
+# Three thousand records arrive each month. The day of arrival is a public fact.
 
 import pickle
 import tempfile
@@ -31,7 +29,7 @@ per_month, n_months, d = 3000, 12, 6
 weights = rng.normal(size=d)
 X = rng.random((per_month * n_months, d))
 y = (X - 0.5) @ weights + 0.1 * rng.normal(size=len(X)) > 0
-y = y.astype(object)  # so that a label may be missing later
+arrival = np.repeat(np.arange(n_months), per_month)
 
 
 def new_model(ledger):
@@ -72,7 +70,7 @@ PrivacyLedger(path, epsilon=1.5, delta=1e-6)  # once: the limit is kept in the f
 spent = []
 
 for month in range(n_months):
-    rows = slice(0, per_month * (month + 1))
+    rows = arrival <= month
     try:
         model = new_model(PrivacyLedger(path)).fit(X[rows], y[rows])
     except PrivacyBudgetError as error:
@@ -83,34 +81,34 @@ for month in range(n_months):
     print(f"month {month + 1}: epsilon {spent[-1]:.2f} spent")
 
 # %%
-# A window of three months, and a request for deletion
-# ----------------------------------------------------
+# A ledger for each quarter, and a request for deletion
+# -----------------------------------------------------
 #
-# ``ledger.part(rows=...)`` charges only the records of the window. No record is in more
-# than three fits, so the data set never spends more than three fits cost, however long
-# the team goes on. The price is that each model is trained on fewer records.
+# The model of a month is trained on the records that arrived in its quarter, and is
+# charged to the ledger of this quarter. A record is in at most three fits, however long
+# the team goes on. The price is that each model is trained on fewer records. A person
+# with records in two quarters would spend the epsilons of both ledgers.
 #
-# In month 7 a person whose record arrived in month 5 asks for deletion. The values are
-# removed at once. The row stays, because all later records would otherwise change their
-# positions. A record without a label contributes nothing to a fit. The next model
-# replaces the last one that used the record. Nothing is refunded, because what was
-# released stays known.
+# In month 6 a person whose record arrived in month 5 asks for deletion. The record is
+# removed, and the next model replaces the last one that used it. Nothing is refunded,
+# because what was released stays known.
 
-window = PrivacyLedger(folder / "window.sqlite", epsilon=1.5, delta=1e-6)
-of_window = []
-asked = 4 * per_month + 17
+path = folder / "quarters.sqlite"
+of_quarter = []
+kept = np.ones(len(X), dtype=bool)
 
 for month in range(n_months):
-    if month == 6:
-        X[asked], y[asked] = np.nan, None
-    rows = range(per_month * max(0, month - 2), per_month * (month + 1))
-    chosen = slice(rows.start, rows.stop)
-    model = new_model(window.part(rows=rows)).fit(X[chosen], y[chosen])
+    if month == 5:
+        kept[4 * per_month + 17] = False
+    quarter = month // 3
+    ledger = PrivacyLedger(path, epsilon=1.5, delta=1e-6, dataset=f"quarter {quarter}")
+    rows = (arrival // 3 == quarter) & (arrival <= month) & kept
+    model = new_model(ledger).fit(X[rows], y[rows])
     put_into_service(model)
-    of_window.append(window.spent())
-    print(f"month {month + 1}: epsilon {of_window[-1]:.2f} spent", end="")
-    fresh = slice(rows.stop, rows.stop + per_month)  # next month's records
-    if month + 1 < n_months:  # exact numbers, for the team only
+    of_quarter.append(ledger.spent())
+    print(f"month {month + 1}: epsilon {of_quarter[-1]:.2f} spent", end="")
+    fresh = arrival == month + 1  # next month's records
+    if fresh.any():  # exact numbers, for the team only
         accuracy = np.mean(serve(X[fresh]) == y[fresh])
         print(f", accuracy next month {accuracy:.3f}", end="")
     print()
@@ -124,18 +122,18 @@ assert (serve(X[-per_month:]) == model.predict(X[-per_month:])).all()
 import matplotlib.pyplot as plt
 
 figure, ax = plt.subplots(figsize=(5.5, 3.8), layout="constrained")
-ways = {"everything, every month": spent, "a window of three months": of_window}
+ways = {"everything, every month": spent, "a ledger for each quarter": of_quarter}
 for (name, epsilons), mark in zip(ways.items(), "os", strict=True):
     months = range(1, len(epsilons) + 1)
     ax.step(months, epsilons, where="post", marker=mark, label=name)
-ax.axhline(window.epsilon, color="black", linestyle="--", label="budget limit")
+ax.axhline(ledger.epsilon, color="black", linestyle="--", label="budget limit")
 ax.set(xlabel="month", ylabel="epsilon spent")
 _ = ax.legend()
 
 # %%
-# The statement of all fits together
-# ----------------------------------
+# The statement of the last quarter's fits together
+# -------------------------------------------------
 
 from skfdp import report
 
-print(report(window).statement())
+print(report(ledger).statement())

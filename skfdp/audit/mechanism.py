@@ -621,7 +621,7 @@ def audit_mechanism(
 
 def _resolved(plan: Any) -> tuple[str, tuple[Event, ...], float]:
     """Return a description of the plan, its events with distinct labels, and delta."""
-    events, _ = planned(plan)
+    events = planned(plan)
     if None in events:
         raise ValueError(
             f"plan={plan!r} has no events to audit, because its fit is not private: "

@@ -615,23 +615,17 @@ class Charges(PrivacyLedger):
 
     def __init__(self) -> None:
         super().__init__()
-        self.given: list[tuple[tuple[Event, ...], str | None, str]] = []
+        self.given: list[tuple[tuple[Event, ...], str | None]] = []
 
     def __reduce__(self) -> tuple:
         # A copy in another process has no open replay, so it refuses charges.
         return Charges, ()
 
-    def charge(
-        self,
-        events: Iterable[Event],
-        *,
-        label: str | None = None,
-        n_rows: int | None = None,
-    ) -> Receipt:
+    def charge(self, events: Iterable[Event], *, label: str | None = None) -> Receipt:
         """Record a charge, and return its receipt."""
         if noise.current() is None:
             raise ValueError(_ELSEWHERE)
-        self.given.append((tuple(events), label, repr(n_rows)))
+        self.given.append((tuple(events), label))
         entries = new_entries(self.given[-1][0], label)
         return self._store.append(entries, lambda terms, recorded: None)
 

@@ -81,9 +81,6 @@ class PublicRecords:
     levels: np.ndarray | None = None
     #: Weights and persons of the rows; None: each row is a record with weight 1.
     units: Units | None = None
-    #: Number of rows of the user's table, including rows of weight 0, which a fit
-    #: leaves out.
-    n_given: int | None = None
     #: Whether the rows belong to a lazy collection in partitions, such as Dask's.
     in_partitions: bool = False
     # The whole table; this class exposes only its public columns.

@@ -17,7 +17,6 @@ import contextlib
 import dataclasses
 import functools
 import math
-import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Protocol
 
@@ -28,7 +27,7 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from skfdp.privacy import checks
 from skfdp.privacy.events import Event, check_delta
-from skfdp.privacy.public_sets import Part, check_events, together
+from skfdp.privacy.public_sets import check_events
 
 # Largest number of iterations of brentq. Some curves need many, because they are
 # constant, or jump, over long ranges of floats.
@@ -341,85 +340,32 @@ def cost(events: tuple[Event, ...], delta: float, accountant: str = "auto") -> C
     return Cost(curve.epsilon(delta), curve.mu, curve.accountant)
 
 
-def worst(
-    events: Sequence[Event | None],
-    parts: Sequence[Part | None],
-    delta: float,
-    *,
-    within: Part | None = None,
-    accountant: str = "auto",
-) -> Cost:
-    r"""Return the cost of the events for the most exposed record.
-
-    `parts` names, for each event, the `Part` of the data set that its fit used; None
-    means all records. An event None is a fit without privacy, whose epsilon is
-    infinite. If `within` is a part, only its records are considered. The ``mu`` of the
-    result is the largest mu of any record, or None if a record has no exact mu.
-
-    Notes
-    -----
-    **Guarantees.** Under the relations ``"replace_one"`` and ``"replace_special"``
-    neighbours have the same records at the same positions. They differ only in the
-    private values of record i. A part of the data set is fixed by positions or public
-    values, so it contains record i in both tables or in neither. Given all earlier
-    releases, a release on a part without record i has the same distribution on both
-    tables. So this release costs record i nothing, and the other releases compose as
-    usual. Hence all releases together are (epsilon, delta)-DP for record i, where
-    epsilon is the cost of the events on the parts that contain record i. They are
-    (epsilon, delta)-DP for every record with the largest of these costs. The same proof
-    holds for persons if every part contains all rows of a person or none: then person i
-    is in the same parts in both tables.
-    """
-    places = (*parts, within)
-    costs = []
-    for group in together(places):
-        if len(parts) not in group:  # no record of `within`
-            continue
-        members = [events[position] for position in group if position < len(parts)]
-        private = tuple([event for event in members if event is not None])
-        if len(private) < len(members):
-            costs.append(Cost(math.inf, None, "none"))
-        else:
-            costs.append(cost(private, delta, accountant))
-    largest = max(costs, key=operator.attrgetter("epsilon"))
-    mus = [one.mu for one in costs if one.mu is not None]
-    return dataclasses.replace(largest, mu=max(mus) if len(mus) == len(costs) else None)
-
-
-def detection_rate(
-    events: Sequence[Event], parts: Sequence[Part | None], false_alarms: float
-) -> float:
+def detection_rate(events: tuple[Event, ...], false_alarms: float) -> float:
     """Return the largest detection rate of a test with this false-alarm rate.
 
     From the releases of all events the test decides which of two neighbouring tables
-    was used. The tables differ in the most exposed record. If `parts` is empty, every
-    event concerns all records.
+    was used.
     """
-    curves = _fine_curves(tuple(events), tuple(parts)) if events else ()
-    return max([false_alarms, *(one.detection_rate(false_alarms) for one in curves)])
+    if not events:
+        return false_alarms
+    return max(false_alarms, _fine_curve(events).detection_rate(false_alarms))
 
 
 @functools.lru_cache(maxsize=64)
-def _fine_curves(
-    events: tuple[Event, ...], parts: tuple[Part | None, ...]
-) -> list[GaussianCurve | PLDCurve]:
-    """Return privacy curves that are accurate enough for detection rates.
+def _fine_curve(events: tuple[Event, ...]) -> GaussianCurve | PLDCurve:
+    """Return a privacy curve that is accurate enough for detection rates.
 
-    There is one curve for each maximal set of events that concern a common record.
     Detection rates depend on privacy losses near 0. So the losses of a curve without a
     closed form are discretised more finely than for the computation of epsilon.
     """
-    curves = []
-    for positions in together(parts or (None,) * len(events)):
-        group = _merged(events[position] for position in positions)
-        found = _compose(group, "auto")
-        if not isinstance(found, GaussianCurve):
-            found = _compose(group, "pld")
-            # Nearly all privacy losses are between -2 and 2 times this epsilon.
-            spread = 4 * found.epsilon(max(1e-6, 4 * found.rounding))
-            found = _compose(group, "pld", spread)
-        curves.append(found)
-    return curves
+    merged = _merged(events)
+    found = _compose(merged, "auto")
+    if not isinstance(found, GaussianCurve):
+        found = _compose(merged, "pld")
+        # Nearly all privacy losses are between -2 and 2 times this epsilon.
+        spread = 4 * found.epsilon(max(1e-6, 4 * found.rounding))
+        found = _compose(merged, "pld", spread)
+    return found
 
 
 # These fields do not affect the cost of an event.

@@ -10,11 +10,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from skfdp.privacy.events import Event
-from skfdp.privacy.public_sets import Part
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,15 +184,6 @@ _NAMELESS_TARGETS = Assumption(
 _SAME_PERSONS = Assumption(
     "groups_name_same_persons", "The groups of all fits name the same persons."
 )
-_PARTS = Assumption(
-    "parts_fixed",
-    "A fit on a part used only the records of the part. Positions of rows refer to an "
-    "order of the whole data set that was fixed without looking at private values.",
-)
-_WHOLE_PERSONS = Assumption(
-    "parts_of_whole_persons",
-    "No person has rows in two disjoint parts: such parts are unions of persons.",
-)
 # Budgets may be chosen adaptively only for Gaussian releases (privacy filter).
 _BUDGETS = Assumption(
     "budgets_fixed",
@@ -266,10 +256,7 @@ def unknown_step(text: str) -> str | None:
 
 
 def implied_assumptions(
-    events: tuple[Event, ...],
-    seeded: bool,
-    n_fits: int = 1,
-    parts: Sequence[Part | None] = (),
+    events: tuple[Event, ...], seeded: bool, n_fits: int = 1
 ) -> Iterator[Assumption]:
     """Yield the assumptions of a guarantee that follow from the events of its fits."""
     if not events:
@@ -293,9 +280,5 @@ def implied_assumptions(
             yield _NAMELESS_TARGETS
     if persons and n_fits > 1:
         yield _SAME_PERSONS
-    if any(parts):
-        yield _PARTS
-        if persons:
-            yield _WHOLE_PERSONS
     if n_fits > 1 and any(event.mu is None for event in events):
         yield _BUDGETS

@@ -21,7 +21,6 @@ from skfdp.privacy.accounting import cost
 from skfdp.privacy.assumptions import Assumption
 from skfdp.privacy.calibration import PrivacyPlan
 from skfdp.privacy.events import Event
-from skfdp.privacy.public_sets import Part
 
 
 @public("skfdp.privacy")
@@ -65,8 +64,6 @@ class LedgerEntry:
         A description of the fit, for people.
     event : Event or None
         None records a fit without privacy.
-    part : Part or None
-        The records that the event concerns; None means the whole data set.
     versions : dict
         Package versions on that day.
     """
@@ -75,7 +72,6 @@ class LedgerEntry:
     date: str
     label: str | None
     event: Event | None
-    part: Part | None = None
     versions: dict[str, str]
 
     def __post_init__(self) -> None:
@@ -98,10 +94,8 @@ class LedgerEntry:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry as JSON-able values, in the order of its fields."""
-        return vars(self) | {
-            "event": None if self.event is None else self.event.to_dict(),
-            "part": None if self.part is None else dataclasses.asdict(self.part),
-        }
+        event = None if self.event is None else self.event.to_dict()
+        return vars(self) | {"event": event}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> LedgerEntry:
@@ -113,14 +107,12 @@ class LedgerEntry:
             )
         for version in values["versions"].values():
             checks.text("an entry of versions", version)
-        kinds: dict[str, Any] = {"event": Event, "part": Part}
+        event = values["event"]
         try:
-            found = {
-                name: None if values[name] is None else kind.from_dict(values[name])
-                for name, kind in kinds.items()
-            }
-            hash(tuple(found.values()))  # fails if a scalar field holds a list
-            entry = cls(**{**values, **found})
+            if event is not None:
+                event = Event.from_dict(event)
+            hash(event)  # fails if a scalar field holds a list
+            entry = cls(**{**values, "event": event})
             dumps(entry)  # fails for NaN and infinity
             return entry
         except (AttributeError, IndexError, KeyError, OverflowError, TypeError):
@@ -142,9 +134,7 @@ def package_versions() -> Mapping[str, str]:
 
 
 def new_entries(
-    events: Sequence[Event | None],
-    label: str | None,
-    part: Part | None = None,
+    events: Sequence[Event | None], label: str | None
 ) -> tuple[LedgerEntry, ...]:
     """Return the entries of one charge, dated today."""
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
@@ -153,7 +143,6 @@ def new_entries(
             date=today,
             label=label,
             event=event,
-            part=part,
             versions=dict(package_versions()),
         )
         for event in events
@@ -203,8 +192,6 @@ class FitPlan:
     n_records : int
         Number of records, or of persons if persons are protected. If the number is
         private, the declared nominal number.
-    n_rows : int or None
-        Number of rows of the table, rows of weight 0 included; None if it is private.
     assumptions : tuple of Assumption
         Assumptions of the guarantee that do not follow from the events.
     schedule : PrivacyPlan or None
@@ -240,7 +227,6 @@ class FitPlan:
     delta: float
     target_epsilon: float
     n_records: int
-    n_rows: int | None = None
     assumptions: tuple[Assumption, ...] = ()
     schedule: PrivacyPlan | None = None
     expected_gap: float | None = None
@@ -257,9 +243,9 @@ class FitPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return strictly JSON-able values; infinite numbers are the string "inf"."""
-        names = ("subject", "epsilon", "delta", "target_epsilon", "n_records", "n_rows")
+        names = ("subject", "epsilon", "delta", "target_epsilon", "n_records", "mu")
         values = {}
-        for name in (*names, "mu", "events", "assumptions", "schedule", "expected_gap"):
+        for name in (*names, "events", "assumptions", "schedule", "expected_gap"):
             value = getattr(self, name)
             values[name] = "inf" if value == math.inf else value
         return json.loads(dumps(values))

@@ -11,14 +11,14 @@ import itertools
 import math
 import os
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from scipy.optimize import brentq
 
 from skfdp.addresses import public
 from skfdp.privacy import checks
-from skfdp.privacy.accounting import gdp_epsilon, gdp_mu, worst
+from skfdp.privacy.accounting import cost, gdp_epsilon, gdp_mu
 from skfdp.privacy.assumptions import INTEGER_SEED
 from skfdp.privacy.calibration import PrivacyPlan
 from skfdp.privacy.checks import shown
@@ -47,10 +47,7 @@ from skfdp.privacy.ledger_file import (
 )
 from skfdp.privacy.public_sets import (
     Disclosed,
-    Part,
     check_events,
-    check_part,
-    check_parts,
     composed_guarantee,
     is_listed,
     name_text,
@@ -123,17 +120,14 @@ _UNNAMED = (
 )
 
 
-def planned(plan: Plan) -> tuple[Events, int | None]:
-    """Return the events of a plan, and the number of rows (None if it is not stated).
-
-    A plan without privacy has the single event None.
-    """
+def planned(plan: Plan) -> Events:
+    """Return the events of a plan; a plan without privacy has the single event None."""
     if isinstance(plan, FitPlan):
-        return plan.events or (None,), plan.n_rows
+        return plan.events or (None,)
     if isinstance(plan, PrivacyPlan):
         plan = (*plan.other_events, plan.event)
     given = (plan,) if isinstance(plan, Event) else plan
-    return check_events(given, "plan", least=1), None
+    return check_events(given, "plan", least=1)
 
 
 # Name of the JSON schema of `PrivacyLedger.to_json`.
@@ -266,9 +260,8 @@ class PrivacyLedger:
       refused. A target without a name then composes only with other targets without
       names, under the assumption that all of them are the same column. See
       :ref:`sharing`.
-    * Fits on k folds of a cross-validation cost as much as k fits on all records. Only
-      parts that are fixed by position or by a public column compose in parallel
-      (`part`).
+    * Every fit counts for all records of the data set. So fits on k folds of a
+      cross-validation cost as much as k fits on all records.
     * If all releases are full batches, the budget of a fit may be chosen after looking
       at earlier results, because there is a privacy filter for Gaussian differential
       privacy (Smith and Thakurta 2022). With Poisson batches the composition is proved
@@ -310,8 +303,6 @@ class PrivacyLedger:
     >>> ledger.what_if(plan, times=2).allowed
     False
     """
-
-    _part: Part | None = None
 
     def __init__(
         self,
@@ -375,85 +366,12 @@ class PrivacyLedger:
         return [cls._handle(Store(path, name), name) for name in names]
 
     @classmethod
-    def _handle(
-        cls, store: Store, dataset: str, part: Part | None = None
-    ) -> PrivacyLedger:
+    def _handle(cls, store: Store, dataset: str) -> PrivacyLedger:
         handle = object.__new__(cls)
-        handle._store, handle._dataset, handle._part = store, dataset, part
+        handle._store, handle._dataset = store, dataset
         return handle
 
-    def part(
-        self,
-        *,
-        rows: range | None = None,
-        column: str | int | None = None,
-        value: str | int | None = None,
-    ) -> PrivacyLedger:
-        """Return a handle that charges only a part of the records of this data set.
-
-        Pass the handle as the `ledger` of a fit on exactly these records. The fit then
-        costs other records nothing. The data set spends as much as its most exposed
-        record.
-
-        Parameters
-        ----------
-        rows : range, default=None
-            Positions of the records in the whole data set, in an order that never
-            changes and does not depend on private values, such as the order of arrival.
-            Ranges may overlap.
-        column, value : default=None
-            Instead of rows: a public column, as the fits name it in `public_features`,
-            and its value in all records of the part.
-
-        Returns
-        -------
-        handle : PrivacyLedger
-            Its `spent` and `remaining` concern the most exposed record of the part.
-            Everything else concerns the whole data set.
-
-        Raises
-        ------
-        ValueError
-            If rows, or column and value, do not define a part. Shuffled or stratified
-            folds cannot be parts.
-
-        Notes
-        -----
-        A charge to the handle is refused in these cases:
-
-        * the table of the fit has another number of rows than the part;
-        * a row has another value in the column;
-        * the fit treats the column as private;
-        * the data set was already split in another way (by rows instead of a column, or
-          by another column);
-        * the relation is "add_or_remove_one".
-
-        The caller must ensure that the fit uses only the records of the part, and that
-        their choice does not depend on private values. If persons are protected, the
-        part must contain all rows of a person or none. The proof of the guarantee is in
-        the notes of `skfdp.privacy.accounting.worst`.
-
-        Examples
-        --------
-        >>> from skfdp import PrivacyLedger
-        >>> from skfdp.privacy import calibrate
-        >>> plan = calibrate(0.6, 1e-5, n_steps=1)
-        >>> ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
-        >>> for month in range(3):
-        ...     rows = range(1000 * month, 1000 * (month + 1))
-        ...     receipt = ledger.part(rows=rows).charge([plan.event])
-        >>> round(ledger.spent(), 3)
-        0.6
-        """
-        return self._handle(self._store, self._dataset, Part.of(rows, column, value))
-
-    def charge(
-        self,
-        events: Iterable[Event],
-        *,
-        label: str | None = None,
-        n_rows: int | None = None,
-    ) -> Receipt:
+    def charge(self, events: Iterable[Event], *, label: str | None = None) -> Receipt:
         """Record all events of a fit, or refuse and record none.
 
         This method must be called before the fit makes any release.
@@ -464,9 +382,6 @@ class PrivacyLedger:
             All releases of the fit.
         label : str, default=None
             A description of the fit, for people.
-        n_rows : int, default=None
-            Public number of rows of the table. If this handle is a `part`, `n_rows`
-            must equal the number of rows of the part. None skips this check.
 
         Returns
         -------
@@ -476,13 +391,13 @@ class PrivacyLedger:
         Raises
         ------
         PrivacyBudgetError
-            If the limit would be exceeded, if the events do not compose with those
-            recorded, or if `n_rows` differs from the number of rows of the part.
+            If the limit would be exceeded, or if the events do not compose with those
+            recorded.
         OSError, ValueError
             If the file is locked, read-only, missing, corrupt or of another schema;
             nothing is charged then.
         """
-        return self._charge(events, label, n_rows)
+        return self._charge(events, label)
 
     def charge_resumable(
         self,
@@ -490,7 +405,6 @@ class PrivacyLedger:
         events: Iterable[Event],
         *,
         label: str | None = None,
-        n_rows: int | None = None,
         begun: bool = False,
     ) -> tuple[FencingToken, Receipt]:
         """Charge a resumable fit, unless it was charged before.
@@ -499,7 +413,7 @@ class PrivacyLedger:
         ----------
         fit : str
             Random name of the fit, which is stored in its checkpoint.
-        events, label, n_rows
+        events, label
             As for `charge`; equal in every call for this fit.
         begun : bool, default=False
             Whether the fit has made a release. Then it must have been charged before.
@@ -515,36 +429,34 @@ class PrivacyLedger:
         ------
         PrivacyBudgetError
             As for `charge`. Also if this ledger charged the fit with other events, or
-            charged it to another data set or part, or if the fit has begun and this
-            ledger has not charged it.
+            charged it to another data set, or if the fit has begun and this ledger has
+            not charged it.
         """
-        receipt = self._charge(events, label, n_rows, fit, begun=begun)
+        receipt = self._charge(events, label, fit, begun=begun)
         return FencingToken(self._store, fit), receipt
 
     def _charge(
         self,
         events: Iterable[Event],
         label: str | None,
-        n_rows: int | None,
         fit: str | None = None,
         *,
         begun: bool = False,
     ) -> Receipt:
         events = check_events(events, least=1)
-        check = functools.partial(self._check, events=events, n_rows=n_rows)
+        check = functools.partial(self._check, events=events)
         # Compose the events before taking the lock, to fill the cache. The check under
         # the lock decides. It finds epsilon in the cache, unless another process made a
         # charge in the meantime.
         with contextlib.suppress(PrivacyBudgetError):
             check(*self._store.read())
-        entries = new_entries(events, label, self._part)
+        entries = new_entries(events, label)
         return self._store.append(entries, check, fit, begun=begun)
 
     def charge_nonprivate(self, *, label: str | None = None) -> Receipt:
         """Record a fit without privacy (epsilon=inf); a ledger with a limit refuses it.
 
-        Afterwards `spent` is infinite for all records. If this handle is a `part`, this
-        includes the records outside the part.
+        Afterwards `spent` is infinite.
         """
         check = functools.partial(self._check, events=(None,))
         return self._store.append(new_entries([None], label), check)
@@ -595,13 +507,12 @@ class PrivacyLedger:
         if delta is None and terms.delta is None and isinstance(plan, FitPlan):
             delta = plan.delta
         delta = self._delta(terms, delta)
-        events, n_rows = planned(plan)
-        events *= times
+        events = planned(plan) * times
         reason, epsilon, left = None, None, 0.0
         try:
-            self._admit(terms, recorded, events, n_rows)
+            self._admit(terms, recorded, events)
             epsilon = self._total(recorded, events, delta)
-            self._check(terms, recorded, events, n_rows)
+            self._check(terms, recorded, events)
             left = self._left(terms, recorded, events, delta)
         except PrivacyBudgetError as error:
             reason = str(error)
@@ -639,11 +550,11 @@ class PrivacyLedger:
         if plan is None and not recorded:
             raise ValueError("plan=None needs an earlier charge: pass a plan.")
         last = [one.event for one in recorded if one.charge == recorded[-1].charge]
-        events, n_rows = (tuple(last), None) if plan is None else planned(plan)
+        events = tuple(last) if plan is None else planned(plan)
         if terms.epsilon is not None:
-            return self._admitted(terms, recorded, events, n_rows, _MOST_TIMES)
+            return self._admitted(terms, recorded, events, _MOST_TIMES)
         # Events that do not compose are refused even without a limit.
-        return math.inf if self._admitted(terms, recorded, events, n_rows, 1) else 0
+        return math.inf if self._admitted(terms, recorded, events, 1) else 0
 
     def check_search(
         self, search: Any, X: Any, y: Any = None, **of_rows: Any
@@ -695,12 +606,12 @@ class PrivacyLedger:
         if reason is not None:
             return found
         for plan, same in itertools.groupby(plans):
-            n_fits, (events, n_rows) = len([*same]), planned(plan)
-            n_more = self._admitted(terms, recorded, events, n_rows, n_fits)
-            recorded += new_entries(events, None, self._part) * n_more
+            n_fits, events = len([*same]), planned(plan)
+            n_more = self._admitted(terms, recorded, events, n_fits)
+            recorded += new_entries(events, None) * n_more
             n_allowed, last = n_allowed + n_more, n_more == n_fits
             if not last and reason is None:
-                reason = self._refusal(terms, recorded, events, n_rows)
+                reason = self._refusal(terms, recorded, events)
         last = last and bool(search.refit)
         return dataclasses.replace(
             found, n_allowed=n_allowed, allows_refit=last, reason=reason
@@ -716,25 +627,20 @@ class PrivacyLedger:
         if isinstance(ledger, PrivacyLedger):
             given = ledger._address
         else:
-            given = resolved(ledger), "default", None
+            given = resolved(ledger), "default"
         if given != self._address:
             raise ValueError(
-                "the estimator of this search has another ledger, data set or part "
-                f"than {self!r}: pass this ledger to the estimator."
+                "the estimator of this search has another ledger or data set than "
+                f"{self!r}: pass this ledger to the estimator."
             )
 
     def _admitted(
-        self,
-        terms: Terms,
-        recorded: Entries,
-        events: Events,
-        n_rows: int | None,
-        most: int,
+        self, terms: Terms, recorded: Entries, events: Events, most: int
     ) -> int:
         """Return how many times in a row the events can be charged, at most `most`."""
 
         def refused(times: int) -> bool:
-            return bool(self._refusal(terms, recorded, events * times, n_rows))
+            return bool(self._refusal(terms, recorded, events * times))
 
         high = 1
         while high <= most and not refused(high):
@@ -742,24 +648,16 @@ class PrivacyLedger:
         tried = range(min(high, most + 1))
         return bisect.bisect_left(tried, True, lo=high // 2 + 1, key=refused) - 1
 
-    def _refusal(
-        self, terms: Terms, recorded: Entries, events: Events, n_rows: int | None
-    ) -> str | None:
+    def _refusal(self, terms: Terms, recorded: Entries, events: Events) -> str | None:
         try:
-            self._check(terms, recorded, events, n_rows)
+            self._check(terms, recorded, events)
         except PrivacyBudgetError as error:
             return str(error)
         return None
 
-    def _check(
-        self,
-        terms: Terms,
-        recorded: Entries,
-        events: Events,
-        n_rows: int | None = None,
-    ) -> None:
+    def _check(self, terms: Terms, recorded: Entries, events: Events) -> None:
         """Raise PrivacyBudgetError unless these events may be charged next."""
-        self._admit(terms, recorded, events, n_rows)
+        self._admit(terms, recorded, events)
         if terms.epsilon is None or terms.delta is None:
             return
         total = self._total(recorded, events, terms.delta)
@@ -803,13 +701,7 @@ class PrivacyLedger:
             mu, step = mu * (1 - step), 2 * step
         return gdp_epsilon(delta, mu)
 
-    def _admit(
-        self,
-        terms: Terms,
-        recorded: Entries,
-        events: Events,
-        n_rows: int | None = None,
-    ) -> None:
+    def _admit(self, terms: Terms, recorded: Entries, events: Events) -> None:
         """Raise PrivacyBudgetError unless the events compose with the recorded ones."""
         private = tuple(event for event in events if event is not None)
         if not private:  # fits without privacy compose; their epsilon is infinite
@@ -827,31 +719,21 @@ class PrivacyLedger:
             unnamed = any("columns" in event.unnamed for event in private)
             if unnamed and (public or _disclosed(private)):
                 raise PrivacyBudgetError(_UNNAMED)
-            guarantee = composed_guarantee([*dict.fromkeys(before + private)], public)
-            check_part(self._part, private, guarantee.public, n_rows)
-            check_parts([*(entry.part for entry in recorded), self._part])
+            composed_guarantee([*dict.fromkeys(before + private)], public)
         except PrivacyBudgetError as error:
             raise PrivacyBudgetError(
                 f"data set {self._dataset!r} refuses the charge, nothing was charged: "
                 f"{error}"
             ) from None
 
-    def _total(
-        self,
-        recorded: Entries,
-        events: Events,
-        delta: float,
-    ) -> float:
-        """Return the epsilon of recorded and new events for the most exposed record.
-
-        If this handle is a `part`, only records of the part are considered.
-        """
-        return worst(
-            (*(entry.event for entry in recorded), *events),
-            (*(entry.part for entry in recorded), *[self._part] * len(events)),
-            float(delta),
-            within=self._part,
-        ).epsilon
+    @staticmethod
+    def _total(recorded: Entries, events: Events, delta: float) -> float:
+        """Return the epsilon of recorded and new events; None is without privacy."""
+        every = (*(entry.event for entry in recorded), *events)
+        private = tuple([event for event in every if event is not None])
+        if len(private) < len(every):
+            return math.inf
+        return cost(private, float(delta)).epsilon
 
     @staticmethod
     def _delta(terms: Terms, delta: float | None) -> float:
@@ -865,8 +747,7 @@ class PrivacyLedger:
     def spent(self, delta: float | None = None) -> float:
         """Return the epsilon spent so far at delta.
 
-        If fits used parts of the data set, the result is the epsilon of the most
-        exposed record. It is infinite after a fit without privacy.
+        It is infinite after a fit without privacy.
 
         Parameters
         ----------
@@ -908,32 +789,6 @@ class PrivacyLedger:
     def receipt(self) -> Receipt | None:
         """Receipt of the newest charge that this handle saw, None without a charge."""
         return self._store.receipt
-
-    def check_column(
-        self,
-        columns: Sequence[str | int],
-        public: Sequence[bool] | None,
-        read: Callable[[int], Any],
-    ) -> None:
-        """Raise PrivacyBudgetError unless all rows belong to the part of this handle.
-
-        Estimators call this method before a charge. It checks the public column that
-        defines the part, if there is one. A table without this column is refused.
-
-        Parameters
-        ----------
-        columns : sequence of str or int
-        public : sequence of bool or None
-            Whether the fit treats each column as public. None takes the public set.
-        read : callable
-            Returns the values of a public column, given its position.
-        """
-        if self._part is None or self._part.column is None:
-            return
-        if public is None:
-            known = self.public or ()
-            public = [name in known for name in columns]
-        self._part.check_column(list(zip(columns, public, strict=True)), read)
 
     def check_report(self, report: PrivacyReport) -> None:
         """Raise ValueError unless the ledger holds the charges of a report.
@@ -1030,9 +885,9 @@ class PrivacyLedger:
         return True  # an empty ledger is still a ledger
 
     @property
-    def _address(self) -> tuple[Any, str, Part | None]:
-        """Key that is equal for all handles of the same data set or part."""
-        return self._store.path or self._store, self._dataset, self._part
+    def _address(self) -> tuple[Any, str]:
+        """Key that is equal for all handles of the same data set."""
+        return self._store.path or self._store, self._dataset
 
     def __str__(self) -> str:
         terms, entries = self._store.read()
@@ -1047,10 +902,8 @@ class PrivacyLedger:
             if entries:
                 last = f" ({label})" if (label := entries[-1].label) else ""
                 left += f", or {self.remaining_fits()} more like the last one{last}"
-        part = f", {self._part}" if self._part else ""
         return (
             f"Privacy ledger {self.path or 'in memory'}, data set {self._dataset!r}"
-            f"{part}"
             f"\nLimit:     {limit}"
             f"\nSpent:     {spent}"
             f"\nRemaining: {left}"
@@ -1069,11 +922,7 @@ class PrivacyLedger:
                 f"epsilon={terms.epsilon!r}, delta={terms.delta!r}, {_counted(entries)}"
                 + f", void ({INTEGER_SEED})" * seeded
             )
-        part = "" if self._part is None else f", {self._part}"
-        return (
-            f"<PrivacyLedger path={self.path!r}, dataset={self._dataset!r}{part}, "
-            f"{state}>"
-        )
+        return f"<PrivacyLedger path={self.path!r}, dataset={self._dataset!r}, {state}>"
 
     # A copy of a ledger is the ledger itself: a real copy would have a fresh budget.
     def __sklearn_clone__(self) -> PrivacyLedger:
@@ -1095,12 +944,11 @@ class PrivacyLedger:
             "dataset": self._dataset,
             "identity": self._store.identity,
             "newest": self._store.newest,
-            "part": self._part,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Do not open the file: a model must load where the file is not accessible.
-        self._dataset, self._part = state["dataset"], state["part"]
+        self._dataset = state["dataset"]
         self._store = Store(
             *(state[name] for name in ("path", "dataset", "identity", "newest"))
         )

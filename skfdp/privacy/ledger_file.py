@@ -334,14 +334,14 @@ class Store:
             for (number,) in connection.execute(query, (fit,)).fetchall():
                 charged = [one for one in recorded if one.charge == number]
                 asked, known = (
-                    [(one.event, one.part, one.label) for one in some]
+                    [(one.event, one.label) for one in some]
                     for some in (entries, charged)
                 )
                 if asked != known:
                     raise PrivacyBudgetError(
                         "the fit of this checkpoint was charged with other events, or "
-                        "to another data set or part: pass the ledger and the "
-                        "parameters with which the fit began."
+                        "to another data set: pass the ledger and the parameters with "
+                        "which the fit began."
                     )
                 head = next(link[-1] for link in self._links if link[0] == number)
                 return self._receipt(number, head)

@@ -412,14 +412,11 @@ def _of_ledger(ledger: PrivacyLedger, delta: float | None) -> PrivacyReport:
         raise ValueError(
             "delta=None needs a ledger with a limit: pass report(ledger, delta=1e-5)."
         )
-    fits = {}
-    for one in entries:
-        where = "" if one.part is None else f", on {one.part} only"
-        fits[one.charge] = f"fit {one.charge}: {one.label or 'unnamed fit'}{where}"
-    private = [(one.event, one.part) for one in entries if one.event is not None]
+    fits = {e.charge: f"fit {e.charge}: {e.label or 'unnamed fit'}" for e in entries}
+    private = [one.event for one in entries if one.event is not None]
     return PrivacyReport.from_events(
         subject=f"data set {ledger.dataset!r} of a PrivacyLedger",
-        events=[event for event, _ in private],
+        events=private,
         delta=delta,
         target_epsilon=ledger.epsilon,
         public=ledger.public,
@@ -431,7 +428,6 @@ def _of_ledger(ledger: PrivacyLedger, delta: float | None) -> PrivacyReport:
             *of_limit(ledger),
         ],
         nonprivate=len(private) < len(entries),
-        parts=[part for _, part in private],
         n_fits=len(fits),
         receipts=[ledger.receipt],
     )

@@ -34,7 +34,7 @@ from typing import Any
 
 from skfdp.addresses import public
 from skfdp.privacy import checks, report_html, report_text
-from skfdp.privacy.accounting import worst
+from skfdp.privacy.accounting import cost
 from skfdp.privacy.assumptions import (
     ONE_STEP,
     Assumption,
@@ -47,14 +47,7 @@ from skfdp.privacy.assumptions import (
 from skfdp.privacy.entries import Receipt, dumps, package_versions
 from skfdp.privacy.events import Event, check_budget, check_delta, joined, refuse
 from skfdp.privacy.preprocessing_steps import StepDependence
-from skfdp.privacy.public_sets import (
-    Disclosed,
-    Guarantee,
-    Part,
-    check_part,
-    check_parts,
-    composed_guarantee,
-)
+from skfdp.privacy.public_sets import Disclosed, Guarantee, composed_guarantee
 
 _SCHEMA = {"schema": "skfdp-privacy-report", "schema_version": 1}
 # Tolerances for the numbers in a file: rounding and, for the epsilon of a privacy loss
@@ -62,7 +55,7 @@ _SCHEMA = {"schema": "skfdp-privacy-report", "schema_version": 1}
 _ROUNDING, _DISCRETISATION = 1e-9, 0.01
 # Fields that are derived from the events, the steps and the assumptions.
 _FOLLOW = (
-    *("epsilon", "mu", "parts", "neighboring_relation", "public_features"),
+    *("epsilon", "mu", "neighboring_relation", "public_features"),
     *("public_target", "target_name", "private_features", "seeded", "n_fits"),
     *("unknown_steps", "learnt"),
 )
@@ -102,9 +95,6 @@ class PrivacyReport:
         "add_or_remove_one" the declared nominal number.
     events : tuple of Event
         The complete description of all releases.
-    parts : tuple of (Part or None)
-        The records that each event concerns, None meaning all; empty if all events
-        concern all records. Epsilon and mu are those of the most exposed record.
     n_fits : int
         Number of fits counted, including those of a search.
     mu : float or None
@@ -147,7 +137,6 @@ class PrivacyReport:
     private_features: tuple[str | int, ...] | None = None
     n_records: int | None = None
     events: tuple[Event, ...] = ()
-    parts: tuple[Part | None, ...] = ()
     n_fits: int = 1
     mu: float | None = None
     accountant: str | None = None
@@ -181,7 +170,6 @@ class PrivacyReport:
         seeded: bool = False,
         nonprivate: bool | None = None,
         accountant: str = "auto",
-        parts: Sequence[Part | None] = (),
         n_fits: int = 1,
         unknown_steps: Iterable[str] = (),
         learnt: Iterable[StepDependence] = (),
@@ -193,8 +181,8 @@ class PrivacyReport:
         Parameters
         ----------
         subject, delta, target_epsilon, n_records, released, n_fits, unknown_steps
-            These parameters, and `learnt`, `parts` and `receipts`, are as the
-            attributes of the same names.
+            These parameters, and `learnt` and `receipts`, are as the attributes of the
+            same names.
         target_name : str, default=None
             None takes the name from the events.
         events : iterable of Event
@@ -231,10 +219,9 @@ class PrivacyReport:
         if not target_name:  # take it from the events, if they agree
             named = {event.target_name for event in events} - {None}
             target_name = named.pop() if len(named) == 1 else None
-        parts = tuple(parts) if any(parts) else ()
         numbers: dict[str, Any] = {"epsilon": math.inf if nonprivate else 0.0}
         if events:
-            numbers = _spent(events, parts, float(delta), accountant)
+            numbers = dataclasses.asdict(cost(events, float(delta), accountant))
             if nonprivate:
                 numbers |= {"epsilon": math.inf, "mu": None}
         inner = [
@@ -247,7 +234,7 @@ class PrivacyReport:
         hidden += [f"{name}__{one}" for name, s in steps for one in s.unknown_steps]
         hidden += filter(None, [unknown_step(one.text) for one in given])
         given += map(unknown_assumption, hidden)
-        implied = implied_assumptions(events, seeded, n_fits, parts)
+        implied = implied_assumptions(events, seeded, n_fits)
         return cls(
             subject=str(subject),
             released=tuple(map(str, released)),
@@ -260,7 +247,6 @@ class PrivacyReport:
             private_features=_private_features(feature_names, columns, guarantee),
             n_records=None if n_records is None else int(n_records),
             events=events,
-            parts=parts,
             n_fits=n_fits,
             assumptions=distinct([*implied, *given]),
             seeded=seeded,
@@ -292,7 +278,7 @@ class PrivacyReport:
         check_budget(1.0, delta)
         numbers: dict[str, Any] = {}
         if self.events and math.isfinite(self.epsilon):
-            numbers = _spent(self.events, self.parts, float(delta))
+            numbers = dataclasses.asdict(cost(self.events, float(delta)))
         return dataclasses.replace(self, delta=float(delta), **numbers)
 
     @property
@@ -338,16 +324,10 @@ class PrivacyReport:
         Raises
         ------
         ValueError
-            If dp_accounting cannot represent an event, if some fits used a part of the
-            records, or if the guarantee is void.
+            If dp_accounting cannot represent an event, or if the guarantee is void.
         """
         if (why := report_text.void_text(self)) is not None:
             refuse(f"the report of {self.subject}", why)
-        if any(self.parts):
-            refuse(
-                "a report on fits of parts of a data set",
-                "dp_accounting has no parallel composition",
-            )
         private = math.isfinite(self.epsilon)
         found = (one.to_dp_accounting(neighboring_relation) for one in self.events)
         return joined([*found] if private else [], private=private)
@@ -421,10 +401,6 @@ def _assumption(value: Any) -> Assumption:
     return recognised(checks.record(Assumption, given))
 
 
-def _part(value: Any) -> Part | None:
-    return None if value is None else Part.from_dict(value)
-
-
 def _step(value: Any) -> tuple[str, PrivacyReport]:
     if not isinstance(value, Mapping) or set(value) != {"name", "report"}:
         raise ValueError(f"step {checks.brief(value)} must hold a name and a report.")
@@ -457,7 +433,6 @@ _FROM_JSON: dict[str, Callable[[str, Any], Any]] = {
     "tuple[str, ...]": _each(lambda value: checks.text("an entry of a list", value)),
     "tuple[str | int, ...]": checks.columns,
     "tuple[Event, ...]": _each(Event.from_dict),
-    "tuple[Part | None, ...]": _each(_part),
     "tuple[Assumption, ...]": _each(_assumption),
     "tuple[StepDependence, ...]": _each_of(StepDependence),
     "tuple[Receipt, ...]": _each_of(Receipt),
@@ -471,15 +446,11 @@ def _rebuilt(stated: PrivacyReport) -> PrivacyReport:
     events = tuple(event for _, step in stated.steps for event in step.events)
     if stated.steps and events != stated.events:
         _refuse(stated, "steps", f"{len(events)} events", f"{len(stated.events)}")
-    if len(stated.parts) not in (0, len(stated.events)):
-        _refuse(stated, "parts", stated.parts, "none, or one for each event")
     # A report may declare more columns public than its events disclose. It then claims
     # protection for fewer columns.
     public = frozenset(stated.public_features).union(
         *(event.disclosed for event in stated.events)
     )
-    for part, event in zip(stated.parts, stated.events, strict=False):
-        check_part(part, (event,), public)
     nonprivate = math.isinf(stated.epsilon)
     closed = all(event.mu is not None for event in stated.events)
     distributions = closed and not nonprivate and stated.mu is None
@@ -487,7 +458,6 @@ def _rebuilt(stated: PrivacyReport) -> PrivacyReport:
         subject=stated.subject,
         events=stated.events,
         delta=stated.delta,
-        parts=stated.parts,
         seeded=stated.seeded,
         nonprivate=nonprivate,
         public=public,
@@ -555,20 +525,7 @@ def read_report(path: str | os.PathLike[str]) -> PrivacyReport:
     return PrivacyReport.from_dict(values)
 
 
-# Facts derived from events: public columns, private columns, and the privacy spent.
-
-
-def _spent(
-    events: tuple[Event, ...],
-    parts: tuple[Part | None, ...],
-    delta: float,
-    accountant: str = "auto",
-) -> dict[str, Any]:
-    """Return epsilon, mu and the accountant, as fields of a report."""
-    if parts:
-        check_parts(parts)
-    places = parts or (None,) * len(events)
-    return dataclasses.asdict(worst(events, places, delta, accountant=accountant))
+# Facts derived from events: public and private columns.
 
 
 def _public_columns(

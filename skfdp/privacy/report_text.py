@@ -16,7 +16,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from skfdp.privacy.accounting import detection_rate, worst
+from skfdp.privacy.accounting import cost, detection_rate
 from skfdp.privacy.assumptions import INTEGER_SEED, unknown_step
 from skfdp.privacy.events import Event, Relation
 from skfdp.privacy.preprocessing_steps import StepDependence
@@ -287,12 +287,11 @@ def unknown_text(report: Report) -> str:
 def attack_power(report: Report, false_alarms: float = 0.01) -> float:
     """Return the largest detection rate of an attack with this false-alarm rate.
 
-    The attack tries to detect the most exposed record. The rate follows from the whole
-    privacy curve.
+    The rate follows from the whole privacy curve.
     """
     if math.isinf(report.epsilon):
         return 1.0
-    return detection_rate(report.events, report.parts, false_alarms)
+    return detection_rate(report.events, false_alarms)
 
 
 def detections(report: Report) -> int:
@@ -318,8 +317,7 @@ def replacement_epsilon(report: Report) -> float:
         )
         for event in report.events
     ]
-    parts = report.parts or (None,) * len(double)
-    return worst(double, parts, report.delta).epsilon
+    return cost(tuple(double), report.delta).epsilon
 
 
 def strength_text(report: Report) -> str:
@@ -335,9 +333,8 @@ def strength_text(report: Report) -> str:
             numbers += f"; {number(epsilon, 4)} for replacing one value by another"
     # Epsilon may exceed a round budget by rounding.
     tier = next(j for j, (most, _) in enumerate(_TIERS) if epsilon <= most * (1 + 1e-6))
-    exposed = ", of the most exposed" * any(report.parts)
     return (
-        f"{_TIERS[tier][1].capitalize()} for {_WHOSE[report.unit][0]}{exposed}: "
+        f"{_TIERS[tier][1].capitalize()} for {_WHOSE[report.unit][0]}: "
         f"{numbers} (tier {tier + 1}, Ponomareva et al. 2023, 'How to DP-fy ML')."
     )
 
@@ -540,11 +537,6 @@ def numbers(report: Report) -> Iterator[str]:
     else:
         rating = "it should be small" if report.delta * n < 1 else "TOO LARGE"
         yield f"delta * n = {report.delta * n:.3g}, with n = {n} {many}; {rating}."
-    if report.parts and holds:
-        yield (
-            "Some fits used a part of the data: these numbers are those of the most "
-            f"exposed {report.unit}."
-        )
     yield f"Fits counted: {report.n_fits}."
     if report.mu is not None and holds:
         yield f"Exact Gaussian-DP parameter of the whole: mu = {number(report.mu)}."

@@ -14,7 +14,6 @@ import skfdp
 from skfdp import FeatureDPLogisticRegression
 from skfdp.privacy import Event, PrivacyReport, assumptions, read_report
 from skfdp.privacy.assumptions import CLIPPED, ONE_STEP, VALUES_CLIPPED, Assumption
-from skfdp.privacy.public_sets import Part
 from skfdp.solvers import NoisyGradientDescent
 
 EVENT = {"label": "steps", "noise_std": (5.0,), "clip_norm": 1.0, "sensitivity": 1.0}
@@ -223,32 +222,6 @@ def test_a_step_without_privacy_leaves_none():
         PrivacyReport.from_dict(values)
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
-        {"rows": [5, 0], "column": None, "value": None},
-        {"rows": [math.nan, 3], "column": None, "value": None},
-        {"rows": "x", "column": None, "value": None},
-        {"rows": [3], "column": None, "value": None},
-        {"rows": None, "column": "a", "value": "1"},
-        {"rows": None, "column": None, "value": None},
-        "x",
-    ],
-    ids=repr,
-)
-def test_parts_that_name_nobody(part):
-    """Two fits on one part cost more than one; the second part would cost nothing."""
-    parts = [Part.of(rows=range(9)), Part.of(rows=range(9))]
-    report = made(Event(**EVENT), Event(**EVENT), parts=parts)
-    values = report.to_dict()
-    values["parts"][1] = part
-    alone = made(
-        Event(**EVENT), Event(**EVENT), parts=[parts[0], Part.of(rows=range(9, 10))]
-    )
-    with pytest.raises(ValueError, match=r"\w+"):
-        PrivacyReport.from_dict(values | {"epsilon": alone.epsilon, "mu": alone.mu})
-
-
 OTHER_FORMS = {
     "epsilon": ["0.5", True, None, math.nan, -1],
     "delta": ["1e-5", 2],
@@ -261,7 +234,6 @@ OTHER_FORMS = {
     "private_features": [[1.5]],
     "public_sources": ["age", [1.5]],
     "events": ["x", [1], None],
-    "parts": [[None, None]],
     "accountant": [None, 3],
     "assumptions": [
         *([{"text": "x", "enforced": "yes"}], [{"text": 3, "enforced": True}], ["x"]),

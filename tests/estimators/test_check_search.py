@@ -129,23 +129,13 @@ def test_a_file_may_be_given_by_its_path(tmp_path):
     [
         (model(None), "has no ledger"),
         (LogisticRegression(), "has no ledger"),
-        (model(PrivacyLedger()), "another ledger, data set or part"),
+        (model(PrivacyLedger()), "another ledger or data set"),
         (make_pipeline(FunctionTransformer(), model(None)), "has no ledger"),
     ],
 )
 def test_other_ledgers_are_refused(estimator, match):
     with pytest.raises(ValueError, match=match):
         a_ledger().check_search(GridSearchCV(estimator, {}), X, Y)
-
-
-def test_a_part_of_the_ledger_is_another_one():
-    ledger = a_ledger()
-    part = ledger.part(rows=range(90))
-    search = GridSearchCV(model(part), GRID, cv=KFold(3))
-    with pytest.raises(ValueError, match="another ledger, data set or part"):
-        ledger.check_search(search, X, Y)
-    found = part.check_search(search, X, Y)  # folds have fewer rows than the part
-    assert found.n_allowed == 1 and found.allows_refit and "has 90 rows" in found.reason
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ class Charged(BaseException):
 class Spy(PrivacyLedger):
     """A ledger that keeps what it is given, and ends the fit."""
 
-    def charge(self, events, *, label=None, n_rows=None):
+    def charge(self, events, *, label=None):
         self.given = tuple(events), label
         raise Charged
 

@@ -282,8 +282,8 @@ class Spy(PrivacyLedger):
 
     path, events = None, ()
 
-    def charge(self, events, *, label=None, n_rows=None):
-        self.charged = repr((tuple(events), label, n_rows))
+    def charge(self, events, *, label=None):
+        self.charged = repr((tuple(events), label))
         raise Charged
 
 

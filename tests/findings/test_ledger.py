@@ -1,4 +1,4 @@
-"""Ledgers: receipts, parts, limits, damaged files, checkpoints that went back."""
+"""Ledgers: receipts, limits, damaged files, checkpoints that went back."""
 
 import os
 import pickle
@@ -24,8 +24,6 @@ from skfdp import (
     PrivacyBudgetError,
     PrivacyLedger,
     PrivateCenteringTransformer,
-    TableSchema,
-    private_bounds,
     private_score,
     report,
 )
@@ -33,7 +31,6 @@ from skfdp.audit import audit_replay
 from skfdp.mechanisms.checkpoint import checkpoint
 from skfdp.privacy import Event, PrivacyReport
 from skfdp.privacy import ledger_file as schema
-from skfdp.schema import Category, Label, Number
 from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
 RNG = np.random.default_rng(0)
@@ -58,9 +55,8 @@ FITS = {
 }
 
 
-def fitted(name, ledger, rows=slice(None), **more):
-    model = clone(FITS[name]).set_params(ledger=ledger, **more)
-    return model.fit(X.iloc[rows], Y.iloc[rows])
+def fitted(name, ledger, **more):
+    return clone(FITS[name]).set_params(ledger=ledger, **more).fit(X, Y)
 
 
 def event(**changes):
@@ -122,106 +118,6 @@ def test_attack_3_a_pipeline_is_counted_only_if_each_step_is(ledger):
         ledger.check_report(report(half))
     said = private_score(half, X, Y, 0.1, ledger=ledger)
     assert not any("holds the fit" in a.text for a in said.privacy_.assumptions)
-
-
-# -- parts ----------------------------------------------------------------------------
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", FITS)
-def test_attack_4_part_refuses_another_number_of_rows(name):
-    ledger = PrivacyLedger(epsilon=3.0, delta=1e-5)
-    part = ledger.part(rows=range(N // 2))
-    with pytest.raises(PrivacyBudgetError, match="has 60 rows, and the table .* 120"):
-        fitted(name, part)
-    assert len(ledger) == 0
-    fitted(name, part, slice(0, N // 2))
-    assert len(ledger) > 0
-    if hasattr(FITS[name], "plan"):
-        plan = clone(FITS[name]).plan(X, Y)
-        assert "has 60 rows" in part.what_if(plan).reason
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_attack_4_rows_are_counted_and_not_persons_or_weights():
-    ledger = PrivacyLedger()
-    model = clone(FITS["FeatureDPLogisticRegression"])
-    persons = np.repeat(np.arange(N // 2), 2)
-    weights = np.r_[np.zeros(N // 2), np.ones(N // 2)]
-    for more in ({"groups": persons}, {"sample_weight": weights}):
-        model.set_params(ledger=ledger.part(rows=range(N // 2)))
-        with pytest.raises(PrivacyBudgetError, match="the table of this fit has 120"):
-            model.fit(X, Y, **more)
-        model.set_params(ledger=PrivacyLedger().part(rows=range(N)))
-        assert model.fit(X, Y, **more).privacy_.receipts
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_attack_4_other_charges_count_rows_too():
-    ledger = PrivacyLedger(epsilon=3.0, delta=1e-5)
-    part = ledger.part(rows=range(N // 2))
-    model = fitted("DPSGDFClassifier", None)
-    for charge in (
-        lambda: private_bounds(X, ledger=part),
-        lambda: private_score(model, X, Y, 1.0, ledger=part),
-    ):
-        with pytest.raises(PrivacyBudgetError, match="has 60 rows, and the table"):
-            charge()
-    assert len(ledger) == 0
-    half = X.iloc[: N // 2], Y.iloc[: N // 2]
-    private_score(model, *half, 1.0, ledger=part)
-    assert len(ledger) == 1
-
-
-COLUMN = {"public_features": ["region"]}
-
-
-def by_schema(name, public):
-    """Return what declares the column in a schema of the table and its outcome."""
-    outcome = Number(0, 1) if "Regressor" in name else Label([0, 1])
-    columns = dict.fromkeys("abc", Number(0, 1)) | {"y": outcome}
-    columns["region"] = Category([1, 2], public)
-    schema = TableSchema(columns, outcomes=["y"])
-    known = FITS[name].get_params(deep=False).keys()
-    given = dict.fromkeys(known & {"bounds", "classes", "target_bounds"})
-    return given | {"schema": schema}
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    "name",
-    ["FeatureDPLogisticRegression", "FeatureDPRegressor", "FeatureDPMLPClassifier"],
-)
-@pytest.mark.parametrize("encoded", [False, True])
-def test_attack_4_part_by_a_column_refuses_other_values(name, encoded):
-    ledger = PrivacyLedger(public=["region"])
-    more = by_schema(name, public=True) if encoded else COLUMN
-    private = by_schema(name, public=False) if encoded else {}
-    part = ledger.part(column="region", value=1)
-    with pytest.raises(PrivacyBudgetError, match="a row has another value in column"):
-        fitted(name, part, **more)
-    with pytest.raises(PrivacyBudgetError, match="a row has another value in column"):
-        fitted(name, part, slice(N // 2, N), **more)
-    assert len(ledger) == 0
-    fitted(name, part, slice(0, N // 2), **more)
-    spent = len(ledger)
-    assert spent
-    with pytest.raises(
-        PrivacyBudgetError, match="a column that this fit treats as private"
-    ):
-        fitted(name, part, slice(0, N // 2), **private)
-    without = clone(FITS[name]).set_params(ledger=part)
-    with pytest.raises(PrivacyBudgetError, match="a column that X lacks"):
-        without.fit(X[list("abc")].iloc[: N // 2], Y.iloc[: N // 2])
-    assert len(ledger) == spent
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_attack_4_scores_compare_the_column():
-    ledger = PrivacyLedger(public=["region"])
-    part = ledger.part(column="region", value=1)
-    model = fitted("FeatureDPLogisticRegression", None, **COLUMN)
-    with pytest.raises(PrivacyBudgetError, match="a row has another value in column"):
-        private_score(model, X, Y, 1.0, by="region", ledger=part)
-    assert len(ledger) == 0
 
 
 def test_replayed_fits_have_receipts_that_comparisons_leave_out():

@@ -86,7 +86,7 @@ def record(folder: Path) -> None:
     ledger = PrivacyLedger(path, epsilon=3.0, delta=DELTA, dataset="fits")
     model = classifier(epsilon=0.5, ledger=ledger).fit(X, y)
     classifier(epsilon=0.4, ledger=ledger).fit(X, y)
-    ledger.part(rows=range(30)).charge([event(target_name=None)], label="a part")
+    ledger.charge([event(target_name=None)], label="a mean")
     (folder / "report.json").write_text(model.privacy_.to_json(), encoding="utf-8")
 
     public = PrivacyLedger(

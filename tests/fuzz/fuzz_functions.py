@@ -69,8 +69,6 @@ DOMAINS = BY_NAME | domains(
         [EVENT, 'x'] | {EVENT: 1} | iter([EVENT]) | np.array([EVENT], dtype=object)
     label: 'mean' | '' | 7 | 'a\nb'
     plan: PLAN | FITPLAN | EVENT | [EVENT] | PUBLIC
-    n_rows: None | 30 | 0 | 1.5 | 10**30
-    rows: range(3) | range(0) | range(0, 9, 2) | range(-3, 3) | range(2**70)
     report: REPORT | MODEL | skfdp.report(LEDGER())
     drawn: MODEL | REGRESSOR | PIPELINE | MULTICLASS | NETWORK | UNFITTED |
         skfdp.DPSGDFClassifier() | LogisticRegression()
@@ -129,10 +127,8 @@ TEMPLATES = domains(
     PrivacyLedger: PrivacyLedger($ledger_path, epsilon=$limit, delta=$delta_or_none,
         neighboring_relation=$neighboring_relation, public=$public_set,
         dataset=$dataset) | PrivacyLedger(tmp / 'a.sqlite',
-        dataset=$dataset).charge($events) | LEDGER().charge($events, label=$label,
-        n_rows=$n_rows) | LEDGER().charge($events) |
-        LEDGER().charge_nonprivate(label=$label) | LEDGER().part(rows=$rows) |
-        LEDGER().part(rows=$rows).charge($events) |
+        dataset=$dataset).charge($events) | LEDGER().charge($events, label=$label) |
+        LEDGER().charge($events) | LEDGER().charge_nonprivate(label=$label) |
         LEDGER().spent($delta_or_none) | LEDGER().remaining($delta_or_none) |
         LEDGER().to_json(indent=$indent) |
         LEDGER().check_report($report) |

@@ -61,8 +61,7 @@ BY_NAME = domains(
     ledger: None | PrivacyLedger() | PrivacyLedger(epsilon=100.0, delta=1e-4) |
         PrivacyLedger(epsilon=1e-3, delta=1e-5) |
         PrivacyLedger(neighboring_relation='replace_one') | PrivacyLedger(public=['c0'])
-        | PrivacyLedger().part(rows=range(3)) | PrivacyLedger().part(column='c0',
-        value=1) | 3 | []
+        | 3 | []
     encoder: None | DeclaredEncoder(TableSchema({'c0': Number(0, 1), 'c1': Number(0,
         1)})) | DeclaredEncoder(TableSchema({'c0':
         Number(0, 1, knots=3), 'c1': Category(['red', 'green'])}), sparse_output=True) |

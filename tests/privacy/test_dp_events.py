@@ -20,7 +20,6 @@ from skfdp import (
     report,
 )
 from skfdp.privacy import Event, compose
-from skfdp.privacy.public_sets import Part
 from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
 sys.path.append(str(Path(__file__).parents[1] / "golden"))
@@ -189,12 +188,8 @@ def test_reports(data):
     model = DPSGDFClassifier(1.0, bounds=(0, 1), classes=[0, 1])
     found = report(model.fit(*data))
     assert pickle.loads(pickle.dumps(found.to_dp_accounting()))
-    for changed, why in (
-        ({"seeded": True}, "has no equal event in dp_accounting: integer seed"),
-        ({"parts": (Part(rows=(0, 9)),) * len(found.events)}, "fits of parts"),
-    ):
-        with pytest.raises(ValueError, match=why):
-            dataclasses.replace(found, **changed).to_dp_accounting()
+    with pytest.raises(ValueError, match="no equal event in dp_accounting: integer"):
+        dataclasses.replace(found, seeded=True).to_dp_accounting()
     free = DPSGDFClassifier(math.inf, bounds=(0, 1), classes=[0, 1]).fit(*data)
     assert report(free).to_dp_accounting() == dp_event.NonPrivateDpEvent()
     empty = report(PrivacyLedger(epsilon=1.0, delta=DELTA))

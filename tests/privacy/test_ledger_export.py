@@ -78,12 +78,6 @@ class TestWhatIf:
         with pytest.raises(ValueError, match="delta=None needs a ledger with a limit"):
             PrivacyLedger().what_if(full_batch())
 
-    def test_within_a_part(self):
-        ledger = PrivacyLedger(epsilon=gdp_epsilon(DELTA, 0.4), delta=DELTA)
-        ledger.part(rows=range(5)).charge([full_batch(0.3)])
-        assert ledger.part(rows=range(5, 9)).what_if(full_batch(0.39)).allowed
-        assert not ledger.part(rows=range(4, 9)).what_if(full_batch(0.39)).allowed
-
     @pytest.mark.parametrize("times", [0, -1, 1.5])
     def test_times(self, times):
         with pytest.raises(ValueError, match="must be a positive int"):
@@ -98,7 +92,7 @@ def a_ledger(path=None):
     )
     mean = full_batch(0.1 + 0.2, label="mean", seeded=True)
     ledger.charge([mean, plan.event], label="first")
-    ledger.part(rows=range(0, 100)).charge([full_batch(1 / 7)], label='ä"<')
+    ledger.charge([full_batch(1 / 7)], label='ä"<')
     return ledger
 
 

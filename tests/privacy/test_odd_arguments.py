@@ -48,13 +48,6 @@ def test_what_names_no_public_set(public):
         PrivacyLedger(public=public if public != "age" else 3)
 
 
-@pytest.mark.parametrize("odd", [np.array([]), np.eye(2), [1], object()])
-def test_parts(odd, ledger):
-    with pytest.raises(ValueError, match="must be a range") as caught:
-        ledger.part(rows=odd)
-    assert one_sentence(caught)
-
-
 @pytest.mark.parametrize("times", [10**30, 2.0, "2", None])
 def test_times(times, ledger):
     with pytest.raises(ValueError, match="must be a positive int, at most"):

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skfdp import FeatureDPLogisticRegression, PrivacyLedger, TableSchema, report
+from skfdp import FeatureDPLogisticRegression, PrivacyLedger, TableSchema
 from skfdp.privacy import (
     Event,
     PrivacyBudgetError,
@@ -105,19 +105,6 @@ class TestLedgers:
         assert again.entries[0].event == PERSON
         with pytest.raises(PrivacyBudgetError, match=MIXED):
             again.charge([RECORD])
-
-    def test_parts_are_taken_to_be_unions_of_persons(self):
-        ledger = PrivacyLedger(epsilon=5.0, delta=1e-5)
-        for start in (0, 100):
-            ledger.part(rows=range(start, start + 100)).charge([PERSON])
-        found = texts(report(ledger))
-        (said,) = [text for text in found if "unions of persons" in text]
-        assert found[said] is False
-        text = flat(report(ledger).statement(full=True))
-        assert "most exposed person" in text and "of the most exposed: epsilon" in text
-        records = PrivacyLedger(epsilon=5.0, delta=1e-5)
-        records.part(rows=range(100)).charge([RECORD])
-        assert not any("persons" in text for text in texts(report(records)))
 
     def test_several_fits_are_taken_to_have_the_same_persons(self):
         one = "The groups of all fits name the same persons."

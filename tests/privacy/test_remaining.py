@@ -92,16 +92,6 @@ def test_poisson_batches_count_by_the_same_composition(relation, mu):
     assert not ledger.what_if(event, times=number + 1).allowed
 
 
-def test_a_part_has_what_its_most_exposed_record_has():
-    ledger = PrivacyLedger(epsilon=1.0, delta=DELTA)
-    spent, free = ledger.part(rows=range(5)), ledger.part(rows=range(5, 9))
-    spent.charge([release(0.2)])
-    assert spent.remaining() == ledger.remaining() < free.remaining()
-    assert free.remaining() == pytest.approx(1.0, rel=1e-9)
-    assert spent.remaining_fits() < free.remaining_fits()
-    assert "rows 5 to 8" in str(free)
-
-
 def test_a_fit_of_another_delta_may_cost_less_at_it():
     ledger = PrivacyLedger(epsilon=1.0, delta=DELTA)
     left = ledger.remaining(1e-3)
