@@ -334,9 +334,9 @@ class Cost:
 
 
 @functools.lru_cache(maxsize=256)
-def cost(events: tuple[Event, ...], delta: float, accountant: str = "auto") -> Cost:
+def cost(events: tuple[Event, ...], delta: float) -> Cost:
     """Return epsilon and mu of the exact composition of all events, at one delta."""
-    curve = compose(_merged(events), accountant=accountant)
+    curve = compose(_merged(events))
     return Cost(curve.epsilon(delta), curve.mu, curve.accountant)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -23,7 +22,7 @@ class Assumption:
     Attributes
     ----------
     key : str
-        Stable name of the condition; empty if it was read from a file without keys.
+        Stable name of the condition.
     text : str
         The condition, as a sentence.
     enforced : bool
@@ -205,18 +204,16 @@ INTEGER_SEED = "integer seed"
 KNOWN = {
     one.key: one for one in tuple(globals().values()) if isinstance(one, Assumption)
 }
-_BY_TEXT = {one.text: one for one in KNOWN.values()}
 
 
 def recognised(stated: Assumption) -> Assumption:
     """Return an assumption that was read from a report, as this version states it.
 
-    An assumption of this module is recognised by its key or, if the report has no keys,
-    by its text. It gets the text of this version. It is marked as enforced only if both
-    the report and this version mark it. Any other assumption is returned unchanged, but
-    never marked as enforced.
+    An assumption of this module is recognised by its key, and gets the text of this
+    version. It is marked as enforced only if both the report and this version mark it.
+    Any other assumption is returned unchanged, but never marked as enforced.
     """
-    ours = KNOWN.get(stated.key) if stated.key else _BY_TEXT.get(stated.text)
+    ours = KNOWN.get(stated.key)
     if ours is None:
         return dataclasses.replace(stated, enforced=False)
     return dataclasses.replace(ours, enforced=ours.enforced and stated.enforced)
@@ -247,12 +244,6 @@ def of_limit(ledger: Any) -> tuple[Assumption, ...]:
 def unknown_assumption(step: str) -> Assumption:
     """Return the assumption about a Pipeline step that this package cannot check."""
     return Assumption("step_not_checked", _UNKNOWN.format(step))
-
-
-def unknown_step(text: str) -> str | None:
-    """Return the step named in a text of `unknown_assumption`; None for other texts."""
-    found = re.fullmatch(re.escape(_UNKNOWN).replace(r"\{\}", "(.*)"), text, re.S)
-    return found and found[1]
 
 
 def implied_assumptions(

@@ -4,22 +4,15 @@ A file holds the events and further facts. Reading a file derives the report aga
 
 Guarantees
 ----------
-* Epsilon, mu and the accountant are those that this version computes from the events.
-  A file with other numbers is refused. Only the epsilon of a privacy loss distribution
-  may differ, by the discretisation of the version that wrote the file. Then
-  `accountant` also states the epsilon of the file.
-* Relation and public set are those of the events. A report is seeded (its noise came
-  from a user's seed) if one of its events or steps is seeded. A report composed of the
-  reports of several steps has all of their events, fits, learnt steps and unknown
-  steps. A file that differs is refused.
-* The assumptions that follow from the events are derived again. Any other assumption is
-  marked as enforced only if this version enforces an assumption with the same key. It
-  then has the text of this version. For each unknown step there is an assumption.
+* Epsilon and mu are those that this version computes from the events. A file with other
+  numbers is refused. Only the epsilon of a privacy loss distribution may differ, by the
+  discretisation of the version that wrote the file.
+* The events of a report that is composed of steps are those of its steps.
+* Assumptions are marked as enforced only if this version enforces an assumption with
+  the same key. They then have the text of this version.
 
-A report is not signed: a person who edits the events changes everything that follows
-from them. Facts that do not follow from the events are not checked: the number of fits,
-an unknown step that was removed together with its assumption, what steps learnt, the
-columns of a Pipeline's table, and a declared public set larger than the disclosed one.
+A report is not signed, and nothing else in a file is checked. A person who edits the
+events changes everything that follows from them.
 """
 
 from __future__ import annotations
@@ -42,7 +35,6 @@ from skfdp.privacy.assumptions import (
     implied_assumptions,
     recognised,
     unknown_assumption,
-    unknown_step,
 )
 from skfdp.privacy.entries import Receipt, dumps, package_versions
 from skfdp.privacy.events import Event, check_budget, check_delta, joined, refuse
@@ -53,11 +45,11 @@ _SCHEMA = {"schema": "skfdp-privacy-report", "schema_version": 1}
 # Tolerances for the numbers in a file: rounding and, for the epsilon of a privacy loss
 # distribution, the discretisation of another version.
 _ROUNDING, _DISCRETISATION = 1e-9, 0.01
-# Fields that are derived from the events, the steps and the assumptions.
-_FOLLOW = (
-    *("epsilon", "mu", "neighboring_relation", "public_features"),
-    *("public_target", "target_name", "private_features", "seeded", "n_fits"),
-    *("unknown_steps", "learnt"),
+# Fields of a file from which the other fields are derived.
+_GIVEN = (
+    *("subject", "events", "delta", "target_epsilon", "n_records", "released"),
+    *("assumptions", "seeded", "n_fits", "unknown_steps", "learnt", "steps"),
+    "receipts",
 )
 
 
@@ -169,7 +161,6 @@ class PrivacyReport:
         assumptions: Iterable[Assumption] = (),
         seeded: bool = False,
         nonprivate: bool | None = None,
-        accountant: str = "auto",
         n_fits: int = 1,
         unknown_steps: Iterable[str] = (),
         learnt: Iterable[StepDependence] = (),
@@ -198,8 +189,6 @@ class PrivacyReport:
             Whether noise came from a seed; a seeded event implies it.
         nonprivate : bool, default=None
             Whether a fit ran without privacy. None means True if there are no events.
-        accountant : {"auto", "pld"}, default="auto"
-            As in `calibrate`.
         steps : iterable of (str, PrivacyReport), default=()
             Names and reports of the steps. Their seeds, fits, learnt steps, unknown
             steps and assumptions are added to those of this report.
@@ -221,7 +210,7 @@ class PrivacyReport:
             target_name = named.pop() if len(named) == 1 else None
         numbers: dict[str, Any] = {"epsilon": math.inf if nonprivate else 0.0}
         if events:
-            numbers = dataclasses.asdict(cost(events, float(delta), accountant))
+            numbers = dataclasses.asdict(cost(events, float(delta)))
             if nonprivate:
                 numbers |= {"epsilon": math.inf, "mu": None}
         inner = [
@@ -232,7 +221,6 @@ class PrivacyReport:
         given = [*assumptions, *[a for step in members for a in step._shared]]
         hidden = list(unknown_steps)
         hidden += [f"{name}__{one}" for name, s in steps for one in s.unknown_steps]
-        hidden += filter(None, [unknown_step(one.text) for one in given])
         given += map(unknown_assumption, hidden)
         implied = implied_assumptions(events, seeded, n_fits)
         return cls(
@@ -304,10 +292,6 @@ class PrivacyReport:
     def __str__(self) -> str:
         return report_text.statement(self)
 
-    def to_markdown(self) -> str:
-        """Return the statement and its annex as Markdown."""
-        return report_text.to_markdown(self)
-
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Write one HTML page: statement, trade-off curve, table of columns, annex."""
         Path(path).write_text(report_html.document(self), encoding="utf-8")
@@ -363,8 +347,8 @@ class PrivacyReport:
         Raises
         ------
         ValueError
-            If `values` is not a report, has another schema version, or contradicts its
-            events. The checks are listed in the module `skfdp.privacy.report`.
+            If `values` is not a report, has another schema version, or states another
+            epsilon or mu than its events give.
         """
         given = dict(values) if isinstance(values, Mapping) else {}
         given.pop("guarantee", None)
@@ -396,9 +380,7 @@ def _each_of(kind: type) -> Callable[[str, Any], tuple[Any, ...]]:
 
 
 def _assumption(value: Any) -> Assumption:
-    # Older files have no keys.
-    given = {"key": "", **value} if isinstance(value, Mapping) else value
-    return recognised(checks.record(Assumption, given))
+    return recognised(checks.record(Assumption, value))
 
 
 def _step(value: Any) -> tuple[str, PrivacyReport]:
@@ -442,67 +424,44 @@ _FROM_JSON: dict[str, Callable[[str, Any], Any]] = {
 
 
 def _rebuilt(stated: PrivacyReport) -> PrivacyReport:
-    """Derive a report again from its events, or raise ValueError if the two differ."""
+    """Derive a report again from its events, or raise ValueError if numbers differ."""
     events = tuple(event for _, step in stated.steps for event in step.events)
     if stated.steps and events != stated.events:
-        _refuse(stated, "steps", f"{len(events)} events", f"{len(stated.events)}")
-    # A report may declare more columns public than its events disclose. It then claims
-    # protection for fewer columns.
-    public = frozenset(stated.public_features).union(
-        *(event.disclosed for event in stated.events)
-    )
-    nonprivate = math.isinf(stated.epsilon)
-    closed = all(event.mu is not None for event in stated.events)
-    distributions = closed and not nonprivate and stated.mu is None
+        raise ValueError(
+            f"report of {stated.subject[:80]!r} states {len(stated.events)} events, "
+            f"but its steps have {len(events)} other events, so it was edited: ask for "
+            "the original."
+        )
+    # A report may declare more columns public than its events disclose.
+    disclosed = [event.disclosed for event in stated.events]
+    public = frozenset(stated.public_features).union(*disclosed)
     due = PrivacyReport.from_events(
-        subject=stated.subject,
-        events=stated.events,
-        delta=stated.delta,
-        seeded=stated.seeded,
-        nonprivate=nonprivate,
+        **{name: getattr(stated, name) for name in _GIVEN},
         public=public,
         target_name=None if stated.events else stated.target_name,
-        accountant="pld" if distributions else "auto",
-        n_fits=stated.n_fits,
-        assumptions=stated.assumptions,
-        unknown_steps=stated.unknown_steps,
-        learnt=stated.learnt,
-        steps=stated.steps,
+        nonprivate=math.isinf(stated.epsilon),
     )
+    for name in ("epsilon", "mu"):
+        value, follows = getattr(stated, name), getattr(due, name)
+        exact = name == "mu" or due.mu is not None
+        tolerance = _ROUNDING if exact else _DISCRETISATION
+        if value != follows and (
+            None in (value, follows)
+            or not math.isclose(value, follows, rel_tol=tolerance)
+        ):
+            raise ValueError(
+                f"report of {stated.subject[:80]!r} states {name}={value!r}, but its "
+                f"events give {follows!r}, so it was edited: ask for the original."
+            )
     private = stated.private_features
     if private is not None:
         private = tuple(one for one in private if one not in public)
-    due = dataclasses.replace(due, private_features=private)
-    for name in _FOLLOW:
-        value, follows = getattr(stated, name), getattr(due, name)
-        if not _agree(value, follows, exact=name != "epsilon" or due.mu is not None):
-            _refuse(stated, name, value, follows)
-    accountant = due.accountant
-    if (stated.accountant is None) != (accountant is None):
-        _refuse(stated, "accountant", stated.accountant, accountant)
-    if not _agree(stated.epsilon, due.epsilon, exact=True):
-        accountant = (
-            f"{accountant}; recomputed on reading, the file stated epsilon "
-            f"{stated.epsilon!r}"
-        )
-    derived = {name: getattr(due, name) for name in ("epsilon", "mu", "assumptions")}
-    return dataclasses.replace(stated, accountant=accountant, **derived)
-
-
-def _agree(value: Any, due: Any, *, exact: bool) -> bool:
-    if not (isinstance(value, float) and isinstance(due, float)):
-        return value == due
-    return math.isclose(value, due, rel_tol=_ROUNDING if exact else _DISCRETISATION)
-
-
-def _refuse(stated: PrivacyReport, name: str, value: Any, due: Any) -> None:
-    claimed, follows = (
-        checks.shown([*map(str, one)] if isinstance(one, tuple) else one)
-        for one in (value, due)
-    )
-    raise ValueError(
-        f"report of {stated.subject[:80]!r} states {name}={claimed}, but its events "
-        f"give {follows}, so it was edited: ask for the original."
+    return dataclasses.replace(
+        due,
+        private_features=private,
+        public_sources=stated.public_sources,
+        context=stated.context,
+        versions=stated.versions,
     )
 
 
@@ -512,7 +471,8 @@ def read_report(path: str | os.PathLike[str]) -> PrivacyReport:
     Raises
     ------
     ValueError
-        If the file is not a report, has another schema, or was edited.
+        If the file is not a report, has another schema, or states another epsilon or
+        mu than its events give.
     """
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path={checks.shown(path)} must be the path of a file.")

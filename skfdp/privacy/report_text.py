@@ -2,7 +2,7 @@
 
 Everything is derived from the report, so that text and numbers agree. Page and annex
 are lists of sections. A section has a label and paragraphs. Page and annex are
-formatted as text, Markdown or HTML.
+formatted as text or HTML.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from skfdp.privacy.accounting import cost, detection_rate
-from skfdp.privacy.assumptions import INTEGER_SEED, unknown_step
+from skfdp.privacy.assumptions import INTEGER_SEED, unknown_assumption
 from skfdp.privacy.events import Event, Relation
 from skfdp.privacy.preprocessing_steps import StepDependence
 from skfdp.privacy.public_sets import name_text
@@ -502,11 +502,11 @@ def _conditions(report: Report, words: int) -> Iterator[str]:
 
     If there are more assumptions, the last item is the number of those left out.
     """
-    texts = [one.text for one in report.assumptions if not one.enforced]
-    texts.sort(key=lambda text: unknown_step(text) is None)
-    for position, text in enumerate(texts):
+    open_ones = [one for one in report.assumptions if not one.enforced]
+    open_ones.sort(key=lambda one: one.key != unknown_assumption("").key)
+    for position, text in enumerate([one.text for one in open_ones]):
         words -= _n_words(text)
-        n_left = len(texts) - position
+        n_left = len(open_ones) - position
         if words < (4 if n_left > 1 else 0):
             yield f"{CHECK}{n_left} more, in the annex."
             return
@@ -582,7 +582,7 @@ def event_text(event: Event) -> str:
     )
 
 
-# Layouts: text in two columns, Markdown, and a repr.
+# Layouts: text in two columns, and a repr.
 
 
 def clean(text: str) -> str:
@@ -612,23 +612,6 @@ def statement(report: Report, *, full: bool = False) -> str:
             )
             label = " " * _INDENT
     return "\n".join(lines)
-
-
-def to_markdown(report: Report) -> str:
-    """Return the statement and its annex as Markdown; markup in names is escaped."""
-
-    def escaped(text: str) -> str:
-        return re.sub(r"([\\`*_{}\[\]<>()#|~$&!^])", r"\\\1", text)
-
-    lines = [f"# {escaped(title(report))}"]
-    for level, sections in ("##", page(report)), ("###", annex(report)):
-        lines += ["## Annex"] * (level == "###")
-        for name, paragraphs in sections:
-            lines.append(f"{level} {name}")
-            for mark, text in map(marked, paragraphs):
-                bullet = {CHECK: "- [ ] ", ITEM: "- "}.get(mark, "")
-                lines.append(bullet + escaped(text))
-    return "\n\n".join(lines) + "\n"
 
 
 def summary(report: Report) -> str:

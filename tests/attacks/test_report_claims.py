@@ -40,26 +40,17 @@ def test_a_closed_form_changed_by_less_than_one_per_cent_is_refused():
             read(report, mu=share * report.mu)
 
 
-def test_a_lowered_distribution_is_raised_and_said_so():
+def test_a_lowered_distribution_is_raised():
     """Another version's discretisation is no edit, but no smaller number holds."""
     report = made(POISSON)
     found = read(report, epsilon=0.991 * report.epsilon)
-    assert found.epsilon == report.epsilon
-    assert "recomputed on reading, the file stated" in found.accountant
-    assert "recomputed on reading" in " ".join(found.statement(full=True).split())
-    assert read(report) == report
+    assert found == read(report) == report
     assert read(report, epsilon=1.005 * report.epsilon).epsilon == report.epsilon
     for share in (0.98, 1.02):
         with pytest.raises(ValueError, match="it was edited"):
             read(report, epsilon=share * report.epsilon)
     with pytest.raises(ValueError, match="it was edited"):
         read(report, mu=0.1)
-
-
-def test_an_epsilon_of_distributions_where_a_closed_form_exists_comes_back():
-    report = made(accountant="pld")
-    assert report.mu is None and report.epsilon > made().epsilon
-    assert read(report) == report
 
 
 def test_not_checked_cannot_become_enforced():
@@ -78,8 +69,7 @@ def test_a_seed_cannot_become_a_secret():
     for assumption in values["assumptions"]:
         assumption["enforced"] = True
     assert PrivacyReport.from_dict(values) == report
-    with pytest.raises(ValueError, match="states seeded=False"):
-        read(report, seeded=False)
+    assert read(report, seeded=False) == report
 
 
 def test_assumptions_that_were_cut_come_back():
@@ -124,19 +114,6 @@ def test_a_key_lends_no_mark_to_another_sentence():
     other = dataclasses.replace(forged, key="values_were_clipped")
     found = read(made(), assumptions=[dataclasses.asdict(other)])
     assert dataclasses.replace(other, enforced=False) in found.assumptions
-
-
-def test_a_file_without_keys_is_recognised_by_its_sentences():
-    """As written before there were keys."""
-    ours = Assumption("our_own", "Bounds were not read.")
-    values = json.loads(made(assumptions=(ONE_STEP, VALUES_CLIPPED, ours)).to_json())
-    for one in values["assumptions"]:
-        del one["key"]
-    found = PrivacyReport.from_dict(values).assumptions
-    assert {ONE_STEP, VALUES_CLIPPED, dataclasses.replace(ours, key="")} < {*found}
-    assert PrivacyReport.from_dict(values).statement(full=True) == (
-        made(assumptions=(ONE_STEP, VALUES_CLIPPED, ours)).statement(full=True)
-    )
 
 
 def test_each_key_has_one_meaning():
@@ -198,10 +175,9 @@ def test_a_pipeline_cannot_leave_out_a_step():
     report = pipeline()
     assert read(report) == report
     values = json.loads(report.to_json())
-    with pytest.raises(ValueError, match="states n_fits=1"):
-        read(report, n_fits=1)
+    assert read(report, n_fits=1) == report
     alone = json.loads(made().to_json())
-    with pytest.raises(ValueError, match="states steps="):
+    with pytest.raises(ValueError, match="its steps have 2 other events"):
         PrivacyReport.from_dict(alone | {"steps": values["steps"]})
     values["steps"][0]["report"]["epsilon"] *= 0.995
     with pytest.raises(ValueError, match="it was edited"):
@@ -211,8 +187,7 @@ def test_a_pipeline_cannot_leave_out_a_step():
 def test_a_seeded_step_seeds_the_whole():
     values = json.loads(pipeline().to_json())
     values["steps"][1]["report"]["seeded"] = True
-    with pytest.raises(ValueError, match="states seeded=False"):
-        PrivacyReport.from_dict(values)
+    assert values["seeded"] is False and PrivacyReport.from_dict(values).seeded
 
 
 def test_a_step_without_privacy_leaves_none():
@@ -226,7 +201,7 @@ OTHER_FORMS = {
     "epsilon": ["0.5", True, None, math.nan, -1],
     "delta": ["1e-5", 2],
     "mu": ["0.2", math.nan],
-    "n_fits": [0, 1.5, "1"],
+    "n_fits": [1.5, "1"],
     "n_records": [-1],
     "seeded": ["no"],
     "public_target": [0],
@@ -234,9 +209,12 @@ OTHER_FORMS = {
     "private_features": [[1.5]],
     "public_sources": ["age", [1.5]],
     "events": ["x", [1], None],
-    "accountant": [None, 3],
+    "accountant": [3],
     "assumptions": [
-        *([{"text": "x", "enforced": "yes"}], [{"text": 3, "enforced": True}], ["x"]),
+        [{"key": "a", "text": "x", "enforced": "yes"}],
+        [{"key": "a", "text": 3, "enforced": True}],
+        [{"text": "x", "enforced": True}],
+        ["x"],
     ],
     "learnt": [
         *("x", [{"step": "a", "learns": "rows"}]),
@@ -247,7 +225,7 @@ OTHER_FORMS = {
     "versions": ["x", {"a": 1}],
     "released": ["coef_"],
     "schema_version": ["1", None],
-    "neighboring_relation": [None],
+    "neighboring_relation": [3],
 }
 
 
@@ -264,15 +242,14 @@ def test_fields_of_another_form(edit):
 
 def test_public_columns_are_not_listed_as_private():
     report = made(Event(**EVENT, public_features=("age",)), feature_names=["age", "b"])
-    assert read(report) == report
-    with pytest.raises(ValueError, match="private_features"):
-        read(report, private_features=["age", "b"])
+    assert read(report, private_features=["age", "b"]) == read(report) == report
+    assert read(report, public_features=[]) == report
+    assert read(report, neighboring_relation="replace_special") == report
 
 
 def test_without_privacy_nothing_else_is_claimed():
     report = made(nonprivate=True)
     assert read(report) == report
-    with pytest.raises(ValueError, match="neighboring_relation='replace_one'"):
-        read(report, neighboring_relation="replace_one")
+    assert read(report, neighboring_relation="replace_one") == report
     with pytest.raises(ValueError, match="states mu="):
         read(report, mu=0.1)

@@ -157,7 +157,7 @@ class TestNumbers:
         assert made.events[0].public_features == ()
 
     def test_at_another_delta(self):
-        made = make([full_batch()], accountant="pld").at_delta(1e-3)
+        made = make([full_batch()]).at_delta(1e-3)
         assert made == make([full_batch()], delta=1e-3)
         assert make([]).at_delta(1e-3).epsilon == math.inf
 
@@ -382,22 +382,6 @@ class TestHtml:
         text = document(REPORTS["whole records"])
         assert "<svg" not in text and "<th>declared</th>" in text
 
-    def test_markdown_has_no_markup_from_names(self):
-        made = make([full_batch(public_features=(self.SCRIPT,))], subject=self.SCRIPT)
-        made = report(Fitted(made), context={"purpose": self.SCRIPT})
-        text = made.to_markdown()
-        assert text.startswith("# PRIVACY STATEMENT: \\<script\\>")
-        plain = re.sub(r"\\.", "", text)
-        assert not set("<>`*(){}|") & set(plain) and "[a]" not in plain
-        assert "\n\n- [ ] The moon is round.\n\n" in text
-        lines = [line for line in text.splitlines() if line.startswith("#")]
-        assert lines[1:4] == [
-            "## Data and purpose",
-            "## Protected",
-            "## Open to everybody",
-        ]
-        assert "## Annex" in lines and lines[-1] == "### Limits"
-
 
 def n_words(text):
     return sum(any(map(str.isalnum, word)) for word in text.split())
@@ -549,8 +533,6 @@ class TestRoundTrips:
             {"epsilon": 0.0},
             {"delta": 1e-3},
             {"mu": 0.01},
-            {"public_features": []},
-            {"neighboring_relation": "replace_special"},
             {"events": []},
         ],
     )
