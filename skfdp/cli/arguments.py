@@ -10,7 +10,7 @@ from pathlib import Path
 from skfdp._version import __version__
 from skfdp.cli.output import CommandError
 from skfdp.privacy.events import RELATIONS, Relation, check_budget
-from skfdp.privacy.report import texts
+from skfdp.privacy.report import check_context
 
 #: Name of the default command: the comparison on bundled data.
 BUNDLED = "bundled"
@@ -62,7 +62,7 @@ def _check_fit(arguments: argparse.Namespace) -> None:
         _check_evaluation(arguments)
         pairs = [pair.partition("=") for pair in arguments.context]
         try:
-            arguments.context = texts("context", {key: text for key, _, text in pairs})
+            arguments.context = check_context({key: text for key, _, text in pairs})
         except ValueError as error:
             raise CommandError(f"--context: {error}") from None
         path = arguments.model

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 import numbers
+import typing
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any
@@ -209,19 +211,51 @@ def fields(kind: type, values: Any) -> dict[str, Any]:
     return dict(values)
 
 
-def record(kind: type, values: Any) -> Any:
-    """Build a dataclass of scalars from a mapping, or raise ValueError.
+def record(kind: Any, values: Any) -> Any:
+    """Build a dataclass from a mapping of JSON values, or raise ValueError.
 
-    Each value is checked against the annotation of its field.
+    Each value is read by the annotation of its field: a scalar, a column name or
+    position, a dict of texts, a dataclass, a tuple of these, or one of these or None.
     """
-    read: dict[Any, Callable[[str, Any], Any]] = {
-        "str": text,
-        "bool": flag,
-        "int": count,
-    }
-    given = fields(kind, values)
-    types = {field.name: field.type for field in dataclasses.fields(kind)}
-    return kind(**{name: read[types[name]](name, given[name]) for name in types})
+    given, kinds = fields(kind, values), _kinds(kind)
+    return kind(**{name: _read(name, one, kinds[name]) for name, one in given.items()})
+
+
+@functools.cache
+def _kinds(kind: Any) -> dict[str, Any]:
+    # `__module__` of a public class is not the module of its annotations.
+    return typing.get_type_hints(kind, kind.__init__.__globals__)
+
+
+def texts(name: str, value: Any) -> dict[str, str]:
+    """Return a mapping from text to text as a dict, or raise ValueError."""
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{name}={brief(value)} must be a mapping.")
+    return {text(name, key): text(name, one) for key, one in value.items()}
+
+
+_READ: dict[Any, Callable[[str, Any], Any]] = {
+    str: text,
+    bool: flag,
+    int: functools.partial(count, least=0),
+    float: extended,
+    tuple[str | int, ...]: columns,
+    dict[str, str]: texts,
+}
+
+
+def _read(name: str, value: Any, kind: Any) -> Any:
+    if kind in _READ:
+        return _READ[kind](name, value)
+    inner = typing.get_args(kind)
+    if type(None) in inner:
+        return None if value is None else _read(name, value, inner[0])
+    if not inner:
+        return getattr(kind, "from_dict", functools.partial(record, kind))(value)
+    found = items(name, value, "a list")
+    kinds = inner[:1] * len(found) if ... in inner else inner
+    pairs = zip(found, kinds, strict=True)
+    return tuple([_read(f"an entry of {name}", *pair) for pair in pairs])
 
 
 def computed() -> Any:

@@ -47,6 +47,9 @@ class Receipt:
     charge: int
     head: str
 
+    def __post_init__(self) -> None:
+        checks.count("charge", self.charge)
+
 
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -100,25 +103,7 @@ class LedgerEntry:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> LedgerEntry:
         """Rebuild an entry from the dict of `to_dict`, or raise ValueError."""
-        values = checks.fields(cls, values)
-        if not isinstance(values["versions"], Mapping):
-            raise ValueError(
-                f"versions={checks.brief(values['versions'])} must be a mapping."
-            )
-        for version in values["versions"].values():
-            checks.text("an entry of versions", version)
-        event = values["event"]
-        try:
-            if event is not None:
-                event = Event.from_dict(event)
-            hash(event)  # fails if a scalar field holds a list
-            entry = cls(**{**values, "event": event})
-            dumps(entry)  # fails for NaN and infinity
-            return entry
-        except (AttributeError, IndexError, KeyError, OverflowError, TypeError):
-            raise ValueError(
-                "LedgerEntry has a field of the wrong type: pass what to_dict returned."
-            ) from None
+        return checks.record(cls, values)
 
 
 @functools.cache

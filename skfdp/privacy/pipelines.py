@@ -47,7 +47,7 @@ from skfdp.privacy.preprocessing_steps import (
     sources,
 )
 from skfdp.privacy.public_sets import set_text
-from skfdp.privacy.report import PrivacyReport, texts
+from skfdp.privacy.report import PrivacyReport, check_context
 
 # The table of scikit-learn's meta-estimators.
 #
@@ -401,7 +401,7 @@ def report(
             "ledger."
         )
     if context is not None:
-        found = dataclasses.replace(found, context=texts("context", context))
+        found = dataclasses.replace(found, context=check_context(context))
     return found if delta is None else found.at_delta(delta)
 
 

@@ -21,7 +21,7 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +48,7 @@ _ROUNDING, _DISCRETISATION = 1e-9, 0.01
 # Fields of a file from which the other fields are derived.
 _GIVEN = (
     *("subject", "events", "delta", "target_epsilon", "n_records", "released"),
-    *("assumptions", "seeded", "n_fits", "unknown_steps", "learnt", "steps"),
-    "receipts",
+    *("seeded", "n_fits", "unknown_steps", "learnt", "steps", "receipts"),
 )
 
 
@@ -358,46 +357,23 @@ class PrivacyReport:
                     f"report has {name}={checks.brief(found)}, but this version of "
                     f"skfdp reads {wanted!r}: pass what to_json wrote."
                 )
-        checks.fields(cls, given)
-        for field in dataclasses.fields(cls):
-            kind, value = str(field.type), given[field.name]
-            if value is not None or not kind.endswith(" | None"):
-                read = _FROM_JSON[kind.removesuffix(" | None")]
-                given[field.name] = read(field.name, value)
-        check_delta(given["delta"])
-        return _rebuilt(cls(**given))
+        steps = checks.items("steps", checks.fields(cls, given)["steps"], "a list")
+        stated = checks.record(cls, given | {"steps": [*map(_named, steps)]})
+        check_delta(stated.delta)
+        check_context(stated.context)
+        return _rebuilt(stated)
 
 
-# Read a file: check each field by its annotation, then derive the report again.
+def _named(step: Any) -> tuple[Any, Any]:
+    if not isinstance(step, Mapping) or set(step) != {"name", "report"}:
+        raise ValueError(f"step {checks.brief(step)} must hold a name and a report.")
+    return step["name"], step["report"]
 
 
-def _each(read: Callable[[Any], Any]) -> Callable[[str, Any], tuple[Any, ...]]:
-    return lambda name, value: tuple(map(read, checks.items(name, value, "a list")))
-
-
-def _each_of(kind: type) -> Callable[[str, Any], tuple[Any, ...]]:
-    return _each(lambda value: checks.record(kind, value))
-
-
-def _assumption(value: Any) -> Assumption:
-    return recognised(checks.record(Assumption, value))
-
-
-def _step(value: Any) -> tuple[str, PrivacyReport]:
-    if not isinstance(value, Mapping) or set(value) != {"name", "report"}:
-        raise ValueError(f"step {checks.brief(value)} must hold a name and a report.")
-    return checks.text("name", value["name"]), PrivacyReport.from_dict(value["report"])
-
-
-def texts(name: str, value: Any) -> dict[str, str]:
-    """Return a mapping as a dict from text to text, or raise ValueError.
-
-    If `name` is "context", the keys and the lengths of the texts are checked, too.
-    """
-    if not isinstance(value, Mapping):
-        raise ValueError(f"{name}={checks.brief(value)} must be a mapping.")
-    found = {checks.text(name, k): checks.text(name, v) for k, v in value.items()}
-    for key, stated in found.items() if name == "context" else ():
+def check_context(context: Any) -> dict[str, str]:
+    """Return facts that the owner of the data states, or raise ValueError."""
+    found = checks.texts("context", context)
+    for key, stated in found.items():
         checks.choice("a key of context", key, report_text.CONTEXT)
         if len(stated) > report_text.CONTEXT_SIZE:
             raise ValueError(
@@ -405,22 +381,6 @@ def texts(name: str, value: Any) -> dict[str, str]:
                 f"{report_text.CONTEXT_SIZE}, so that it fits on the page."
             )
     return found
-
-
-_FROM_JSON: dict[str, Callable[[str, Any], Any]] = {
-    "str": checks.text,
-    "bool": checks.flag,
-    "int": lambda name, value: checks.count(name, value, 0),
-    "float": checks.extended,
-    "tuple[str, ...]": _each(lambda value: checks.text("an entry of a list", value)),
-    "tuple[str | int, ...]": checks.columns,
-    "tuple[Event, ...]": _each(Event.from_dict),
-    "tuple[Assumption, ...]": _each(_assumption),
-    "tuple[StepDependence, ...]": _each_of(StepDependence),
-    "tuple[Receipt, ...]": _each_of(Receipt),
-    "tuple[tuple[str, PrivacyReport], ...]": _each(_step),
-    "dict[str, str]": texts,
-}
 
 
 def _rebuilt(stated: PrivacyReport) -> PrivacyReport:
@@ -437,6 +397,7 @@ def _rebuilt(stated: PrivacyReport) -> PrivacyReport:
     public = frozenset(stated.public_features).union(*disclosed)
     due = PrivacyReport.from_events(
         **{name: getattr(stated, name) for name in _GIVEN},
+        assumptions=map(recognised, stated.assumptions),
         public=public,
         target_name=None if stated.events else stated.target_name,
         nonprivate=math.isinf(stated.epsilon),
