@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         FeatureDPRegressor,
     )
     from skfdp.mechanisms.checkpoint import checkpoint
-    from skfdp.metrics import compare_private, make_private_scorer, private_score
+    from skfdp.metrics import make_private_scorer, private_score
     from skfdp.neural_network import FeatureDPMLPClassifier
     from skfdp.preprocessing import PrivateCenteringTransformer
     from skfdp.privacy import (
@@ -47,7 +47,6 @@ _HOMES = {
     "TableSchema": "skfdp.schema",
     "UtilityWarning": "skfdp.data.validation",
     "checkpoint": "skfdp.mechanisms.checkpoint",
-    "compare_private": "skfdp.metrics",
     "make_private_scorer": "skfdp.metrics",
     "open_table": "skfdp.data.sources",
     "private_bounds": "skfdp.bounds",
@@ -70,7 +69,6 @@ __all__ = [
     "UtilityWarning",
     "__version__",
     "checkpoint",
-    "compare_private",
     "make_private_scorer",
     "open_table",
     "private_bounds",

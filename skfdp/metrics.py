@@ -43,10 +43,8 @@ from skfdp.solvers.parameters import (
     warn_of_weakness,
 )
 from skfdp.solvers.score import (
-    COMPARED,
     DEFAULTS,
     METRICS,
-    N_JOINT_BINS,
     NUMBERS,
     SMALLER,
     TWO,
@@ -65,19 +63,10 @@ from skfdp.solvers.score import (
     row_spread,
     table_of,
 )
-from skfdp.solvers.score_result import (
-    COMPARISON,
-    SUBJECT,
-    PrivateComparison,
-    PrivateScore,
-    PrivateThreshold,
-)
+from skfdp.solvers.score_result import PrivateScore
 
 __all__ = [
-    "PrivateComparison",
     "PrivateScore",
-    "PrivateThreshold",
-    "compare_private",
     "expected_gap",
     "make_private_scorer",
     "private_score",
@@ -264,7 +253,7 @@ def private_score(
     1.47
     """
     given = {name: value for name, value in locals().items() if name != "model"}
-    found = _released((model,), **given)
+    found = _released(model, **given)
     layout, scored, table = found.layout, found.scored, found.table
 
     def score_of(entries: np.ndarray, n_own: int, group: int | None, **more: Any):
@@ -279,7 +268,6 @@ def private_score(
             table=entries,
             edges=layout.edges if layout.counts == "bins" else (),
             threshold=layout.threshold,
-            spread=noisy.spread,
             privacy_=found.privacy,
             **more,
         )
@@ -299,111 +287,9 @@ def _intervals(estimates: Mapping[str, Estimate]) -> dict[str, dict]:
     }
 
 
-@public("skfdp")
-def compare_private(
-    models: Mapping[str, Any],
-    X: Any,
-    y: Any,
-    epsilon: float,
-    delta: float | None = None,
-    *,
-    metrics: Any = None,
-    groups: Any = None,
-    ledger: Any = None,
-    model_is_public: bool = False,
-    **settings: Any,
-) -> PrivateComparison:
-    r"""Compare two or three fitted models on private records, in one release.
-
-    Parameters
-    ----------
-    models : dict of str to fitted estimator
-        Two or three models by name. All must be classifiers with the same classes, or
-        all regressors.
-    X, y, epsilon, delta, groups, ledger
-        As for `private_score`. All models predict the same rows.
-    metrics : str or sequence of str, default=None
-        For two classes: "accuracy", "roc_auc", "log_loss", "brier_score"; the first two
-        by default. For several classes: "accuracy", "log_loss", "brier_score"; the
-        first by default. For regressors: "mean_absolute_error" and
-        "mean_squared_error".
-    model_is_public : bool, default=False
-        Declares that none of the models depends on the scored records. This is not
-        checked.
-    **settings : dict
-        Further parameters of `private_score`, except `by` and `n_bins`.
-
-    Returns
-    -------
-    comparison : PrivateComparison
-        Differences between the models, with intervals.
-
-    Raises
-    ------
-    ValueError
-        As for `private_score`; also if the number of models is not 2 or 3, or if their
-        classes differ.
-    PrivacyBudgetError
-        If the ledger refuses the charge; nothing is charged or predicted.
-
-    Notes
-    -----
-    **Guarantees.** Those of `private_score`. A record is in one cell of the table of
-    counts. The cell is given by the class of the record and the score bin of each
-    model, or by the set of models that predict the record correctly. For each loss
-    metric and each pair of models, the record adds ``(1 + a - b) / 2``, where a and b
-    are the losses of the two models, scaled to [0, 1]. This number is in [0, 1], too.
-    If a record is replaced, the sensitivity is therefore
-    :math:`\sqrt{2 + 5/4 \cdot J}` for all models together, where J is the number of
-    loss metrics times the number of pairs of models.
-
-    Intervals refer to the population, like those of `private_score`. All models predict
-    the same records, so errors that the models share cancel. If a model cannot score a
-    record, the record counts as wrong for all models in accuracy and ROC AUC. In
-    losses, only this model gets the largest loss.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skfdp import FeatureDPLogisticRegression, compare_private
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.random((6000, 3))
-    >>> y = (X[:, 0] + 0.2 * rng.normal(size=6000) > 0.5).astype(int)
-    >>> models = {
-    ...     name: FeatureDPLogisticRegression(
-    ...         epsilon, bounds=(0, 1), classes=[0, 1]
-    ...     ).fit(X[:3000], y[:3000])
-    ...     for name, epsilon in [("weak", 0.1), ("strong", 3.0)]
-    ... }
-    >>> found = compare_private(models, X[3000:], y[3000:], 1.0)
-    >>> low, high = found.intervals["strong - weak", "accuracy"]
-    >>> low < found.values["strong - weak", "accuracy"] < high
-    True
-    """
-    if not isinstance(models, Mapping) or len(models) not in (2, 3):
-        raise ValueError(
-            f"models={shown(models)} must be a dictionary of two or three fitted "
-            "models, by name."
-        )
-    allowed = _SETTINGS - {"groups", "n_bins"} | {"sample_weight"}
-    _check_settings(settings, allowed, "a comparison")
-    given = {"metrics": metrics, "groups": groups, "ledger": ledger, "delta": delta}
-    given = _DEFAULTS | settings | given | {"model_is_public": model_is_public}
-    found = _released(tuple(models.values()), X, y, epsilon, **given)
-    noisy = found.noisy(found.table[0], found.n_records, None)
-    return PrivateComparison(
-        **_intervals(found.layout.differences(noisy, [*models])),
-        confidence=noisy.confidence,
-        n_records=found.n_records,
-        noise_std=noisy.noise_std,
-        table=found.table[0],
-        privacy_=found.privacy,
-    )
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Release:
-    """The noisy counts and sums from which scores of models are computed.
+    """The noisy counts and sums from which scores are computed.
 
     `table` has one row for each value of `by`, and a single row without `by`.
     """
@@ -439,7 +325,7 @@ class _Release:
 
 
 def _released(
-    models: tuple[Any, ...],
+    model: Any,
     X: Any,
     y: Any,
     epsilon: float,
@@ -460,7 +346,7 @@ def _released(
     target: str | None,
     random_state: int | None,
 ) -> _Release:
-    """Check, plan, charge and release the counts and sums for scores of models."""
+    """Check, plan, charge and release the counts and sums for scores of a model."""
     check_number("confidence", confidence, high=1)
     check_number("threshold", threshold, high=1)
     check_number("n_bins", n_bins, integral=True, high=513, also=("auto",))
@@ -473,22 +359,14 @@ def _released(
     of_dask = any(map(is_dask, parts))
     if of_dask:
         X, y, by, groups, sample_weight = computed(*parts)
-    X, y, by, groups = _as_declared(models, X, y, by, groups, target)
-    scored_by = [model_of(model) for model in models]
-    classes, task = scored_by[0].classes, scored_by[0].task
-    labels = [set(np.ravel(one.classes).tolist()) for one in scored_by]
-    if any(one != labels[0] for one in labels):
-        raise ValueError(
-            "models differ in their classes: compare classifiers with the same "
-            "classes, or regressors."
-        )
+    X, y, by, groups = _as_declared(model, X, y, by, groups, target)
+    scored_by = model_of(model)
+    classes, task = scored_by.classes, scored_by.task
     y = numeric_target(y) if classes is None else y
-    fits = [fit_of(model, bool(model_is_public)) for model in models]
-    fit = next((one for one in fits if one is not None), None)
+    fit = fit_of(model, bool(model_is_public))
     if target is None:
         target = getattr(fit, "target_name", None)
-    facts_of = [Scored.build(X, y, by, target, one) for one in models]
-    scored = facts_of[0]
+    scored = Scored.build(X, y, by, target, model)
     own = getattr(fit, "neighboring_relation", None)
     given = neighboring_relation or own or "replace_one"
     relation, nominal = Relation.of(given), nominal_count(given)
@@ -518,50 +396,40 @@ def _released(
     budget = Budget(float(epsilon), float(delta), relation, facts, reach=reach)
     n_records = _count(scored, nominal, budget)
     usual, known = DEFAULTS[task], METRICS[task]
-    if task == NUMBERS and math.isnan(declared_range(models[0])[0]):
+    if task == NUMBERS and math.isnan(declared_range(model)[0]):
         usual = usual[1:]  # r2 needs the range of the target
-    if len(models) > 1:  # only these metrics can be compared
-        usual, known = ([m for m in one if m in COMPARED] for one in (usual, known))
     metrics = usual if metrics is None else metrics
     metrics = check_metrics(metrics, known, f" for a model of {task}")
     losses = sorted({"log_loss", "brier_score"} & set(metrics))
-    for one in scored_by:
-        if losses and not hasattr(one.estimator, "predict_proba"):
-            raise ValueError(
-                f"metrics={losses[0]!r} needs predict_proba, which the model does not "
-                "have: choose another metric, such as accuracy."
-            )
-        if "roc_auc" in metrics and one.by == "predict":
-            raise ValueError(
-                "metrics='roc_auc' needs predict_proba or decision_function, which the "
-                "model does not have: choose another metric, such as accuracy."
-            )
+    if losses and not hasattr(model, "predict_proba"):
+        raise ValueError(
+            f"metrics={losses[0]!r} needs predict_proba, which the model does not "
+            "have: choose another metric, such as accuracy."
+        )
+    if "roc_auc" in metrics and scored_by.by == "predict":
+        raise ValueError(
+            "metrics='roc_auc' needs predict_proba or decision_function, which the "
+            "model does not have: choose another metric, such as accuracy."
+        )
     layout = Layout(
         task=task,
         metrics=metrics,
         n_classes=0 if classes is None else len(classes),
         edges=(float(threshold),),
         threshold=float(threshold),
-        bounds=max(
-            (loss_bounds(one, metrics, loss_bound, error_bound) for one in scored_by),
-            key=lambda bounds: sum(bounds.values()),
-        ),
-        n_models=len(models),
+        bounds=loss_bounds(scored_by, metrics, loss_bound, error_bound),
         counts_are_public=relation.counts_are_public,
     )
     layout, query, schedule = _planned(layout, scored, budget, n_records, n_bins)
     event = budget.named(schedule, LABEL)
-    declared = bool(model_is_public), ledger, event.unit
-    of_model = dict.fromkeys(a for one in fits for a in assumptions_of(one, *declared))
+    of_model = assumptions_of(fit, bool(model_is_public), ledger, event.unit)
     warn_of_weakness(epsilon, random_state)
-    kinds, receipt = " and ".join(type(one).__name__ for one in models), None
-    subject = (SUBJECT if len(models) == 1 else COMPARISON) + kinds
+    subject, receipt = f"private_score of {type(model).__name__}", None
     if ledger is not None:
         receipt = ledger.charge((event,), label=subject)
 
     # Private values are read only here.
-    each = [table_of(one, layout, scored.X, scored.y) for one in scored_by]
-    cells, losses = layout.joined(each)
+    cells, losses = table_of(scored_by, layout, scored.X, scored.y)
     query = dataclasses.replace(query, cells=cells, losses=losses, group=scored.group)
     streams = Streams(random_state, "private_score")
     table = Mechanism((event,), streams, units=units).release(LABEL, query)
@@ -598,16 +466,14 @@ def _released(
 
 
 def _as_declared(
-    models: tuple[Any, ...], X: Any, y: Any, by: Any, groups: Any, target: str | None
+    model: Any, X: Any, y: Any, by: Any, groups: Any, target: str | None
 ) -> tuple[Any, Any, Any, Any]:
-    """Convert rows, targets and groups by the schema of the models, if there is one."""
-    schema, *others = [declared_by(model, "schema") for model in models]
-    if any(other != schema for other in others):
-        raise ValueError("models differ in their schema: compare models of one schema.")
+    """Convert rows, targets and groups by the schema of the model, if there is one."""
+    schema = declared_by(model, "schema")
     if schema is None:
         X, groups = without_group_column(X, groups)
         return X, y, by, groups
-    name = schema.outcome(target or declared_by(models[0], "target"), y)
+    name = schema.outcome(target or declared_by(model, "target"), y)
     if isinstance(by, str) and by in X.columns:
         by = X[by]
     y = schema.read_outcome(name, y)
@@ -647,7 +513,7 @@ def _planned(
     # The number of bins changes neither the sensitivity nor the noise.
     edges = bin_edges(
         layout.threshold,
-        N_JOINT_BINS.get(layout.n_models) if n_bins == "auto" else int(n_bins),
+        None if n_bins == "auto" else int(n_bins),
         float(schedule.noise_std[0]),
         n_records // scored.n_groups,
     )
@@ -658,24 +524,11 @@ def _planned(
 # Private scorers for scikit-learn's cross-validation and searches.
 
 
-_DEFAULTS = {
-    name: one.default
-    for name, one in inspect.signature(private_score).parameters.items()
-    if one.default is not one.empty
-}
-_SETTINGS = _DEFAULTS.keys() - {
-    *("delta", "metrics", "by", "ledger", "model_is_public", "sample_weight")
+_SETTINGS = inspect.signature(private_score).parameters.keys() - {
+    *("model", "X", "y", "epsilon", "delta", "metrics", "by", "ledger"),
+    *("model_is_public", "sample_weight"),
 }
 _SCALARS = sorted({*METRICS[TWO], *METRICS[NUMBERS]} - {"confusion_matrix"})
-
-
-def _check_settings(settings: Mapping[str, Any], known: set[str], of: str) -> None:
-    unknown = sorted(set(settings) - known)
-    if unknown:
-        raise ValueError(
-            f"{unknown[0]}={shown(settings[unknown[0]])} is not a parameter of {of}: "
-            f"choose one of {', '.join(sorted(known))}."
-        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -796,7 +649,12 @@ def make_private_scorer(
             "scorer."
         )
     check_budget(epsilon, 0.5 if delta is None else delta)
-    _check_settings(settings, _SETTINGS, "a private scorer")
+    unknown = sorted(set(settings) - _SETTINGS)
+    if unknown:
+        raise ValueError(
+            f"{unknown[0]}={shown(settings[unknown[0]])} is not a parameter of a "
+            f"private scorer: choose one of {', '.join(sorted(_SETTINGS))}."
+        )
     if not isinstance(settings.get("groups", ""), str):
         raise ValueError(
             f"groups={shown(settings['groups'])} must be the name of a column of X, "

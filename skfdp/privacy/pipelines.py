@@ -116,8 +116,8 @@ _TOOLS: dict[str, str | Callable[[Any], Members]] = {
     "StackingClassifier": _STACKED,
     "StackingRegressor": _STACKED,
     "TunedThresholdClassifierCV": (
-        "its threshold is tuned on the target without noise (choose it by a release, "
-        "with private_score and best_threshold)"
+        "its threshold is tuned on the target without noise (choose a threshold by "
+        "its costs, or compare some by private_score)"
     ),
     "BaggingClassifier": _RESAMPLED,
     "BaggingRegressor": _RESAMPLED,
@@ -545,14 +545,10 @@ def _check_positions(obj: Any, seen: list[tuple[str, PrivacyReport]]) -> None:
 def of_releases(
     obj: Any,
     seen: list[tuple[str, PrivacyReport]],
-    learnt: _Learnt | None = None,
+    learnt: _Learnt,
     public_sources: tuple[str | int, ...] | None = None,
 ) -> PrivacyReport:
-    """Return the report that composes all events of these named reports.
-
-    Without `learnt`, the object depends on data only through these fits.
-    """
-    learnt = learnt or _Learnt()
+    """Return the report that composes all events of these named reports."""
     _check_targets_stay_public(seen)
     reports = [found for _, found in seen]
     events = tuple(event for found in reports for event in found.events)

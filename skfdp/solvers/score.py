@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -176,13 +175,13 @@ class NoisyTable:
         return self.spread * a * (1 - a)
 
     def mean(self, weights: np.ndarray, among: np.ndarray | None = None) -> Estimate:
-        """Return the mean of a number in [0, 1] over the records.
+        """Return a share of the records: the mean of a number that is 0 or 1.
 
-        `weights` holds this number for each cell. With weights 0 and 1 the mean is a
-        share of records. `among` is a mask of cells; the mean is then over the records
-        in these cells. The number of these records is noisy, so the mean is a quotient
-        of noisy numbers. The interval contains every a for which a test accepts that
-        the sum of ``weights - a`` over the records is 0 (Fieller 1954).
+        `weights` holds this number, 0 or 1, for each cell. `among` is a mask of cells;
+        the mean is then over the records in these cells. The number of these records is
+        noisy, so the mean is a quotient of noisy numbers. The interval contains every a
+        for which a test accepts that the sum of ``weights - a`` over the records is 0
+        (Fieller 1954).
         """
         n = self.n_records if among is None else None
         among = np.ones(len(weights), dtype=bool) if among is None else among
@@ -191,17 +190,14 @@ class NoisyTable:
         total = float(cells.sum()) if n is None else n
         if not total > 0:
             return _UNDETERMINED
-        found, own = float(cells @ weights) / total, math.inf
-        if ((weights > 0) & (weights < 1)).any():  # else `found` gives the variance
-            own = self.spread * max(float(cells @ weights**2) / total - found**2, 0.0)
 
         def variance(a: np.ndarray) -> np.ndarray:
             # The noise of counts that are corrected to sum to n, or of a quotient.
             moved = weights - (a[:, None] if n is None else weights.mean())
             noise = self.noise * (moved**2).sum(axis=-1) / total**2
-            return np.minimum(own, self._drawn(a)) / total + noise
+            return self._drawn(a) / total + noise
 
-        return self.estimate(found, variance)
+        return self.estimate(float(cells @ weights) / total, variance)
 
     def mean_loss(self, j: int, bound: float = 1.0) -> Estimate:
         """Return the mean of loss j, which the table stores divided by `bound`."""
@@ -256,18 +252,11 @@ class NoisyTable:
         factor = bound / width**2
         return Estimate(*(1 - factor * a for a in (error / variance, worst, best)))
 
-    def auc(
-        self,
-        negatives: np.ndarray,
-        positives: np.ndarray,
-        places: np.ndarray | None = None,
-    ) -> Estimate:
-        """Return the area under the ROC curve, or (1 + a difference of two areas) / 2.
+    def auc(self, negatives: np.ndarray, positives: np.ndarray) -> Estimate:
+        """Return the area under the ROC curve.
 
-        `negatives` and `positives` are the indices of the cells of each class. For one
-        model the cells are ordered by increasing score. To compare two models, `places`
-        has the bin of each cell for the first and for the second model. The difference
-        is the area of the first model minus that of the second model.
+        `negatives` and `positives` are the indices of the cells of each class, ordered
+        by increasing score.
 
         Notes
         -----
@@ -282,8 +271,7 @@ class NoisyTable:
         if not (p.sum() > 0 and q.sum() > 0):
             return _UNDETERMINED
         ordered, tied = (
-            self._auc(p, q, joint_kernel(places, len(p), within))
-            for within in (_WITHIN, ())
+            self._auc(p, q, auc_kernel(len(p), within)) for within in (_WITHIN, ())
         )
         low, high = min(ordered.low, tied.low), max(ordered.high, tied.high)
         return Estimate(ordered.value, low, high)
@@ -364,21 +352,6 @@ def auc_kernel(n_bins: int, within: tuple[float, ...] = _WITHIN) -> np.ndarray:
     return kernel
 
 
-def joint_kernel(
-    places: np.ndarray | None, n_cells: int, within: tuple[float, ...]
-) -> np.ndarray:
-    """Return the kernel of the ROC area of one model, or of a comparison of two.
-
-    The comparison is (1 + the difference of the two areas) / 2. For `places` see
-    `NoisyTable.auc`.
-    """
-    if places is None:
-        return auc_kernel(n_cells, within)
-    kernel = auc_kernel(int(places.max()) + 1, within)
-    first, second = (kernel[np.ix_(one, one)] for one in places)
-    return (1 + first - second) / 2
-
-
 TWO, SEVERAL, NUMBERS = "two classes", "several classes", "numbers"
 #: Metrics that are shares of the records of a class, or of all records.
 _RATES = ("recall", "false_positive_rate", "selection_rate")
@@ -391,10 +364,6 @@ METRICS = {
     SEVERAL: ("accuracy", "confusion_matrix", *_LOSSES),
     NUMBERS: (_R2, *_ERRORS),
 }
-#: Metrics of comparisons, and the bins per model for two or for three models. All bins
-#: are in one table, whose noise grows with the number of its cells.
-COMPARED = ("accuracy", "roc_auc", *_LOSSES, *_ERRORS)
-N_JOINT_BINS = {2: 8, 3: 4}
 DEFAULTS = {
     TWO: METRICS[TWO][:3],
     SEVERAL: METRICS[SEVERAL][:2],
@@ -427,9 +396,6 @@ class Layout:
         Bounds to which losses and errors are clipped, by metric and in its units.
     counts_are_public : bool
         Whether the number of records is public.
-    n_models : int
-        Number of models. With several models, a cell combines the bins of all models,
-        and a loss is the difference between two models.
     """
 
     task: str
@@ -439,7 +405,6 @@ class Layout:
     threshold: float
     bounds: dict[str, float]
     counts_are_public: bool
-    n_models: int = 1
 
     @property
     def counts(self) -> str:
@@ -464,9 +429,8 @@ class Layout:
     @property
     def n_cells(self) -> int:
         """Number of cells; the last one is for records that cannot be scored."""
-        of_all = self.n_classes * self.n_guesses**self.n_models + 1
-        few = {"right": 2**self.n_models, "records": 1, "nothing": 0}
-        return few.get(self.counts, of_all)
+        few = {"right": 2, "records": 1, "nothing": 0}
+        return few.get(self.counts, self.n_classes * self.n_guesses + 1)
 
     @property
     def losses(self) -> tuple[str, ...]:
@@ -478,14 +442,8 @@ class Layout:
 
         `capacity` is a public bound on the number of records.
         """
-        n_losses = len(self.losses) * max(1, len(self.pairs))
-        table = ScoreTable.planned(self.n_cells, n_losses, n_groups)
+        table = ScoreTable.planned(self.n_cells, len(self.losses), n_groups)
         return dataclasses.replace(table, capacity=capacity)
-
-    @property
-    def pairs(self) -> list[tuple[int, int]]:
-        """Pairs (i, j) of models with i < j; model j minus model i is estimated."""
-        return list(itertools.combinations(range(self.n_models), 2))
 
     # -- private: the cell and the losses of a record, functions of that record -------
     def cells(self, codes: np.ndarray, said: np.ndarray) -> np.ndarray:
@@ -515,24 +473,6 @@ class Layout:
         losses = np.array(columns).reshape(len(columns), len(valid)).T
         return np.where(valid[:, None], np.clip(losses, 0.0, 1.0), 1.0)
 
-    def joined(
-        self, found: list[tuple[np.ndarray, np.ndarray]]
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the cells and losses of a comparison, from those of single models."""
-        if self.n_models == 1:
-            return found[0]
-        cells, losses = np.array([one for one, _ in found]), [one for _, one in found]
-        size, of_class = 2, 0
-        if self.counts == "bins":
-            size = self.n_guesses
-            invalid = (cells == self.n_classes * size).any(axis=0)
-            of_class, cells = cells[0] // size * size**self.n_models, cells % size
-        joint = of_class + size ** np.arange(self.n_models) @ cells
-        if self.counts == "bins":
-            joint = np.where(invalid, self.n_cells - 1, joint)
-        halves = [(1 + losses[j] - losses[i]) / 2 for i, j in self.pairs]
-        return joint, np.hstack(halves)
-
     # -- functions of released numbers ------------------------------------------------
     def estimates(self, table: NoisyTable) -> dict[str, Estimate]:
         """Return the estimate of every metric except the confusion matrix."""
@@ -550,37 +490,6 @@ class Layout:
             elif name != "confusion_matrix":
                 found[name] = self._share(name, table)
         return found
-
-    def differences(
-        self, table: NoisyTable, names: list[str]
-    ) -> dict[tuple[str, str], Estimate]:
-        """Return the difference of each metric between the models of each pair."""
-        found = {}
-        size = self.n_guesses if self.counts == "bins" else 2
-        cells = np.arange(size**self.n_models)
-        places = cells // size ** np.arange(self.n_models)[:, None] % size
-        for place, (i, j) in enumerate(self.pairs):
-            for name in self.metrics:
-                if name in self.bounds:
-                    column = place * len(self.losses) + self.losses.index(name)
-                    half, bound = table.mean_loss(column), self.bounds[name]
-                elif name == "roc_auc":
-                    classes = cells, len(cells) + cells
-                    half, bound = table.auc(*classes, places[[j, i]]), 1.0
-                else:
-                    right = self._right(places)
-                    half, bound = table.mean((1 + right[j] - right[i]) / 2), 1.0
-                scaled = (bound * (2 * one - 1) for one in half)
-                found[f"{names[j]} - {names[i]}", name] = Estimate(*scaled)
-        return found
-
-    def _right(self, places: np.ndarray) -> np.ndarray:
-        """Return whether a model is right in a cell, shape (n_models, n_cells)."""
-        if self.counts == "right":
-            return 1 - places
-        guess = places > self.edges.index(self.threshold)
-        none = np.zeros((self.n_models, 1))
-        return np.hstack([~guess, guess, none])
 
     def _share(self, name: str, table: NoisyTable) -> Estimate:
         """Return a metric that is a share of records."""

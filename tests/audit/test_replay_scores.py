@@ -54,8 +54,6 @@ class ScoreOnly(PrivateEstimator):
         score = private_score(Fixed(), X, y, model_is_public=True, **settings, **more)
         self.values_, self.intervals_ = score.values, score.intervals
         self.matrix_, self.table_ = score.confusion_matrix, score.table
-        if len(score.edges) > 2:
-            self.threshold_ = score.best_threshold("accuracy").threshold
         self.privacy_ = score.privacy_
         return self
 

@@ -48,8 +48,6 @@ DOMAINS = BY_NAME | domains(
     sample_weight: None | 1.0 | np.ones(len(X)) | np.arange(len(X)) | np.zeros(len(X)) |
         np.full(len(X), 1e308) | np.full(len(X), 5e-324) | -np.ones(len(X)) |
         np.full(len(X), np.nan) | ['a'] * len(X) | X | 'balanced'
-    choice_metric: 'f1' | 'accuracy' | 'nobody' | 7 | ['f1'] | {'false_positive': 1.0,
-        'false_negative': 5.0} | {'false_positive': 1.0, 'false_negative': math.nan}
     ledger_path: None | tmp / 'new.sqlite' | tmp | tmp / 'no' / 'a' | 7 | '' | '\x00'
     facts: {'label': None} | {'noise_std': []} | {'nobody': 1} | {'kind': 'x'} |
         {'n_steps': 1.5} | {'events': [{}]} | {'steps': [{'name': 1}]} |
@@ -109,8 +107,6 @@ TEMPLATES = domains(
         error_bound=$clip, metrics=$metrics, ledger=LEDGER())
     PrivateScore: skfdp.private_score(MODEL, X, y, 1.0, metrics=$metrics,
         by=$by).intervals
-    PrivateThreshold: skfdp.private_score(MODEL, X, y, 1.0, n_bins=$n_bins,
-        metrics=$metrics).best_threshold($choice_metric).apply($scored_by).predict($audited_rows)
     make_private_scorer: skfdp.make_private_scorer($metrics, epsilon=$epsilon,
         delta=$delta_or_none, ledger=LEDGER(), threshold=$confidence)($scored_by, X, y)
         | skfdp.make_private_scorer($metrics, epsilon=1.0, ledger=$ledger_path) |
