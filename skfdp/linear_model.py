@@ -331,10 +331,9 @@ class LinearModel(PrivateEstimator):
                 "a function as public_loss cannot be combined with a schema: encode "
                 "the table before the estimator, in a Pipeline."
             )
-        if "public_model" in given:
-            shows_target = self._declared.public_target
-            regression = isinstance(self, RegressorMixin)
-            check_public_model(self.public_model, shows_target, regression=regression)
+        shows_target = self._declared.public_target
+        regression = isinstance(self, RegressorMixin)
+        check_public_model(self.public_model, shows_target, regression=regression)
 
     def _in_coordinates(
         self,
@@ -550,76 +549,6 @@ class LinearModel(PrivateEstimator):
         return margins[:, 0] if margins.shape[1] == 1 else margins
 
 
-class LinearClassifier(PrivateClassifier, LinearModel):
-    """Base class of linear classifiers: C, losses and class weights."""
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_number("C", self.C, also=("auto",))
-        check_choice("loss", self._declared.parameters["loss"], CLASSIFICATION)
-        if self._declared.parameters["public_loss"] == "impute":
-            raise ValueError(
-                "public_loss='impute' is for networks: choose 'gaussian' or 'zero'."
-            )
-
-    def _penalty(self, total: float, auto: float | None = None) -> float | None:
-        """Return s of the penalty ``s / 2 |w|**2`` on a mean loss; None if unpenalised.
-
-        The sum of losses is `total` times the mean loss. `auto` is the value of C that
-        "auto" stands for; None means no penalty.
-        """
-        C = auto if self.C == "auto" else self.C
-        return None if C is None else min(1 / (C * total), STRONGEST)
-
-    def _method(self, public: PublicRecords) -> Method:
-        solver = self._solver_for(public)
-        if isinstance(solver, OneShot):
-            statistic = self._label_statistic(solver)
-            return FirstModel(statistic, None) if public.is_narrowed else statistic
-        public_loss = self._declared.parameters["public_loss"]
-        pads = isinstance(public_loss, str)
-        if public_loss == "gaussian" and public.sparse:
-            raise ValueError(
-                "public_loss='gaussian' pads private columns with numbers, which would "
-                "make a sparse X dense: choose 'zero', or pass a dense X."
-            )
-        descent = Descent(
-            loss=LOSSES[self._declared.parameters["loss"]],
-            loop=Loop.of(solver),
-            centring=self._centring(),
-            penalty=self._penalty(public.total_weight),
-            padding=public_loss if pads else None,
-            public_loss=public_loss if callable(public_loss) else None,
-            public_model=self._declared.parameters.get("public_model"),
-            n_jobs=effective_n_jobs(self.n_jobs),
-        )
-        if not first_model.precedes(descent, public):
-            return descent
-        own, mu = public.of_public(), gdp_mu(self.epsilon, self.delta)
-        if refusal_of_one_shot(self._declared.parameters, own, mu) is not None:
-            return descent
-        return FirstModel.before(descent, self._label_statistic(OneShot()))
-
-    def _label_statistic(self, solver: OneShot) -> LabelStatistic:
-        constant = bool(self.fit_intercept)
-        return LabelStatistic(LOSSES["log_loss"], self.C, solver.max_iter, constant)
-
-    def _without_privacy(self, records: Records) -> LinearFit:
-        public = records.public
-        return LinearFit(
-            *optimum(
-                records.X,
-                records.target,
-                LOSSES[self._declared.parameters["loss"]],
-                public.n_outputs,
-                penalty=self._penalty(records.total_weight, auto=1.0),
-                shares=public.shares,
-                class_weight=self._weights_without_privacy(records),
-                fit_intercept=self.fit_intercept,
-            )
-        )
-
-
 # Shared documentation of parameters and attributes, by name.
 _SHARED = r"""
 public_target : bool, default=False
@@ -654,11 +583,6 @@ bounds : pair, mapping, "private", False or None, default=None
     share of the budget; bounds of public columns are exact (:ref:`unknown-bounds`).
 fit_intercept : bool, default=True
     False also turns off centring.
-class_weight : dict, "balanced" or None, default=None
-    A dict has public weights of the classes; contributions are clipped after weighting.
-    "balanced" subtracts the log odds of released or public class frequencies from the
-    intercept, which costs nothing. It is refused if there are no such frequencies
-    (:ref:`balanced`). At ``epsilon=inf`` weights are those of scikit-learn.
 ledger : str, path or PrivacyLedger, default=None
     Counts all fits on the same data. Charged before anything private is read.
 random_state : int, default=None
@@ -666,11 +590,6 @@ random_state : int, default=None
     guarantee**.
 n_jobs : int, default=None
     Number of threads; it does not change the result.
-coef_ : ndarray of shape (n_features,)
-    Weights per unit of X within `bounds`, in units of the target (for Poisson, of its
-    logarithm). Predictions are ``input_scaler_(X) @ coef_ + intercept_``, clipped to
-    `target_bounds`. `input_scaler_` only clips values outside `bounds`. With
-    ``normalize=True`` the weights act on normalised rows.
 encoder_ : DeclaredEncoder
     Encoder of the columns; only with a schema. `coef_` then has the weights of the
     encoded columns ``encoder_.get_feature_names_out()``, and ``encoder_.transform(X)``
@@ -686,22 +605,6 @@ n_iter_ : int
 privacy_ : PrivacyReport
 n_features_in_ : int
 feature_names_in_ : ndarray of shape (`n_features_in_`,)
-target_bounds : (float, float), default=None
-    Declared public bounds of the target, in its units. Targets outside are clipped,
-    without a warning; predictions stay within the bounds. Required if the target is
-    private.
-loss : {"squared_error", "huber", "poisson"} or Huber, default="squared_error"
-    "squared_error" is half the squared error. "huber" is the Huber loss;
-    ``Huber(threshold=...)`` of `skfdp.solvers` sets its threshold. "poisson" is half
-    the Poisson deviance of non-negative targets, with a log link.
-alpha : float or "auto", default="auto"
-    Penalty on the weights of the columns as scaled by `bounds`. For the Poisson
-    loss it is defined as in `PoissonRegressor`. For the other losses it is defined
-    as in `Ridge`: the sum of losses plus ``alpha / 2 |w|**2``. With sample weights
-    the sums and means of losses are weighted. "auto" means no penalty (1.0 at
-    ``epsilon=inf``).
-target_map_ : TargetMap
-    Bounds, centre and scale of the target.
 """
 _SHARED_TEXTS = {
     text.partition(" :")[0].partition("\n")[0]: text
@@ -709,20 +612,45 @@ _SHARED_TEXTS = {
 }
 
 
+#: The name of an entry of a docstring's section, and the rest of the entry.
+_ENTRY = re.compile(r"^    (\w+)(.*\n(?:     .*\n)*)", re.M)
+
+
 def _documented(kind: type) -> type:
-    """Replace lines like ``<name>`` of a docstring by the shared documentation."""
+    """Complete a docstring: a line ``<name>`` becomes the shared documentation.
+
+    In a section, ``<inherited>`` becomes the entries of the base class that the section
+    lacks, without those of public parts, which the subclass fixes.
+    """
 
     def shared(line: re.Match) -> str:
         return textwrap.indent(_SHARED_TEXTS[line[2]], line[1])
 
+    def inherited(section: re.Match) -> str:
+        title, own = section.groups()
+        theirs = kind.__base__.__doc__.partition(f"\n{title}\n")[2].partition("\n\n")[0]
+        known = dict(_ENTRY.findall(own))
+        left = [
+            f"    {name}{text}"
+            for name, text in _ENTRY.findall(f"{theirs}\n")
+            if name not in known and not name.startswith("public_")
+        ]
+        return f"{title}\n{own}{''.join(left)}".rstrip()
+
     if kind.__doc__:  # python -OO removes docstrings
-        kind.__doc__ = re.sub(r"^( *)<(\w+)>$", shared, kind.__doc__, flags=re.M)
+        text = re.sub(r"^( *)<((?!inherited)\w+)>$", shared, kind.__doc__, flags=re.M)
+        kind.__doc__ = re.sub(
+            r"^( {4}.*\n {4}-+)\n((?:.+\n)*) {4}<inherited>$",
+            inherited,
+            text,
+            flags=re.M,
+        )
     return kind
 
 
 @_documented
 @public("skfdp")
-class FeatureDPLogisticRegression(LinearClassifier):
+class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
     r"""Differentially private logistic regression; columns or target may be public.
 
     Some columns, the target, or both may be declared public; all other values of a
@@ -740,8 +668,9 @@ class FeatureDPLogisticRegression(LinearClassifier):
     Parameters
     ----------
     epsilon, delta : float, default=1.0, 1e-5
-        The budget of one `fit`; 1 is a usual epsilon. ``epsilon=float("inf")``: no
-        privacy; the optimum of scikit-learn's `LogisticRegression`.
+        The budget of one `fit`; 1 is a usual epsilon. ``epsilon=float("inf")``: the
+        exact minimum of the penalised loss (that of scikit-learn's
+        `LogisticRegression`), without privacy.
     <schema>
     <target>
     public_features : None, "all", names, indices, mask or slice, default=None
@@ -762,9 +691,10 @@ class FeatureDPLogisticRegression(LinearClassifier):
         Training method: "noisy-gd" is noisy gradient descent on full batches,
         "noisy-sgd" on Poisson batches. "feature-dp-sgd" is Algorithm 1, with a public
         loss. "one-shot", only for label-DP (public columns, private target), releases
-        the label statistic once. Pass an object to set parameters:
-        ``NoisyGradientDescent(clip_norm=0.5)``. "auto" is "one-shot" if possible,
-        otherwise "noisy-gd".
+        the label statistic once; ``C="auto"`` is then the penalty of a prior, whose
+        scale the likelihood of the release chooses, without privacy cost. Pass an
+        object to set parameters: ``NoisyGradientDescent(clip_norm=0.5)``. "auto" is
+        "one-shot" if possible, otherwise "noisy-gd".
     public_model : "auto", classifier or None, default="auto"
         Model of the public columns, from whose margins the private descent starts. For
         "auto" with a public target, it is a logistic regression: penalty and
@@ -783,11 +713,15 @@ class FeatureDPLogisticRegression(LinearClassifier):
     C : float or "auto", default="auto"
         Inverse strength of the penalty, as in scikit-learn. It acts on the weights of
         the columns as scaled by `bounds`. "auto" means no penalty (1.0 at
-        ``epsilon=inf``). For "one-shot", "auto" is the penalty of a prior. The
-        likelihood of the release chooses the scale of the prior, without privacy cost.
-        With sample weights C multiplies the weighted sum of losses, as in scikit-learn.
+        ``epsilon=inf``). With sample weights C multiplies the weighted sum of losses,
+        as in scikit-learn.
     <fit_intercept>
-    <class_weight>
+    class_weight : dict, "balanced" or None, default=None
+        A dict has public weights of the classes; contributions are clipped after
+        weighting. "balanced" subtracts the log odds of released or public class
+        frequencies from the intercept, which costs nothing. It is refused if there are
+        no such frequencies (:ref:`balanced`). At ``epsilon=inf`` weights are those of
+        scikit-learn.
     <centering>
     <random_state>
     <n_jobs>
@@ -798,9 +732,7 @@ class FeatureDPLogisticRegression(LinearClassifier):
         Log odds per unit of X within `bounds`. ``decision_function(X)`` is
         ``input_scaler_(X) @ coef_.T + intercept_``, which is ``X @ coef_.T +
         intercept_`` for X within `bounds`, because `input_scaler_` only clips values
-        outside. With ``normalize=True`` the weights act on normalised rows. The weights
-        include a public model that is a logistic regression; the margins of any other
-        public model are added to the product.
+        outside. With ``normalize=True`` the weights act on normalised rows.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     <encoder_>
@@ -808,7 +740,9 @@ class FeatureDPLogisticRegression(LinearClassifier):
     <input_scaler_>
     <solver_>
     public_model_ : PublicModel
-        The public model, if one was used; its classifier is in `estimator`.
+        The public model, if one was used; its classifier is in `estimator`. `coef_`
+        includes a logistic regression; the margins of any other public model are added
+        to those of `coef_`.
     <n_iter_>
     <privacy_>
     <n_features_in_>
@@ -823,8 +757,8 @@ class FeatureDPLogisticRegression(LinearClassifier):
     * Neighbours share every public column, and the target if it is public. Computations
       on these are exact and free, and have separate random streams.
     * A record's contribution to a private sum is the gradient of the loss minus that of
-      the public loss, clipped to `clip_norm` after the subtraction. The sensitivity is
-      ``2 clip_norm`` under "replace_one", and `clip_norm` otherwise.
+      the public loss, clipped to `clip_norm` after the subtraction; NaN counts as 0.
+      The sensitivity is ``2 clip_norm`` under "replace_one", and `clip_norm` otherwise.
     * Under "replace_one" the sensitivity is ``sqrt(2) clip_norm`` if the target is
       public, `bounds` make every private column non-negative, private columns are not
       centred, no public loss replaces private columns by zeros or random numbers, and
@@ -846,6 +780,15 @@ class FeatureDPLogisticRegression(LinearClassifier):
       tables the public interval is first narrowed by a histogram of the lengths. With a
       private target the class counts may also be released. A replaced record changes
       the histogram by at most sqrt(2), and a replaced label the counts by sqrt(2).
+    * With ``centering="adaptive"`` the rows of the released sum are the rows minus a
+      rough mean, divided by a radius and clipped to norm 1, with the same sensitivity.
+      The rough mean comes from three histograms of the rotated rows. A record is in one
+      bin of each of their p columns (p is n_features rounded up to a power of two), so
+      the sensitivity of a histogram is sqrt(p), and sqrt(2 p) under "replace_one". The
+      radius comes from a histogram of the distances between rows and mean. The quantile
+      for `clip_quantile` (a parameter of the objects for `centering`) comes from such a
+      histogram, too. The sensitivity of each of these histograms is 1, and sqrt(2)
+      under "replace_one".
     * ``class_weight="balanced"`` subtracts log odds from the intercept. These follow
       from the class counts, the label statistic or a public target, without a release.
     * After the descent two numbers are released. They give the temperature, a factor
@@ -924,9 +867,28 @@ class FeatureDPLogisticRegression(LinearClassifier):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_number("C", self.C, also=("auto",))
+        check_choice("loss", self._declared.parameters["loss"], CLASSIFICATION)
+        if self._declared.parameters["public_loss"] == "impute":
+            raise ValueError(
+                "public_loss='impute' is for networks: choose 'gaussian' or 'zero'."
+            )
+
+    def _penalty(self, total: float, auto: float | None = None) -> float | None:
+        """Return s of the penalty ``s / 2 |w|**2`` on a mean loss; None if unpenalised.
+
+        The sum of losses is `total` times the mean loss. `auto` is the value of C that
+        "auto" stands for; None means no penalty.
+        """
+        C = auto if self.C == "auto" else self.C
+        return None if C is None else min(1 / (C * total), STRONGEST)
+
     def _solver_for(self, public: PublicRecords) -> Choice:
         solver = self._solver
-        chosen = self.solver == "auto" and self.centering == "auto"
+        automatic = self.solver == self.centering == "auto"
+        chosen = automatic and "one-shot" in self._solvers
         if math.isinf(self.epsilon) or not (chosen or isinstance(solver, OneShot)):
             return solver
         reason = refusal_of_one_shot(
@@ -938,107 +900,93 @@ class FeatureDPLogisticRegression(LinearClassifier):
             return solver
         raise ValueError(reason)
 
+    def _method(self, public: PublicRecords) -> Method:
+        solver = self._solver_for(public)
+        if isinstance(solver, OneShot):
+            statistic = self._label_statistic(solver)
+            return FirstModel(statistic, None) if public.is_narrowed else statistic
+        public_loss = self._declared.parameters["public_loss"]
+        pads = isinstance(public_loss, str)
+        if public_loss == "gaussian" and public.sparse:
+            raise ValueError(
+                "public_loss='gaussian' pads private columns with numbers, which would "
+                "make a sparse X dense: choose 'zero', or pass a dense X."
+            )
+        descent = Descent(
+            loss=LOSSES[self._declared.parameters["loss"]],
+            loop=Loop.of(solver),
+            centring=self._centring(),
+            penalty=self._penalty(public.total_weight),
+            padding=public_loss if pads else None,
+            public_loss=public_loss if callable(public_loss) else None,
+            public_model=self._declared.parameters["public_model"],
+            n_jobs=effective_n_jobs(self.n_jobs),
+        )
+        if not first_model.precedes(descent, public):
+            return descent
+        own, mu = public.of_public(), gdp_mu(self.epsilon, self.delta)
+        if refusal_of_one_shot(self._declared.parameters, own, mu) is not None:
+            return descent
+        return FirstModel.before(descent, self._label_statistic(OneShot()))
+
+    def _label_statistic(self, solver: OneShot) -> LabelStatistic:
+        constant = bool(self.fit_intercept)
+        return LabelStatistic(LOSSES["log_loss"], self.C, solver.max_iter, constant)
+
+    def _without_privacy(self, records: Records) -> LinearFit:
+        public = records.public
+        return LinearFit(
+            *optimum(
+                records.X,
+                records.target,
+                LOSSES[self._declared.parameters["loss"]],
+                public.n_outputs,
+                penalty=self._penalty(records.total_weight, auto=1.0),
+                shares=public.shares,
+                class_weight=self._weights_without_privacy(records),
+                fit_intercept=self.fit_intercept,
+            )
+        )
+
 
 # DPSGD-F: private centring before private training (Sun, Suresh and Menon 2023).
 
 
 @_documented
 @public("skfdp")
-class DPSGDFClassifier(LinearClassifier):
+class DPSGDFClassifier(FeatureDPLogisticRegression):
     r"""Differentially private linear classifier with private centring (DPSGD-F).
 
     The whole record is private. The mean of the features is released once and
     subtracted from the rows. Then noisy clipped gradients of the centred rows train the
-    model. All releases are one composition with exact accounting. The error of plain
-    DP-SGD depends on the norm of the rows; the error of DPSGD-F depends on their
-    spread.
-
-    Most users need only the first group of parameters. The defaults of the others are
-    computed from public and released numbers (:ref:`loop`).
+    model. The error of plain DP-SGD depends on the norm of the rows; the error of
+    DPSGD-F depends on their spread. With the log loss this is
+    `FeatureDPLogisticRegression` where nothing is public. (A schema may declare public
+    parts.)
 
     Parameters
     ----------
-    epsilon, delta : float, default=1.0, 1e-5
-        The budget of one `fit`; 1 is a usual epsilon. ``epsilon=float("inf")``: the
-        exact minimum of the penalised loss, without privacy.
-    <schema>
-    <target>
-    <bounds>
-    classes : array-like, default=None
-        The public set of labels. None reads it from y; the report then lists the
-        assumption that this set is public.
-    <solver>
-    <ledger>
+    <inherited>
 
     Other Parameters
     ----------------
     loss : {"log_loss", "hinge", "squared_hinge"}, default="log_loss"
         Binary or multinomial log loss; hinge losses are one-vs-rest for several
-        classes.
-    <neighboring_relation>
-    C : float or "auto", default="auto"
-        Inverse strength of the penalty, as in scikit-learn. It acts on the weights of
-        the columns as scaled by `bounds`. "auto" means no penalty (1.0 at
-        ``epsilon=inf``). With sample weights C multiplies the weighted sum of losses,
-        as in scikit-learn.
-    <fit_intercept>
-    <class_weight>
-    <centering>
-    <random_state>
-    <n_jobs>
+        classes, and their weights are not log odds.
+    <solver>
+    <inherited>
 
     Attributes
     ----------
-    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Weights on ``input_scaler_(X)``, per unit of X. ``decision_function(X)`` is
-        ``input_scaler_(X) @ coef_.T + intercept_``, which is ``X @ coef_.T +
-        intercept_`` for X within `bounds`, because `input_scaler_` only clips values
-        outside. For the log loss the weights are log odds. With ``normalize=True`` they
-        act on normalised rows.
-    intercept_ : ndarray of shape (1,) or (n_classes,)
-    classes_ : ndarray of shape (n_classes,)
-    <encoder_>
-    <coef_noise_>
-    <input_scaler_>
-    <solver_>
-    <n_iter_>
-    <privacy_>
-    <n_features_in_>
-    <feature_names_in_>
+    <inherited>
 
     Notes
     -----
     **Guarantees.** The fitted attributes are (epsilon, delta)-differentially private
-    for the whole record under `neighboring_relation`, if `random_state` is None:
-
-    * The sum of the rows is released once with Gaussian noise; its sensitivity is 1 (2
-      under "replace_one"). Rows that are not normalised are clipped to their mean
-      length. This mean is released before. For this release lengths are clipped to a
-      public interval, which is then rescaled to [-1, 1]. Their sum has the same
-      sensitivity. For wide tables a histogram of the lengths first narrows this
-      interval. Its sensitivity is 1, and sqrt(2) under "replace_one".
-    * With ``centering="adaptive"`` the rows of the released sum are the rows minus a
-      rough mean, divided by a radius and clipped to norm 1, with the same sensitivity.
-      The rough mean comes from three histograms of the rotated rows. A record is in one
-      bin of each of their p columns (p is n_features rounded up to a power of two), so
-      the sensitivity of a histogram is sqrt(p), and sqrt(2 p) under "replace_one". The
-      radius comes from a histogram of the distances between rows and mean. The quantile
-      for `clip_quantile` (a parameter of the objects for `centering`) comes from such a
-      histogram, too. The sensitivity of each of these histograms is 1, and sqrt(2)
-      under "replace_one".
-    * The sensitivity of each clipped gradient sum is `clip_norm` (``2 clip_norm`` under
-      "replace_one"), for all data; NaN gradients count as 0.
-    * With the log loss, class counts are released before the descent. Their sensitivity
-      is 1, and sqrt(2) if a label is replaced. After the descent two sums are released.
-      They give the temperature, a factor that rescales the step of the descent. A
-      record adds at most the largest residual (sqrt(2), or 1 for two classes) to each
-      sum. The sensitivity is sqrt(2) times the largest residual, and twice as large
-      under "replace_one".
-    * All releases are one composition with exact accounting; sums and noise are
-      integers.
-
-    Not covered are the choice of parameters, earlier steps of a Pipeline, and scores on
-    training data.
+    for the whole record under `neighboring_relation`, if `random_state` is None. The
+    releases and their sensitivities are those of `FeatureDPLogisticRegression` with
+    private columns and a private target. With a hinge loss there are neither class
+    counts nor a temperature.
 
     References
     ----------
@@ -1080,38 +1028,156 @@ class DPSGDFClassifier(LinearClassifier):
         random_state=None,
         n_jobs=None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.schema = schema
-        self.target = target
+        super().__init__(
+            epsilon,
+            delta,
+            schema=schema,
+            target=target,
+            solver=solver,
+            public_model=None,
+            neighboring_relation=neighboring_relation,
+            bounds=bounds,
+            C=C,
+            fit_intercept=fit_intercept,
+            class_weight=class_weight,
+            classes=classes,
+            centering=centering,
+            ledger=ledger,
+            random_state=random_state,
+            n_jobs=n_jobs,
+        )
         self.loss = loss
-        self.neighboring_relation = neighboring_relation
-        self.bounds = bounds
-        self.C = C
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.classes = classes
-        self.solver = solver
-        self.centering = centering
-        self.ledger = ledger
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
 
-# Code that all linear regressors share: target bounds, alpha, and predictions.
+# Linear regressors: squared error, Huber and Poisson.
 
 
 # The exponential of a larger margin overflows float64.
 _LARGEST_MARGIN = 700.0
 
 
-class LinearRegressor(RegressorMixin, LinearModel):
-    """Base class of linear regressors: the target is scaled by released numbers.
+@_documented
+@public("skfdp")
+class FeatureDPRegressor(RegressorMixin, LinearModel):
+    r"""Differentially private linear regression; columns or target may be public.
 
-    A few numbers are released together before the descent: the mean of the target, its
-    mean absolute deviation (not with a log link), and the mean length of the centred
-    rows. These numbers scale rows and targets to size 1, so that loose bounds do little
-    harm.
+    Some columns, the target, or both may be declared public; all other values of a
+    record are protected. First the mean and the spread of the target, the mean length
+    of the rows, and the mean of the rows are released, so that loose bounds cost
+    little. Then noisy gradient descent trains the model. With a public target it starts
+    from a model of the public columns.
+
+    Most users need only the first group of parameters. The defaults of the others are
+    computed from public and released numbers (:ref:`regression`).
+
+    Parameters
+    ----------
+    epsilon, delta : float, default=1.0, 1e-5
+        The budget of one `fit`; 1 is a usual epsilon. ``epsilon=float("inf")``: no
+        privacy; the optimum of scikit-learn's `Ridge` or `PoissonRegressor`, without
+        use of `bounds`.
+    <schema>
+    <target>
+    target_bounds : (float, float), default=None
+        Declared public bounds of the target, in its units. Targets outside are clipped,
+        without a warning; predictions stay within the bounds. Required if the target is
+        private.
+    public_features : None, "all", names, indices, mask or slice, default=None
+        The public columns, as for `FeatureDPLogisticRegression`. With "all" only the
+        target can be private (label-DP).
+    <public_target>
+    <bounds>
+    <ledger>
+
+    Other Parameters
+    ----------------
+    loss : {"squared_error", "huber", "poisson"} or Huber, default="squared_error"
+        "squared_error" is half the squared error. "huber" is the Huber loss;
+        ``Huber(threshold=...)`` of `skfdp.solvers` sets its threshold. "poisson" is
+        half the Poisson deviance of non-negative targets, with a log link.
+    <solver>
+    public_model : "auto", regressor or None, default="auto"
+        Model of the public columns, from whose predictions the descent starts. "auto"
+        needs a public target and an intercept. It means a ridge regression on
+        standardised columns or a `PoissonRegressor`, with a penalty chosen by
+        cross-validation. Without public columns, "auto" means the mean of the target.
+        Another regressor is cloned and fitted on the public columns of
+        ``input_scaler_(X)`` and the public target. A fitted regressor is used
+        unchanged, even if the target is private. With ``loss="poisson"`` the regressor
+        must predict rates. None starts from the mean.
+    <neighboring_relation>
+    alpha : float or "auto", default="auto"
+        Penalty on the weights of the columns as scaled by `bounds`. For the Poisson
+        loss it is defined as in `PoissonRegressor`. For the other losses it is defined
+        as in `Ridge`: the sum of losses plus ``alpha / 2 |w|**2``. With sample weights
+        the sums and means of losses are weighted. "auto" means no penalty (1.0 at
+        ``epsilon=inf``).
+    <fit_intercept>
+    <centering>
+    <random_state>
+    <n_jobs>
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Weights per unit of X within `bounds`, in units of the target (for Poisson, of
+        its logarithm). Predictions are ``input_scaler_(X) @ coef_ + intercept_``,
+        clipped to `target_bounds`. `input_scaler_` only clips values outside `bounds`.
+        With ``normalize=True`` the weights act on normalised rows.
+    intercept_ : float
+    <encoder_>
+    <coef_noise_>
+    <input_scaler_>
+    <solver_>
+    target_map_ : TargetMap
+        Bounds, centre and scale of the target.
+    public_model_ : PublicRegression
+        The public model, if the descent used one. If its `linear` is not None, `coef_`
+        and `intercept_` include it; otherwise `predict` adds its predictions.
+    <n_iter_>
+    <privacy_>
+    <n_features_in_>
+    <feature_names_in_>
+
+    Notes
+    -----
+    **Guarantees.** The fitted attributes are (epsilon, delta)-differentially private
+    for the private part of a record under `neighboring_relation`, if `random_state`
+    is None:
+
+    * Neighbours share every public column, and the target if it is public.
+    * The scales of target and rows, and for the Poisson loss the mean of the fitted
+      rates, are means of numbers in public intervals. Each interval is rescaled to
+      [-1, 1]. So each sum has sensitivity 2 under "replace_one" and 1 otherwise. The
+      same holds for a histogram of the target, and for the sum of the private rows,
+      which are clipped to their mean length. With ``centering="adaptive"`` or a
+      `clip_quantile` there are the further releases that `FeatureDPLogisticRegression`
+      describes.
+    * For wide tables a histogram of the lengths may first narrow their interval. Its
+      sensitivity is sqrt(2) under "replace_one" and 1 otherwise. With more than 300
+      columns and no public model, two sums are released after the descent. They give a
+      factor that rescales the step of the descent. Each sum is one of products of a
+      clipped residual, at most 1.35, and a clipped step, at most 1. The sensitivity is
+      ``sqrt(2) 1.35``, and twice as large under "replace_one".
+    * The public model depends on public columns and a public target only.
+    * The sensitivity of each clipped gradient sum is ``2 clip_norm`` under
+      "replace_one", and `clip_norm` otherwise, for rows of any length and all data.
+    * All releases are one composition with exact accounting; sums and noise are
+      integers.
+
+    Not covered are the choice of parameters, earlier steps of a Pipeline, and scores on
+    training data.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skfdp import FeatureDPRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = FeatureDPRegressor(
+    ...     epsilon=8.0, target_bounds=(0, 400), bounds=(-0.2, 0.2), random_state=0
+    ... )
+    >>> bool(model.fit(X, y).score(X, y) > 0.3)
+    True
     """
 
     _released = ("coef_", "intercept_", "n_iter_", "target_map_")
@@ -1119,6 +1185,47 @@ class LinearRegressor(RegressorMixin, LinearModel):
     # Residuals of targets are clipped at a few standard deviations, which needs more
     # noise than clipping at one standard deviation.
     _noise_factor = 3.0
+
+    def __init__(
+        self,
+        epsilon=1.0,
+        delta=1e-5,
+        *,
+        schema=None,
+        target=None,
+        target_bounds=None,
+        loss="squared_error",
+        public_features=None,
+        public_target=False,
+        solver="auto",
+        public_model="auto",
+        neighboring_relation="replace_one",
+        bounds=None,
+        alpha="auto",
+        fit_intercept=True,
+        centering="auto",
+        ledger=None,
+        random_state=None,
+        n_jobs=None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.schema = schema
+        self.target = target
+        self.target_bounds = target_bounds
+        self.loss = loss
+        self.public_features = public_features
+        self.public_target = public_target
+        self.solver = solver
+        self.public_model = public_model
+        self.neighboring_relation = neighboring_relation
+        self.bounds = bounds
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.centering = centering
+        self.ledger = ledger
+        self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -1191,7 +1298,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
             loop=Loop.of(self._solver),
             centring=self._centring(),
             scales=self._scales(),
-            public_model=self._declared.parameters.get("public_model"),
+            public_model=self._declared.parameters["public_model"],
             n_jobs=effective_n_jobs(self.n_jobs),
         )
 
@@ -1290,226 +1397,32 @@ class LinearRegressor(RegressorMixin, LinearModel):
         return np.clip(margins, self.target_map_.low, self.target_map_.high)
 
 
-# Linear regressors: squared error, Huber and Poisson.
-
-
 @_documented
 @public("skfdp")
-class FeatureDPRegressor(LinearRegressor):
-    r"""Differentially private linear regression; columns or target may be public.
-
-    Some columns, the target, or both may be declared public; all other values of a
-    record are protected. First the mean and the spread of the target, the mean length
-    of the rows, and the mean of the rows are released, so that loose bounds cost
-    little. Then noisy gradient descent trains the model. With a public target it starts
-    from a model of the public columns.
-
-    Most users need only the first group of parameters. The defaults of the others are
-    computed from public and released numbers (:ref:`regression`).
-
-    Parameters
-    ----------
-    epsilon, delta : float, default=1.0, 1e-5
-        The budget of one `fit`; 1 is a usual epsilon. ``epsilon=float("inf")``: no
-        privacy; the optimum of scikit-learn's `Ridge` or `PoissonRegressor`, without
-        use of `bounds`.
-    <schema>
-    <target>
-    <target_bounds>
-    public_features : None, "all", names, indices, mask or slice, default=None
-        The public columns, as for `FeatureDPLogisticRegression`. With "all" only the
-        target can be private (label-DP).
-    <public_target>
-    <bounds>
-    <ledger>
-
-    Other Parameters
-    ----------------
-    <loss>
-    <solver>
-    public_model : "auto", regressor or None, default="auto"
-        Model of the public columns, from whose predictions the descent starts. "auto"
-        needs a public target and an intercept. It means a ridge regression on
-        standardised columns or a `PoissonRegressor`, with a penalty chosen by
-        cross-validation. Without public columns, "auto" means the mean of the target.
-        Another regressor is cloned and fitted on the public columns of
-        ``input_scaler_(X)`` and the public target. A fitted regressor is used
-        unchanged, even if the target is private. With ``loss="poisson"`` the regressor
-        must predict rates. None starts from the mean.
-    <neighboring_relation>
-    <alpha>
-    <fit_intercept>
-    <centering>
-    <random_state>
-    <n_jobs>
-
-    Attributes
-    ----------
-    <coef_>
-    intercept_ : float
-    <encoder_>
-    <coef_noise_>
-    <input_scaler_>
-    <solver_>
-    <target_map_>
-    public_model_ : PublicRegression
-        The public model, if the descent used one. If its `linear` is not None, `coef_`
-        and `intercept_` include it; otherwise `predict` adds its predictions.
-    <n_iter_>
-    <privacy_>
-    <n_features_in_>
-    <feature_names_in_>
-
-    Notes
-    -----
-    **Guarantees.** The fitted attributes are (epsilon, delta)-differentially private
-    for the private part of a record under `neighboring_relation`, if `random_state`
-    is None:
-
-    * Neighbours share every public column, and the target if it is public.
-    * The scales of target and rows, and for the Poisson loss the mean of the fitted
-      rates, are means of numbers in public intervals. Each interval is rescaled to
-      [-1, 1]. So each sum has sensitivity 2 under "replace_one" and 1 otherwise. The
-      same holds for a histogram of the target, and for the sum of the private rows,
-      which are clipped to their mean length.
-    * For wide tables a histogram of the lengths may first narrow their interval. Its
-      sensitivity is sqrt(2) under "replace_one" and 1 otherwise. With more than 300
-      columns and no public model, two sums are released after the descent. They give a
-      factor that rescales the step of the descent. Each sum is one of products of a
-      clipped residual, at most 1.35, and a clipped step, at most 1. The sensitivity is
-      ``sqrt(2) 1.35``, and twice as large under "replace_one".
-    * The public model depends on public columns and a public target only.
-    * The sensitivity of each clipped gradient sum is ``2 clip_norm`` under
-      "replace_one", and `clip_norm` otherwise, for rows of any length.
-    * All releases are one composition with exact accounting; sums and noise are
-      integers.
-
-    Not covered are the choice of parameters, earlier steps of a Pipeline, and scores on
-    training data.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from skfdp import FeatureDPRegressor
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = FeatureDPRegressor(
-    ...     epsilon=8.0, target_bounds=(0, 400), bounds=(-0.2, 0.2), random_state=0
-    ... )
-    >>> bool(model.fit(X, y).score(X, y) > 0.3)
-    True
-    """
-
-    def __init__(
-        self,
-        epsilon=1.0,
-        delta=1e-5,
-        *,
-        schema=None,
-        target=None,
-        target_bounds=None,
-        loss="squared_error",
-        public_features=None,
-        public_target=False,
-        solver="auto",
-        public_model="auto",
-        neighboring_relation="replace_one",
-        bounds=None,
-        alpha="auto",
-        fit_intercept=True,
-        centering="auto",
-        ledger=None,
-        random_state=None,
-        n_jobs=None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.schema = schema
-        self.target = target
-        self.target_bounds = target_bounds
-        self.loss = loss
-        self.public_features = public_features
-        self.public_target = public_target
-        self.solver = solver
-        self.public_model = public_model
-        self.neighboring_relation = neighboring_relation
-        self.bounds = bounds
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.centering = centering
-        self.ledger = ledger
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
-
-@_documented
-@public("skfdp")
-class DPSGDFRegressor(LinearRegressor):
+class DPSGDFRegressor(FeatureDPRegressor):
     r"""Differentially private linear regression with private centring (DPSGD-F).
 
-    The whole record is private. The mean and the spread of the target, the mean length
-    of the rows, and the mean of the rows are released once. Then noisy clipped
-    gradients of centred and scaled records train the model. All releases are one
-    composition with exact accounting.
-
-    Most users need only the first group of parameters. The defaults of the others are
-    computed from public and released numbers (:ref:`regression`).
+    The whole record is private. This is `FeatureDPRegressor` where nothing is public.
+    (A schema may declare public parts.)
 
     Parameters
     ----------
-    epsilon, delta : float, default=1.0, 1e-5
-        The budget of one `fit`; 1 is a usual epsilon. ``epsilon=float("inf")``: no
-        privacy; the optimum of scikit-learn's `Ridge` or `PoissonRegressor`, without
-        use of `bounds`.
-    <schema>
-    <target>
-    <target_bounds>
-    <bounds>
-    <loss>
-    <ledger>
+    <inherited>
 
     Other Parameters
     ----------------
-    <neighboring_relation>
-    <solver>
-    <alpha>
-    <fit_intercept>
-    <centering>
-    <random_state>
-    <n_jobs>
+    <inherited>
 
     Attributes
     ----------
-    <coef_>
-    intercept_ : float
-    <encoder_>
-    <coef_noise_>
-    <input_scaler_>
-    <solver_>
-    <target_map_>
-    <n_iter_>
-    <privacy_>
-    <n_features_in_>
-    <feature_names_in_>
+    <inherited>
 
     Notes
     -----
     **Guarantees.** The fitted attributes are (epsilon, delta)-differentially private
-    for the whole record under `neighboring_relation`, if `random_state` is None:
-
-    * The scales of target and rows, and for the Poisson loss the mean of the fitted
-      rates, are means of numbers in public intervals. Each interval is rescaled to
-      [-1, 1]. So each sum has sensitivity 1 (2 under "replace_one"). The same holds
-      for a histogram of the target, and for the sum of the rows, which are clipped to
-      their mean length. With ``centering="adaptive"`` or a `clip_quantile` there are
-      the further releases described in `DPSGDFClassifier`. For wide tables there are
-      those described in `FeatureDPRegressor`.
-    * The sensitivity of each clipped gradient sum is `clip_norm` (``2 clip_norm`` under
-      "replace_one"), for all data.
-    * All releases are one composition with exact accounting; sums and noise are
-      integers.
-
-    Not covered are the choice of parameters, earlier steps of a Pipeline, and scores on
-    training data.
+    for the whole record under `neighboring_relation`, if `random_state` is None. The
+    releases and their sensitivities are those of `FeatureDPRegressor` with private
+    columns and a private target.
 
     References
     ----------
@@ -1546,18 +1459,21 @@ class DPSGDFRegressor(LinearRegressor):
         random_state=None,
         n_jobs=None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.schema = schema
-        self.target = target
-        self.target_bounds = target_bounds
-        self.loss = loss
-        self.neighboring_relation = neighboring_relation
-        self.bounds = bounds
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.centering = centering
-        self.ledger = ledger
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        super().__init__(
+            epsilon,
+            delta,
+            schema=schema,
+            target=target,
+            target_bounds=target_bounds,
+            loss=loss,
+            solver=solver,
+            public_model=None,
+            neighboring_relation=neighboring_relation,
+            bounds=bounds,
+            alpha=alpha,
+            fit_intercept=fit_intercept,
+            centering=centering,
+            ledger=ledger,
+            random_state=random_state,
+            n_jobs=n_jobs,
+        )
