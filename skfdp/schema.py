@@ -1019,9 +1019,9 @@ class TableSchema:
             Format of a CSV file. None infers it from the first line and the public
             columns.
         header : bool, default=False
-            Whether the first line of a CSV file holds names, even if a name looks like
-            a number or a date. By default such a line is refused, because it may be a
-            record.
+            Whether the first line of a CSV file holds names. By default the line is
+            refused, because it may be a record, if a word begins with a digit or has
+            four digits, a name is repeated, or most are empty.
         """
         given = {"delimiter": delimiter, "encoding": encoding, "skip_lines": skip_lines}
         given = {name: value for name, value in given.items() if value is not None}
@@ -1062,8 +1062,8 @@ class TableSchema:
         Parameters
         ----------
         path : str or Path
-            A file written by `save`, or a ``tableschema.json`` or ``datapackage.json``
-            of the Frictionless standard with one table.
+            A file written by `save`, or a ``tableschema.json`` of the Frictionless
+            standard.
         """
         try:
             text = Path(path).read_bytes().decode("utf-8-sig")
@@ -1187,6 +1187,20 @@ _OF_KINDS: dict[str, type] = {
     **{"boolean": Boolean, "date": Date, "period": Date, "other": Ignore},
     **dict.fromkeys(("integer", "number", "duration", "time"), Number),
 }
+#: First bytes of files that are not CSV, and what to do.
+_NO_CSV = {
+    b"PAR1\x15": "a Parquet file: give its name the ending .parquet",
+    b"ARROW1\0": "an Arrow file: give its name the ending .arrow",
+    b"PK\3\4": "an Excel or ZIP file: save the sheet as 'CSV UTF-8', or unpack it",
+    b"\xd0\xcf\x11\xe0": "an old Excel file: save the sheet as 'CSV UTF-8'",
+    b"\x1f\x8b": "compressed: unpack it",
+    b"SQLite format 3": "a database: export the table as CSV",
+    b"\x93NUMPY": "a NumPy file: write it as CSV with a line of names",
+    b"%PDF-": "a PDF file: write the table as CSV",
+    b"{": "JSON: convert it to CSV",
+    b"[": "JSON: convert it to CSV (if it is CSV, put the first name in quotes)",
+    b"<": "HTML or XML: convert it to CSV (if it is CSV, put the first name in quotes)",
+}
 #: Replaces bytes that are not valid in the encoding.
 _MARK = "\N{REPLACEMENT CHARACTER}"
 
@@ -1223,6 +1237,7 @@ class OpenTable:
         self.cells: tuple[str, ...] = ()
         self.index = getattr(table, "index", None) if hasattr(table, "iloc") else None
         if _is_csv(table):
+            _first_bytes(table)
             self._types = _raw_csv(schema, table, nrows=0)
             # pandas renames columns: the second "1" to "1.1", and "" to "Unnamed: 4".
             line = _raw_csv(schema, table, nrows=1, header=None).iloc[0]
@@ -1298,22 +1313,18 @@ class OpenTable:
         )
 
     def check_header(self, confirmed: bool) -> None:
-        """Refuse a first line that looks like a title, or like a record.
+        """Refuse a first line that may be a title or a record, unless `confirmed`.
 
-        The message does not quote the line. If `confirmed`, the user has stated that
-        the line holds names, even if it looks like a record.
+        The message does not quote the line.
         """
-        line = f"the first line of {str(self._table)!r}" if self.cells else ""
-        titled = len(self.cells) == 1 and self.cells[0].startswith("#")
-        if titled or 2 * len(self.nameless) > len(self.cells):
+        names = [_plain(cell) for cell in self.cells if cell]
+        is_odd = any(map(_NO_NAME.search, names)) or len({*names}) < len(names)
+        if not confirmed and (is_odd or 2 * len(names) < len(self.cells)):
             raise SchemaError(
-                f"{line} looks like a title: pass --skip-lines (skip_lines=...) if the "
-                "names of the columns come later."
-            )
-        if not confirmed and is_record(self.cells):
-            raise SchemaError(
-                f"{line} looks like a record, not names: add a line of names, or pass "
-                "--header (header=True) if it holds names."
+                f"the first line of {str(self._table)!r} does not look like names: a "
+                "word begins with a digit or has four, a name is repeated, or most are "
+                "empty. Pass --skip-lines (skip_lines=...) if names come later, "
+                "--header (header=True) if these are names, or add a line of names."
             )
 
 
@@ -1359,6 +1370,7 @@ def _raw_csv(schema: TableSchema, path: str | os.PathLike, **options: Any) -> An
                 "skiprows": schema.skip_lines,
                 **{"dtype": object, "na_filter": False, "index_col": False},
                 **{"encoding_errors": "replace", "skipinitialspace": True},
+                "compression": None,
             }
             return pandas.read_csv(path, **usual | options)
     except MemoryError:
@@ -1378,6 +1390,21 @@ def _raw_csv(schema: TableSchema, path: str | os.PathLike, **options: Any) -> An
     raise problem
 
 
+def _first_bytes(path: str | os.PathLike) -> bytes:
+    """Return the first bytes of a CSV file; refuse another file by these bytes."""
+    try:
+        with open(path, "rb") as file:
+            found = file.read(64)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    # Without zeros and the mark of UTF-16, and without spaces.
+    start = found.lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n")
+    for mark, what in _NO_CSV.items():
+        if start.startswith(mark):
+            raise SchemaError(f"{str(path)!r} is not CSV but {what}.")
+    return found
+
+
 def _unreadable(path: str | os.PathLike, error: OSError) -> SchemaError:
     return SchemaError(
         f"cannot read {str(path)!r}: {error.strerror or 'it is damaged'}."
@@ -1390,78 +1417,20 @@ def _not_decoded(
     return SchemaError(
         f"{str(path)!r} is not in {schema.encoding}, as {where} shows: pass encoding "
         "latin1 (for Excel in western Europe cp1252, for 'Unicode text' utf-16), or "
-        "save the file as 'CSV UTF-8'. Excel files, and Parquet files with another "
-        "ending, cannot be read as CSV."
+        "save the file as 'CSV UTF-8'."
     )
 
 
-# Decide whether the first line of a CSV file holds names or a record.
-
-_OTHER_DELIMITERS = re.compile(r"[;|\t]")
-# A range ("20-29"), an open class ("65+") or a detection limit ("<5") is a name or a
-# category.
-_CLASS = re.compile(r"\d{1,3} ?[-–] ?\d{1,3}|\d+ ?\+|[<>≤≥]=? ?\d.*")
-# Letters that belong to a number, a date or a time if they follow a digit.
-_UNITS = re.compile(
-    r"(?<=\d) ?(?:[ap]\.?m\b\.?|uhr\b|z\b|days?,? (?=\+?\d+:))"
-    r"|(?<=\d)(?:[thz]|e[+-]?|w)(?=\d)|(?<=-)w(?=\d)"
+# What a line of names does not have: a word that begins with a digit, four digits in a
+# row, a special number such as "NaN", or the beginning of JSON or HTML.
+_NO_NAME = re.compile(
+    r"(?<!\w)\d|\d{4}|^[+-]?(nan|inf|infinity)$|^[\[{<]", re.IGNORECASE
 )
-# Months, weekdays and other words of dates, in English, German, French and Spanish.
-_WORDS = frozenset(
-    """
-    jan january januar jän jänner janv janvier ene enero feb february februar févr
-    février febrero mar march mär märz mrz mars marzo apr april avr avril abr abril may
-    mai mayo jun june juni juin junio jul july juli juil juillet julio aug august août
-    ago agosto sep sept september septembre septiembre oct okt october oktober octobre
-    octubre nov november novembre noviembre dec dez december dezember déc décembre dic
-    diciembre mon monday tue tues tuesday wed wednes wednesday thu thur thurs thursday
-    fri friday sat satur saturday sun sunday montag dienstag mittwoch donnerstag freitag
-    samstag sonnabend sonntag mo di mi do fr sa so de utc gmt cet cest eur usd gbp chf
-    年 月 日 년 월 일
-    """.split()
-)
-
-
-def is_record(cells: Sequence[str]) -> bool:
-    """Whether a cell of the first line reads as a number, a date or a time.
-
-    Each cell is checked separately. A record that has only text cannot be distinguished
-    from names.
-
-    >>> [is_record([cell]) for cell in ("1.234,56", "31.12.2024", "13-Aug-22")]
-    [True, True, True]
-    >>> [is_record([cell]) for cell in ("age", "Q1", "2nd visit", "65+", "May", "")]
-    [False, False, False, False, False, False]
-    """
-    if len(cells) == 1:  # fields may be separated by spaces
-        words = cells[0].split()
-        return _reads_as_value(cells[0]) or sum(map(_reads_as_value, words)) > 1
-    return any(map(_reads_as_value, cells))
-
-
-def _reads_as_value(cell: str) -> bool:
-    return any(map(_is_value, _OTHER_DELIMITERS.split(cell)))
-
-
-def _is_value(text: str) -> bool:
-    """Whether a text reads as a number, a date or a time.
-
-    Such a text has digits, punctuation and words of dates, but no other words.
-    """
-    text = _plain(text).lower()
-    if re.fullmatch("nan|[+-]inf(inity)?", text):
-        return True
-    if not re.search(r"\d", text) or _CLASS.fullmatch(text):
-        return False
-    words = set(re.findall(r"[^\W\d_]+", _UNITS.sub(" ", text)))
-    ordinal = words & {"st", "nd", "rd", "th"}
-    dated = words - ordinal <= _WORDS and (words != ordinal or not words)
-    return dated and "_" not in text  # "mon_1" is a name
 
 
 def _plain(text: str) -> str:
     """Normalise a text, and remove quotes and spaces around it."""
-    text = unicodedata.normalize("NFKC", text[:200].removeprefix("ï»¿"))
+    text = unicodedata.normalize("NFKC", text.removeprefix("ï»¿"))
     return " ".join(text.split()).strip(" '\"’`=\ufeff")
 
 
@@ -1473,6 +1442,8 @@ _MOST_CATEGORIES, _ROWS_OF_A_CATEGORY = 1000, 10
 # A column of at least this many whole numbers, all different, is assumed to hold
 # identifiers.
 _RUNNING = 20
+# Texts of digits and punctuation, which look like numbers or dates.
+_NUMERIC = re.compile(r"[\W_]*\d[\W\d_]*")
 # Codes that look like numbers: "01067", "1E50", whole numbers not exact in float64.
 _CODE = re.compile(r"0[0-9]+|[0-9]+[eE][0-9]+|[0-9]{16,}")
 _DELIMITERS = ",;\t|"
@@ -1494,12 +1465,7 @@ def _proposed_dialect(path: str | os.PathLike, given: dict[str, Any]) -> dict[st
 
     What `given` declares is not inferred.
     """
-    try:
-        with open(path, "rb") as file:
-            start = file.read(2)
-    except OSError as error:
-        raise _unreadable(path, error) from None
-    wide = start in (b"\xff\xfe", b"\xfe\xff")
+    wide = _first_bytes(path).startswith((b"\xff\xfe", b"\xfe\xff"))
     found = {"encoding": "utf-16" if wide else "utf-8", "skip_lines": 0} | given
     whole = TableSchema({}, **{**found, "delimiter": "\x1f"})
 
@@ -1578,7 +1544,7 @@ def _public_column(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
     dated = _public_dates(values, distinct, warn)
     if dated is not None:
         return dated
-    written = [text for text in distinct if _is_value(text)]
+    written = [text for text in distinct if _NUMERIC.fullmatch(text)]
     marked = any(re.search("[.,]", text) for text in written)
     if schema.decimal is None and marked and 2 * len(written) > len(distinct):
         warn("its decimal separator is not clear: pass decimal (--decimal).")
@@ -1743,28 +1709,30 @@ def _toml(value: Any) -> str:
 def _from_properties(found: Any, path: str) -> TableSchema:
     """Build a schema from the content of a file.
 
-    Unknown entries are refused in a TOML file. In a JSON file they are ignored, except
-    in the dialect.
+    Unknown entries are refused in a TOML file, and ignored in a JSON file.
     """
     own = not _is_json(path)
     try:
         given: dict[str, Any] = {} if own else {"declared_by": Path(path).name}
-        dialect = found.pop("dialect", {})
-        if "resources" in found:
-            (resource,) = found["resources"]
-            dialect, found = resource.get("dialect", {}), resource["schema"]
-            given["encoding"] = resource.get("encoding", "utf-8")
         fields = found.pop("fields")
         if isinstance(fields, list):
             fields = {field["name"]: field for field in fields}
-        for key in () if own else ("decimalChar", "groupChar"):
-            marks = {field[key] for field in fields.values() if key in field}
-            if len(marks) > 1:
-                raise SchemaError(
-                    f"{path!r} has fields with different {key}: declare the same {key} "
-                    "for all fields."
-                )
-            found.update(dict.fromkeys([key][: len(marks)], *marks))
+        if own:
+            dialect = {"delimiter": ",", "headerRows": [1]} | found.pop("dialect", {})
+            given["delimiter"] = dialect.pop("delimiter")
+            (line,) = dialect.pop("headerRows")
+            given["skip_lines"] = line - 1
+            for key in dialect:
+                raise _unknown(f"dialect in {path!r}", key, ("delimiter", "headerRows"))
+        else:  # the standard has these marks in each field
+            for key in ("decimalChar", "groupChar"):
+                marks = {field[key] for field in fields.values() if key in field}
+                if len(marks) > 1:
+                    raise SchemaError(
+                        f"{path!r} has fields with different {key}: declare the same "
+                        f"{key} for all fields."
+                    )
+                found |= dict.fromkeys([key] * len(marks), *marks)
         for key, value in found.items():
             if own and key not in _SETTINGS:
                 raise _unknown(path, key, (*_SETTINGS, "dialect", "fields"))
@@ -1775,7 +1743,7 @@ def _from_properties(found: Any, path: str) -> TableSchema:
             name: _column(entry, name in outcomes, f"{name!r} in {path!r}", own)
             for name, entry in fields.items()
         }
-        return TableSchema(columns, **given, **_dialect(dialect, path))
+        return TableSchema(columns, **given)
     except SchemaError:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -1783,26 +1751,6 @@ def _from_properties(found: Any, path: str) -> TableSchema:
             f"{path!r} is not a schema of one table, or has a value of a wrong type: "
             f"{error}."
         ) from None
-
-
-def _dialect(dialect: Mapping, path: str) -> dict[str, Any]:
-    """Return delimiter and number of skipped lines, from the dialect of a schema file.
-
-    Refuse a format that cannot be read, such as quotes other than double quotes.
-    """
-    usual = {"header": True, "quoteChar": '"', "doubleQuote": True, "delimiter": ","}
-    (line,) = dialect.get("headerRows", [1])
-    said = {"csvddfVersion", "lineTerminator", "skipInitialSpace", "headerRows"}
-    for key in dialect.keys() - said - {"delimiter"}:
-        if key not in usual or dialect[key] != usual[key]:
-            known = f"without {key}"
-            if key in usual:
-                known = f"with {key} = {shown(usual[key])}"
-            raise SchemaError(
-                f"the dialect in {path!r} has {key} = {shown(dialect[key])}, which "
-                f"skfdp cannot read: write the table {known}, and remove this entry."
-            )
-    return {"delimiter": dialect.get("delimiter", ","), "skip_lines": line - 1}
 
 
 def _unknown(place: str, key: str, known: Iterable[str]) -> SchemaError:

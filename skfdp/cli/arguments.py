@@ -231,8 +231,8 @@ def _schema(add) -> None:
     add(
         "--header",
         action="store_true",
-        help="the first line holds names, also if a name looks like a number or a "
-        "date (otherwise refused)",
+        help="the first line holds names, also if they look like a record (a word "
+        "that begins with a digit, a repeated name; otherwise refused)",
     )
     add("-o", "--output", metavar="FILE.toml", type=Path, help="a new file")
 

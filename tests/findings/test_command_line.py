@@ -50,13 +50,13 @@ def test_f01_holds_for_every_command(command, refusal, tmp_path):
         assert "R-0" not in sentence and "45" not in sentence
     for more in ([], ["--public", "all", "-o", "new.toml"]):
         sentence = refusal("schema", "t.csv", *more)
-        assert "looks like a record, not names" in sentence and "R-0" not in sentence
+        assert "does not look like names" in sentence and "R-0" not in sentence
     assert not (tmp_path / "new.toml").exists()
 
 
 def test_f01_names_that_are_numbers_are_confirmed(command, refusal, tmp_path):
     (tmp_path / "t.csv").write_text(lines_of("id,2019,2020,ill"))
-    assert "looks like a record" in refusal("schema", "t.csv")
+    assert "does not look like names" in refusal("schema", "t.csv")
     status, out, err = command("schema", "t.csv", "--header", "--outcomes", "ill")
     assert (status, err) == (0, "") and "\n2019 = {" in out
     columns = {"2019": Number(0, 80), "2020": Category([0, 1, 2])}
