@@ -617,11 +617,10 @@ class TableSchema:
     def __hash__(self) -> int:
         return hash(self._content)
 
-    def __copy__(self) -> TableSchema:
+    def __deepcopy__(self, memo: dict | None = None) -> TableSchema:
         return self
 
-    def __deepcopy__(self, memo: dict) -> TableSchema:
-        return self
+    __copy__ = __deepcopy__
 
     def __repr__(self) -> str:
         n_public = sum(column.public for column in self.columns.values())
@@ -1641,14 +1640,16 @@ _TYPES: dict[str, type] = {
     **{"date": Date, "datetime": Date, "string": Category, "any": Unknown},
     "ignore": Ignore,
 }
+_WRITTEN = {Number: "number", Boolean: "boolean", Date: "date", Ignore: "ignore"}
 #: Properties of a field, and the parameter of the column type for each.
 _FIELD = {
     **{"public": "public", "basis": "basis", "knots": "knots", "spacing": "spacing"},
     **{"cyclic": "cyclic", "format": "format", "missingValues": "missing"},
     **{"trueValues": "true", "falseValues": "false"},
 }
-#: Properties that do not affect reading.
-_WORDS_ONLY = ("name", "title", "description", "example", "rdfType")
+#: Properties and constraints that do not affect reading.
+_NOT_READ = {"name", "title", "description", "example", "rdfType", "required", "unique"}
+_NOT_READ |= {"pattern", "minLength", "maxLength"}
 
 
 def _toml_lines(schema: TableSchema) -> Iterator[str]:
@@ -1657,7 +1658,7 @@ def _toml_lines(schema: TableSchema) -> Iterator[str]:
         value = getattr(schema, name)
         if key in _RARE and not value:
             continue
-        text = f"{key} = {_toml('' if value is None else value)}"
+        text = f"{key} = {_toml(value)}"
         yield f"{text}  # {comment}" if comment and not value else text
     yield "\n[dialect]"
     yield f"delimiter = {_toml(schema.delimiter)}"
@@ -1670,28 +1671,21 @@ def _toml_lines(schema: TableSchema) -> Iterator[str]:
 
 def _properties(column: Any) -> dict[str, Any]:
     """Return the declaration of a column as a field of the Frictionless standard."""
-    kinds = {Number: "number", Boolean: "boolean", Date: "date", Ignore: "ignore"}
-    found: dict[str, Any] = {}
-    if type(column) in kinds:
-        found["type"] = (
-            "datetime" if getattr(column, "hour", False) else kinds[type(column)]
-        )
-    constraints: dict[str, Any] = {}
+    usual, stated = type(column)(), _WRITTEN.get(type(column))
+    limits: dict[str, Any] = {}
     if isinstance(column, (Number, Date, Unknown)):
-        low, high = column.bounds or (None, None)
-        constraints["minimum"] = "" if low is None else low
-        constraints["maximum"] = "" if high is None else high
+        limits["minimum"], limits["maximum"] = column.bounds or (None, None)
     if isinstance(column, (Category, Unknown)):
-        constraints["enum"] = list(getattr(column, "values", ()))
+        limits["enum"] = getattr(column, "values", ())
         if isinstance(column, Category) and not column.values:
-            found["type"] = "string"
-    if constraints:
-        found["constraints"] = constraints
-    usual = type(column)()
+            stated = "string"
+    if getattr(column, "hour", False):
+        stated = "datetime"
+    found = {"type": stated, "constraints": limits}
+    found = {key: value for key, value in found.items() if value}
     for key, name in _FIELD.items():
-        value = getattr(column, name, None)
-        if value != getattr(usual, name, None):
-            found[key] = value
+        if getattr(column, name, None) != getattr(usual, name, None):
+            found[key] = getattr(column, name)
     return found
 
 
@@ -1703,7 +1697,8 @@ def _toml(value: Any) -> str:
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    text = json.dumps("" if value is None else value, ensure_ascii=False)
+    return text.replace("\x7f", "\\u007f")
 
 
 def _from_properties(found: Any, path: str) -> TableSchema:
@@ -1761,53 +1756,50 @@ def _unknown(place: str, key: str, known: Iterable[str]) -> SchemaError:
 
 def _column(entry: Any, outcome: bool, place: str, own: bool) -> Any:
     """Return the column type of a field of the Frictionless standard."""
-    entry = {key: value for key, value in entry.items() if value not in ("", [], None)}
-    limits = entry.pop("constraints", {}).items()
-    limits = {key: value for key, value in limits if value not in ("", [], None)}
-    low, high, levels = (limits.pop(k, None) for k in ("minimum", "maximum", "enum"))
+    entry = _filled(entry)
+    limits = _filled(entry.pop("constraints", {}))
     stated = entry.pop("type", None)
     if stated is None:
-        by_low = "any" if low is None else "date"
-        by_low = "number" if isinstance(low, (int, float)) else by_low
-        stated = "string" if levels else by_low
+        low = limits.get("minimum")
+        by_low = "number" if isinstance(low, (int, float)) else "date"
+        stated = "string" if "enum" in limits else "any" if low is None else by_low
     if own and stated not in _TYPES:
         raise _unknown(f"type of {place}", stated, _TYPES)
     kind = _TYPES.get(stated, Unknown)
-    if levels is not None and kind in (Number, Unknown):
+    if "enum" in limits and kind in (Number, Unknown):
         kind = Category
     if outcome and kind is Category:
         kind = Label
-    args: tuple = ()
-    if kind in (Number, Date):
-        args = (low, high)
-    elif levels is not None and kind in (Category, Label):
-        args = (levels,)
-    if own and (limits or (not args and (low, high) != (None, None))):
+    takes = ("minimum", "maximum") if kind in (Number, Date) else ()
+    takes = ("enum",) * ("enum" in limits) if issubclass(kind, Category) else takes
+    if own and limits.keys() - {*takes} - _NOT_READ:
         raise SchemaError(
             f"constraints of {place} do not fit its type {stated}: change one of them."
         )
+    args = [limits.get(key) for key in takes]
     if stated in ("number", "integer", "year"):  # the standard allows numbers in text
-        args = tuple(_as_numbers(args))
+        args = _as_numbers(args)
     if entry.get("format") == "any":
         raise SchemaError(
             f"format = 'any' of {place} is ambiguous: declare a format, such as "
             "'%d.%m.%Y'."
         )
-    found, known = {}, {field.name for field in dataclasses.fields(kind)}
-    if stated == "datetime":
-        found["hour"] = True
+    known = {field.name for field in dataclasses.fields(kind)}
+    found = {"hour": True} if stated == "datetime" else {}
     for key, value in entry.items():
         if _FIELD.get(key) in known and value != "default":
             found[_FIELD[key]] = value
-        elif own and key not in _WORDS_ONLY:
+        elif own and key not in _NOT_READ:
             listed = [key for key, name in _FIELD.items() if name in known]
             raise _unknown(place, key, ("type", "constraints", *listed))
     return kind(*args, **found)
 
 
-def _as_numbers(values: Iterable) -> Iterator[Any]:
-    for value in values:
-        if isinstance(value, list):
-            yield [*_as_numbers(value)]
-        else:
-            yield json.loads(value) if isinstance(value, str) else value
+def _filled(entry: Mapping) -> dict[str, Any]:
+    return {key: value for key, value in entry.items() if value not in ("", [], None)}
+
+
+def _as_numbers(value: Any) -> Any:
+    if isinstance(value, list):
+        return [*map(_as_numbers, value)]
+    return json.loads(value) if isinstance(value, str) else value

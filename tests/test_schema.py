@@ -793,7 +793,7 @@ def test_a_filled_draft_needs_no_types(tmp_path):
     path = written(
         tmp_path,
         'outcomes = ["y"]\ngroup = ""\n[fields]\n'
-        "a = {constraints = {minimum = 0, maximum = 9, enum = []}}\n"
+        "a = {constraints = {minimum = 0, maximum = 9, enum = [], required = true}}\n"
         'b = {constraints = {minimum = 2024-01-01, maximum = "2025-01-01"}}\n'
         'c = {constraints = {minimum = "", maximum = "", enum = ["u", "v"]}}\n'
         'y = {constraints = {minimum = "", maximum = "", enum = [0, 1]}}\n',
@@ -825,6 +825,14 @@ def test_a_filled_draft_needs_no_types(tmp_path):
         ("[fields]\na = {constraints = {low = 1}}", "do not fit its type any"),
         (
             "[fields]\na = {type='string', constraints = {minimum = 1}}",
+            "do not fit its type string",
+        ),
+        (
+            "[fields]\na = {type='boolean', constraints = {enum = ['ja', 'nein']}}",
+            "do not fit its type boolean",
+        ),
+        (
+            "[fields]\na = {constraints = {minimum = 1, enum = ['ja', 'nein']}}",
             "do not fit its type string",
         ),
         ("[fields]\na = {constraints = {minimum = 3, maximum = 1}}", "two finite"),
