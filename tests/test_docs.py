@@ -2,6 +2,7 @@
 
 import ast
 import doctest
+import inspect
 import re
 import sys
 from pathlib import Path
@@ -127,6 +128,19 @@ def test_doctests_of_public_names_are_collected(module):
         name for name, one in public.items() if ">>>" in (one.__doc__ or "")
     }
     assert with_examples <= collected
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_the_documented_parameters_are_those_of_the_constructor(name):
+    """Also where sections come from the base class or from shared texts."""
+    kind = getattr(ESTIMATORS[name], name)
+    text = inspect.getdoc(kind)
+    text = text.partition("\nParameters\n")[2].partition("\nAttributes\n")[0]
+    found = re.findall(r"^(\w.*?)(?: :.*)?$", text, re.MULTILINE)
+    names = [one for line in found for one in line.split(", ")]
+    if "Other Parameters" in names:
+        names.remove("Other Parameters")
+    assert sorted(names) == sorted(inspect.signature(kind).parameters)
 
 
 def run_examples(path):
