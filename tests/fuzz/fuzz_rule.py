@@ -6,146 +6,90 @@ import io
 import logging
 import pickle
 import re
-import signal
 import sys
-import threading
 import warnings
 from pathlib import Path
 
 import numpy as np
 from scipy import special
 
-#: What the private values of ``fuzz_tables.py`` show of themselves as text: the
-#: digits of numbers, with the decimal point left out, and parts of labels and dates.
+#: What the private values of ``fuzz_values.py`` show of themselves as text: the digits
+#: of numbers, with the decimal point left out, and parts of labels and dates.
 SECRETS = ("735194", "s3cr3t", "2173-05")
 #: Types of exceptions that refuse; `PrivacyBudgetError` and `NotFittedError` are among
 #: them by inheritance.
 REFUSALS = (ValueError, TypeError, AttributeError, ImportError, pickle.PicklingError)
 #: Warnings that are somebody's defect, and not about privacy or utility.
 DEFECTS = (
-    RuntimeWarning,  # of NumPy and SciPy
-    DeprecationWarning,
-    PendingDeprecationWarning,
-    FutureWarning,
-    SyntaxWarning,
-    BytesWarning,
-    EncodingWarning,
-    UnicodeWarning,
-    ResourceWarning,
-    np.exceptions.ComplexWarning,
-    np.exceptions.RankWarning,
+    *(RuntimeWarning, DeprecationWarning, PendingDeprecationWarning, FutureWarning),
+    *(SyntaxWarning, BytesWarning, EncodingWarning, UnicodeWarning, ResourceWarning),
+    *(np.exceptions.ComplexWarning, np.exceptions.RankWarning),
 )
-# Exceptions that the interpreter or a library made while they read a value have no
-# raise statement in these packages.
-PACKAGES = ("skfdp", "sklearn")
 # Of our own messages: what is expected, or what to do.
 _REMEDY = re.compile(
     r"[:;,] \S|must |expects? |need(s|ed)? |choose|pass |declare |upgrade |should "
 )
-_FEWEST_WORDS = 4
 
 
-class HangError(BaseException):
-    """End of a call that took longer than its limit; no `except Exception` stops it."""
-
-
-def faults_of(
-    call, *, secrets=SECRETS, time_limit=120.0, packages=PACKAGES, refusals=REFUSALS
-):
+def faults_of(call, packages=("skfdp", "sklearn"), refusals=REFUSALS):
     """Make a call, and return in what it broke the rule for calls.
 
     The rule: a call works, or raises one of `refusals` by a ``raise`` statement of one
     of `packages`, whose message is one sentence with an expectation or a remedy if
     skfdp wrote it. It gives no warning of NumPy and no deprecation, under
-    ``np.errstate(all="raise")`` either. It ends within the limit. And no secret is in
-    its message, in those that led to it, or in its warnings, log lines and output; nor
-    in the text of what it returned, if that is an object of `packages`.
+    ``np.errstate(all="raise")`` either. And no secret is in its message, in those that
+    led to it, or in its warnings, log lines and output; nor in the text of what it
+    returned, if that is an object of `packages`.
     """
     texts, faults = [], []
     try:
-        with _watched(texts, faults), _time_limit(time_limit):
+        with _watched(texts, faults):
             value = call()
     except KeyboardInterrupt:
         raise
-    except HangError:
-        faults.append(f"the call took longer than {time_limit:g} seconds")
     except BaseException as error:
-        faults += judge_refusal(error, packages, refusals)
-        texts += _chain(error)
+        faults += _faults_of_refusal(error, packages, refusals)
+        waiting, found = [error], []
+        while waiting:  # loggers may write out what led to it
+            if (one := waiting.pop()) is not None and one not in found:
+                found.append(one)
+                waiting += [one.__cause__, one.__context__]
+        texts += [f"{type(one).__name__}: {one}" for one in found]
     else:
-        texts += _own_texts(value, packages, faults)
-    faults += [
-        f"a datum is told: {_around(text, secret)}"
-        for text in texts
-        for secret in secrets
-        if secret in text.replace(".", "")
-    ]
+        if type(value).__module__.partition(".")[0] in packages:
+            try:
+                texts += [repr(value), str(value)]
+            except Exception as error:
+                faults.append(f"its text cannot be made: {type(error).__name__}")
+    for text in (text.replace(".", "") for text in texts):
+        for place in (text.find(secret) for secret in SECRETS if secret in text):
+            faults.append(f"a datum is told: {text[max(0, place - 80) : place + 40]}")
     return tuple(dict.fromkeys(faults))
 
 
-def judge_refusal(error, packages, refusals):
-    """Return what is wrong with an exception as a refusal."""
-    name, text = type(error).__name__, str(error)
+def _faults_of_refusal(error, packages, refusals):
+    name, text = type(error).__name__, " ".join(str(error).split())[:160]
     if isinstance(error, OSError) and OSError in refusals and error.errno is not None:
         return []  # what the operating system says of a file
     if not isinstance(error, refusals):
-        return [f"{name} is no refusal: {_start(text)}"]
-    frame, raised = _origin(error)
-    module = "" if frame is None else str(frame.f_globals.get("__name__"))
-    package = module.partition(".")[0]
-    if package not in packages or not raised:
-        where = f"{module}.{frame.f_code.co_name}" if frame is not None else "nowhere"
-        return [f"{name} was not raised by us, but in {where}: {_start(text)}"]
-    return [] if package == "sklearn" else _sentence_faults(text)
-
-
-def _sentence_faults(text):
-    broken = {
-        "has several lines": "\n" in text,
-        "is no sentence": len(text.split()) < _FEWEST_WORDS,
-        "expects nothing": not _REMEDY.search(text),
-        "holds an address": " object at 0x" in text,
-    }
-    return [
-        f"the message {one}: {_start(text)}" for one, is_so in broken.items() if is_so
-    ]
-
-
-def _origin(error):
-    """Return the innermost frame, and whether it was at a ``raise`` statement."""
+        return [f"{name} is no refusal: {text}"]
+    # The interpreter, or a library that read a value, has no raise statement of ours.
     trace = error.__traceback__
-    if trace is None:
-        return None, False
     while trace.tb_next is not None:
         trace = trace.tb_next
-    code = trace.tb_frame.f_code.co_code
-    operation = dis.opname[code[trace.tb_lasti]]
-    return trace.tb_frame, operation in ("RAISE_VARARGS", "RERAISE")
-
-
-def _chain(error):
-    """Return the texts of an exception and of those that led to it.
-
-    Loggers may write them out even where a traceback would suppress them.
-    """
-    found, waiting = [], [error]
-    while waiting:
-        one = waiting.pop()
-        if one is not None and all(one is not other for other in found):
-            found.append(one)
-            waiting += [one.__cause__, one.__context__]
-    return [f"{type(one).__name__}: {one}" for one in found]
-
-
-def _own_texts(value, packages, faults):
-    """Return how an object shows itself; nothing of arrays and frames."""
-    if type(value).__module__.partition(".")[0] not in packages:
-        return []
-    try:
-        return [repr(value), str(value)]
-    except Exception as error:
-        faults.append(f"its text cannot be made: {type(error).__name__}")
-        return []
+    frame = trace.tb_frame
+    package = str(frame.f_globals.get("__name__")).partition(".")[0]
+    operation = dis.opname[frame.f_code.co_code[trace.tb_lasti]]
+    if package not in packages or operation not in ("RAISE_VARARGS", "RERAISE"):
+        return [f"{name} was not raised by us, but in {frame.f_code}: {text}"]
+    broken = {
+        "has several lines": "\n" in str(error),
+        "is no sentence": len(text.split()) < 4,
+        "expects nothing": not _REMEDY.search(str(error)),
+        "holds an address": " object at 0x" in str(error),
+    }
+    own = package != "sklearn"
+    return [f"the message {why}: {text}" for why, so in broken.items() if so and own]
 
 
 @contextlib.contextmanager
@@ -173,7 +117,7 @@ def _watched(texts, faults):
             root.setLevel(level)
             texts += [out.getvalue(), *(str(w.message) for w in seen)]
             faults += [
-                f"{w.category.__name__}: {_start(str(w.message))}"
+                f"{w.category.__name__}: {str(w.message)[:160]}"
                 for w in seen
                 if issubclass(w.category, DEFECTS) or _is_foreign(w)
             ]
@@ -187,35 +131,3 @@ def _is_foreign(warning):
     return warning.category is UserWarning and bool(
         roots & {*Path(warning.filename).parents}
     )
-
-
-@contextlib.contextmanager
-def _time_limit(seconds):
-    """Raise HangError in the main thread after so many seconds."""
-    main = threading.current_thread() is threading.main_thread()
-    if not main or not hasattr(signal, "setitimer"):
-        yield
-        return
-
-    def stop(number, frame):
-        raise HangError
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
-def _start(text, length=160):
-    line = " ".join(text.split())
-    return line if len(line) <= length else f"{line[:length]}..."
-
-
-def _around(text, secret):
-    """Return the neighbourhood of a secret, in a text without decimal points."""
-    text = text.replace(".", "")
-    place = text.index(secret)
-    return _start(text[max(0, place - 80) : place + 40])
