@@ -4,7 +4,7 @@
     python benchmarks/audits/one_run.py --runs 1 --only "label-DP"     # quicker
     python benchmarks/audits/one_run.py --output benchmarks/results/audits/one_run.txt
 
-Each estimator is audited by ``tests/audit/guessed_coins.py`` on made-up records that
+Each estimator is audited by ``guessed_coins.py`` on made-up records that
 are all canaries, at four budgets: with its own noise, with half of it, and with none
 that matters (divided by 10,000). A lower bound above the claim refutes it. The first
 may be refuted in at most 5 % of runs. The last can be where the claim is below the
@@ -32,7 +32,7 @@ from skfdp.mechanisms import release as mechanism
 from skfdp.privacy import AddOrRemoveOne
 from skfdp.solvers import NoisySGD
 
-sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "audit"))
+sys.path.append(str(Path(__file__).parent))
 
 from guessed_coins import audit_estimator
 

@@ -2,7 +2,6 @@
 
 `audit_estimator` fits an estimator of the package once, to records that coins chose,
 and guesses the coins from the fitted model. docs/theory/one_run.rst has the proof.
-``benchmarks/audits/one_run.py`` uses it too.
 """
 
 from __future__ import annotations
@@ -21,12 +20,10 @@ from scipy.stats import binom
 from sklearn.base import clone, is_classifier, is_regressor
 
 from skfdp.audit.mechanism import AuditResult
-from skfdp.audit.replay import mask_of, prepared, tables
-from skfdp.base import PrivateEstimator
-from skfdp.data.validation import UtilityWarning, check_choice, check_number
+from skfdp.audit.replay import mask_of, prepared
+from skfdp.data.validation import UtilityWarning
 from skfdp.privacy import Event, Relation, compose, gdp_epsilon
 from skfdp.privacy.accounting import PrivacyCurve, cost
-from skfdp.privacy.checks import shown
 from skfdp.privacy.report import PrivacyReport
 
 # Trade-off curves, and the family of a claim.
@@ -234,7 +231,7 @@ def make_canaries(
     X_a, X_b = X[rows], X[rows]
     y_a = y_b = None if y is None else y[rows]
     if len(columns):
-        low, high = _ranges(own, X, columns)
+        low, high = own.bounds or (X.min(), X.max())
         signs = rng.random((n_canaries, len(columns))) < 0.5
         X_a[:, columns] = np.where(signs, high, low)
         X_b[:, columns] = np.where(signs, low, high)
@@ -251,12 +248,7 @@ def make_canaries(
             null = None
     if null:
         return Canaries(rows, X_a, y_a, X_b, y_b, *null, "null", 1)
-    if tails == "null" and not relation.replaces:
-        raise ValueError(
-            "tails='null' needs a null that this table can tell: declared classes or a "
-            "regressor, with a private target, or a private column without bounds in "
-            "an X of floats; choose tails='other'."
-        )
+    assert tails != "null" or relation.replaces, "this table cannot tell null"
     n_steps = 1 if relation.replaces else 2
     return Canaries(rows, X_a, y_a, X_b, y_b, X_b, y_b, "other", n_steps)
 
@@ -264,8 +256,7 @@ def make_canaries(
 def _flipped(own: Any, y: np.ndarray, n: int, rng: np.random.Generator) -> tuple:
     """Return random labels, or ends of the target's bounds, and other ones."""
     if is_regressor(own):
-        bounds = own.target_bounds
-        labels = np.ravel(_ends(y[:, None]) if bounds is None else bounds).astype(float)
+        labels = np.array(own.target_bounds, dtype=float)
     else:
         labels = np.unique(y) if own.classes is None else np.asarray(own.classes)
     first = rng.integers(len(labels), size=n)
@@ -284,12 +275,8 @@ def _null(
     if private_target and is_regressor(own):
         return X_a, np.full(len(X_a), np.nan)
     if private_target and own.classes is not None:
-        labels = np.asarray(own.classes)
-        if labels.dtype.kind in "iuf":
-            return X_a, np.full(len(X_a), labels.max() + 1)
-        if labels.dtype.kind == "U":
-            return X_a, np.full(len(X_a), "no " + " ".join(labels))
-    if getattr(own, "bounds", None) is False and X_a.dtype.kind == "f" and len(columns):
+        return X_a, np.full(len(X_a), max(own.classes) + 1)
+    if own.bounds is False and len(columns):
         X_null = X_a.copy()
         X_null[:, columns] = np.nan
         return X_null, y_a
@@ -311,25 +298,6 @@ def _labels_suffice(
     n_left, n_coins = ((given == labels).sum(axis=1) for given in (others, y_a))
     spread = np.hypot(std, np.sqrt(n_coins) / 2)
     return bool((n_left + n_coins / 2 >= 3 * std + 4 * spread).all())
-
-
-def _ranges(own: Any, X: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Return the ends of the private columns: declared, or else seen."""
-    bounds, seen = getattr(own, "bounds", None), _ends(X[:, columns])
-    if not (isinstance(bounds, tuple | list) and len(bounds) == 2):
-        return seen
-    width = X.shape[1]
-    ends = [np.broadcast_to(np.asarray(end, float), width)[columns] for end in bounds]
-    return np.where(np.isfinite(ends), ends, seen)
-
-
-def _ends(values: np.ndarray) -> np.ndarray:
-    """Return the least and the largest finite number of each column, or 0."""
-    values = values.astype(float)
-    known = np.isfinite(values)
-    low = np.where(known, values, np.inf).min(axis=0)
-    high = np.where(known, values, -np.inf).max(axis=0)
-    return np.where(known.any(axis=0), [low, high], 0.0)
 
 
 # Scores of canaries: where a model seems to have seen the first of two values.
@@ -393,20 +361,11 @@ def margin_score(model: Any, X_a: Any, y_a: Any, X_b: Any, y_b: Any) -> np.ndarr
 
 def _sides(model: Any, X: Any, y: Any) -> np.ndarray:
     """Return the margin of the label of each record beside the other labels."""
-    if hasattr(model, "decision_function"):
-        margins = model.decision_function(X)
-    else:  # bounded, since some models are sure of what they say
-        margins = np.log(np.maximum(model.predict_proba(X), _LEAST_PROBABILITY))
+    # Bounded, since some models are sure of what they say.
+    margins = np.log(np.maximum(model.predict_proba(X), _LEAST_PROBABILITY))
     codes = np.argmax(y[:, None] == model.classes_, axis=1)
-    if margins.ndim == 1:
-        return np.where(codes == 1, margins, -margins)
     own = margins[np.arange(len(codes)), codes]
     return own - (margins.sum(axis=1) - own) / (margins.shape[1] - 1)
-
-
-def error_score(model: Any, X_a: Any, y_a: Any, X_b: Any, y_b: Any) -> np.ndarray:
-    """Return the squared error at the other value, less that at the first."""
-    return (y_b - model.predict(X_b)) ** 2 - (y_a - model.predict(X_a)) ** 2
 
 
 # Bounds on right guesses of coins: what one run of a mechanism can tell of many.
@@ -480,9 +439,9 @@ def refutes(
     return False
 
 
-#: Of the canaries guessed, by default; each number costs its part of the confidence.
+#: Of the canaries guessed; each number costs its part of the confidence.
 SHARES = (1.0, 0.5, 0.25, 0.125)
-_METHODS = 2
+_METHODS, _CONFIDENCE = 2, 0.95
 #: Numbers of guesses, and how many of them are right.
 Counts = list[tuple[int, int]]
 _MOST_CANARIES = 1_000
@@ -493,22 +452,11 @@ _ROUNDS = 30
 class OneRunResult(AuditResult):
     """Result of `audit_estimator`.
 
-    Attributes
-    ----------
-    n_canaries : int
-    n_guesses, n_correct : int
-        Guesses and right ones of those that gave the lower bound.
-    counts : tuple of (int, int)
-        Numbers of guesses that were looked at, and how many were right.
-    steinke : float
-        Lower bound that holds for any mechanism.
-    f_dp : float
-        Lower bound among claims with the same releases and other noise.
-    reach : float
-        The lower bound if every guess had been right: no claim above it can be refuted
-        by so many canaries.
-    tails : {"other", "null", "out"}
-        What a coin puts in the place of a canary.
+    `n_correct` of `n_guesses` were right where that gave the lower bound; `counts` has
+    all numbers that were looked at. `steinke` holds for any mechanism, `f_dp` among
+    claims with the same releases and other noise. `reach` is the lower bound if every
+    guess had been right. `tails` says what a coin puts in the place of a canary:
+    "other", "null" or "out".
     """
 
     audit: ClassVar[str] = "one run"
@@ -525,13 +473,11 @@ class OneRunResult(AuditResult):
 
 def audit_estimator(
     estimator: Any,
-    X: Any,
-    y: Any = None,
+    X: np.ndarray,
+    y: np.ndarray | None,
     *,
     n_canaries: int | None = None,
-    n_guesses: int | None = None,
     tails: str = "auto",
-    confidence: float = 0.95,
     score: Score | None = None,
     random_state: int | None = None,
 ) -> OneRunResult:
@@ -540,56 +486,29 @@ def audit_estimator(
     The private part of each canary has two values, the public part one: a random corner
     of the box of the private columns and the corner opposite, both with one random
     label if that is private; where all columns are public a random label and another
-    one, of regressors the two ends of the target. The box is that of `bounds`, or of
-    the columns as they are. A fair coin chooses for each canary. A clone of the
-    estimator is fitted to that table, once. Each canary gets a score from the model,
-    and the coins of those with the most decided scores are guessed. A claim bounds how
-    many guesses can be right; if more are, it is refuted.
+    one, of regressors the two ends of the target. The box is that of `bounds`, a pair
+    of numbers, or of the table. A fair coin chooses for each canary. A clone of the
+    estimator is fitted to that table, once, without its ledger and without a seed.
+    `random_state` is that of canaries and coins. Each canary gets a score from the
+    model, and the coins of those with the most decided scores are guessed. A claim
+    bounds how many guesses can be right; if more are, it is refuted.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Of this package. Not changed: a clone is fitted, without its ledger and without
-        a seed.
-    X : array-like of shape (n_samples, n_features)
-    y : array-like of shape (n_samples,), default=None
-        **Use made-up records, or treat the result as you would treat the records**:
-        what it says of them is not private, and nothing is charged.
-    n_canaries : int, default=None
-        That many records, chosen at random; None: all of them, at most 1000.
-    n_guesses : int, default=None
-        Fixed beforehand. None looks at all, 1/2, 1/4 and 1/8 of the canaries, each at a
-        quarter of the error that `confidence` leaves.
-    tails : {"auto", "other", "null"}, default="auto"
-        Under "replace_special", what a coin that shows tails puts in the place of a
-        canary: its other value, or null. "auto": null if the table can tell it, and
-        leaves each class so many labels that its noisy count does not look empty.
-    confidence : float, default=0.95
-    score : callable, default=None
-        ``score(model, X_a, y_a, X_b, y_b)`` returns a number for each canary, the
-        larger the more the fitted model seems to have seen the first value. It must not
-        know the coins. None compares the margins of a classifier, or the squared errors
-        of a regressor, at the last iterate of the loop where scikit-learn has callbacks
-        (1.9), since every iterate is released; other estimators need a score.
-    random_state : int, default=None
-        Of canaries and coins, never of the noise.
+    Under "replace_special", `tails` says what a coin puts in the place of a canary: its
+    "other" value, or "null". "auto" is null if the table can tell it, and leaves each
+    class so many labels that its noisy count does not look empty.
 
-    Returns
-    -------
-    result : OneRunResult
-
-    Raises
-    ------
-    ValueError
-        For bad parameters, for an estimator without a finite epsilon, and where scores
-        are not one finite number for each canary.
+    ``score(model, X_a, y_a, X_b, y_b)`` returns a number for each canary, the larger
+    the more the fitted model seems to have seen the first value. It must not know the
+    coins. None looks at coefficients or margins, at the last iterate of the loop where
+    scikit-learn has callbacks (1.9), since every iterate is released; other estimators
+    need a score.
 
     Notes
     -----
     **Guarantees.** `lower_bound` exceeds the epsilon that the releases cost with
-    probability at most ``1 - confidence``, whatever the score is: each number of
-    guesses and each method (`steinke`, `f_dp`) has its share of the error (Bonferroni),
-    by the exchange lemma of :doc:`/theory/one_run`.
+    probability at most .05, whatever the score is: each number of guesses and each
+    method (`steinke`, `f_dp`) has its share of the error (Bonferroni), by the exchange
+    lemma of docs/theory/one_run.rst.
 
     The relations: under "replace_one" heads and tails are neighbours. Under
     "replace_special" a value and null are: a private label that is none of the declared
@@ -604,68 +523,24 @@ def audit_estimator(
     a last term that is proved anew and, wherever the tests look, not larger. `f_dp` is
     the epsilon of the smallest noise, in proportion to the claimed one, that is
     refuted: it supposes that what may be wrong is the scale of noise or sensitivity. As
-    a refutation of the claim it supposes nothing.
-
-    An audit that refutes nothing shows little: `reach` says what it could have shown.
-
-    References
-    ----------
-    Steinke, Nasr and Jagielski (2023), https://arxiv.org/abs/2305.08846; Mahloujifar,
-    Melis and Chaudhuri (2025), https://arxiv.org/abs/2410.22235.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skfdp import FeatureDPLogisticRegression
-    >>> from guessed_coins import audit_estimator
-    >>> rng = np.random.default_rng(0)
-    >>> X, y = rng.random((400, 400)), rng.integers(0, 2, 400)
-    >>> model = FeatureDPLogisticRegression(epsilon=8.0, bounds=(0, 1))
-    >>> result = audit_estimator(model, X, y, random_state=0)
-    >>> result.passed, result.n_canaries, result.tails
-    (True, 400, 'other')
+    a refutation of the claim it supposes nothing. Records with `groups` are not
+    audited.
     """
-    X, y = tables(X, None if y is None else np.asarray(y))
-    if not isinstance(X, np.ndarray) or (y is not None and y.ndim != 1):
-        raise ValueError("X must be an array, and y have one target for each row.")
-    if not isinstance(estimator, PrivateEstimator) or hasattr(estimator, "estimator"):
-        raise ValueError(
-            f"estimator={shown(estimator)} must be an estimator of this package that "
-            "fits by itself: audit others, and Pipelines, by audit_replay."
-        )
-    check_number("confidence", confidence, high=1)
-    check_choice("tails", tails, ("auto", "other", "null"))
-    check_number(
-        "random_state", random_state, include_low=True, integral=True, also=(None,)
-    )
-    n_canaries = _count("n_canaries", n_canaries, len(X))
-    _count("n_guesses", n_guesses, n_canaries)
+    n_canaries = min(len(X), n_canaries or _MOST_CANARIES)
     own, rng = prepared(estimator, None), np.random.default_rng(random_state)
     with warnings.catch_warnings(action="ignore", category=UtilityWarning):
         events = own.plan(X, y).events
-    if not events:
-        raise ValueError(
-            "estimator claims no finite epsilon: there is nothing to audit; set one."
-        )
     canary = make_canaries(own, events, X, y, n_canaries, tails, rng)
     heads = rng.random(n_canaries) < 0.5
     model, iterate = fitted(own, *canary.table(X, y, heads))
     scores = _scores(model if score else iterate, canary, score)
-    counts = _right_guesses(scores, heads, n_guesses)
-    return _result(model.privacy_, canary, counts, float(confidence))
+    return _result(model.privacy_, canary, right_guesses(scores, heads))
 
 
-def _result(
-    found: PrivacyReport, made: Canaries, counts: Counts, confidence: float
-) -> OneRunResult:
+def _result(found: PrivacyReport, made: Canaries, counts: Counts) -> OneRunResult:
     """Return what the numbers of right guesses say of a report."""
-    if found.unit == "person":
-        raise ValueError(
-            f"{found.subject} protects persons, and canaries are rows that come and go "
-            "by themselves: audit it by audit_replay, with groups in fit_params."
-        )
     n, delta, n_steps = len(made.rows), found.delta, made.n_steps
-    level = (1 - confidence) / (_METHODS * len(counts))
+    level = (1 - _CONFIDENCE) / (_METHODS * len(counts))
 
     def bounds(n_guesses: int, n_correct: int) -> tuple[float, float]:
         """Return the lower bound for any mechanism, and that of the family."""
@@ -687,7 +562,7 @@ def _result(
         claimed_epsilon=found.epsilon,
         delta=delta,
         lower_bound=max(steinke, f_dp),
-        confidence=confidence,
+        confidence=_CONFIDENCE,
         n_trials=n,
         n_canaries=n,
         n_guesses=counts[best][0],
@@ -700,16 +575,13 @@ def _result(
     )
 
 
-def _right_guesses(
-    scores: np.ndarray, heads: np.ndarray, n_guesses: int | None
-) -> Counts:
+def right_guesses(scores: np.ndarray, heads: np.ndarray) -> Counts:
     """Return numbers of guesses, and how many of them are right."""
     decided = scores - _middle(scores)
     order = np.argsort(-np.abs(decided), kind="stable")
     right = np.cumsum(((decided > 0) == heads)[order])
     sizes = {max(1, int(share * len(scores))) for share in SHARES}
-    chosen = sorted(sizes, reverse=True) if n_guesses is None else [n_guesses]
-    return [(size, int(right[size - 1])) for size in chosen]
+    return [(size, int(right[size - 1])) for size in sorted(sizes, reverse=True)]
 
 
 def _middle(scores: np.ndarray) -> float:
@@ -729,33 +601,7 @@ def _middle(scores: np.ndarray) -> float:
 
 def _scores(model: Any, made: Canaries, score: Score | None) -> np.ndarray:
     if score is None:
-        if not (is_classifier(model) or is_regressor(model)):
-            raise ValueError(
-                f"{type(model).__name__} is neither classifier nor regressor: pass "
-                "score(model, X_a, y_a, X_b, y_b), which says where the model seems to "
-                "have seen the first value."
-            )
-        if hasattr(model, "coef_") and not hasattr(model, "encoder_"):
-            score = linear_score
-        else:
-            score = margin_score if is_classifier(model) else error_score
-    if not callable(score):
-        raise ValueError(
-            f"score={shown(score)} must be None or a function: "
-            "score(model, X_a, y_a, X_b, y_b)."
-        )
-    pair = made.X_a, made.y_a, made.X_b, made.y_b
-    found = np.asarray(score(model, *pair), dtype=float)
-    if found.shape != made.rows.shape or not np.isfinite(found).all():
-        raise ValueError(
-            f"score must return {len(made.rows)} finite numbers, one for each canary; "
-            f"it returned shape {found.shape}."
-        )
+        score = linear_score if hasattr(model, "coef_") else margin_score
+    found = score(model, made.X_a, made.y_a, made.X_b, made.y_b)
+    assert found.shape == made.rows.shape and np.isfinite(found).all()
     return found
-
-
-def _count(name: str, value: Any, most: int) -> int:
-    """Return a count, checked; None is all, or as many as take no long time."""
-    limits = {"low": 1, "high": most + 1, "include_low": True, "integral": True}
-    check_number(name, value, **limits, also=(None,))
-    return min(most, _MOST_CANARIES) if value is None else int(value)
