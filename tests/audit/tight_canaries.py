@@ -12,7 +12,6 @@ from tight_runs import Canary
 import skfdp
 from skfdp.privacy import AddOrRemoveOne
 from skfdp.solvers import (
-    SOLVERS,
     AdaptiveCentering,
     FeatureDPSGD,
     NoisyGradientDescent,
@@ -66,15 +65,11 @@ def joined(usual, params):
     """Return parameters, those of a solver over the usual ones of a solver."""
     found, solver = usual | params, params.get("solver")
     if "solver" in usual and solver is not None:
-        solver = SOLVERS[solver]() if isinstance(solver, str) else solver
-        given = {}
+        known, given = solver.get_params(), {}
         for one in (usual["solver"], solver):
             unset = type(one)().get_params()
-            values = one.get_params().items()
-            given |= {name: v for name, v in values if v != unset[name]}
-        known = solver.get_params()
-        given = {name: value for name, value in given.items() if name in known}
-        found["solver"] = type(solver)(**given)
+            given |= {k: v for k, v in one.get_params().items() if v != unset[k]}
+        found["solver"] = type(solver)(**{k: v for k, v in given.items() if k in known})
     return found
 
 
@@ -84,74 +79,60 @@ def fitted(kind, **usual):
     def make(**params):
         def fit(X, y, **of_rows):
             usual_ones = {"random_state": 0, "epsilon": 8.0} | usual
-            model = kind(**joined(usual_ones, params))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return model.fit(X, y, **of_rows)
+                return kind(**joined(usual_ones, params)).fit(X, y, **of_rows)
 
         return fit
 
     return make
 
 
-SHORT = {"bounds": (0, 1), "solver": NoisyGradientDescent(max_iter=2, clip_norm=0.05)}
-REAL = {"bounds": (0, 1), "target_bounds": (-2, 6)}
-logistic = fitted(skfdp.FeatureDPLogisticRegression, **SHORT)
+UNIT = {"bounds": (0, 1)}
+SHORT = UNIT | {"solver": NoisyGradientDescent(max_iter=2, clip_norm=0.05)}
 OF_PAPER = {"neighboring_relation": "replace_special", "centering": "gaussian"}
 NORMED = NoisyGradientDescent(max_iter=2, clip_norm=0.05, normalize=True)
-sgd = fitted(skfdp.DPSGDFClassifier, bounds=(0, 1), solver=NORMED, **OF_PAPER)
+logistic = fitted(skfdp.FeatureDPLogisticRegression, **SHORT)
+sgd = fitted(skfdp.DPSGDFClassifier, **UNIT, solver=NORMED, **OF_PAPER)
 whole_rows = fitted(skfdp.DPSGDFClassifier, **SHORT, **OF_PAPER)
-loop = fitted(skfdp.FeatureDPRegressor, **SHORT | REAL)
-network = fitted(
-    skfdp.FeatureDPMLPClassifier,
-    bounds=(0, 1),
-    hidden_layer_sizes=(5,),
-    solver=NoisySGD(max_iter=2, clip_norm=0.02),
-)
-centring = fitted(
-    skfdp.PrivateCenteringTransformer,
-    bounds=(0, 1),
-    neighboring_relation="replace_special",
-)
+loop = fitted(skfdp.FeatureDPRegressor, **SHORT, target_bounds=(-2, 6))
+TINY = {"hidden_layer_sizes": (5,), "solver": NoisySGD(max_iter=2, clip_norm=0.02)}
+network = fitted(skfdp.FeatureDPMLPClassifier, **UNIT, **TINY)
+SPECIAL = {"neighboring_relation": "replace_special"}
+centring = fitted(skfdp.PrivateCenteringTransformer, **UNIT, **SPECIAL)
 
 CANARIES: list[Canary] = []
 
 
-def add(
-    name,
-    make,
-    params,
-    label,
-    one,
-    other=None,
-    *,
-    relations=(None,),
-    y="two",
-    X=X,
-    private=EVERY,
-    csr=False,
-    rows=None,
-    **more,
-):
+def add(name, make, params, label, one, other=None, relations=(None,), **more):
     """Add a canary, or one for each relation: the other part is of those replaced.
 
-    `csr` and `rows` say how the estimator is fitted: to CSR, with facts of rows.
+    A part that is no pair is of the private columns, beside a label of 0. `y`, `X` and
+    `private` make the table; `csr` and `rows` say how the estimator is fitted: to CSR,
+    with facts of rows. The rest are fields of a `Canary`.
     """
-    target = None if y is None else Y[y][: len(X)]
+    given = {"y": "two", "X": X, "private": EVERY, "csr": False, "rows": None} | more
+    table, private, rows = given.pop("X"), given.pop("private"), given.pop("rows")
+    csr, y = given.pop("csr"), given.pop("y")
+    target = None if y is None else Y[y][: len(table)]
+    one, other = (
+        part
+        if part is None or isinstance(part, tuple)
+        else (part, None if y is None else 0)
+        for part in (one, other)
+    )
     if rows and "groups" in rows:
-        more["n_rows"] = PERSON
+        given["n_rows"] = PERSON
     for relation in relations:
-        fit = make(**params | RELATIONS.get(relation, {}))
-        whole, theirs = name, other
-        if relation is not None:
-            whole = f"{name}, {relation}"
-            theirs = other if relation == "replaced" else None
-        if rows:
-            fit = functools.partial(fit, **rows)
+        fit = functools.partial(
+            make(**params | RELATIONS.get(relation, {})), **rows or {}
+        )
         if csr:
             fit = functools.partial(lambda fit, X, y: fit(csr_array(X), y), fit)
+        whole = name if relation is None else f"{name}, {relation}"
+        theirs = other if relation in (None, "replaced") else None
         CANARIES.append(
-            Canary(whole, fit, X, target, private, one, theirs, label, **more)
+            Canary(whole, fit, table, target, private, one, theirs, label, **given)
         )
 
 
@@ -168,90 +149,43 @@ def number_at(*values):
 
 # -- class counts and private bounds ---------------------------------------------------
 for y in ("two", "three"):
-    add(
-        *(f"class counts, {y}", logistic, {}, "class counts", (LOW, 0), (LOW, 1)),
-        relations=ALL,
-        y=y,
-    )
+    add(f"class counts, {y}", logistic, {}, "class counts", LOW, (LOW, 1), ALL, y=y)
 # With this seed no empty binade passes for one with records.
 BOUNDS = {"bounds": "private", "epsilon": 100.0, "random_state": 1}
 for label in ("binades", "bins"):
-    add(label, logistic, BOUNDS, label, (0.9, 0), (-3.0, 0), relations=ALL)
+    add(label, logistic, BOUNDS, label, 0.9, -3.0, ALL)
 
 # -- the length and the mean of rows ---------------------------------------------------
-add(
-    *("row length", logistic, {}, "row length", (HIGH, 0), (LOW, 0)),
-    relations=ALL,
-    stream="row length",
-)
-add(
-    *("row square", logistic, COLUMNS | {"public_model": None}, "row length"),
-    *((HIGH, 0), (LOW, 0)),
-    relations=TWO,
-    private=SOME,
-    stream="row square",
-)
-add(
-    *("row lengths", logistic, {"epsilon": 100.0}, "row lengths", (HIGH, 0)),
-    (LOW, 0),
-    relations=ALL,
-    X=WIDE,
-    private=np.ones(WIDE.shape[1], dtype=bool),
-)
-add("mean, signed", logistic, SIGNED, "mean", (FAR, 0), (-FAR, 0), relations=ALL)
-add(
-    *("mean of whole rows, signed", centring, SIGNED, "mean", (FAR, None)),
-    (-FAR, None),
-    relations=ALL,
-    y=None,
-)
+LENGTH = {"stream": "row length"}
+add("row length", logistic, {}, "row length", HIGH, LOW, ALL, **LENGTH)
+NO_MODEL = COLUMNS | {"public_model": None}
+SQUARE = {"private": SOME, "stream": "row square"}
+add("row square", logistic, NO_MODEL, "row length", HIGH, LOW, TWO, **SQUARE)
+WHOLE = {"X": WIDE, "private": np.ones(WIDE.shape[1], dtype=bool)}
+add("row lengths", logistic, {"epsilon": 100.0}, "row lengths", HIGH, LOW, ALL, **WHOLE)
+add("mean, signed", logistic, SIGNED, "mean", FAR, -FAR, ALL)
+add("mean of whole rows, signed", centring, SIGNED, "mean", FAR, -FAR, ALL, y=None)
 # Rows without negative entries meet at 90 degrees at most.
+SHORTENED = {"solver": NoisyGradientDescent(row_norm=1.0)}
 for csr in (False, True):
-    add(
-        *(
-            "mean, bounded, replaced" + ", CSR" * csr,
-            logistic,
-            {"solver": NoisyGradientDescent(row_norm=1.0)},
-            "mean",
-        ),
-        *((HALVES[0], 0), (HALVES[1], 0)),
-        csr=csr,
-    )
-add(
-    *("mean of whole rows, bounded", centring, {}, "mean", (AXES[0], None)),
-    (AXES[1], None),
-    relations=("replaced",),
-    y=None,
-)
-add("mean, bounded", logistic, {}, "mean", (HIGH, 0), relations=NULLED)
+    name = "mean, bounded, replaced" + ", CSR" * csr
+    add(name, logistic, SHORTENED, "mean", HALVES[0], HALVES[1], csr=csr)
+name, REPLACED = "mean of whole rows, bounded", ("replaced",)
+add(name, centring, {}, "mean", AXES[0], AXES[1], REPLACED, y=None)
+add("mean, bounded", logistic, {}, "mean", HIGH, None, NULLED)
 
 # -- Algorithm 2 of DPSGD-F ------------------------------------------------------------
 ADAPTIVE = {"centering": AdaptiveCentering(clip_features=True)}
 #: No sum of these with signs is zero, so that no rotated entry is.
 ODD_ROW = np.array([0.9, 0.31, 0.17, 0.53, 0.71, 0.07])
 for stream in ("rough binades", "rough bins 1", "rough bins 2"):
-    add(
-        *(stream, sgd, ADAPTIVE, "rough mean", (ODD_ROW, 0), (LOW, 0)),
-        relations=ALL,
-        stream=stream,
-    )
-DISTANCES = {"relations": ALL, "edit": number_at(2.0, 1e-9)}
+    add(stream, sgd, ADAPTIVE, "rough mean", ODD_ROW, LOW, ALL, stream=stream)
+DISTANCES = ("distances", HIGH, LOW, ALL)
 for stream in ("distances from the rough mean", "distances from the mean"):
-    add(
-        *(stream, sgd, ADAPTIVE, "distances", (HIGH, 0), (LOW, 0)),
-        stream=stream,
-        **DISTANCES,
-    )
-add(
-    *(
-        "mean about a rough one",
-        whole_rows,
-        ADAPTIVE | SIGNED,
-        "mean",
-    ),
-    *((FAR, 0), (-FAR, 0)),
-    relations=ALL,
-)
+    more = {"stream": stream, "edit": number_at(2.0, 1e-9)}
+    add(stream, sgd, ADAPTIVE, *DISTANCES, **more)
+ROUGH = ADAPTIVE | SIGNED
+add("mean about a rough one", whole_rows, ROUGH, "mean", FAR, -FAR, ALL)
 
 
 # -- gradients of linear models --------------------------------------------------------
@@ -262,116 +196,70 @@ def two_classes(query):
     return theta
 
 
-SLOPE = ("descent", (HIGH, 0), (HIGH, 1))
-add("descent", logistic, {}, *SLOPE, relations=ALL)
-add("descent, Poisson batches", sgd, HALF, *SLOPE, relations=ALL, alone=True)
+SLOPE = ("descent", HIGH, (HIGH, 1))
+SAMPLED, CSR = {"alone": True}, {"csr": True}
+add("descent", logistic, {}, *SLOPE, ALL)
+add("descent, Poisson batches", sgd, HALF, *SLOPE, ALL, **SAMPLED)
 for loss in ("log_loss", "hinge", "squared_hinge"):
-    add(f"descent, {loss}", sgd, {"loss": loss}, *SLOPE, relations=TWO)
-add("descent, three classes", logistic, {}, *SLOPE, y="three", theta=two_classes)
-ENDS = ("descent", (HIGH, -2), (HIGH, 6))
-add("descent, CSR", sgd, {}, *SLOPE, relations=TWO, csr=True)
-add(
-    *("descent, CSR, Poisson batches", sgd, HALF, *SLOPE),
-    relations=TWO,
-    csr=True,
-    alone=True,
-)
-add(
-    *("descent, squared error, CSR", loop, {}, *ENDS),
-    relations=TWO,
-    y="real",
-    csr=True,
-)
+    add(f"descent, {loss}", sgd, {"loss": loss}, *SLOPE, TWO)
+THREE = {"y": "three", "theta": two_classes}
+add("descent, three classes", logistic, {}, *SLOPE, **THREE)
+ENDS = ("descent", (HIGH, -2), (HIGH, 6), TWO)
+add("descent, CSR", sgd, {}, *SLOPE, TWO, **CSR)
+add("descent, CSR, Poisson batches", sgd, HALF, *SLOPE, TWO, **CSR, **SAMPLED)
+add("descent, squared error, CSR", loop, {}, *ENDS, y="real", **CSR)
 add("descent, class weights", logistic, {"class_weight": {0: 2.0, 1: 0.5}}, *SLOPE)
-add(
-    *("descent, columns public", logistic, COLUMNS | {"public_model": None}),
-    *SLOPE,
-    private=SOME,
-)
-ORTHANT = {**COLUMNS, **TARGET, "fit_intercept": False, "public_model": None}
+add("descent, columns public", logistic, NO_MODEL, *SLOPE, private=SOME)
+ORTHANT = {**NO_MODEL, **TARGET, "fit_intercept": False}
+PUBLIC = ((AXES[0], None), (AXES[1], None))
 for name, csr in {"": False, ", CSR": True}.items():
-    add(
-        *(f"descent, target public, one orthant{name}", logistic, ORTHANT, "descent"),
-        *((AXES[0], None), (AXES[1], None)),
-        X=DARK,
-        private=SOME,
-        csr=csr,
-    )
-add(
-    *("descent, target public, signed", logistic, TARGET | SIGNED, "descent"),
-    *((FAR, None), (-FAR, None)),
-)
-BY_LABEL = {"X": BRIGHT, "private": NONE}
-for y in ("two", "three"):
+    name = f"descent, target public, one orthant{name}"
+    add(name, logistic, ORTHANT, "descent", *PUBLIC, X=DARK, private=SOME, csr=csr)
+name, OPPOSITE = "descent, target public, signed", ((FAR, None), (-FAR, None))
+add(name, logistic, TARGET | SIGNED, "descent", *OPPOSITE)
+BY_LABEL, OTHER_LABEL = {"X": BRIGHT, "private": NONE}, ((None, 0), (None, 1))
+for y, theta in (("two", None), ("three", two_classes)):
     for name, clip_norm in {"": 30.0, ", short gradients": 0.05}.items():
-        add(
-            *(f"label loop, {y}{name}", logistic),
-            {"solver": NoisyGradientDescent(clip_norm=clip_norm), **LABELS},
-            *("descent", (None, 0), (None, 1)),
-            y=y,
-            theta=two_classes if y == "three" else None,
-            **BY_LABEL,
-        )
-SAMPLED = HALF
+        clipped = {"solver": NoisyGradientDescent(clip_norm=clip_norm), **LABELS}
+        more, name = {"y": y, "theta": theta, **BY_LABEL}, f"label loop, {y}{name}"
+        add(name, logistic, clipped, "descent", *OTHER_LABEL, **more)
 PADDED = COLUMNS | {"solver": FeatureDPSGD(public_loss="zero")}
 add("descent, zero padding", logistic, PADDED, *SLOPE, private=SOME)
-add("descent, zero padding, CSR", logistic, PADDED, *SLOPE, private=SOME, csr=True)
-add(
-    *("descent, zero padding, Poisson batches", logistic, PADDED | SAMPLED, *SLOPE),
-    private=SOME,
-    alone=True,
-)
+add("descent, zero padding, CSR", logistic, PADDED, *SLOPE, private=SOME, **CSR)
+name, more = "descent, zero padding, Poisson batches", {"private": SOME, **SAMPLED}
+add(name, logistic, PADDED | HALF, *SLOPE, **more)
 for loss in ("squared_error", "huber"):
-    add(f"descent, {loss}", loop, {"loss": loss}, *ENDS, relations=TWO, y="real")
-RATES = {"loss": "poisson", "target_bounds": (0, 6)}
-add(
-    *("descent, poisson", loop, RATES, "descent", (HIGH, 0), (HIGH, 6)),
-    relations=TWO,
-    y="counts",
-)
-add(
-    *("descent, squared_error, Poisson batches", loop, SAMPLED, *ENDS),
-    relations=TWO,
-    y="real",
-    alone=True,
-)
+    add(f"descent, {loss}", loop, {"loss": loss}, *ENDS, y="real")
+RATES, COUNTS = {"loss": "poisson", "target_bounds": (0, 6)}, {"y": "counts"}
+add("descent, poisson", loop, RATES, "descent", HIGH, (HIGH, 6), TWO, **COUNTS)
+add("descent, squared_error, Poisson batches", loop, HALF, *ENDS, y="real", **SAMPLED)
 
 # -- labels in one release -------------------------------------------------------------
 ONE_SHOT = {"solver": OneShot(), **LABELS}
-STATISTIC = ("label statistic", (None, 0), (None, 1))
+STATISTIC = ("label statistic", *OTHER_LABEL, TWO)
 for y in ("two", "three"):
-    add(
-        *(f"label statistic, {y}", logistic, ONE_SHOT, *STATISTIC),
-        relations=TWO,
-        y=y,
-        **BY_LABEL,
-    )
+    add(f"label statistic, {y}", logistic, ONE_SHOT, *STATISTIC, y=y, **BY_LABEL)
 
 # -- scales of a regression ------------------------------------------------------------
 SCALE = ("target scale", (LOW, -2.0), (LOW, 6.0))
 # One bin a record: (1, 0) and (0, 1), and one event with two numbers.
 for relation, reach in {"replaced": math.sqrt(1 / 2), "nulled": 1, "gone": 1}.items():
-    add(
-        *("target histogram", loop, {}, *SCALE),
-        relations=(relation,),
-        y="real",
-        stream="target histogram",
-        reach=reach,
-    )
-add("target mean", loop, {}, *SCALE, relations=ALL, y="real", stream="target mean")
+    more = {"y": "real", "stream": "target histogram", "reach": reach}
+    add("target histogram", loop, {}, *SCALE, (relation,), **more)
+add("target mean", loop, {}, *SCALE, ALL, y="real", stream="target mean")
+more = {"stream": "target spread", "edit": number_at(1.0, -1.0)}
+add("target spread", loop, {}, *SCALE, ALL, y="real", **more)
+more = {"stream": "mean rate", "edit": number_at(1.0, -1.0)}
 add(
-    *("target spread", loop, {}, *SCALE),
-    relations=ALL,
-    y="real",
-    stream="target spread",
-    edit=number_at(1.0, -1.0),
-)
-add(
-    *("mean rate", loop, RATES, "mean rate", (LOW, 0.0), (HIGH, 6.0)),
-    relations=TWO,
-    y="counts",
-    stream="mean rate",
-    edit=number_at(1.0, -1.0),
+    "mean rate",
+    loop,
+    RATES,
+    "mean rate",
+    (LOW, 0.0),
+    (HIGH, 6.0),
+    TWO,
+    **COUNTS,
+    **more,
 )
 
 # -- the temperature -------------------------------------------------------------------
@@ -385,90 +273,51 @@ def sure_and_wrong(query, side):
     """
     n_outputs = query.step.shape[0]
     turned = np.array([1.0]) if n_outputs == 1 else np.array([-1.0, 1.0, 0.0])
-    offset = np.zeros((query.n_rows, n_outputs))
-    offset[0] = 40 * turned
-    step = np.zeros(query.step.shape)
-    step[:, 2:N_COLUMNS] = 1e-3 * turned[:, None]
-    loop = dataclasses.replace(query.query, offset=offset)
-    return dataclasses.replace(
-        query, query=loop, start=0 * query.start, step=step, reach=1e-9
-    )
+    offset, step = np.zeros((query.n_rows, n_outputs)), np.zeros(query.step.shape)
+    offset[0], step[:, 2:N_COLUMNS] = 40 * turned, 1e-3 * turned[:, None]
+    own = dataclasses.replace(query.query, offset=offset)
+    more = {"query": own, "start": 0 * query.start, "step": step, "reach": 1e-9}
+    return dataclasses.replace(query, **more)
 
 
+SURE, KNOWN = {"private": SOME, "edit": sure_and_wrong}, ((HIGH, None), (LOW, None))
 for name, y in {"two": "two", "three": "three", "CSR": "two"}.items():
+    temperature, more = ("temperature", *KNOWN, TWO), {"y": y, "csr": name == "CSR"}
     add(
-        *(f"temperature, {name}", logistic, COLUMNS | TARGET, "temperature"),
-        *((HIGH, None), (LOW, None)),
-        relations=TWO,
-        y=y,
-        private=SOME,
-        csr=name == "CSR",
-        edit=sure_and_wrong,
+        f"temperature, {name}", logistic, COLUMNS | TARGET, *temperature, **SURE, **more
     )
-
-add(
-    *("temperature of a wide regression", loop, SIGNED, "temperature", (FAR, None)),
-    (-FAR, None),
-    relations=TWO,
-    y="real",
-    X=WIDE,
-    private=np.ones(WIDE.shape[1], dtype=bool),
-    edit=sure_and_wrong,
-)
+name, temperature = "temperature of a wide regression", ("temperature", *OPPOSITE, TWO)
+add(name, loop, SIGNED, *temperature, y="real", **WHOLE, edit=sure_and_wrong)
 
 # -- sums for centring and networks ----------------------------------------------------
-PARTED, OPPOSITE = ([(part, None) for part in parts] for parts in (HALVES, (FAR, -FAR)))
+PARTED = [(part, None) for part in HALVES]
 SUMS = {**COLUMNS, **TARGET, "pretraining": "class_sums"}
 add("class sums of a network", network, SUMS, "class sums", *PARTED, private=SOME)
-NULL = {"relations": NULLED, "private": SOME}
-add("class sums", network, SUMS, "class sums", (HIGH, None), **NULL)
-CROSS = ("cross moments of centring", centring, COLUMNS, "cross moments")
-add(*CROSS, (HIGH, None), y=None, **NULL)
-for name, more, parts, table in (
-    ("bounded", {}, PARTED, X),
-    ("signed", SIGNED, OPPOSITE, BRIGHT),
-):
-    add(
-        *(f"cross moments of centring, {name}", centring),
-        COLUMNS | RELATIONS["replaced"] | more,
-        *("cross moments", *parts),
-        y=None,
-        X=table,
-        private=SOME,
-    )
+NULL = ((HIGH, None), None, NULLED)
+add("class sums", network, SUMS, "class sums", *NULL, private=SOME)
+name, MOMENTS = "cross moments of centring", {"y": None, "private": SOME}
+add(name, centring, COLUMNS, "cross moments", *NULL, **MOMENTS)
+MOVED = COLUMNS | RELATIONS["replaced"]
+add(f"{name}, bounded", centring, MOVED, "cross moments", *PARTED, **MOMENTS)
+MOMENTS["X"] = BRIGHT
+add(f"{name}, signed", centring, MOVED | SIGNED, "cross moments", *OPPOSITE, **MOMENTS)
 
 # -- networks --------------------------------------------------------------------------
 for backend in ("numpy", "torch"):
-    add(
-        *(f"descent of a network, {backend}", network, {"backend": backend}, *SLOPE),
-        X=FEW,
-    )
-add("descent of a network", network, {}, *SLOPE, relations=NULLED, X=FEW)
-add("descent of a network, zero padding", network, PADDED, *SLOPE, X=FEW, private=SOME)
-add(
-    *("descent of a network, gone", network),
-    {"neighboring_relation": AddOrRemoveOne(len(FEW))},
-    *SLOPE[:2],
-    X=FEW,
-)
-add(
-    *(
-        "descent of a network, Poisson batches",
-        network,
-        {"solver": NoisySGD(batch_size=6)},
-        *SLOPE,
-    ),
-    X=FEW,
-    alone=True,
-)
-add(
-    *("descent of a linear model in a network", network),
-    {**TARGET, "pretraining": "linear", "hidden_layer_sizes": (6,)},
-    *("descent", (HIGH, None), (LOW, None)),
-    y="three",
-    # In the middle of the two rows; what is released may be anything.
-    forced={"mean": lambda total: np.full(total.shape, N_ROWS / 3)},
-)
+    name = f"descent of a network, {backend}"
+    add(name, network, {"backend": backend}, *SLOPE, X=FEW)
+name = "descent of a network"
+add(name, network, {}, *SLOPE, NULLED, X=FEW)
+add(f"{name}, zero padding", network, PADDED, *SLOPE, X=FEW, private=SOME)
+GONE = {"neighboring_relation": AddOrRemoveOne(len(FEW))}
+add(f"{name}, gone", network, GONE, "descent", HIGH, X=FEW)
+SIX = {"solver": NoisySGD(batch_size=6)}
+add(f"{name}, Poisson batches", network, SIX, *SLOPE, X=FEW, **SAMPLED)
+LINEAR = {**TARGET, "pretraining": "linear", "hidden_layer_sizes": (6,)}
+# In the middle of the two rows; what is released may be anything.
+forced = {"mean": lambda total: np.full(total.shape, N_ROWS / 3)}
+name, more = "descent of a linear model in a network", {"y": "three", "forced": forced}
+add(name, network, LINEAR, "descent", *KNOWN, **more)
 
 
 def half_of_the_units(query, side):
@@ -486,14 +335,10 @@ def half_of_the_units(query, side):
     return dataclasses.replace(query, rows=rows)
 
 
-add(
-    *("descent of the last layer", network, SUMS | {"hidden_layer_sizes": (24,)}),
-    *("descent", *PARTED),
-    X=FEW,
-    private=SOME,
-    edit=half_of_the_units,
-    theta=lambda query: np.zeros(query.shape),  # no margin is sure
-)
+name, LAST = "descent of the last layer", SUMS | {"hidden_layer_sizes": (24,)}
+# No margin is sure.
+more = {"edit": half_of_the_units, "theta": lambda query: np.zeros(query.shape)}
+add(name, network, LAST, "descent", *PARTED, X=FEW, private=SOME, **more)
 
 # -- scores ----------------------------------------------------------------------------
 
@@ -512,62 +357,31 @@ class Scored:
 
 def scored(**params):
     def fit(X, y, **of_rows):
+        given = {"model_is_public": True, "random_state": 0, **params, **of_rows}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return skfdp.private_score(
-                *(Scored(), X, y, 8.0),
-                model_is_public=True,
-                random_state=0,
-                **params,
-                **of_rows,
-            )
+            return skfdp.private_score(Scored(), X, y, 8.0, **given)
 
     return fit
 
 
-COUNTS = {"metrics": "roc_auc"}
+AREA, TABLE = {"metrics": "roc_auc"}, ("scores", (LOW, 1), (HIGH, 1))
 LOSSES = {"metrics": ["accuracy", "roc_auc", "log_loss", "brier_score"]}
-TABLE = ("scores", (LOW, 1), (HIGH, 1))
-add("counts of scores", scored, COUNTS, "scores", (LOW, 1), (HIGH, 0), relations=ALL)
-add("score table with losses", scored, LOSSES, *TABLE, relations=ALL)
+add("counts of scores", scored, AREA, "scores", (LOW, 1), HIGH, ALL)
+add("score table with losses", scored, LOSSES, *TABLE, ALL)
 
 # -- persons ---------------------------------------------------------------------------
-PERSONS = {"relations": TWO, "rows": GROUPS}
-add("class counts, persons", logistic, {}, "class counts", *SLOPE[1:], **PERSONS)
-add("descent, persons", logistic, {}, *SLOPE, **PERSONS)
-add(
-    *("descent, persons and weights", logistic, {}, *SLOPE),
-    relations=TWO,
-    rows=GROUPS | WEIGHTS,
-)
-add(
-    *(
-        "descent, Poisson batches of persons",
-        sgd,
-        {"solver": NoisySGD(batch_size=10)},
-        *SLOPE,
-    ),
-    alone=True,
-    **PERSONS,
-)
-add(
-    *("label statistic, persons", logistic, ONE_SHOT, *STATISTIC),
-    X=np.vstack([BRIGHT[:1]] * PERSON + [BRIGHT[PERSON:]]),
-    private=NONE,
-    **PERSONS,
-)
-add(
-    *("score table with losses, persons", scored, {"metrics": LOSSES["metrics"][:3]}),
-    *TABLE,
-    relations=TWO,
-    rows=GROUPS | WEIGHTS,
-)
-add(
-    *("descent, weights", logistic, {}, *SLOPE),
-    rows={"sample_weight": [4.0] + [1.0] * (N_ROWS - 1)},
-)
-add(
-    *("mean, persons", logistic, {}, "mean", (HIGH, 0)),
-    relations=NULLED,
-    rows=GROUPS,
-)
+PERSONS, BOTH = {"rows": GROUPS}, {"rows": GROUPS | WEIGHTS}
+add("class counts, persons", logistic, {}, "class counts", *SLOPE[1:], TWO, **PERSONS)
+add("descent, persons", logistic, {}, *SLOPE, TWO, **PERSONS)
+add("descent, persons and weights", logistic, {}, *SLOPE, TWO, **BOTH)
+name, TEN = "descent, Poisson batches of persons", {"solver": NoisySGD(batch_size=10)}
+add(name, sgd, TEN, *SLOPE, TWO, **SAMPLED, **PERSONS)
+REPEATED = np.vstack([BRIGHT[:1]] * PERSON + [BRIGHT[PERSON:]])
+more = {"X": REPEATED, "private": NONE, **PERSONS}
+add("label statistic, persons", logistic, ONE_SHOT, *STATISTIC, **more)
+name, FEWER = "score table with losses, persons", {"metrics": LOSSES["metrics"][:3]}
+add(name, scored, FEWER, *TABLE, TWO, **BOTH)
+HEAVY = {"sample_weight": [4.0] + [1.0] * (N_ROWS - 1)}
+add("descent, weights", logistic, {}, *SLOPE, rows=HEAVY)
+add("mean, persons", logistic, {}, "mean", HIGH, None, NULLED, **PERSONS)

@@ -2,7 +2,6 @@
 
 import ast
 import dataclasses
-import functools
 import math
 from collections import Counter
 from pathlib import Path
@@ -281,22 +280,18 @@ def test_sabotage_of_the_checks_is_noticed(check, monkeypatch):
 
 
 # -- the only way out -----------------------------------------------------------------
-@functools.cache
-def names():
-    """Return file and name of all that is named or imported in the package."""
+def uses(name):
+    """Files of the package that name or import something."""
     root, found = Path(skfdp.__file__).parent, set()
     for path in root.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            told = {getattr(node, "id", None) or getattr(node, "attr", None)}
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if name in text else ():
+            told = {getattr(node, "id", None), getattr(node, "attr", None)}
             if isinstance(node, ast.ImportFrom):
                 told = {alias.name for alias in node.names}
-            found |= {(path.relative_to(root).as_posix(), name) for name in told}
+            if name in told:
+                found.add(path.relative_to(root).as_posix())
     return found
-
-
-def uses(name):
-    """Files of the package that name something, beside those that import it."""
-    return {file for file, named in names() if named == name}
 
 
 @pytest.mark.parametrize(
