@@ -1,4 +1,4 @@
-"""The frame of the documentation: lists of pages, claims, formulas, and links."""
+"""The frame of the documentation: claims, tests that are named, and links."""
 
 import ast
 import importlib.util
@@ -12,7 +12,6 @@ import skfdp
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-FOLDERS = ("tutorials", "howto", "explanation", "maps", "benchmarks", "trust", "theory")
 
 pytestmark = [
     pytest.mark.nightly,
@@ -22,26 +21,22 @@ pytestmark = [
 ]
 
 
-def extension(name):
-    """Import one of the extensions beside the pages."""
-    pytest.importorskip("sphinx")
-    path = DOCS / "_extensions" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, path)
+def imported(path):
+    """Import a module beside the pages."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_every_page_is_in_the_list_of_its_folder(folder):
-    pages = {page.stem for page in (DOCS / folder).glob("*.rst")} - {"index"}
-    listed = (DOCS / folder / "index.rst").read_text(encoding="utf-8")
-    assert pages
-    assert pages == set(re.findall(r"^   (\w+)$", listed, re.MULTILINE))
+@pytest.fixture(scope="module")
+def claims():
+    """The list of guarantees that the site shows."""
+    pytest.importorskip("sphinx")
+    return imported(DOCS / "_extensions" / "claims.py").claims()
 
 
-def test_every_guarantee_is_on_the_list_of_claims():
-    claims = extension("claims").claims()
+def test_every_guarantee_is_on_the_list_of_claims(claims):
     written = sum(
         "**Guarantees" in (ast.get_docstring(node) or "")
         for path in (ROOT / "skfdp").rglob("*.py")
@@ -67,60 +62,14 @@ def test_every_test_that_a_page_names_exists():
         assert not name or name in names, f"{file}::{name}"
 
 
-def test_nearly_every_claim_has_a_test_that_uses_its_object():
+def test_nearly_every_claim_has_a_test_that_uses_its_object(claims):
     """The page says of the others that what uses them is tested."""
-    claims = extension("claims").claims()
     without = [claim.name for claim in claims if not claim.tests]
     assert len(without) < len(claims) / 10, without
 
 
-class TestFormulas:
-    """MathML instead of a script from the network."""
-
-    def formula(self, code, block=False):
-        return extension("formulas").mathml(code, block=block)
-
-    def test_it_is_mathml(self):
-        found = self.formula(r"\varepsilon \le 1", block=True)
-        assert found.startswith("<math")
-        assert 'display="block"' in found
-
-    @pytest.mark.parametrize(
-        ("code", "known"),
-        [
-            (r"\frac14", r"\frac{1}{4}"),
-            (r"\tfrac12", r"\tfrac{1}{2}"),
-            (r"\Big( 1 \Big)", r"\Bigl( 1 \Bigr)"),
-            (r"1, \dots, T", r"1, \ldots, T"),
-        ],
-    )
-    def test_spellings(self, code, known):
-        assert self.formula(code) == self.formula(known)
-
-    def test_every_formula_can_be_read(self):
-        """Those of the pages; a build reads those of the docstrings too."""
-        blocks = r"^( *)\.\. math::(.*(?:\n\1   .*|\n *(?=\n))*)"
-        count = 0
-        for page in DOCS.glob("[!_ag]*/*.rst"):
-            text = page.read_text(encoding="utf-8")
-            for code in re.findall(r":math:`([^`]+)`", text):
-                assert self.formula(code).startswith("<math")
-                count += 1
-            for _, code in re.findall(blocks, text, re.MULTILINE):
-                assert self.formula(code, block=True).startswith("<math")
-                count += 1
-        assert count > 100
-
-
 @pytest.mark.parametrize(
-    "name",
-    [
-        "FeatureDPLogisticRegression",
-        "DPSGDFClassifier",
-        "FeatureDPRegressor",
-        "DPSGDFRegressor",
-        "FeatureDPMLPClassifier",
-    ],
+    "name", [n for n in skfdp.__all__ if re.match("DPSGDF|Fea", n)]
 )
 def test_parameters_that_matter_come_first(name):
     estimator = getattr(skfdp, name)
@@ -135,43 +84,30 @@ def test_parameters_that_matter_come_first(name):
     assert sorted(first + others) == sorted(signature)
 
 
-def test_public_names_have_their_sources():
-    home = extension("sources")._home
-    place = home(None, "skfdp", "FeatureDPLogisticRegression.fit")
-    assert place == "skfdp.linear_model"
-    assert home(None, "skfdp", "report") == "skfdp.privacy.pipelines"
-    assert home(None, "skfdp.privacy", "gdp_mu") == "skfdp.privacy.accounting"
-    assert home(None, "numpy", "array") is None
+INDEX = """<a href="other.html#here">a</a> <a href="#top">b</a> <i id="top"></i>
+<a href="https://example.org/page#part">c</a> <img src="data:image/png;base64,AA">
+<a href="folder/">d</a> <a href="spaced%20name.html">e</a>"""
+FILES = {
+    "other.html": '<h1 id="here">Here</h1> <a href="index.html?x=1#top">up</a>',
+    "folder/index.html": '<a href="../other.html">up</a> <a href="..">up</a>',
+    "spaced name.html": "",
+    "_static/template.html": '<link href="{{ nowhere }}">',
+}
+ABSENT = {"absent.html": "file", "folder/absent.png": "file", "#bottom": "place"}
+ABSENT |= {"other.html#there": "place", "folder/#here": "place"}
 
 
-class TestLayout:
-    """Names break between words, and tables of plain text keep their columns."""
-
-    @pytest.mark.parametrize(
-        ("name", "parts"),
-        [
-            ("DPSGDFClassifier", ["DPSGDF", "Classifier"]),
-            ("FeatureDPLogisticRegression", ["FeatureDP", "Logistic", "Regression"]),
-            ("skfdp.private_score", ["skfdp.", "private_", "score"]),
-            ("PrivacyLedger", ["PrivacyLedger"]),  # short enough for a line
-        ],
-    )
-    def test_long_names_break_between_words(self, name, parts):
-        assert extension("layout").breakable(name).split("<wbr>") == parts
-
-    @pytest.mark.parametrize(
-        ("text", "letters"),
-        [("epsilon   1    3\nwine     90   95", 16), ("one line\nof words", None)],
-    )
-    def test_tables_of_plain_text_are_found(self, text, letters):
-        layout = extension("layout")
-        block = layout.nodes.literal_block(text, text, language="none")
-        assert layout.aligned(block) == letters
-
-    def test_the_first_examples_are_there(self):
-        layout = extension("layout")
-        names = [path.name for path in (ROOT / "examples").rglob("*_*.py")]
-        assert set(layout.FIRST) <= set(names)
-        order = sorted(names, key=layout.order_of_examples)
-        assert order[: len(layout.FIRST)] == list(layout.FIRST)
-        assert order[-1].startswith("data_")
+def test_links_of_a_site_are_checked(tmp_path, capsys):
+    main = imported(DOCS / "check_links.py").main
+    assert main([str(tmp_path)]) == 1  # an empty folder is no site
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    links = "".join(f'<a href="{link}">x</a>' for link in ABSENT)
+    for text, status in ((INDEX, 0), (INDEX + links, 1)):
+        (tmp_path / "index.html").write_text(text, encoding="utf-8")
+        assert main([str(tmp_path), "--external"]) == status
+    sound, broken = capsys.readouterr().out.split("4 pages, 9 links, 0 of them broken")
+    assert "https://example.org/page#part (index.html)" in sound + broken
+    for link, what in ABSENT.items():
+        assert f"index.html: {link}: no such {what}" in broken

@@ -144,12 +144,9 @@ def test_damaged_copies_of_purchase100(name, content, tmp_path):
 
 BAD_CALLS = [
     (make_offset_classes, {"n_samples": 1}, "n_samples=1 must be an int >= 2"),
-    (make_offset_classes, {"n_samples": 10.0}, "n_samples=10.0 must be an int >= 2"),
     (make_offset_classes, {"n_features": True}, "n_features=True must be an int >= 2"),
     (make_offset_classes, {"offset": -1.0}, "offset=-1.0 must be a number >= 0"),
-    (make_offset_classes, {"offset": np.inf}, "offset=inf must be a number >= 0"),
     (make_offset_classes, {"offset": iter([])}, "offset=<list_iterator> must be"),
-    (make_offset_classes, {"separation": 0}, "separation=0 must be a number > 0"),
     (make_offset_classes, {"separation": np.nan}, "separation=nan must be a number"),
     (make_offset_classes, {"noise": "x"}, "noise='x' must be a number >= 0"),
     (make_offset_classes, {"return_X_y": np.array([])}, "True or False"),
