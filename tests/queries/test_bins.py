@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from scipy.sparse import csr_array
 
 from skfdp.privacy import Relation
 from skfdp.queries import statistics as bins
@@ -172,18 +171,6 @@ def test_a_number_that_is_counted_twice_is_seen(monkeypatch):
     query, rows = replaced(Binades())
     with pytest.raises(AssertionError):
         check_replaced(query, rows)
-
-
-@each_rule
-def test_sparse_rows_have_the_counts_of_dense_ones(rule):
-    rng = np.random.default_rng(1)
-    X = np.where(rng.random((500, 4)) < 0.6, 0.0, rng.normal(size=(500, 4)))
-    X[0], X[1, 0], X[2, 1] = math.nan, math.inf, -0.0
-    dense, sparse = (BinCounts(table, rule(4)) for table in (X, csr_array(X)))
-    for batch in (None, np.arange(0, 500, 3), np.array([], dtype=int)):
-        np.testing.assert_array_equal(
-            dense.exact_sum(None, batch, 1.0), sparse.exact_sum(None, batch, 1.0)
-        )
 
 
 def test_a_finer_grid_counts_the_same():

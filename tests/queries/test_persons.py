@@ -121,24 +121,6 @@ def test_a_person_contributes_the_clipped_sum_of_the_rows(n_outputs, clip_norm):
     assert clipped.all() if clip_norm == 1e-3 else not clipped.all()
 
 
-@pytest.mark.parametrize("centre", [None, "some", "all"])
-@pytest.mark.parametrize("n_outputs", OUTPUTS)
-@pytest.mark.parametrize("noise_std", [0.0, 1e6])
-def test_sparse_rows_give_the_integers_of_the_dense_ones(centre, n_outputs, noise_std):
-    mean = np.random.default_rng(5).normal(size=5)
-    if centre == "some":
-        mean[[0, 3]] = 0
-    more = {"n_outputs": n_outputs, "centre": None if centre is None else mean}
-    dense, sparse = (make_query(kind=kind, **more) for kind in FORMATS)
-    theta, unit = make_theta(dense), dense.unit(noise_std)
-    one, other = (each_person(query, theta, unit) for query in (dense, sparse))
-    np.testing.assert_array_equal(one, other)
-    for batch in (None, np.arange(0, dense.n_rows, 3)):
-        np.testing.assert_array_equal(
-            dense.exact_sum(theta, batch, unit), sparse.exact_sum(theta, batch, unit)
-        )
-
-
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("n_outputs", OUTPUTS)
 def test_a_person_does_not_touch_the_contribution_of_another(kind, n_outputs):

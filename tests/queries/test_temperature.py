@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
 
 from skfdp.data.grid import GridRows
 from skfdp.privacy import RELATIONS, Relation
@@ -141,25 +140,6 @@ def test_weights_of_any_size_give_bounded_sums(n_outputs, value):
     for i in range(N):
         alone = query.exact_sum(None, np.array([i]), unit)
         assert length(alone, unit) <= query.clip_norm
-
-
-@OUTPUTS
-@pytest.mark.parametrize("centre", [None, np.array([0.3, -0.2, 0.0, 1.5])])
-def test_dense_and_sparse_rows_give_one_sum(n_outputs, centre):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(2000, D)) * (rng.random((2000, D)) < 0.4)
-    dense, sparse = (
-        make_query(3, n_outputs, n=2000, rows=as_rows(rows, centre))
-        for rows in (X, csr_array(X))
-    )
-    assert type(dense.query.rows) is not type(sparse.query.rows)
-    for std in (0.0, 1e6):
-        unit = dense.unit(std)
-        assert sparse.unit(std) == unit
-        for batch in (None, np.arange(0, 2000, 3), np.array([5])):
-            np.testing.assert_array_equal(
-                sparse.exact_sum(None, batch, unit), dense.exact_sum(None, batch, unit)
-            )
 
 
 @OUTPUTS
