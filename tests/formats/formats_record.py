@@ -41,11 +41,6 @@ SCHEMA = TableSchema(
     group="patient",
     max_rows_per_group=4,
     missing=["", "?"],
-    decimal=",",
-    thousands=".",
-    delimiter=";",
-    encoding="latin1",
-    skip_lines=1,
 )
 
 
@@ -58,7 +53,8 @@ def table(n_rows: int = 60) -> tuple[np.ndarray, np.ndarray]:
 
 def event(**changes) -> Event:
     facts = {"label": "mean", "noise_std": (20.0,), "clip_norm": 1.0}
-    return Event(**{**facts, "sensitivity": 2.0, "target_name": "ill", **changes})
+    known = {"public_features": ("age",), "sensitivity": 1.0, "target_name": "ill"}
+    return Event(**{**facts, **known, **changes})
 
 
 def classifier(**parameters) -> FeatureDPLogisticRegression:
@@ -86,17 +82,13 @@ def record(folder: Path) -> None:
     ledger = PrivacyLedger(path, epsilon=3.0, delta=DELTA, dataset="fits")
     model = classifier(epsilon=0.5, ledger=ledger).fit(X, y)
     classifier(epsilon=0.4, ledger=ledger).fit(X, y)
-    ledger.charge([event(target_name=None)], label="a mean")
     (folder / "report.json").write_text(model.privacy_.to_json(), encoding="utf-8")
 
     public = PrivacyLedger(
         path, public=["age", "ill"], neighboring_relation="replace_one", dataset="batch"
     )
-    known = {"public_features": ("age",), "sensitivity": 1.0}
-    public.charge(
-        [event(**known), event(label="steps", n_steps=20, sampling_rate=0.1, **known)],
-        label="batches",
-    )
+    steps = event(label="steps", n_steps=20, sampling_rate=0.1)
+    public.charge([event(), steps], label="batches")
     PrivacyLedger(path, dataset="open").charge_nonprivate(label="no privacy")
     (folder / "ledger.json").write_text(public.to_json(), encoding="utf-8")
 
