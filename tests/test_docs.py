@@ -135,10 +135,16 @@ def test_every_word_of_the_glossary_is_linked_and_every_link_is_a_word():
 
 @needs_docs
 @pytest.mark.parametrize(
-    "page", PAGES, ids=lambda page: f"{page.parent.name}-{page.stem}"
+    "page",
+    [
+        pytest.param(
+            page,
+            id=f"{page.parent.name}-{page.stem}",
+            marks=[pytest.mark.extra("dask")] * (page.name == "large_tables.rst"),
+        )
+        for page in PAGES
+    ],
 )
 def test_the_examples_of_the_pages(page):
     text = page.read_text(encoding="utf-8")
-    if ">>> import dask" in text:
-        pytest.importorskip("dask.array")
     assert run_examples(page) == len(re.findall(r"^ *>>> ", text, re.MULTILINE))
