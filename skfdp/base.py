@@ -914,6 +914,17 @@ _IDENTIFIER = re.compile(
 )
 
 
+def digest_of(model: Any) -> str:
+    """Return the SHA-256 of the released numbers of a model; see `PrivacyReport`."""
+    found = hashlib.sha256()
+    for name in model._released:
+        value = getattr(model, name, None)
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, float | np.floating | np.ndarray):
+                found.update(np.asarray(part, dtype="<f8").tobytes())
+    return found.hexdigest()
+
+
 class PrivateEstimator(CallbackSupportMixin, TableEstimator):
     """Base class of all private estimators: planning, charging, training, reporting.
 
@@ -1255,7 +1266,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
                 )
         for name, value in attributes.items():
             setattr(self, name, value)
-        self.privacy_ = report
+        self.privacy_ = dataclasses.replace(report, sha256=digest_of(self))
         with users_state():
             context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
         return self

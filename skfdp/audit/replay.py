@@ -627,7 +627,7 @@ class Charges(PrivacyLedger):
             raise ValueError(_ELSEWHERE)
         self.given.append((tuple(events), label))
         entries = new_entries(self.given[-1][0], label)
-        return self._store.append(entries, lambda terms, recorded: None)
+        return self._receipt(*self._store.append(entries, lambda terms, recorded: None))
 
     def charge_nonprivate(self, *, label: str | None = None) -> None:
         """Refuse fits without privacy."""

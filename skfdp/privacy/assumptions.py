@@ -158,7 +158,8 @@ _ONE_RECORD = Assumption(
 )
 _PERSONS = Assumption(
     "one_group_per_person",
-    "Each person has one entry in groups, which derives from nothing private.",
+    "All rows of one person carry the same id in groups, and ids were not made from "
+    "private values.",
 )
 _EVERY_USE = Assumption(
     "every_use_counted", "Every use of these data is counted: fits, scores, tuning."
@@ -188,6 +189,11 @@ _BUDGETS = Assumption(
     "budgets_fixed",
     "With Poisson batches: the budget of no fit was chosen by looking at the results "
     "of earlier ones.",
+)
+LIMIT_COUNTS = Assumption(
+    "limit_counts",
+    "If the budget of a fit was chosen by looking at results of earlier fits, only the "
+    "limit of the ledger is guaranteed.",
 )
 _NO_LIMIT = Assumption(
     "no_limit",

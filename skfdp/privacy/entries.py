@@ -20,7 +20,7 @@ from skfdp.privacy import checks
 from skfdp.privacy.accounting import cost
 from skfdp.privacy.assumptions import Assumption
 from skfdp.privacy.calibration import PrivacyPlan
-from skfdp.privacy.events import Event
+from skfdp.privacy.events import Event, delta_text, exceeds_advice
 
 
 @public("skfdp.privacy")
@@ -41,11 +41,22 @@ class Receipt:
         Newest hash of the ledger's hash chain at this charge. It depends on everything
         recorded until then. It reveals nothing about the entries, because every charge
         adds a random nonce.
+    date : str or None
+        The day of the charge, in UTC. None if the charge was to another data set.
+    spent, left, limit, delta : float or None
+        Epsilon spent on the data set after this charge, what one more fit might then
+        cost, and the limit, all at the delta of the limit. None without a limit; `left`
+        is also None after Poisson batches, for which its computation is slow.
     """
 
     ledger: str
     charge: int
     head: str
+    date: str | None = None
+    spent: float | None = None
+    left: float | None = None
+    limit: float | None = None
+    delta: float | None = None
 
     def __post_init__(self) -> None:
         checks.count("charge", self.charge)
@@ -245,6 +256,8 @@ class FitPlan:
             f"{cost} at delta {self.delta:g}, for {whom} {self.n_records} "
             f"{first.unit}s ({first.neighboring_relation})"
         ]
+        if exceeds_advice(self.delta, self.n_records):
+            lines.append(f"  {delta_text(self.delta, self.n_records, first.unit)}")
         for event in self.events:
             stds = [std for std, _ in event.grouped_stds]
             most = f" to {max(stds):.4g}" if len(stds) > 1 else ""

@@ -215,6 +215,32 @@ def check_delta(delta: float) -> float:
     return checks.number("delta", delta, expected, 0, 1, closed="neither")
 
 
+#: Largest advised value of delta times the number of records or persons.
+ADVISED = 0.01
+
+
+def exceeds_advice(delta: float, n: int) -> bool:
+    """Whether delta times the number of records or persons is above `ADVISED`."""
+    return delta * n > ADVISED * (1 + 1e-9)
+
+
+def delta_text(delta: float, n: int, unit: str | None) -> str:
+    """Compare delta with the advice that delta times n should be at most `ADVISED`.
+
+    Plans, statements and warnings use this rule. The advised delta is rounded down to
+    one digit.
+    """
+    found = f"delta times {unit or 'record'}s is {delta * n:.2g}"
+    if not exceeds_advice(delta, n):
+        return f"{found}, within the advice of at most {ADVISED:g}"
+    digit, _, exponent = f"{ADVISED / n:.6e}".partition("e")
+    largest = float(f"{digit[0]}e{exponent}")
+    large = "TOO LARGE: " * (delta * n >= 1)
+    return (
+        f"{large}{found}; the advice is at most {ADVISED:g}, that is {largest:g} here"
+    )
+
+
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Event:

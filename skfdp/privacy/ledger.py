@@ -451,7 +451,28 @@ class PrivacyLedger:
         with contextlib.suppress(PrivacyBudgetError):
             check(*self._store.read())
         entries = new_entries(events, label)
-        return self._store.append(entries, check, fit, begun=begun)
+        return self._receipt(*self._store.append(entries, check, fit, begun=begun))
+
+    def _receipt(self, charge: int, head: str) -> Receipt:
+        """Return the receipt of a charge, with what the ledger had spent until then."""
+        terms, recorded = self._store.read()
+        until = tuple(one for one in recorded if one.charge <= charge)
+        spent = left = None
+        if terms.delta is not None:
+            spent = self._total(until, (), terms.delta)
+            # The search for the remaining epsilon is slow without a closed form.
+            if all(event.mu is not None for event in events_of(until)):
+                left = self._left(terms, until, (), terms.delta)
+        return Receipt(
+            ledger=str(self._store.identity),
+            charge=charge,
+            head=head,
+            date=until[-1].date if until else None,
+            spent=spent,
+            left=left,
+            limit=terms.epsilon,
+            delta=terms.delta,
+        )
 
     def charge_nonprivate(self, *, label: str | None = None) -> Receipt:
         """Record a fit without privacy (epsilon=inf); a ledger with a limit refuses it.
@@ -459,7 +480,7 @@ class PrivacyLedger:
         Afterwards `spent` is infinite.
         """
         check = functools.partial(self._check, events=(None,))
-        return self._store.append(new_entries([None], label), check)
+        return self._receipt(*self._store.append(new_entries([None], label), check))
 
     def what_if(
         self,
@@ -788,7 +809,10 @@ class PrivacyLedger:
     @property
     def receipt(self) -> Receipt | None:
         """Receipt of the newest charge that this handle saw, None without a charge."""
-        return self._store.receipt
+        newest = self._store.newest
+        if newest is None or newest[0] < 1:
+            return None
+        return self._receipt(*newest)
 
     def check_report(self, report: PrivacyReport) -> None:
         """Raise ValueError unless the ledger holds the charges of a report.

@@ -266,12 +266,6 @@ class Store:
             weakref.finalize(self, self._memory.close)
             _lay_out(self._memory)
 
-    @property
-    def receipt(self) -> Receipt | None:
-        """Receipt of the newest charge that this store saw, None without a charge."""
-        newest = self.newest
-        return None if newest is None or newest[0] < 1 else self._receipt(*newest)
-
     def open(self, terms: Terms, check: Check) -> None:
         """Create the file if it does not exist, and store the terms that are new.
 
@@ -321,8 +315,10 @@ class Store:
         fit: str | None = None,
         *,
         begun: bool = False,
-    ) -> Receipt:
+    ) -> tuple[int, str]:
         """Append the entries of a charge if ``check(terms, recorded)`` does not raise.
+
+        Return the number of the charge and the head of the chain.
 
         If `fit` names a fit that can be resumed, its entries are appended only once.
         `begun` states that this fit has made a release, so that it must have been
@@ -344,7 +340,7 @@ class Store:
                         "which the fit began."
                     )
                 head = next(link[-1] for link in self._links if link[0] == number)
-                return self._receipt(number, head)
+                return number, head
             if begun:
                 raise PrivacyBudgetError(
                     "the ledger has no charge of the fit of this checkpoint: pass the "
@@ -354,10 +350,7 @@ class Store:
             if fit is not None:
                 values = fit, 1 + self._links[-1][0]
                 connection.execute("INSERT INTO fits VALUES (?, ?, 0, x'')", values)
-            return self._receipt(*self._write(connection, entries, terms))
-
-    def _receipt(self, charge: int, head: str) -> Receipt:
-        return Receipt(ledger=str(self.identity), charge=charge, head=head)
+            return self._write(connection, entries, terms)
 
     def _write(
         self,

@@ -31,6 +31,7 @@ from skfdp.privacy.assumptions import (
     CLASSES_READ,
     COLUMNS_ASSUMED,
     COLUMNS_FOLLOWED,
+    LIMIT_COUNTS,
     Assumption,
     of_limit,
 )
@@ -425,6 +426,7 @@ def _of_ledger(ledger: PrivacyLedger, delta: float | None) -> PrivacyReport:
             Assumption(
                 "parameters_chosen", "No parameter of a fit was read from private data."
             ),
+            *(LIMIT_COUNTS,) * (len(fits) > 1 and ledger.epsilon is not None),
             *of_limit(ledger),
         ],
         nonprivate=len(private) < len(entries),

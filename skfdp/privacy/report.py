@@ -110,6 +110,10 @@ class PrivacyReport:
     receipts : tuple of Receipt
         Receipts of the charges to a ledger, which `PrivacyLedger.check_report`
         verifies; empty without a ledger. Ignored when reports are compared.
+    sha256 : str or None
+        SHA-256 of the released numbers of a fit: of the bytes of the arrays named in
+        `released`, in this order, as little-endian float64. None for other reports.
+        Ignored when reports are compared.
     context : dict
         Facts stated by the owner of the data, not checked; see `report`.
     versions : dict
@@ -139,6 +143,7 @@ class PrivacyReport:
     steps: tuple[tuple[str, PrivacyReport], ...] = ()
     # Not compared: receipts are random, so two equal fits would differ.
     receipts: tuple[Receipt, ...] = dataclasses.field(default=(), compare=False)
+    sha256: str | None = dataclasses.field(default=None, compare=False)
     context: dict[str, str] = dataclasses.field(default_factory=dict)
     versions: dict[str, str] = dataclasses.field(
         default_factory=lambda: dict(package_versions())
@@ -421,6 +426,7 @@ def _rebuilt(stated: PrivacyReport) -> PrivacyReport:
         due,
         private_features=private,
         public_sources=stated.public_sources,
+        sha256=stated.sha256,
         context=stated.context,
         versions=stated.versions,
     )
@@ -437,6 +443,11 @@ def read_report(path: str | os.PathLike[str]) -> PrivacyReport:
     """
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path={checks.shown(path)} must be the path of a file.")
+    if str(path).lstrip().startswith("{"):
+        raise ValueError(
+            "path is the text of a report and not the path of a file: use "
+            "PrivacyReport.from_dict(json.loads(text))."
+        )
     try:
         values = json.loads(Path(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError):  # bad JSON, UTF-8 or path; nested too deeply

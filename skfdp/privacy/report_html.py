@@ -13,6 +13,7 @@ from skfdp.privacy.report_text import (
     Section,
     annex,
     attack_power,
+    detections,
     marked,
     no_private_target,
     page,
@@ -108,21 +109,26 @@ def _curve(report: Report) -> str:
     """Return an SVG figure of the largest detection rate by false-alarm rate."""
     rates = [0.0, *_RATES]
     found = [attack_power(report, max(rate, 1e-6)) for rate in rates]
-    line = " ".join(
-        f"{40 + 200 * x:.1f},{220 - 200 * y:.1f}"
-        for x, y in zip(rates, found, strict=True)
-    )
+    rightly = detections(report)  # the point that the statement names
+
+    def place(x: float, y: float) -> tuple[str, str]:
+        return f"{40 + 200 * x:.1f}", f"{220 - 200 * y:.1f}"
+
+    line = " ".join(",".join(place(*pair)) for pair in zip(rates, found, strict=True))
+    x, y = place(0.01, rightly / 100)
     return (
         "<svg viewBox='0 0 260 260' role='img' font-size='10' fill='currentColor' "
         "aria-label='Trade-off curve'>"
         "<path d='M40 20V220H240' fill='none' stroke='currentColor'/>"
         "<path d='M40 220L240 20' stroke='currentColor' stroke-dasharray='4'/>"
         f"<polyline points='{line}' fill='none' stroke='#c33' stroke-width='2'/>"
-        "<text x='140' y='250' text-anchor='middle'>of 100 people, accused wrongly"
+        f"<circle cx='{x}' cy='{y}' r='4' fill='#c33'/>"
+        f"<text x='{float(x) + 8:.1f}' y='{float(y) + 4:.1f}'>1 &rarr; {rightly}</text>"
+        "<text x='140' y='250' text-anchor='middle'>of 100 accused wrongly"
         "</text><text x='12' y='120' text-anchor='middle' "
-        "transform='rotate(-90 12 120)'>found rightly, at most</text>"
+        "transform='rotate(-90 12 120)'>of 100 found rightly, at most</text>"
         "<text x='40' y='234'>0</text><text x='226' y='234'>100</text>"
         "<text x='18' y='26'>100</text></svg>"
         "<p>Dashed line: guessing. Red line: the most that any attacker can achieve "
-        "with the released results.</p>"
+        "with the released results. Point: the numbers of the statement.</p>"
     )

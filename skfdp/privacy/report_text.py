@@ -18,7 +18,7 @@ from typing import Any
 
 from skfdp.privacy.accounting import cost, detection_rate
 from skfdp.privacy.assumptions import INTEGER_SEED, unknown_assumption
-from skfdp.privacy.events import Event, Relation
+from skfdp.privacy.events import ADVISED, Event, Relation, delta_text, exceeds_advice
 from skfdp.privacy.preprocessing_steps import StepDependence
 from skfdp.privacy.public_sets import name_text
 
@@ -30,8 +30,7 @@ Section = tuple[str, Sequence[str]]
 ITEM, CHECK = "- ", "[ ] "
 
 _WIDTH, _INDENT = 79, 19
-#: Largest number of words on the page, and in one of its lists of column names.
-PAGE_WORDS = 250
+# Largest number of words in a list of column names on the page.
 _NAME_WORDS = 30
 # Largest number of names that a repr lists; JSON lists all names.
 _LISTED_IN_REPR = 4
@@ -64,22 +63,24 @@ _WHOSE = {
         "the rows of one person are",
     ),
 }
-# By relation: what the attacker knows and has to decide, and the case in which the
-# attacker could only guess.
+# By relation: what the attacker knows and has to decide, and the two groups of people.
 _ATTACKS = {
     "replace_one": (
         "knows everything but {values} and has to choose between two possibilities for "
         "them",
-        "Had the person's values not been used",
+        "with the second values",
+        "with the first values",
     ),
     "replace_special": (
         "knows everything, even {values}, and has to decide whether they were used at "
         "all",
-        "Had the person's values not been used",
+        "whose values were used",
+        "whose values were not used",
     ),
     "add_or_remove_one": (
         "knows all other rows and has to decide whether {rows} in the table",
-        "Had the person not been in the table",
+        "in the table",
+        "outside of the table",
     ),
 }
 # Tiers of Ponomareva et al. (2023), arXiv:2303.00654: largest epsilon and name of each.
@@ -323,9 +324,10 @@ def replacement_epsilon(report: Report) -> float:
 def strength_text(report: Report) -> str:
     """Describe how strong the guarantee is, in a word and in numbers."""
     epsilon, n = report.epsilon, report.n_records or 0
+    judged = delta_text(report.delta, n or 1, report.unit)
     numbers = f"epsilon {number(epsilon, 4)} at delta {report.delta:g}"
     if n * report.delta >= 1:
-        numbers += f", TOO LARGE: publishing one of {n} at random would satisfy it"
+        numbers += f", too large: publishing one of {n} at random would satisfy it"
         epsilon = math.inf
     elif epsilon <= _TIERS[-2][0]:  # a larger epsilon is in the last tier anyway
         epsilon = replacement_epsilon(report)
@@ -336,20 +338,22 @@ def strength_text(report: Report) -> str:
     return (
         f"{_TIERS[tier][1].capitalize()} for {_WHOSE[report.unit][0]}: "
         f"{numbers} (tier {tier + 1}, Ponomareva et al. 2023, 'How to DP-fy ML')."
+        + f" {judged[0].upper()}{judged[1:]}."
+        * exceeds_advice(report.delta, n)
     )
 
 
 def odds_text(report: Report) -> str:
     """Describe what an attacker could find out about one person, in frequencies."""
-    attack, without = _ATTACKS[report.neighboring_relation]
+    attack, used, unused = _ATTACKS[report.neighboring_relation]
     _, values, rows = _WHOSE[report.unit]
     found = detections(report)
     rightly = f"at most {found} of 100" if found < 100 else "nearly all"
     return (
         f"Suppose an attacker {attack.format(values=values, rows=rows)}. If 1 of 100 "
-        f"people is accused wrongly, {rightly} are found rightly. {without}, it would "
-        "be 1 of 100. This number does not limit what the model reveals about similar "
-        "people."
+        f"people {unused} is accused wrongly, {rightly} people {used} are found "
+        "rightly. Without the released results it would be 1 of 100. This number does "
+        "not limit what the model reveals about similar people."
     )
 
 
@@ -369,7 +373,7 @@ def title(report: Report) -> str:
 
 
 def page(report: Report) -> list[Section]:
-    """Return the sections of the one-page statement, at most `PAGE_WORDS` words."""
+    """Return the sections of the one-page statement, with every open condition."""
     guaranteed = report.guarantee and bool(report.events)
     parts: list[Section] = [
         ("Warning", [*_warnings(report)]),
@@ -383,12 +387,12 @@ def page(report: Report) -> list[Section]:
     parts += [
         ("Trusted", [_TRUSTED]),
         ("How strong", [strength_text(report), odds_text(report)]),
-        ("Holds only if", []),
+        ("Ledger", [*_ledger(report)]),
+        ("Holds only if", [*_conditions(report)]),
         ("Checked by", [f"{_CHECKED} `skfdp report FILE.json` recomputes epsilon."]),
+        ("Fingerprint", [f"SHA-256 {report.sha256}"] * (report.sha256 is not None)),
+        ("Signed", ["Name, date, signature:"]),
     ]
-    said = [title(report), *(" ".join([name, *texts]) for name, texts in parts)]
-    left = PAGE_WORDS - _n_words(" ".join(said))
-    parts[-2] = ("Holds only if", [*_conditions(report, left)])
     return [part for part in parts if part[1]]
 
 
@@ -404,18 +408,12 @@ def annex(report: Report) -> list[Section]:
         for one in report.learnt
     )
     leaks = map(leak_text, report.leaks)
-    charges = (
-        f"Charge {receipt.charge} of a ledger: the report of that ledger counts the "
-        "earlier charges, too."
-        for receipt in report.receipts
-        if receipt.charge > 1
-    )
     parts = [
         ("Numbers", numbers(report)),
         ("Definition", _definition(report) if defined else []),
         ("Columns", _columns(report)),
         ("Assumptions", _items(assumed) * private),
-        ("Not covered", _items([*leaks, *charges, *NOT_COVERED]) * private),
+        ("Not covered", _items([*leaks, *NOT_COVERED]) * private),
         ("Released", _items(report.released or ["not recorded"])),
         ("Composed of", _items(_steps(report, is_void))),
         ("Other steps", _items(learnt)),
@@ -434,10 +432,6 @@ def _columns(report: Report) -> Iterator[str]:
 
 def _items(texts: Iterable[str]) -> list[str]:
     return [ITEM + text for text in texts]
-
-
-def _n_words(text: str) -> int:
-    return sum(any(map(str.isalnum, word)) for word in text.split())
 
 
 def _warnings(report: Report) -> Iterator[str]:
@@ -497,20 +491,28 @@ def open_text(report: Report) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _conditions(report: Report, words: int) -> Iterator[str]:
-    """Yield the assumptions that the reader should check, in at most `words` words.
+def _ledger(report: Report) -> Iterator[str]:
+    """Yield what each ledger had spent, and what was left, after the last charge."""
+    newest = {one.ledger: one for one in report.receipts}
+    for one in newest.values():
+        text = f"Charge {one.charge}" + f" on {one.date}" * (one.date is not None)
+        if one.limit is None:
+            yield f"{text}, to a ledger without a limit."
+            continue
+        left = "ledger.remaining() returns what one more fit may cost"
+        if one.left is not None:
+            left = f"one more fit may cost epsilon {number(one.left, 4)}"
+        yield (
+            f"{text}. All charges until then: epsilon {number(one.spent, 4)} of "
+            f"{number(one.limit, 4)} at delta {one.delta:g}; {left}."
+        )
 
-    If there are more assumptions, the last item is the number of those left out.
-    """
+
+def _conditions(report: Report) -> Iterator[str]:
+    """Yield all assumptions that the reader should check, unknown steps first."""
     open_ones = [one for one in report.assumptions if not one.enforced]
     open_ones.sort(key=lambda one: one.key != unknown_assumption("").key)
-    for position, text in enumerate([one.text for one in open_ones]):
-        words -= _n_words(text)
-        n_left = len(open_ones) - position
-        if words < (4 if n_left > 1 else 0):
-            yield f"{CHECK}{n_left} more, in the annex."
-            return
-        yield CHECK + text
+    yield from (CHECK + one.text for one in open_ones)
 
 
 def _definition(report: Report) -> Iterator[str]:
@@ -518,9 +520,9 @@ def _definition(report: Report) -> Iterator[str]:
     neighbours = _RELATIONS[report.neighboring_relation]
     yield (
         f"{neighbours.format(part=_PARTS[report.unit])} "
-        f'(neighboring_relation="{report.neighboring_relation}") Any outcome is at '
-        f"most e^epsilon = {factor:.4g} times as likely with one table as with its "
-        "neighbour, except with probability delta."
+        f'(neighboring_relation="{report.neighboring_relation}") The probability of '
+        f"any outcome is at most e^epsilon = {factor:.4g} times its probability with a "
+        "neighbour, plus delta."
     )
 
 
@@ -533,10 +535,12 @@ def numbers(report: Report) -> Iterator[str]:
         yield f"Budget: epsilon = {number(report.target_epsilon)}."
     n = report.n_records
     if n is None:
-        yield f"The number of {many} is not recorded here; delta should be below 1/n."
+        yield (
+            f"The number n of {many} is not recorded here; the advice is a delta of at "
+            f"most {ADVISED:g}/n."
+        )
     else:
-        rating = "it should be small" if report.delta * n < 1 else "TOO LARGE"
-        yield f"delta * n = {report.delta * n:.3g}, with n = {n} {many}; {rating}."
+        yield f"n = {n} {many}; {delta_text(report.delta, n, report.unit)}."
     yield f"Fits counted: {report.n_fits}."
     if report.mu is not None and holds:
         yield f"Exact Gaussian-DP parameter of the whole: mu = {number(report.mu)}."

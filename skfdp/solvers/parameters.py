@@ -31,6 +31,7 @@ from skfdp.privacy.events import (
     AddOrRemoveOne,
     PrivacyWarning,
     Relation,
+    delta_text,
 )
 from skfdp.solvers import Choice
 
@@ -577,8 +578,8 @@ def public_count(
     n_public = n_rows if n_records is None else int(n_records)
     if math.isfinite(epsilon) and delta >= 1 / n_public:
         warn_caller(
-            f"delta={delta!r} is not below 1/n = {1 / n_public:.3g}: with such a delta "
-            "a mechanism may publish a random record.",
+            f"delta={delta!r} allows a mechanism to publish a random record: "
+            f"{delta_text(delta, n_public, None)}.",
             UserWarning,
         )
     return n_public

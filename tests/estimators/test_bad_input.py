@@ -260,7 +260,7 @@ def test_a_budget_too_small_to_train_warns_and_trains(small):
 def test_warnings_come_from_public_facts(estimator, small):
     with pytest.warns(match="no column bounds are declared"):
         estimator(delta=1e-3).fit(*small)
-    with pytest.warns(match="delta=0.5 is not below 1/n"):
+    with pytest.warns(match="delta=0.5 allows a mechanism to publish"):
         estimator(delta=0.5, bounds=(0, 1)).fit(*small)
 
 
