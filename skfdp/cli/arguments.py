@@ -175,6 +175,11 @@ def _fit(add) -> None:
     add("--test-size", type=float, default=0.25, help="held-out share (default: 0.25)")
     add("--model", metavar="FILE", type=Path, help="save the model: .skops or .joblib")
     add(
+        "--overwrite",
+        action="store_true",
+        help="replace an existing file of --model",
+    )
+    add(
         "--context",
         nargs="+",
         default=[],
@@ -195,9 +200,14 @@ def _score(add) -> None:
 
 
 def _report(add) -> None:
-    add("file", metavar="FILE", help="a report (.json) or a model (.skops, .joblib)")
+    add(
+        "file",
+        metavar="FILE",
+        help="a report (.json), a model (.skops, .joblib) or a ledger",
+    )
     add("--full", action="store_true", help="print the annex, too")
     add("--json", action="store_true", help="print the report as JSON")
+    add("--html", metavar="FILE", type=Path, help="also write a web page")
 
 
 def _ledger(add) -> None:
@@ -247,6 +257,6 @@ _COMMANDS = {
     "fit": ("train a private model, and write it with its privacy report", _fit),
     "predict": ("predict rows with a saved model", _predict),
     "score": ("score a saved model on rows whose target is known", _score),
-    "report": ("print the statement of a report or of a saved model", _report),
+    "report": ("print the statement of a report, a saved model or a ledger", _report),
     "ledger": ("show limit, spent and remaining budget of a ledger", _ledger),
 }

@@ -129,6 +129,11 @@ def _job(task: Task, unread: Mapping[str, np.ndarray], note: str):
     # Check the paths before anything is charged.
     check_writable(arguments.report, "--report")
     path = arguments.model
+    if path and path.is_file() and not arguments.overwrite:
+        raise CommandError(
+            f"--model {path} exists and may be the model of another charge: name a new "
+            "file, or give --overwrite."
+        )
     check_writable(path, "--model")
     if path and path.suffix == ".skops" and not importlib.util.find_spec("skops"):
         raise CommandError(f"--model {path} needs skops: pip install 'skfdp[cli]'.")

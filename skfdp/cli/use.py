@@ -11,10 +11,11 @@ import pandas as pd
 from sklearn.base import is_regressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
+from skfdp.base import digest_of
 from skfdp.cli.fit import counts
 from skfdp.cli.output import CommandError, check_writable, refusing, say, stage, writing
 from skfdp.cli.results import load, print_table, reading, scores
-from skfdp.privacy import PrivacyLedger, read_report
+from skfdp.privacy import PrivacyLedger, PrivacyReport, read_report
 from skfdp.privacy import report as report_of
 from skfdp.privacy.report_text import epsilon_text
 from skfdp.schema import OpenTable, SchemaError, TableSchema
@@ -132,25 +133,41 @@ def score(arguments: argparse.Namespace) -> None:
 
 
 def report(arguments: argparse.Namespace) -> None:
-    """Print the statement of a report, or of a saved model."""
-    path = Path(arguments.file)
+    """Print the statement of a report, of a saved model, or of a ledger."""
+    path, model = Path(arguments.file), None
+    check_writable(arguments.html, "--html")
     try:
         with path.open("rb") as opened:
-            if opened.read(len(_SQLITE)) == _SQLITE:
-                raise CommandError(
-                    f"{str(path)!r} is a database and not a report: use 'skfdp ledger "
-                    f"{path}' if it is a ledger."
-                )
+            is_ledger = opened.read(len(_SQLITE)) == _SQLITE
         with refusing(ValueError):
-            found = (
-                report_of(_load(arguments.file))
-                if path.suffix in (".skops", ".joblib")
-                else read_report(path)
-            )
-            full = arguments.full
-            say(found.to_json() if arguments.json else found.statement(full=full))
+            if is_ledger:
+                ledgers = PrivacyLedger.open_all(path)
+                # A ledger without a limit has no delta of its own.
+                found = [report_of(one, delta=one.delta or 1e-5) for one in ledgers]
+            elif path.suffix in (".skops", ".joblib"):
+                model = _load(arguments.file)
+                found = [report_of(model)]
+                if (own := found[0].sha256) is not None and own != digest_of(model):
+                    raise CommandError(
+                        f"{str(path)!r} holds other numbers than those of its report, "
+                        "whose SHA-256 differs: ask for the original."
+                    )
+            else:
+                found = [read_report(path)]
+            # Derive the numbers of stored reports again, from their events.
+            found = [PrivacyReport.from_dict(one.to_dict()) for one in found]
     except OSError as error:
         raise CommandError(f"cannot read {str(path)!r}: {error.strerror}.") from None
+    if arguments.json:
+        say("\n".join(one.to_json() for one in found))
+        return
+    say("\n\n".join(one.statement(full=arguments.full) for one in found))
+    if arguments.html is not None:
+        with writing(arguments.html):
+            found[0].to_html(arguments.html)
+        say(f"\nWeb page written to {arguments.html}.")
+    matching = " The SHA-256 fits the numbers of the model." * (model is not None)
+    say(f"\nRecomputed from the listed releases: epsilon agrees.{matching}")
 
 
 def ledger(arguments: argparse.Namespace) -> None:

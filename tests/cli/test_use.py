@@ -207,10 +207,13 @@ def test_rows_without_a_known_target_are_left_out(run, refused, tmp_path):
 def test_reports_of_files_and_models(run):
     report = skfdp.privacy.read_report("income.json")
     status, out, err = run("report", "income.json")
-    assert (status, out, err) == (0, report.statement() + "\n", "")
-    assert "epsilon 8 at delta 1e-05" in run("report", "income.skops")[1]
+    agrees = "\nRecomputed from the listed releases: epsilon agrees."
+    assert (status, out, err) == (0, f"{report.statement()}\n{agrees}\n", "")
+    out = run("report", "income.skops")[1]
+    assert "epsilon 8 at delta 1e-05" in out
+    assert out.endswith(f"{agrees} The SHA-256 fits the numbers of the model.\n")
     assert run("report", "income.json", "--full")[1] == (
-        report.statement(full=True) + "\n"
+        f"{report.statement(full=True)}\n{agrees}\n"
     )
     status, out, _ = run("report", "income.json", "--json")
     assert json.loads(out) == json.loads(report.to_json())
@@ -224,8 +227,47 @@ def test_refused_reports(run, refused, tmp_path):
     assert "epsilon" in refused("report", tmp_path / "edited.json")
 
 
+def test_a_model_with_other_numbers_than_its_report_is_refused(refused, tmp_path):
+    model = saving.load("income.skops")
+    model.coef_ = model.coef_ + 1e-9
+    saving.save(model, tmp_path / "moved.joblib")
+    told = refused("report", tmp_path / "moved.joblib")
+    assert "holds other numbers than those of its report" in told
+
+
+def test_a_report_is_also_written_as_a_web_page(run, tmp_path):
+    page = tmp_path / "income.html"
+    assert (
+        f"Web page written to {page}."
+        in run(*("report", "income.json", "--html", page))[1]
+    )
+    assert "SHA-256" in page.read_text()
+
+
+def test_the_report_of_a_ledger_is_printed(run, tmp_path):
+    ledger = skfdp.PrivacyLedger(tmp_path / "b.sqlite", epsilon=2.0, delta=1e-5)
+    ledger.charge([skfdp.privacy.calibrate(1.0, 1e-5, n_steps=1).event])
+    out = run("report", tmp_path / "b.sqlite")[1]
+    assert out.startswith(skfdp.report(ledger).statement() + "\n\n")
+    assert out.endswith("Recomputed from the listed releases: epsilon agrees.\n")
+
+
+def test_a_saved_model_is_overwritten_only_if_asked(run, refused, tmp_path):
+    path = tmp_path / "paid.joblib"
+    path.write_text("the model of another charge")
+    ledger = tmp_path / "b.sqlite"
+    argv = ["fit", "people.csv", *BY, "--no-evaluate", "--target", "income"]
+    argv += ["--model", path, "--ledger", ledger, "--limit", "3"]
+    told = refused(*argv)
+    assert "give --overwrite" in told
+    assert not ledger.exists()
+    assert path.read_text() == "the model of another charge"
+    assert run(*argv, "--overwrite")[0] == 0
+    assert saving.load(path).privacy_.epsilon < 1.01
+
+
 # -- ledgers --------------------------------------------------------------------------
-def test_a_ledger_is_shown(run, refused, tmp_path):
+def test_a_ledger_is_shown(run, tmp_path):
     path = tmp_path / "budget.sqlite"
     ledgers = [
         skfdp.PrivacyLedger(path, epsilon=2.0, delta=1e-5, dataset=name)
@@ -235,8 +277,6 @@ def test_a_ledger_is_shown(run, refused, tmp_path):
     status, out, err = run("ledger", path)
     assert (status, out, err) == (0, f"{ledgers[0]}\n\n{ledgers[1]}\n", "")
     assert "Remaining: epsilon 1.6584 for one more fit" in out
-    sentence = refused("report", path)
-    assert f"use 'skfdp ledger {path}' if it is a ledger" in sentence
 
 
 def test_what_is_no_ledger(refused, tmp_path):
