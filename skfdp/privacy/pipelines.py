@@ -246,8 +246,6 @@ def _own_mask(step: Any, found: PrivacyReport | None) -> tuple[bool, ...] | None
     if inner is not None:
         masks = {_own_mask(one, getattr(one, "privacy_", None)) for _, one in inner}
         return masks.pop() if len(masks) == 1 else None
-    if hasattr(step, "best_estimator_"):
-        return None
     public = set(found.public_features)
     mask = tuple(key in public for key in _named(step, n_features))
     return mask if sum(mask) == len(public) else None
