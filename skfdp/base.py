@@ -70,6 +70,7 @@ from skfdp.mechanisms.noise import Streams, check_random_state
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy.assumptions import (
     BALANCED,
+    COUNTS_SEEN,
     NOT_COPIED,
     ONE_STEP,
     ORDER_IS_PUBLIC,
@@ -1204,6 +1205,8 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
                 "private data."
             )
             more.append(Assumption("schema_file_chosen", text))
+        if declared.schema is not None and declared.schema.counts_seen:
+            more.append(COUNTS_SEEN)
         # The assumption is listed for all weights, even if they are 0 or 1 and only
         # leave out rows.
         more += [WEIGHTS_ARE_PUBLIC] * self._has_weights

@@ -458,6 +458,9 @@ class TableSchema:
         Number of lines of a CSV file before the line of names.
     declared_by : str, default=None
         Name of a file from another source, from which the declarations come.
+    counts_seen : bool, default=False
+        Whether somebody saw exact counts of unreadable private cells. Then a report
+        leaves it open whether declarations depend on private values.
 
     Attributes
     ----------
@@ -498,6 +501,7 @@ class TableSchema:
     encoding: str = "utf-8"
     skip_lines: int = 0
     declared_by: str | None = None
+    counts_seen: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.columns, Mapping):
@@ -562,6 +566,7 @@ class TableSchema:
                 "would be ambiguous: declare different separators."
             )
         check_number("skip_lines", self.skip_lines, integral=True, include_low=True)
+        check_flag("counts_seen", self.counts_seen)
         mark = self.delimiter
         if not (isinstance(mark, str) and len(mark) == 1) or (
             mark.isalnum() or mark in "\"'.\n\r"
@@ -1632,9 +1637,10 @@ _SETTINGS = {
     "groupChar": ("thousands", "thousands mark"),
     "encoding": ("encoding", ""),
     "declaredBy": ("declared_by", ""),
+    "privateCountsSeen": ("counts_seen", ""),
 }
 #: Settings that a file contains only if they have a value.
-_RARE = ("maxRowsPerGroup", "declaredBy")
+_RARE = ("maxRowsPerGroup", "declaredBy", "privateCountsSeen")
 _TYPES: dict[str, type] = {
     **{"number": Number, "integer": Number, "year": Number, "boolean": Boolean},
     **{"date": Date, "datetime": Date, "string": Category, "any": Unknown},

@@ -218,6 +218,12 @@ def _schema(add) -> None:
     add("file", metavar="TABLE", help="CSV with a line of names, .parquet or .arrow")
     add("--check", metavar="FILE", help="check the table against this schema instead")
     add(
+        "--private-counts",
+        action="store_true",
+        help="with --check: print exact counts of unreadable private values for the "
+        "owner's eyes (NOT protected), and note in the schema file that they were seen",
+    )
+    add(
         "--public",
         **_SEVERAL,
         help="columns that may be disclosed: names, patterns such as 'mean *', or "

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +18,11 @@ from skfdp.base import digest_of
 from skfdp.cli.fit import counts
 from skfdp.cli.output import CommandError, check_writable, refusing, say, stage, writing
 from skfdp.cli.results import load, print_table, reading, scores
+from skfdp.data.arrays import exact
 from skfdp.privacy import PrivacyLedger, PrivacyReport, read_report
 from skfdp.privacy import report as report_of
 from skfdp.privacy.report_text import epsilon_text
-from skfdp.schema import OpenTable, SchemaError, TableSchema
+from skfdp.schema import Date, Number, OpenTable, SchemaError, TableSchema
 
 _SCORE_NOTE = """\
 Scores and counts are exact values on these rows; +- is the standard error due to the
@@ -26,6 +30,7 @@ choice of rows. Publishing them discloses something about each row, which no sta
 covers.
 """
 _SQLITE = b"SQLite format 3"
+_SEEN = "privateCountsSeen"
 _DRAFTED = (
     *("public", "outcomes", "group", "delimiter", "decimal", "thousands"),
     *("encoding", "skip_lines", "header"),
@@ -39,12 +44,10 @@ def schema(arguments: argparse.Namespace) -> None:
         raise CommandError(f"-o {path} exists: name a new file.")
     check_writable(path, "-o")
     if arguments.check:
-        with reading():
-            found = TableSchema.load(arguments.check).check(arguments.file)
-        if found:
-            raise CommandError(" ".join(found))
-        say(f"{arguments.file} agrees with {arguments.check}.")
+        check(arguments)
         return
+    if arguments.private_counts:
+        raise CommandError("--private-counts needs a schema: give --check FILE, too.")
     options = {name: getattr(arguments, name) for name in _DRAFTED}
     with reading():
         draft = TableSchema.draft(arguments.file, **options)
@@ -54,6 +57,90 @@ def schema(arguments: argparse.Namespace) -> None:
     with writing(path):
         draft.save(path)
     say(f"Draft written to {path}: fill in {len(draft.questions)} places.")
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Compare a table with a schema, and say what was not compared."""
+    with reading():
+        declared = TableSchema.load(arguments.check)
+        found = declared.check(arguments.file)
+        if found:
+            raise CommandError(" ".join(found))
+        private = [
+            name
+            for name, column in declared.columns.items()
+            if column.read_as and not column.public
+        ]
+        say(
+            f"{arguments.file} agrees with {arguments.check} in names, stored types "
+            "and the values of public columns."
+        )
+        if arguments.private_counts:
+            _note_that_counts_are_seen(Path(arguments.check))
+            for line in _private_counts(declared, arguments.file, private):
+                say(line)
+        elif private:
+            say(
+                f"The values of {len(private)} private column(s) were NOT compared: "
+                "--private-counts counts those that cannot be read, for the owner's "
+                "eyes."
+            )
+
+
+def _note_that_counts_are_seen(path: Path) -> None:
+    """Write into a schema file that somebody saw exact counts of private cells."""
+    with refusing(OSError):
+        text = path.read_text(encoding="utf-8")
+        if _SEEN not in text:
+            if path.suffix == ".json":
+                changed = text.replace("{", f'{{"{_SEEN}": true, ', 1)
+            else:  # a setting stands before the first table
+                lines = text.splitlines(keepends=True)
+                first = next(j for j, one in enumerate(lines) if one.startswith("["))
+                changed = "".join([*lines[:first], f"{_SEEN} = true\n", *lines[first:]])
+            path.write_text(changed, encoding="utf-8")
+
+
+def _private_counts(
+    declared: TableSchema, path: str, private: list[str]
+) -> Iterator[str]:
+    """Yield exact counts of unreadable private cells, and what would read them.
+
+    A cell is never quoted. The counts are not protected.
+    """
+    table = OpenTable.of(path, declared)
+    yield "NOT PROTECTED, for the owner's eyes: do not pass on. Unreadable values:"
+    for name, raw in table.columns(private).items():
+        column, lost = declared.columns[name], declared.converted(name, raw)[1]
+        helpful = ""
+        if lost.any():
+            cells = np.asarray(exact(raw))[lost]
+            helpful = "; " + _remedy(declared, name, cells)
+        yield (
+            f"  {name!r}: {lost.sum()} of {len(lost)} cannot be read as "
+            f"{column.read_as}{helpful}."
+        )
+
+
+def _remedy(declared: TableSchema, name: str, cells: np.ndarray) -> str:
+    """Return which declaration would read most of these unreadable cells."""
+    n_texts = len(set(map(str, cells.tolist())))
+    if isinstance(declared.columns[name], Number):
+        for decimal, thousands in itertools.product(".,", (None, *", . '_")):
+            if decimal == thousands:
+                continue
+            other = dataclasses.replace(declared, decimal=decimal, thousands=thousands)
+            n_read = int((~other.converted(name, cells)[1]).sum())
+            if n_read > len(cells) / 2:
+                marks = [f"decimalChar = {decimal!r}"] * (decimal != declared.decimal)
+                marks += [f"groupChar = {thousands!r}"] * (thousands is not None)
+                return f"{' and '.join(marks)} would read {n_read} of them"
+        what = "missingValues"
+    elif isinstance(declared.columns[name], Date):
+        what = "dates in another format"
+    else:
+        what = "labels" if name in declared.outcomes else "constraints.enum"
+    return f"{n_texts} different texts, perhaps to declare as {what}"
 
 
 def predict(arguments: argparse.Namespace) -> None:
