@@ -16,6 +16,7 @@ from skfdp import (
 )
 from skfdp.data import encoder, records
 from skfdp.schema import Category, Date, Label, Number
+from skfdp.solvers import FeatureDPSGD
 
 N = 400
 TOWNS = [f"town {k}" for k in range(40)]
@@ -51,52 +52,43 @@ def schema(outcome, *public):
     return TableSchema(columns | {outcome: kinds[outcome]}, outcomes=[outcome])
 
 
-def fitted(monkeypatch, most_dense, outcome, *public, **given):
+def fitted(monkeypatch, most_dense, outcome, *public, fit_params=(), **given):
     """Return a fit of a table that is dense up to so many encoded columns."""
     monkeypatch.setattr("skfdp.base.MOST_DENSE", most_dense)
     # Rows that are kept as codes have other integers.
     monkeypatch.setattr("skfdp.data.encoder.CodedRows.saves", lambda *_: False)
     make = FeatureDPRegressor if outcome == "number" else FeatureDPLogisticRegression
-    rows = {
-        name: given.pop(name) for name in ("sample_weight", "groups") if name in given
-    }
     frame, own = table(), schema(outcome, *public)
     model = make(3.0, schema=own, random_state=0, **given)
-    return model.fit(frame, frame[outcome], **rows), frame
+    return model.fit(frame, frame[outcome], **dict(fit_params)), frame
 
 
-@pytest.mark.parametrize("outcome", ["two", "three", "number"])
-@pytest.mark.parametrize("public", [(), ("town",), ("age", "day")])
-def test_rows_without_zeros_give_the_model_of_dense_rows(monkeypatch, outcome, public):
-    dense, frame = fitted(monkeypatch, 10**6, outcome, *public)
-    sparse, _ = fitted(monkeypatch, 10, outcome, *public)
+ALL = "town", "age", "day"
+#: Outcome, public columns, and what is said of the rows.
+SOME = ((), ("town",), ("age", "day"))
+FITS = [(kind, some, {}) for kind in ("two", "three", "number") for some in SOME]
+FITS += [("two", (), {"sample_weight": np.arange(N) % 3 + 1})]
+FITS += [("two", (), {"groups": np.arange(N) // 2})]
 
+
+@pytest.mark.parametrize(("outcome", "public", "of_rows"), [*FITS, ("two", ALL, {})])
+def test_rows_without_zeros_give_the_model_of_dense_rows(
+    monkeypatch, outcome, public, of_rows
+):
+    dense, frame = fitted(monkeypatch, 10**6, outcome, *public, fit_params=of_rows)
+    sparse, _ = fitted(monkeypatch, 10, outcome, *public, fit_params=of_rows)
     assert sparse.encoder_.sparse_output
     assert not dense.encoder_.sparse_output
+    if public == ALL:  # the noise has another name, and so another stream
+        (event,) = report(sparse).events
+        assert event.label == "first model: label statistic"
+        apart = np.abs(sparse.coef_ - dense.coef_).mean()
+        assert apart < 2 * dense.coef_noise_.std[:, :-1].mean()
+        return
     np.testing.assert_array_equal(sparse.coef_, dense.coef_)
     np.testing.assert_array_equal(sparse.intercept_, dense.intercept_)
     np.testing.assert_allclose(sparse.predict(frame), dense.predict(frame), rtol=1e-12)
     assert report(sparse).events == report(dense).events
-
-
-def test_label_dp_of_rows_without_zeros_is_that_of_dense_ones(monkeypatch):
-    public = "town", "age", "day"
-    dense, _ = fitted(monkeypatch, 10**6, "two", *public)
-    sparse, _ = fitted(monkeypatch, 10, "two", *public)
-
-    names = [event.label for event in report(sparse).events]
-    assert names == ["first model: label statistic"]
-    # The noise has another name, and so another stream.
-    apart = np.abs(sparse.coef_ - dense.coef_).mean()
-    assert apart < 2 * dense.coef_noise_.std[:, :-1].mean()
-
-
-@pytest.mark.parametrize("of_rows", ["sample_weight", "groups"])
-def test_weights_and_persons_of_rows_without_zeros(monkeypatch, of_rows):
-    values = np.arange(N) % 3 + 1 if of_rows == "sample_weight" else np.arange(N) // 2
-    dense, _ = fitted(monkeypatch, 10**6, "two", **{of_rows: values})
-    sparse, _ = fitted(monkeypatch, 10, "two", **{of_rows: values})
-    np.testing.assert_array_equal(sparse.coef_, dense.coef_)
 
 
 def test_a_first_model_takes_the_most_frequent_categories(monkeypatch):
@@ -130,16 +122,11 @@ def test_the_plan_of_a_wide_table_depends_on_no_private_value(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "given", [{"centering": "adaptive"}, {"public_loss": "gaussian"}]
+    ("public", "given"),
+    [((), {"centering": "adaptive"}), (("age",), {"solver": FeatureDPSGD()})],
 )
-def test_what_needs_dense_rows_gets_them(monkeypatch, given):
-    from skfdp.solvers import FeatureDPSGD
-
-    if "public_loss" in given:
-        given = {"solver": FeatureDPSGD()}
-        sparse, _ = fitted(monkeypatch, 10, "two", "age", **given)
-    else:
-        sparse, _ = fitted(monkeypatch, 10, "two", **given)
+def test_what_needs_dense_rows_gets_them(monkeypatch, public, given):
+    sparse, _ = fitted(monkeypatch, 10, "two", *public, **given)
     assert not sparse.encoder_.sparse_output
 
 

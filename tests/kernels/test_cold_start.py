@@ -72,6 +72,7 @@ print(sys.stderr.getvalue())
 """
 
 
+@pytest.mark.nightly
 def test_a_terminal_is_told_once_why_the_first_fit_waits(tmp_path):
     places = tmp_path, tmp_path / "cache"
     at_terminal, elsewhere = AT_A_TERMINAL.format(True), AT_A_TERMINAL.format(False)

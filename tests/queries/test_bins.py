@@ -116,7 +116,7 @@ each_rule = pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 @pytest.mark.parametrize(
     "dtype", ["float64", "float32", "uint8", "int64", "uint32", "bool"]
 )
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=15)
 @given(st.data())
 def test_counts_are_those_of_each_record(rule, dtype, data):
     X = data.draw(tables(dtype))

@@ -213,18 +213,17 @@ def of_matrix(query, theta, batch, unit):
 
 
 @pytest.mark.usefixtures("threads_for_few_rows")
-@pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("n_outputs", [1, 4])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_clipped_sums_are_those_of_a_matrix(n_outputs, n_jobs, weighted):
+def test_clipped_sums_are_those_of_a_matrix(n_outputs, weighted):
     """All rows and some rows, weights, several threads; nearly equal residuals."""
-    X = frame(2500)
+    X = frame(1500)
     rows = moved(encoded(X, 30.0))
     units = None
     if weighted:
         weights = np.random.default_rng(5).integers(0, 1025, len(X))
         units = Units(weights)
-    query = query_of(rows, n_outputs, units=units, n_jobs=n_jobs)
+    query = query_of(rows, n_outputs, units=units, n_jobs=2)
     theta = np.random.default_rng(4).normal(size=query.shape)
     unit = query.unit(300.0)
     some = np.flatnonzero(np.random.default_rng(6).random(len(X)) < 0.6)
@@ -245,12 +244,12 @@ def test_clipped_sums_are_those_of_a_matrix(n_outputs, n_jobs, weighted):
 @pytest.mark.parametrize("n_outputs", [1, 3])
 @pytest.mark.parametrize("noise_std", [0.0, 1.0, 1e3, 1e6])
 def test_a_contribution_is_never_longer_than_the_clip_norm(n_outputs, noise_std):
-    rows = moved(encoded(frame(300), 30.0))
+    rows = moved(encoded(frame(100), 30.0))
     query = query_of(rows, n_outputs)
     unit = query.unit(noise_std)
     for size in (0.0, 1.0, 1e6, 1e300):
         theta = size * np.random.default_rng(4).normal(size=query.shape)
-        for i in range(300):
+        for i in range(100):
             integers = query.exact_sum(theta, np.array([i]), unit).ravel().tolist()
             squares = sum(entry**2 for entry in integers)
             assert squares <= (query.clip_norm / unit) ** 2
@@ -367,25 +366,25 @@ def test_fits_use_codes_where_they_save_time(monkeypatch):
     assert fitted.score(X, y) > 0.9
 
 
-def test_rows_that_are_cut_are_dense(monkeypatch):
-    centering = AdaptiveCentering(clip_features=True)
-    X, y, model = table_and_model(centering=centering)
-    assert coded_fits(monkeypatch, X, y, model)[1].isdisjoint({CodedGridRows})
+DENSE = {
+    "rows that are cut": {"centering": AdaptiveCentering(clip_features=True)},
+    "rows of a public loss": {"public_label": True, "solver": FeatureDPSGD()},
+    "persons with several rows": {},
+}
 
 
-def test_rows_of_a_public_loss_are_dense(monkeypatch):
-    X, y, model = table_and_model(True, solver=FeatureDPSGD())
-    assert coded_fits(monkeypatch, X, y, model)[1].isdisjoint({CodedGridRows})
-
-
-def test_persons_with_several_rows_are_dense(monkeypatch):
-    X, y, model = table_and_model()
-    kinds = coded_fits(monkeypatch, X, y, model, groups=np.arange(3000) // 2)[1]
+@pytest.mark.parametrize("name", DENSE)
+def test_what_codes_cannot_do_is_dense(monkeypatch, name):
+    X, y, model = table_and_model(**DENSE[name])
+    of_rows = {} if DENSE[name] else {"groups": np.arange(3000) // 2}
+    kinds = coded_fits(monkeypatch, X, y, model, **of_rows)[1]
     assert kinds.isdisjoint({CodedGridRows})
 
 
-@pytest.mark.parametrize("public", [(), ("hour",), ("age", "code")])
-@pytest.mark.parametrize("solver", ["auto", NoisySGD(batch_size=500)])
+ALIKE = [("auto", ()), ("auto", ("hour",)), (NoisySGD(batch_size=500, max_iter=20), ("age", "code"))]
+
+
+@pytest.mark.parametrize(("solver", "public"), ALIKE)
 def test_codes_and_columns_fit_alike(monkeypatch, solver, public):
     """Coefficients differ by less than the noise in them, at a large budget."""
     settings = {"solver": solver, "epsilon": 1e4, "public": public}
@@ -400,7 +399,7 @@ def test_codes_and_columns_fit_alike(monkeypatch, solver, public):
 
 
 @pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
-@pytest.mark.parametrize("public", [(), ("age", "code")])
+@pytest.mark.parametrize("public", [("age", "code")])
 def test_neighbours_move_a_release_by_its_sensitivity(monkeypatch, public):
     """Private cells of one record: random, extreme, missing and unknown ones."""
     solver = NoisyGradientDescent(max_iter=2)
@@ -430,21 +429,15 @@ def test_the_choice_depends_on_declarations_alone():
     assert len(found) == 1
 
 
-def test_codes_are_for_many_columns_and_few_outputs():
-    schema = TableSchema({"code": Category([str(k) for k in range(10)])})
+def test_codes_are_for_many_columns_and_few_outputs_of_dense_tables():
+    """Dask keeps wide ones dense, and gives the release of the table in memory."""
     X = pd.DataFrame({"code": ["3", "4"]})
-    source = DeclaredEncoder(schema).fit(X).coded(schema.select(X, coded=True)).source
-    assert source.saves(1)
-    assert not source.saves(5)
+    for size, n_outputs, saves in ((10, 1, True), (10, 5, False), (4100, 1, False)):
+        schema = TableSchema({"code": Category([str(k) for k in range(size)])})
+        encoder = DeclaredEncoder(schema).fit(X)
+        source = encoder.coded(schema.select(X, coded=True)).source
+        assert source.saves(n_outputs) == saves
     assert not encoded(frame(), 0.1).saves(1)
-
-
-def test_tables_that_are_sparse_in_memory_are_never_coded():
-    """Dask keeps them dense, and gives the release of the table in memory."""
-    schema = TableSchema({"code": Category([str(k) for k in range(4100)])})
-    X = pd.DataFrame({"code": ["3", "4"]})
-    source = DeclaredEncoder(schema).fit(X).coded(schema.select(X, coded=True)).source
-    assert not source.saves(1)
 
 
 @pytest.mark.parametrize("held", [np.asarray, csr_array])

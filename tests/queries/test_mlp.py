@@ -206,7 +206,7 @@ def test_permutation_threads_and_blocks_change_nothing(
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_record_cannot_touch_the_contribution_of_another(backend, kind, dtype):
-    query = make_query((40, 30), kind=kind, dtype=dtype, **backend)
+    query = make_query((40, 30), n=40, kind=kind, dtype=dtype, **backend)
     theta, unit = make_theta(query), query.unit(3.0)
     alone = contributions(query, theta, unit)
     np.testing.assert_array_equal(query.exact_sum(theta, None, unit), alone.sum(axis=0))

@@ -463,7 +463,7 @@ def test_persons_of_one_row_that_counts_are_records():
 def test_weights_keep_the_orthant(loss, n_outputs):
     """They are positive, and the same for both private parts."""
     rng, largest, n = np.random.default_rng(0), 0.0, 60
-    for _ in range(30):
+    for _ in range(15):
         units = Units(rng.integers(1, FULL_WEIGHT + 1, n))
         target = rng.integers(0, max(2, n_outputs), n)
         pair = []
@@ -519,7 +519,7 @@ def furthest_labels(sizes, n_outputs, clip_norm, noise_std, persons=True):
     query = dataclasses.replace(query, capacity=public.capacity, label_bound=bound)
     assert query.sensitivity(Relation.of("replace_one")) == bound
     unit, largest = query.unit(noise_std), 0.0
-    for _ in range(12):
+    for _ in range(6):
         theta = make_theta(query, 10.0 ** rng.uniform(-1, 2), rng.integers(1000))
         for unit_number in range(units.n_units):
             own = np.array([unit_number])

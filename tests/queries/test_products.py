@@ -47,7 +47,7 @@ KINDS = [ShortProducts, DenseProducts]
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_outputs", [1, 2, 4, 5, 6, 11, 40])
-@pytest.mark.parametrize("d", [16, 17, 31, 32, 37])
+@pytest.mark.parametrize("d", [16, 31, 37])
 def test_products_are_exact_at_the_largest_numbers(kind, n_outputs, d):
     rows = make_rows(d=d)
     for n in (0, 1, 2, 3, 4, 5, 31, 32, 33, 64, 150):

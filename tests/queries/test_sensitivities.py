@@ -69,7 +69,7 @@ def largest_gradient_move(loss, n_classes, *, n_pairs, signed=False):
     return largest
 
 
-@pytest.mark.parametrize(("n_classes", "n_pairs"), [(2, 4000), (3, 8000)])
+@pytest.mark.parametrize(("n_classes", "n_pairs"), [(2, 2000), (3, 5000)])
 @pytest.mark.parametrize("loss", SIGN_FIXING)
 def test_non_negative_rows_with_a_public_target_stay_in_an_orthant(
     loss, n_classes, n_pairs
@@ -107,7 +107,7 @@ def test_signed_rows_leave_the_orthant(loss):
 
 
 # -- the mean ------------------------------------------------------------------------
-def check_mean(relation, nonnegative=False, n_pairs=3000):
+def check_mean(relation, nonnegative=False, n_pairs=2000):
     rng = np.random.default_rng(0)
     planned = RowSum.planned(nonnegative=nonnegative)
     bound = planned.sensitivity(Relation.of(relation))

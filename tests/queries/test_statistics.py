@@ -55,10 +55,10 @@ def length(moved, unit):
 
 
 def largest_move(input_scaler, relation):
-    """Replace or null the private part of one record, a thousand times and more."""
+    """Replace or null the private part of one record, two thousand times."""
     rng = np.random.default_rng(0)
     largest = 0.0
-    for start in range(0, 3000, 100):
+    for start in range(0, 2000, 100):
         query = make_query(start, input_scaler=input_scaler)
         unit = query.unit(STDS[(start // 100) % len(STDS)])
         total = query.exact_sum(None, None, unit)

@@ -86,7 +86,7 @@ def test_a_sum_over_units_is_that_of_the_shares(build, noise_std):
 @pytest.mark.parametrize("persons", [PERSONS, None], ids=["persons", "records"])
 def test_no_person_moves_a_weighted_sum_further_than_said(build, relation, persons):
     largest, of = 0.0, Relation.of(relation)
-    for seed in range(10):
+    for seed in range(6):
         units = units_of(seed, persons)
         X, y = table(seed)
         query = Weighted(build(X, y), units)

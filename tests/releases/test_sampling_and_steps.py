@@ -12,8 +12,11 @@ from skfdp.mechanisms.descent import HeavyBall, descent
 from skfdp.mechanisms.release import PoissonBatches, uniform_batch
 
 
-@pytest.mark.parametrize("rate", [0.002, 0.07, 0.5, 0.97])
-@pytest.mark.parametrize(("room", "block"), [(None, None), (4, None), (None, 5)])
+@pytest.mark.parametrize(
+    ("rate", "room", "block"),
+    [*((rate, None, None) for rate in (0.002, 0.07, 0.5, 0.97))]
+    + [(0.07, 4, None), (0.07, None, 5), (0.97, 4, 5)],
+)
 def test_poisson_batches_have_the_right_law(rate, room, block, monkeypatch):
     """Rows are binomial, and so is the size; in many pieces or blocks too."""
     if block is not None:
