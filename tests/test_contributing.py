@@ -137,14 +137,9 @@ print(skfdp.__file__)
 def test_a_loss_is_one_file_and_one_line(tmp_path):
     copy = Copy(tmp_path, "A new loss")
     assert copy.sizes == {"kernels/losses/__init__.py": 1}
-    copy.check("queries/test_linear.py", "smooth_hinge and (derivatives or sign)", 3)
-    assert str(tmp_path) in copy.run("-W", "ignore", "-c", LOSS)
-
-
-def test_a_loss_passes_every_common_test(tmp_path):
-    copy = Copy(tmp_path, "A new loss")
     copy.check("queries/test_linear.py", "smooth_hinge", at_least=6)
     copy.check("test_guarantees.py", "smooth_hinge", at_least=6)
+    assert str(tmp_path) in copy.run("-W", "ignore", "-c", LOSS)
 
 
 STATISTIC = """

@@ -520,7 +520,7 @@ def audit_estimator(
     record is in the table or left out of it.
 
     `steinke` holds for whatever the mechanism does; its test is that of the paper, with
-    a last term that is proved anew and, wherever the tests look, not larger. `f_dp` is
+    a last term that is proved anew. `f_dp` is
     the epsilon of the smallest noise, in proportion to the claimed one, that is
     refuted: it supposes that what may be wrong is the scale of noise or sensitivity. As
     a refutation of the claim it supposes nothing. Records with `groups` are not

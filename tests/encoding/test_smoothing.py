@@ -182,32 +182,15 @@ def test_shares_of_norm_are_the_optimum():
 
 
 @pytest.mark.parametrize("signal", SIGNALS)
-def test_rows_are_the_product_with_the_matrix(signal):
-    enc = encoder()
-    rows = enc.transform(table())
-    smoothing = Smoothing(enc.blocks_, signal, 200)
+def test_rows_are_the_product_with_the_matrix_and_no_block_is_longer_than_one(signal):
+    enc, X = encoder(), table(2000)
+    hats, smoothing = enc.transform(X), Smoothing(enc.blocks_, signal, 200)
     whole = smoothing.weights(np.eye(smoothing.n_columns)).T
-    assert whole.shape == (rows.shape[1], smoothing.n_columns)
-    found = smooth_rows(smoothing, enc, table())
-    assert np.allclose(found, rows @ whole, atol=1e-12)
-
-
-@pytest.mark.parametrize("signal", SIGNALS)
-def test_weights_go_back_to_hats(signal):
-    enc, rng = encoder(), np.random.default_rng(1)
-    rows = enc.transform(table())
-    smoothing = Smoothing(enc.blocks_, signal, 200)
-    coef = rng.normal(size=(3, smoothing.n_columns))
-    there = rows @ smoothing.weights(coef).T
-    here = smooth_rows(smoothing, enc, table()) @ coef.T
-    assert np.allclose(there, here, atol=1e-10)
-
-
-@pytest.mark.parametrize("signal", SIGNALS)
-def test_no_block_of_a_row_is_longer_than_one(signal):
-    enc = encoder()
-    smoothing = Smoothing(enc.blocks_, signal, 200)
-    rows = smooth_rows(smoothing, enc, table(2000))
+    assert whole.shape == (hats.shape[1], smoothing.n_columns)
+    rows = smooth_rows(smoothing, enc, X)
+    assert np.allclose(rows, hats @ whole, atol=1e-12)
+    coef = np.random.default_rng(1).normal(size=(3, smoothing.n_columns))
+    assert np.allclose(hats @ smoothing.weights(coef).T, rows @ coef.T, atol=1e-10)
     assert np.abs(rows).max() <= 1
     for i, _ in enumerate(enc.blocks_):
         norms = np.linalg.norm(rows[:, smoothing.block == i], axis=1)

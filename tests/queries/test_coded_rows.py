@@ -381,7 +381,8 @@ def test_what_codes_cannot_do_is_dense(monkeypatch, name):
     assert kinds.isdisjoint({CodedGridRows})
 
 
-ALIKE = [("auto", ()), ("auto", ("hour",)), (NoisySGD(batch_size=500, max_iter=20), ("age", "code"))]
+SAMPLED = NoisySGD(batch_size=500, max_iter=20)
+ALIKE = [("auto", ()), ("auto", ("hour",)), (SAMPLED, ("age", "code"))]
 
 
 @pytest.mark.parametrize(("solver", "public"), ALIKE)
