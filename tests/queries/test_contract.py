@@ -8,6 +8,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from skfdp.data.grid import GridRows
 from skfdp.data.input_scaler import InputScaler, MovedRows, Rotation
 from skfdp.privacy import RELATIONS, Relation
 from skfdp.queries import Query
-from skfdp.queries.linear import LOSSES, LinearQuery, gradient_sensitivity
+from skfdp.queries.linear import LOSSES, LinearQuery, gradient_sensitivity, huber
 from skfdp.queries.network import MLPQuery
 from skfdp.queries.statistics import (
     Binades,
@@ -97,12 +98,17 @@ def quantised(table, bounded=False, held=np.asarray):
     return GridRows.build(X, scaler.mapped)
 
 
-def slopes(table):
-    """Return the slopes of the log loss along a step, long enough to be cut."""
-    start, step = 20 * np.random.default_rng(0).normal(size=(2, N_GROUPS, 3))
-    loss, points = LOSSES["log_loss"], (0.2, 1.0)
-    query = LinearQuery(on_grid(table.X), table.label, loss, N_GROUPS, 1.0, N_ROWS)
-    return TemperatureSum(query, N_GROUPS, start, step, points, 0.5)
+def slopes(table, n_outputs=N_GROUPS, loss=LOSSES["log_loss"]):
+    """Return the slopes of a loss along a step, long enough to be cut.
+
+    Column 0 decides the class, and the step is along column 1.
+    """
+    start, step = np.zeros((2, n_outputs, 3))
+    for sign, output in zip((1, -1), range(n_outputs), strict=False):
+        start[output, 0], step[output, 1] = 1000 * sign, 10 * sign
+    target = np.minimum(table.label, max(2, n_outputs) - 1)
+    query = LinearQuery(on_grid(table.X), target, loss, n_outputs, 1.0, N_ROWS)
+    return TemperatureSum(query, max(2, n_outputs), start, step, (0.2, 1.0), 0.5)
 
 
 class Case(NamedTuple):
@@ -248,7 +254,17 @@ QUERIES = {
     ),
     "shells": Case(BinCounts.planned(1), ROOT2, shell_counts),
     "temperature": Case(
-        TemperatureSum.planned(LOSSES["log_loss"], N_GROUPS, 2), 4.0, slopes, reach=0.6
+        TemperatureSum.planned(LOSSES["log_loss"], N_GROUPS, 2), 4.0, slopes
+    ),
+    "temperature of two classes": Case(
+        TemperatureSum.planned(LOSSES["log_loss"], 2, 2),
+        2 * ROOT2,
+        lambda t: slopes(t, 1),
+    ),
+    "temperature of a regression": Case(
+        TemperatureSum.planned(huber(1.35), 2, 2),
+        2 * ROOT2 * 1.35,
+        lambda t: slopes(t, 1, huber(1.35)),
     ),
     "score table": Case(
         ScoreTable.planned(7, 0, N_GROUPS), ROOT2, lambda t: score_table(t, 7, 0)
@@ -272,7 +288,9 @@ STDS = (0.0, 3.0, 3e6)
 def private_parts(seed):
     """Yield numbers and labels that lie far apart, and random ones."""
     rng, basis = np.random.default_rng(seed), np.eye(3)
-    for x in (*(1.5 * basis), *(-1.5 * basis), np.zeros(3), np.ones(3)):
+    signs = np.array([*itertools.product((-1.0, 1.0), repeat=2)])
+    signs = np.column_stack([signs, np.zeros(4)])
+    for x in (*(1.5 * basis), *(-1.5 * basis), *signs, np.zeros(3), np.ones(3)):
         yield from ((x, label) for label in range(N_GROUPS))
     for _ in range(20):
         yield rng.normal(size=3) * 10.0 ** rng.uniform(-3, 1), rng.integers(N_GROUPS)
@@ -396,7 +414,7 @@ class SmallerBounds:
 def test_a_bound_that_is_too_small_is_noticed(case):
     short = case._replace(planned=SmallerBounds(case.planned))
     with pytest.raises(AssertionError):
-        check_neighbours(short, 0, list(private_parts(0))[:24])  # those far apart
+        check_neighbours(short, 0, list(private_parts(0))[::2])
 
 
 def outward(values, coarser):
@@ -409,6 +427,22 @@ def overlapping(table, theta, batch, unit):
     """Count a record in its own group and in the first one."""
     other = dataclasses.replace(table, group=np.zeros_like(table.group))
     return honest_sum(table, theta, batch, unit) + honest_sum(other, theta, batch, unit)
+
+
+def numpy_with(**broken):
+    """Return NumPy as a module sees it, with some other functions."""
+    names = {name: getattr(np, name) for name in dir(np) if name[0] != "_"}
+    return {"skfdp.queries.statistics.np": SimpleNamespace(**names | broken)}
+
+
+def unclipped(values, low, high):
+    """Clip nothing."""
+    return values
+
+
+def halved(n_classes):
+    """Claim half of what the residuals of the log loss reach."""
+    return LOSSES["log_loss"].max_residual(n_classes) / 2
 
 
 honest_clip, honest_rows, honest_sum = np.clip, clipped, ScoreTable.exact_sum
@@ -440,6 +474,11 @@ SABOTAGES = {
             "skfdp.queries.statistics.ScoreTable.replaced": property(lambda t: ROOT2),
         },
     ),
+    "a step that is not cut": (
+        "temperature of two classes",
+        numpy_with(clip=unclipped, maximum=lambda a, b: b + 0 * a),
+    ),
+    "residuals that are not cut": ("lying loss", numpy_with(clip=unclipped)),
     "groups that overlap": (
         "score table",
         {"skfdp.queries.statistics.ScoreTable.exact_sum": overlapping},
@@ -447,12 +486,20 @@ SABOTAGES = {
 }
 
 
+LIE = dataclasses.replace(LOSSES["log_loss"], max_residual=halved)
+LYING = Case(TemperatureSum.planned(LIE, 2, 2), ROOT2, lambda t: slopes(t, 1, LIE))
+
+
+def test_entries_are_cut_whatever_a_loss_says():
+    check_neighbours(LYING, 0, list(private_parts(0)))
+
+
 @pytest.mark.parametrize("name", SABOTAGES)
 def test_sabotage_is_noticed(name, monkeypatch):
     which, changes = SABOTAGES[name]
     for place, broken in changes.items():
         monkeypatch.setattr(place, broken)
-    case = QUERIES[which]
+    case = (QUERIES | {"lying loss": LYING})[which]
     case = case._replace(planned=dataclasses.replace(case.planned))
     with pytest.raises(AssertionError):
         check_neighbours(case, 0, list(private_parts(0)))
