@@ -60,7 +60,7 @@ CASES = {
 }
 
 
-def replayed(case, n_neighbors=8):
+def replayed(case, n_neighbors=6):
     model, table, fit_params = CASES[case]
     return audit_replay(model, table, y, fit_params=fit_params, n_neighbors=n_neighbors)
 

@@ -46,7 +46,9 @@ DARK, BRIGHT = X.copy(), 0.2 * X
 DARK[0], BRIGHT[0] = 0, 1
 #: So wide that a histogram of lengths is released.
 WIDE = np.tile(X, 200)
-HALF = {"solver": NoisySGD(batch_size=N_ROWS // 2)}
+#: Plans of little noise are found sooner; a canary has noise of its own.
+SOON = {"epsilon": 100.0}
+HALF = {"solver": NoisySGD(batch_size=N_ROWS // 2), **SOON}
 #: Persons with 3, 2, 1, 3, 2, 1, ... rows; the first has three.
 GROUPS = {"groups": np.repeat(np.arange(20), [3, 2, 1] * 6 + [3, 1])}
 PERSON = 3
@@ -311,7 +313,7 @@ add(name, network, {}, *SLOPE, NULLED, X=FEW)
 add(f"{name}, zero padding", network, PADDED, *SLOPE, X=FEW, private=SOME)
 GONE = {"neighboring_relation": AddOrRemoveOne(len(FEW))}
 add(f"{name}, gone", network, GONE, "descent", HIGH, X=FEW)
-SIX = {"solver": NoisySGD(batch_size=6)}
+SIX = {"solver": NoisySGD(batch_size=6), **SOON}
 add(f"{name}, Poisson batches", network, SIX, *SLOPE, X=FEW, **SAMPLED)
 LINEAR = {**TARGET, "pretraining": "linear", "hidden_layer_sizes": (6,)}
 # In the middle of the two rows; what is released may be anything.
@@ -375,7 +377,10 @@ PERSONS, BOTH = {"rows": GROUPS}, {"rows": GROUPS | WEIGHTS}
 add("class counts, persons", logistic, {}, "class counts", *SLOPE[1:], TWO, **PERSONS)
 add("descent, persons", logistic, {}, *SLOPE, TWO, **PERSONS)
 add("descent, persons and weights", logistic, {}, *SLOPE, TWO, **BOTH)
-name, TEN = "descent, Poisson batches of persons", {"solver": NoisySGD(batch_size=10)}
+name, TEN = (
+    "descent, Poisson batches of persons",
+    {"solver": NoisySGD(batch_size=10), **SOON},
+)
 add(name, sgd, TEN, *SLOPE, TWO, **SAMPLED, **PERSONS)
 REPEATED = np.vstack([BRIGHT[:1]] * PERSON + [BRIGHT[PERSON:]])
 more = {"X": REPEATED, "private": NONE, **PERSONS}
