@@ -211,6 +211,11 @@ QUERIES = {
         ROOT2,
         lambda t: CrossSum(t.X, InputScaler(), t.rows.values, True),
     ),
+    "cross moments, normalised": Case(
+        CROSS(nonnegative=False),
+        2.0,
+        lambda t: CrossSum(t.X, InputScaler(normalize=True), t.rows.values, False),
+    ),
     "two labels": Case(
         LabelSum.planned(1, 1.5),
         1.5,
@@ -298,7 +303,7 @@ def private_parts(seed):
 
 def length(integers):
     """Return the norm of an array of integers."""
-    return math.sqrt(sum(int(entry) ** 2 for entry in integers.ravel().tolist()))
+    return math.sqrt(sum(entry**2 for entry in integers[integers != 0].tolist()))
 
 
 def check_sum(case, query, unit):
@@ -423,6 +428,19 @@ def outward(values, coarser):
     return np.sign(rows) * np.ceil(np.abs(rows))
 
 
+def either_sign(query, index, unit):
+    """Leave rows below zero as they are."""
+    return honest_block(dataclasses.replace(query, nonnegative=False), index, unit)
+
+
+def with_the_norm(query, theta, batch, unit):
+    """Release the squared norm itself, which lengthens every contribution."""
+    total = honest_cross(query, theta, batch, unit)
+    n_rows = query.n_rows if batch is None else len(batch)
+    total[-1] = n_rows * round(1 / unit) - total[-1]
+    return total
+
+
 def overlapping(table, theta, batch, unit):
     """Count a record in its own group and in the first one."""
     other = dataclasses.replace(table, group=np.zeros_like(table.group))
@@ -445,23 +463,34 @@ def halved(n_classes):
     return LOSSES["log_loss"].max_residual(n_classes) / 2
 
 
+SUMS = "skfdp.queries.statistics."
 honest_clip, honest_rows, honest_sum = np.clip, clipped, ScoreTable.exact_sum
+honest_block, honest_cross = RowSum._of_block, CrossSum.exact_sum
 #: The case that notices, and what takes the place of what.
 SABOTAGES = {
     "rows of classes that are not cut": (
         "class sums, bounded",
-        {"skfdp.queries.statistics.clipped": lambda v, coarser: np.trunc(v / coarser)},
+        {SUMS + "clipped": lambda v, coarser: np.trunc(v / coarser)},
     ),
     "rows of classes that are rounded away from zero": (
         "class sums, bounded",
         {
-            "skfdp.queries.statistics.clipped": outward,
-            "skfdp.queries.statistics.sum_unit": lambda *a: 2.0**-3,
+            SUMS + "clipped": outward,
+            SUMS + "sum_unit": lambda *a: 2.0**-3,
         },
+    ),
+    **{
+        f"rows that are too long: {which}": (which, {SUMS + "_SHRINK": 1.001})
+        for which in ("rows", "rows, bounded", "cross moments, bounded")
+    },
+    "rows of either sign": ("rows, bounded", {SUMS + "RowSum._of_block": either_sign}),
+    "a norm that is not left out": (
+        "cross moments",
+        {SUMS + "CrossSum.exact_sum": with_the_norm},
     ),
     "a missing root of two": (
         "score table",
-        {"skfdp.queries.statistics.ScoreTable.sensitivity": lambda *a: 1.0},
+        {SUMS + "ScoreTable.sensitivity": lambda *a: 1.0},
     ),
     "a loss outside of the bound": (
         "score table with losses",
@@ -470,8 +499,8 @@ SABOTAGES = {
     "losses that are left out of the norm": (
         "score table with losses",
         {
-            "skfdp.queries.statistics.ScoreTable.clip_norm": property(lambda t: 1.0),
-            "skfdp.queries.statistics.ScoreTable.replaced": property(lambda t: ROOT2),
+            SUMS + "ScoreTable.clip_norm": property(lambda t: 1.0),
+            SUMS + "ScoreTable.replaced": property(lambda t: ROOT2),
         },
     ),
     "a step that is not cut": (
@@ -481,7 +510,7 @@ SABOTAGES = {
     "residuals that are not cut": ("lying loss", numpy_with(clip=unclipped)),
     "groups that overlap": (
         "score table",
-        {"skfdp.queries.statistics.ScoreTable.exact_sum": overlapping},
+        {SUMS + "ScoreTable.exact_sum": overlapping},
     ),
 }
 

@@ -1,4 +1,7 @@
-"""The table of sensitivities, by brute force in grid integers; see also one-shot."""
+"""Gradients with a public target, by brute force in grid integers.
+
+Other lines of the table of sensitivities are those of ``test_contract.py``.
+"""
 
 import dataclasses
 import math
@@ -10,14 +13,12 @@ from skfdp.data.grid import GridRows
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords
 from skfdp.privacy import Relation
-from skfdp.queries import statistics
 from skfdp.queries.linear import (
     LOSSES,
     LinearQuery,
     gradient_sensitivity,
     has_public_signs,
 )
-from skfdp.queries.statistics import RowSum
 
 SIGN_FIXING = ("log_loss", "hinge", "squared_hinge")
 
@@ -104,54 +105,3 @@ def test_the_orthant_is_claimed_under_all_its_conditions(has_target, sign_fixed,
 @pytest.mark.parametrize("loss", SIGN_FIXING)
 def test_signed_rows_leave_the_orthant(loss):
     assert largest_gradient_move(loss, 3, n_pairs=2000, signed=True) > 1.9
-
-
-# -- the mean ------------------------------------------------------------------------
-def check_mean(relation, nonnegative=False, n_pairs=2000):
-    rng = np.random.default_rng(0)
-    planned = RowSum.planned(nonnegative=nonnegative)
-    bound = planned.sensitivity(Relation.of(relation))
-    largest = 0.0
-    for _ in range(n_pairs // 100):
-        X = rng.normal(size=(6, 3)) * 10.0 ** rng.uniform(-2, 2, (6, 1))
-        X[:2] = np.eye(3)[rng.integers(3, size=2)]
-        query = RowSum(X, InputScaler(), 6, nonnegative)
-        unit = query.unit(rng.choice([0.0, 1.0, 1e4, 1e9]))
-        total = query.exact_sum(None, None, unit)
-        for _ in range(100):
-            i = rng.integers(6)
-            if relation == "replace_one":
-                rows = X.copy()
-                rows[i] = (-X[i], 10 * rng.normal(size=3), *np.eye(3))[rng.integers(5)]
-                other = RowSum(rows, InputScaler(), 6, nonnegative)
-                other = other.exact_sum(None, None, unit)
-            else:
-                others = np.delete(np.arange(6), i)
-                other = query.exact_sum(None, others, unit)
-            largest = max(largest, norm(total - other, unit))
-    assert largest <= bound
-    assert largest > 0.99 * bound
-
-
-@pytest.mark.parametrize("nonnegative", [False, True])
-@pytest.mark.parametrize("relation", ["replace_one", "replace_special"])
-def test_the_sum_of_rows_moves_by_at_most_its_sensitivity(relation, nonnegative):
-    check_mean(relation, nonnegative)
-
-
-def test_sabotage_of_the_sign_of_rows_is_noticed(monkeypatch):
-    of_block = RowSum._of_block
-
-    def signed(query, index, unit):
-        return of_block(dataclasses.replace(query, nonnegative=False), index, unit)
-
-    monkeypatch.setattr(RowSum, "_of_block", signed)
-    with pytest.raises(AssertionError):
-        check_mean("replace_one", nonnegative=True)
-
-
-@pytest.mark.parametrize("relation", ["replace_one", "replace_special"])
-def test_sabotage_of_the_row_norm_is_noticed(relation, monkeypatch):
-    monkeypatch.setattr(statistics, "_SHRINK", 1.001)
-    with pytest.raises(AssertionError):
-        check_mean(relation)
