@@ -53,6 +53,7 @@ from skfdp.data.arrays import (
     type_kind,
 )
 from skfdp.data.encoder import DeclaredEncoder
+from skfdp.data.sources import stored_index
 from skfdp.data.target import (
     MISSING_CELL,
     NOWHEN,
@@ -1264,7 +1265,8 @@ class OpenTable:
 
     @cached_property
     def _texts(self) -> Any:
-        return _raw_csv(self._schema, self._table)
+        # In a file of one column an empty line is a record with an empty cell.
+        return _raw_csv(self._schema, self._table, skip_blank_lines=len(self.names) > 1)
 
     def columns(self, names: Iterable[str]) -> dict[str, Any]:
         """Return raw columns, which are not converted, by name."""
@@ -1345,12 +1347,16 @@ def _arrow(path: str | os.PathLike, names: Sequence[str]) -> Any:
         ) from None
     is_parquet = _suffix(path) in (".parquet", ".pq")
     try:
-        if is_parquet and not names:
-            return parquet.read_schema(path).empty_table()
-        if is_parquet:
+        if is_parquet and names:
             return parquet.read_table(path, columns=list(names))
-        with ipc.open_file(os.fspath(path)) as file:
-            return file.read_all().select(names) if names else file.schema.empty_table()
+        if is_parquet:
+            kept = parquet.read_schema(path)
+        else:
+            with ipc.open_file(os.fspath(path)) as file:
+                if names:
+                    return file.read_all().select(names)
+                kept = file.schema
+        return kept.empty_table().drop_columns([*stored_index(kept)])
     except MemoryError:
         raise
     except Exception as error:  # may quote a cell, so do not attach it as context

@@ -11,8 +11,10 @@ import dataclasses
 import errno
 import functools
 import itertools
+import json
 import mmap
 import os
+import re
 import shutil
 import tempfile
 import threading
@@ -24,7 +26,7 @@ import numpy as np
 from sklearn import get_config
 
 from skfdp.addresses import public
-from skfdp.data.validation import unmasked
+from skfdp.data.validation import UtilityWarning, unmasked, warn_caller
 from skfdp.privacy.checks import shown
 
 # Private integer rows go to an anonymous temporary file, which is read through a memory
@@ -503,35 +505,60 @@ def large_table(X: Any) -> LargeTable | None:
 def _opened(path: Path) -> LargeTable:
     """Return the table of a file or folder."""
     kind, given = path.suffix.lower(), shown(str(path))
+    source: Any = path
     if kind == ".npy":
         read = functools.partial(np.load, mmap_mode="r")
     elif path.is_dir() or kind in _FORMATS:
         from pyarrow import dataset
 
-        kind = _format_of_folder(path) if path.is_dir() else _FORMATS[kind]
+        kind = _FORMATS.get(kind)
+        if path.is_dir():
+            kind, source = _files_of_folder(path)
         read = functools.partial(dataset.dataset, format=kind)
     else:
         raise ValueError(_UNREADABLE.format(given=given))
     if not path.exists():
         raise FileNotFoundError(f"{given} does not exist: check the path.")
     message = _NOT_OPENED.format(path=given, kind=kind)
-    return open_table(read_safely(read, path, message=message))
+    return open_table(read_safely(read, source, message=message))
 
 
-def _format_of_folder(path: Path) -> str:
-    """Return the common format of the files in a folder, from their suffixes.
+def _by_numbers(path: str) -> list:
+    """Return a key that sorts file names by the numbers in them: 2 before 10."""
+    parts = re.split("([0-9]+)", path)
+    return [int(part) if part.isdigit() else part for part in parts]
 
-    Files whose names start with "." or "_", such as "_SUCCESS", are ignored, as in
-    pyarrow.
+
+def _files_of_folder(path: Path) -> tuple[str, list[str]]:
+    """Return the common format of the files in a folder, and their paths in order.
+
+    Files are ordered by the numbers in their names, as Dask names them. Files whose
+    names start with "." or "_", such as "_SUCCESS", are ignored, as in pyarrow.
     """
-    suffixes: set[str] = set()
-    for _, folders, files in os.walk(path, followlinks=True):
+    found: list[str] = []
+    for parent, folders, files in os.walk(path, followlinks=True):
         folders[:] = [name for name in folders if not name.startswith((".", "_"))]
         names = (name for name in files if not name.startswith((".", "_")))
-        suffixes |= {Path(name).suffix.lower() for name in names}
+        found += [os.path.relpath(os.path.join(parent, name), path) for name in names]
+    if any("=" in part for name in found for part in Path(name).parts[:-1]):
+        raise ValueError(
+            f"the folder {shown(str(path))} has folders with a column in their name, "
+            "such as region=north: write this column into the files, because names of "
+            "folders are not read."
+        )
+    suffixes = {Path(name).suffix.lower() for name in found}
     formats = {_FORMATS.get(suffix) for suffix in suffixes}
     if len(formats) == 1 and None not in formats:
-        return formats.pop()
+        ordered = sorted(found, key=_by_numbers)
+        if ordered != sorted(found):
+            first = ", ".join(map(repr, ordered[:3]))
+            warn_caller(
+                f"the {len(ordered)} files of {shown(str(path))} are read in the order "
+                f"of the numbers in their names: {first}, ..., {ordered[-1]!r}. Pass y "
+                "and groups in this order.",
+                UtilityWarning,
+            )
+        return formats.pop(), [os.path.join(path, name) for name in ordered]
     found = ", ".join(suffix or "no suffix" for suffix in sorted(suffixes))
     raise ValueError(
         f"the folder {shown(str(path))} holds files with these suffixes: "
@@ -547,12 +574,24 @@ def _arrow(table: Any) -> LargeTable:
     names = table.schema.names
     if len(set(names)) < len(names):
         raise ValueError("this table has two columns with one name: rename one column.")
+    index = stored_index(table.schema)
+    names = [name for name in names if name not in index]
     # A Table is in memory, a data set in files.
     if held := hasattr(table, "num_rows"):
         from pyarrow import dataset
 
         table = dataset.dataset(table)
-    return LargeTable.of(ArrowSource(table, on_disk=not held), names)
+    return LargeTable.of(ArrowSource(table, not held, names), names)
+
+
+def stored_index(schema: Any) -> set[str]:
+    """Return the columns that pandas stored as the index of its rows.
+
+    pandas reads them as the index again, and not as columns. They are often
+    identifiers.
+    """
+    stored = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
+    return {name for name in stored.get("index_columns", ()) if isinstance(name, str)}
 
 
 class ArrowSource:

@@ -161,7 +161,7 @@ def test_attack_1_a_failing_disk_ends_a_fit_in_one_sentence(tmp_path, damage):
 def test_a_folder_has_the_format_of_its_files(tmp_path, suffix):
     values = [[0.0, 1.0], [2.0], [3.0]]
     for number, part in enumerate(values):
-        place = tmp_path / f"year={number}"
+        place = tmp_path / f"year-{number}"
         place.mkdir()
         feather.write_feather(pa.table({"a": part}), place / f"part{suffix}")
     for hidden in ("_SUCCESS", ".part.crc"):
