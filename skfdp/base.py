@@ -466,11 +466,14 @@ class Declared:
     #: because a saved model must not contain the path of the ledger.
     parameters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
-    def read_target(self, y: Any) -> Any:
-        """Return y, converted by the schema if there is one."""
+    def read_target(self, y: Any, typed: bool = True) -> Any:
+        """Return y, converted by the schema if there is one.
+
+        `typed` has the same meaning as in `TableSchema.read_outcome`.
+        """
         if self.schema is None or y is None or is_dask(y):
             return y
-        return self.schema.read_outcome(self.target_name, y)
+        return self.schema.read_outcome(self.target_name, y, typed)
 
 
 #: The parameters that declare a table without a schema, and their defaults.
@@ -591,6 +594,7 @@ class TableEstimator(Versioned, BaseEstimator):
         schema, mask = given.get("schema"), given.get("public_features")
         some = schema.public if isinstance(schema, TableSchema) else mask is not None
         tags.input_tags.allow_nan = not some
+        tags.input_tags.string = True  # as a missing number, or with a schema
         return tags
 
     def _declare(self, y: Any) -> Declared:
@@ -811,7 +815,7 @@ class TableEstimator(Versioned, BaseEstimator):
             # `BoundsFirst.run`.
             input_scaler = with_public_bounds(input_scaler, X, mask)
         elif self._fills_in and table is None:
-            X, is_null = input_scaler.filled(X)
+            is_null = input_scaler.nulls(X)
         self._public_mask = mask
         public = PublicRecords(
             mask=mask,
@@ -903,7 +907,7 @@ class TableEstimator(Versioned, BaseEstimator):
         sparse = self._accepts_sparse
         X = check_arrays(self, X, reset=False, accept_sparse=sparse)
         check_finite(X, self._public_mask)
-        return self.input_scaler_.filled(X)[0]
+        return X
 
 
 #: Names of columns with identifiers of people, in English and German.

@@ -26,7 +26,9 @@ from skfdp.data.arrays import (
     check_finite,
     declared_numbers,
     either,
+    exact,
     is_dask,
+    objects,
 )
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
@@ -777,9 +779,15 @@ def _records_of_partition(
     if not X.shape[0]:
         return none
     own, encoded = copy.copy(estimator), estimator._declared.encoder is not None
-    y = own._declared.read_target(y)
+    # The types of the collection were checked. Those of a partition depend on its rows.
+    y = own._declared.read_target(y, typed=False)
+    if own._declared.any_target and not encoded and getattr(y, "ndim", 0) == 1:
+        y = objects(exact(y))
     if encoded:
-        X = own.encoder_.coded(own._declared.schema.select(X, coded=True))
+        X = own._declared.schema.select(X, coded=True, typed=False)
+        X = own.encoder_.coded(X)
+    else:
+        X = declared_numbers(X, own._declared.bounds, typed=False)
     X, y = own._checked(X, y, planning, reset=encoded, enough=False)
     if not encoded:
         check_finite(X, public.mask)
@@ -792,7 +800,7 @@ def _records_of_partition(
         X = blanked(X, public.mask)
     is_null = None
     if table is None:  # encoded rows are finite
-        X, is_null = public.input_scaler.filled(X)
+        is_null = public.input_scaler.nulls(X)
     public = dataclasses.replace(
         public,
         target=target if shows_target else None,

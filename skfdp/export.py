@@ -126,10 +126,13 @@ def _of_numbers(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
     from sklearn.preprocessing import Normalizer, StandardScaler
 
     scaler, width = model.input_scaler_, model.n_features_in_
-    middle, bounded = scaler.stand_ins(width, np.dtype(np.float64))
+    bounded = np.isfinite(
+        np.full(width, np.inf) if scaler.span is None else scaler.span
+    )
+    low, high = scaler.offset, scaler.offset + scaler.factor
+    middle = np.where(bounded, low + scaler.factor / 2, 0.0)
     # Missing public values stay missing, so that the linear model refuses them.
     middle = np.where(model._public_mask, np.nan, middle)
-    low, high = scaler.offset, scaler.offset + scaler.factor
     ends = np.array([np.where(bounded, low, -np.inf), np.where(bounded, high, np.inf)])
     rows: Any = np.where(bounded, ends, [[0.0], [1.0]])
     parts = [("rows", np.arange(width), [])]

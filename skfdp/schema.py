@@ -11,6 +11,7 @@ import csv
 import dataclasses
 import datetime
 import fnmatch
+import functools
 import itertools
 import json
 import math
@@ -60,6 +61,7 @@ from skfdp.data.target import (
     TAKEN_FOR_MISSING,
     UNDECLARED,
     Spelling,
+    digits,
     moment,
     number,
     spelling_of,
@@ -167,7 +169,7 @@ class Number(_Column):
     """
 
     read_as = "numbers"
-    unreadable = ("date", "period", "other")
+    unreadable = ("date", "period", "complex", "other")
 
     low: float | None = None
     high: float | None = None
@@ -205,7 +207,10 @@ class Date(_Column):
     public, missing : default=False, None
         As for `Number`.
     format : str, default=None
-        Format of dates in text, as in `strptime`: ``"%d.%m.%Y"``. None: ISO 8601.
+        Format of dates in text, as in `strptime`: ``"%d.%m.%Y"``. None: ISO 8601, with
+        or without dashes. Whole numbers are read as their digits, such as 20240131 by
+        ``"%Y%m%d"``. A year of two digits (``%y``) is the one within or nearest to the
+        bounds, which must be less than 100 years apart.
     hour : bool, default=False
         Whether to encode the hour of the day, in addition to trend, month and weekday.
     basis, knots
@@ -213,7 +218,6 @@ class Date(_Column):
     """
 
     read_as = "dates"
-    unreadable = ("boolean", "integer", "number", "duration", "time", "other")
 
     first: Any = None
     last: Any = None
@@ -235,6 +239,13 @@ class Date(_Column):
     @property
     def bounds(self) -> tuple:  # noqa: D102
         return self.first, self.last
+
+    @property
+    def unreadable(self) -> tuple[str, ...]:
+        """Kinds of stored types that cannot hold such dates."""
+        found = ("boolean", "duration", "time", "complex", "other")
+        of_digits = self.format is not None and _width_of_digits(self.format)
+        return found if of_digits else (*found, "integer", "number")
 
     def _blocks(self, name: str, place: int, smooth: bool) -> list[Block]:
         found = [_curve(self, name, place, "date", smooth)]
@@ -259,7 +270,7 @@ class Category(_Column):
     """
 
     read_as = "categories"
-    unreadable = ("duration", "other")
+    unreadable = ("duration", "complex", "other")
 
     values: Sequence = ()
     public: bool = False
@@ -305,7 +316,7 @@ class Boolean(_Column):
     """
 
     read_as = "booleans"
-    unreadable = ("date", "period", "duration", "time", "other")
+    unreadable = ("date", "period", "duration", "time", "complex", "other")
     values: ClassVar[tuple] = (False, True)
 
     public: bool = False
@@ -595,11 +606,7 @@ class TableSchema:
                     f"label {name!r} lists one value: declare at least two values."
                 )
             if isinstance(column, Date) and column.format is not None:
-                if not isinstance(column.format, str) or "%" not in column.format:
-                    raise SchemaError(
-                        f"format={shown(column.format)} of {name!r} must be a strptime "
-                        "format, such as '%d.%m.%Y'."
-                    )
+                _check_format_of_dates(name, column)
         for name in self.outcomes:
             self.columns[name].blocks(name, 0)
         self.blocks()
@@ -781,14 +788,19 @@ class TableSchema:
             )
         return own
 
-    def read_outcome(self, name: str, y: Any) -> Any:
-        """Convert the values y of an outcome in the same way as `read` does."""
+    def read_outcome(self, name: str, y: Any, typed: bool = True) -> Any:
+        """Convert the values y of an outcome in the same way as `read` does.
+
+        With `typed`, refuse a stored type that cannot hold the declared labels.
+        """
         one = hasattr(y, "iloc") and getattr(y, "shape", (0,))[1:] == (1,)
         raw = y.iloc[:, 0] if one else y
         if not hasattr(raw, "__len__") or getattr(raw, "ndim", 1) != 1:
             raise SchemaError("y should be a 1d array of labels or real numbers.")
         if isinstance(raw, (list, tuple)):
             raw = objects(raw)
+        if typed and (sentence := self._misfit(name, type_kind(raw))):
+            raise SchemaError(f"y, the {sentence}")
         return self.converted(name, raw)[0]
 
     # Tables.
@@ -802,8 +814,8 @@ class TableSchema:
 
         Numbers become float64 and dates datetime64; missing or unreadable cells become
         missing values. Cells of categories are unchanged, and labels of outcomes become
-        the declared ones. Reading the result again does not change it. A
-        `UtilityWarning` reports unusual stored types and unreadable public values.
+        the declared ones. Reading the result again does not change it. Stored types do
+        not matter. A `UtilityWarning` reports unreadable public values.
 
         Parameters
         ----------
@@ -820,13 +832,23 @@ class TableSchema:
         known = [*self.features, *source.names]
         return self._typed(source, [name for name in self._named if name in known])
 
-    def select(self, table: Any, *, coded: bool = False) -> Any:
+    def select(self, table: Any, *, coded: bool = False, typed: bool = True) -> Any:
         """Return the features of a table for the encoder, converted as by `read`.
 
         With `coded`, columns of text are categories of pandas, which the encoder reads
-        as codes. The categories are all texts of the column, also undeclared ones.
+        as codes. The categories are all texts of the column, also undeclared ones. With
+        `typed`, refuse stored types that cannot hold the declared categories, and warn
+        about other unusual types.
         """
-        return self._typed(OpenTable.of(table, self), self.features, coded)
+        source = OpenTable.of(table, self)
+        if typed:
+            source.check_has(self.features)
+            for name in self.features:
+                if sentence := self._misfit(name, source.kind(name)):
+                    raise SchemaError(sentence)
+            for sentence in self._odd_types(source, self.features):
+                warn_caller(sentence, UtilityWarning)
+        return self._typed(source, self.features, coded)
 
     def split(self, table: Any, target: str | None = None) -> tuple[Any, Any]:
         """Return X (the features and the group column) and y (an outcome).
@@ -847,12 +869,10 @@ class TableSchema:
         pandas = _pandas()
         source.check_has(names)
         found = {}
-        for sentence in self._odd_types(source, names):
-            warn_caller(sentence, UtilityWarning)
         for name, raw in source.columns(names).items():
             values, lost = self.converted(name, raw, coded)
             if self._type(name).public and lost.any():
-                warn_caller(self._count(name, lost), UtilityWarning)
+                warn_caller(self._count(name, raw, lost), UtilityWarning)
             # pandas would convert an array of objects, but not a Series.
             found[name] = values
             if values.dtype != np.float64:
@@ -964,27 +984,48 @@ class TableSchema:
             source.check_has(self._named)
         except SchemaError as error:
             found.append(str(error))
+        kinds = {name: source.kind(name) for name in source.names}
+        misfits = [self._misfit(name, kind) for name, kind in kinds.items()]
+        found += [sentence for sentence in misfits if sentence]
         found += self._odd_types(source, source.names)
         public = [name for name in source.names if self._type(name).public]
         if self.decimal is not None:
-            unread = self._unread(source, public).items()
-            found += [self._count(name, lost) for name, lost in unread if lost.any()]
+            for name, raw in source.columns(public).items():
+                lost = self.converted(name, raw)[1]
+                if lost.any():
+                    found.append(self._count(name, raw, lost))
         return found
+
+    def _misfit(self, name: str, kind: str) -> str | None:
+        """Return why a column's type cannot hold its categories; None if it can.
+
+        `kind` is that of `type_kind`.
+        """
+        column = self._type(name)
+        if not isinstance(column, (Category, Boolean)):
+            return None
+        words = [*getattr(column, "true", ()), *getattr(column, "false", ())]
+        why = spelling_of(words or column.values, "missing").misfit(kind)
+        if why is None:
+            return None
+        return (
+            f"{_held(name, column, kind)}: {why}; read the column as text, or declare "
+            "the numbers that it holds."
+        )
 
     def _odd_types(self, source: OpenTable, names: Iterable[str]) -> Iterator[str]:
         for name in names:
             column, kind = self._type(name), source.kind(name)
             if kind in column.unreadable:
-                held = _HOLDS.get(kind, f"{kind}s")
-                yield (
-                    f"column {name!r} is declared as {column.read_as}, but its stored "
-                    f"type holds {held}."
-                )
+                text = _held(name, column, kind)
+                if isinstance(column, Date) and kind in ("integer", "number"):
+                    text += ": declare format='%Y%m%d' if 20240131 is a date"
+                yield f"{text}."
 
-    def _count(self, name: str, lost: np.ndarray) -> str:
+    def _count(self, name: str, raw: Any, lost: np.ndarray) -> str:
         return (
             f"public column {name!r}: {lost.sum()} of {len(lost)} values cannot be "
-            f"read as {self._type(name).read_as}."
+            f"read as {self._type(name).read_as}, such as {shown(exact(raw)[lost][0])}."
         )
 
     # Files.
@@ -1130,7 +1171,16 @@ def _matching(public: Any, names: list[str], outcomes: Sequence[str]) -> list[st
 # Reading single values.
 
 _THOUSANDS = (None, ".", ",", " ", "'", "’", "_", "\xa0", "\u202f")
-_HOLDS = {"other": "neither numbers nor dates nor text", "boolean": "booleans"}
+_HOLDS = {"other": "neither numbers nor dates nor text"}
+_HOLDS |= {"complex": "complex numbers"}
+
+
+def _held(name: str, column: Any, kind: str) -> str:
+    held = _HOLDS.get(kind, f"{kind}s")
+    return (
+        f"column {name!r} is declared as {column.read_as}, but its stored type holds "
+        f"{held}"
+    )
 
 
 def _places(levels: Sequence, cells: np.ndarray) -> np.ndarray:
@@ -1140,15 +1190,16 @@ def _places(levels: Sequence, cells: np.ndarray) -> np.ndarray:
 def _dtype(levels: Sequence) -> Any:
     """Return the dtype of an outcome from its declared labels."""
     kinds = {type(level) for level in levels}
-    if len(kinds) > 1:
-        return object
-    return {int: "Int64", bool: "boolean"}.get(kinds.pop(), object)
+    if kinds == {int}:
+        fitting = np.result_type(*map(np.min_scalar_type, levels), np.int64)
+        return {"i": "Int64", "u": "UInt64"}.get(fitting.kind, object)
+    return "boolean" if kinds == {bool} else object
 
 
 def _read(schema: TableSchema, column: Any, raw: Any) -> np.ndarray:
     """Convert a raw column to float64, or to datetime64 for a `Date`."""
     if isinstance(column, Date):
-        return _moments(raw, column.format)
+        return _moments(raw, column)
     decimal, thousands = schema.decimal or ".", schema.thousands or ""
     form = _form(decimal, thousands) if (decimal, thousands) != (".", "") else None
 
@@ -1172,16 +1223,75 @@ def _form(decimal: str, thousands: str) -> re.Pattern:
     )
 
 
-def _moments(raw: Any, form: str | None) -> np.ndarray:
-    def read(cell: Any) -> Any:
-        if form is None or not isinstance(cell, str):
-            return moment(cell)
-        try:
-            return moment(datetime.datetime.strptime(cell.strip(), form))
-        except (ValueError, OverflowError, re.error):
-            return NOWHEN
+def _moments(raw: Any, column: Date) -> np.ndarray:
+    form, first = column.format, _first_year(column)
+    width = 0 if form is None else _width_of_digits(form)
 
-    return Column(raw, moment=read).moments.copy()
+    def read(text: str) -> Any:
+        text = (digits(text, width) or text) if width else text
+        found = datetime.datetime.strptime(text, form)
+        if first is None:
+            return found
+        return found.replace(year=first + (found.year - first) % 100)
+
+    cell = functools.partial(moment, read=None if form is None else read)
+    return Column(raw, moment=cell).moments.copy()
+
+
+#: A date whose text shows the length and the order of a format.
+_EXAMPLE = datetime.datetime(2000, 12, 31, 23, 59, 59, 999_999, datetime.UTC)
+
+
+def _width_of_digits(form: str) -> int:
+    """Return the length of a date in a format of digits alone, such as "%Y%m%d"; or 0.
+
+    A file reader may take such dates for numbers, and drop leading zeros.
+    """
+    text = _EXAMPLE.strftime(form)
+    return len(text) if text.isdecimal() else 0
+
+
+def _parts(form: str) -> set[str]:
+    """Return the letters of a format, such as "d", "m" and "Y"."""
+    return set(re.findall("%(.)", form.replace("%%", "")))
+
+
+def _first_year(column: Date) -> int | None:
+    """Return the first of the 100 years of two-digit years; None for other formats.
+
+    The bounds are in the middle of these years, so that a date just outside of them is
+    clipped to the nearer bound.
+    """
+    if not _parts(column.format or "") & {"y", "x"}:
+        return None
+    bounds = np.array([moment(text) for text in column.bounds])
+    if np.isnat(bounds).any():
+        return None
+    first, last = (bounds.astype("datetime64[Y]").astype(int) + 1970).tolist()
+    return first - (99 - (last - first)) // 2
+
+
+def _check_format_of_dates(name: str, column: Date) -> None:
+    """Refuse a format that cannot be read, or from which a year does not follow."""
+    form, example = column.format, "such as '%d.%m.%Y'"
+    known = isinstance(form, str) and "%" in form
+    if known and not _parts(form) & {*"YGcyx"}:
+        raise SchemaError(f"format={shown(form)} of {name!r} needs a year, {example}.")
+    try:
+        datetime.datetime.strptime(_EXAMPLE.strftime(form), form) if known else None
+    except (ValueError, re.error):
+        known = False
+    if not known:
+        raise SchemaError(
+            f"format={shown(form)} of {name!r} must be a strptime format, {example}."
+        )
+    first = _first_year(column)
+    if first is not None and moment(column.last) >= np.datetime64(f"{first + 100:04}"):
+        raise SchemaError(
+            f"format={shown(form)} of {name!r} has years of two digits, but its bounds "
+            f"{column.first} and {column.last} are not within 100 years: declare "
+            "narrower bounds, or write years of four digits."
+        )
 
 
 # Files and frames: names, stored types, and selected columns.
@@ -1567,7 +1677,8 @@ def _public_column(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
     if mostly and not codes:
         lost = len(values) - len(known)
         if lost:
-            warn(f"{lost} values are not numbers and count as missing.")
+            one = shown(values[np.isnan(read)][0])
+            warn(f"{lost} values, such as {one}, are not numbers and count as missing.")
         if (
             len(np.unique(known)) == len(values) >= _RUNNING
             and (known == np.rint(known)).all()
@@ -1608,8 +1719,10 @@ def _public_dates(
         return None
     forms = _FORMATS if values.dtype.kind == "O" else (None,)
     # First try the formats on a few values, because the column may be long.
-    forms = [f for f in forms if not np.isnat(_moments(distinct[:20], f)).any()]
-    read = [(form, _moments(values, form)) for form in forms]
+    columns = {form: Date(format=form) for form in forms}
+    few = {form: _moments(distinct[:20], one) for form, one in columns.items()}
+    forms = [form for form in forms if not np.isnat(few[form]).any()]
+    read = [(form, _moments(values, columns[form])) for form in forms]
     fits = [(form, days) for form, days in read if not np.isnat(days).any()]
     if not fits:
         return None

@@ -332,16 +332,26 @@ def test_numbers_have_the_declared_marks_and_no_others(
 
 
 def test_unreadable_types_and_public_values_are_warned_of():
-    frame = hospital().assign(cost=pd.Timestamp("2024-01-01"), smoker="canary")
+    frame = hospital().assign(admitted=1.5, cost=pd.Timestamp("2024-01-01"))
+    frame = frame.assign(smoker="canary")
     frame = frame.astype({"age": object})
     frame.loc[:6, "age"] = "old"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        SCHEMA.read(frame)
-    assert [str(warning.message) for warning in caught] == [
-        "column 'cost' is declared as numbers, but its stored type holds dates.",
-        "public column 'age': 7 of 240 values cannot be read as numbers.",
+        SCHEMA.select(frame)
+    told = [
+        "column 'admitted' is declared as dates, but its stored type holds numbers: "
+        "declare format='%Y%m%d' if 20240131 is a date.",
+        "public column 'age': 7 of 240 values cannot be read as numbers, such as "
+        "'old'.",
     ]
+    assert [str(warning.message) for warning in caught] == told
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        SCHEMA.read(frame)  # stored types do not matter here
+    assert [str(warning.message) for warning in caught] == told[1:]
+    sentence = "column 'cost' is declared as numbers, but its stored type holds dates."
+    assert sentence in SCHEMA.check(frame)
 
 
 def test_what_is_missing_is_declared():
@@ -401,7 +411,8 @@ def test_codes_stay_text_and_words_are_booleans():
     pd.testing.assert_frame_equal(schema.read(table), table)
     encoded = schema.encoder().set_output(transform="pandas").fit_transform(table)
     assert encoded["code__01067"].tolist() == [1, 0, 0, 0, 0, 0]
-    assert encoded["code__other"].tolist() == [0, 1, 1, 0, 1, 0]
+    # The third code is declared as another text. Their numbers are one float.
+    assert encoded["code__other"].tolist() == [0, 1, 0, 0, 1, 0]
     assert encoded["yes__other"].tolist() == [0, 0, 0, 0, 1, 0]
 
 
@@ -495,7 +506,8 @@ def test_a_draft_of_a_typed_table_shows_stored_types(tmp_path, kind):
     assert odd.check(given) == [
         "the table lacks the column height: check the spelling, or pass a table with "
         "all columns.",
-        "column 'age' is declared as dates, but its stored type holds integers.",
+        "column 'age' is declared as dates, but its stored type holds integers: "
+        "declare format='%Y%m%d' if 20240131 is a date.",
         "column 'admitted' is declared as numbers, but its stored type holds dates.",
         "column 'stay' is declared as categories, but its stored type holds durations.",
     ]
@@ -552,8 +564,10 @@ def test_one_private_cell_changes_no_draft_no_check_and_no_message(tmp_path, pub
             found.add(str(caught.value))
     assert len(found) == 2 and "canary" not in repr(found)
     (facts,) = [one for one in found if isinstance(one, tuple)]
-    assert "public column 'age': 1 of 40 values cannot be read as numbers." in facts
-    assert "public column 'born': 40 of 40 values cannot be read as dates." in facts
+    one = "public column 'age': 1 of 40 values cannot be read as numbers, such as "
+    assert f"{one}'old'." in facts
+    every = "public column 'born': 40 of 40 values cannot be read as dates, such as "
+    assert f"{every}'13.02.2024'." in facts
 
 
 def test_what_public_columns_show(tmp_path):
@@ -568,7 +582,7 @@ def test_what_public_columns_show(tmp_path):
     days = ["2024-02-29", "2024-02-29 10:00"] * 9
     assert shown(days)[0] == Date("2024-02-29", "2024-03-01", True, hour=True)
     column, words = shown(["k.A.", *map(str, range(41))])
-    assert column == Number(0, 40, True) and "1 values are not numbers" in words
+    assert column == Number(0, 40, True) and "1 values, such as 'k.A.'," in words
     column, words = shown(range(40))
     assert column == Ignore() and "all numbers differ, as in identifiers" in words
     column, words = shown([f"n{i}" for i in range(40)])

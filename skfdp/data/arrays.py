@@ -31,8 +31,9 @@ from skfdp.data.target import (
     microseconds,
     moment,
     number,
+    real,
 )
-from skfdp.data.validation import is_missing, unmasked, within_floats
+from skfdp.data.validation import is_missing, unmasked
 from skfdp.privacy.events import Relation
 
 DAY = 86_400_000_000  # microseconds
@@ -71,7 +72,7 @@ class Column:
         """Dates and times as datetime64[us], NaT for missing and unreadable values."""
         if self.values.dtype.kind == "M":
             return self.values
-        if self.values.dtype.kind == "O":
+        if self.values.dtype.kind in "fO":
             return np.array(
                 each(self.values.tolist(), self._moment), dtype="datetime64[us]"
             )
@@ -136,7 +137,7 @@ def exact(raw: Any) -> np.ndarray:
         return microseconds(found)
     if found.dtype.kind == "m":  # astype(object) would turn nanoseconds into integers
         return objects(found)
-    return found.astype(object)
+    return found.astype(object)  # text and complex numbers
 
 
 def distinct(raw: Any) -> tuple[np.ndarray, np.ndarray] | None:
@@ -194,7 +195,8 @@ def _of_polars(series: Any) -> np.ndarray:
             ends = [side.astype(f"datetime64[{unit}]").astype(int) for side in _ZONED]
             series = series.to_physical().clip(*map(int, ends)).cast(dtype)
         series = series.dt.replace_time_zone(None)
-    plain = dtype.is_float() or (dtype.is_integer() and not series.null_count())
+    whole = dtype.is_integer() and not series.null_count() and not _is_odd(series)
+    plain = dtype.is_float() or whole
     if plain or type(dtype).__name__ in ("Date", "Datetime"):
         return series.to_numpy()
     return objects(series.to_list())
@@ -329,7 +331,8 @@ _KINDS = (
     (r"(?-i:timedelta64($|\[(generic|\d*[YM])\]))", "other"),
     ("timedelta|duration", "duration"),
     ("time", "time"),
-    ("complex|interval|month_day_nano_interval|list|struct|map|array", "other"),
+    ("complex", "complex"),
+    ("interval|month_day_nano_interval|list|struct|map|array", "other"),
     ("large_list|fixed_size_list|list_view|run_end|union|extension|geometry", "other"),
     ("object", "object"),
     ("str|large_string|utf8|large_utf8|dictionary|categor|enum", "text"),
@@ -500,17 +503,25 @@ _NOT_NUMBERS = {
     "text": ("text", _DECLARE.format("Category([...])")),
     "date": ("dates", _DECLARE.format("Date(first, last)")),
     "period": ("periods", _DECLARE.format("Date(first, last)")),
+    "object": (
+        "Python objects, which may be text,",
+        _DECLARE.format("Category([...])") + ", or numbers by bounds",
+    ),
+    "complex": ("complex numbers", "declare {} by bounds, or turn it into numbers"),
     "other": ("values that are not single numbers", "drop {} or turn it into numbers"),
 }
 
 
-def declared_numbers(X: Any, bounds: Any) -> Any:
-    """Convert the columns that are declared as numbers to numbers.
+def declared_numbers(X: Any, bounds: Any, typed: bool = True) -> Any:
+    """Convert columns that are not stored as numbers, each cell by itself.
 
     A cell that is not a number becomes missing, as in a table read from a file, because
-    it must not stop a fit. Durations become days, and times of day become hours.
-    Columns of text are converted only if `bounds` is a mapping that names them, because
-    one pair of bounds for all columns may not be meant for text.
+    it must not stop a fit. Durations become days, and times of day become hours. In a
+    frame, columns of objects and of complex numbers are converted only if `bounds`
+    declares them, and columns of text only if `bounds` is a mapping that names them,
+    because one pair of bounds for all columns may not be meant for text. Other types
+    are refused later. ``typed=False`` converts every type, for a part of a table whose
+    types were checked.
     """
     if isinstance(X, LargeTable) or issparse(X) or hasattr(type(X), "collect"):
         return X
@@ -522,10 +533,15 @@ def declared_numbers(X: Any, bounds: Any) -> Any:
         X = unmasked(X)
         if kind_of(X) == "m" and type_kind(X) == "duration":
             return X / np.timedelta64(1, "D")
-        listed = isinstance(X, (list, tuple)) or kind_of(X) in ("O", "U", "S")
-        if bounds is None or not listed:
+        if kind_of(X) == "c" and bounds is not None:
+            return np.where(X.imag == 0, X.real, np.nan)
+        text = kind_of(X) in ("U", "S") and bounds is not None
+        if not (isinstance(X, (list, tuple)) or kind_of(X) == "O" or text):
             return X
         try:
+            plain = np.asarray(X)
+            if plain.ndim == 2 and plain.dtype.kind in "biuf":
+                return plain
             values = np.array(X, dtype=object)
         except ValueError:  # rows have different lengths; they are refused later
             return X
@@ -533,20 +549,38 @@ def declared_numbers(X: Any, bounds: Any) -> Any:
             return X
     labels = column_labels(values)
     declared = _declared_places(bounds, values.shape[1], list(map(str, labels)))
-    # A mapping names the columns. One pair is for all columns, so text columns are not
-    # converted then, and are refused later.
-    read = ("object", "text") if isinstance(bounds, Mapping) else ("object",)
+    read = ("object", "complex", *("text",) * isinstance(bounds, Mapping))
     found = {}
     for place in range(values.shape[1]):
         raw = raw_column(values, place)
         kind = type_kind(raw)
-        if kind in ("duration", "time") or (place in declared and kind in read):
-            found[place] = Column(raw).read("number")
+        if (
+            kind in ("duration", "time")
+            or not frame
+            or (place in declared and kind in read)
+            or (not typed and kind not in ("integer", "number", "boolean"))
+            or _is_odd(raw)
+        ):
+            found[place] = _numbers(raw)
     if frame:
         return _with_columns(X, labels, found) if found else X
-    for place, column in found.items():
-        values[:, place] = column
-    return values.astype(np.float64) if len(found) == values.shape[1] else values
+    return np.column_stack([*found.values()])
+
+
+def _numbers(raw: Any) -> np.ndarray:
+    """Return a raw column as float64, each cell read by itself; NaN for other cells."""
+    values = as_array(raw)
+    if values.dtype.kind == "O":
+        return np.array(each(values.tolist(), real), dtype=np.float64)
+    if values.dtype.kind in "fb":
+        return values.astype(np.float64)
+    return np.full(len(values), np.nan)
+
+
+def _is_odd(raw: Any) -> bool:
+    """Whether a column has a type of numbers that its library cannot give to NumPy."""
+    dtype = getattr(raw, "dtype", getattr(raw, "type", None))
+    return re.match("u?int128|decimal", str(dtype), re.I) is not None
 
 
 def _with_columns(X: Any, labels: list, found: dict[int, np.ndarray]) -> Any:
@@ -597,7 +631,7 @@ def numeric_target(y: Any) -> Any:
     kind = type_kind(raw)
     if kind in ("duration", "time"):
         return Column(raw).read("number")
-    if kind in ("date", "period", "other") and kind_of(raw) != "c":
+    if kind in ("date", "period", "other"):
         raise ValueError(
             "y holds values that are not numbers: a regressor needs a numeric target, "
             f"and the type of y holds {_NOT_NUMBERS[kind][0]}."
@@ -686,11 +720,8 @@ def either(one: np.ndarray | None, other: np.ndarray | None) -> np.ndarray | Non
     return one | other
 
 
-def _validated(estimator, X, reset: bool, accept_sparse: bool, given: Any = None):
-    """Validate X with scikit-learn; replace errors that may quote a datum.
-
-    `given` is the user's X if X is a converted copy of it, else None.
-    """
+def _validated(estimator, X, reset: bool, accept_sparse: bool):
+    """Validate X with scikit-learn; replace errors that may quote a datum."""
     try:
         # scikit-learn's check for finite numbers would warn if its sum overflows.
         with np.errstate(all="ignore"):
@@ -712,37 +743,12 @@ def _validated(estimator, X, reset: bool, accept_sparse: bool, given: Any = None
     for start, ours in _INSTEAD.items():
         if text.startswith(start):
             raise kind(ours)
-    if given is None:  # perhaps due to a number outside float64: replace it and repeat
-        return _validated(estimator, _within_floats(X), reset, accept_sparse, given=X)
-    text = _NOT_NUMERIC
-    if is_frame(given) and len(given.shape) == 2:
-        if found := _columns_of_kind(given, "object"):
-            text = (
-                "X holds values that are not numbers. The types of these column(s) may "
-                f"hold text: {_listed(found)}; declare text by TableSchema({{{found[0]}"
-                ": Category([...])}), and numbers by bounds."
-            )
-    raise kind(text)
+    raise kind(_NOT_NUMERIC)
 
 
 def _quotes_nothing(error: Exception) -> bool:
     alone = error.__cause__ is None and error.__context__ is None
     return alone and _QUOTES_NOTHING.match(str(error)) is not None
-
-
-def _within_floats(X):
-    """Return X with infinity in place of integers outside float64."""
-    if issparse(X):
-        return X
-    try:
-        values = np.asarray(X, dtype=object)
-        if values.dtype.kind == "O" and values.ndim == 2:
-            values = np.frompyfunc(within_floats, 1, 1)(values)
-            named = hasattr(X, "iloc")  # only frames of pandas hold such numbers
-            return type(X)(values, columns=X.columns) if named else values
-    except Exception:  # X is not a table: it stays unchanged and is refused
-        return X
-    return X
 
 
 def shaped_target(y, n_rows: int, as_objects: bool = True) -> np.ndarray:
@@ -755,6 +761,9 @@ def shaped_target(y, n_rows: int, as_objects: bool = True) -> np.ndarray:
         y = unmasked(y, as_objects=True)
         if as_objects and isinstance(y, (list, tuple)):
             y = np.array(y, dtype=object)
+        column = raw_column(y, 0) if is_frame(y) and y.shape[1:] == (1,) else y
+        if type_kind(column) == "complex" or _is_odd(column):
+            y = exact(column)
         y = column_or_1d(y, warn=True)
     except Exception as error:
         if _quotes_nothing(error):

@@ -24,6 +24,7 @@ from skfdp.data.grid import (
     _with_data,
     blocks,
     on_grid,
+    row_blocks,
     row_of_entries,
     squared_norms,
     times_columns,
@@ -86,83 +87,32 @@ class InputScaler:
             factor = np.where(bounded, self.span, 1.0)
         vars(self).update(divisor=divisor, offset=offset, factor=factor)
 
-    def filled(
-        self, X: np.ndarray | csr_array | LargeTable
-    ) -> tuple[np.ndarray | csr_array | LargeTable, np.ndarray | None]:
-        """Replace numbers that are not finite, and return which records become null.
+    def nulls(self, X: np.ndarray | csr_array | LargeTable) -> np.ndarray | None:
+        """Return the mask of the records that become null; None if there are none.
 
-        Returns
-        -------
-        X : ndarray, csr_array or LargeTable of shape (n_rows, n_features)
-            A table in which the middle of the declared bounds replaces NaN and
-            infinity. In columns without bounds 0 replaces them. If all numbers are
-            finite, X itself is returned.
-        is_null : bool ndarray of shape (n_rows,) or None
-            Mask of the rows with NaN or infinity in a column without bounds; None if
-            there are no such rows.
+        These are the rows with NaN or infinity in a column without bounds. In other
+        columns `scale` replaces such numbers by the middle of the bounds.
         """
-        if isinstance(X, LargeTable):
-            return self._filled_table(X)
-        values = X.data if issparse(X) else X
-        if values.dtype.kind != "f":
-            return X, None
-        # In blocks, to avoid a mask of the size of the table.
-        parts = blocks(len(values), math.prod(values.shape[1:]))
-        if all([np.isfinite(values[part]).all() for part in parts]):
-            return X, None
-        wrong = ~np.isfinite(values)
-        if issparse(X):
-            row, column = row_of_entries(X)[wrong], X.indices[wrong]
-        else:
-            row, column = np.nonzero(wrong)
-        middle, bounded = self.stand_ins(X.shape[1], values.dtype)
-        values = values.copy()
-        values[wrong] = middle[column]
+        free = np.ones(X.shape[1], dtype=bool)
+        if self.span is not None:
+            free = ~np.isfinite(self.span)
+        if X.dtype.kind != "f" or not free.any():
+            return None
         is_null = np.zeros(X.shape[0], dtype=bool)
-        is_null[row[~bounded[column]]] = True
-        rows = _with_data(X, values) if issparse(X) else values
-        return rows, is_null if is_null.any() else None
-
-    def stand_ins(
-        self, n_columns: int, dtype: np.dtype
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the replacement of non-finite numbers in each column.
-
-        The second value is the mask of the columns with bounds.
-        """
-        span = np.full(n_columns, np.inf) if self.span is None else self.span
-        middle = np.zeros(n_columns)
-        bounded = np.isfinite(span)
-        if bounded.any():
-            middle[bounded] = self.low[bounded] + span[bounded] / 2
-        largest = np.finfo(dtype).max  # bounds may exceed the range of float32
-        return np.clip(middle, -largest, largest), bounded
-
-    def _filled_table(self, X: LargeTable) -> tuple[LargeTable, np.ndarray | None]:
-        """Do what `filled` does, for a large table; replace numbers on each read.
-
-        A table of floats is never returned itself, even if all numbers are finite.
-        """
-        if X.dtype.kind != "f":
-            return X, None
-        middle, bounded = self.stand_ins(X.shape[1], X.dtype)
-        middle = middle.astype(X.dtype)
-        is_null = np.zeros(len(X), dtype=bool)
-        for block in blocks(*X.shape) if not bounded.all() else ():
-            wrong = ~np.isfinite(X[block])
-            is_null[block] = wrong[:, ~bounded].any(axis=1)
-
-        def fill(rows: np.ndarray) -> np.ndarray:
-            return np.where(np.isfinite(rows), rows, middle)
-
-        return X.after(fill), is_null if is_null.any() else None
+        for block in row_blocks(X):
+            rows = X[block]
+            if not issparse(rows):
+                is_null[block] = ~np.isfinite(rows).all(axis=1, where=free)
+                continue
+            wrong = ~np.isfinite(rows.data) & free[rows.indices]
+            is_null[block.start + row_of_entries(rows)[wrong]] = True
+        return is_null if is_null.any() else None
 
     def mapped(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
         """Return rescaled rows; with `shortens`, their private parts have norm <= 1.
 
-        X is finite, as `filled` returns it. CSR rows are in canonical form, and their
-        lower bounds are 0. Dense and CSR rows give the same float64 numbers, to the
-        last bit.
+        CSR rows are in canonical form, and their lower bounds are 0. Dense and CSR rows
+        give the same float64 numbers, to the last bit.
         """
         return self.shorten(self.scale(X))
 
@@ -259,10 +209,9 @@ class InputScaler:
 
         ``decision_function(X) == input_scaler_(X) @ coef_.T + intercept_``. Unless rows
         are shortened or normalised, the result differs from X only for values outside
-        the bounds, and for missing or infinite numbers (see `filled`).
+        the bounds, and for missing or infinite numbers (see `scale`).
         """
-        X = X if issparse(X) else np.asarray(X)
-        return self.restored(self.mapped(self.filled(X)[0]))
+        return self.restored(self.mapped(X if issparse(X) else np.asarray(X)))
 
     def restored(self, rows: np.ndarray | csr_array) -> np.ndarray | csr_array:
         """Convert rescaled rows to the units of X; return a new array."""
@@ -291,31 +240,33 @@ class InputScaler:
         return coef, -coef @ self.offset
 
     def scale(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
-        """Return float64 rows; columns with bounds are scaled to [0, 1] and clipped."""
-        if issparse(X):
-            data = X.data.astype(np.float64)
-            if self.span is not None:
-                span = self.span[X.indices]
-                bounded = np.isfinite(span)
-                with np.errstate(all="ignore"):
-                    data[bounded] = np.clip(data[bounded] / span[bounded], 0.0, 1.0)
-            return _with_data(X, data)
+        """Return float64 rows; columns with bounds are scaled to [0, 1] and clipped.
+
+        NaN and infinity become 1/2, the middle of the bounds, and 0 in columns without
+        bounds. Each number is converted to float64 before anything else. So it does not
+        matter which type it shares with the numbers of other rows and columns.
+        """
+        sparse, may_hold_nan = issparse(X), X.dtype.kind == "f"
+        span = self.span if self.span is None or not sparse else self.span[X.indices]
         # C order. In F order, the order in which a sum adds columns would depend on the
         # size of the block.
-        X = np.asarray(X, dtype=np.float64, order="C")
-        if self.span is None:
-            return X
-        finite = np.isfinite(self.span)
+        given = np.asarray(X.data if sparse else X, dtype=np.float64, order="C")
+        rows, bounded = given, np.False_ if span is None else np.isfinite(span)
         with np.errstate(all="ignore"):  # a warning would reveal a private value
-            if finite.all():
-                rows = np.subtract(X, self.low) if self.low.any() else X
-                if (self.span != 1).any():
-                    rows = np.divide(rows, self.span, out=None if rows is X else rows)
-                return np.clip(rows, 0.0, 1.0, out=None if rows is X else rows)
-            rows = X.copy()
-            low, span = self.low[finite], self.span[finite]
-            rows[:, finite] = np.clip((X[:, finite] - low) / span, 0.0, 1.0)
-        return rows
+            if span is not None and (sparse or not bounded.all()):
+                rows, low = given.copy(), 0.0 if sparse else self.low[bounded]
+                scaled = (given[..., bounded] - low) / span[bounded]
+                rows[..., bounded] = np.clip(scaled, 0.0, 1.0)
+            elif span is not None:
+                rows = np.subtract(given, self.low) if self.low.any() else given
+                if (span != 1).any():
+                    rows = np.divide(rows, span, out=None if rows is given else rows)
+                rows = np.clip(rows, 0.0, 1.0, out=None if rows is given else rows)
+            # A sum is finite only if all of its terms are.
+            if may_hold_nan and not math.isfinite(given.sum()):
+                wrong = ~np.isfinite(given)
+                rows = np.where(wrong, np.where(bounded, 0.5, 0.0), rows)
+        return _with_data(X, rows) if sparse else rows
 
 
 def resolve_bounds(

@@ -26,6 +26,7 @@ import numpy as np
 from sklearn import get_config
 
 from skfdp.addresses import public
+from skfdp.data.target import each, real
 from skfdp.data.validation import UtilityWarning, unmasked, warn_caller
 from skfdp.privacy.checks import shown
 
@@ -600,8 +601,9 @@ class ArrowSource:
     Rows are float32 if float32 represents all columns exactly, else float64. A missing
     entry is NaN. A column that is not numeric can only be left out, or read as a single
     column. Each file is read with its own types before numbers become floats, so
-    different types in different files do not stop a read. Rows are read in blocks; the
-    last block stays in memory.
+    different types in different files do not stop a read. If a column is text in some
+    files, its cells there are read as numbers. Rows are read in blocks; the last block
+    stays in memory.
 
     `names` are the columns; None means all columns. `whole` is an earlier source of
     the same data set, with all columns, whose checks are not repeated. If it is None,
@@ -625,12 +627,14 @@ class ArrowSource:
             self._types = _types_by_column(dataset, schemas)
         else:
             self._pieces, self._types = whole._pieces, whole._types
-        sizes = {name: list(map(_float_size, self._types[name])) for name in names}
-        self.no_numbers = [name for name in names if None in sizes[name]]
+        kinds = {name: set(map(_kind_of, self._types[name])) for name in names}
+        self.no_numbers = [n for n in names if kinds[n] - {"number", "missing"}]
+        self.no_numbers = [n for n in self.no_numbers if "number" not in kinds[n]]
+        types = [kind for name in names for kind in self._types[name]]
         self.dtype = np.dtype(np.float64)
         if self.no_numbers:
             self.dtype = np.dtype(object)
-        elif max(itertools.chain(*sizes.values()), default=8) == 4:
+        elif max(map(_float_size, types), default=8) == 4:
             self.dtype = np.dtype(np.float32)
         ends = np.cumsum([0, *(count for _, count in self._pieces)]).tolist()
         self._starts, self.shape = ends[:-1], (ends[-1], len(names))
@@ -716,6 +720,8 @@ class ArrowSource:
                 part = batch.slice(begin - first, self._next - begin)
                 for place, name in enumerate(self.names):
                     column = _as_array(part.column(name))
+                    if column.dtype.kind == "O" and out.dtype.kind == "f":
+                        column = each(column, real)
                     out[begin - start : self._next - start, place] = column
         return out
 
@@ -762,7 +768,9 @@ def _types_by_column(dataset: Any, schemas: Sequence[Any]) -> dict[str, list[Any
     """Return the types that each column has in the files; refuse a mixture of kinds.
 
     Different numeric types may occur in one column, and so may different text types. A
-    column must be in all files, or in none if its values come from the paths of files.
+    column of numbers may be text in some files, because one cell of such a file may be
+    no number. A column must be in all files, or in none if its values come from the
+    paths of files.
     """
     names = list(dataset.schema.names)
     names += sorted({name for one in schemas for name in one.names} - set(names))
@@ -778,7 +786,7 @@ def _types_by_column(dataset: Any, schemas: Sequence[Any]) -> dict[str, list[Any
             own = [dataset.schema.field(name).type]
         kinds = dict.fromkeys(_kind_of(kind) for kind in own)
         kinds.pop("missing", None)
-        if len(kinds) > 1:
+        if len(kinds) > 1 and kinds.keys() != {"number", "text"}:
             types = ", ".join(map(str, dict.fromkeys(map(str, own))))
             raise ValueError(
                 f"column {name!r} has the types {types} in the files of the table: "
@@ -803,15 +811,10 @@ def _kind_of(kind: Any) -> str:
     return str(kind)
 
 
-def _float_size(kind: Any) -> int | None:
-    """Return the bytes of the float type for an Arrow type; None if it is not numeric.
-
-    The value is 4 only if float32 represents the type exactly.
-    """
-    if _kind_of(kind) == "missing":
-        return 4
+def _float_size(kind: Any) -> int:
+    """Return 4 if float32 represents all values of an Arrow type exactly, else 8."""
     if _kind_of(kind) != "number":
-        return None
+        return 4 if _kind_of(kind) == "missing" else 8
     from pyarrow import types
 
     narrow = 16 if types.is_integer(kind) else 32

@@ -10,6 +10,7 @@ import math
 import numbers
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
@@ -17,28 +18,25 @@ from typing import Any
 import numpy as np
 from sklearn.utils.multiclass import type_of_target
 
-from skfdp.data.grid import blocks
-from skfdp.data.validation import check_interval, check_size, within_floats
+from skfdp.data.validation import check_interval, check_size
 from skfdp.privacy.checks import shown
 
 # Which cells belong to the same declared level.
 #
-# This depends on how the level is declared:
+# A cell is compared by its own value. The type of its column, which another cell may
+# have changed, has no influence:
 #
-# - A level declared as a number or a boolean matches as a number. 1, 1.0, True and text
-#   that spells the number ("1", "01", "1.0", "1e0") are the same level. The words
-#   "true" and "false", in upper or lower case, match only declared booleans.
-# - A level declared as text matches as text. Text is compared in NFC form and without
-#   surrounding spaces, so that "01" and "1", "1.10" and "1.1", "1E50" and "1E50.0"
-#   differ. The words "true" and "false" match in upper and in lower case. They also
-#   match booleans, because file readers turn these words into booleans. Bytes are read
-#   as UTF-8. A number matches by its shortest spelling: 1 and 1.0 are "1", 0.1 is
-#   "0.1". A date matches by its ISO form.
+# - Text matches a level that is declared as the same text, in NFC form and without
+#   surrounding spaces. The words "true" and "false" match in upper and lower case.
+#   Bytes are read as UTF-8. A date is its ISO text.
+# - A number, and text that spells one, matches a level with the same float64. Such a
+#   level is declared as a number, or as the usual text of a number: "1", "0.1". A
+#   boolean is a word and one of the numbers 0 and 1. A complex number without imaginary
+#   part is its real part.
 #
-# Whole numbers are compared exactly, also beyond 2**53. A larger float can stand for
-# several whole numbers, for instance after a missing value turned a column into floats.
-# It matches only a level declared as this float, never an int or text. For float32 the
-# limit is 2**24, for float16 2**11.
+# Text is compared as text first: of the levels "01" and "1", "01" matches the first.
+# The number 1 matches "1" alone. Whole numbers beyond 2**53 are compared as floats,
+# too, because a missing value turns a column of integers into floats.
 #
 # None, NaN, NaT, NA and empty text are missing. Words that file readers treat as
 # missing, such as "NA" and "nan", are missing, too, unless they are declared as text.
@@ -59,8 +57,10 @@ NOWHEN = np.datetime64("NaT", "us")
 _FURTHEST_YEAR = 200_000  # microseconds in int64 reach the year 290,000
 # Units of time that are finer than a microsecond, and how many make a microsecond.
 _FINER = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}
-# Dates need dashes, because "20200131" is also the number 20200131.
-_ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].*)?", re.DOTALL)
+# Number of units in a day, as integers, so that a quotient is rounded once.
+_A_DAY = {"D": 1, "h": 24, "m": 1440, "s": 86_400, "ms": 86_400 * 10**3}
+_A_DAY |= {unit: 86_400 * 10**6 * finer for unit, finer in {"us": 1, **_FINER}.items()}
+_ISO = re.compile(r"[0-9]{4}(-?)[0-9]{2}\1[0-9]{2}([T ].*)?", re.DOTALL)
 # Largest number of digits of a whole number. By default int() refuses over 4300.
 _MOST_DIGITS = 4000
 _DIGITS = re.compile(r"[+-]?[0-9]+")
@@ -89,18 +89,31 @@ class Spelling:
         return tuple(map(name_of, self.levels))
 
     @cached_property
-    def _place_of(self) -> dict[tuple, int]:
+    def _texts(self) -> dict[str, int]:
         return {
-            key: place
+            text: place
             for place, level in enumerate(self.levels)
-            for key in _keys_of_level(level)
+            if (text := _meaning(level)[0]) is not None
         }
 
     @cached_property
-    def _place_of_text(self) -> dict[str, int]:
-        """The position of each level that is declared as text, by its text."""
-        texts = [level for level in self.levels if type(level) is str]
-        return {text: self._place(text) for text in texts}
+    def _numbers(self) -> dict[float, int]:
+        """The level of each number, unless two text levels have this float64."""
+        usual = list(map(_usual_number, self.levels))
+        times = Counter(usual)
+        known = {
+            found: place
+            for place, found in enumerate(usual)
+            if found is not None and times[found] == 1
+        }
+        for found, place in [*known.items()]:
+            for kind in (np.float32, np.float16):
+                # In a column of float32, 0.1 is 0.10000000149.
+                with np.errstate(all="ignore"):
+                    stored = kind(found)
+                if float(str(stored)) == found:
+                    known.setdefault(float(stored), place)
+        return known
 
     def place(self, value: Any) -> int:
         """Return the position of the level that a cell matches.
@@ -108,26 +121,61 @@ class Spelling:
         If there is none, return `MISSING_CELL` for a missing cell and `UNDECLARED` for
         any other. Both are negative. No value raises an error.
         """
-        known = self._place_of_text.get(value) if type(value) is str else None
-        return self._place(value) if known is None else known
-
-    def _place(self, value: Any) -> int:
-        keys, missing = _keys_of_cell(value)
-        for key in keys:
-            if key in self._place_of:
-                return self._place_of[key]
-        return MISSING_CELL if missing else UNDECLARED
+        if type(value) is str and (known := self._texts.get(value)) is not None:
+            return known
+        text, number = _meaning(value)
+        if text in self._texts:
+            return self._texts[text]
+        if number is None:
+            return UNDECLARED
+        if math.isnan(number):
+            return MISSING_CELL
+        return self._numbers.get(number, UNDECLARED)
 
     def places(self, values: np.ndarray) -> np.ndarray:
-        """Return `place` for each cell of a column, as int64.
-
-        Pass integers as integers, because float64 cannot represent every int64.
-        """
-        if values.dtype.kind not in "biufUSMm":
+        """Return `place` for each cell of a column, as int64."""
+        kind = values.dtype.kind
+        if kind == "b":
+            no, yes = self.place(False), self.place(True)
+            return np.where(values, np.int64(yes), np.int64(no))
+        if kind in "iuf":
+            return self._places_of_numbers(values)
+        if kind == "O":
             return np.array(each(values.tolist(), self.place), dtype=np.int64)
         different, back = np.unique(values, return_inverse=True)
         found = np.array([self.place(value) for value in different], dtype=np.int64)
         return found[back.reshape(-1)]
+
+    def _places_of_numbers(self, values: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore"):  # long doubles become infinite, silently
+            values = values.astype(np.float64, copy=False)
+        known = sorted(self._numbers.items())
+        numbers = np.array([number for number, _ in known], dtype=np.float64)
+        places = np.array([place for _, place in known] + [UNDECLARED], dtype=np.int64)
+        at = np.searchsorted(numbers, values)
+        same = np.append(numbers, np.nan)[at] == values
+        found = places[np.where(same, at, len(numbers))]
+        found[np.isnan(values)] = MISSING_CELL
+        return found
+
+    def misfit(self, kind: str) -> str | None:
+        """Return why a column of this type cannot hold the levels; None if it can.
+
+        `kind` is that of `skfdp.data.arrays.type_kind`. A column of numbers holds no
+        text. Neither can it hold a text level such as "007", which it would hold as 7.
+        """
+        if kind == "boolean":
+            fits = self.place(False) >= 0 or self.place(True) >= 0
+            return None if fits else "no declared value is a boolean"
+        if kind not in ("integer", "number", "complex"):
+            return None
+        known = set(self._numbers.values())
+        for place, level in enumerate(self.levels):
+            if place not in known and _has_number(level):
+                return f"{level!r} is declared as text, of which numbers lose digits"
+        whole = kind == "integer"
+        fits = any(not whole or number.is_integer() for number in self._numbers)
+        return None if fits else "no declared value is such a number"
 
 
 def spelling_of(declared: Iterable, name: str, noun: str = "category") -> Spelling:
@@ -144,8 +192,8 @@ def spelling_of(declared: Iterable, name: str, noun: str = "category") -> Spelli
     >>> [zips.place(cell) for cell in ("01067", "1067", 1067, 1067.0, "80331", None)]
     [0, 1, 1, 1, -1, -2]
     >>> grades = spelling_of([1, 2.5], "grade")
-    >>> [grades.place(cell) for cell in ("01", True, "2.50", "true")]
-    [0, 0, 1, -1]
+    >>> [grades.place(cell) for cell in ("01", True, "2.50", "true", "x")]
+    [0, 0, 1, 0, -1]
     """
     found = tuple(declared)
     try:  # types are part of the cache key, because 1 == True
@@ -157,8 +205,10 @@ def spelling_of(declared: Iterable, name: str, noun: str = "category") -> Spelli
 @lru_cache(maxsize=64)
 def _spelling_of(types: tuple, declared: tuple, name: str, noun: str) -> Spelling:
     levels: list[Any] = []
-    declares: dict[tuple, Any] = {}
-    matches: dict[tuple, Any] = {}
+    texts: dict[str, Any] = {}
+    # The levels that are declared as numbers, and all levels that spell a number.
+    numbers_only: dict[float, Any] = {}
+    numbers: dict[float, Any] = {}
     for value in declared:
         level = _level(value)
         if level is None:
@@ -166,18 +216,26 @@ def _spelling_of(types: tuple, declared: tuple, name: str, noun: str) -> Spellin
                 f"{name} holds {shown(value)}, which is a missing value: leave it out, "
                 f"because a missing value is never a {noun}."
             )
-        own, of_cell = _keys_of_level(level), _keys_of_cell(level)[0]
-        # 1 and "01" have no key in common, yet the cell "01" would match both.
-        before = [declares[key] for key in (*own, *of_cell) if key in declares]
-        before += [matches[key] for key in own if key in matches]
-        if before:
+        text, number = _meaning(level)
+        if isinstance(level, str) and _is_word(text):
+            number = None
+        same = texts.get(text) if text is not None else None
+        # Text "01" and "1" are two levels. The number 1 would be the same as both.
+        before = numbers_only if isinstance(level, str) else numbers
+        if same is None and number is not None:
+            same = before.get(number)
+        if same is not None:
             raise ValueError(
-                f"{name} holds {shown(before[0])} and {shown(value)}, which are the "
+                f"{name} holds {shown(same[0])} and {shown(value)}, which are the "
                 f"same {noun}: keep one."
             )
         levels.append(level)
-        declares |= dict.fromkeys(own, value)
-        matches |= dict.fromkeys(of_cell, value)
+        if text is not None:
+            texts[text] = (value,)
+        if number is not None:
+            numbers[number] = (value,)
+            if not isinstance(level, str):
+                numbers_only[number] = (value,)
     return Spelling(tuple(levels))
 
 
@@ -189,18 +247,19 @@ def name_of(level: str | bool | int | float) -> str:
 
 
 def text_of(value: Any) -> str | None:
-    """Return the text by which a cell matches a text level; None if it is missing.
+    """Return a cell as the text of a level; None if it is missing.
 
     The words "true" and "false", in upper or lower case, become "True" and "False".
     """
-    keys, missing = _keys_of_cell(value)
-    found = [key[1] for key in keys if key[0] == "text"]
-    return None if missing or not found else found[0]
+    text, number = _meaning(value)
+    if number is not None and math.isnan(number):
+        return None
+    return _shortest(_exact(_plain_cell(value))) if text is None else text
 
 
 def _level(value: Any) -> str | bool | int | float | None:
     """Return a declared level as text or as a Python number; None if it is missing."""
-    value = _decoded(value)
+    value = _plain_cell(value)
     if isinstance(value, str):
         return _text(value) or None
     if is_missing_cell(value):
@@ -213,56 +272,46 @@ def _level(value: Any) -> str | bool | int | float | None:
     return _written(value)
 
 
-def _keys_of_level(level: str | bool | int | float) -> list[tuple]:
-    """Return the keys of a level. A cell with one of these keys matches the level."""
-    if isinstance(level, str):
-        return [("text", _word(level))]
-    if isinstance(level, bool):
-        return [("number", int(level)), ("word", str(level))]
-    found: list[tuple] = [("number", level)]
-    if isinstance(level, float) and math.isfinite(level):
-        found.append(("float", level))
-        if level.is_integer():
-            # Beyond 2**53, the number that Python prints may differ from the exact one.
-            spelt = int(decimal.Decimal(repr(level)))
-            found += [("number", number) for number in {spelt} - {int(level)}]
-    return found
+def _meaning(value: Any) -> tuple[str | None, float | None]:
+    """Return the text and the number by which a cell is compared, None without one.
 
-
-def _keys_of_cell(value: Any) -> tuple[list[tuple], bool]:
-    """Return the keys of a cell, and whether the cell may count as missing.
-
-    Such a cell counts as missing only if none of its keys belongs to a level.
+    The number NaN means that the cell counts as missing, unless its text is declared.
     """
-    value = _decoded(value)
+    value = _plain_cell(value)
     if isinstance(value, str):
-        return _keys_of_text(_text(value))
+        text = _word(_text(value))
+        if _is_word(text):
+            return text, float(text == "True")
+        number = number_in(text)
+        if number is None:
+            missing = not text or text in TAKEN_FOR_MISSING
+            return text, math.nan if missing else None
+        return text, _float(number)
     if is_missing_cell(value):
-        return [], True
+        return None, math.nan
     if _is_bool(value):
-        return [("number", int(value)), ("text", str(bool(value)))], False
-    if not _is_number(value):
-        return [("text", _written(value))], False
-    number = _exact(value)
-    if isinstance(number, float) and math.isnan(number):
-        return [], True
-    if isinstance(number, float) and _is_rounded(number, value):
-        return [("float", number)], False
-    spelt = _shortest(value if isinstance(value, decimal.Decimal) else number)
-    return [("number", number), *([] if spelt is None else [("text", spelt)])], False
+        return str(bool(value)), float(value)
+    if _is_number(value):
+        return None, _float(value)
+    return _written(value), None
 
 
-def _keys_of_text(text: str) -> tuple[list[tuple], bool]:
-    word = _word(text)
-    if word in ("True", "False"):
-        return [("text", word), ("word", word)], False
-    number = number_in(text)
-    if number is None:
-        return [("text", word)], not text or text in TAKEN_FOR_MISSING
-    if isinstance(number, float) and math.isnan(number):
-        return [("text", word)], True
-    rounded = isinstance(number, float) and _is_rounded(number, number)
-    return [("text", word), ("float" if rounded else "number", number)], False
+def _usual_number(level: str | bool | int | float) -> float | None:
+    """Return the number of a level; None for text that is not usual for a number."""
+    if not isinstance(level, str):
+        return _float(level)
+    number = number_in(level)
+    return None if number is None or _shortest(number) != level else _float(number)
+
+
+def _has_number(level: str | bool | int | float) -> bool:
+    """Whether a level is a number, or text that spells one other than True or False."""
+    text, number = _meaning(level)
+    return not (number is None or math.isnan(number) or _is_word(text))
+
+
+def _is_word(text: str | None) -> bool:
+    return text in ("True", "False")
 
 
 def _word(text: str) -> str:
@@ -273,9 +322,12 @@ def _text(text: str) -> str:
     return unicodedata.normalize("NFC", text.strip())
 
 
-def _decoded(value: Any) -> Any:
+def _plain_cell(value: Any) -> Any:
+    """Return bytes as text, and a complex number without imaginary part as its real."""
     if isinstance(value, (bytes, bytearray)):
         return value.decode(errors="replace")
+    if isinstance(value, (complex, np.complexfloating)) and value.imag == 0:
+        return value.real
     return value
 
 
@@ -320,6 +372,14 @@ def _exact(value: Any) -> int | float:
             return _exact_decimal(value)
         if isinstance(value, numbers.Rational) and value.denominator == 1:
             return int(value)
+    except Exception:  # a signalling decimal NaN, or a user-defined number class
+        return math.nan
+    return _float(value)
+
+
+def _float(value: Any) -> float:
+    """Return a number as a float, which may be infinite; NaN if unreadable."""
+    try:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
@@ -353,23 +413,8 @@ def number_in(text: str) -> int | float | None:
         return found
 
 
-def _is_rounded(number: float, value: Any) -> bool:
-    """Whether a float is so large that it may stand for several whole numbers."""
-    small = isinstance(value, np.floating) and value.dtype.itemsize < 8
-    least = 2 / float(np.finfo(value.dtype).eps) if small else 2.0**53
-    return math.isfinite(number) and abs(number) >= least
-
-
-def _shortest(number: int | float | decimal.Decimal) -> str | None:
+def _shortest(number: int | float) -> str | None:
     """Return the shortest spelling of a number, or None if it is too long."""
-    if isinstance(number, decimal.Decimal) and number.is_finite():
-        low, high = number.as_tuple().exponent, number.adjusted()
-        if not -_MOST_DIGITS < int(low) <= high < _MOST_DIGITS:
-            return None
-        text = format(number, "f")
-        text = text.rstrip("0").rstrip(".") if "." in text else text
-        return "0" if text == "-0" else text
-    number = float(number) if isinstance(number, decimal.Decimal) else number
     if isinstance(number, float):
         if not number.is_integer() or abs(number) >= 2.0**53:
             return repr(number)
@@ -378,70 +423,99 @@ def _shortest(number: int | float | decimal.Decimal) -> str | None:
 
 
 def number(value: Any) -> float:
-    """Return a value as a finite number, or NaN if it is not one.
+    """Return a value as a finite number, or NaN if it is not one; see `real`."""
+    found = real(value)
+    return found if math.isfinite(found) else math.nan
+
+
+def real(value: Any) -> float:
+    """Return a value as a float, which may be infinite; NaN if it is not a number.
 
     Booleans become 0 and 1. Durations become days, and times of day become hours. Text
     is read as a boolean or a number.
     """
     try:
-        found = _as_number(_decoded(value))
-    except Exception:  # a signalling NaN of decimal, or a user's own object
+        return _as_number(_plain_cell(value))
+    except Exception:  # a user's own object
         return math.nan
-    return found if math.isfinite(found) else math.nan
 
 
 def _as_number(value: Any) -> float:
     if isinstance(value, str):
         text = _word(_text(value))
-        if text in ("True", "False"):
+        if _is_word(text):
             return float(text == "True")
         found = number_in(text)
-        return math.nan if found is None else float(found)
+        return math.nan if found is None else _float(found)
     if is_missing_cell(value):
         return math.nan
-    if isinstance(value, datetime.timedelta):  # a Timedelta of pandas, too
-        return value / datetime.timedelta(days=1)
-    if isinstance(value, np.timedelta64):
-        unit, _ = np.datetime_data(value.dtype)
-        known = unit not in ("generic", "Y", "M")
-        return float(value / np.timedelta64(1, "D")) if known else math.nan
+    if isinstance(value, (datetime.timedelta, np.timedelta64)):
+        return _days(value)
     if isinstance(value, datetime.time):
         seconds = value.hour * 3600 + value.minute * 60 + value.second
         return (seconds + value.microsecond * 1e-6) / 3600.0
-    return float(value) if _is_number(value) or _is_bool(value) else math.nan
+    return _float(value) if _is_number(value) or _is_bool(value) else math.nan
 
 
-def moment(value: Any) -> np.datetime64:
+def _days(value: Any) -> float:
+    """Return a duration in days, rounded once whatever the type that holds it."""
+    if hasattr(value, "to_timedelta64"):  # a Timedelta of pandas
+        value = value.to_timedelta64()
+    if isinstance(value, datetime.timedelta):
+        return (value // datetime.timedelta(microseconds=1)) / _A_DAY["us"]
+    unit, step = np.datetime_data(value.dtype)
+    if unit == "W":
+        unit, step = "D", 7 * step
+    count = int(value.astype(np.int64)) * step
+    return count / _A_DAY[unit] if unit in _A_DAY else math.nan
+
+
+def moment(value: Any, read: Callable[[str], Any] | None = None) -> np.datetime64:
     """Return a date or time in microseconds, or NaT if it is not one.
 
-    Accepted are dates of Python, numpy and pandas, a Period (its first moment), and ISO
-    text that begins with year, month and day. The time zone is dropped: the result is
+    Accepted are dates of Python, numpy and pandas, a Period (its first moment), and
+    text. `read` converts text to a date of Python; None: ISO text with year, month and
+    day. A whole number is read as its digits. The time zone is dropped: the result is
     the local time.
     """
     try:
-        return _as_moment(_decoded(value))
+        return _as_moment(_plain_cell(value), read or _iso)
     except Exception:  # a period beyond the years of a library, or a user's own object
         return NOWHEN
 
 
-def _as_moment(value: Any) -> np.datetime64:
+def _as_moment(value: Any, read: Callable[[str], Any]) -> np.datetime64:
+    if _is_number(value) and not _is_bool(value):
+        value = repr(_float(value))
     if isinstance(value, str):
-        text = value.strip()
-        known = _ISO.fullmatch(text)
-        value = datetime.datetime.fromisoformat(text) if known else None
+        value = read(value.strip())
     if isinstance(value, np.datetime64):
         return microseconds(np.array([value]))[0]
     if is_missing_cell(value):
         return NOWHEN
     if hasattr(value, "to_timestamp") and hasattr(value, "freq"):  # a Period of pandas
-        return _as_moment(value.to_timestamp())
+        return _as_moment(value.to_timestamp(), read)
     if not isinstance(value, datetime.date):
         return NOWHEN
     if hasattr(value, "to_datetime64"):  # a Timestamp of pandas
-        return _as_moment(value.tz_localize(None).to_datetime64())
+        return _as_moment(value.tz_localize(None).to_datetime64(), read)
     if isinstance(value, datetime.datetime):
         value = value.replace(tzinfo=None)
     return np.datetime64(value, "us")
+
+
+def _iso(text: str) -> datetime.datetime | None:
+    text = digits(text) or text
+    return datetime.datetime.fromisoformat(text) if _ISO.fullmatch(text) else None
+
+
+def digits(text: str, width: int = 1) -> str | None:
+    """Return the digits of a whole number with leading zeros; None for other text.
+
+    A file reader may have turned "01072024" into 1072024 or "1072024.0".
+    """
+    number = number_in(text)
+    return f"{number:0{width}d}" if isinstance(number, int) else None
 
 
 def microseconds(values: np.ndarray) -> np.ndarray:
@@ -577,18 +651,14 @@ def check_target(
     """
     y = np.asarray(y)
     if y.dtype.kind == "O":
-        plain = np.empty(y.shape, dtype=object)
-        for place, value in enumerate(y):
-            found = number(value)
-            if math.isnan(found):
-                # Keep infinity. With `finite`, values that are not numbers are kept,
-                # too, and refused below. Without `finite` the target may be private.
-                # Such values then become missing, because they must not stop a fit.
-                real = isinstance(value, (numbers.Real, decimal.Decimal))
-                kept = (finite or real) and not isinstance(value, np.timedelta64)
-                found = within_floats(value) if kept else math.nan
-            plain[place] = found
-        y = plain
+        # With `finite`, values that are not numbers are kept, and refused below.
+        # Without `finite` the target may be private. Such values then become missing,
+        # because they must not stop a fit.
+        found = each(y.tolist(), real)
+        if finite:
+            pairs = zip(y, found, strict=True)
+            found = [one if math.isnan(value) else value for one, value in pairs]
+        y = np.array(found, dtype=object if finite else np.float64)
     try:
         values = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError):
@@ -688,17 +758,21 @@ class Labels:
 def encode_any(y: np.ndarray, classes: Sequence) -> Labels:
     """Encode y, of any type, as positions in the declared classes.
 
-    Raise ValueError if no value of y's dtype can be one of the classes. The error
-    depends on the dtype alone, not on the values.
+    Raise ValueError if y's dtype cannot hold the classes. The error depends on the
+    dtype alone, not on the values.
     """
     declared = declared_labels(classes)
     spelling = _spelling(declared)
-    _check_type(y.dtype, declared, spelling)
-    if y.dtype.kind == "O":
-        places = spelling.places(y)
-    else:
-        seen, codes = _seen_and_codes(y)
-        places = spelling.places(seen)[codes]
+    kinds = {"i": "integer", "u": "integer", "f": "number", "b": "boolean"}
+    why = spelling.misfit(kinds.get(y.dtype.kind, ""))
+    if why is not None:
+        holds = {"integer": "whole numbers"}.get(kinds[y.dtype.kind])
+        holds = holds or f"{kinds[y.dtype.kind]}s"
+        raise ValueError(
+            f"y holds {holds}, and `classes`={declared.tolist()!r}: {why}, so y and "
+            f"`classes` differ in type. {RECODED}"
+        )
+    places = spelling.places(y)
     missing = places < 0
     codes = np.maximum(places, 0)
     return Labels(declared, codes, "declared", missing if missing.any() else None)
@@ -706,28 +780,6 @@ def encode_any(y: np.ndarray, classes: Sequence) -> Labels:
 
 def _spelling(declared: np.ndarray) -> Spelling:
     return spelling_of(declared.tolist(), "classes", "label")
-
-
-def _check_type(dtype: np.dtype, declared: np.ndarray, spelling: Spelling) -> None:
-    """Refuse a dtype of y in which no declared label can occur; reads no value."""
-    kind = dtype.kind
-    spelt = [number_in(v) if isinstance(v, str) else v for v in spelling.levels]
-    spelt = [found for found in spelt if found is not None]
-    if kind in "iu":
-        holds, fits = "whole numbers", any(v == v // 1 for v in spelt)
-    elif kind == "f":
-        holds, fits = "numbers", bool(spelt)
-    elif kind == "b":
-        holds, fits = "booleans", any(spelling.place(one) >= 0 for one in (True, False))
-    else:
-        holds, fits = "complex numbers", kind != "c"
-    if fits:
-        return
-    remedy = RECODED if kind in "iu" else "Convert one of them."
-    raise ValueError(
-        f"y holds {holds}, but `classes`={declared.tolist()!r} has none: y and "
-        f"`classes` differ in type. {remedy}"
-    )
 
 
 def check_recoded(y: np.ndarray, classes: Any) -> None:
@@ -791,12 +843,10 @@ def _seen_and_codes(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return labels and codes as `numpy.unique` does, with less memory."""
     if y.dtype.kind == "O":
         return np.unique(y, return_inverse=True)
-    parts = [y[block] for block in blocks(len(y), 1)]
+    parts = [y[start : start + 2**18] for start in range(0, len(y), 2**18)]
     seen = np.unique(np.concatenate([y[:0], *map(np.unique, parts)]))
-    codes = np.empty(len(y), dtype=np.int64)
-    for block in blocks(len(y), 1):
-        codes[block] = np.searchsorted(seen, y[block])
-    return seen, codes
+    codes = [np.searchsorted(seen, part) for part in (y[:0], *parts)]
+    return seen, np.concatenate(codes)
 
 
 def _check_number(labels: np.ndarray) -> None:

@@ -179,23 +179,6 @@ def is_missing(value: Any) -> bool:
         return type(value).__name__ == "NAType"
 
 
-def within_floats(value: Any) -> Any:
-    """Replace a number outside float64 by ±inf, and a signalling NaN by NaN.
-
-    Other values are returned unchanged. Without the replacement NumPy would refuse the
-    whole array, and one private number could stop a fit.
-    """
-    if not isinstance(value, (numbers.Real, decimal.Decimal)):
-        return value
-    try:
-        float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
-    except (ValueError, ArithmeticError):
-        return math.nan
-    return value
-
-
 # Guards around every fit: floating-point traps, sample weights, warnings.
 #
 # ``np.seterr(all="raise")`` turns an overflow or a denormal product into an exception.

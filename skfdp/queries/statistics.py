@@ -93,7 +93,7 @@ class RowSum(_Sum):
 
     Notes
     -----
-    Public columns are left out, because their sum needs no noise. `InputScaler.filled`
+    Public columns are left out, because their sum needs no noise. `InputScaler.scale`
     replaces numbers that are not finite.
 
     **Guarantees.** Every contribution has a norm of at most 1: the input scaler bounds
@@ -131,7 +131,7 @@ class RowSum(_Sum):
         if input_scaler.public is not None and input_scaler.public.any():
             private = ~input_scaler.public
             rows, input_scaler = rows[:, private], input_scaler.part(private)
-        rows = input_scaler.mapped(input_scaler.filled(rows)[0])
+        rows = input_scaler.mapped(rows)
         entries = (rows.data if issparse(rows) else rows) * (_SHRINK / unit)
         np.trunc(entries, out=entries)
         if self.nonnegative:
@@ -247,7 +247,7 @@ class CrossSum(_Sum):
 
     The private row is truncated toward zero to integers, which does not increase its
     norm; with `nonnegative` no entry is negative. Numbers that are not finite are
-    replaced as by `InputScaler.filled`.
+    replaced by `InputScaler.scale`.
     """
 
     X: np.ndarray
@@ -281,8 +281,8 @@ class CrossSum(_Sum):
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
         grid = unit / GRID
         # Integers below 2**53: sums in float64 are exact in any order.
-        rows = self.input_scaler.filled(self.X[index])[0]
-        rows = np.trunc(self.input_scaler.mapped(rows) * (_SHRINK / grid))
+        rows = self.input_scaler.mapped(self.X[index])
+        rows = np.trunc(rows * (_SHRINK / grid))
         if self.nonnegative:
             rows = np.maximum(rows, 0.0)
         cross = self.regressors[index].T.astype(np.float64) @ rows

@@ -508,11 +508,7 @@ class BoundsFirst:
             return on_step(step, lambda: with_map(model()))
 
         # Every column has bounds now. The middle of the bounds replaces numbers that
-        # are not finite, so that no record becomes null; see `InputScaler.filled`.
-        X, _ = input_scaler.filled(records.X)
-        public = dataclasses.replace(
-            records.public, input_scaler=input_scaler, _table=X
-        )
-        records = dataclasses.replace(records, X=X, public=public)
+        # are not finite, so that no record becomes null; see `InputScaler.scale`.
+        records = records.mapped_by(input_scaler)
         asked = records, prepared, plan.after, mechanism
         return with_map(self.method.run(*asked, on_step and watched))

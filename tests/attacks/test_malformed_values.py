@@ -308,8 +308,8 @@ def test_a_mechanism_that_forgets_void_records_is_noticed(monkeypatch):
             check_null(name, monkeypatch)
 
 
-def test_a_table_that_is_not_filled_is_noticed(monkeypatch):
-    monkeypatch.setattr(InputScaler, "filled", lambda self, rows: (rows, None))
+def test_a_record_that_does_not_become_null_is_noticed(monkeypatch):
+    monkeypatch.setattr(InputScaler, "nulls", lambda self, rows: None)
     with pytest.raises((AssertionError, FloatingPointError)):
         check_null("DPSGD-F", monkeypatch)
 

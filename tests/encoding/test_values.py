@@ -20,8 +20,7 @@ from skfdp.schema import Category, Date, Number
 DECLARED = {
     "number": Number(-5, 300, basis="linear"),
     "date": Date("2019-05-05", "2021-01-01", basis="linear"),
-    # With True among them a column of booleans would be read as numbers.
-    "category": Category([7, 2.5, "a b", 300, -1]),
+    "category": Category([7, 2.5, "a b", 300, -1, True]),
 }
 NAMES = list(DECLARED)
 
@@ -197,8 +196,14 @@ def test_different_categories_stay_so():
         (datetime.date(2020, 2, 29), "2020-02-29T00:00:00"),
         (np.datetime64("2020-02", "M"), "2020-02-01T00:00:00"),
         ("2020-02-30", "NaT"),
-        ("20200229", "NaT"),
-        (20200229, "NaT"),
+        ("20200229", "2020-02-29T00:00:00"),
+        ("20200229T133000", "2020-02-29T13:30:00"),
+        (20200229, "2020-02-29T00:00:00"),
+        ("20200229.0", "2020-02-29T00:00:00"),
+        (20200230, "NaT"),
+        (2020022, "NaT"),
+        (20200229.5, "NaT"),
+        (True, "NaT"),
         ("2020-02-29 at noon", "NaT"),
         (pd.NaT, "NaT"),
         (None, "NaT"),

@@ -167,7 +167,6 @@ CLASSIFIED = [
     (PUBLIC, sp.csr_array(np.full((10, 2), np.nan)), Y, "Input X contains NaN"),
     ({}, np.full(10, SECRET), Y, "Expected 2D array as X"),
     ({}, np.full((10, 2, 1), SECRET), Y, "Found array with dim 3"),
-    ({}, column(1j, complex), Y, "Complex data not supported"),
     ({}, np.ones((1, 2)), Y[:1], "1 sample"),
     ({}, np.ones((10, 0)), Y, r"0 feature\(s\)"),
     ({}, np.ones(10), Y, "Expected 2D array"),

@@ -256,7 +256,7 @@ def test_the_orthant_holds_with_released_bounds(problem, releases):
     public = model.input_scaler_.public
     for private in extremes:
         row = np.where(public, X[0], private)[None]
-        row = model.input_scaler_.mapped(model.input_scaler_.filled(row)[0])
+        row = model.input_scaler_.mapped(row)
         values = query.rows.values.copy()
         scale = query.rows.unit
         values[0, :3] = np.trunc(row[0, :3] / scale)

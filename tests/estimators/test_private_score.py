@@ -713,7 +713,7 @@ SEVERAL_TARGETS = DummyClassifier().fit(np.zeros((4, 1)), [[0, 1], [1, 0]] * 2)
         ({"X": np.zeros(5)}, "X=<ndarray> must be a table"),
         ({"X": np.zeros((0, 1)), "y": []}, "X has no rows"),
         ({"y": [0, 1]}, "inconsistent numbers of samples"),
-        ({"y": np.array([1j] * 2000)}, "1d array of labels"),
+        ({"y": np.zeros((2000, 2))}, "y should be a 1d array"),
         ({"model": object()}, "has no predict"),
         ({"model": Mean(), "y": np.array(["1"] * 2000)}, "are not numbers"),
         ({"ledger": 3}, "ledger=3 must be None, a path or a PrivacyLedger"),

@@ -23,7 +23,7 @@ from skfdp import (
     private_score,
 )
 from skfdp.data.arrays import Column
-from skfdp.schema import Category, Label, Number
+from skfdp.schema import Category, Label, Number, SchemaError
 
 N = 200
 DAYS = np.random.default_rng(0).integers(1, 40, N)
@@ -32,7 +32,7 @@ MODEL = FeatureDPLogisticRegression(8.0, classes=[0, 1], bounds=(0, 40), random_
 REGRESSOR = FeatureDPRegressor(
     8.0, bounds=(0, 40), target_bounds=(0, 40), random_state=0
 )
-BIG = [900000000000207008, 900000000000207009]
+BIG = [900000000000207008, 900000000000307009]
 
 
 def places(categories, column):
@@ -119,8 +119,18 @@ def test_selected_columns_of_text_are_texts():
     assert found.tolist() == ["a", "z", None]
 
 
-def test_f06_a_float_beyond_2_53_is_no_declared_code():
-    assert places([str(BIG[0]), "900000000000206976"], [float(BIG[0])]) == [2]
+def test_a1_codes_that_are_one_float_are_texts_alone():
+    """Numbers match none of them, in whatever type, and a column of numbers warns."""
+    pair = [str(BIG[0]), "900000000000206976"]
+    assert float(pair[0]) == float(pair[1])
+    for number in (BIG[0], float(BIG[0]), complex(BIG[0]), decimal.Decimal(BIG[0])):
+        assert places(pair, [number]) == [2]
+    assert places(pair, pair) == [0, 1]
+    table = pd.DataFrame({"code": BIG})
+    with pytest.raises(SchemaError, match=f"integers: '{BIG[0]}' is declared as text"):
+        DeclaredEncoder(TableSchema({"code": Category(pair)})).fit_transform(table)
+    with pytest.raises(SchemaError, match="which are the same category: keep one"):
+        TableSchema({"code": Category(list(map(int, pair)))})
 
 
 def test_f06_words_other_and_missing_keep_their_levels():
@@ -174,7 +184,7 @@ def test_text_is_missing_under_every_declaration_of_numbers(bounds):
 
 def test_text_without_a_declaration_names_the_columns():
     table = pd.DataFrame({"sex": ["F", "M"] * (N // 2), "b": DAYS}).astype(object)
-    match = r"may hold text: 'sex', 'b'; declare text by TableSchema\(\{'sex': Category"
+    match = r"may be text, in column\(s\) 'sex', 'b'.*TableSchema\(\{'sex': Category"
     with pytest.raises(ValueError, match=match):
         clone(MODEL).set_params(bounds=None).fit(table, Y)
 

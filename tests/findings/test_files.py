@@ -86,11 +86,28 @@ def test_attack_1_numbers_of_two_types_are_promoted(tmp_path, name, turned, kind
 
 
 OTHERS = {
-    "text": pa.array([f"{v}" for v in range(N)]),
     "dates": pa.array(pd.date_range("2020-01-01", periods=N)),
     "lists": pa.array([[1]] * N),
-    "categories": pa.array(["a"] * N).dictionary_encode(),
 }
+#: What a month is stored as if one of its cells is no number.
+TEXTS = {
+    "text": pa.array(["x", None, *(f"{v}" for v in range(2, N))]),
+    "categories": pa.array(["x", None, *(f"{v}" for v in range(2, N))]),
+}
+TEXTS["categories"] = TEXTS["categories"].dictionary_encode()
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("name", TEXTS)
+def test_a3_text_in_one_file_is_read_as_numbers_where_others_hold_them(
+    tmp_path, name, turned
+):
+    parts = [WHOLE, TEXTS[name]][:: -1 if turned else 1]
+    table = open_table(folder(tmp_path / "t", *parts))
+    texts = np.r_[np.nan, np.nan, 2:N]
+    wanted = [WHOLE.to_numpy(), texts][:: -1 if turned else 1]
+    np.testing.assert_array_equal(table[0 : 2 * N][:, 0], np.concatenate(wanted))
+    assert table["a"].dtype == object
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -666,7 +683,7 @@ def test_a_collection_is_scored_as_a_table_in_memory(kind, rows_of_persons):
 @pytest.mark.parametrize("kind", ["memory map", "parquet", "data set"])
 @pytest.mark.parametrize("verb", ["fit", "transform"])
 def test_an_encoder_refuses_a_table_that_is_not_in_memory(tmp_path, kind, verb):
-    codes = 2**53 + np.arange(2)  # as floats they are one
+    codes = 2**53 + 2 * np.arange(2)
     encoder = DeclaredEncoder(TableSchema({"a": Category(codes.tolist())}))
     encoder.fit(pd.DataFrame({"a": codes}))
     if kind == "memory map":

@@ -94,8 +94,7 @@ def quantised(table, bounded=False, held=np.asarray):
     """
     low, span = (np.full(3, -1.5), np.full(3, 3.0)) if bounded else (None, None)
     scaler = InputScaler(low, span, shortens=False)
-    X = held(scaler.filled(table.X)[0])
-    return GridRows.build(X, scaler.mapped)
+    return GridRows.build(held(table.X), scaler.mapped)
 
 
 def slopes(table, n_outputs=N_GROUPS, loss=LOSSES["log_loss"]):

@@ -115,21 +115,22 @@ def test_only_large_memory_maps_become_large_tables(tmp_path):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf, None])
-def test_what_is_not_finite_is_filled_as_in_memory(dtype, wrong):
+def test_what_is_not_finite_is_replaced_as_in_memory(dtype, wrong):
     X = array(dtype)
     if wrong is not None:
         X[[3, 4, 4], [0, 1, 5]] = wrong
     low, span = np.zeros(D), np.full(D, 200.0)
     span[0] = np.inf
     input_scaler = InputScaler(low, span)
-    filled, is_null = input_scaler.filled(table(X))
-    usual, usually_void = input_scaler.filled(X)
-    assert np.array_equal(in_memory(filled), usual)
-    assert filled.dtype == usual.dtype
+    scaled, usual = input_scaler.scale(table(X)[:]), input_scaler.scale(X)
+    assert np.array_equal(scaled, usual) and np.isfinite(scaled).all()
+    is_null, usually_void = input_scaler.nulls(table(X)), input_scaler.nulls(X)
     if wrong is None:
         assert is_null is None and usually_void is None
     else:
+        assert scaled[4, 1] == 0.5 and scaled[3, 0] == 0
         assert np.array_equal(is_null, usually_void)
+        assert np.flatnonzero(is_null).tolist() == [3]
 
 
 def test_what_is_made_of_rows_in_a_file_is_in_a_file():

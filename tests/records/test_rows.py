@@ -145,26 +145,29 @@ ANY_ROWS = hnp.arrays(
 
 
 @given(ANY_ROWS, st.integers(0, 5))
-def test_filled_rows_are_finite_and_each_by_itself(X, n_bounded):
+def test_a3_scaled_rows_are_finite_and_each_by_itself(X, n_bounded):
+    """NaN and infinity are exactly 1/2 between bounds, and 0 without bounds."""
     given = X.copy()
-    span = np.where(np.arange(X.shape[1]) < n_bounded, 4.0, np.inf)
+    span = np.where(np.arange(X.shape[1]) < n_bounded, 0.7, np.inf)
     input_scaler = InputScaler(np.zeros(X.shape[1]), span)
-    rows, is_null = input_scaler.filled(X)
+    rows, is_null = input_scaler.scale(X), input_scaler.nulls(X)
     wrong, bounded = ~np.isfinite(X), np.isfinite(span)
-    np.testing.assert_array_equal(rows[~wrong], X[~wrong])
-    assert (rows[:, bounded][wrong[:, bounded]] == 2).all()
+    with np.errstate(all="ignore"):
+        usual = np.where(bounded, np.clip(X.astype(float) / span, 0, 1), X)
+    np.testing.assert_array_equal(rows[~wrong], usual[~wrong])
+    assert (rows[:, bounded][wrong[:, bounded]] == 0.5).all()
     assert (rows[:, ~bounded][wrong[:, ~bounded]] == 0).all()
     lost = wrong[:, ~bounded].any(axis=1)
     np.testing.assert_array_equal(
         lost, np.zeros(len(X)) if is_null is None else is_null
     )
-    assert rows.dtype == X.dtype and (rows is X) == (not wrong.any())
     np.testing.assert_array_equal(X, given)
     stored = csr_array(np.where(X == 0, 1.0, X).astype(X.dtype))
-    sparse, sparse_void = input_scaler.filled(stored)
-    dense, dense_void = input_scaler.filled(stored.toarray())
+    sparse, dense = input_scaler.scale(stored), input_scaler.scale(stored.toarray())
     np.testing.assert_array_equal(sparse.toarray(), dense)
-    np.testing.assert_array_equal(sparse_void, dense_void)
+    np.testing.assert_array_equal(
+        input_scaler.nulls(stored), input_scaler.nulls(stored.toarray())
+    )
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -180,12 +183,22 @@ def test_a_centre_that_is_no_number_is_zero(sparse):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 
 
-def test_what_there_is_to_fill():
-    input_scaler = InputScaler(np.zeros(1), np.array([1e60]))  # a middle beyond float32
-    rows, is_null = input_scaler.filled(np.array([[np.nan]], dtype=np.float32))
-    assert np.isfinite(rows).all() and is_null is None
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("high", [0.7, 1e40, 1e60, 1e100])
+def test_a3_a_stand_in_is_the_middle_integer_of_the_grid(high, dtype):
+    """Also of bounds beyond float32, and of bounds that float32 would round."""
+    scaler = InputScaler(np.zeros(1), np.array([high]), shortens=False)
+    X = np.array([[np.nan], [np.inf], [-np.inf], [1.0]], dtype=dtype)
+    middle = round(0.5 / GRID)
+    found = GridRows.build(X, scaler.mapped).values[:, 0].tolist()
+    assert found[:3] == [middle] * 3 and scaler.nulls(X) is None
+    stored = GridRows.build(csr_array(X), scaler.mapped)
+    assert stored.data.tolist() == found
+
+
+def test_tables_without_nulls():
     for X in (np.ones((3, 2), dtype=np.int8), np.empty((0, 2)), np.empty((3, 0))):
-        assert InputScaler().filled(X) == (X, None)
+        assert InputScaler().nulls(X) is None
 
 
 def test_blocks_cover_every_row_once_in_bounded_pieces():
