@@ -34,7 +34,13 @@ from skfdp.data.arrays import (
     is_dask,
     shaped_target,
 )
-from skfdp.data.columns import column_names, name_facts, public_mask, target_name
+from skfdp.data.columns import (
+    check_keys,
+    column_names,
+    name_facts,
+    public_mask,
+    target_name,
+)
 from skfdp.data.encoder import MOST_DENSE, DeclaredEncoder, EncodedTable
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
@@ -769,6 +775,8 @@ class TableEstimator(Versioned, BaseEstimator):
         mask = public_mask(
             self._declared.public_features, self.n_features_in_, names, frame
         )
+        if self._declared.encoder is None:
+            check_keys(self._declared.bounds, names, frame)
         columns, table = column_names(names, self.n_features_in_), None
         if self._declared.encoder is not None:
             table, names = EncodedTable(self.encoder_, X, mask), None
@@ -901,6 +909,10 @@ class TableEstimator(Versioned, BaseEstimator):
         if self._declared.schema is not None:
             check_no_path(X)
             return self.encoder_.encoded(self._declared.schema.select(X, coded=True))
+        if is_dask(X):
+            from skfdp.dask_tables import computed
+
+            (X,) = computed(X)
         X = declared_numbers(
             without_column(X, self._group_column), self._declared.bounds
         )

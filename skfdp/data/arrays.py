@@ -525,6 +525,10 @@ def declared_numbers(X: Any, bounds: Any, typed: bool = True) -> Any:
     """
     if isinstance(X, LargeTable) or issparse(X) or hasattr(type(X), "collect"):
         return X
+    if type(X).__name__ == "RecordBatch":  # scikit-learn does not read its names
+        from pyarrow import Table
+
+        X = Table.from_batches([X])
     frame = is_frame(X) and len(X.shape) == 2
     if frame:
         check_names(X)

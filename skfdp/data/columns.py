@@ -20,11 +20,11 @@ _EXPECTED = (
     "expected None, 'all', column names, patterns, positions, a boolean mask or a "
     "slice of positions."
 )
+_PUBLIC = "public_features"
 _ODD_LABELS = (
-    "public_features={shown} could mean labels or positions, because the labels of X's "
-    "columns are neither all strings nor 0, 1, 2, … in order: rename the columns to "
-    "strings (X.columns = X.columns.astype(str)) and name the public ones, or give a "
-    "boolean mask with one entry per column."
+    "{name}={shown} could mean labels or positions, because the labels of X's columns "
+    "are neither all strings nor 0, 1, 2, … in order: rename the columns to strings "
+    "(X.columns = X.columns.astype(str)) and use these names."
 )
 
 
@@ -49,11 +49,7 @@ def public_mask(
     number of columns. Integers are read as positions only if X is an array, if all
     labels are strings, or if the labels are 0, 1, 2, … in order.
     """
-    spec = public_features
-    labels = None if names is None else list(names)
-    own = getattr(X, "columns", None)
-    if own is not None and not callable(own):
-        labels = list(own)  # labels of any type, not only strings
+    spec, labels = public_features, _labels_of(names, X)
     mask = np.zeros(n_features, dtype=bool)
     if spec is None:
         return mask
@@ -73,7 +69,7 @@ def public_mask(
                 "other than 0: list the public columns instead."
             )
         if ends and not _counted(labels):
-            raise ValueError(_ODD_LABELS.format(shown=shown(spec)))
+            raise ValueError(_ODD_LABELS.format(name=_PUBLIC, shown=shown(spec)))
         mask[spec] = True
         return mask
     items = _listed(spec)
@@ -112,6 +108,40 @@ def public_mask(
                 )
             mask[index] = True
     return mask
+
+
+def _labels_of(names: Sequence[str] | None, X: Any) -> list | None:
+    """Return the labels of X's columns, of any type; None if X has no labels."""
+    own = getattr(X, "columns", None)
+    if own is not None and not callable(own):
+        return list(own)
+    return None if names is None else list(names)
+
+
+def check_keys(bounds: Any, names: Sequence[str] | None, X: Any) -> None:
+    """Refuse integer keys of `bounds` that may be labels or positions of X's columns.
+
+    The rule is that of `public_mask`.
+    """
+    if isinstance(bounds, Mapping):
+        labels = _labels_of(names, X)
+        for key in bounds:
+            if isinstance(key, numbers.Integral):
+                _check_position(key, labels, "bounds")
+
+
+def _check_position(item: int, labels: list | None, name: str) -> None:
+    """Refuse an integer that could be the label of another column."""
+    if not _counted(labels):
+        raise ValueError(_ODD_LABELS.format(name=name, shown=item))
+    n_labels = 0 if labels is None else len(labels)
+    if not -n_labels <= item < n_labels or labels[item] in (str(item), item):
+        return
+    if str(item) in labels:
+        raise ValueError(
+            f"{name} holds the index {item}, and another column of X is called "
+            f"'{item}': give the name as a string."
+        )
 
 
 def _counted(labels: list | None) -> bool:
@@ -179,21 +209,13 @@ def _named(item: Any, names: Sequence[str] | None, labels: list | None) -> list[
 
 
 def _position(item: int, n_features: int, labels: list | None) -> int:
-    if not _counted(labels):
-        raise ValueError(_ODD_LABELS.format(shown=item))
+    _check_position(item, labels, _PUBLIC)
     if not -n_features <= item < n_features:
         raise ValueError(
             f"public_features holds the index {item}, but X has {n_features} "
             "columns: indices count from 0."
         )
-    position = item % n_features
-    own = labels is None or labels[position] in (str(item), item)
-    if not own and str(item) in labels:
-        raise ValueError(
-            f"public_features holds the index {item}, and another column of X is "
-            f"called '{item}': give the name as a string."
-        )
-    return position
+    return item % n_features
 
 
 def column_names(own: Sequence[str] | None, n_features: int) -> tuple[str | int, ...]:

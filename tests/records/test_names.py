@@ -1,0 +1,85 @@
+"""Names of columns in frames that scikit-learn does not know, and integer labels."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from sklearn.base import clone
+
+from skfdp import (
+    DPSGDFRegressor,
+    FeatureDPLogisticRegression,
+    FeatureDPMLPClassifier,
+    FeatureDPRegressor,
+    PrivateCenteringTransformer,
+)
+from skfdp.solvers import NoisyGradientDescent, NoisySGD
+
+pytestmark = pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
+X = pd.DataFrame(np.random.default_rng(0).random((200, 3)), columns=["a", "b", "c"])
+Y = (X["a"] > 0.5).astype(int)
+SHORT = {"bounds": (0, 1), "solver": NoisyGradientDescent(max_iter=2)}
+MODELS = {
+    "classifier": FeatureDPLogisticRegression(classes=[0, 1], **SHORT),
+    "regressor": FeatureDPRegressor(target_bounds=(0, 1), **SHORT),
+    "network": FeatureDPMLPClassifier(bounds=(0, 1), solver=NoisySGD(max_iter=2)),
+    "centring": PrivateCenteringTransformer(bounds=(0, 1)),
+}
+
+
+def batch(frame):
+    return pa.Table.from_pandas(frame).to_batches()[0]
+
+
+def dask(frame):
+    return pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=2)
+
+
+@pytest.mark.filterwarnings("error:X does not have valid feature names")
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "kind", [batch, pytest.param(dask, marks=pytest.mark.extra("dask"))]
+)
+def test_g02_columns_in_another_order_are_refused(name, kind):
+    model = clone(MODELS[name]).fit(X, Y)
+    verbs = [
+        getattr(model, verb)
+        for verb in ("predict", "predict_proba", "decision_function", "transform")
+        if hasattr(model, verb)
+    ]
+    for call in verbs:
+        np.testing.assert_array_equal(call(kind(X)), call(X))
+        with pytest.raises(ValueError, match="feature names"):
+            call(kind(X[["c", "b", "a"]]))
+
+
+def test_g02_a_model_of_a_record_batch_has_its_names():
+    model = clone(MODELS["classifier"]).fit(batch(X), Y)
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(X[["c", "b", "a"]])
+
+
+@pytest.mark.parametrize(
+    "labels", [[2, 0, 1], [1, 2, 3], ["a", 0, 1], [np.int64(1), np.int64(0), 2]]
+)
+def test_g03_integer_keys_of_bounds_are_ambiguous_as_in_public_features(labels):
+    frame = X.set_axis(labels, axis=1)
+    if not all(isinstance(label, str) for label in labels[:1]):
+        for given in (
+            {"bounds": {0: (0, 1)}},
+            {"bounds": (0, 1), "public_features": [0]},
+        ):
+            model = FeatureDPLogisticRegression(classes=[0, 1], **given)
+            with pytest.raises(ValueError, match="could mean labels or positions"):
+                model.fit(frame, Y)
+
+
+@pytest.mark.parametrize("kind", [FeatureDPRegressor, DPSGDFRegressor])
+def test_g03_integers_that_are_positions_are_read(kind):
+    given = {"bounds": {0: (0, 1), 1: (0, 1), 2: (0, 1)}, "target_bounds": (0, 1)}
+    for table in (X, X.set_axis(range(3), axis=1), X.to_numpy()):
+        assert kind(**given).fit(table, Y).n_features_in_ == 3
+    odd = X.set_axis(["1", "0", "2"], axis=1)
+    with pytest.raises(ValueError, match="bounds holds the index 0, and another"):
+        kind(**given).fit(odd, Y)
