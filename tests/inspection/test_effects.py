@@ -1,6 +1,7 @@
 """The data of the effects, and that a figure has what they say."""
 
 import functools
+import sys
 from pathlib import Path
 
 import matplotlib as mpl
@@ -250,16 +251,33 @@ def test_axes_of_ones_own(fitted):
         EffectsDisplay.from_estimator(model, ax=axes[0], **options)
 
 
-def test_what_cannot_be_drawn_is_told(fitted, small):
+NO_NAMES, NO_TARGET = "columns=.* must be a list of names", "target=.* must be one of"
+REFUSED = [
+    ({"columns": ["Größe"]}, "'Größe', which is not an effect"),
+    ({"columns": []}, "there is no effect to draw"),
+    *(({"columns": odd}, NO_NAMES) for odd in (True, 3, "Alter", np.ma.masked)),
+    *(({"target": odd}, NO_TARGET) for odd in (pd.NA, [0], np.eye(2), "x")),
+    ({"ax": (0, 1)}, "must be None or h|ax has"),
+    *(({"ax": odd}, "must be None or h|ax has") for odd in (7, "x", False)),
+    ({"ax": np.array(1.0)}, "must be None or h|ax has"),
+    ({"max_panels": 0}, "max_panels=0"),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), REFUSED)
+def test_what_cannot_be_drawn_is_told(given, message, fitted):
     model, encoder = fitted
-    with pytest.raises(ValueError, match="'Größe', which is not an effect"):
-        EffectsDisplay.from_estimator(model, encoder=encoder, columns=["Größe"])
-    with pytest.raises(ValueError, match="target='x' must be one of"):
-        EffectsDisplay.from_estimator(model, encoder=encoder, target="x")
+    with pytest.raises((TypeError, ValueError), match=message):
+        EffectsDisplay.from_estimator(model, encoder=encoder, **given)
+
+
+def test_a_network_or_no_matplotlib_is_refused(fitted, small, monkeypatch):
     network = FeatureDPMLPClassifier(bounds=(0, 1), solver=NoisySGD(max_iter=2))
-    network.fit(*small)
     with pytest.raises(TypeError, match="must be a linear model of skfdp"):
-        EffectsDisplay.from_estimator(network)
+        EffectsDisplay.from_estimator(network.fit(*small))
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"needs matplotlib: pip install 'skfdp\[pl"):
+        EffectsDisplay.from_estimator(fitted[0], encoder=fitted[1])
 
 
 def test_the_largest_effects_come_first_and_are_six_at_most(fitted, stays):
@@ -278,8 +296,6 @@ def test_the_largest_effects_come_first_and_are_six_at_most(fitted, stays):
         for effect, ax in zip(display.effects.values(), display.axes_, strict=True)
     }
     assert len(ranges) == 1
-    with pytest.raises(ValueError, match="max_panels=0"):
-        of(max_panels=0)
 
 
 @pytest.mark.nightly
