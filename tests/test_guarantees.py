@@ -6,6 +6,7 @@ see the check fail.
 
 import dataclasses
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -28,85 +29,50 @@ from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES, LinearQuery
 from skfdp.queries.products import ShortProducts
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
 
+BATCHES = {"solver": NoisySGD(batch_size=60, max_iter=50)}
+CLASSIFIER = partial(DPSGDFClassifier, bounds=(0, 1))
+LOGISTIC = partial(FeatureDPLogisticRegression, bounds=(0, 1))
+REGRESSOR = partial(FeatureDPRegressor, bounds=(0, 1))
+
+
+def padded(kind, **more):
+    """Return Algorithm 1 as a parameter."""
+    return {"solver": FeatureDPSGD(public_loss=kind, **more)}
+
+
+COUNTED = {"neighboring_relation": AddOrRemoveOne(250), **BATCHES}
+NULLED = {"neighboring_relation": "replace_special"}
+NORMALIZED = {"solver": NoisyGradientDescent(normalize=True)}
+KNOWN, ALL = {"public_target": True}, {"public_features": "all"}
+SOME = {"public_features": [0, 1]}
+TWO = padded("zero", batch_size=60, max_iter=50)
 ESTIMATORS = {
-    "dpsgd-f": lambda **kw: DPSGDFClassifier(bounds=(0, 1), **kw),
-    "dpsgd-f, plain": lambda **kw: DPSGDFClassifier(
-        bounds=(0, 1), centering=None, **kw
+    "dpsgd-f": CLASSIFIER,
+    "dpsgd-f, plain": partial(CLASSIFIER, centering=None),
+    "dpsgd-f, poisson": partial(CLASSIFIER, **BATCHES),
+    "dpsgd-f, hinge": partial(CLASSIFIER, loss="hinge"),
+    "dpsgd-f, normalised, replace_special": partial(CLASSIFIER, **NULLED, **NORMALIZED),
+    "dpsgd-f, add/remove": partial(CLASSIFIER, **COUNTED),
+    "feature-dp, dp-sgd, two columns": partial(LOGISTIC, **SOME, **TWO),
+    "feature-dp, public target, gaussian": partial(
+        LOGISTIC, public_features=[2], **KNOWN, **padded("gaussian")
     ),
-    "dpsgd-f, poisson": lambda **kw: DPSGDFClassifier(
-        bounds=(0, 1), solver=NoisySGD(batch_size=60, max_iter=50), **kw
+    "feature-dp, public target": partial(LOGISTIC, **SOME, **KNOWN),
+    "feature-dp, label": partial(LOGISTIC, **ALL, **padded("zero")),
+    "feature-dp, private bounds": partial(LOGISTIC, **SOME, bounds="private"),
+    "feature-dp, replace_special": partial(LOGISTIC, public_features=[0], **NULLED),
+    "regressor": partial(REGRESSOR, target_bounds=(0, 2)),
+    "regressor, public target": partial(REGRESSOR, **KNOWN, loss="huber"),
+    "regressor, label, poisson": partial(
+        REGRESSOR, **ALL, target_bounds=(0, 3), loss="poisson"
     ),
-    "dpsgd-f, hinge": lambda **kw: DPSGDFClassifier(bounds=(0, 1), loss="hinge", **kw),
-    "dpsgd-f, normalised, replace_special": lambda **kw: DPSGDFClassifier(
-        bounds=(0, 1),
-        neighboring_relation="replace_special",
-        solver=NoisyGradientDescent(normalize=True),
-        **kw,
+    "regressor, private bounds": partial(
+        REGRESSOR, target_bounds=(0, 2), bounds="private"
     ),
-    "dpsgd-f, add/remove": lambda **kw: DPSGDFClassifier(
-        bounds=(0, 1),
-        neighboring_relation=AddOrRemoveOne(250),
-        solver=NoisySGD(batch_size=60, max_iter=50),
-        **kw,
-    ),
-    "feature-dp, dp-sgd, two columns": lambda **kw: FeatureDPLogisticRegression(
-        bounds=(0, 1),
-        public_features=[0, 1],
-        solver=FeatureDPSGD(public_loss="zero", batch_size=60, max_iter=50),
-        **kw,
-    ),
-    "feature-dp, public target, gaussian": lambda **kw: FeatureDPLogisticRegression(
-        bounds=(0, 1),
-        public_features=[2],
-        public_target=True,
-        solver=FeatureDPSGD(public_loss="gaussian"),
-        **kw,
-    ),
-    "feature-dp, public target": lambda **kw: FeatureDPLogisticRegression(
-        bounds=(0, 1), public_features=[0, 1], public_target=True, **kw
-    ),
-    "feature-dp, label": lambda **kw: FeatureDPLogisticRegression(
-        bounds=(0, 1),
-        public_features="all",
-        solver=FeatureDPSGD(public_loss="zero"),
-        **kw,
-    ),
-    "feature-dp, private bounds": lambda **kw: FeatureDPLogisticRegression(
-        bounds="private", public_features=[0, 1], **kw
-    ),
-    "feature-dp, replace_special": lambda **kw: FeatureDPLogisticRegression(
-        bounds=(0, 1),
-        public_features=[0],
-        neighboring_relation="replace_special",
-        **kw,
+    "regressor, dpsgd-f, add/remove": partial(
+        DPSGDFRegressor, bounds=(0, 1), target_bounds=(-1, 2), **COUNTED
     ),
 }
-REGRESSORS = {
-    "regressor": lambda **kw: FeatureDPRegressor(
-        bounds=(0, 1), target_bounds=(0, 2), **kw
-    ),
-    "regressor, public target": lambda **kw: FeatureDPRegressor(
-        bounds=(0, 1), public_target=True, loss="huber", **kw
-    ),
-    "regressor, label, poisson": lambda **kw: FeatureDPRegressor(
-        bounds=(0, 1),
-        public_features="all",
-        target_bounds=(0, 3),
-        loss="poisson",
-        **kw,
-    ),
-    "regressor, private bounds": lambda **kw: FeatureDPRegressor(
-        bounds="private", target_bounds=(0, 2), **kw
-    ),
-    "regressor, dpsgd-f, add/remove": lambda **kw: DPSGDFRegressor(
-        bounds=(0, 1),
-        target_bounds=(-1, 2),
-        neighboring_relation=AddOrRemoveOne(250),
-        solver=NoisySGD(batch_size=60, max_iter=50),
-        **kw,
-    ),
-}
-ESTIMATORS |= REGRESSORS
 both = pytest.mark.parametrize("make", ESTIMATORS.values(), ids=ESTIMATORS)
 
 
@@ -432,9 +398,7 @@ def test_a_failure_after_the_charge_keeps_the_charge(small, monkeypatch):
     n_events = len(ledger)
     assert n_events > 0
     monkeypatch.setattr(
-        "skfdp.solvers.descent.descent",
-        lambda *a, **k: 1 / 0,
-        raising=True,
+        "skfdp.solvers.descent.descent", lambda *a, **k: 1 / 0, raising=True
     )
     with pytest.raises(ZeroDivisionError):
         model.fit(*small)

@@ -1,6 +1,7 @@
 """scikit-learn's callbacks: told nothing private, obeyed, and never a refund."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,29 +16,15 @@ from skfdp import (
 from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
 pytestmark = pytest.mark.usefixtures("callbacks")
+SOON = {"bounds": (0, 1), "solver": NoisyGradientDescent(max_iter=4)}
+LOGISTIC = partial(FeatureDPLogisticRegression, **SOON)
 FITS = {
-    "dpsgd-f": lambda **kw: DPSGDFClassifier(
-        bounds=(0, 1), solver=NoisyGradientDescent(max_iter=4), **kw
-    ),
+    "dpsgd-f": partial(DPSGDFClassifier, **SOON),
     # Of a small budget a model of the public columns would have all.
-    "feature-dp": lambda **kw: FeatureDPLogisticRegression(
-        **{"epsilon": 10.0} | kw,
-        bounds=(0, 1),
-        public_features=[0],
-        solver=NoisyGradientDescent(max_iter=4),
-    ),
-    "sampled": lambda **kw: FeatureDPLogisticRegression(
-        bounds=(0, 1), solver=NoisySGD(batch_size=50, max_iter=4), **kw
-    ),
-    "regressor": lambda **kw: FeatureDPRegressor(
-        bounds=(0, 1),
-        target_bounds=(0, 1),
-        solver=NoisyGradientDescent(max_iter=4),
-        **kw,
-    ),
-    "one-shot": lambda **kw: FeatureDPLogisticRegression(
-        bounds=(0, 1), public_features="all", solver="one-shot", C=1.0, **kw
-    ),
+    "feature-dp": partial(LOGISTIC, 10.0, public_features=[0]),
+    "sampled": partial(LOGISTIC, solver=NoisySGD(batch_size=50, max_iter=4)),
+    "regressor": partial(FeatureDPRegressor, target_bounds=(0, 1), **SOON),
+    "one-shot": partial(LOGISTIC, public_features="all", solver="one-shot", C=1.0),
 }
 
 
