@@ -121,16 +121,6 @@ class TestTheTrap:
 
 class TestEveryFitIsCharged:
     @pytest.mark.parametrize(("n_jobs", "backend", "in_file"), JOBS)
-    def test_cross_validation(self, small, new_ledger, n_jobs, backend, in_file):
-        ledger = new_ledger(in_file)
-        with jobs(backend):
-            scores = cross_val_score(
-                classifier(ledger), *small, cv=KFold(5), n_jobs=n_jobs
-            )
-        assert np.isfinite(scores).all()
-        assert fits(ledger) == 5
-
-    @pytest.mark.parametrize(("n_jobs", "backend", "in_file"), JOBS)
     def test_searches(self, small, new_ledger, n_jobs, backend, in_file):
         ledger = new_ledger(in_file)
         grid = GridSearchCV(
@@ -178,16 +168,6 @@ class TestEveryFitIsCharged:
             report(model)  # the ledger can
         assert report(ledger, delta=1e-5).n_fits == 8
 
-    def test_the_report_of_a_pipeline_adds_up_its_steps(self, small):
-        X, y = small
-        ledger = PrivacyLedger()
-        model = make_pipeline(
-            PrivateCenteringTransformer(bounds=(0, 1), ledger=ledger),
-            DPSGDFClassifier(bounds=False, centering=None, ledger=ledger, solver=SOON),
-        ).fit(X, y)
-        assert report(model).epsilon == ledger.spent(1e-5)
-        assert report(model).n_fits == fits(ledger) == 2
-
 
 def test_fits_in_threads_leave_the_warnings_of_the_process_alone():
     """What one thread restores was changed by another: nothing may be silenced."""
@@ -233,14 +213,6 @@ class TestLimitsInSearches:
         assert 1 < paid < 6
         assert np.isfinite(scores[:paid]).all()
         assert np.isnan(scores[paid:]).all()
-
-    def test_raising_stops_a_cross_validation(self, small):
-        ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
-        with pytest.raises(PrivacyBudgetError, match="budget exhausted"):
-            cross_val_score(
-                classifier(ledger), *small, cv=KFold(6), error_score="raise"
-            )
-        assert ledger.spent() <= 1.0
 
     @pytest.mark.nightly
     def test_processes_refuse_a_ledger_in_memory(self, small):
