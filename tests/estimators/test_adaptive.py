@@ -81,16 +81,6 @@ def test_the_mean_and_the_quantile_are_those_of_the_rows(monkeypatch):
     assert wanted <= centre.radius <= 1.5 * wanted
 
 
-def test_the_error_of_the_mean_follows_the_spread():
-    """Rows moved by a thousand times their spread: the same mean, about as exact."""
-    X, y = far_rows(offset=1.0)
-    scores = [
-        classifier(**ALGORITHM_2).fit(X + shift, y).score(X + shift, y)
-        for shift in (0.0, 1e3, -1e5)
-    ]
-    assert max(scores) - min(scores) < 0.03
-
-
 def test_a_regression_with_a_far_mean():
     X, _ = far_rows()
     y = (X - X.mean(axis=0)) @ np.arange(1.0, 7.0)
@@ -125,43 +115,29 @@ def test_all_releases_are_one_composition(relation, releases):
     assert shapes[3] == shapes[4] or shapes[3] == (1, N_SHELLS + 1)
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-def test_neighbours_tell_what_the_mechanism_gives_out(relation):
+PERSONS = {"sample_weight": 1.0 + np.arange(60) % 2, "groups": np.arange(60) // 3}
+
+
+@pytest.mark.parametrize(
+    ("relation", "of_rows"),
+    [*((one, {}) for one in RELATIONS)]
+    + [("replace_special", PERSONS), ("replace_one", PERSONS)],
+)
+def test_neighbours_tell_what_the_mechanism_gives_out(relation, of_rows):
+    """They differ in all rows of one person, where rows are those of persons."""
     X, y = far_rows(n=60)
-    X[3, 2] = np.nan
+    if not of_rows:
+        X[3, 2] = np.nan
     model = classifier(
         4.0, neighboring_relation=related(relation, 60), solver=steps(2), **ALGORITHM_2
     )
-    found = audit_replay(model, X, y, n_neighbors=12, random_state=0)
+    given = {"n_neighbors": 12, "random_state": 0, "fit_params": of_rows}
+    found = audit_replay(model, X, y, **given)
     assert not found.differences
     reached = {one.label: one.largest for one in found.releases}
     assert max(reached.values()) <= 1
-    assert reached["rough mean"] > 0.9
-    assert reached["distances"] > 0.9
-
-
-@pytest.mark.parametrize("relation", ["replace_special", "replace_one"])
-def test_all_rows_of_a_person_move_no_more_than_is_charged(relation):
-    """With public weights; neighbours differ in all rows of one person."""
-    X, y = far_rows(n=60)
-    model = classifier(
-        4.0, neighboring_relation=relation, solver=steps(2), **ALGORITHM_2
-    )
-    found = audit_replay(
-        model,
-        X,
-        y,
-        fit_params={
-            "sample_weight": 1.0 + np.arange(60) % 2,
-            "groups": np.arange(60) // 3,
-        },
-        n_neighbors=6,
-        random_state=0,
-    )
-    assert not found.differences
-    reached = {one.label: one.largest for one in found.releases}
-    assert max(reached.values()) <= 1
-    assert reached["rough mean"] > 0.7
+    assert reached["rough mean"] > (0.7 if of_rows else 0.9)
+    assert reached["distances"] > 0.9 or of_rows
 
 
 def test_the_rotation_is_public_and_of_no_private_stream():
@@ -274,19 +250,6 @@ def test_rows_are_cut_with_their_constant_column(kind, releases):
     assert 0.5 < usual.mean() < 1
 
 
-def test_rows_that_are_not_cut_keep_their_direction_and_length(releases):
-    """Up to the integers; far entries reach eight times the quantile."""
-    X, y = far_rows(offset=500.0)
-    classifier(1e4, centering="adaptive", solver=steps(2)).fit(X, y)
-    rows = loop_rows(releases)
-    norms = np.linalg.norm(rows[:, :-1], axis=1)
-    assert np.mean(norms < 1) == pytest.approx(0.9, abs=0.1)
-    centred = X - X.mean(axis=0)
-    wanted = np.linalg.norm(centred, axis=1)
-    assert np.corrcoef(norms, wanted)[0, 1] > 0.999
-    np.testing.assert_allclose(rows[:, -1], 0.1, atol=1e-3)
-
-
 def test_coefficients_are_linear_in_x_and_classes_those_of_cut_rows(releases):
     X, y = far_rows(offset=5.0)
     X[:50] *= 40  # far rows
@@ -312,24 +275,6 @@ def test_coefficients_are_linear_in_x_and_classes_those_of_cut_rows(releases):
 
 
 # -- what is refused -------------------------------------------------------------------
-@pytest.mark.parametrize("kind", [DPSGDFClassifier, DPSGDFRegressor])
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"clip_quantile": 1.0}, "clip_quantile=1.0 must be a number > 0 and < 1"),
-        ({"clip_quantile": "most"}, "clip_quantile='most' must be a number"),
-        ({"clip_features": "all"}, "clip_features='all' must be True or False"),
-        (
-            {"clip_features": True, "clip_quantile": None},
-            "clip_features=True needs a quantile",
-        ),
-    ],
-)
-def test_parameters_that_are_refused(kind, given, message):
-    more = {"target_bounds": (0, 1)} if kind is DPSGDFRegressor else {}
-    X, y = far_rows(n=50)
-    with pytest.raises(ValueError, match=message):
-        kind(bounds=False, **more, centering=GaussianCentering(**given)).fit(X, y)
 
 
 def test_more_columns_than_can_be_counted_are_refused():

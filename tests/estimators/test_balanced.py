@@ -6,12 +6,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
 
-from skfdp import (
-    DPSGDFClassifier,
-    FeatureDPLogisticRegression,
-    FeatureDPMLPClassifier,
-    PrivacyLedger,
-)
+from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, FeatureDPMLPClassifier
 from skfdp.audit import audit_replay
 from skfdp.data.target import class_shares, log_odds
 from skfdp.privacy.assumptions import BALANCED
@@ -133,32 +128,6 @@ def test_frequencies_of_the_private_labels_are_noticed(name, sabotage, monkeypat
     sabotage(monkeypatch)
     result = audit_replay(MODELS[name], X[:60], Y[:60], n_neighbors=8)
     assert not result.passed
-
-
-@quiet
-@pytest.mark.parametrize(
-    "model",
-    [
-        FeatureDPLogisticRegression(C=1.0, **GIVEN),
-        FeatureDPLogisticRegression(fit_intercept=False, **GIVEN),
-        FeatureDPLogisticRegression(public_target=True, fit_intercept=False, **GIVEN),
-        FeatureDPLogisticRegression(
-            solver=NoisyGradientDescent(max_weight_norm=1.0), **GIVEN
-        ),
-        FeatureDPLogisticRegression(
-            public_model=LogisticRegression().fit(X[:50, :1], Y[:50]), **SOME, **GIVEN
-        ),
-        FeatureDPLogisticRegression(solver="feature-dp-sgd", **SOME, **GIVEN),
-        FeatureDPLogisticRegression(1e-9, delta=1e-12, **GIVEN),
-        DPSGDFClassifier(loss="hinge", **GIVEN),
-        FeatureDPMLPClassifier(hidden_layer_sizes=6, **GIVEN),
-    ],
-)
-def test_without_released_frequencies_it_is_refused(model):
-    ledger = PrivacyLedger()
-    with pytest.raises(ValueError, match="'balanced' needs .*: pass a dict of public"):
-        model.set_params(ledger=ledger).fit(X, Y)
-    assert len(ledger) == 0
 
 
 def test_without_privacy_it_is_that_of_scikit_learn():

@@ -14,9 +14,7 @@ from skfdp import (
     DPSGDFClassifier,
     DPSGDFRegressor,
     FeatureDPLogisticRegression,
-    FeatureDPMLPClassifier,
     FeatureDPRegressor,
-    PrivateCenteringTransformer,
 )
 from skfdp.privacy import RELATIONS, AddOrRemoveOne, Relation, compose, gdp_epsilon
 from skfdp.privacy.assumptions import (
@@ -300,21 +298,6 @@ def test_shares_follow_public_numbers(problem):
     few, many = shares(0.1, 200), shares(8.0, N)
     assert few == pytest.approx([0.2, 0.02], rel=1e-3)
     assert many == pytest.approx([0.01, 0.01], rel=1e-3)
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        FeatureDPMLPClassifier(bounds="private"),
-        PrivateCenteringTransformer(bounds="private"),
-        DPSGDFClassifier(bounds="privat"),
-    ],
-    ids=["network", "centring", "misspelt"],
-)
-def test_others_refuse_in_a_sentence(model, problem):
-    X, score = problem
-    with pytest.raises(ValueError, match="private_bounds"):
-        model.fit(X, score > 0)
 
 
 def test_without_privacy_bounds_are_not_used(problem):

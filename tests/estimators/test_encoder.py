@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from skfdp import (
     DPSGDFClassifier,
@@ -203,35 +202,6 @@ def test_ledgers_compare_raw_names():
 
 
 # -- the workflows of scikit-learn ----------------------------------------------------
-def test_cross_validation_and_grid_searches():
-    model = classifier(public=["age"])
-    lines = declared(
-        ["age"], features=FEATURES | {"stay": Number(1, 60, basis="linear")}
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        scores = cross_val_score(model, X, Y, cv=3)
-        search = GridSearchCV(model, {"schema": [model.schema, lines]}, cv=2).fit(X, Y)
-    assert np.isfinite(scores).all()
-    assert search.best_params_["schema"] in (model.schema, lines)
-
-
-def test_polars_frames_are_the_same_table():
-    polars = pytest.importorskip("polars")
-    frame = polars.DataFrame({name: X[name].to_list() for name in X})
-    ours, theirs = quietly(classifier(), X, Y), quietly(classifier(), frame, Y)
-    np.testing.assert_array_equal(ours.coef_, theirs.coef_)
-    np.testing.assert_array_equal(ours.predict(X), theirs.predict(frame))
-
-
-def test_saved_models_predict_the_same():
-    skops = pytest.importorskip("skops.io")
-    model = quietly(classifier(public=["age", "y"]), X, Y)
-    data = skops.dumps(model)
-    trusted = skops.get_untrusted_types(data=data)
-    assert all(name.startswith("skfdp.") for name in trusted)
-    again = skops.loads(data, trusted=trusted)
-    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 
 
 def test_public_models_see_encoded_columns():
@@ -249,6 +219,9 @@ def test_public_models_see_encoded_columns():
 
 # -- refusals ------------------------------------------------------------------------
 RAW = FeatureDPLogisticRegression
+OF_ROWS = FeatureDPSGD(public_loss=lambda *a: a)
+WIDER = declared(features=FEATURES | {"weight": Number(0, 200)})
+SINGLE = "protects single rows, but the schema has group='id'"
 IN_ITS_SCHEMA = "cannot be combined with a schema: declare it in the schema"
 
 
@@ -266,21 +239,9 @@ IN_ITS_SCHEMA = "cannot be combined with a schema: declare it in the schema"
         (RAW, {"schema": declared(outcome=COST)}, "outcome 'y' of the schema is a nu"),
         (RAW, {"target": "age"}, "target='age' is not an outcome of the schema"),
         (RAW, {"solver": NoisyGradientDescent(normalize=True)}, "leave normalize out"),
-        (
-            RAW,
-            {"solver": FeatureDPSGD(public_loss=lambda *a: a)},
-            "encode the table before the estimator",
-        ),
-        (
-            RAW,
-            {"schema": declared(features=FEATURES | {"weight": Number(0, 200)})},
-            "the table lacks the column weight",
-        ),
-        (
-            FeatureDPMLPClassifier,
-            {"schema": declared(group="id")},
-            "protects single rows, but the schema has group='id'",
-        ),
+        (RAW, {"solver": OF_ROWS}, "encode the table before the estimator"),
+        (RAW, {"schema": WIDER}, "the table lacks the column weight"),
+        (FeatureDPMLPClassifier, {"schema": declared(group="id")}, SINGLE),
     ],
 )
 def test_what_does_not_go_with_a_schema(kind, given, words, releases):

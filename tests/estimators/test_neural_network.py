@@ -15,7 +15,6 @@ from skfdp.queries.linear import LinearQuery
 from skfdp.queries.network import MLPQuery
 from skfdp.solvers import (
     FeatureDPSGD,
-    NoisyGradientDescent,
     NoisySGD,
     NumpyBackend,
     Pretraining,
@@ -206,29 +205,6 @@ def test_infinite_epsilon_is_as_accurate_as_scikit_learn(digits):
     assert ours.privacy_.epsilon == INFINITE
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_the_loop_without_much_noise_learns_as_scikit_learn_does(digits, dtype):
-    X, y = digits
-    ours = FeatureDPMLPClassifier(
-        epsilon=1e7,
-        hidden_layer_sizes=(50,),
-        bounds=(0, 16),
-        backend=NumpyBackend(dtype=dtype),
-        random_state=0,
-        solver=NoisyGradientDescent(max_iter=100, clip_norm=3.0, learning_rate=1.5),
-    ).fit(X[:1200], y[:1200])
-    assert ours.score(X[1200:], y[1200:]) > 0.93
-
-
-def test_accuracy_grows_with_epsilon(digits):
-    X, y = digits
-    given = {"hidden_layer_sizes": (30,), "bounds": (0, 16), "random_state": 0}
-    models = [FeatureDPMLPClassifier(eps, **given) for eps in (0.5, 8.0, 100.0)]
-    scores = [model.fit(X, y).score(X, y) for model in models]
-    assert scores[0] < scores[1] < scores[2]
-    assert scores[2] > 0.75
-
-
 @each
 def test_probabilities_margins_and_coefficients_agree(more, small):
     X, y = small
@@ -286,15 +262,6 @@ def test_callbacks_see_released_iterates(small):
     model.set_callbacks(Spy()).fit(*small)
     assert model.n_iter_ == 3
     assert model.privacy_.events[-1].n_steps == 6  # the whole plan stays charged
-
-
-def test_class_weights_move_the_decision(small):
-    X, y = small
-    given = QUICK | {"random_state": 0, "solver": NoisyGradientDescent(max_iter=60)}
-    weights = [{1: w} for w in (0.02, 1.0, 50.0)]
-    models = [FeatureDPMLPClassifier(50.0, class_weight=w, **given) for w in weights]
-    shares = [model.fit(X, y).predict(X).mean() for model in models]
-    assert shares[0] < shares[1] < shares[2]
 
 
 # -- parts ----------------------------------------------------------------------------
@@ -423,9 +390,7 @@ def test_a_network_that_learnt_from_public_columns_is_blind_to_private_ones(smal
     # No row is longer than row_norm: a norm would mix the columns.
     solver = NoisySGD(learning_rate=1e-12, row_norm=2.0, max_iter=6)
     model = FeatureDPMLPClassifier(
-        pretraining="public",
-        random_state=0,
-        **QUICK | PUBLIC | {"solver": solver},
+        pretraining="public", random_state=0, **QUICK | PUBLIC | {"solver": solver}
     ).fit(X, y)
     np.testing.assert_allclose(
         model.decision_function(X), model.decision_function(other), atol=1e-6
@@ -440,63 +405,6 @@ def test_unseen_classes_are_improbable():
     rows = np.ones((1, 4))
     spread = binary.spread(np.array([1, 2]), 3).margins(rows)[0]
     assert spread[2] - spread[1] == pytest.approx(binary.margins(rows)[0, 0])
-
-
-PARAMETERS = [
-    ({"hidden_layer_sizes": (0,)}, r"hidden_layer_sizes=\(0,\) must be an int or a"),
-    ({"hidden_layer_sizes": "big"}, "hidden_layer_sizes='big' must be an int"),
-    ({"hidden_layer_sizes": np.array(1.0)}, "hidden_layer_sizes=.* must be an int"),
-    ({"pretraining": "imagenet"}, "pretraining='imagenet' must be 'linear', 'class"),
-    ({"pretraining": "class_sums"}, "it needs public_target=True and bounds"),
-    ({"pretraining": "public"}, "it needs public_target=True and public_features"),
-    ({"pretraining": "linear"}, "it needs public_target=True and hidden layers of at"),
-    (
-        PUBLIC | {"pretraining": "linear", "hidden_layer_sizes": (9, 1)},
-        "hidden layers of at least 2 neurons",
-    ),
-    (
-        PUBLIC | {"pretraining": "linear", "solver": NoisySGD(normalize=True)},
-        "normalize=False and row_norm='auto'",
-    ),
-    (
-        PUBLIC
-        | {"pretraining": "linear", "bounds": False, "solver": NoisySGD(max_iter=2)},
-        "with a training loop needs bounds for every column",
-    ),
-    (
-        PUBLIC | {"pretraining": Pretraining(budget_share=1e-12)},
-        "is too small for the linear model: raise one of them",
-    ),
-    ({"pretraining": Pretraining(budget_share=2)}, "budget_share=2 must be a number"),
-    ({"trained_layers": "first"}, "trained_layers='first' is unknown"),
-    ({"trained_layers": "last"}, "needs hidden layers that were pretrained"),
-    (
-        PUBLIC | {"trained_layers": "last", "hidden_layer_sizes": ()},
-        "needs hidden layers that were pretrained",
-    ),
-    ({"solver": FeatureDPSGD(public_loss="mean")}, "public_loss='mean' is unknown"),
-    (
-        {"solver": FeatureDPSGD(public_loss="impute")},
-        "public_loss='impute' draws private columns",
-    ),
-    (
-        {"solver": FeatureDPSGD(learning_rate_decay=2)},
-        "learning_rate_decay=2 must be a number >= 0",
-    ),
-    ({"backend": "jax"}, "backend='jax' must be 'numpy', 'torch', or an object"),
-    ({"backend": NumpyBackend(dtype="float16")}, "dtype='float16' is unknown"),
-    ({"public_target": True, "public_features": "all"}, "there is nothing to protect"),
-]
-
-
-@pytest.mark.parametrize(("parameters", "message"), PARAMETERS)
-def test_bad_parameters(parameters, message, small):
-    ledger = PrivacyLedger()
-    model = FeatureDPMLPClassifier(**QUICK | parameters, ledger=ledger)
-    with pytest.raises(ValueError, match=message):
-        model.fit(*small)
-    assert not ledger.entries
-    assert not hasattr(model, "coefs_")
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -390,31 +390,6 @@ def test_names_of_a_fitted_model_are_kept():
         public_features=public, public_target=True, public_model=other, bounds=(0, 5000)
     ).fit(X, y)
     assert model.score(X, y) > 0.8
-
-
-@pytest.mark.parametrize(
-    ("parameters", "match"),
-    [
-        ({"public_model": "trees"}, "public_model='trees' must be 'auto', None or a"),
-        ({"public_model": RidgeClassifier()}, "with predict_proba"),
-        (
-            {"public_model": LogisticRegression(), "public_target": False},
-            "cannot be fitted on a private target",
-        ),
-        (
-            {"public_model": LogisticRegression().fit([[0], [1]], [0, 7])},
-            r"public_model has the labels \[7\]",
-        ),
-        (
-            {"public_model": LogisticRegression().fit([[0] * 9, [1] * 9], [0, 1])},
-            r"public_model was fitted on 9 column\(s\), but \d are public",
-        ),
-        ({"centering": "exact"}, "centering='exact'"),
-    ],
-)
-def test_bad_input(small, parameters, match):
-    with pytest.raises(ValueError, match=match):
-        feature_dp(**parameters).fit(*small)
 
 
 # -- what it buys ---------------------------------------------------------------------

@@ -2,18 +2,23 @@
 
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 
 from skfdp import (
     DPSGDFClassifier,
     DPSGDFRegressor,
     FeatureDPLogisticRegression,
+    FeatureDPMLPClassifier,
     FeatureDPRegressor,
+    PrivacyLedger,
     PrivateCenteringTransformer,
 )
 from skfdp.privacy import AddOrRemoveOne
@@ -23,7 +28,9 @@ from skfdp.solvers import (
     Huber,
     NoisyGradientDescent,
     NoisySGD,
+    NumpyBackend,
     OneShot,
+    Pretraining,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
@@ -33,6 +40,30 @@ DPSGDF, FEATURE = (DPSGDFClassifier,), (FeatureDPLogisticRegression,)
 REGRESSORS, LAST = (DPSGDFRegressor, FeatureDPRegressor), (FeatureDPRegressor,)
 COUNTED = {"neighboring_relation": AddOrRemoveOne(300)}
 DAYS = np.timedelta64(3, "s")
+NINE = [[0] * 9, [1] * 9], [0, 1]
+NETWORK = (partial(FeatureDPMLPClassifier, bounds=(0, 1), hidden_layer_sizes=(8,)),)
+ONE_SHOT = (partial(FEATURE[0], public_features="all", solver="one-shot"),)
+BALANCED = (partial(FEATURE[0], bounds=(0, 1), class_weight="balanced"),)
+CONDITIONAL = (partial(CENTRING[0], bounds=(0, 1), public_features=[1, 3]),)
+KNOWN = {"public_features": [0], "public_target": True}
+PUBLIC = KNOWN | {"public_features": [0, 1]}
+KNOWING = (partial(FEATURE[0], **KNOWN), partial(LAST[0], **KNOWN))
+UNTOLD = {"public_target": False}
+UNKNOWN = UNTOLD | {"target_bounds": (0, 9)}
+LINEAR, ODD = LogisticRegression(), r"was fitted on 9 column\(s\), but \d are public"
+SEVEN, FITTED = (clone(LINEAR).fit([[0], [1]], [0, last]) for last in (7, 1))
+BALANCES = "'balanced' needs .*: pass a dict of public"
+FROM_LINEAR = PUBLIC | {"pretraining": "linear"}
+LOOP, TINY = {"solver": NoisySGD(max_iter=2)}, Pretraining(budget_share=1e-12)
+LAST_LAYER = {"trained_layers": "last", "hidden_layer_sizes": ()}
+
+
+def cut(kind, **given):
+    """Return an estimator that centres as told."""
+    return kind(centering=GaussianCentering(**given))
+
+
+CUT = tuple(partial(cut, kind) for kind in DPSGDF + REGRESSORS)
 
 PARAMETERS = [
     (EVERY, {"epsilon": 0}, "epsilon=0 must be a positive number"),
@@ -91,6 +122,61 @@ PARAMETERS = [
     (REGRESSORS, {"solver": "one-shot"}, "must be 'auto', 'noisy-gd', 'noisy-sgd', or"),
     (REGRESSORS, {"solver": OneShot()}, "must be 'auto', 'noisy-gd', 'noisy-sgd', or"),
     (REGRESSORS, {"solver": FeatureDPSGD()}, "or an object of skfdp.solvers: NoisyGr"),
+    (CUT, {"clip_quantile": 1.0}, "clip_quantile=1.0 must be a number > 0 and < 1"),
+    (CUT, {"clip_quantile": "most"}, "clip_quantile='most' must be a number"),
+    (CUT, {"clip_features": "all"}, "clip_features='all' must be True or False"),
+    (CUT, {"clip_features": True, "clip_quantile": None}, "clip_features=True needs a"),
+    (ONE_SHOT, {"public_features": [0]}, "one-shot' is label-DP"),
+    (ONE_SHOT, {"class_weight": {0: 2.0}}, "class_weight=.* is not for solver='one-s"),
+    (ONE_SHOT, {"epsilon": 1e-9, "delta": 1e-8}, "more noise than the grid"),
+    (CONDITIONAL, {"public_features": slice(None)}, "names every column, so there is"),
+    (CONDITIONAL, {"public_features": [7]}, "index 7"),
+    (CONDITIONAL, {"public_features": ["a"]}, "set_output"),
+    (CONDITIONAL, {"normalize": "yes"}, "normalize='yes'"),
+    (CONDITIONAL, COUNTED, "so no part of them can be public"),
+    (CONDITIONAL, {"epsilon": 1e-12, "delta": 1e-12}, "raise the budget"),
+    (KNOWING, {"public_model": "trees"}, "public_model='trees' must be 'auto', None o"),
+    (KNOWING[1:], {"public_model": DummyClassifier()}, "'auto', None or a regressor"),
+    (KNOWING[:1], {"public_model": RidgeClassifier()}, "with predict_proba"),
+    (KNOWING[1:], {"public_model": Ridge()} | UNKNOWN, "be fitted on a private target"),
+    (KNOWING[:1], {"public_model": LINEAR} | UNTOLD, "be fitted on a private target"),
+    (KNOWING[:1], {"public_model": SEVEN}, r"public_model has the labels \[7\]"),
+    (KNOWING[:1], {"public_model": clone(LINEAR).fit(*NINE)}, ODD),
+    (KNOWING[1:], {"public_model": Ridge().fit(*NINE)}, ODD),
+    (EVERY[2:] + NETWORK + DPSGDF, {"bounds": "privat"}, "private_bounds"),
+    (EVERY[2:] + NETWORK, {"bounds": "private"}, "private_bounds"),
+    (BALANCED, {"C": 1.0}, BALANCES),
+    (BALANCED, {"fit_intercept": False}, BALANCES),
+    (BALANCED, {"fit_intercept": False, "public_target": True}, BALANCES),
+    (BALANCED, {"solver": NoisyGradientDescent(max_weight_norm=1.0)}, BALANCES),
+    (BALANCED, {"public_model": FITTED, "public_features": [0]}, BALANCES),
+    (BALANCED, {"solver": "feature-dp-sgd", "public_features": [0]}, BALANCES),
+    (BALANCED, {"epsilon": 1e-9, "delta": 1e-12}, BALANCES),
+    (DPSGDF, {"class_weight": "balanced", "loss": "hinge"}, BALANCES),
+    (NETWORK, {"class_weight": "balanced"}, BALANCES),
+]
+NETWORKS = [
+    ({"hidden_layer_sizes": (0,)}, r"hidden_layer_sizes=\(0,\) must be an int or a"),
+    ({"hidden_layer_sizes": "big"}, "hidden_layer_sizes='big' must be an int"),
+    ({"hidden_layer_sizes": np.array(1.0)}, "hidden_layer_sizes=.* must be an int"),
+    ({"pretraining": "imagenet"}, "pretraining='imagenet' must be 'linear', 'class"),
+    ({"pretraining": "class_sums"}, "it needs public_target=True and bounds"),
+    ({"pretraining": "public"}, "it needs public_target=True and public_features"),
+    ({"pretraining": "linear"}, "it needs public_target=True and hidden layers of at"),
+    (FROM_LINEAR | {"hidden_layer_sizes": (9, 1)}, "hidden layers of at least 2 neur"),
+    (FROM_LINEAR | {"solver": NoisySGD(normalize=True)}, "=False and row_norm='auto'"),
+    (FROM_LINEAR | {"bounds": False, **LOOP}, "loop needs bounds for every column"),
+    (PUBLIC | {"pretraining": TINY}, "is too small for the linear model: raise one of"),
+    ({"pretraining": Pretraining(budget_share=2)}, "budget_share=2 must be a number"),
+    ({"trained_layers": "first"}, "trained_layers='first' is unknown"),
+    ({"trained_layers": "last"}, "needs hidden layers that were pretrained"),
+    (PUBLIC | LAST_LAYER, "needs hidden layers that were pretrained"),
+    ({"solver": FeatureDPSGD(public_loss="mean")}, "public_loss='mean' is unknown"),
+    ({"solver": FeatureDPSGD(public_loss="impute")}, "='impute' draws private colum"),
+    ({"solver": FeatureDPSGD(learning_rate_decay=2)}, "learning_rate_decay=2 must be"),
+    ({"backend": "jax"}, "backend='jax' must be 'numpy', 'torch', or an object"),
+    ({"backend": NumpyBackend(dtype="float16")}, "dtype='float16' is unknown"),
+    ({"public_target": True, "public_features": "all"}, "there is nothing to protect"),
 ]
 SOLVERS = [
     (NoisyGradientDescent(row_norm=0), "row_norm=0 must be a number > 0 or 'auto'"),
@@ -122,6 +208,7 @@ SOLVERS = [
     (OneShot(max_iter=0), "max_iter=0 must be an int > 0"),
 ]
 PARAMETERS += [(FEATURE, {"solver": solver}, message) for solver, message in SOLVERS]
+PARAMETERS += [(NETWORK, given, message) for given, message in NETWORKS]
 
 
 @pytest.mark.parametrize(
@@ -130,11 +217,15 @@ PARAMETERS += [(FEATURE, {"solver": solver}, message) for solver, message in SOL
     ids=lambda part: None if isinstance(part, str) else "",
 )
 def test_bad_parameters(estimator, parameters, message, small, releases):
-    needed = {"target_bounds": (0, 1)} if estimator in REGRESSORS else {}
-    model = estimator(**needed | parameters)
+    ledger = PrivacyLedger()
+    model = estimator(**parameters)
+    if "ledger" not in parameters:
+        model.set_params(ledger=ledger)
+    if isinstance(model, REGRESSORS) and "target_bounds" not in parameters:
+        model.set_params(target_bounds=(0, 1))
     with pytest.raises((ValueError, TypeError), match=message):
         model.fit(*small)
-    assert not releases
+    assert not releases and not ledger.entries
     assert not model.__sklearn_is_fitted__()
 
 
@@ -154,17 +245,17 @@ class Opaque:
 SECRET = 4242.5
 Y = np.arange(10) % 2
 ONES = np.ones((10, 2))
-PUBLIC = {"public_features": "all"}
+ALL = {"public_features": "all"}
 SHOWN = {"public_target": True}
 # What is private is replaced whatever it is; types and shapes are not.
 CLASSIFIED = [
-    (PUBLIC, column(np.nan, float), Y, "contains NaN"),
-    (PUBLIC, column(np.inf, float), Y, "contains infinity"),
-    (PUBLIC, column("secret"), Y, "contains NaN"),
-    (PUBLIC, np.array([["secret", "b"]] * 10), Y, "contains NaN"),
-    (PUBLIC, column(Opaque()), Y, "contains NaN"),
-    (PUBLIC, column({"secret": 1}), Y, "contains NaN"),
-    (PUBLIC, sp.csr_array(np.full((10, 2), np.nan)), Y, "Input X contains NaN"),
+    (ALL, column(np.nan, float), Y, "contains NaN"),
+    (ALL, column(np.inf, float), Y, "contains infinity"),
+    (ALL, column("secret"), Y, "contains NaN"),
+    (ALL, np.array([["secret", "b"]] * 10), Y, "contains NaN"),
+    (ALL, column(Opaque()), Y, "contains NaN"),
+    (ALL, column({"secret": 1}), Y, "contains NaN"),
+    (ALL, sp.csr_array(np.full((10, 2), np.nan)), Y, "Input X contains NaN"),
     ({}, np.full(10, SECRET), Y, "Expected 2D array as X"),
     ({}, np.full((10, 2, 1), SECRET), Y, "Found array with dim 3"),
     ({}, np.ones((1, 2)), Y[:1], "1 sample"),
