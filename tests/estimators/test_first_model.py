@@ -5,13 +5,10 @@ import functools
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss
 
 from skfdp import (
     FeatureDPLogisticRegression,
     FeatureDPRegressor,
-    PrivacyWarning,
     TableSchema,
     UtilityWarning,
 )
@@ -211,28 +208,6 @@ def test_a_small_budget_is_that_of_the_first_model():
     assert model.privacy_.epsilon <= 0.1 * (1 + 1e-9)
 
 
-def test_the_limit_of_a_large_budget_is_the_optimum():
-    """A private column of great effect that a public one stands in for at first."""
-    rng, n = np.random.default_rng(1), 4000
-    private = rng.random(n) < 0.5
-    public = np.where(rng.random(n) < 0.8, private, ~private)
-    rows = np.column_stack([private, public, rng.random((n, 3))]).astype(float)
-    odds = 6 * rows[:, 0] - 2 * rows[:, 1] + 2 * rows[:, 2] - 3
-    y = (rng.random(n) < 1 / (1 + np.exp(-odds))).astype(int)
-    model = FeatureDPLogisticRegression(
-        epsilon=10_000.0,
-        bounds=(0, 1),
-        classes=[0, 1],
-        public_features=[1, 2, 3, 4],
-        random_state=0,
-    )
-    with pytest.warns(PrivacyWarning):
-        model.fit(rows, y)
-    best = LogisticRegression(C=np.inf).fit(rows, y)
-    wanted = log_loss(y, best.predict_proba(rows))
-    assert log_loss(y, model.predict_proba(rows)) == pytest.approx(wanted, abs=0.001)
-
-
 def test_coefficients_describe_the_whole_model():
     model = CLASSIFIER(random_state=0).fit(X, Y)
     margins = model.input_scaler_(X) @ model.coef_.T + model.intercept_
@@ -260,14 +235,3 @@ def test_columns_of_a_schema_have_a_first_model():
     assert model.privacy_.events[0].label == f"{PREFIX}: label statistic"
     assert np.isfinite(model.predict_proba(frame)).all()
     assert model.privacy_.public_features == ("a", "c")
-
-
-@pytest.mark.extra("dask")
-def test_partitions_release_the_same_sums():
-    import dask.array as da
-
-    own = CLASSIFIER(random_state=0).fit(X, Y)
-    parts = CLASSIFIER(random_state=0).fit(
-        da.from_array(X, chunks=(20, 4)), da.from_array(Y, chunks=20)
-    )
-    np.testing.assert_allclose(own.coef_, parts.coef_, rtol=1e-9)

@@ -1,30 +1,19 @@
 """Fits on tables that are larger than memory give what fits in memory give."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import sklearn
 
 from skfdp import (
     DPSGDFClassifier,
-    DPSGDFRegressor,
     FeatureDPLogisticRegression,
-    FeatureDPRegressor,
     PrivacyLedger,
     open_table,
 )
 from skfdp.data import sources as files
 from skfdp.data.arrays import blanked
 from skfdp.data.sources import RowFile, in_memory
-from skfdp.privacy import AddOrRemoveOne
-from skfdp.solvers import (
-    FeatureDPSGD,
-    GaussianCentering,
-    NoisyGradientDescent,
-    NoisySGD,
-)
+from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
 
 N, D = 3000, 20
 SOME = slice(5, 12)
@@ -57,36 +46,6 @@ def files_made(monkeypatch):
 STEPS = NoisyGradientDescent(max_iter=4)
 SEEDED = {"bounds": (0, 1), "random_state": 0}
 PUBLIC = {**SEEDED, "public_features": SOME}
-MODELS = {
-    "full batch": DPSGDFClassifier(**SEEDED, solver=STEPS),
-    "Poisson": DPSGDFClassifier(**SEEDED, solver=NoisySGD(max_iter=9, batch_size=500)),
-    "hinge": DPSGDFClassifier(**SEEDED, solver=STEPS, loss="hinge", n_jobs=2),
-    "adaptive": DPSGDFClassifier(**SEEDED, solver=STEPS, centering="adaptive"),
-    "cut": DPSGDFClassifier(
-        **SEEDED, solver=STEPS, centering=GaussianCentering(clip_features=True)
-    ),
-    "normalised": DPSGDFClassifier(
-        **SEEDED, solver=NoisyGradientDescent(max_iter=4, normalize=True)
-    ),
-    "no bounds": DPSGDFClassifier(bounds=False, random_state=0, solver=STEPS),
-    "private bounds": DPSGDFClassifier(bounds="private", random_state=0, solver=STEPS),
-    "counts": DPSGDFClassifier(
-        **SEEDED, neighboring_relation=AddOrRemoveOne(N), classes=[0, 1]
-    ),
-    "public columns": FeatureDPLogisticRegression(**PUBLIC, solver="noisy-gd"),
-    "public target": FeatureDPLogisticRegression(**PUBLIC, public_target=True),
-    "padded": FeatureDPLogisticRegression(
-        **PUBLIC, solver=FeatureDPSGD(public_loss="zero", max_iter=4)
-    ),
-    "labels": FeatureDPLogisticRegression(**SEEDED, public_features="all"),
-    "label descent": FeatureDPLogisticRegression(
-        **SEEDED, public_features="all", solver=NoisySGD(max_iter=9)
-    ),
-    "regression": FeatureDPRegressor(**PUBLIC, target_bounds=(0, 1), solver=STEPS),
-    "counts of events": DPSGDFRegressor(
-        **SEEDED, target_bounds=(0, 1), loss="poisson", solver=STEPS
-    ),
-}
 
 
 def mapped_rows(X, folder):
@@ -108,25 +67,6 @@ def check_the_same(model, X, y, mapped, room=0.05, files=(), **of_rows):
         assert np.array_equal(getattr(model, name), wanted[name])
     assert model.n_features_in_ == D
     return model
-
-
-# Their rows go the same way as those of another model.
-NIGHTLY = {"hinge", "cut", "normalised", "labels", "label descent", "counts of events"}
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.nightly] * (name in NIGHTLY))
-        for name in MODELS
-    ],
-)
-def test_released_integers_are_those_of_a_fit_in_memory(name, table, files_made):
-    # The public model of scikit-learn takes its columns as a whole.
-    room = 1 if name == "public target" else 0.05
-    check_the_same(MODELS[name], *table, room, files_made)
-    if name != "public target":
-        assert files_made
 
 
 @pytest.mark.parametrize("solver", [STEPS, NoisySGD(batch_size=300, max_iter=4)])
@@ -200,57 +140,6 @@ def test_a_full_disk_is_told_before_anything_is_charged(table, monkeypatch):
         assert ledger.events == ()
         model.fit(X, y)  # what is in memory alone is not written to a disk
     assert len(ledger.events) > 0
-
-
-SCRIPT = """
-import sys, threading, time
-import numpy as np, sklearn
-from skfdp import DPSGDFClassifier
-from skfdp.solvers import NoisyGradientDescent, NoisySGD
-
-path, batch = sys.argv[1], int(sys.argv[2])
-n, d = 200_000, 784
-X = np.lib.format.open_memmap(path, "w+", np.uint8, (n, d))
-rng = np.random.default_rng(0)
-for start in range(0, n, 1000):
-    X[start : start + 1000] = rng.integers(0, 256, (1000, d), dtype=np.uint8)
-y = rng.integers(0, 2, n)
-poisson = NoisySGD(max_iter=3, batch_size=batch)
-solver = poisson if batch else NoisyGradientDescent(max_iter=3)
-model = DPSGDFClassifier(bounds=(0, 255), solver=solver)
-model.fit(np.array(X[:600]), y[:600])  # imports and compilation
-
-def now():
-    with open("/proc/self/status") as file:
-        line = next(line for line in file if line.startswith("RssAnon"))
-    return int(line.split()[1]) / 1024
-
-before, high, running = now(), [0.0], True
-def watch():
-    while running:
-        high[0] = max(high[0], now())
-        time.sleep(0.002)
-thread = threading.Thread(target=watch); thread.start()
-with sklearn.config_context(working_memory=16):
-    model.fit(X, y)
-running = False; thread.join()
-print(high[0] - before)
-"""
-
-
-@pytest.mark.nightly
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-@pytest.mark.parametrize("batch", [0, 20_000])
-def test_memory_is_that_of_labels_and_norms(batch, tmp_path):
-    """314 MB of integer rows, of which the fit holds none."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", SCRIPT, tmp_path / "X.npy", str(batch)],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=900,
-    )
-    assert float(done.stdout) < 60
 
 
 WHOLE = {

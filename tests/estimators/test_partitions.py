@@ -12,34 +12,21 @@ da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 
 from skfdp import (  # noqa: E402
-    DPSGDFClassifier,
     DPSGDFRegressor,
     FeatureDPLogisticRegression,
     FeatureDPMLPClassifier,
-    FeatureDPRegressor,
     PrivacyLedger,
     TableSchema,
     dask_tables,
 )
-from skfdp.dask_tables import (  # noqa: E402
-    ROWS,
-    Partition,
-    PartitionBatches,
-    PublicTable,
-)
+from skfdp.dask_tables import ROWS, Partition, PartitionBatches, PublicTable  # noqa: E402
 from skfdp.data.codes import CodedGridRows  # noqa: E402
 from skfdp.mechanisms import release  # noqa: E402
 from skfdp.mechanisms.release import PoissonBatches  # noqa: E402
-from skfdp.privacy import AddOrRemoveOne  # noqa: E402
 from skfdp.privacy.assumptions import SAME_PARTITIONS  # noqa: E402
 from skfdp.queries.linear import LinearQuery  # noqa: E402
 from skfdp.schema import Category, Label, Number  # noqa: E402
-from skfdp.solvers import (  # noqa: E402
-    FeatureDPSGD,
-    GaussianCentering,
-    NoisyGradientDescent,
-    NoisySGD,
-)
+from skfdp.solvers import FeatureDPSGD, GaussianCentering, NoisySGD  # noqa: E402
 
 pytestmark = [
     pytest.mark.extra("dask"),
@@ -87,51 +74,6 @@ def the_same(make, X, y):
     assert reported(alone.privacy_) == (reported(apart.privacy_)[0], False)
     assert reported(apart.privacy_)[1]
     return apart
-
-
-HINGE = {"kind": DPSGDFClassifier, "loss": "hinge"}
-WEIGHTED = {"classes": "abc", "class_weight": {"a": 2.0}}
-LETTERS = np.array(["a", "b", "c"])[LABELS + (X[:, 2] > 0.5)]
-CLASSIFIERS = {
-    "all private": {},
-    "public columns": SOME,
-    "public target": {**SOME, "public_target": True},
-    "public target, no columns": {"public_target": True},
-    "one shot": {"public_features": "all"},
-    "label-DP by descent": {"public_features": "all", "solver": "noisy-gd"},
-    "normalised": {"solver": NoisyGradientDescent(normalize=True)},
-    "no bounds": {"bounds": False},
-    "null of a record": {"neighboring_relation": "replace_special"},
-    "n private": {"neighboring_relation": AddOrRemoveOne(N)},
-    "penalised": {"C": 1.0},
-    "no intercept": {"fit_intercept": False},
-    "threads": {"n_jobs": 2},
-    "hinge": HINGE,
-    "classes": WEIGHTED,
-    "classes, without public parts": {"kind": DPSGDFClassifier, **WEIGHTED},
-}
-PARTLY = {"kind": FeatureDPRegressor, **SOME}
-REGRESSORS = {
-    "squared error": {},
-    "huber": {"loss": "huber"},
-    "poisson": {"loss": "poisson"},
-    "small budget": {"epsilon": 0.1},
-    "penalised regression": {"alpha": 1.0},
-    "public columns of a regression": {"solver": "noisy-gd", **PARTLY},
-    "public numbers": {"public_target": True, "solver": "noisy-gd", **PARTLY},
-    "public counts": {**PARTLY, "public_target": True, "loss": "poisson"},
-    "public rows": {**PARTLY, "public_features": "all"},
-    "public rows, counts": {**PARTLY, "public_features": "all", "loss": "poisson"},
-}
-
-
-@pytest.mark.parametrize("name", [*CLASSIFIERS, *REGRESSORS])
-def test_a_fit_is_that_of_a_table_in_memory(name):
-    if name in REGRESSORS:
-        the_same(lambda: regressor(**REGRESSORS[name]), X, NUMBERS)
-    else:
-        y = LETTERS if "classes" in name else LABELS
-        the_same(lambda: classifier(**CLASSIFIERS[name]), X, y)
 
 
 def test_a_public_loss_of_the_users_own_sees_all_rows():
@@ -224,19 +166,6 @@ def test_the_name_of_an_array_is_none():
     assert y.name not in model.privacy_.to_json() + repr(ledger.events)
     named = classifier(target="label").plan(collection(X), y)
     assert {event.target_name for event in named.events} == {"label"}
-
-
-def test_frames_have_names():
-    table, y, rows, target = frame()
-    table, rows = table[list("abcde")], rows[list("abcde")]
-    model = {"public_features": ["a", "d"], "bounds": {"a": (0, 1), "b": (0, 2)}}
-    alone = classifier(**model).fit(table, y)
-    apart = classifier(**model).fit(rows, target)
-    np.testing.assert_array_equal(alone.coef_, apart.coef_)
-    assert list(apart.feature_names_in_) == list("abcde")
-    assert reported(alone.privacy_) == (reported(apart.privacy_)[0], False)
-    assert reported(apart.privacy_)[1]
-    assert reported(alone.plan(table, y))[0] == reported(apart.plan(rows, target))[0]
 
 
 def schema(public=False, levels=("yes", "no")):

@@ -1,0 +1,195 @@
+"""One table in every format: the same plan, report, model and predictions, to the bit.
+
+A new format is a line of `FORMATS`, a new kind of fit a line of `MODELS`. The sums of
+every query are compared in ``queries/test_formats.py``.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from scipy.sparse import csr_array
+from sklearn.base import clone
+
+from skfdp import (
+    DPSGDFClassifier,
+    DPSGDFRegressor,
+    FeatureDPLogisticRegression,
+    FeatureDPRegressor,
+)
+from skfdp.data.sources import RowFile
+from skfdp.privacy import AddOrRemoveOne
+from skfdp.privacy.assumptions import SAME_PARTITIONS
+from skfdp.solvers import (
+    FeatureDPSGD,
+    GaussianCentering,
+    NoisyGradientDescent,
+    NoisySGD,
+)
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::skfdp.UtilityWarning", "ignore::skfdp.PrivacyWarning"
+)
+N, D = 900, 7
+RNG = np.random.default_rng(0)
+#: Numbers in [0, 1] that float32 holds; a half of them are zeros.
+X = (RNG.random((N, D)) * (RNG.random((N, D)) < 0.5)).astype(np.float32).astype(float)
+LABELS = (X[:, 0] + X[:, 1] > 0.5).astype(int)
+THREE, NUMBERS = LABELS + (X[:, 2] > 0.3), X.sum(axis=1)
+STEPS = NoisyGradientDescent(max_iter=3)
+POISSON = NoisySGD(batch_size=150, max_iter=6)
+SOME, ALL = {"public_features": [0, 3]}, {"public_features": "all"}
+KNOWN, RATES = {"public_target": True}, {"loss": "poisson"}
+COMMON = {"epsilon": 3.0, "bounds": (0, 1), "random_state": 1}
+LOGISTIC, REGRESSOR = FeatureDPLogisticRegression, FeatureDPRegressor
+
+
+def classifier(kind=LOGISTIC, y=LABELS, **more):
+    given = COMMON | {"classes": np.unique(y).tolist(), "solver": STEPS} | more
+    return kind(**given), y
+
+
+def regressor(kind=REGRESSOR, **more):
+    return kind(**COMMON | {"target_bounds": (0, 6), "solver": STEPS} | more), NUMBERS
+
+
+#: A kind of fit; "dense" is not for CSR, and "whole" not for partitions.
+MODELS = {
+    "all private": classifier(),
+    "public columns: dense": classifier(**SOME),
+    "public columns, penalised": classifier(**SOME, C=10.0),
+    "public target: dense": classifier(**SOME, **KNOWN),
+    "one shot, whole rows: dense": classifier(**ALL, solver="auto"),
+    "Poisson: whole": classifier(solver=POISSON, n_jobs=2),
+    "adaptive: dense, whole": classifier(centering="adaptive"),
+    "cut: dense, whole": classifier(centering=GaussianCentering(clip_features=True)),
+    "padded: dense, whole": classifier(
+        **SOME, solver=FeatureDPSGD(public_loss="zero", max_iter=3)
+    ),
+    "private bounds: whole": classifier(bounds="private"),
+    "counts of events": regressor(DPSGDFRegressor, **RATES),
+    "regression, public columns": regressor(**SOME),
+}
+#: Their rows go the same way as those of another model.
+MORE = {
+    "public target, no columns": classifier(**KNOWN),
+    "label-DP by descent": classifier(**ALL),
+    "normalised": classifier(solver=NoisyGradientDescent(max_iter=3, normalize=True)),
+    "a length": classifier(
+        centering=None, solver=NoisyGradientDescent(max_iter=3, row_norm=0.5)
+    ),
+    "no bounds": classifier(bounds=False),
+    "null of a record": classifier(neighboring_relation="replace_special"),
+    "n private": classifier(neighboring_relation=AddOrRemoveOne(N)),
+    "penalised, no intercept": classifier(C=1.0, fit_intercept=False),
+    "hinge": classifier(DPSGDFClassifier, loss="hinge"),
+    "classes": classifier(y=THREE, class_weight={2: 2.0}, **SOME),
+    "squared error": regressor(),
+    "huber": regressor(loss="huber"),
+    "small budget": regressor(epsilon=0.1),
+    "penalised regression": regressor(alpha=1.0),
+    "public numbers: dense": regressor(**SOME, **KNOWN),
+    "public counts: dense": regressor(**SOME, **KNOWN, **RATES),
+    "public rows": regressor(**ALL),
+    "public rows, counts": regressor(**ALL, **RATES),
+    "first model: dense": classifier(epsilon=10_000.0, **SOME),
+    "label-DP, Poisson: whole": classifier(**ALL, solver=POISSON),
+}
+MODELS |= MORE
+
+
+@pytest.fixture
+def same_noise(monkeypatch):
+    """Let noise depend on labels alone, where data have other digests."""
+
+    def drawn(self, label, *facts):
+        return np.random.default_rng(len(label))
+
+    monkeypatch.setattr("skfdp.mechanisms.noise.Streams.private", drawn)
+
+
+def saved(X, folder):
+    """Return rows in a file."""
+    np.save(folder / "X.npy", X)
+    return np.load(folder / "X.npy", mmap_mode="r")
+
+
+def partitioned(array):
+    """Return a collection of partitions of several sizes, one of them empty."""
+    da = pytest.importorskip("dask.array")
+    columns = () if array.ndim == 1 else ((2, D - 2),)
+    return da.from_array(array, chunks=((400, 0, 1, 499), *columns))
+
+
+FORMATS = {
+    "CSR": lambda X, folder: csr_array(X),
+    "float32": lambda X, folder: X.astype(np.float32),
+    "columns together": lambda X, folder: np.asfortranarray(X),
+    "objects": lambda X, folder: X.astype(object),
+    "file": saved,
+    "float32 file": lambda X, folder: saved(X.astype(np.float32), folder),
+    "Dask": lambda X, folder: partitioned(X),
+}
+LEFT_OUT = {"CSR": "dense", "Dask": "whole"}
+#: With the noise of the table in memory, not of its type.
+DIGESTED = {"file", "columns together", "Dask"}
+
+
+def reported(found):
+    """Return a report or plan as values, but for what is assumed of collections."""
+    values = found.to_dict()
+    key = SAME_PARTITIONS.key
+    values["assumptions"] = [a for a in values["assumptions"] if a["key"] != key]
+    return values
+
+
+def cases():
+    """Yield every format with every model that it may have, the most telling first."""
+    for held in FORMATS:
+        for name in MODELS:
+            if LEFT_OUT.get(held, "never") in name.partition(":")[2]:
+                continue
+            rare = name in MORE or held in ("float32 file", "objects")
+            marks = [pytest.mark.nightly] * rare
+            marks += [pytest.mark.extra("dask")] * (held == "Dask")
+            yield pytest.param(held, name, marks=marks, id=f"{held}-{name}")
+
+
+@pytest.mark.parametrize(("held", "name"), [*cases()])
+def test_a_fit_is_that_of_a_table_in_memory(held, name, tmp_path, request, monkeypatch):
+    if held not in DIGESTED:
+        request.getfixturevalue("same_noise")
+    files, begin = [], RowFile.__init__
+    monkeypatch.setattr(
+        RowFile, "__init__", lambda self, *a: (files.append(a), begin(self, *a))[1]
+    )
+    model, y = MODELS[name]
+    alone = clone(model).fit(X, y)
+    assert not files
+    rows = FORMATS[held](X, tmp_path)
+    target = partitioned(y) if held == "Dask" else y
+    # The public model of scikit-learn takes its columns as a whole.
+    room = 1.0 if model.get_params().get("public_target") else 0.01
+    with sklearn.config_context(working_memory=room):
+        plan, apart = clone(model).plan(rows, target), clone(model).fit(rows, target)
+        if held != "Dask":
+            predicted = apart.predict(rows)
+            np.testing.assert_allclose(predicted, alone.predict(X), rtol=1e-12)
+    assert bool(files) == ("file" in held and room < 1)
+    for attribute in alone._released:
+        one, other = (getattr(model, attribute) for model in (alone, apart))
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(apart.predict(X), alone.predict(X))
+    assert reported(alone.privacy_) == reported(apart.privacy_)
+    assert reported(clone(model).plan(X, y)) == reported(plan)
+    told = [a.key for a in apart.privacy_.assumptions]
+    assert (SAME_PARTITIONS.key in told) == (held == "Dask")
+
+
+def test_frames_have_names(same_noise):
+    frame = pd.DataFrame(X, columns=list("abcdefg"))
+    given = {"public_features": ["a", "d"], "bounds": {c: (0, 1) for c in frame}}
+    alone, y = classifier(**SOME)
+    named = clone(alone).set_params(**given).fit(frame, y)
+    np.testing.assert_array_equal(named.coef_, alone.fit(X, y).coef_)
+    assert named.privacy_.public_features == ("a", "d")
