@@ -1,11 +1,18 @@
-"""The two ends of the budget: nothing is worse than what is free, all is learnt."""
+"""The ends of the budget: nothing is worse than what is free, all is learnt between."""
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
+from sklearn.metrics import d2_tweedie_score, log_loss
 
-from skfdp import FeatureDPLogisticRegression
+from skfdp import (
+    DPSGDFClassifier,
+    FeatureDPLogisticRegression,
+    FeatureDPMLPClassifier,
+    FeatureDPRegressor,
+)
+from skfdp.solvers import FeatureDPSGD, Huber
 
 N, D = 3000, 6
 SPLITS = {
@@ -76,3 +83,95 @@ def test_a_large_budget_gives_scikit_learns_model(split, n_classes):
     loss, wanted = (log_loss(y[N:], m.predict_proba(X[N:])) for m in (ours, theirs))
     assert loss < 1.02 * wanted
     assert ours.score(X[N:], y[N:]) > theirs.score(X[N:], y[N:]) - 0.003
+
+
+# -- regressions -----------------------------------------------------------------------
+def numbers(loss):
+    """Return columns in [0, 1], and numbers or overdispersed counts of them."""
+    rng = np.random.default_rng(7)
+    X = rng.random((2 * N, D))
+    score = X @ [1.0, 0.5, 0, 2, -0.5, 1]
+    if loss == "poisson":
+        return X, rng.poisson(np.exp(score / 2) * rng.gamma(4, 1 / 4, 2 * N))
+    return X, 50 + 20 * score + 5 * rng.normal(size=2 * N)
+
+
+def d2(model, X, y, loss):
+    found = np.maximum(model.predict(X[N:]), 1e-9)
+    return d2_tweedie_score(y[N:], found, power=int(loss == "poisson"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["squared_error", "huber", "poisson"])
+@pytest.mark.parametrize("split", [s for s in SPLITS if "descent" not in s])
+@pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
+def test_a_regression_goes_from_what_is_free_to_the_optimum(split, loss):
+    X, y = numbers(loss)
+    given = {"loss": Huber(threshold=30.0) if loss == "huber" else loss}
+    given |= {"bounds": (0, 1), "target_bounds": (0, 200), "random_state": 0}
+    model = FeatureDPRegressor(**given, **SPLITS[split])
+    scores, free = [], 0.0
+    for epsilon in (1e-2, 1.0, 1e4):
+        model.set_params(epsilon=epsilon).fit(X[:N], y[:N])
+        scores.append(d2(model, X, y, loss))
+        assert model.privacy_.epsilon <= epsilon
+    best = PoissonRegressor(alpha=0) if loss == "poisson" else Ridge(1e-6)
+    best.fit(X[:N], y[:N])
+    assert scores[0] < scores[2]
+    assert scores[2] > d2(best, X, y, loss) - 0.01
+    if model.public_target:
+        if model.public_features is not None:
+            alone = clone(best).fit(X[:N, :3], y[:N])
+            free = alone.score(X[N:, :3], y[N:])
+        assert scores[0] > free - 0.1
+
+
+# -- in between ------------------------------------------------------------------------
+MODELS = {
+    "classifier": (DPSGDFClassifier(bounds=(0, 16)), (0.03, 0.3, 3, 30), 0.93),
+    "network": (
+        FeatureDPMLPClassifier(hidden_layer_sizes=(30,), bounds=(0, 16)),
+        (0.5, 8.0, 100.0),
+        0.75,
+    ),
+    # Two batches, a ball, uniform averaging, constant noise, no momentum.
+    "algorithm 1 of the paper": (
+        FeatureDPLogisticRegression(
+            bounds=(0, 16),
+            public_features=range(32),
+            public_target=True,
+            solver=FeatureDPSGD(
+                public_loss="gaussian",
+                public_batch_size=200,
+                batch_size=100,
+                max_weight_norm=3.0,
+                iterate="uniform",
+                momentum=0.0,
+                clip_norm=0.3,
+                gradient_scale=2.0,
+                padding_scale=0.1,
+            ),
+        ),
+        (0.1, 8.0),
+        0.5,
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
+@pytest.mark.parametrize("name", MODELS)
+def test_accuracy_grows_with_epsilon(name, digits):
+    X, y = digits
+    model, budgets, enough = MODELS[name]
+    scores = []
+    for epsilon in budgets:
+        model = clone(model).set_params(epsilon=epsilon, random_state=0)
+        scores.append(model.fit(X[:1200], y[:1200]).score(X[1200:], y[1200:]))
+    assert scores == sorted(scores)
+    assert scores[-1] > enough
+    event = model.privacy_.events[-1]
+    if model.get_params().get("public_target"):
+        assert event.sampling_rate == pytest.approx(100 / 1200)
+        assert event.sensitivity == pytest.approx(0.6)
+        assert len(event.noise_std) == 1

@@ -187,25 +187,6 @@ def test_groups_are_refused_where_nobody_reads_them(name, verb, monkeypatch):
         getattr(OTHERS[name], verb)(X, Y, groups=GROUPS)
 
 
-def test_a_fit_is_a_function_of_the_partition_and_not_of_its_names():
-    one = classifier(random_state=0).fit(X, Y, groups=GROUPS)
-    other = classifier(random_state=0).fit(X, Y, groups=[f"p{-g}" for g in GROUPS])
-    np.testing.assert_array_equal(one.coef_, other.coef_)
-
-
-@pytest.mark.usefixtures("threads_for_few_rows")
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_threads_change_no_bit_of_a_fit(n_jobs):
-    rows = np.tile(np.arange(N_ROWS), 12)
-    wide, y = X[rows], Y[rows]
-    groups = GROUPS[rows] + N_PERSONS * (np.arange(len(rows)) // N_ROWS)
-    solver = NoisyGradientDescent(max_iter=3, clip_norm=0.4)
-    given = {"random_state": 0, "solver": solver}
-    one = classifier(**given).fit(wide, y, groups=groups)
-    other = classifier(**given, n_jobs=n_jobs).fit(wide, y, groups=groups)
-    np.testing.assert_array_equal(one.coef_, other.coef_)
-
-
 def test_other_releases_are_those_of_a_record_times_the_reach():
     """And the loop has a clip of its own."""
     model = classifier()

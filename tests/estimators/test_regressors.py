@@ -1,15 +1,10 @@
 """The regressors as a user of scikit-learn meets them."""
 
-import pickle
-
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.optimize import minimize
-from sklearn.base import clone
-from sklearn.datasets import load_diabetes, load_digits
+from sklearn.datasets import load_diabetes
 from sklearn.linear_model import PoissonRegressor, Ridge
-from sklearn.metrics import d2_tweedie_score
 
 import skfdp
 from skfdp import DPSGDFRegressor, FeatureDPRegressor
@@ -40,37 +35,6 @@ def counts():
 
 
 # -- without privacy ------------------------------------------------------------------
-@BOTH
-@pytest.mark.parametrize("alpha", [0.01, 1, 100])
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("scaled", [True, False])
-def test_infinite_epsilon_is_ridge(estimator, alpha, fit_intercept, scaled):
-    X, y = load_diabetes(return_X_y=True, scaled=scaled)
-    ours = estimator(epsilon=INFINITE, alpha=alpha, fit_intercept=fit_intercept)
-    theirs = Ridge(alpha=alpha, fit_intercept=fit_intercept).fit(X, y)
-    ours.fit(X, y)
-    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-5, atol=1e-5)
-    assert ours.intercept_ == pytest.approx(theirs.intercept_, rel=1e-5)
-    assert ours.privacy_.epsilon == INFINITE
-
-
-@BOTH
-@pytest.mark.parametrize("alpha", [1e-4, 1, 100])
-@pytest.mark.parametrize("fit_intercept", [True, False])
-def test_infinite_epsilon_is_scikit_learns_poisson_regressor(
-    estimator, alpha, fit_intercept
-):
-    X, y = load_digits(return_X_y=True)
-    X, y = np.delete(X, 28, axis=1)[:, 20:40] / 16, X[:, 28]
-    ours = estimator(
-        epsilon=INFINITE, loss="poisson", alpha=alpha, fit_intercept=fit_intercept
-    ).fit(X, y)
-    theirs = PoissonRegressor(
-        alpha=alpha, fit_intercept=fit_intercept, tol=1e-12, solver="newton-cholesky"
-    ).fit(X, y)
-    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-4, atol=1e-5)
-    assert ours.intercept_ == pytest.approx(theirs.intercept_, abs=1e-5)
-    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-4)
 
 
 @pytest.mark.parametrize("threshold", [10.0, 60.0, 1e6])
@@ -102,17 +66,6 @@ def test_infinite_epsilon_of_huber_is_scipys_minimiser(threshold):
         np.testing.assert_allclose(ours.coef_, ridge.coef_, rtol=1e-4)
 
 
-def test_infinite_epsilon_needs_no_bounds_and_ignores_them(linear):
-    plain = FeatureDPRegressor(epsilon=INFINITE).fit(*linear)
-    bounded = FeatureDPRegressor(
-        epsilon=INFINITE, target_bounds=(0, 1), bounds=(0, 0.1)
-    ).fit(*linear)
-    np.testing.assert_array_equal(plain.coef_, bounded.coef_)
-    np.testing.assert_allclose(
-        plain.coef_, Ridge().fit(*linear).coef_, rtol=1e-6, atol=1e-6
-    )
-
-
 # -- with privacy ---------------------------------------------------------------------
 def fitted(estimator, data, loss="squared_error", **parameters):
     X, y = data
@@ -121,56 +74,6 @@ def fitted(estimator, data, loss="squared_error", **parameters):
     if loss == "huber":
         given["loss"] = Huber(threshold=5.0)
     return estimator(**{"random_state": 0, **given, **parameters}).fit(X, y)
-
-
-@BOTH
-@pytest.mark.parametrize("loss", LOSSES)
-def test_the_score_grows_with_epsilon(estimator, loss, linear, counts):
-    data = counts if loss == "poisson" else linear
-    scores = []
-    for epsilon in (0.05, 1.0, 20.0):
-        model = fitted(estimator, data, loss, epsilon=epsilon)
-        prediction = np.maximum(model.predict(data[0]), 1e-9)
-        power = 1 if loss == "poisson" else 0
-        scores.append(d2_tweedie_score(data[1], prediction, power=power))
-        assert model.privacy_.epsilon <= epsilon
-    assert scores[0] < scores[2]
-    best = 0.9 if loss != "poisson" else 0.49
-    assert scores[2] > 0.97 * best
-    assert scores[1] > 0.8 * best
-
-
-PUBLIC = [
-    {},
-    {"public_features": [0, 1]},
-    {"public_target": True},
-    {"public_target": True, "target_bounds": None},
-    {"public_features": "all"},
-]
-
-
-@pytest.mark.parametrize("solver", ["noisy-gd", "noisy-sgd"])
-@pytest.mark.parametrize("public", PUBLIC)
-def test_every_combination_learns_within_its_budget(solver, public, linear):
-    model = fitted(FeatureDPRegressor, linear, solver=solver, epsilon=8.0, **public)
-    assert model.privacy_.epsilon <= 8.0
-    assert model.privacy_.public_target == public.get("public_target", False)
-    assert model.score(*linear) > 0.75
-    labels = [event.label for event in model.privacy_.events]
-    has_scale = any(label.endswith("target scale") for label in labels)
-    assert has_scale != public.get("public_target", False)
-    assert ("row length" in labels) == (public.get("public_features") != "all")
-
-
-@pytest.mark.parametrize("public", [{}, {"public_features": "all"}])
-def test_a_huge_budget_reaches_ridge(public, linear):
-    best = Ridge(alpha=1e-6).fit(*linear)
-    model = fitted(
-        FeatureDPRegressor, linear, solver="noisy-gd", epsilon=2000.0, **public
-    )
-    distance = np.linalg.norm(model.coef_ - best.coef_) / np.linalg.norm(best.coef_)
-    assert distance < 0.03
-    assert model.intercept_ == pytest.approx(best.intercept_, abs=0.5)
 
 
 def test_alpha_shrinks_toward_the_penalised_model(linear):
@@ -265,16 +168,6 @@ def test_the_report_names_the_bounds_as_an_assumption(linear):
 
 
 # -- scikit-learn's world -------------------------------------------------------------
-@BOTH
-def test_frames_and_pickles(estimator, linear):
-    X, y = linear
-    frame = pd.DataFrame(X, columns=list("abcde"))
-    bounds = {name: (-1, 1) for name in frame.columns}
-    model = fitted(estimator, (frame, pd.Series(y)), bounds=bounds)
-    copy = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(copy.predict(frame), model.predict(frame))
-    fresh = clone(model).fit(frame, y)
-    np.testing.assert_array_equal(fresh.coef_, model.coef_)
 
 
 def test_the_target_map_and_its_way_back():

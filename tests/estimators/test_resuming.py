@@ -587,41 +587,24 @@ def test_the_file_holds_nothing_private(path, monkeypatch):
 # -- other relations, persons, networks, Pipelines, audits -----------------------------
 
 
-@pytest.mark.parametrize(
-    "model, more",
-    [
-        (classifier(neighboring_relation="replace_special"), {}),
-        (classifier(neighboring_relation=AddOrRemoveOne(60)), {}),
-        (classifier(), {"groups": np.arange(60) // 3}),
-        (classifier(solver=BATCHES), {"groups": np.arange(60) // 3}),
-        (regressor(), {"sample_weight": np.arange(60) % 3}),
-        (classifier(centering=AdaptiveCentering(clip_features=True)), {}),
-        (classifier(bounds="private"), {}),
-        (
-            FeatureDPMLPClassifier(
-                5.0,
-                hidden_layer_sizes=(4,),
-                public_features=[0],
-                bounds=(0, 1),
-                classes=[0, 1],
-                solver=FeatureDPSGD(
-                    max_iter=3, public_loss="gaussian", public_batch_size=10
-                ),
-            ),
-            {},
-        ),
-    ],
-    ids=[
-        "special",
-        "add",
-        "persons",
-        "persons, Poisson",
-        "weights",
-        "adaptive",
-        "bounds",
-    ]
-    + ["network"],
-)
+PERSONS = {"groups": np.arange(60) // 3}
+PADDED = FeatureDPSGD(max_iter=3, public_loss="gaussian", public_batch_size=10)
+SMALL = {"epsilon": 5.0, "hidden_layer_sizes": (4,), "public_features": [0]}
+ZERO_ONE = {"bounds": (0, 1), "classes": [0, 1]}
+CUT = AdaptiveCentering(clip_features=True)
+OTHERS = {
+    "special": (classifier(neighboring_relation="replace_special"), {}),
+    "add": (classifier(neighboring_relation=AddOrRemoveOne(60)), {}),
+    "persons": (classifier(), PERSONS),
+    "persons, Poisson": (classifier(solver=BATCHES), PERSONS),
+    "weights": (regressor(), {"sample_weight": np.arange(60) % 3}),
+    "adaptive": (classifier(centering=CUT), {}),
+    "bounds": (classifier(bounds="private"), {}),
+    "network": (FeatureDPMLPClassifier(**SMALL, **ZERO_ONE, solver=PADDED), {}),
+}
+
+
+@pytest.mark.parametrize("model, more", OTHERS.values(), ids=OTHERS)
 def test_others_go_on(model, more, path, ledger, monkeypatch, given):
     model.set_params(ledger=ledger)
     rows = pd.DataFrame(X, columns=list("abc"))

@@ -142,6 +142,7 @@ def test_loose_bounds_leave_the_mean_of_counts_alone(epsilon):
         )
 
 
+@pytest.mark.slow
 def test_loose_bounds_leave_a_mean_alone():
     rng = np.random.default_rng(2)
     y = rng.normal(10, 2, 2000)

@@ -39,8 +39,7 @@ from skfdp.solvers.centring import public_moments
 from skfdp.solvers.postprocessing import label_variance, rate_level
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::skfdp.data.validation.UtilityWarning",
-    "ignore::skfdp.PrivacyWarning",
+    "ignore::skfdp.data.validation.UtilityWarning", "ignore::skfdp.PrivacyWarning"
 )
 
 N_ROWS = 240
@@ -126,21 +125,31 @@ def weights_of(model):
 
 
 # -- the weighted problem --------------------------------------------------------------
-@pytest.mark.parametrize("weights", [WEIGHTS, RNG.uniform(0, 3, N_ROWS)])
+@pytest.mark.parametrize("weights", [None, WEIGHTS, RNG.uniform(0, 3, N_ROWS)])
 @pytest.mark.parametrize("groups", [None, GROUPS])
 @pytest.mark.parametrize(
     ("ours", "theirs", "y"),
     [
         (LOGISTIC(C=0.7), LogisticRegression(C=0.7), LABELS),
         (LOGISTIC(C=0.7), LogisticRegression(C=0.7), THREE),
-        (DPSGDFClassifier(C=0.7), LogisticRegression(C=0.7), LABELS),
+        (
+            DPSGDFClassifier(C=100.0, fit_intercept=False, class_weight={0: 3.0}),
+            LogisticRegression(C=100.0, fit_intercept=False, class_weight={0: 3.0}),
+            LABELS,
+        ),
         (REGRESSOR(alpha=2.0), Ridge(alpha=2.0), Z),
+        (
+            DPSGDFRegressor(alpha=0.01, fit_intercept=False),
+            Ridge(alpha=0.01, fit_intercept=False),
+            Z,
+        ),
         (REGRESSOR(alpha=0.1, loss="poisson"), PoissonRegressor(alpha=0.1), COUNTS),
     ],
 )
 def test_without_privacy_it_is_scikit_learns(ours, theirs, y, weights, groups):
     model = clone(ours).set_params(epsilon=math.inf, bounds=(0, 1))
     model.fit(X, y, sample_weight=weights, groups=groups)
+    assert model.privacy_.epsilon == math.inf
     theirs = clone(theirs).set_params(tol=1e-10, max_iter=10_000)
     theirs.fit(model.input_scaler_(X), y, sample_weight=weights)
     assert weights_of(model) == pytest.approx(weights_of(theirs), abs=1e-4)
@@ -453,10 +462,7 @@ BAD += [
         (np.full(N_ROWS, np.datetime64("NaT")), "groups has missing entries"),
         (pd.array([pd.NA] + [1] * (N_ROWS - 1)), "groups has missing entries"),
         (MIXED, "groups holds entries that cannot be compared"),
-        (
-            pd.Series([[1]] * N_ROWS),
-            "groups holds entries that cannot be compared",
-        ),
+        (pd.Series([[1]] * N_ROWS), "groups holds entries that cannot be compared"),
         ("person", "groups='person' is not the name of a column of X"),
     )
 ]
