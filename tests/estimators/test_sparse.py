@@ -24,10 +24,6 @@ from skfdp.queries.statistics import RowSum
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent
 from skfdp.solvers.public_model import drawn_rows
 
-BOTH = pytest.mark.parametrize(
-    "estimator", [DPSGDFClassifier, FeatureDPLogisticRegression]
-)
-
 
 def sparse_rows(n=203, d=17, density=0.2, seed=0, signed=True):
     rng = np.random.default_rng(seed)
@@ -256,8 +252,7 @@ def test_a_public_loss_on_sparse_columns(parameters, same_noise):
     np.testing.assert_array_equal(seen[0].toarray(), X.toarray()[:, columns])
 
 
-@BOTH
-def test_formats_and_layouts_are_one_problem(estimator, same_noise):
+def test_formats_and_layouts_are_one_problem(same_noise):
     X, y = sparse_rows(n=200), np.arange(200) % 2
     rows, columns = X.tocoo().coords
     twice = coo_array(  # each entry as the sum of two, in no order
@@ -268,7 +263,7 @@ def test_formats_and_layouts_are_one_problem(estimator, same_noise):
     repeated = csr_array(parts, shape=X.shape)
     repeated.has_canonical_format = True  # what an object claims is not believed
     stored, unsorted = repeated.data.copy(), X[:, ::-1][:, ::-1]
-    model = estimator(bounds=False, solver=NoisyGradientDescent(max_iter=5))
+    model = DPSGDFClassifier(bounds=False, solver=NoisyGradientDescent(max_iter=5))
     wanted = clone(model).fit(X, y)
     for data in (csr_matrix(X), csc_matrix(X), twice, repeated, unsorted):
         model.fit(data, y)
@@ -323,26 +318,22 @@ def broken(what):
     return X
 
 
-@BOTH
 @pytest.mark.parametrize("what", ["column", "negative column", "pointers"])
-def test_malformed_matrices_are_refused_before_the_charge(estimator, what):
+def test_malformed_matrices_are_refused_before_the_charge(what):
     ledger = PrivacyLedger()
-    model = estimator(bounds=False, ledger=ledger)
+    model = DPSGDFClassifier(bounds=False, ledger=ledger)
     with pytest.raises(ValueError, match="not valid CSR") as caught:
         model.fit(broken(what), np.arange(20) % 2)
     assert caught.value.__context__ is None
     assert not ledger.events
 
 
-@BOTH
 @pytest.mark.parametrize("what", ["nan", "infinite sum"])
-def test_numbers_of_sparse_rows_that_are_not_finite_count_as_dense_ones(
-    estimator, what
-):
+def test_numbers_of_sparse_rows_that_are_not_finite_count_as_dense_ones(what):
     X = broken(what)
     with np.errstate(all="ignore"):
         dense = X.toarray()
-    model, y = estimator(bounds=(0, 1)), np.arange(20) % 2
+    model, y = DPSGDFClassifier(bounds=(0, 1)), np.arange(20) % 2
     model._declared = model._declare(y)
     sparse, dense = (model._records(rows, y) for rows in (X, dense))
     np.testing.assert_array_equal(sparse.X.toarray(), dense.X)
