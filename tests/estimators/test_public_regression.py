@@ -6,9 +6,10 @@ import math
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.linear_model import LinearRegression, Ridge
-from sklearn.metrics import r2_score
+from sklearn.linear_model import LinearRegression, PoissonRegressor, Ridge
+from sklearn.metrics import d2_tweedie_score, r2_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
@@ -52,6 +53,11 @@ def records_of(model, X, y):
     return model._records(X, y)
 
 
+def d2(model, X, y):
+    power = 1 if model.loss == "poisson" else 0
+    return d2_tweedie_score(y, np.maximum(model.predict(X), 1e-9), power=power)
+
+
 MODELS = {
     "auto": "auto",
     "ridge": Ridge(),
@@ -71,6 +77,61 @@ def test_without_budget_the_public_model_is_left(table, name, loss):
     gap, spread = model.predict(X) - alone, np.std(y - alone)
     assert np.std(gap) < 0.05 * spread
     assert abs(np.mean(gap)) < 0.05 * spread
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("public", [{}, {"public_features": None}])
+def test_a_large_budget_ends_at_the_joint_model(table, public):
+    best = Ridge(alpha=1e-6).fit(*table)
+    for name in ("auto",) if public else ("auto", "ridge"):
+        given = {"epsilon": 2000.0, "public_model": MODELS[name], **public}
+        fits = [regressor(**given, random_state=k).fit(*table) for k in range(4)]
+        # One fit is off by up to 0.1; that is noise, and no bias.
+        coef = np.mean([one.coef_ for one in fits], axis=0)
+        np.testing.assert_allclose(coef, best.coef_, atol=0.1)
+        intercept = np.mean([one.intercept_ for one in fits])
+        assert intercept == pytest.approx(best.intercept_, abs=0.1)
+
+
+def test_a_large_budget_ends_at_the_joint_model_of_counts(counts):
+    best = PoissonRegressor(alpha=0, max_iter=1000).fit(*counts)
+    model = regressor(epsilon=2000.0, loss="poisson").fit(*counts)
+    np.testing.assert_allclose(model.coef_, best.coef_, atol=0.1)
+    assert model.predict(counts[0]).mean() == pytest.approx(counts[1].mean(), rel=0.02)
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "poisson"])
+@pytest.mark.parametrize(
+    "epsilon",
+    [*(pytest.param(e, marks=pytest.mark.slow) for e in (0.03, 1.0, 8.0)), 0.1],
+)
+def test_not_worse_than_the_public_model_or_none(table, counts, loss, epsilon):
+    X, y = counts if loss == "poisson" else table
+    train, test = slice(0, 1400), slice(1400, None)
+    public = PoissonRegressor(alpha=0.01) if loss == "poisson" else Ridge()
+    public.fit(X[train, :N_PUBLIC], y[train])
+    alone = np.maximum(public.predict(X[test, :N_PUBLIC]), 1e-9)
+    alone = d2_tweedie_score(y[test], alone, power=int(loss == "poisson"))
+    gains = []
+    for seed in range(3):
+        given = {"epsilon": epsilon, "loss": loss, "random_state": seed}
+        ours = regressor(**given).fit(X[train], y[train])
+        none = regressor(**given, public_model=None).fit(X[train], y[train])
+        best = max(alone, d2(none, X[test], y[test]))
+        gains.append(d2(ours, X[test], y[test]) - best)
+    assert np.mean(gains) > (-0.02 if epsilon >= 0.1 else -0.05)
+
+
+def test_private_columns_of_noise_cost_little(table):
+    X, y = table
+    noise = np.random.default_rng(2).uniform(-1, 1, (2000, 6))
+    X = np.c_[X[:, :N_PUBLIC], noise]
+    alone = Ridge().fit(X[:, :N_PUBLIC], y).score(X[:, :N_PUBLIC], y)
+    for epsilon in (0.03, 0.3):
+        models = [regressor(epsilon=epsilon, random_state=k) for k in range(6)]
+        scores = [model.fit(X, y).score(X, y) for model in models]
+        # On the average of many seeds it is .02 at the smallest budgets.
+        assert np.mean(scores) > alone - 0.03
 
 
 # -- the model ------------------------------------------------------------------------
@@ -338,7 +399,39 @@ def test_rates_of_any_size_move_the_released_sum_within_its_bound(counts, releas
     assert (moved > 2**27).all()
 
 
+def test_the_mean_of_skewed_counts_is_right_at_a_small_budget(counts):
+    X, y = counts
+    for public in ({}, {"public_features": None}):
+        ratios = [
+            regressor(loss="poisson", epsilon=0.3, random_state=seed, **public)
+            .fit(X, y)
+            .predict(X)
+            .mean()
+            / y.mean()
+            for seed in range(8)
+        ]
+        assert np.mean(ratios) == pytest.approx(1, abs=0.1)
+
+
 # -- bad input ------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("parameters", "match"),
+    [
+        ({"public_model": "trees"}, "public_model='trees' must be 'auto', None or a"),
+        ({"public_model": DummyClassifier()}, "must be 'auto', None or a regressor"),
+        (
+            {"public_model": Ridge(), "public_target": False, "target_bounds": (0, 9)},
+            "cannot be fitted on a private target",
+        ),
+        (
+            {"public_model": Ridge().fit([[0] * 9, [1] * 9], [0, 1])},
+            r"public_model was fitted on 9 column\(s\), but \d are public",
+        ),
+    ],
+)
+def test_bad_input(table, parameters, match):
+    with pytest.raises(ValueError, match=match):
+        regressor(**parameters).fit(*table)
 
 
 # -- small budgets, and starts that are no model of the public part -------------------
@@ -391,7 +484,6 @@ def test_where_rows_are_public_the_constant_counts_as_one_column_or_more(
     np.testing.assert_allclose(rows[:, -1] / usual, wanted, rtol=0.01)
 
 
-@pytest.mark.slow
 def test_with_a_small_budget_the_intercept_corrects_the_released_mean():
     """The level of predictions is closer to the targets than the released mean."""
     rng = np.random.default_rng(5)
@@ -432,3 +524,15 @@ def test_norms_of_both_parts_of_a_regression_follow_their_numbers_of_columns(tab
     assert (ours / theirs) ** 2 == pytest.approx(np.sqrt(4 / 2))
     squares = [block.square for block in blocks_of(public.mask, False)]
     assert squares == pytest.approx([ours**2, theirs**2])
+
+
+def test_with_a_private_target_a_large_budget_gives_the_optimum():
+    """The intercept also corrects private columns that are not centred."""
+    rng = np.random.default_rng(7)
+    X = rng.random((2000, 6))
+    y = 50 + 20 * (X @ [1.0, 0.5, 0, 2, -0.5, 1]) + 2 * rng.normal(size=2000)
+    for bounds in ((0, 1), (-20, 20)):
+        given = {"bounds": bounds, "target_bounds": (0, 200), "public_target": False}
+        model = regressor(epsilon=1e5, **given).fit(X, y)
+        best = LinearRegression().fit(X, y).score(X, y)
+        assert model.score(X, y) > best - 0.01
