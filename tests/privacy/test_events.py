@@ -63,21 +63,6 @@ def test_mu_is_the_gaussian_composition(event):
     assert event.mu == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("changes", "match"),
-    [
-        ({"n_steps": 0}, "n_steps=0 must be an int of at least 1"),
-        ({"n_steps": 3, "noise_std": (1.0, 2.0)}, "noise_std has 2 entries, expected"),
-        ({"noise_std": (0.0,)}, "noise_std=0.0 must be a finite positive"),
-        ({"sampling_rate": 1.5}, r"sampling_rate=1.5 must be a number in \(0, 1\]"),
-        ({"sensitivity": 2.001}, r"sensitivity=2.001 exceeds 2 \* clip_norm=2.0"),
-    ],
-)
-def test_refuses(changes, match):
-    with pytest.raises(ValueError, match=match):
-        make(**changes)
-
-
 @pytest.mark.parametrize("clip", [1e-6, 1.0, 1e6])
 @pytest.mark.parametrize("relation", ["replace_special", "add_or_remove_one"])
 def test_rounding_is_relative_to_the_clip_norm(relation, clip):

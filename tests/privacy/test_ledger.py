@@ -3,11 +3,8 @@
 import copy
 import dataclasses
 import datetime
-import json
 import math
-import os
 import pickle
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -22,7 +19,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 from sklearn.base import clone
 
-from skfdp.privacy import Event, PrivacyBudgetError, PrivacyLedger, ledger_file
+from skfdp.privacy import Event, PrivacyBudgetError, PrivacyLedger
 from skfdp.privacy import accounting as composition
 from skfdp.privacy.public_sets import Guarantee, composed_guarantee
 
@@ -408,144 +405,3 @@ while True:
         assert sorted({entry.charge for entry in ledger.entries}) == list(
             range(1, expected + 1)
         )
-
-
-class TestFile:
-    @pytest.mark.parametrize(
-        ("options", "match"),
-        [
-            ({"epsilon": 2.0, "delta": 1e-5}, "epsilon=2.0 differs from epsilon=1.0"),
-            ({"epsilon": 1.0, "delta": 1e-4}, "cannot be changed"),
-            ({"neighboring_relation": "replace_one"}, "differs from neighboring_rela"),
-        ],
-    )
-    @pytest.mark.parametrize("recorded", [False, True])
-    def test_terms_cannot_change(self, tmp_path, options, match, recorded):
-        """Whether the relation was declared, or is that of the record."""
-        path = tmp_path / "l.db"
-        own = {"neighboring_relation": "replace_special"}
-        ledger = PrivacyLedger(
-            path, epsilon=1.0, delta=1e-5, **({} if recorded else own)
-        )
-        if recorded:
-            ledger.charge([full_batch(**own)])
-        with pytest.raises(ValueError, match=match):
-            PrivacyLedger(path, **options)
-        assert PrivacyLedger(path).epsilon == 1.0
-        PrivacyLedger(path, dataset="other", **options)
-
-    def test_two_handles_that_set_a_limit_at_once(self, tmp_path):
-        """One of them wins, the others are told."""
-        path = tmp_path / "l.db"
-        early = PrivacyLedger(path)
-
-        def work(epsilon):
-            try:
-                return PrivacyLedger(path, epsilon=epsilon, delta=DELTA).epsilon
-            except ValueError:
-                return None
-
-        found = Parallel(n_jobs=8, backend="threading")(
-            delayed(work)(1.0 + number) for number in range(8)
-        )
-        assert [e for e in found if e is not None] == [PrivacyLedger(path).epsilon]
-        assert early.epsilon == PrivacyLedger(path).epsilon
-        with pytest.raises(PrivacyBudgetError, match="budget exhausted"):
-            early.charge([full_batch(99.0)])
-
-    def test_data_sets_are_independent(self, tmp_path):
-        path = tmp_path / "l.db"
-        first = PrivacyLedger(path, epsilon=1.0, delta=DELTA, dataset="first")
-        other = PrivacyLedger(path, dataset="other")
-        first.charge([full_batch(0.1)])
-        other.charge([full_batch(9.0, neighboring_relation="replace_special")])
-        assert len(first) == len(other) == 1
-        assert first.spent() == pytest.approx(independent_epsilon(0.1))
-
-    def test_one_link_per_charge(self, tmp_path):
-        path = tmp_path / "with space?#.db"
-        event = full_batch(public_features=("age",))
-        PrivacyLedger(path, dataset="adult").charge([event, event], label="fit")
-        assert path.exists()
-        connection = sqlite3.connect(path)
-        query = "SELECT dataset, entries FROM chain WHERE charge = 1"
-        ((name, text),) = connection.execute(query).fetchall()
-        mode = connection.execute("PRAGMA journal_mode").fetchone()
-        connection.close()
-        values = json.loads(text)
-        assert (name, mode, len(values)) == ("adult", ("wal",), 2)
-        assert Event.from_dict(values[0]["event"]) == event
-        assert values[0]["label"] == "fit" and "skfdp" in values[0]["versions"]
-
-    @pytest.mark.parametrize(
-        "statement",
-        [
-            "DELETE FROM chain",
-            "UPDATE chain SET entries = '[]'",
-            "UPDATE chain SET terms = replace(terms, '1.0', '9.0')",
-            "UPDATE chain SET charge = 2",
-        ],
-    )
-    def test_charges_and_limits_cannot_be_taken_back(self, tmp_path, statement):
-        path = tmp_path / "l.db"
-        PrivacyLedger(path, epsilon=1.0, delta=DELTA).charge([full_batch()])
-        connection = sqlite3.connect(path)
-        with pytest.raises(sqlite3.IntegrityError, match="are never"):
-            connection.execute(statement)
-        connection.close()
-
-
-class TestFileErrors:
-    @pytest.fixture
-    def path(self, tmp_path):
-        path = tmp_path / "l.db"
-        PrivacyLedger(path, epsilon=1.0, delta=DELTA).charge([full_batch()])
-        return path
-
-    def test_locked(self, path, monkeypatch):
-        monkeypatch.setattr(ledger_file, "_BUSY_SECONDS", 0.1)
-        ledger = PrivacyLedger(path)
-        other = sqlite3.connect(path, isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(TimeoutError, match="stayed locked by another process"):
-            ledger.charge([full_batch()])
-        assert len(ledger) == 1  # reading goes on
-        other.close()
-        ledger.charge([full_batch()])
-
-    @pytest.mark.parametrize(
-        "raw", [b"", b"no database, but long enough to be one" * 100, None]
-    )
-    @pytest.mark.parametrize("seen", [False, True])
-    def test_damaged(self, path, raw, seen):
-        ledger, kept = PrivacyLedger(path), path.read_bytes()
-        path.write_bytes(kept[:4096] + b"\xff" * len(kept) if raw is None else raw)
-        with pytest.raises(ValueError, match="is damaged, emptied or not a ledger"):
-            (ledger if seen else PrivacyLedger(path)).charge([full_batch()])
-
-    @pytest.mark.skipif(
-        not hasattr(os, "geteuid") or os.geteuid() == 0,
-        reason="permissions do not bind the superuser",
-    )
-    def test_read_only_file(self, path):
-        path.chmod(0o400)
-        with pytest.raises(PermissionError, match="is read-only: make the file"):
-            PrivacyLedger(path).charge([full_batch()])
-
-    def test_another_programs_database(self, tmp_path):
-        path = tmp_path / "other.db"
-        connection = sqlite3.connect(path)
-        connection.execute("CREATE TABLE things (id INTEGER)")
-        connection.close()
-        before = path.read_bytes()
-        with pytest.raises(ValueError, match="or not a ledger of skfdp"):
-            PrivacyLedger(path)
-        assert path.read_bytes() == before
-
-    @pytest.mark.parametrize("version", [0, 2])
-    def test_another_schema(self, path, version):
-        connection = sqlite3.connect(path)
-        connection.execute(f"PRAGMA user_version = {version}")
-        connection.close()
-        with pytest.raises(ValueError, match=f"version {version}, .* reads 1: open"):
-            PrivacyLedger(path)

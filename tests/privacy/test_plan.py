@@ -230,15 +230,3 @@ class TestSharedBudget:
     def test_other_relations(self):
         with pytest.raises(ValueError, match="do not compose"):
             self.calibrated([self.mean(neighboring_relation="replace_one")])
-
-
-@pytest.mark.parametrize(
-    ("changes", "match"),
-    [
-        ({"epsilon": math.inf}, "epsilon=inf must be finite here"),
-    ],
-)
-def test_refuses(changes, match):
-    arguments = {"epsilon": 1.0, "delta": DELTA, "n_steps": 3} | changes
-    with pytest.raises(ValueError, match=match):
-        calibrate(**arguments)

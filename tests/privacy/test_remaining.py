@@ -1,5 +1,6 @@
-"""What a ledger says of the money left is what its charges then admit."""
+"""What a ledger says of the budget left is what its charges then admit."""
 
+import json
 import math
 import traceback
 from pathlib import Path
@@ -14,10 +15,12 @@ from skfdp import DPSGDFClassifier
 from skfdp.privacy import (
     RELATIONS,
     Event,
+    LedgerEntry,
     PrivacyBudgetError,
     PrivacyLedger,
     calibrate,
     compose,
+    gdp_epsilon,
     gdp_mu,
 )
 
@@ -29,7 +32,7 @@ MUS = st.lists(st.floats(0.02, 0.6), max_size=5)
 
 def release(mu, relation="replace_one", **more):
     given = {"label": "x", "noise_std": (1 / mu,), "clip_norm": 1, "sensitivity": 1}
-    return Event(**given | more, neighboring_relation=relation)
+    return Event(**(given | more), neighboring_relation=relation)
 
 
 def spending(ledger, mus, relation):
@@ -114,12 +117,6 @@ def test_a_limit_that_limits_nothing_is_refused():
     assert "epsilon 1e+12" in str(PrivacyLedger(epsilon=1e12, delta=DELTA))
 
 
-@pytest.mark.parametrize("indent", [1.5, "a", -1, [1]])
-def test_an_indent_is_a_number_of_spaces(indent):
-    with pytest.raises(ValueError, match="indent=.* must be an int"):
-        PrivacyLedger().to_json(indent=indent)
-
-
 @pytest.mark.parametrize("limit", [{}, {"epsilon": 9.0, "delta": DELTA}])
 def test_reports_say_where_a_ledger_has_no_limit(limit, small):
     ledger = PrivacyLedger(**limit)
@@ -130,6 +127,63 @@ def test_reports_say_where_a_ledger_has_no_limit(limit, small):
     for found in (model.privacy_, score.privacy_, skfdp.report(ledger, delta=DELTA)):
         said = "The ledger has no limit, so" in " ".join(found.statement().split())
         assert said == (not limit)
+
+
+class TestWhatIf:
+    def test_it_tells_and_charges_nothing(self):
+        plan = calibrate(0.8, DELTA, n_steps=10)
+        ledger = PrivacyLedger(epsilon=1.0, delta=DELTA)
+        once, twice = ledger.what_if(plan), ledger.what_if(plan, times=2)
+        assert len(ledger) == 0
+        assert once.allowed
+        assert once.reason is None
+        assert once.epsilon == pytest.approx(plan.epsilon(DELTA))
+        ledger.charge([plan.event])
+        assert once.remaining == ledger.remaining()
+        assert not twice.allowed
+        assert "budget exhausted" in twice.reason
+        assert twice.epsilon == pytest.approx(
+            gdp_epsilon(DELTA, plan.mu * math.sqrt(2)), rel=1e-9
+        )
+        assert twice.remaining >= 0.0
+
+    def test_it_agrees_with_charge(self):
+        ledger = PrivacyLedger(epsilon=1.5, delta=DELTA)
+        event = release(0.12)
+        times = 1
+        while ledger.what_if(event, times=times + 1).allowed:
+            times += 1
+        for _ in range(times):
+            assert ledger.what_if(event).allowed
+            before = ledger.what_if([event]).epsilon
+            ledger.charge([event])
+            assert ledger.spent() == before
+        assert not ledger.what_if(event).allowed
+        with pytest.raises(PrivacyBudgetError):
+            ledger.charge([event])
+
+    def test_other_events_of_a_plan_count(self):
+        mean = release(0.1)
+        plan = calibrate(1.0, DELTA, n_steps=5, other_events=(mean,))
+        assert PrivacyLedger().what_if(plan, delta=DELTA).epsilon == pytest.approx(
+            plan.epsilon(DELTA)
+        )
+
+    def test_what_does_not_compose_has_no_epsilon(self):
+        ledger = PrivacyLedger(epsilon=1.0, delta=DELTA)
+        ledger.charge([release(0.1)])
+        answer = ledger.what_if(release(0.3, "replace_special"))
+        assert not answer.allowed
+        assert "differs from 'replace_one', the relation" in answer.reason
+        assert answer.epsilon is None
+
+    def test_without_limit(self):
+        answer = PrivacyLedger().what_if(release(0.3), delta=1e-3)
+        assert answer.allowed
+        assert answer.remaining == math.inf
+        assert answer.delta == 1e-3
+        with pytest.raises(ValueError, match="delta=None needs a ledger with a limit"):
+            PrivacyLedger().what_if(release(0.3))
 
 
 class TestPrint:
@@ -220,3 +274,18 @@ class TestRefusalOfAFit:
         assert repr(free.plan(self.X)).endswith("epsilon inf, without privacy")
         assert (free.plan(self.X).mu, plan.mu) == (None, compose(plan.events).mu)
         assert plan.to_dict()["mu"] == plan.mu == pytest.approx(gdp_mu(0.5, DELTA))
+
+
+def test_json_is_strict_and_whole():
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    plan = calibrate(0.2, DELTA, n_steps=3, noise_decay=0.75)
+    ledger = PrivacyLedger(epsilon=2.0, delta=DELTA, dataset="people", public=["age"])
+    mean = release(0.1 + 0.2, label="mean", seeded=True)
+    ledger.charge([mean, plan.event], label="first")
+    ledger.charge([release(1 / 7)], label='ä"<')
+    values = json.loads(ledger.to_json(), parse_constant=refuse)
+    assert values["schema_version"] == 1
+    assert (values["dataset"], values["epsilon"]) == ("people", 2.0)
+    assert tuple(map(LedgerEntry.from_dict, values["entries"])) == ledger.entries

@@ -1,0 +1,977 @@
+"""The ledger's file: links, copies, edits, damage, forks, processes that are killed."""
+
+import copy
+import dataclasses
+import json
+import math
+import multiprocessing
+import os
+import pickle
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from joblib import Parallel, delayed
+from sklearn.pipeline import make_pipeline
+
+import skfdp
+from skfdp import (
+    DPSGDFClassifier,
+    FeatureDPLogisticRegression,
+    PrivacyBudgetError,
+    PrivacyLedger,
+    PrivateCenteringTransformer,
+    report,
+)
+from skfdp.privacy import (
+    Event,
+    LedgerEntry,
+    calibrate,
+    gdp_epsilon,
+    ledger_file,
+    read_report,
+)
+from skfdp.solvers import NoisyGradientDescent
+
+DELTA = 1e-5
+SOON = NoisyGradientDescent(max_iter=2)
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+
+
+def full_batch(mu=0.1, **changes):
+    values = {"noise_std": (1 / mu,), "clip_norm": 1.0, "sensitivity": 1.0}
+    return Event(**({"label": "steps"} | values | changes))
+
+
+def query(path, statement, *values):
+    connection = sqlite3.connect(path)
+    try:
+        found = connection.execute(statement, values).fetchall()
+        connection.commit()
+    finally:
+        connection.close()
+    return found
+
+
+def edit(path, *statements):
+    """Change a file as somebody with an editor would: triggers are no hindrance."""
+    triggers = query(path, "SELECT name FROM sqlite_master WHERE type = 'trigger'")
+    for (name,) in triggers:
+        query(path, f"DROP TRIGGER {name}")
+    for statement in statements:
+        query(path, statement)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "l.db"
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    return rng.random((300, 3)), rng.integers(0, 2, 300)
+
+
+def fitted(data, ledger):
+    model = DPSGDFClassifier(0.3, bounds=(0, 1), ledger=ledger, solver=SOON)
+    return model.fit(*data)
+
+
+def run(code, *arguments):
+    """Run a script in a new process, which finds the package where we found it."""
+    environment = os.environ | {"PYTHONPATH": str(Path(skfdp.__file__).parents[1])}
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=240,
+    )
+
+
+@pytest.mark.parametrize("in_file", [False, True], ids=["memory", "file"])
+def test_a_ledger_tells_the_day_alone(path, in_file):
+    """The gap to the next charge tells how long a fit ran."""
+    ledger = PrivacyLedger(path if in_file else None, epsilon=1.0, delta=DELTA)
+    ledger.charge([full_batch()])
+    (entry,) = ledger.entries
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", entry.date)
+    assert json.loads(ledger.to_json())["entries"][0]["date"] == entry.date
+    if in_file:
+        (text,) = query(path, "SELECT entries FROM chain WHERE charge = 1")[0]
+        assert json.loads(text)[0]["date"] == entry.date
+    for finer in ("2026-11-22T16:13:17.270296+00:00", "2026-11-22T23:30", "today"):
+        with pytest.raises(ValueError, match="must be a day in ISO 8601"):
+            LedgerEntry.from_dict(entry.to_dict() | {"date": finer})
+
+
+# -- paths ----------------------------------------------------------------------------
+def test_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    assert PrivacyLedger("~/l.db").path == str(tmp_path / "l.db")
+    assert (tmp_path / "l.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "error", "match"),
+    [
+        (":memory:", ValueError, "leave it out for a ledger in memory"),
+        ("", ValueError, "leave it out for a ledger in memory"),
+        (b"l.db", ValueError, "leave it out for a ledger in memory"),
+        (7, ValueError, "must be the path of a file|None"),
+        ("\0", ValueError, "must be the path of a file|None"),
+        ("file:l.db?mode=memory", ValueError, "is a URI: give the plain path"),
+        (".", FileNotFoundError, "in a folder that exists"),
+        ("missing/l.db", FileNotFoundError, "in a folder that exists"),
+    ],
+)
+def test_what_is_no_path(path, error, match, tmp_path, monkeypatch):
+    """SQLite's own name of memory would make a ledger for each connection."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(error, match=match):
+        PrivacyLedger(path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_symbolic_links_are_one_ledger(path, tmp_path):
+    ledger = PrivacyLedger(path, epsilon=1.0, delta=DELTA)
+    (tmp_path / "folder").mkdir()
+    link = tmp_path / "folder" / "link.db"
+    link.symlink_to(path)
+    twin = PrivacyLedger(link)
+    for one in (ledger, twin) * 3:
+        one.charge([full_batch()])
+    assert len(ledger) == len(twin) == 6
+    assert twin.path == ledger.path
+    assert not list((tmp_path / "folder").glob("*-wal"))
+
+
+def test_a_link_that_is_moved_brings_no_fresh_budget(path, tmp_path):
+    PrivacyLedger(path, epsilon=1.0, delta=DELTA)
+    link = tmp_path / "current.db"
+    link.symlink_to(path)
+    ledger = PrivacyLedger(link)
+    link.unlink()
+    link.symlink_to(tmp_path / "fresh.db")
+    ledger.charge([full_batch()])
+    assert len(PrivacyLedger(path)) == 1
+    assert not (tmp_path / "fresh.db").exists()
+
+
+def test_hard_links_are_refused(path, tmp_path):
+    """SQLite would keep a write-ahead log for each name."""
+    ledger = PrivacyLedger(path)
+    os.link(path, tmp_path / "other.db")
+    with pytest.raises(ValueError, match=r"several names \(hard links\)"):
+        ledger.charge([full_batch()])
+    with pytest.raises(ValueError, match=r"several names \(hard links\)"):
+        PrivacyLedger(tmp_path / "other.db")
+    removal = threading.Timer(0.2, (tmp_path / "other.db").unlink)
+    removal.start()  # as the process does that makes a new ledger
+    ledger.charge([full_batch()])
+    removal.join()
+
+
+# -- other files in its place ---------------------------------------------------------
+def test_another_ledger_in_its_place(path, tmp_path):
+    ledger = PrivacyLedger(path, epsilon=1.0, delta=DELTA)
+    ledger.charge([full_batch()])
+    state = pickle.dumps(ledger)
+    path.unlink()
+    fresh = PrivacyLedger(path, epsilon=1.0, delta=DELTA)
+    for one in (ledger, pickle.loads(state)):
+        with pytest.raises(ValueError, match="was replaced by another ledger"):
+            one.charge([full_batch()])
+        with pytest.raises(ValueError, match="was replaced by another ledger"):
+            one.spent()
+    assert len(fresh) == 0
+
+
+def test_an_older_copy_in_its_place(path, tmp_path):
+    ledger = PrivacyLedger(path, epsilon=1.0, delta=DELTA)
+    ledger.charge([full_batch()])
+    shutil.copy(path, tmp_path / "backup.db")
+    ledger.charge([full_batch()])
+    state = pickle.dumps(ledger)
+    shutil.copy(path, tmp_path / "newer.db")
+    shutil.copy(tmp_path / "backup.db", path)
+    for one in (ledger, pickle.loads(state)):
+        with pytest.raises(ValueError, match="ends with charge 1, but charge 2 was"):
+            one.charge([full_batch()])
+    shutil.copy(tmp_path / "newer.db", path)
+    ledger.charge([full_batch()])
+    assert len(ledger) == 3
+
+
+@pytest.fixture
+def restored(path, tmp_path):
+    """Five fits, of which an older copy of the file and new charges show three."""
+    ledger = PrivacyLedger(path, epsilon=2.0, delta=DELTA)
+    ledger.charge([full_batch()], label="fit")
+    shutil.copy(path, tmp_path / "backup.db")
+    receipts = [ledger.charge([full_batch()], label="fit") for _ in range(2)]
+    state = pickle.dumps(ledger)
+    shutil.copy(tmp_path / "backup.db", path)
+    fresh = PrivacyLedger(path)
+    for _ in range(2):  # the same events on the same day
+        fresh.charge([full_batch()], label="fit")
+    return ledger, pickle.loads(state), fresh, receipts
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["open handle", "pickle"])
+def test_a_handle_sees_a_restored_copy(restored, which):
+    ledger = restored[which]
+    for use in (ledger.spent, lambda: ledger.charge([full_batch()])):
+        with pytest.raises(ValueError, match="does not hold charge 3 as it was"):
+            use()
+    assert len(restored[2]) == 3
+
+
+def test_a_handle_is_a_witness_from_its_opening_on(path, tmp_path):
+    PrivacyLedger(path)
+    shutil.copy(path, tmp_path / "backup.db")
+    PrivacyLedger(path).charge([full_batch()])
+    ledger = PrivacyLedger(path)
+    shutil.copy(tmp_path / "backup.db", path)
+    PrivacyLedger(path).charge([full_batch()])
+    with pytest.raises(ValueError, match="does not hold charge 1 as it was"):
+        ledger.charge([full_batch()])
+
+
+def test_without_a_witness_nobody_can_know(restored, path):
+    """The limit that the docs state."""
+    assert PrivacyLedger(path).spent() == restored[2].spent()
+
+
+@pytest.mark.parametrize("kept", ["object", "file", "pickle"])
+def test_a_report_is_a_witness(data, path, tmp_path, kept):
+    fitted(data, path)
+    shutil.copy(path, tmp_path / "backup.db")
+    witness = lost = fitted(data, path).privacy_
+    if kept == "file":
+        (tmp_path / "report.json").write_text(lost.to_json())
+        witness = read_report(tmp_path / "report.json")
+    elif kept == "pickle":
+        witness = pickle.loads(pickle.dumps(lost))
+    assert witness == lost
+    fitted(data, path)
+    PrivacyLedger(path).check_report(witness)
+    shutil.copy(tmp_path / "backup.db", path)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="does not hold charge 2 as it was"):
+            PrivacyLedger(path).check_report(witness)
+        fitted(data, path)
+
+
+def test_a_saved_model_is_a_witness(data, path, tmp_path):
+    ledger = PrivacyLedger(path)
+    shutil.copy(path, tmp_path / "backup.db")
+    saved = pickle.dumps(fitted(data, ledger))
+    shutil.copy(tmp_path / "backup.db", path)
+    fitted(data, path)
+    with pytest.raises(ValueError, match="does not hold charge 1 as it was"):
+        pickle.loads(saved).fit(*data)
+
+
+def test_attack_10_equal_charges_to_two_copies_end_in_two_heads(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "one.db", epsilon=9.0, delta=1e-3)
+    ledger.charge([full_batch()])
+    shutil.copy(tmp_path / "one.db", tmp_path / "two.db")
+    heads = set()
+    for name in ("one.db", "two.db"):
+        copy = PrivacyLedger(tmp_path / name)
+        heads.add(copy.charge([full_batch()]).head)
+    assert len(heads) == 2
+
+
+# -- edited files ---------------------------------------------------------------------
+EDITS = [
+    ("UPDATE chain SET entries = '[]' WHERE charge = 1", 0),
+    ("UPDATE chain SET entries = replace(entries, '10.0', '11')", 1),
+    ("UPDATE chain SET dataset = 'other' WHERE charge = 2", 2),
+    ("UPDATE chain SET entries = x'00' WHERE charge = 2", 2),
+    ("UPDATE chain SET charge = 'x' WHERE charge = 3", 3),
+    ("UPDATE chain SET charge = 0 WHERE charge = 1", 1),
+    ("UPDATE chain SET nonce = '' WHERE charge = 2", 2),
+    ("UPDATE chain SET head = '' WHERE charge = 3", 3),
+    ("DELETE FROM chain WHERE charge = 2", 2),
+    (
+        "INSERT INTO chain (charge, dataset, entries, terms, nonce, head) SELECT 4, "
+        "dataset, entries, terms, nonce, head FROM chain WHERE charge = 3",
+        4,
+    ),
+]
+
+
+@pytest.mark.parametrize("seen", [False, True], ids=["new handle", "old handle"])
+@pytest.mark.parametrize(("statement", "charge"), EDITS)
+def test_attack_6_an_open_ledger_notices_an_edited_charge(
+    path, statement, charge, seen
+):
+    ledger = PrivacyLedger(path, epsilon=2.0, delta=DELTA)
+    for mu in (0.1, 0.2, 0.3):
+        ledger.charge([full_batch(mu)])
+    assert ledger.spent() > 0
+    edit(path, statement)
+    for use in (PrivacyLedger.spent, lambda handle: handle.charge([full_batch()])):
+        with pytest.raises(ValueError, match=f"does not hold charge {charge} as"):
+            use(ledger if seen else PrivacyLedger(path))
+
+
+TERMS = [
+    "replace(terms, '\"default\"', '\"other\"')",
+    "replace(terms, '2.0', '9.0')",
+    "replace(terms, '2.0', '\"x\"')",
+    "replace(terms, '1e-05', 'null')",
+    "replace(terms, '[\"age\"]', 'null')",
+    "replace(terms, '[\"age\"]', '[1]')",
+    "''",
+    "'{}'",
+    "'[]'",
+    "'{\"default\": 3}'",
+    "X'00ff'",
+]
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("change", TERMS)
+def test_attack_6_limit_and_public_set_are_in_the_chain(path, change, recorded):
+    ledger = PrivacyLedger(path, epsilon=2.0, delta=DELTA, public=["age"])
+    if recorded:
+        ledger.charge([full_batch()])
+    edit(path, f"UPDATE chain SET terms = {change}")
+    for handle in (lambda: ledger, lambda: PrivacyLedger(path)):
+        with pytest.raises(ValueError, match="does not hold charge") as caught:
+            handle().charge([full_batch()])
+        assert "\n" not in str(caught.value) and " at 0x" not in str(caught.value)
+        assert str(path) in str(caught.value).replace("\\\\", "\\")
+
+
+def test_attack_6_entries_without_terms_are_refused(path):
+    PrivacyLedger(path, epsilon=2.0, delta=1e-5).charge([full_batch()])
+    edit(path, "DELETE FROM chain")
+    with pytest.raises(ValueError, match="does not hold charge 1"):
+        PrivacyLedger(path).charge([full_batch()])
+
+
+def test_attack_6_terms_that_come_later_are_linked(path):
+    first = PrivacyLedger(path)
+    receipt = first.charge([full_batch()])
+    second = PrivacyLedger(path, epsilon=2.0, delta=1e-5)
+    assert first.epsilon == 2.0 and PrivacyLedger(path).delta == 1e-5
+    other = PrivacyLedger(path, dataset="other", public=["age"])
+    assert second.charge([full_batch()]).charge == 2
+    assert other.charge([full_batch()]).charge == 3
+    PrivacyLedger(path)._store.read([receipt])
+    assert PrivacyLedger(path).public == () and other.public == ("age",)
+
+
+def test_a_text_that_is_no_text_is_seen(path):
+    ledger = PrivacyLedger(path)
+    ledger.charge([full_batch()], label="fit")
+    raw = path.read_bytes()
+    assert b'"fit"' in raw
+    path.write_bytes(raw.replace(b'"fit"', b'"f\xfft"'))
+    for handle in (lambda: ledger, lambda: PrivacyLedger(path)):
+        with pytest.raises(ValueError, match="is damaged, emptied or not"):
+            handle().charge([full_batch()])
+
+
+def test_a_removed_end_is_seen(path):
+    ledger = PrivacyLedger(path)
+    for _ in range(3):
+        ledger.charge([full_batch()])
+    edit(path, "DELETE FROM chain WHERE charge = 3")
+    with pytest.raises(ValueError, match="ends with charge 2, but charge 3 was"):
+        ledger.charge([full_batch()])
+    # With nobody who saw the third charge it cannot be seen.
+    assert len(PrivacyLedger(path)) == 2
+
+
+#: Kinds of fits beyond those of `tests/privacy/test_receipts.py`.
+MODELS = {
+    "one-shot": lambda ledger: FeatureDPLogisticRegression(
+        bounds=(0, 1), public_features="all", ledger=ledger
+    ),
+    "pipeline": lambda ledger: make_pipeline(
+        PrivateCenteringTransformer(bounds=(0, 1), ledger=ledger),
+        DPSGDFClassifier(
+            bounds=False,
+            centering=None,
+            ledger=ledger,
+            solver=NoisyGradientDescent(max_iter=2),
+        ),
+    ),
+    "no privacy": lambda ledger: DPSGDFClassifier(
+        epsilon=math.inf, bounds=(0, 1), ledger=ledger
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.filterwarnings("ignore")
+def test_every_fit_hands_on_its_receipt(name, data, path):
+    ledger = PrivacyLedger(path)
+    X, y = data
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])  # public columns need names
+    found = report(MODELS[name](ledger).fit(frame, y))
+    assert found.receipts[-1] == ledger.receipt
+    assert len(found.receipts) == 1 + (name == "pipeline")
+    ledger.check_report(found)
+    (path.parent / "report.json").write_text(found.to_json())
+    ledger.check_report(read_report(path.parent / "report.json"))
+    edit(path, "UPDATE chain SET entries = replace(entries, 'label', 'Label')")
+    with pytest.raises(ValueError, match="does not hold charge 1 as it was"):
+        PrivacyLedger(path).check_report(found)
+
+
+def test_the_reports_of_ledgers_have_one(path):
+    ledger = PrivacyLedger(path, epsilon=2.0, delta=DELTA)
+    assert report(ledger).receipts == ()
+    for _ in range(3):
+        ledger.charge([full_batch()])
+    found = report(ledger)
+    assert [receipt.charge for receipt in found.receipts] == [3]
+    ledger.charge([full_batch()])
+    PrivacyLedger(path).check_report(found)
+
+
+@pytest.mark.parametrize("edit", [{"charge": "1"}, {"charge": 0}, {"head": [1]}])
+def test_edited_receipts_are_told(data, path, edit):
+    model = DPSGDFClassifier(bounds=(0, 1), ledger=path)
+    found = model.fit(*data).privacy_
+    values = found.to_dict()
+    values["receipts"][0] |= edit
+    with pytest.raises(ValueError, match="must be a(n int of at least [01]| str)"):
+        type(found).from_dict(values)
+
+
+def test_check_report_refuses(data, path, tmp_path):
+    ledger = PrivacyLedger(path, dataset="people")
+    model = DPSGDFClassifier(bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2))
+    bare = model.fit(*data).privacy_
+    model.set_params(ledger=ledger).fit(*data)
+    charged = model.privacy_
+    ledger.check_report(charged)
+    with pytest.raises(ValueError, match="a fit in the report has no receipt"):
+        ledger.check_report(bare)
+    with pytest.raises(ValueError, match="in memory is not the ledger"):
+        PrivacyLedger().check_report(charged)
+    with pytest.raises(ValueError, match="is not the ledger that the fit of the"):
+        PrivacyLedger(tmp_path / "other.db").check_report(charged)
+    with pytest.raises(ValueError, match="'default' .* does not hold all events"):
+        PrivacyLedger(path).check_report(charged)
+    lent = dataclasses.replace(charged, events=charged.events * 2)
+    with pytest.raises(ValueError, match="does not hold all events"):
+        ledger.check_report(lent)
+    with pytest.raises(TypeError, match="must be a PrivacyReport, got dict"):
+        ledger.check_report(charged.to_dict())
+
+
+def test_nothing_public_is_not_an_open_set(path):
+    ledger = PrivacyLedger(path)
+    assert ledger._store.read()[0].public is None
+    assert PrivacyLedger(path, public=[])._store.read()[0].public == ()
+    with pytest.raises(ValueError, match=r"public=\('age',\) differs from public="):
+        PrivacyLedger(path, public=["age"])
+    assert ledger._store.read()[0].public == ()
+
+
+MISSING = object()
+
+ODD = [
+    *(None, True, -1, 0, 2.5, 10**400, math.nan, math.inf, "", "x", "12", "\ud800"),
+    *([], [1], [None], [[]], [5, 0], ["x"], {}, {"a": 1}, MISSING),
+]
+
+
+def places(values, place=()):
+    """Yield the way to every value in nested JSON."""
+    items = values.items() if isinstance(values, dict) else enumerate(values)
+    for key, value in items:
+        yield (*place, key)
+        if isinstance(value, dict | list):
+            yield from places(value, (*place, key))
+
+
+def test_malformed_fields_are_told():
+    """Every field, replaced by every odd value: taken, or one sentence."""
+    plan = calibrate(0.2, DELTA, n_steps=2, noise_decay=0.5)
+    ledger = PrivacyLedger(epsilon=2.0, delta=DELTA, public=["age"])
+    ledger.charge([plan.event], label="fit")
+    values = json.loads(ledger.to_json())["entries"][0]
+    refused = 0
+    for place in places(values):
+        for odd in ODD:
+            broken = copy.deepcopy(values)
+            inner = broken
+            for key in place[:-1]:
+                inner = inner[key]
+            inner[place[-1]] = odd
+            if odd is MISSING:
+                del inner[place[-1]]
+            try:
+                LedgerEntry.from_dict(broken)
+            except ValueError as error:
+                refused += 1
+                assert len(str(error)) > 20, (place, odd)
+                assert "object is not" not in str(error)
+    assert refused > 300
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"epsilon": 2.0, "delta": 1e-5}, "epsilon=2.0 differs from epsilon=1.0"),
+        ({"epsilon": 1.0, "delta": 1e-4}, "cannot be changed"),
+        ({"neighboring_relation": "replace_one"}, "differs from neighboring_rela"),
+    ],
+)
+@pytest.mark.parametrize("recorded", [False, True])
+def test_terms_cannot_change(path, options, match, recorded):
+    """Whether the relation was declared, or is that of the record."""
+    own = {"neighboring_relation": "replace_special"}
+    ledger = PrivacyLedger(path, epsilon=1.0, delta=1e-5, **({} if recorded else own))
+    if recorded:
+        ledger.charge([full_batch(**own)])
+    with pytest.raises(ValueError, match=match):
+        PrivacyLedger(path, **options)
+    assert PrivacyLedger(path).epsilon == 1.0
+    PrivacyLedger(path, dataset="other", **options)
+
+
+def test_two_handles_that_set_a_limit_at_once(path):
+    """One of them wins, the others are told."""
+    early = PrivacyLedger(path)
+
+    def work(epsilon):
+        try:
+            return PrivacyLedger(path, epsilon=epsilon, delta=DELTA).epsilon
+        except ValueError:
+            return None
+
+    found = Parallel(n_jobs=8, backend="threading")(
+        delayed(work)(1.0 + number) for number in range(8)
+    )
+    assert [e for e in found if e is not None] == [PrivacyLedger(path).epsilon]
+    assert early.epsilon == PrivacyLedger(path).epsilon
+    with pytest.raises(PrivacyBudgetError, match="budget exhausted"):
+        early.charge([full_batch(99.0)])
+
+
+def test_data_sets_are_independent(path):
+    first = PrivacyLedger(path, epsilon=1.0, delta=DELTA, dataset="first")
+    other = PrivacyLedger(path, dataset="other")
+    first.charge([full_batch(0.1)])
+    other.charge([full_batch(9.0, neighboring_relation="replace_special")])
+    assert len(first) == len(other) == 1
+    assert first.spent() == pytest.approx(gdp_epsilon(DELTA, 0.1))
+
+
+def test_one_link_per_charge(tmp_path):
+    path = tmp_path / "with space?#.db"
+    event = full_batch(public_features=("age",))
+    PrivacyLedger(path, dataset="adult").charge([event, event], label="fit")
+    assert path.exists()
+    connection = sqlite3.connect(path)
+    query = "SELECT dataset, entries FROM chain WHERE charge = 1"
+    ((name, text),) = connection.execute(query).fetchall()
+    mode = connection.execute("PRAGMA journal_mode").fetchone()
+    connection.close()
+    values = json.loads(text)
+    assert (name, mode, len(values)) == ("adult", ("wal",), 2)
+    assert Event.from_dict(values[0]["event"]) == event
+    assert values[0]["label"] == "fit" and "skfdp" in values[0]["versions"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM chain",
+        "UPDATE chain SET entries = '[]'",
+        "UPDATE chain SET terms = replace(terms, '1.0', '9.0')",
+        "UPDATE chain SET charge = 2",
+    ],
+)
+def test_charges_and_limits_cannot_be_taken_back(path, statement):
+    PrivacyLedger(path, epsilon=1.0, delta=DELTA).charge([full_batch()])
+    connection = sqlite3.connect(path)
+    with pytest.raises(sqlite3.IntegrityError, match="are never"):
+        connection.execute(statement)
+    connection.close()
+
+
+# -- damaged files --------------------------------------------------------------------
+@pytest.fixture
+def charged(path):
+    PrivacyLedger(path, epsilon=1.0, delta=DELTA).charge([full_batch()])
+    return path
+
+
+@pytest.mark.parametrize("size", [0, 1, 50, 100, 511, 512, 1024, 4095, 4096, 5000])
+def test_attack_10_a_cut_file_is_never_a_new_one(charged, size):
+    charged.write_bytes(charged.read_bytes()[:size])
+    before = charged.read_bytes()
+    with pytest.raises(ValueError, match="^ledger .* restore") as caught:
+        PrivacyLedger(charged, epsilon=2.0, delta=1e-5).charge([full_batch()])
+    assert str(caught.value).count(". ") == 0
+    assert charged.read_bytes() == before
+
+
+def test_attack_10_a_file_that_was_always_empty_is_refused(path):
+    path.touch()
+    with pytest.raises(ValueError, match="is damaged, emptied or not a ledger"):
+        PrivacyLedger(path)
+    assert path.read_bytes() == b""
+
+
+def test_attack_10_a_new_file_is_whole_when_it_has_its_name(
+    path, tmp_path, monkeypatch
+):
+    seen = []
+    link = os.link
+
+    def spy(new, name):
+        assert not path.exists()
+        with sqlite3.connect(new) as connection:
+            seen.extend(connection.execute("PRAGMA user_version").fetchone())
+        connection.close()
+        link(new, name)
+
+    monkeypatch.setattr(ledger_file.os, "link", spy)
+    PrivacyLedger(path)
+    assert seen == [ledger_file.SCHEMA_VERSION]
+    assert [one.name for one in tmp_path.iterdir() if ".new" in one.name] == []
+
+
+@pytest.mark.parametrize("suffix", ["-wal", "-shm", "-journal"])
+def test_attack_10_a_rest_of_a_ledger_never_becomes_a_new_one(path, tmp_path, suffix):
+    rest = tmp_path / f"l.db{suffix}"
+    rest.write_bytes(b"charges that were not yet in the file")
+    with pytest.raises(
+        ValueError, match=f"is missing.*l.db{suffix}.*restore"
+    ) as caught:
+        PrivacyLedger(path)
+    assert str(caught.value).count(". ") == 0
+    assert [*tmp_path.iterdir()] == [rest]
+    rest.unlink()
+    PrivacyLedger(path).charge([full_batch()])
+
+
+def test_attack_10_no_charge_to_a_file_with_a_damaged_page(path):
+    ledger = PrivacyLedger(path)
+    ledger.charge([full_batch()])
+    connection = sqlite3.connect(path)
+    (size,) = connection.execute("PRAGMA page_size").fetchone()
+    query = "SELECT rootpage FROM sqlite_master WHERE name = 'fits'"
+    (page,) = connection.execute(query).fetchone()
+    connection.close()
+    raw = bytearray(path.read_bytes())
+    raw[(page - 1) * size : page * size] = bytes(size)  # no charge reads this page
+    path.write_bytes(raw)
+    with pytest.raises(ValueError, match="is damaged"):
+        ledger.charge([full_batch()])
+    assert path.read_bytes() == bytes(raw) and len(ledger) == 1
+
+
+def damaged(raw, rng):
+    """Return bytes with one of several kinds of damage."""
+    raw, kind = bytearray(raw), rng.integers(4)
+    at = int(rng.integers(len(raw)))
+    if kind == 0:
+        raw[at] ^= 1 << int(rng.integers(8))
+    elif kind == 1:
+        raw[at : at + 16] = rng.bytes(16)[: len(raw) - at]
+    elif kind == 2:
+        raw[at // 512 * 512 : at // 512 * 512 + 512] = bytes(512)
+    else:
+        del raw[at:]
+    return bytes(raw)
+
+
+def test_attack_10_no_damage_of_a_ledger_is_silent_or_raw(path, tmp_path):
+    rng = np.random.default_rng(1)
+    ledger = PrivacyLedger(path, epsilon=5.0, delta=1e-5, public=["age"])
+    for k in range(3):
+        ledger.charge([full_batch()], label=f"fit {k}")
+    raw, spent = path.read_bytes(), ledger.spent()
+    refused = 0
+    for _ in range(200):
+        for one in tmp_path.iterdir():
+            one.unlink()
+        path.write_bytes(damaged(raw, rng))
+        try:
+            found = PrivacyLedger(path)
+            assert (found.epsilon, found._store.read()[0].public) == (5.0, ("age",))
+            assert found.spent() == spent
+        except (ValueError, OSError) as error:
+            refused += 1
+            assert str(error).startswith("ledger "), error
+            assert "Traceback" not in str(error) and "\n" not in str(error)
+    assert refused > 25  # much of a file is empty
+
+
+def test_locked(charged, monkeypatch):
+    monkeypatch.setattr(ledger_file, "_BUSY_SECONDS", 0.1)
+    ledger = PrivacyLedger(charged)
+    other = sqlite3.connect(charged, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(TimeoutError, match="stayed locked by another process"):
+        ledger.charge([full_batch()])
+    assert len(ledger) == 1  # reading goes on
+    other.close()
+    ledger.charge([full_batch()])
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"no database, but long enough to be one" * 100, None]
+)
+@pytest.mark.parametrize("seen", [False, True])
+def test_damaged(charged, raw, seen):
+    ledger, kept = PrivacyLedger(charged), charged.read_bytes()
+    charged.write_bytes(kept[:4096] + b"\xff" * len(kept) if raw is None else raw)
+    with pytest.raises(ValueError, match="is damaged, emptied or not a ledger"):
+        (ledger if seen else PrivacyLedger(charged)).charge([full_batch()])
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0,
+    reason="permissions do not bind the superuser",
+)
+def test_read_only_file(charged):
+    charged.chmod(0o400)
+    with pytest.raises(PermissionError, match="is read-only: make the file"):
+        PrivacyLedger(charged).charge([full_batch()])
+
+
+def test_another_programs_database(tmp_path):
+    path = tmp_path / "other.db"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE things (id INTEGER)")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="or not a ledger of skfdp"):
+        PrivacyLedger(path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_another_schema(charged, version):
+    connection = sqlite3.connect(charged)
+    connection.execute(f"PRAGMA user_version = {version}")
+    connection.close()
+    with pytest.raises(ValueError, match=f"version {version}, .* reads 1: open"):
+        PrivacyLedger(charged)
+
+
+# -- processes ------------------------------------------------------------------------
+# Eight processes wait for each other, and open the same path. These are scripts: a new
+# process may not find this module.
+# Eight processes wait for each other, and open the same path. This is a script, because
+# a new process may not find this module: the tests need not be on its path.
+OPEN = """
+import os, sys
+from skfdp.privacy import Event, PrivacyLedger
+
+event = Event(label="e", noise_std=(9.0,), clip_norm=1, sensitivity=1)
+PrivacyLedger(epsilon=9.0, delta=1e-5).charge([event])  # imports what composes
+waiting, start = os.pipe()
+for _ in range(8):
+    if os.fork() == 0:
+        try:
+            os.close(start)
+            os.read(waiting, 1)  # returns when nobody can write any more
+            ledger = PrivacyLedger(sys.argv[1], epsilon=9.0, delta=1e-5)
+            ledger.charge([event])
+            os.write(1, (ledger.receipt.ledger + chr(10)).encode())
+        finally:
+            os._exit(0)
+os.close(start)
+for _ in range(8):
+    os.wait()
+"""
+
+
+@forks
+def test_attack_10_many_processes_make_one_file(path):
+    done = run(OPEN, path)
+    found = done.stdout.splitlines()
+    assert len(found) == 8 and len(set(found)) == 1, done.stderr
+    assert len(PrivacyLedger(path)) == 8
+
+
+@forks
+def test_children_of_a_busy_process_can_charge(path, monkeypatch):
+    """SQLite's locks are in process memory; a child inherits those of threads."""
+    monkeypatch.setattr(ledger_file, "_BUSY_SECONDS", 10.0)
+    ledger = PrivacyLedger(path, epsilon=1000.0, delta=DELTA)
+    stop = threading.Event()
+
+    def work():
+        while not stop.is_set():
+            ledger.charge([full_batch()], label="parent")
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    context = multiprocessing.get_context("fork")
+    children = []
+    for number in range(12):
+        child = context.Process(
+            target=ledger.charge,
+            args=([full_batch()],),
+            kwargs={"label": f"child {number}"},
+        )
+        child.start()
+        children.append(child)
+    last = time.monotonic() + 40
+    for child in children:
+        child.join(max(0.0, last - time.monotonic()))
+    alive = [child for child in children if child.is_alive()]
+    for child in alive:
+        child.kill()
+    stop.set()
+    for thread in threads:
+        thread.join(timeout=240)
+    assert not alive and not any(thread.is_alive() for thread in threads)
+    assert [child.exitcode for child in children] == [0] * 12
+    labels = [entry.label for entry in ledger.entries]
+    assert {f"child {number}" for number in range(12)} <= set(labels)
+
+
+@forks
+def test_a_ledger_in_memory_is_not_used_in_a_child():
+    ledger = PrivacyLedger(epsilon=1.0, delta=DELTA)
+    context = multiprocessing.get_context("fork")
+    messages = context.SimpleQueue()
+
+    def child():
+        for use in (ledger.spent, lambda: ledger.charge([full_batch()])):
+            try:
+                messages.put(str(use()))
+            except RuntimeError as error:
+                messages.put(str(error))
+        messages.put(repr(ledger))
+
+    process = context.Process(target=child)
+    process.start()
+    process.join(timeout=240)
+    assert process.exitcode == 0
+    assert "created by another process" in messages.get()
+    assert "created by another process" in messages.get()
+    assert "unreadable" in messages.get()
+
+
+READ_ONLY = """
+import os, sys
+from skfdp.privacy import Event, PrivacyLedger
+os.setuid(65534)
+event = Event(label='e', noise_std=(9.0,), clip_norm=1, sensitivity=1)
+try:
+    PrivacyLedger(sys.argv[1]).charge([event])
+except (PermissionError, FileNotFoundError) as error:
+    print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs another user"
+)
+def test_another_user_cannot_charge_a_read_only_file():
+    """As root permissions do not bind: a child gives root up."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "l.db"
+        PrivacyLedger(path, epsilon=1.0, delta=DELTA).charge([full_batch()])
+        os.chmod(folder, 0o755)
+        path.chmod(0o444)
+        done = run(READ_ONLY, path)
+        assert "PermissionError" in done.stdout, done.stderr
+        assert "is read-only: make the file" in done.stdout
+        assert len(PrivacyLedger(path)) == 1
+
+
+# Forks workers that charge, kills them all at a random moment, again and again; the
+# first one creates the file. A worker charges, and only then writes its label into a
+# file of releases, as a fit that publishes after its charge. Both survive `kill -9`.
+SCRIPT = """
+import os, random, signal, sys, time, traceback
+from skfdp.privacy import Event, PrivacyLedger, ledger_file
+
+path, releases, trials, workers, seed = sys.argv[1:3] + list(map(int, sys.argv[3:]))
+rng = random.Random(seed)
+events = [
+    Event(label=part, noise_std=(200.0,), clip_norm=1, sensitivity=1)
+    for part in ("mean", "steps")
+]
+PrivacyLedger(epsilon=9.0, delta=1e-5).charge(events)  # imports what composes
+output = os.open(releases, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+
+def work(name):
+    ledger = PrivacyLedger(path, epsilon=1000.0, delta=1e-5)
+    number = 0
+    while True:
+        label = f"{name}-{number}"
+        ledger.charge(events, label=label)
+        os.write(output, (label + chr(10)).encode())
+        number += 1
+
+
+for trial in range(trials):
+    children = []
+    for worker in range(workers):
+        child = os.fork()
+        if child == 0:
+            try:
+                work(f"{trial}-{worker}")
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(1)
+        children.append(child)
+    time.sleep(rng.uniform(0.0, 0.25))
+    rng.shuffle(children)
+    for child in children:
+        os.kill(child, signal.SIGKILL)
+        time.sleep(rng.choice((0.0, 0.01)))
+    for child in children:
+        os.waitpid(child, 0)
+"""
+
+
+@forks
+@pytest.mark.parametrize(
+    "trials", [10, pytest.param(200, marks=pytest.mark.slow)], ids=str
+)
+def test_no_release_without_its_charge(tmp_path, trials):
+    path, releases = tmp_path / "l.db", tmp_path / "releases"
+    done = run(SCRIPT, path, releases, trials, 3, trials)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""  # no worker ended by itself
+    ledger = PrivacyLedger(path)
+    charged = {}
+    for entry in ledger.entries:
+        charged.setdefault((entry.charge, entry.label), []).append(entry.event.label)
+    assert set(map(tuple, charged.values())) == {("mean", "steps")}  # no half charge
+    numbers = [number for number, _ in charged]
+    assert numbers == list(range(1, len(numbers) + 1))
+    labels = [label for _, label in charged]
+    assert len(set(labels)) == len(labels)
+    released = releases.read_text().splitlines()
+    assert len(released) > trials / 5
+    assert set(released) <= set(labels)
+    # A worker may die between the charge and the release, once.
+    assert len(labels) - len(released) <= 3 * trials
+    assert query(path, "PRAGMA integrity_check") == [("ok",)]
+    ledger.charge([full_batch()])

@@ -1,0 +1,243 @@
+"""Receipts of charges, and checkpoints that went back together with a ledger."""
+
+import pickle
+import shutil
+import sqlite3
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+from skfdp import (
+    DPSGDFClassifier,
+    DPSGDFRegressor,
+    FeatureDPLogisticRegression,
+    FeatureDPMLPClassifier,
+    FeatureDPRegressor,
+    PrivacyBudgetError,
+    PrivacyLedger,
+    PrivateCenteringTransformer,
+    private_score,
+    report,
+)
+from skfdp.audit import audit_replay
+from skfdp.mechanisms.checkpoint import Journal, checkpoint
+from skfdp.privacy import PrivacyReport
+from skfdp.solvers import NoisyGradientDescent, NoisySGD
+
+RNG = np.random.default_rng(0)
+
+N = 120
+X = pd.DataFrame(RNG.random((N, 3)), columns=["a", "b", "c"])
+X["region"] = np.repeat([1.0, 2.0], N // 2)
+
+Y = pd.Series((X["a"] > 0.5).astype(int), name="y")
+
+COMMON = {"bounds": (0, 2), "solver": NoisyGradientDescent(max_iter=2)}
+
+CLASSES = {"classes": [0, 1]}
+
+FITS = {
+    "FeatureDPLogisticRegression": FeatureDPLogisticRegression(**COMMON, **CLASSES),
+    "DPSGDFClassifier": DPSGDFClassifier(**COMMON, **CLASSES),
+    "FeatureDPRegressor": FeatureDPRegressor(target_bounds=(0, 1), **COMMON),
+    "DPSGDFRegressor": DPSGDFRegressor(target_bounds=(0, 1), **COMMON),
+    "FeatureDPMLPClassifier": FeatureDPMLPClassifier(
+        hidden_layer_sizes=(2,),
+        bounds=(0, 2),
+        solver=NoisySGD(max_iter=2),
+        **CLASSES,
+    ),
+    "PrivateCenteringTransformer": PrivateCenteringTransformer(bounds=(0, 2)),
+}
+
+
+def fitted(name, ledger, **more):
+    return clone(FITS[name]).set_params(ledger=ledger, **more).fit(X, Y)
+
+
+@pytest.fixture(params=["memory", "file"])
+def ledger(request, tmp_path):
+    return PrivacyLedger(tmp_path / "l.db" if request.param == "file" else None)
+
+
+# -- receipts -------------------------------------------------------------------------
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", FITS)
+def test_attack_3_every_charge_has_a_receipt_that_comparisons_leave_out(name, ledger):
+    one, other = (fitted(name, ledger, random_state=3).privacy_ for _ in range(2))
+    assert one == other and hash(one.events) == hash(other.events)
+    assert len(one.receipts) == len(other.receipts) == 1
+    assert one.receipts[0].head != other.receipts[0].head
+    assert one.receipts[0].ledger == other.receipts[0].ledger
+    assert PrivacyReport.from_dict(one.to_dict()).receipts == one.receipts
+    assert pickle.loads(pickle.dumps(one)).receipts == one.receipts
+    ledger.check_report(one)
+
+
+def test_attack_3_score_claims_a_shared_ledger_only_with_the_receipt(ledger):
+    counted = fitted("DPSGDFClassifier", ledger)
+    uncounted = fitted("DPSGDFClassifier", None)
+    elsewhere = fitted("DPSGDFClassifier", PrivacyLedger())
+    assert counted.privacy_.events == uncounted.privacy_.events
+    assert counted.privacy_ == elsewhere.privacy_
+    for model, holds in ((counted, True), (uncounted, False), (elsewhere, False)):
+        model.set_params(ledger=None)  # one in memory cannot be pickled
+        for scored in (model, pickle.loads(pickle.dumps(model))):
+            said = private_score(scored, X, Y, 0.1, delta=1e-6, ledger=ledger)
+            told = [a for a in said.privacy_.assumptions if "holds the fit" in a.text]
+            assert bool(told) == holds
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_attack_3_a_pipeline_is_counted_only_if_each_step_is(ledger):
+    def pipeline(first, last):
+        return make_pipeline(
+            PrivateCenteringTransformer(
+                bounds=(0, 2), ledger=first, neighboring_relation="replace_one"
+            ),
+            FeatureDPLogisticRegression(
+                bounds=False,
+                ledger=last,
+                solver=NoisyGradientDescent(max_iter=2),
+                **CLASSES,
+            ),
+        ).fit(X, Y)
+
+    both, half = pipeline(ledger, ledger), pipeline(None, ledger)
+    ledger.check_report(report(both))
+    with pytest.raises(ValueError, match="cannot be compared"):
+        ledger.check_report(report(half))
+    said = private_score(half, X, Y, 0.1, ledger=ledger)
+    assert not any("holds the fit" in a.text for a in said.privacy_.assumptions)
+
+
+def test_replayed_fits_have_receipts_that_comparisons_leave_out():
+    kept = []
+
+    class Keeping(DPSGDFClassifier):
+        def fit(self, X, y):
+            super().fit(X, y)
+            kept.append(self.privacy_.receipts)
+            return self
+
+    model = Keeping(**CLASSES, **COMMON)
+    result = audit_replay(model, X.to_numpy(), Y.to_numpy(), n_neighbors=2)
+    assert result.passed and result.differences == ()
+    assert [len(one) for one in kept] == [1] * len(kept) and len(kept) > 2
+    assert len({one.head for (one,) in kept}) == len(kept)
+
+
+# -- checkpoints ----------------------------------------------------------------------
+LONG = {
+    "bounds": (0, 2),
+    "classes": [0, 1],
+    "centering": None,
+    "solver": NoisyGradientDescent(max_iter=70),
+}
+
+
+class StopError(Exception):
+    pass
+
+
+def fit_at(path, model):
+    with checkpoint(path):
+        clone(model).fit(X, Y)
+
+
+def stop_after(monkeypatch, n):
+    """Let a fit stop after n releases."""
+    keep, count = Journal.keep, iter(range(10**6))
+
+    def stopping(self, *args):
+        if next(count) == n:
+            raise StopError
+        keep(self, *args)
+
+    monkeypatch.setattr(Journal, "keep", stopping)
+
+
+def damaged(raw, rng):
+    """Return bytes with one of several kinds of damage."""
+    raw, kind = bytearray(raw), rng.integers(4)
+    at = int(rng.integers(len(raw)))
+    if kind == 0:
+        raw[at] ^= 1 << int(rng.integers(8))
+    elif kind == 1:
+        raw[at : at + 16] = rng.bytes(16)[: len(raw) - at]
+    elif kind == 2:
+        raw[at // 512 * 512 : at // 512 * 512 + 512] = bytes(512)
+    else:
+        del raw[at:]
+    return bytes(raw)
+
+
+def test_attack_10_lease_and_checkpoint_that_went_back_together(tmp_path, monkeypatch):
+    folder, old = tmp_path / "now", tmp_path / "old"
+    folder.mkdir()
+    ledger, path = folder / "l.db", folder / "checkpoint"
+    model = FeatureDPLogisticRegression(ledger=ledger, **LONG)
+    with monkeypatch.context() as patched, pytest.raises(StopError):
+        stop_after(patched, 5)
+        fit_at(path, model)
+    shutil.copytree(folder, old)
+    with monkeypatch.context() as patched, pytest.raises(StopError):
+        stop_after(patched, 50)
+        fit_at(path, model)
+    for one in old.iterdir():
+        if not one.name.startswith("l.db") or len(one.name) > 30:
+            shutil.copy(one, folder / one.name)  # all but the ledger itself
+    with pytest.raises(
+        PrivacyBudgetError, match="the ledger has counted 55, .* older copy"
+    ):
+        fit_at(path, model)
+
+
+def test_attack_10_a_stop_is_counted(tmp_path, monkeypatch):
+    ledger, path = tmp_path / "l.db", tmp_path / "checkpoint"
+    model = FeatureDPLogisticRegression(ledger=ledger, **LONG)
+    with monkeypatch.context() as patched, pytest.raises(StopError):
+        stop_after(patched, 5)
+        fit_at(path, model)
+    with sqlite3.connect(ledger) as connection:
+        assert connection.execute("SELECT released FROM fits").fetchall() == [(5,)]
+    connection.close()
+
+
+def test_attack_10_the_end_of_a_fit_is_counted(tmp_path):
+    folder, old = tmp_path / "now", tmp_path / "old"
+    folder.mkdir()
+    ledger, path = folder / "l.db", folder / "checkpoint"
+    model = FeatureDPLogisticRegression(
+        ledger=ledger, **(LONG | {"solver": NoisyGradientDescent(max_iter=3)})
+    )
+    fit_at(path, model)
+    shutil.copytree(folder, old)
+    with sqlite3.connect(ledger) as connection:
+        ((released,),) = connection.execute("SELECT released FROM fits").fetchall()
+    connection.close()
+    assert released == sum(e.n_steps for e in PrivacyLedger(ledger).events)
+
+
+def test_attack_10_no_damage_of_a_checkpoint_is_silent_or_raw(tmp_path, monkeypatch):
+    path, rng = tmp_path / "checkpoint", np.random.default_rng(2)
+    model = FeatureDPLogisticRegression(
+        **(LONG | {"solver": NoisyGradientDescent(max_iter=3)})
+    )
+    with monkeypatch.context() as patched, pytest.raises(StopError):
+        stop_after(patched, 3)
+        fit_at(path, model)
+    raw = path.read_bytes()
+    refused = 0
+    for _ in range(60):
+        path.write_bytes(damaged(raw, rng))
+        try:
+            fit_at(path, model)
+        except (ValueError, PrivacyBudgetError) as error:
+            refused += 1
+            assert str(error).startswith("checkpoint="), error
+            assert "\n" not in str(error)
+    assert refused > 20
