@@ -1,0 +1,658 @@
+"""Types of columns and targets: codes, text among numbers, durations, names, groups."""
+
+import datetime
+import decimal
+import pathlib
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.base import clone
+
+from skfdp import (
+    DeclaredEncoder,
+    DPSGDFClassifier,
+    DPSGDFRegressor,
+    FeatureDPLogisticRegression,
+    FeatureDPMLPClassifier,
+    FeatureDPRegressor,
+    PrivateCenteringTransformer,
+    TableSchema,
+    UtilityWarning,
+    private_bounds,
+    private_score,
+)
+from skfdp.data.arrays import Column
+from skfdp.schema import Category, Date, Ignore, Label, Number
+from skfdp.solvers import NoisySGD
+
+N = 300
+DAYS = np.random.default_rng(0).integers(1, 40, N)
+Y = (DAYS > 20).astype(int)
+TABLE = pd.DataFrame({"stay": DAYS, "b": DAYS})
+NUMBERS = {"bounds": (0, 40), "random_state": 0}
+CLASSES = {"classes": [0, 1]}
+MODELS = {
+    "FeatureDPLogisticRegression": FeatureDPLogisticRegression(8.0, **CLASSES),
+    "DPSGDFClassifier": DPSGDFClassifier(8.0, **CLASSES),
+    "FeatureDPRegressor": FeatureDPRegressor(8.0, target_bounds=(0, 40)),
+    "DPSGDFRegressor": DPSGDFRegressor(8.0, target_bounds=(0, 40)),
+    "FeatureDPMLPClassifier": FeatureDPMLPClassifier(
+        8.0, hidden_layer_sizes=(2,), solver=NoisySGD(max_iter=2), **CLASSES
+    ),
+    "PrivateCenteringTransformer": PrivateCenteringTransformer(8.0),
+}
+MODELS = {name: model.set_params(**NUMBERS) for name, model in MODELS.items()}
+MODEL, REGRESSOR = MODELS["FeatureDPLogisticRegression"], MODELS["FeatureDPRegressor"]
+REGRESSORS = ["FeatureDPRegressor", "DPSGDFRegressor"]
+BIG = [900000000000207008, 900000000000207009]
+TEXTS = list(map(str, BIG))
+
+
+def schema_of(group=None, **columns):
+    """Return a schema of some columns and of the outcome "y"."""
+    columns["y"] = Label([0, 1])
+    return TableSchema(columns, outcomes=["y"], group=group)
+
+
+def places(categories, values, frame=pd.DataFrame, **more):
+    """Return the position of the category of each cell of a column."""
+    encoder = DeclaredEncoder(TableSchema({"code": Category(categories)}), **more)
+    rows = encoder.fit_transform(frame({"code": values}))
+    rows = rows.toarray() if more.get("sparse_output") else np.asarray(rows)
+    named = [f"code__{one}" for one in categories]
+    assert list(encoder.get_feature_names_out()[: len(named)]) == named
+    return rows.argmax(axis=1).tolist()
+
+
+def positions(categories, column):
+    """Return the same, of a column of any library that no frame may change."""
+    block = Category(categories).blocks("code", 0)[0]
+    return block.entries(Column(column))[0][:, 0].tolist()
+
+
+def check_same(model, table, plain, y=Y, y_plain=None):
+    """Check that two tables make one model, and get the same predictions."""
+    y_plain = y if y_plain is None else y_plain
+    one, other = clone(model).fit(table, y), clone(model).fit(plain, y_plain)
+    for released in one._released:
+        np.testing.assert_equal(getattr(one, released), getattr(other, released))
+    method = "predict" if hasattr(one, "predict") else "transform"
+    found, wanted = getattr(one, method)(table), getattr(other, method)(plain)
+    np.testing.assert_array_equal(found, wanted)
+
+
+# -- F06: codes -----------------------------------------------------------------------
+F06 = {
+    "beyond 2**53": (TEXTS, [*TEXTS, "900000000000207010"], [0, 1, 2]),
+    "beyond 2**53, int cells": (TEXTS, [*BIG, 9 * 10**17], [0, 1, 2]),
+    "declared ints": (BIG, [*TEXTS, BIG[1]], [0, 1, 1]),
+    "exponents": (["1E50", "1E51"], ["1E50", "1E51", "1E50.0", 1e50], [0, 1, 2, 2]),
+    "versions": (["1.10", "1.1", "1.20"], ["1.10", "1.1", "1.20", 1.1], [0, 1, 2, 1]),
+    "leading zeros": (["01067", "1067"], ["01067", "1067", 1067, 1067.0], [0, 1, 1, 1]),
+    "one with a zero": (["01067", "80331"], ["01067", "1067", 1067], [0, 2, 2]),
+    "words": (["NA", "inf", "nan"], ["NA", "inf", "nan", "None"], [0, 1, 2, 4]),
+    "other, missing": (["a"], ["missing", "other", "z", None], [2, 1, 1, 2]),
+    "hex": (["0x10", "16", "1_000"], ["0x10", "16", "1_000", 16], [0, 1, 2, 1]),
+    "numbers": ([1, 2.5], ["01", 1.0, True, "2.50", 3], [0, 0, 0, 1, 2]),
+    "NFC": (["Zürich"], ["Zu\u0308rich", "Zürich".encode(), " Zürich "], [0, 0, 0]),
+    "a float beyond 2**53": ([TEXTS[0], "900000000000206976"], [float(BIG[0])], [2]),
+    "missing beside floats": (["7", "8"], [7, 8, None, 7.0], [0, 1, 3, 0]),
+}
+
+
+@pytest.mark.parametrize("case", F06)
+@pytest.mark.parametrize("more", [{}, {"sparse_output": True}], ids=["dense", "sparse"])
+def test_f06_codes_that_are_declared_as_text_are_compared_as_text(case, more):
+    categories, values, wanted = F06[case]
+    cells = np.empty(len(values), dtype=object)
+    cells[:] = values
+    assert places(categories, cells, **more) == wanted
+
+
+@pytest.mark.parametrize(
+    ("frame", "column"),
+    [
+        (pd.DataFrame, pd.array([*BIG, BIG[1] + 1, None], dtype="Int64")),
+        (pl.DataFrame, pl.Series([*BIG, BIG[1] + 1, None])),
+        (pa.table, pa.array([*BIG, BIG[1] + 1, None])),
+    ],
+    ids=["pandas", "polars", "pyarrow"],
+)
+def test_f06_whole_numbers_of_a_typed_column_stay_exact(frame, column):
+    assert places(TEXTS, column[:3], frame) == [0, 1, 2]
+    assert places(TEXTS, column, frame) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series(pd.Categorical([*BIG, None])),
+        pd.Series(pd.array([*BIG, None], dtype="int64[pyarrow]")),
+        pl.Series([*BIG, None], dtype=pl.UInt64),
+        pa.array([*BIG, None]).dictionary_encode(),
+        pa.array([*BIG, None]),
+        np.array([decimal.Decimal(BIG[0]), np.int64(BIG[1]), None], dtype=object),
+    ],
+    ids=["categorical", "ArrowDtype", "polars", "dictionary", "pyarrow", "objects"],
+)
+@pytest.mark.parametrize("declared", [BIG, list(map(str, BIG))], ids=["int", "text"])
+def test_f06_a_missing_value_takes_no_digit_from_other_codes(column, declared):
+    assert positions(declared, column) == [0, 1, 3]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series([0.1, 0.5], dtype="float32"),
+        pd.Series([0.1, 0.5], dtype="Float32"),
+        pd.Series([0.1, 0.5], dtype="float[pyarrow]"),
+        pl.Series([0.1, 0.5], dtype=pl.Float32),
+        pa.array([0.1, 0.5], pa.float32()),
+    ],
+    ids=["numpy", "nullable", "ArrowDtype", "polars", "pyarrow"],
+)
+def test_f06_float32_is_spelt_by_its_own_digits(column):
+    assert positions(["0.1", "0.5"], column) == positions([0.1, 0.5], column) == [0, 1]
+
+
+def test_f06_float32_of_arrow_keeps_its_digits_in_a_schema():
+    schema = TableSchema({"a": Category(["0.1", "0.5"])})
+    table = pd.DataFrame({"a": pd.Series([0.1, 0.5], dtype="float[pyarrow]")})
+    assert not schema.unread(table)["a"].any()
+    rows = schema.encoder().fit(table).transform(table)
+    np.testing.assert_array_equal(rows[:, :2], np.eye(2))
+
+
+def test_f06_times_of_day_match_their_text_in_every_library():
+    times = [datetime.time(1), None]
+    columns = (times, pl.Series(times), pa.array(times, pa.time32("s")))
+    for column in columns:
+        assert positions(["01:00:00"], column) == [0, 2]
+
+
+def test_f06_two_categories_that_are_one_are_refused():
+    for pair in ([1, "01"], [1, 1.0], ["é", "e\u0301"], [True, 1]):
+        with pytest.raises(ValueError, match="which are the same category: keep one"):
+            places(pair, ["x"])
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_f06_a_fit_takes_codes_as_text(public):
+    codes = np.where(Y, "1E50", "1E50.0")
+    model = FeatureDPLogisticRegression(
+        8.0, schema=schema_of(code=Category(["1E50"], public), b=Category(["x"]))
+    ).fit(pd.DataFrame({"code": codes, "b": "x"}), Y)
+    assert model.score(pd.DataFrame({"code": codes, "b": "x"}), Y) == 1
+
+
+ODD = "x\udce9"  # Latin-1 that was read as UTF-8, with surrogates
+
+PLACES = np.where(np.arange(N) == 7, 2, np.arange(N) % 2)
+
+CELLS = np.array(["a", "b", ODD], dtype=object)[PLACES]
+
+LEVELS = pd.CategoricalDtype(pd.Index(["a", "b", ODD], dtype=object))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series(CELLS, dtype=object),
+        pd.Series(CELLS, dtype=pd.StringDtype("python")),
+        pd.Series(pd.Categorical.from_codes(PLACES, dtype=LEVELS)),
+    ],
+    ids=["objects", "strings", "categorical"],
+)
+def test_a_text_that_is_not_utf_8_is_an_undeclared_category(column):
+    table = pd.DataFrame({"c": column})
+    schema = TableSchema({"c": Category(["a", "b"])})
+    rows = schema.encoder().fit(table).transform(table)
+    np.testing.assert_array_equal(rows[7], [0, 0, 1, 0])
+    np.testing.assert_array_equal(rows[8], [1, 0, 0, 0])
+    labels = TableSchema(
+        {"c": Category(["a", "b"]), "y": Label([0, 1])}, outcomes=["y"]
+    )
+    FeatureDPLogisticRegression(schema=labels).fit(table.assign(y=Y), Y)
+
+
+def test_selected_columns_of_text_are_texts():
+    """A Categorical would list all texts, and refuse others in later steps."""
+    schema = TableSchema({"c": Category(["a", "b"])})
+    found = schema.select(pd.DataFrame({"c": ["a", "z", None]}))["c"]
+    assert found.dtype == object
+    assert found.tolist() == ["a", "z", None]
+
+
+# -- text among numbers ---------------------------------------------------------------
+def loose(kind):
+    """Return a table of numbers in which some private cells are text."""
+    cells = TABLE.to_numpy().astype(object)
+    cells[0, 0], cells[1, 0], cells[2, 1] = "n/a", " 7 ", "12"
+    if kind in ("array", "list"):
+        return cells if kind == "array" else cells.tolist()
+    texts = pd.DataFrame(cells, columns=["stay", "b"])
+    if kind == "frame":
+        return texts
+    texts = {name: list(map(str, texts[name])) for name in texts}
+    return pl.DataFrame(texts) if kind == "polars" else pa.table(texts)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        *((name, "frame") for name in MODELS),
+        *((name, "array") for name in MODELS),
+        *((name, "list") for name in REGRESSORS),
+        *(("FeatureDPLogisticRegression", kind) for kind in ("polars", "pyarrow")),
+    ],
+)
+def test_text_in_a_column_declared_as_a_number_is_missing(name, kind):
+    plain = TABLE.astype(float)
+    plain.iloc[0, 0], plain.iloc[1, 0], plain.iloc[2, 1] = np.nan, 7, 12
+    plain = plain.to_numpy() if kind in ("array", "list") else plain
+    bounds = (
+        {"stay": (0, 40), "b": (0, 40)} if kind in ("polars", "pyarrow") else (0, 40)
+    )
+    check_same(clone(MODELS[name]).set_params(bounds=bounds), loose(kind), plain)
+
+
+@pytest.mark.parametrize("bounds", [{0: (0, 40), 1: (0, 40)}, "private", False])
+def test_text_is_missing_under_every_declaration_of_numbers(bounds):
+    table = TABLE.astype(object)
+    table.iloc[0, 0] = "unknown"
+    plain = table.replace("unknown", np.nan).astype(float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check_same(clone(MODEL).set_params(bounds=bounds), table, plain)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_text_in_a_private_target_of_numbers_is_missing(name):
+    target = DAYS.astype(object)
+    target[0], target[1] = "n/a", str(DAYS[1])
+    assert clone(MODELS[name]).fit(TABLE, target).score(TABLE, DAYS) > 0.5
+    if name == "FeatureDPRegressor":
+        with pytest.raises(ValueError, match="y holds"):
+            clone(REGRESSOR).set_params(public_target=True).fit(TABLE, target)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_text_in_a_public_column_is_refused():
+    model = clone(MODEL).set_params(public_features=["stay"])
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(loose("frame"), Y)
+
+
+def test_text_without_a_declaration_names_the_columns():
+    table = pd.DataFrame({"sex": ["F", "M"] * (N // 2), "b": DAYS}).astype(object)
+    match = r"may hold text: 'sex', 'b'; declare text by TableSchema\(\{'sex': Category"
+    with pytest.raises(ValueError, match=match):
+        clone(MODEL).set_params(bounds=None).fit(table, Y)
+
+
+# -- F08: durations, times, periods, dates --------------------------------------------
+OBJECTS = [datetime.timedelta(int(day)) for day in DAYS]
+SECONDS = pa.array(DAYS * 86400, pa.duration("s"))
+FRAMES = {
+    "timedelta64": pd.DataFrame({"stay": pd.to_timedelta(DAYS, unit="D"), "b": DAYS}),
+    "objects": pd.DataFrame({"stay": np.array(OBJECTS, dtype=object), "b": DAYS}),
+    "polars": pl.DataFrame({"stay": OBJECTS, "b": DAYS}),
+    "pyarrow": pa.table({"stay": SECONDS, "b": pa.array(DAYS)}),
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+@pytest.mark.parametrize("public", [False, True])
+def test_f08_durations_are_days_in_a_schema(kind, public):
+    stay, b = Number(0, 40, public, basis="linear"), Number(0, 40, basis="linear")
+    schema = schema_of(stay=stay, b=b)
+    rows = np.asarray(DeclaredEncoder(schema).fit_transform(FRAMES[kind]))
+    np.testing.assert_allclose(rows[:, 0], DAYS / 40)
+    model = FeatureDPLogisticRegression(8.0, schema=schema, random_state=0)
+    check_same(model, FRAMES[kind], TABLE.astype(float))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        *((name, "timedelta64") for name in MODELS),
+        *(("FeatureDPLogisticRegression", kind) for kind in [*FRAMES][1:]),
+        *(("DPSGDFRegressor", kind) for kind in [*FRAMES][1:]),
+    ],
+)
+def test_f08_durations_are_days_without_a_schema(name, kind):
+    check_same(MODELS[name], FRAMES[kind], TABLE.astype(float))
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        DAYS[:, None].astype("m8[D]").astype("m8[h]"),
+        pd.DataFrame({0: pd.to_timedelta(DAYS, unit="D")}),
+        pa.record_batch({"stay": SECONDS}),
+    ],
+    ids=["array", "pandas", "batch"],
+)
+def test_f08_durations_without_schema_are_days_in_every_library(table):
+    check_same(MODEL, table, DAYS[:, None].astype(float))
+
+
+@pytest.mark.extra("dask")
+def test_f08_durations_in_partitions_are_days():
+    import dask.dataframe as dd
+
+    frames = (
+        pd.DataFrame({"stay": stay, "b": DAYS})
+        for stay in (pd.to_timedelta(DAYS, unit="D"), DAYS.astype(float))
+    )
+    found, wanted = (
+        clone(MODEL).fit(
+            dd.from_pandas(frame, npartitions=2),
+            dd.from_pandas(pd.Series(Y), npartitions=2),
+        )
+        for frame in frames
+    )
+    np.testing.assert_array_equal(found.coef_, wanted.coef_)
+
+
+TIMES = [datetime.time(6, 30), None, datetime.time(23)]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series(TIMES, dtype=object),
+        pl.Series(TIMES),
+        pa.chunked_array([pa.array(TIMES, pa.time64("ns"))]),
+        pa.chunked_array([pa.array(TIMES, pa.time32("s"))]),
+    ],
+    ids=["objects", "polars", "time64", "time32"],
+)
+def test_f08_times_of_day_are_hours(column):
+    np.testing.assert_array_equal(Column(column).read("number"), [6.5, np.nan, 23])
+
+
+YEAR = Date("2020-01-01", "2021-01-01")
+
+PERIODS = pd.Series(pd.period_range("2020-01", periods=3, freq="M"))
+
+
+def test_f08_periods_begin_with_their_first_moment():
+    days = Column(PERIODS).read("date")
+    starts = np.array(["2020-01-01", "2020-02-01", "2020-03-01"], "M8[D]")
+    np.testing.assert_array_equal(days, starts.astype(int))
+
+
+def test_f08_no_period_stops_a_fit():
+    far = pd.Period(ordinal=10**15, freq="D")
+    cells = np.array([pd.Period("2020-01", "M"), far, None], dtype=object)
+    days = Column(cells).read("date")
+    np.testing.assert_array_equal(days, [18262, np.nan, np.nan])
+
+
+@pytest.mark.parametrize(
+    ("column", "match"),
+    [
+        (pd.cut(DAYS, 4), r"not single numbers in column\(s\) 'c'"),
+        (pd.Categorical(pd.to_datetime(DAYS, unit="D")), r"dates in column\(s\) 'c'"),
+    ],
+    ids=["intervals", "dates"],
+)
+def test_f08_a_categorical_is_of_the_type_of_its_categories(column, match):
+    table = pd.DataFrame({"c": column})
+    with pytest.raises(ValueError, match=match):
+        clone(MODEL).fit(table, Y)
+
+
+def test_f08_an_array_of_dates_is_refused():
+    with pytest.raises(ValueError, match="X is an array of dates"):
+        clone(MODEL).fit(DAYS[:, None].astype("M8[D]"), Y)
+
+
+@pytest.mark.parametrize(
+    ("column", "declared", "match"),
+    [
+        (PERIODS, Number(0, 1), "as numbers, but its stored type holds periods"),
+        (
+            pd.Series([1.5, 2.5, 3.5]),
+            YEAR,
+            "as dates, but its stored type holds numbers",
+        ),
+        (pd.to_timedelta([1, 2, 3], unit="D"), YEAR, "stored type holds durations"),
+        (pd.interval_range(0, 3), Number(0, 1), "neither numbers nor dates"),
+        (pd.Series([1j, 2j, 3j]), Number(0, 1), "neither numbers nor dates"),
+        (pd.Series([True, False]), YEAR, "stored type holds booleans"),
+        (pd.to_timedelta([1], unit="D"), Category(["1 days"]), "holds durations"),
+    ],
+)
+def test_f08_a_type_without_a_readable_value_warns_by_name(column, declared, match):
+    encoder, table = DeclaredEncoder(TableSchema({"c": declared})), {"c": column}
+    with pytest.warns(UtilityWarning, match=f"column 'c' is declared .*{match}"):
+        encoder.fit_transform(pd.DataFrame(table))
+
+
+def test_f08_new_rows_of_an_unreadable_type_warn():
+    encoder = DeclaredEncoder(TableSchema({"stay": Number(0, 40)}))
+    encoder.fit(pd.DataFrame({"stay": DAYS}))
+    dates = pd.DataFrame({"stay": pd.to_datetime(DAYS, unit="D")})
+    with pytest.warns(UtilityWarning, match="'stay' is declared as numbers"):
+        assert encoder.transform(dates)[:, -1].all()
+
+
+# -- F08: targets ---------------------------------------------------------------------
+ROWS = DAYS[:, None].astype(float)
+
+DURATIONS = {
+    "array": DAYS.astype("m8[D]").astype("m8[ns]"),
+    "pandas": pd.Series(pd.to_timedelta(DAYS, unit="D")),
+    "frame": pd.DataFrame({"stay": pd.to_timedelta(DAYS, unit="D")}),
+    "objects": OBJECTS,
+    "polars": pl.Series(OBJECTS),
+    "pyarrow": SECONDS,
+    "text of polars": pl.Series(list(map(str, DAYS))),
+}
+
+
+@pytest.mark.parametrize("kind", DURATIONS)
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [(name, {}) for name in REGRESSORS] + [(REGRESSORS[0], {"public_target": True})],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_f08_a_target_of_durations_is_days(kind, name, more):
+    model = clone(MODELS[name]).set_params(**more)
+    plain = pd.DataFrame({"stay": DAYS}) if kind == "frame" else DAYS
+    check_same(model, ROWS, ROWS, DURATIONS[kind], plain)
+    model.fit(ROWS, plain)
+    assert model.score(ROWS, DURATIONS[kind]) == model.score(ROWS, DAYS)
+
+
+@pytest.mark.parametrize(
+    ("target", "holds"),
+    [
+        (pd.Series(pd.period_range("2020", periods=N, freq="M")), "periods"),
+        (pd.Series(pd.interval_range(0, N)), "not single numbers"),
+        (pd.Series(pd.to_datetime(DAYS, unit="D")), "dates"),
+        (pl.Series([datetime.date(2020, 1, 1)] * N), "dates"),
+    ],
+    ids=["periods", "intervals", "dates", "polars"],
+)
+@pytest.mark.parametrize("public", [False, True])
+def test_f08_a_target_of_a_type_without_numbers_is_refused(target, holds, public):
+    model = clone(REGRESSOR).set_params(public_target=public)
+    with pytest.raises(ValueError, match=f"y holds values that are not .*{holds}"):
+        model.fit(ROWS, target)
+
+
+def test_text_in_a_target_is_left_out_of_scores():
+    model = clone(REGRESSOR).fit(ROWS, DAYS)
+    target = DAYS.astype(object)
+    target[0], target[1] = "unknown", str(DAYS[1])
+    with pytest.warns(UtilityWarning, match=f"1 of {N} rows have no number"):
+        found = model.score(ROWS, target)
+    assert found == model.score(ROWS[1:], DAYS[1:])
+    with pytest.raises(ValueError, match="y has no number"):
+        model.score(ROWS, ["unknown"] * N)
+    score = private_score(model, ROWS, DURATIONS["pandas"], 50.0, target="stay")
+    assert score.values["mean_absolute_error"] < 5
+
+
+# -- columns and paths that are no numbers --------------------------------------------
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    ("column", "match"),
+    [
+        (
+            ["a", "b"] * (N // 2),
+            r"text in column\(s\) 'c'.*TableSchema\(\{'c': Category",
+        ),
+        (pd.Series(["a", "b"] * (N // 2), dtype="category"), "text in column"),
+        (pd.date_range("2020-01-01", periods=N), r"dates in column\(s\) 'c'"),
+        (
+            pd.period_range("2020-01", periods=N, freq="M"),
+            r"periods in column\(s\) 'c'",
+        ),
+        (pd.interval_range(0, N), r"not single numbers in column\(s\) 'c'"),
+    ],
+    ids=["text", "category", "dates", "periods", "intervals"],
+)
+def test_newcomer_a6_columns_that_are_no_numbers_are_named(name, column, match):
+    table = pd.DataFrame({"c": pd.Series(column), "b": DAYS})
+    if name == "text":
+        table = table.astype({"c": "str"})
+    with pytest.raises(ValueError, match=match):
+        clone(MODELS[name]).set_params(bounds=(0, 40)).fit(table, Y)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_newcomer_a6_a_path_is_no_table(name):
+    with pytest.raises(TypeError, match="X is a path: pass a table"):
+        clone(MODELS[name]).fit("table.csv", Y)
+
+
+STAY = FeatureDPLogisticRegression(8.0, schema=schema_of(stay=Number(0, 40)))
+
+
+@pytest.mark.parametrize("path", ["table.csv", pathlib.Path("table.csv")])
+def test_newcomer_a6_a_path_is_no_table_anywhere(path):
+    encoder = DeclaredEncoder(TableSchema({"stay": Number(0, 40)}))
+    table = pd.DataFrame({"stay": DAYS})
+    fitted, stay = clone(MODEL).fit(table, Y), clone(STAY).fit(table, Y)
+    for call in (
+        lambda: encoder.fit(path),
+        lambda: clone(fitted).fit(path, Y),
+        lambda: clone(STAY).fit(path, Y),
+        lambda: stay.predict(path),
+        lambda: clone(fitted).fit(path, Y, groups="person"),
+        lambda: fitted.predict(path),
+        lambda: private_score(fitted, path, Y, 1.0),
+        lambda: private_bounds(path),
+    ):
+        with pytest.raises(TypeError, match="X is a path: pass a table"):
+            call()
+
+
+def test_newcomer_a6_private_bounds_names_columns_without_numbers():
+    dates = pd.DataFrame({"born": pd.to_datetime(DAYS, unit="D"), "stay": DAYS})
+    with pytest.raises(ValueError, match=r"dates in column\(s\) 'born'"):
+        private_bounds(dates)
+    assert list(private_bounds(dates[["stay"]]).bounds) == ["stay"]
+
+
+ADMITTED = pd.Timestamp("2023-01-01")
+
+
+@pytest.mark.parametrize("text", ["thousands", "dates"])
+def test_f08_a_public_column_that_cannot_be_read_warns(text):
+    stay = {
+        "thousands": [f"{d * 1000:,}" for d in DAYS],
+        "dates": (ADMITTED + pd.to_timedelta(DAYS, unit="D")).strftime("%d.%m.%Y"),
+    }[text]
+    table = pd.DataFrame({"stay": stay, "b": DAYS})
+    model = FeatureDPLogisticRegression(
+        8.0, schema=schema_of(stay=Number(0, 40_000, public=True), b=Number(0, 40))
+    )
+    match = f"public column 'stay': {N} of {N} values cannot be read as numbers"
+    with pytest.warns(UtilityWarning, match=match):
+        model.fit(table, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        shown = schema_of(stay=Number(0, 40_000), b=Number(0, 40, public=True))
+        model.set_params(schema=shown).fit(table, Y)  # private: no word
+
+
+# -- F21, A4: names of columns --------------------------------------------------------
+TWICE = pd.DataFrame(DAYS[:, None] / [40, 50, 60], columns=["a", "a", "b"])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", MODELS)
+def test_f21_two_columns_of_one_name(name):
+    model = clone(MODELS[name]).set_params(bounds=(0, 1))
+    with pytest.raises(ValueError, match="X has two columns 'a': rename one"):
+        model.fit(TWICE, Y)
+    model.fit(TWICE.set_axis(["a", "c", "b"], axis=1), Y)
+    with pytest.raises(ValueError, match="X has two columns 'a': rename one"):
+        getattr(model, "predict" if hasattr(model, "predict") else "transform")(TWICE)
+
+
+def test_f21_two_columns_of_one_name_in_the_encoder_and_bounds():
+    schema = TableSchema({"a": Number(0, 1), "b": Number(0, 1)})
+    encoder = DeclaredEncoder(schema)
+    for call in (
+        lambda: encoder.fit(TWICE),
+        lambda: encoder.fit_transform(TWICE),
+        lambda: encoder.fit(TWICE.iloc[:, 1:]).transform(TWICE),
+        lambda: private_bounds(TWICE),
+    ):
+        with pytest.raises(ValueError, match="X has two columns 'a': rename one"):
+            call()
+
+
+def test_f21_private_score_and_groups_name_the_column():
+    twice = pd.DataFrame(np.ones((N, 2)), columns=["a", "a"])
+    model = clone(MODEL).fit(pd.DataFrame({"a": DAYS, "b": DAYS}), Y)
+    for call in (
+        lambda: private_score(model, twice, Y, 1.0, target="y"),
+        lambda: clone(MODEL).fit(twice, Y, groups="a"),
+    ):
+        with pytest.raises(ValueError, match="X has two columns 'a': rename one"):
+            call()
+
+
+def test_newcomer_a4_groups_may_be_a_column_of_pyarrow():
+    table = pa.table({"person": np.arange(N) // 2, "stay": DAYS})
+    model = clone(STAY)
+    assert model.fit(table, Y, groups="person").privacy_.unit == "person"
+    assert model.score(table, Y) > 0.9
+
+
+def test_newcomer_a4_a_declared_column_of_persons_says_what_to_do():
+    table = pd.DataFrame({"person": np.arange(N), "stay": DAYS})
+    model = clone(STAY).set_params(
+        schema=schema_of(stay=Number(0, 40), person=Number(0, N))
+    )
+    match = "groups='person' names a feature of the schema: leave this column out"
+    with pytest.raises(ValueError, match=match):
+        model.fit(table, Y, groups="person")
+
+
+@pytest.mark.parametrize("note", [{"note": Ignore()}, {}, {"note": Category(["x"])}])
+def test_newcomer_a4_groups_may_be_a_column_beside_the_schema(note):
+    table = pd.DataFrame({"person": np.arange(N) // 2, "stay": DAYS, "note": "x"})
+    model = FeatureDPLogisticRegression(
+        8.0, schema=schema_of(stay=Number(0, 40), **note)
+    )
+    assert model.fit(table, Y, groups="person").privacy_.unit == "person"
+    assert model.score(table, Y) > 0.9 and model.score(table.drop(columns="person"), Y)
+    assert model.fit(table, Y).privacy_.unit == "record"
+    model.set_params(schema=schema_of("person", stay=Number(0, 40), **note))
+    assert model.fit(table, Y).privacy_.unit == "person"

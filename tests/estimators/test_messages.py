@@ -1,0 +1,437 @@
+"""Refusals in our words: of the right argument, without a datum, before a release."""
+
+import re
+import traceback
+from inspect import signature
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.compose import make_column_selector
+from sklearn.pipeline import make_pipeline
+
+from skfdp import (
+    DeclaredEncoder,
+    DPSGDFClassifier,
+    DPSGDFRegressor,
+    FeatureDPLogisticRegression,
+    FeatureDPMLPClassifier,
+    FeatureDPRegressor,
+    PrivateCenteringTransformer,
+    TableSchema,
+)
+from skfdp.data.arrays import Column
+from skfdp.data.columns import public_mask
+from skfdp.data.target import spelling_of
+from skfdp.privacy import AddOrRemoveOne
+from skfdp.schema import Label, Number
+from skfdp.solvers import (
+    FeatureDPSGD,
+    GaussianCentering,
+    Huber,
+    NoisyGradientDescent,
+    NoisySGD,
+    NumpyBackend,
+    Pretraining,
+    TorchBackend,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
+
+X = np.random.default_rng(0).random((20, 2))
+
+Y = np.arange(20) % 2
+
+CLASSIFIER = DPSGDFClassifier(bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2))
+
+ESTIMATORS = {
+    "DPSGDFClassifier": CLASSIFIER,
+    "DPSGDFRegressor": DPSGDFRegressor(bounds=(0, 1), target_bounds=(0, 1)),
+    "FeatureDPLogisticRegression": FeatureDPLogisticRegression(bounds=(0, 1)),
+    "FeatureDPRegressor": FeatureDPRegressor(bounds=(0, 1), target_bounds=(0, 1)),
+    "FeatureDPMLPClassifier": FeatureDPMLPClassifier(bounds=(0, 1)),
+    "PrivateCenteringTransformer": PrivateCenteringTransformer(bounds=(0, 1)),
+}
+
+LINEAR = [
+    k for k, one in ESTIMATORS.items() if "groups" in signature(one.fit).parameters
+]
+NAMED = "".join(f"(?=.*{name})" for name in LINEAR)
+OTHERS = sorted({*ESTIMATORS} - {*LINEAR})
+#: With a public column; a malformed private value is no error.
+WITH_PUBLIC = {
+    name: clone(ESTIMATORS[name]).set_params(public_features=[0])
+    for name in ESTIMATORS
+    if not name.startswith("DPSGDF")
+}
+
+
+def refusal(estimator, X, y, *more, **fit):
+    with pytest.raises((TypeError, ValueError)) as caught:
+        estimator.fit(X, y, *more, **fit)
+    told = str(caught.value)
+    assert "\n" not in told
+    return told
+
+
+# -- one table: what is fitted, on what, and the beginning of the sentence ------------
+WEIGHTS, PERSONS = np.ones(20), np.arange(20) // 2
+INFINITE = np.where(PERSONS == 3, np.inf, 1.0)
+SHOWN = clone(WITH_PUBLIC["FeatureDPRegressor"]).set_params(public_target=True)
+PIPELINE = make_pipeline(PrivateCenteringTransformer(bounds=(0, 1)))
+#: The sentence, and each model that says it with what its fit is given.
+REFUSED = {
+    "n_jobs=.* must be None or an int other than 0": [
+        (kind(n_jobs=n_jobs), {})
+        for kind in (DPSGDFClassifier, FeatureDPMLPClassifier)
+        for n_jobs in ("2", 1.5, True, 0, type(None))
+    ],
+    r"^X has column names of several types.*X\.columns\.astype\(str\)": [
+        (one, {"X": pd.DataFrame(X, columns=["a", 1])}) for one in ESTIMATORS.values()
+    ],
+    r"^X holds [01] sample\(s\)": [
+        (one, {"X": X[:n], "y": Y[:n]}) for one in ESTIMATORS.values() for n in (0, 1)
+    ],
+    "^{name}.fit takes no sample_weight, which only the linear estimators accept: ": [
+        (ESTIMATORS[name], {"sample_weight": WEIGHTS}) for name in OTHERS
+    ],
+    f"^{{name}}.fit takes no groups: only the linear {NAMED}": [
+        (ESTIMATORS[name], {"groups": PERSONS}) for name in OTHERS
+    ],
+    "PrivateCenteringTransformer.fit takes no sample_weight": [
+        (PIPELINE, {"privatecenteringtransformer__sample_weight": WEIGHTS})
+    ],
+    # Nobody is sent to an imputer that learns.
+    "(?=.*strategy='constant').*without looking at the data": [
+        (one, {"X": X + np.nan}) for one in WITH_PUBLIC.values()
+    ],
+    "X contains infinity.*without looking": [(SHOWN, {"X": X + INFINITE[:, None]})],
+    "y contains infinity.*without looking": [(SHOWN, {"y": INFINITE})],
+    "^epsilon=0 must be a positive number": [
+        (kind(epsilon=0), {})
+        for kind in (DPSGDFClassifier, PrivateCenteringTransformer)
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "model", "given"),
+    [(said, *case) for said, cases in REFUSED.items() for case in cases],
+    ids=lambda one: type(one).__name__,
+)
+def test_a_refusal_names_the_argument(sentence, model, given, releases):
+    told = refusal(model, **{"X": X, "y": Y} | given)
+    assert re.search(sentence.replace("{name}", type(model).__name__), told), told
+    assert not releases
+    # Nobody is sent to drop rows, or to leave privacy.
+    for never in ("imputer transformer", "drop samples", "inf ", "without privacy"):
+        assert never not in told
+
+
+MISSING = {
+    "None beside text": [None, *"ab" * 9, "a"],
+    "None beside integers": [None, *[0, 1] * 9, 0],
+    "None in an array": np.array([None] * 20),
+    "NaN beside text": [np.nan, *"ab" * 9, "a"],
+    "NaN": np.r_[np.nan, Y[1:]],
+    "NA": pd.Series([pd.NA, *[0, 1] * 9, 0]),
+    "NA of integers": pd.Series([pd.NA, *[0, 1] * 9, 0], dtype="Int64"),
+    "None in a text column": pd.Series([None, *"ab" * 9, "a"]),
+    "None in a categorical": pd.Series([None, *"ab" * 9, "a"], dtype="category"),
+    "NaT": [pd.NaT, *[0, 1] * 9, 0],
+}
+
+
+@pytest.mark.parametrize("kind", MISSING)
+@pytest.mark.parametrize(
+    "name",
+    ["FeatureDPLogisticRegression", "FeatureDPRegressor", "FeatureDPMLPClassifier"],
+)
+def test_missing_public_labels_are_said_of_y(name, kind):
+    model = clone(WITH_PUBLIC[name]).set_params(public_target=True)
+    told = refusal(model, X, MISSING[kind])
+    assert told.startswith("y contains NaN, None or another missing value")
+
+
+def test_no_rows_to_predict_in_our_words():
+    model = DPSGDFClassifier(
+        bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2)
+    ).fit(X, Y)
+    with pytest.raises(ValueError, match=r"X holds 0 sample\(s\)"):
+        model.predict(X[:0])
+
+
+LONG = {
+    "Series": pd.Series(range(50)),
+    "frame": pd.DataFrame(X),
+    "array": np.arange(3000.0),
+    "function": lambda: None,
+    "object": object(),
+}
+
+PARAMETERS = [
+    (DPSGDFClassifier, name)
+    for name in (
+        *("epsilon", "delta", "neighboring_relation", "bounds", "C", "solver", "loss"),
+        *("fit_intercept", "class_weight", "centering", "ledger", "classes", "schema"),
+        *("random_state", "n_jobs"),
+    )
+]
+PARAMETERS += [
+    *((FeatureDPLogisticRegression, name) for name in ("solver", "public_target")),
+    (FeatureDPLogisticRegression, "public_model"),
+    *((DPSGDFRegressor, name) for name in ("target_bounds", "alpha")),
+    *((FeatureDPMLPClassifier, name) for name in ("hidden_layer_sizes", "pretraining")),
+    (FeatureDPMLPClassifier, "backend"),
+]
+
+#: Those of algorithms: the estimator, its parameter, the class of the object.
+ALGORITHMS = [
+    (DPSGDFClassifier, "solver", NoisySGD),
+    (DPSGDFClassifier, "centering", GaussianCentering),
+    (DPSGDFRegressor, "loss", Huber),
+    (FeatureDPLogisticRegression, "solver", FeatureDPSGD),
+    (FeatureDPMLPClassifier, "pretraining", Pretraining),
+    (FeatureDPMLPClassifier, "backend", NumpyBackend),
+    pytest.param(
+        FeatureDPMLPClassifier,
+        "backend",
+        TorchBackend,
+        marks=pytest.mark.extra("torch"),
+    ),
+]
+
+
+def check_message(cls, name, **more):
+    told = refusal(cls(**{"bounds": (0, 1)} | more), X, Y)
+    assert name in told
+    assert " at 0x" not in told
+    assert len(told) < 400
+
+
+@pytest.mark.parametrize("value", LONG)
+@pytest.mark.parametrize(("estimator", "name"), PARAMETERS)
+def test_no_error_prints_a_series_or_an_address(estimator, name, value):
+    if name == "classes" and value in ("Series", "array"):
+        return  # a list of labels
+    check_message(estimator, name, **{name: LONG[value]})
+
+
+@pytest.mark.parametrize("value", LONG)
+@pytest.mark.parametrize(("estimator", "parameter", "algorithm"), ALGORITHMS)
+def test_nor_does_one_of_an_algorithm(estimator, parameter, algorithm, value):
+    for name in algorithm().get_params():
+        if not (name == "public_loss" and value == "function"):
+            given = algorithm(**{name: LONG[value]})
+            check_message(estimator, name, **{parameter: given})
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_warnings_point_at_the_line_that_called_the_fit(name):
+    estimator = type(ESTIMATORS[name])(
+        **{**ESTIMATORS[name].get_params(deep=False), "bounds": None, "delta": 0.1}
+    )
+    with pytest.warns(UserWarning, match="bounds=None|not below 1/n") as caught:
+        estimator.fit(X, Y)
+    ours = [w for w in caught if "bounds=None" in str(w.message) or "1/n" in str(w)]
+    assert {one.filename for one in ours} == {__file__}
+
+
+# -- a public set has one reading -----------------------------------------------------
+def frame(columns, dtype=float):
+    return pd.DataFrame(np.ones((3, len(columns)), dtype=dtype), columns=columns)
+
+
+def resolved(spec, X):
+    """Return the positions of the public columns, as an estimator would."""
+    labels = list(getattr(X, "columns", [])) or None
+    named = labels is not None and all(isinstance(name, str) for name in labels)
+    mask = public_mask(spec, np.shape(X)[1], labels if named else None, X)
+    return np.flatnonzero(mask).tolist()
+
+
+DROPPED = frame([1, 2, 3])  # read_csv(header=None), and column 0 dropped
+
+AMBIGUOUS = {
+    "integers beside integer labels": ([1], DROPPED, "labels or positions"),
+    "one integer beside integer labels": (1, DROPPED, "labels or positions"),
+    "a slice beside integer labels": (slice(0, 2), DROPPED, "labels or positions"),
+    "integers beside shuffled labels": ([1], frame([1, 0, 2]), "labels or positions"),
+    "an integer beside a name that reads like it": (
+        [1],
+        frame(["1", "2", "3"]),
+        "another column of X is called '1'",
+    ),
+    "0 and 1 as a mask or as positions": (
+        [0, 1],
+        frame(["a", "b"]),
+        "could be a mask or positions",
+    ),
+    "0 and 1 in an array": (np.array([1, 0]), np.ones((3, 2)), "could be a mask"),
+    "0 on a single column": ([0], np.ones((3, 1)), "could be a mask or positions"),
+    "a mapping": ({"b": False}, frame(["a", "b"]), "is a mapping"),
+    "a Series of 0 and 1": (
+        pd.Series({"a": 0, "b": 1, "c": 1}),
+        frame(["a", "b", "c"]),
+        "a Series, whose index",
+    ),
+    "a boolean Series": (
+        pd.Series({"c": True, "a": False, "b": False}),
+        frame(["a", "b", "c"]),
+        "a Series, whose index",
+    ),
+    "all beside a column of that name": (
+        "all",
+        frame(["all", "b"]),
+        r"write \['all'\]",
+    ),
+    "a selector by dtype": (
+        make_column_selector(dtype_include="number"),
+        frame(["a", "b"]),
+        "is unknown",
+    ),
+    "a fraction": (1.5, frame(["a", "b"]), "public_features=1.5 is unknown"),
+    "a scalar truth": (True, frame(["a"]), "public_features=True is unknown"),
+    "bytes, which are integers": (b"\x00", frame(["a", "b"]), "is unknown"),
+    "a generator, which is empty the next time": (
+        iter(["a"]),
+        frame(["a", "b"]),
+        "is unknown",
+    ),
+    "a frame, which iterates over names": (frame(["a"]), frame(["a", "b"]), "unknown"),
+    "a set of booleans": ({True, False}, frame(["a", "b"]), "mixes booleans"),
+    "a slice of names": (slice("a", "b"), frame(["a", "b"]), "slice of positions"),
+}
+
+
+@pytest.mark.parametrize("finding", AMBIGUOUS)
+def test_what_has_two_readings_is_refused(finding):
+    spec, X, message = AMBIGUOUS[finding]
+    with pytest.raises(ValueError, match=message) as caught:
+        resolved(spec, X)
+    assert " at 0x" not in str(caught.value)  # no address
+    assert "\n" not in str(caught.value)  # no Series
+
+
+ACCEPTED = {
+    "a mask beside integer labels": ([False, True, False], DROPPED, [1]),
+    "integers beside the labels 0, 1, 2": ([1], frame(range(3)), [1]),
+    "integers beside strings": ([1, -1], frame(["a", "b", "c"]), [1, 2]),
+    "a set of positions": ({0, 1}, frame(["a", "b"]), [0, 1]),
+    "a column called all": (["all"], frame(["b", "all"]), [1]),
+    "every column, one called all": (slice(None), frame(["b", "all"]), [0, 1]),
+}
+
+
+@pytest.mark.parametrize("case", ACCEPTED)
+def test_what_has_one_reading_is_taken_so(case):
+    spec, X, expected = ACCEPTED[case]
+    assert resolved(spec, X) == expected
+
+
+@pytest.mark.parametrize("name", WITH_PUBLIC)
+def test_every_estimator_asks_what_integers_mean(name, releases):
+    model = clone(WITH_PUBLIC[name]).set_params(public_features=[1])
+    with pytest.raises(ValueError, match="could mean labels or positions"):
+        model.fit(pd.DataFrame(X, columns=[1, 2]), Y)
+    assert not releases
+
+
+# -- raw tables, as an attacker would write them --------------------------------------
+LOOP = {"solver": NoisyGradientDescent(max_iter=1)}
+
+
+def declared(**columns):
+    """Return a schema of some columns and of the outcome "y"."""
+    return TableSchema({**columns, "y": Label([0, 1])}, outcomes=["y"])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "table",
+    [np.array([0.1234567, 0.5]), [[0.1234567, 0.5], [0.25]], [0.1234567], "1234567"],
+    ids=["one column", "a row that is too short", "a list", "text"],
+)
+def test_a_table_of_another_shape_is_refused_and_not_quoted(table):
+    schema = declared(a=Number(0, 1), b=Number(0, 1))
+    encoder = DeclaredEncoder(schema)
+    fitted = DeclaredEncoder(schema).fit(pd.DataFrame({"a": [0], "b": [0]}))
+    model = DPSGDFClassifier(schema=schema)
+    for use in (encoder.fit, fitted.transform, lambda X: model.fit(X, [0, 1])):
+        match = "no names of columns|X is a path"
+        with pytest.raises((ValueError, TypeError), match=match) as caught:
+            use(table)
+        text = "".join(traceback.format_exception_only(caught.value))
+        assert "1234567" not in text
+        assert caught.value.__context__ is None
+
+
+def frames():
+    """Yield what makes a table of some columns, by library."""
+    yield pd.DataFrame
+    for library in ("polars", "pyarrow"):
+        try:
+            found = __import__(library)
+        except ImportError:
+            continue
+        yield found.DataFrame if library == "polars" else found.table
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_whether_there_is_a_record_is_not_told_where_that_is_private():
+    schema = declared(a=Number(0, 1), b=Number(0, 1))
+    for make in frames():
+        empty = make({"a": np.empty(0), "b": np.empty(0)})
+        one = make({"a": np.array([0.5]), "b": np.array([0.5])})
+        # The number of rows to transform or to predict is public.
+        with pytest.raises(ValueError, match=r"0 sample\(s\)"):
+            DeclaredEncoder(schema).fit(empty).transform(empty)
+        model = DPSGDFClassifier(
+            schema=schema, neighboring_relation=AddOrRemoveOne(10), **LOOP
+        )
+        model.fit(empty, np.empty(0, dtype=int))
+        assert model.coef_.shape == model.fit(one, [1]).coef_.shape
+        with pytest.raises(ValueError, match=r"0 sample\(s\)"):
+            model.predict(empty)
+        model.set_params(neighboring_relation="replace_one")
+        with pytest.raises(ValueError, match=r"0 sample\(s\)"):
+            model.fit(empty, np.empty(0, dtype=int))
+
+
+def zoned(number, unit, zone):
+    """Yield columns of a time zone that hold a number of units since 1970, and 0."""
+    stamps = np.array([number, 0]).astype(f"datetime64[{unit}]")
+    series = pd.Series(stamps).dt.tz_localize("UTC").dt.tz_convert(zone)
+    yield series
+    pa = pytest.importorskip("pyarrow")
+    yield pa.chunked_array([pa.array([number, 0], pa.timestamp(unit, tz=zone))])
+    pl = pytest.importorskip("polars")
+    if unit != "s":  # which polars has not
+        yield pl.Series([number, 0]).cast(pl.Datetime(unit, zone))
+        yield pl.Series([number, None, 0]).cast(pl.Datetime(unit, zone))[[0, 2]]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York", "UTC"])
+@pytest.mark.parametrize("unit", ["ns", "us", "ms", "s"])
+def test_no_date_of_a_time_zone_is_an_error(zone, unit):
+    start = pd.Timestamp(0, tz=zone).tz_localize(None) - pd.Timestamp(0)
+    for number in (2**63 - 1, -(2**63) + 1, 2**62, 253402300799 * 10**6):
+        for raw in zoned(number, unit, zone):
+            column = Column(raw)
+            days = column.read("date")
+            assert np.isfinite(days).all()
+            assert days[1] == pytest.approx(start / pd.Timedelta(days=1))
+            assert np.isfinite([column.read(p) for p in ("month", "weekday")]).all()
+
+
+def test_a_value_without_text_is_another_category():
+    class Silent:
+        def __str__(self):
+            raise RuntimeError("secret")
+
+    values = np.array([Silent(), [10**5000], "a", None], dtype=object)
+    assert Column(values).places(spelling_of(["a"], "x"), 1, 2).tolist() == [1, 1, 0, 2]
+    for what in ("number", "date", "month", "weekday"):
+        assert np.isnan(Column(values).read(what)).all()

@@ -1,0 +1,216 @@
+"""The order of a fit: what is declared, told and charged precedes any private value.
+
+Attributes that are no parameters declare nothing.
+"""
+
+import dataclasses
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression
+
+from skfdp import (
+    DPSGDFClassifier,
+    DPSGDFRegressor,
+    FeatureDPLogisticRegression,
+    FeatureDPMLPClassifier,
+    FeatureDPRegressor,
+    PrivacyLedger,
+    PrivateCenteringTransformer,
+    TableSchema,
+    UtilityWarning,
+    private_score,
+)
+from skfdp.base import Declared
+from skfdp.mechanisms import release as mechanism
+from skfdp.privacy import PrivacyBudgetError
+from skfdp.schema import Number
+from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
+
+COMMON = {"epsilon": 1.0, "delta": 1e-5, "bounds": (0, 1)}
+
+LABELS = {"classes": [0, 1], "target": "y"}
+
+TARGET = {"target_bounds": (0, 1), "target": "y"}
+
+SOON = {"solver": NoisyGradientDescent(max_iter=3)}
+ESTIMATORS = {
+    "classifier": DPSGDFClassifier(**SOON, **COMMON, **LABELS),
+    "regressor": DPSGDFRegressor(**SOON, **COMMON, **TARGET),
+    "feature-DP": FeatureDPLogisticRegression(
+        public_features=[0], **SOON, **COMMON, **LABELS
+    ),
+    "feature-DP of numbers": FeatureDPRegressor(**SOON, **COMMON, **TARGET),
+    "label-DP": FeatureDPLogisticRegression(**COMMON, **LABELS, public_features="all"),
+    "network": FeatureDPMLPClassifier(
+        public_features=[0],
+        hidden_layer_sizes=(3,),
+        solver=NoisySGD(max_iter=2),
+        **COMMON,
+        **LABELS,
+    ),
+    "centring": PrivateCenteringTransformer(**COMMON),
+}
+every_estimator = pytest.mark.parametrize("name", ESTIMATORS)
+
+
+@pytest.fixture
+def table():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.random((400, 3)), columns=["a", "b", "c"])
+    return X, (X["a"] + X["b"] > 1).astype(int)
+
+
+def fitted(name, table, **changes):
+    model = clone(ESTIMATORS[name])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return model.set_params(**changes).fit(*table)
+
+
+@every_estimator
+def test_a_fit_is_charged_before_anything_is_released(
+    name, table, monkeypatch, tmp_path
+):
+    ledger, seen = PrivacyLedger(tmp_path / "ledger.sqlite"), []
+    noisy_sum = mechanism._noisy_sum
+
+    def watched(query, *args, **kwargs):
+        seen.append(len(ledger))
+        return noisy_sum(query, *args, **kwargs)
+
+    monkeypatch.setattr(mechanism, "_noisy_sum", watched)
+    report = fitted(name, table, ledger=ledger).privacy_
+    assert seen
+    # All events of the fit, at its first release.
+    assert set(seen) == {len(report.events)}
+    assert ledger.events == report.events
+    ledger.check_report(report)
+
+
+@every_estimator
+def test_a_fit_that_is_refused_has_released_nothing(name, table, monkeypatch):
+    def never(*args, **kwargs):
+        raise AssertionError("a release without a charge")
+
+    monkeypatch.setattr(mechanism, "_noisy_sum", never)
+    ledger = PrivacyLedger(epsilon=0.5, delta=1e-5)
+    with pytest.raises(PrivacyBudgetError, match="budget exhausted"):
+        fitted(name, table, ledger=ledger)
+    assert not ledger.entries
+
+
+@every_estimator
+def test_a_fit_that_fails_stays_charged(name, table, monkeypatch):
+    def fails(*args, **kwargs):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(mechanism, "_noisy_sum", fails)
+    ledger = PrivacyLedger()
+    with pytest.raises(ZeroDivisionError):
+        fitted(name, table, ledger=ledger)
+    assert ledger.entries
+
+
+@pytest.mark.parametrize("name", ["classifier", "feature-DP", "network"])
+def test_void_records_are_in_no_release(name, table, releases):
+    X, y = table[0].copy(), table[1]
+    bounds = {"a": (0, 1), "b": (0, 1)}  # nothing stands in for a number of column c
+    X.loc[5, "c"] = np.nan
+    fitted(name, (X, y), bounds=bounds)
+    assert releases
+    for release in releases:
+        batch = release["batch"]
+        assert batch is not None and 5 not in batch
+
+
+# -- attributes -----------------------------------------------------------------------
+VALUES = {
+    "public_features": ["a"],
+    "public_target": True,
+    "target": "other",
+    "schema": TableSchema({"a": Number(0, 1)}),
+    "bounds": (0, 9),
+    "classes": [0, 1, 2],
+    "target_bounds": (0, 9),
+    "class_weight": {0: 3.0, 1: 1.0},
+    "loss": "poisson",
+    "solver": FeatureDPSGD(public_loss="gaussian"),
+}
+
+MISSING = [
+    (name, declared)
+    for name in sorted({*ESTIMATORS} - {"label-DP"})
+    for declared in sorted(VALUES.keys() - ESTIMATORS[name].get_params().keys())
+]
+
+
+def plain(name):
+    """Return a model with a seed and nothing public."""
+    model = clone(ESTIMATORS[name]).set_params(random_state=0)
+    return model.set_params(
+        **({"public_features": None} if "public_features" in model.get_params() else {})
+    )
+
+
+def same(one, other):
+    assert one.privacy_ == other.privacy_
+    assert one.privacy_.public_features == ()
+    for released in other._released:
+        np.testing.assert_equal(getattr(one, released), getattr(other, released))
+
+
+def quietly(model, table):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(*table)
+
+
+def test_every_shared_declaration_is_tried():
+    shared = {field.name for field in dataclasses.fields(Declared)}
+    shown = {name for model in ESTIMATORS.values() for name in model.get_params()}
+    assert VALUES.keys() >= shared & shown
+
+
+@pytest.mark.parametrize(("name", "declared"), MISSING)
+def test_attack_2_attribute_without_parameter_has_no_effect(name, declared, table):
+    model = plain(name)
+    before = dict(vars(model))
+    with pytest.warns(UtilityWarning, match=f"no parameter '{declared}'"):
+        setattr(model, declared, VALUES[declared])
+    assert vars(model) == before
+    same(quietly(model, table), quietly(plain(name), table))
+
+
+@pytest.mark.parametrize(("name", "declared"), MISSING)
+def test_attack_2_class_attribute_has_no_effect(name, declared, table):
+    model = plain(name)
+    own = type(type(model).__name__, (type(model),), {declared: VALUES[declared]})
+    found = quietly(own(**model.get_params(deep=False)), table)
+    same(found, quietly(model, table))
+
+
+def test_attack_2_subclass_with_fixed_parameters_ignores_other_attributes(table):
+    class Fixed(FeatureDPLogisticRegression):
+        def __init__(self, epsilon=1.0):
+            super().__init__(epsilon, bounds=(0, 1), classes=[0, 1])
+
+    model = Fixed(2.0)
+    with pytest.warns(UtilityWarning, match="no parameter 'public_features'"):
+        model.public_features = ["a"]
+    with pytest.warns(UtilityWarning, match="no parameter 'public_target'"):
+        model.public_target = True
+    assert model.fit(*table).privacy_.public_features == ()
+    assert not model.privacy_.public_target
+
+
+def test_attack_2_score_takes_no_bound_from_an_attribute(table):
+    X, _ = table
+    model = LinearRegression().fit(X, X["c"])
+    model.target_bounds = (0, 1)
+    given = {"metrics": "mean_absolute_error", "model_is_public": True}
+    with pytest.raises(ValueError, match="declares no target_bounds"):
+        private_score(model, X, X["c"], 1.0, **given)
