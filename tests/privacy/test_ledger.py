@@ -100,7 +100,7 @@ class TestLimit:
         ledger.charge([small])
 
     def test_sampled_and_full_batch_releases_are_one_composition(self, new_ledger):
-        ledger = new_ledger(epsilon=1.6, delta=DELTA)
+        ledger = new_ledger(epsilon=1.5, delta=DELTA)
         event = poisson(neighboring_relation="replace_special")
         mean = full_batch(0.2, neighboring_relation="replace_special")
         ledger.charge([mean, event])
@@ -108,7 +108,7 @@ class TestLimit:
         ledger.charge([mean, event])
         assert independent_epsilon(0.2) < one < ledger.spent() < 2 * one
         assert charge_until_refused(ledger, event) > 0
-        assert ledger.spent() <= 1.6
+        assert ledger.spent() <= 1.5
 
     def test_without_limit(self, new_ledger):
         ledger = new_ledger()

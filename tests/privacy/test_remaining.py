@@ -82,17 +82,25 @@ def test_the_number_of_fits_is_the_number_of_charges(limit, mus, mu, relation):
     ("relation", "mu"), [("replace_one", 0.25), ("replace_special", 0.5)]
 )
 def test_poisson_batches_count_by_the_same_composition(relation, mu):
-    ledger = PrivacyLedger(epsilon=2.0, delta=DELTA)
+    def charged(*events):
+        ledger = PrivacyLedger(epsilon=2.0, delta=DELTA)
+        ledger.charge(events)
+        return ledger
+
     reach = 2.0 if relation == "replace_one" else 1.0
     batches = {"n_steps": 3, "sampling_rate": 0.3, "sensitivity": reach}
     event = release(mu, relation, **batches)  # so large that few more fit
-    ledger.charge([event])
-    left = ledger.remaining()
-    assert ledger.what_if(release(gdp_mu(left, DELTA), relation)).allowed
-    assert not ledger.what_if(release(gdp_mu(left * 1.01, DELTA), relation)).allowed
-    number = ledger.remaining_fits(event)
-    assert number > 0 and ledger.what_if(event, times=number).allowed
-    assert not ledger.what_if(event, times=number + 1).allowed
+    ledger = charged(event)
+    left, number = ledger.remaining(), ledger.remaining_fits(event)
+    assert number > 0
+    charged(event, release(gdp_mu(left, DELTA), relation))
+    charged(*[event] * (1 + number))
+    for more in (
+        [release(gdp_mu(left * 1.01, DELTA), relation)],
+        [event] * (number + 1),
+    ):
+        with pytest.raises(PrivacyBudgetError):
+            charged(event, *more)
 
 
 def test_a_fit_of_another_delta_may_cost_less_at_it():

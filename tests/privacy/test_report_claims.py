@@ -315,6 +315,7 @@ def test_the_reports_of_ledgers_follow_it():
 
 def test_it_names_every_field_with_a_description_of_its_own():
     """A new field of the report is a new field of the schema."""
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
     fields = {field.name for field in dataclasses.fields(PrivacyReport)}
     events = {field.name for field in dataclasses.fields(Event)}
     assert fields < set(SCHEMA["properties"])

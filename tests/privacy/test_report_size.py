@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from skfdp import FeatureDPLogisticRegression, PrivacyLedger
-from skfdp.privacy import Event, calibrate, compose
+from skfdp.privacy import calibrate, compose
 from skfdp.privacy.accounting import cost
 from skfdp.solvers import NoisyGradientDescent
 
@@ -48,21 +48,6 @@ def test_nor_has_the_ledger(fitted):
     assert entry.event.n_steps == 20_000
 
 
-def test_repr_fits_a_screen(fitted):
-    model, path = fitted
-    event = model.privacy_.events[-1]
-    entry = PrivacyLedger(path).entries[-1]
-    assert entry.event.n_steps == event.n_steps == 20_000
-    plan = calibrate(1.0, DELTA, n_steps=500)
-    long = dataclasses.replace(plan, noise_multipliers=plan.noise_multipliers * 500)
-    names = tuple(f"a column with a long name, number {i}" for i in range(784))
-    wide = dataclasses.replace(event, public_features=names)
-    for value in (event, long, long.event, wide):
-        assert len(repr(value)) < 1_000
-    assert "500 entries" in repr(long)
-    assert f"{names[-1]!r} [784 entries])" in repr(wide)
-
-
 @pytest.mark.parametrize("n_steps", [1, 2, 7, 1000])
 @pytest.mark.parametrize("decay", [0.1, 0.75, 1.0, 2.0])
 def test_a_schedule_costs_what_its_steps_cost(n_steps, decay):
@@ -101,12 +86,3 @@ def test_two_equal_schedules_are_no_schedule_of_twice_the_length():
     # One schedule of 20 steps costs more or less, but not this.
     longer = dataclasses.replace(event, n_steps=20)
     assert abs(longer.mu / twice.mu - 1) > 0.01
-
-
-def test_an_event_with_a_number_for_each_step_comes_back():
-    values = {"label": "descent", "noise_std": (3.0, 4.0), "n_steps": 2}
-    event = Event(**values, clip_norm=1.0, sensitivity=1.0)
-    assert Event.from_dict(event.to_dict()) == event
-    assert event.noise_decay == 0.0
-    assert event.mu == pytest.approx(np.hypot(1 / 3, 1 / 4))
-    assert event.step_stds.tolist() == [3.0, 4.0]

@@ -1,9 +1,13 @@
 """Which fits on one table share a ledger: one public set, by name, target included."""
 
+import enum
+import itertools
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.pipeline import make_pipeline
 
 from skfdp import (
     DPSGDFClassifier,
@@ -136,6 +140,14 @@ def test_a_second_fit_is_taken_or_refused(case, in_file, tmp_path):
         assert len(ledger) == before
 
 
+@pytest.fixture
+def table():
+    rng = np.random.default_rng(0)
+    columns = {"age": rng.random(300), "dose": rng.random(300)}
+    flags = {name: (rng.random(300) > 0.5).astype(int) for name in ("dx", "stay")}
+    return pd.DataFrame(columns | flags)
+
+
 class TestStatement:
     """What the ledger says is protected was disclosed by no fit."""
 
@@ -173,18 +185,6 @@ class TestStatement:
 class TestReview:
     """What a second attack found in the first version of these rules."""
 
-    @pytest.fixture
-    def table(self):
-        pd = pytest.importorskip("pandas")
-        rng = np.random.default_rng(0)
-        return pd.DataFrame(
-            {
-                "age": rng.random(300),
-                "dose": rng.random(300),
-                "dx": (rng.random(300) > 0.5).astype(int),
-            }
-        )
-
     def test_a_private_target_without_a_name_may_be_a_public_column(self, table):
         model = FeatureDPLogisticRegression(
             bounds=(0, 1),
@@ -214,8 +214,6 @@ class TestReview:
         assert "In each row: all other columns." in text
 
     def test_a_pipeline_sees_it_behind_an_array(self, table):
-        from sklearn.pipeline import make_pipeline
-
         model = make_pipeline(
             PrivateCenteringTransformer(
                 bounds=(0, 1), neighboring_relation="replace_one"
@@ -226,8 +224,6 @@ class TestReview:
             report(model)
 
     def test_names_have_one_spelling(self):
-        import enum
-
         class Column(str, enum.Enum):  # noqa: UP042 -- the kind whose str() differs
             DX = "dx"
 
@@ -271,27 +267,17 @@ class TestDeclaration:
 class TestFits:
     """The attack itself, with estimators: every one of them tells its names."""
 
-    def test_fits_with_different_public_targets(self):
-        pd = pytest.importorskip("pandas")
-        rng = np.random.default_rng(0)
-        table = pd.DataFrame(
-            {
-                "a": (rng.random(400) > 0.5).astype(int),
-                "b": (rng.random(400) > 0.5).astype(int),
-                "c": rng.random(400),
-            }
-        )
+    def test_fits_with_different_public_targets(self, table):
         ledger = PrivacyLedger(epsilon=2.0, delta=DELTA)
         model = FeatureDPLogisticRegression(
             epsilon=0.2, bounds=(0, 1), public_target=True, ledger=ledger
         )
-        model.fit(table[["b", "c"]], table["a"])
-        with pytest.raises(PrivacyBudgetError, match="'b'.*outside the public set"):
-            model.fit(table[["a", "c"]], table["b"])
+        model.fit(table[["dx", "age"]], table["stay"])
+        with pytest.raises(PrivacyBudgetError, match="'dx'.*outside the public set"):
+            model.fit(table[["stay", "age"]], table["dx"])
         assert len({entry.charge for entry in ledger.entries}) == 1
 
     def test_columns_known_by_position(self, small):
-        pd = pytest.importorskip("pandas")
         X, y = small
         ledger = PrivacyLedger()
         model = FeatureDPLogisticRegression(
@@ -318,9 +304,8 @@ class TestFits:
         ids=lambda model: type(model).__name__,
     )
     @pytest.mark.filterwarnings("ignore::UserWarning")
-    def test_every_estimator_hands_on_its_names(self, model, small):
-        pd = pytest.importorskip("pandas")
-        X, y = pd.DataFrame(small[0], columns=["u0", "u1", "u2", "u3"]), small[1]
+    def test_every_estimator_hands_on_its_names(self, model, named):
+        X, y = named
         ledger = PrivacyLedger(public=[*X.columns])
         facts = {"target": "t"} if "target" in model.get_params() else {}
         model.set_params(epsilon=1.0, bounds=(0, 1), ledger=ledger, **facts).fit(X, y)
@@ -348,7 +333,6 @@ class TestFits:
     def test_names_that_contradict_are_refused_before_the_charge(
         self, facts, match, small
     ):
-        pd = pytest.importorskip("pandas")
         ledger = PrivacyLedger()
         model = FeatureDPLogisticRegression(
             public_features=["a"], bounds=(0, 1), ledger=ledger, **facts
@@ -362,8 +346,6 @@ class TestTheorem:
     """Neighbours under the union are neighbours under each set: by brute force."""
 
     def test_nested_neighbours(self):
-        import itertools
-
         columns = (0, 1, 2)
         records = list(itertools.product((0, 1), repeat=3))
         tables = list(itertools.product(records, repeat=2))
