@@ -1,4 +1,6 @@
-"""No value of a row shows in a warning or an exception, whatever traps are set."""
+"""Extreme numbers: no value of a row shows in a warning or an exception, a degenerate
+parameter is refused by name, and where the number of rows is private nothing tells it.
+"""
 
 import threading
 import warnings
@@ -6,6 +8,8 @@ import warnings
 import numpy as np
 import pytest
 from scipy import special
+from scipy.sparse import csr_array
+from sklearn.base import is_classifier
 
 from skfdp import (
     DPSGDFClassifier,
@@ -16,20 +20,31 @@ from skfdp import (
     PrivacyLedger,
     PrivateCenteringTransformer,
 )
+from skfdp.data.input_scaler import InputScaler
 from skfdp.data.validation import guarded_fit, users_state
+from skfdp.mechanisms.noise import Streams, add_integer_gaussian
 from skfdp.privacy import AddOrRemoveOne
-from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
+from skfdp.queries.statistics import RowSum
+from skfdp.solvers import FeatureDPSGD, Huber, NoisyGradientDescent, NoisySGD
 
 RNG = np.random.default_rng(0)
+
 X = RNG.random((60, 4))
+
 Y, T = (X[:, 0] > 0.5).astype(int), RNG.random(60)
+
 FLOAT32 = float(np.finfo(np.float32).max)
+
 # Each is put into a table of its own: the small ones multiply to denormals and zeros,
 # the large ones overflow, alone and as squares.
 VALUES = {"small": [5e-324, 1e-310, -0.0], "large": [1e308, -1.7e308, FLOAT32]}
+
 LOOP = {"solver": NoisyGradientDescent(max_iter=2)}
+
 SOME = {"public_features": [0], **LOOP}
+
 BARE = {"solver": NoisySGD(max_iter=2), "pretraining": None}
+
 CLASSIFIERS = {
     "full batch": lambda: DPSGDFClassifier(**LOOP),
     "Poisson batches": lambda: DPSGDFClassifier(
@@ -54,6 +69,7 @@ CLASSIFIERS = {
     "transformer": lambda: PrivateCenteringTransformer(),
     "conditional transformer": lambda: PrivateCenteringTransformer(public_features=[0]),
 }
+
 REGRESSORS = {
     f"{name}, {loss}": (lambda cls=cls, loss=loss, kw=kw: cls(loss=loss, **kw))
     for name, cls, kw in (
@@ -67,6 +83,9 @@ REGRESSORS = {
     )
     for loss in ("squared_error", "poisson")
 }
+
+
+EVERY = CLASSIFIERS | REGRESSORS
 
 
 @pytest.fixture(params=["warn", "raise"])
@@ -102,17 +121,16 @@ def with_bounds(make, **bounds):
     )
 
 
-@pytest.mark.parametrize("name", [*CLASSIFIERS, *REGRESSORS])
+@pytest.mark.parametrize("name", EVERY)
 def test_extreme_values_of_rows_show_nowhere(name, state):
-    make = {**CLASSIFIERS, **REGRESSORS}[name]
     bounds = {"bounds": False, "target_bounds": (0, 1)}
     y = Y if name in CLASSIFIERS else T
-    usual = told(with_bounds(make, **bounds), X, y)
+    usual = told(with_bounds(EVERY[name], **bounds), X, y)
     for values in VALUES.values():
         rows = X.copy()
         rows[3:6, 2] = values
         rows[7, 1:] = values
-        assert told(with_bounds(make, **bounds), rows, y) == usual, values
+        assert told(with_bounds(EVERY[name], **bounds), rows, y) == usual, values
 
 
 @pytest.mark.parametrize("name", ["full batch", "transformer"])
@@ -261,3 +279,206 @@ def test_a_negative_count_is_clipped_and_not_told(public):
         told.append([str(w.message) for w in caught])
         assert np.isfinite(model.coef_).all()
     assert told[0] == told[1]
+
+
+# -- a private number of rows ---------------------------------------------------------
+def counted(name):
+    """Return a model of 20 declared records that may be any number."""
+    return with_bounds(
+        EVERY[name],
+        bounds=(0, 1),
+        target_bounds=(0, 1),
+        classes=[0, 1],
+        public_features=None,
+        neighboring_relation=AddOrRemoveOne(20),
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("full batch", "Poisson batches", "some columns public", "network"),
+        *("transformer", "all private, squared_error", "all private, poisson"),
+    ],
+)
+def test_no_count_is_refused_or_shown(name):
+    shown = set()
+    for n_rows in (0, 1, 2, 16 * 20, 16 * 20 + 1, 1000):
+        rows = np.random.default_rng(0).random((n_rows, 20))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = counted(name).fit(rows, np.arange(n_rows) % 2)
+        assert model.privacy_.n_records == 20
+        shown.add(tuple(str(w.message) for w in caught))
+    assert len(shown) == 1
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 1000])
+@pytest.mark.parametrize("name", ["full batch", "all private, squared_error"])
+def test_no_count_of_sparse_rows_is_refused(name, n_rows):
+    rows = csr_array(np.random.default_rng(0).random((n_rows, 20)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = counted(name).fit(rows, np.arange(n_rows) % 2)
+    assert model.privacy_.n_records == 20
+    assert np.isfinite(model.coef_).all()
+
+
+def test_sums_beyond_int64_wrap_around():
+    """They are congruent to the exact sum, which Python's integers hold."""
+    X = np.random.default_rng(0).random((500, 3))
+    query, unit = RowSum(X, InputScaler(), 1), 2.0**-61
+    alone = [
+        RowSum(X[i : i + 1], InputScaler(), 1).exact_sum(None, None, unit).tolist()
+        for i in range(len(X))
+    ]
+    exact = [sum(entries) for entries in zip(*alone, strict=True)]
+    assert max(exact) > 2**63
+    found = query.exact_sum(None, None, unit).tolist()
+    assert [(a - b) % 2**64 for a, b in zip(exact, found, strict=True)] == [0, 0, 0]
+
+
+def test_noise_wraps_around_too():
+    """A sum that wrapped before the noise, or in it, is one release."""
+    ends, zeros = np.array([2**63 - 1, -(2**63), 0]), np.zeros(3, dtype=np.int64)
+    noisy, noise = (
+        add_integer_gaussian(total.copy(), 2.0**34, Streams(0, "t").private("x"))
+        for total in (ends, zeros)
+    )
+    for a, b, c in zip(noisy.tolist(), ends.tolist(), noise.tolist(), strict=True):
+        assert (a - b - c) % 2**64 == 0
+    assert any(noise)
+
+
+# -- degenerate parameters ------------------------------------------------------------
+N = 300
+ROWS = np.random.default_rng(0).random((N, 4))
+LABELS = (ROWS[:, 0] > 0.5).astype(int)
+TARGET = ROWS @ [1.0, 2.0, 3.0, 4.0]
+CLASSES = [DPSGDFClassifier, FeatureDPLogisticRegression, FeatureDPMLPClassifier]
+EXTREMES = (5e-324, 1e-31, 1e31, 1e308)
+SIZES = [
+    *(
+        (name, kind, {"solver": NoisyGradientDescent(**{name: value})})
+        for kind in CLASSES
+        for name in ("row_norm", "learning_rate", "max_weight_norm", "clip_norm")
+        for value in EXTREMES
+    ),
+    *(
+        (name, kind, {"solver": FeatureDPSGD(**{name: value})})
+        for kind in CLASSES[1:]
+        for name in ("gradient_scale", "padding_scale")
+        for value in EXTREMES
+    ),
+    *(
+        (name, PrivateCenteringTransformer, {name: value})
+        for name in ("output_bound", "row_norm")
+        for value in EXTREMES
+    ),
+    *(
+        (
+            "threshold",
+            DPSGDFRegressor,
+            {"target_bounds": (0, 10), "loss": Huber(threshold=value)},
+        )
+        for value in (5e-324, 1e300)
+    ),
+]
+UNDIVIDED = [
+    (0, 5e-324),
+    (-1e308, 1e308),  # their width is infinite, which meant "no bounds"
+    (1e308, 1.5e308),
+    (1.0, 1.0 + 4e-16),
+    (np.zeros(4), np.array([1.0, 1.0, 5e-324, 1.0])),
+    {0: (0, 1e-200)},
+]
+UNDIVIDED_TARGETS = [
+    *((1e308, 1.5e308), (0, 5e-324), (-1.7e308, 1.7e308), (0, 1e101), (0, 1e-101)),
+    *((1.0, 1.0 + 1e-15), (-1e50, -1e50 * (1 - 1e-13))),
+]
+REFUSED = [
+    *((f"^{name}=.* must lie between 1e-30 and", *case) for name, *case in SIZES),
+    *(
+        (
+            r"target_bounds=\(.*\) (is too wide|must be a pair)",
+            FeatureDPRegressor,
+            given,
+        )
+        for given in ({"target_bounds": bounds} for bounds in UNDIVIDED_TARGETS)
+    ),
+    *(
+        ("bounds=.* is too wide or too narrow for float64", kind, {"bounds": bounds})
+        for kind in (*CLASSES, PrivateCenteringTransformer)
+        for bounds in UNDIVIDED
+    ),
+    *(
+        ("^noise_decay=.* < 10", kind, {"solver": NoisyGradientDescent(noise_decay=d)})
+        for kind in CLASSES
+        for d in (10, 1e3, 1e300)
+    ),
+    *(
+        (match, kind, {"class_weight": weights})
+        for kind in CLASSES
+        for match, weights in (
+            (r"class_weight\[0\]=1e-300 must lie between", {0: 1e-300}),
+            (r"class_weight\[1\]=1e\+300 must lie between", {1: 1e300}),
+            ("gives every class the weight 0", {0: 0, 1: 0.0}),
+        )
+    ),
+    *(
+        (
+            "y holds numbers beyond 1e.100, .*declare target_bounds",
+            FeatureDPRegressor,
+            {"epsilon": epsilon, "public_target": True},
+        )
+        for epsilon in (1.0, float("inf"))
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("match", "estimator", "given"), REFUSED, ids=lambda one: str(one)[:70]
+)
+def test_a_degenerate_number_is_refused_before_the_charge(match, estimator, given):
+    ledger = PrivacyLedger()
+    model = estimator(ledger=ledger, **{"bounds": (0, 1), **given})
+    y = LABELS if is_classifier(model) else TARGET
+    if given.get("public_target"):
+        y = TARGET * 1e300
+    with pytest.raises(ValueError, match=match) as raised:
+        model.fit(ROWS, y)
+    assert len(str(raised.value).rstrip(".").split(". ")) == 1
+    assert len(ledger.entries) == 0
+
+
+@pytest.mark.parametrize("bounds", [(0, 1e100), (0, 1e-99), (1e9, 1e9 + 1e-2), (-1, 1)])
+@pytest.mark.parametrize("estimator", [FeatureDPRegressor, DPSGDFRegressor])
+def test_target_bounds_that_are_merely_unusual(bounds, estimator):
+    low, high = bounds
+    y = low + (high - low) * (TARGET - TARGET.min()) / np.ptp(TARGET)
+    model = estimator(1e4, target_bounds=bounds, bounds=(0, 1), random_state=0)
+    error = np.abs(model.fit(ROWS, y).predict(ROWS) - y).mean()
+    assert error < 0.1 * (high - low)
+
+
+@pytest.mark.parametrize("estimator", CLASSES[:2])
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        *({"epsilon": 1e-6}, {"class_weight": {0: 1e-30, 1: 1e-30}}, {"C": 1e300}),
+        *({"solver__row_norm": 1e-30}, {"solver__clip_norm": 1e-29}),
+        *({"solver__max_weight_norm": 1e-30}, {"solver__learning_rate": 1e-30}),
+        *({"solver__momentum": 0.99}, {"solver__noise_decay": 9.9}),
+    ],
+    ids=str,
+)
+def test_extreme_parameters_that_are_allowed_end_in_finite_models(
+    estimator, parameters
+):
+    model = estimator(bounds=(0, 1), random_state=0, solver=NoisyGradientDescent())
+    model.set_params(**parameters)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        model.fit(ROWS, LABELS)
+    assert np.isfinite(model.coef_).all()
+    assert np.isfinite(model.decision_function(ROWS)).all()
