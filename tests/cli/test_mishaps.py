@@ -478,7 +478,8 @@ def test_f04_a_wrong_mark_is_told_of_public_columns_only(command, tmp_path):
     )
     schema.save(tmp_path / "s.toml")
     status, _, err = command(*USES[0])
-    told = "public column 'open': 240 of 240 values cannot be read as numbers."
+    told = "public column 'open': 240 of 240 values cannot be read as numbers, such as "
+    told += "'0,5'."
     told = f"skfdp: warning: {told}\n"
     assert status == 0 and told in err and "hidden" not in err
     for argv in USES[1:]:

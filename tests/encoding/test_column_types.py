@@ -26,7 +26,7 @@ from skfdp import (
     private_score,
 )
 from skfdp.data.arrays import Column
-from skfdp.schema import Category, Date, Ignore, Label, Number
+from skfdp.schema import Category, Date, Ignore, Label, Number, SchemaError
 from skfdp.solvers import NoisySGD
 
 N = 300
@@ -48,8 +48,9 @@ MODELS = {
 MODELS = {name: model.set_params(**NUMBERS) for name, model in MODELS.items()}
 MODEL, REGRESSOR = MODELS["FeatureDPLogisticRegression"], MODELS["FeatureDPRegressor"]
 REGRESSORS = ["FeatureDPRegressor", "DPSGDFRegressor"]
-BIG = [900000000000207008, 900000000000207009]
+BIG = [900000000000207008, 900000000000307009]
 TEXTS = list(map(str, BIG))
+ONE_FLOAT = [TEXTS[0], "900000000000206976"]
 
 
 def schema_of(group=None, **columns):
@@ -99,7 +100,8 @@ F06 = {
     "hex": (["0x10", "16", "1_000"], ["0x10", "16", "1_000", 16], [0, 1, 2, 1]),
     "numbers": ([1, 2.5], ["01", 1.0, True, "2.50", 3], [0, 0, 0, 1, 2]),
     "NFC": (["Zürich"], ["Zu\u0308rich", "Zürich".encode(), " Zürich "], [0, 0, 0]),
-    "a float beyond 2**53": ([TEXTS[0], "900000000000206976"], [float(BIG[0])], [2]),
+    "one float": (ONE_FLOAT, ONE_FLOAT, [0, 1]),
+    "a float beyond 2**53": (ONE_FLOAT, [float(BIG[0])], [2]),
     "missing beside floats": (["7", "8"], [7, 8, None, 7.0], [0, 1, 3, 0]),
 }
 
@@ -116,13 +118,13 @@ def test_f06_codes_that_are_declared_as_text_are_compared_as_text(case, more):
 @pytest.mark.parametrize(
     ("frame", "column"),
     [
-        (pd.DataFrame, pd.array([*BIG, BIG[1] + 1, None], dtype="Int64")),
-        (pl.DataFrame, pl.Series([*BIG, BIG[1] + 1, None])),
-        (pa.table, pa.array([*BIG, BIG[1] + 1, None])),
+        (pd.DataFrame, pd.array([*BIG, BIG[1] + 1000, None], dtype="Int64")),
+        (pl.DataFrame, pl.Series([*BIG, BIG[1] + 1000, None])),
+        (pa.table, pa.array([*BIG, BIG[1] + 1000, None])),
     ],
     ids=["pandas", "polars", "pyarrow"],
 )
-def test_f06_whole_numbers_of_a_typed_column_stay_exact(frame, column):
+def test_f06_whole_numbers_of_a_typed_column_are_codes(frame, column):
     assert places(TEXTS, column[:3], frame) == [0, 1, 2]
     assert places(TEXTS, column, frame) == [0, 1, 2, 3]
 
@@ -172,6 +174,18 @@ def test_f06_times_of_day_match_their_text_in_every_library():
     columns = (times, pl.Series(times), pa.array(times, pa.time32("s")))
     for column in columns:
         assert positions(["01:00:00"], column) == [0, 2]
+
+
+def test_a1_codes_that_are_one_float_are_texts_alone():
+    """Numbers match none of them, in whatever type, and a column of numbers warns."""
+    assert float(ONE_FLOAT[0]) == float(ONE_FLOAT[1])
+    for number in (BIG[0], float(BIG[0]), complex(BIG[0]), decimal.Decimal(BIG[0])):
+        assert places(ONE_FLOAT, [number]) == [2]
+    encoder = DeclaredEncoder(TableSchema({"code": Category(ONE_FLOAT)}))
+    with pytest.raises(SchemaError, match=f"integers: '{BIG[0]}' is declared as text"):
+        encoder.fit_transform(pd.DataFrame({"code": BIG}))
+    with pytest.raises(SchemaError, match="which are the same category: keep one"):
+        TableSchema({"code": Category(list(map(int, ONE_FLOAT)))})
 
 
 def test_f06_two_categories_that_are_one_are_refused():
@@ -291,7 +305,7 @@ def test_text_in_a_public_column_is_refused():
 
 def test_text_without_a_declaration_names_the_columns():
     table = pd.DataFrame({"sex": ["F", "M"] * (N // 2), "b": DAYS}).astype(object)
-    match = r"may hold text: 'sex', 'b'; declare text by TableSchema\(\{'sex': Category"
+    match = r"may be text, in column\(s\) 'sex', 'b'.*TableSchema\(\{'sex': Category"
     with pytest.raises(ValueError, match=match):
         clone(MODEL).set_params(bounds=None).fit(table, Y)
 
@@ -427,7 +441,7 @@ def test_f08_an_array_of_dates_is_refused():
         ),
         (pd.to_timedelta([1, 2, 3], unit="D"), YEAR, "stored type holds durations"),
         (pd.interval_range(0, 3), Number(0, 1), "neither numbers nor dates"),
-        (pd.Series([1j, 2j, 3j]), Number(0, 1), "neither numbers nor dates"),
+        (pd.Series([1j, 2j, 3j]), Number(0, 1), "holds complex numbers"),
         (pd.Series([True, False]), YEAR, "stored type holds booleans"),
         (pd.to_timedelta([1], unit="D"), Category(["1 days"]), "holds durations"),
     ],
