@@ -110,16 +110,9 @@ def test_a_schema_is_a_value():
     [
         ({"a": (0, 1)}, {}, "must map a name to a type of skfdp.schema"),
         ([Number(0, 1)], {}, "must be a mapping from names to types"),
-        ({"a": Number(1, 0)}, {}, "(1.0, 0.0), but must be two finite numbers"),
-        ({"a": Number(0, np.inf)}, {}, "must be two finite numbers"),
-        ({"a": Number("0", "1")}, {}, "must be two finite numbers"),
-        ({"a": Date("2024-01-01", "2023-01-01")}, {}, "two dates"),
         ({"a": Date("1.2.2024", "2.2.2024")}, {}, "two dates"),
         ({"a": Date(format="dd.mm")}, {}, "must be a strptime format"),
         ({"a": Category(["x", "x"])}, {}, "which are the same category"),
-        ({"a": Category("xy")}, {}, "must be a list of categories"),
-        ({"a": Number(0, 1, knots=1)}, {}, "knots of 'a'=1"),
-        ({"a": Number(0, 1, basis="wavelet")}, {}, "basis of 'a'='wavelet' is unknown"),
         ({"a": Boolean(true=["1"], false=["1"])}, {}, "which are the same category"),
         ({"a": Label([0, 1])}, {}, "is a Label but not an outcome: add it to outcomes"),
         ({"a": Label([1])}, {"outcomes": "a"}, "declare at least two values"),
@@ -179,23 +172,6 @@ def test_every_outcome_of_one_schema_can_be_fitted(target):
     np.testing.assert_array_equal(model.predict(shuffled), found)
     with pytest.raises(SchemaError, match="X has no column 'patient'"):
         model.fit(shuffled, table[target])
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"bounds": (0, 1)},
-        {"public_features": ["sex"]},
-        {"public_target": True},
-        {"classes": [0, 1]},
-    ],
-)
-def test_what_a_schema_declares_is_declared_nowhere_else(given):
-    model = FeatureDPLogisticRegression(schema=SCHEMA, target="readmitted", **given)
-    with pytest.raises(
-        ValueError, match="cannot be combined with a schema: declare it in the"
-    ):
-        model.fit(hospital(), hospital()["readmitted"])
 
 
 def test_rows_of_a_person_are_not_protected_one_by_one():
@@ -422,28 +398,6 @@ def test_spaces_make_no_other_person():
     assert schema.read(rows)["who"].tolist() == ["a", "a", None, None, 7]
 
 
-def test_bases_of_curves():
-    schema = TableSchema(
-        {
-            "line": Number(0, 1, basis="linear"),
-            "hour": Number(0, 24, cyclic=True, knots=6),
-            "listed": Number(0, 9, knots=[0, 1, 9], spacing="even"),
-            "c": Category(["x"]),
-        }
-    )
-    names = (
-        schema.encoder()
-        .fit(pd.DataFrame(columns=list(schema.columns)).assign(line=[0.0]))
-        .get_feature_names_out()
-    )
-    assert [name for name in names if name.startswith("line__")] == [
-        "line__linear",
-        "line__missing",
-    ]
-    assert len([name for name in names if name.startswith("hour__")]) == 7
-    assert len([name for name in names if name.startswith("listed__")]) == 4
-
-
 # -- drafts ---------------------------------------------------------------------------
 def test_a_draft_of_a_csv_file_shows_names_and_public_columns(tmp_path):
     frame = hospital()
@@ -513,22 +467,8 @@ def test_a_draft_of_a_typed_table_shows_stored_types(tmp_path, kind):
     ]
 
 
-CELLS = [
-    "45",
-    "31.12.2024",
-    "canary",
-    "",
-    '"a, b"',
-    "3.667",
-    "-",
-    "1e999",
-    "\ufffd",
-    '"two\nlines"',
-    "NaN",
-    "true",
-    "\x00",
-    "1;2\t3|4",
-]
+CELLS = ["45", "31.12.2024", "canary", "", '"a, b"', "3.667", "-", "1e999", "\ufffd"]
+CELLS += ['"two\nlines"', "NaN", "true", "\x00", "1;2\t3|4"]
 
 
 @pytest.mark.parametrize("public", [[], ["age", "born"], ["town"]])

@@ -48,6 +48,21 @@ def test_nor_has_the_ledger(fitted):
     assert entry.event.n_steps == 20_000
 
 
+def test_repr_fits_a_screen(fitted):
+    model, path = fitted
+    event = model.privacy_.events[-1]
+    entry = PrivacyLedger(path).entries[-1]
+    assert entry.event.n_steps == event.n_steps == 20_000
+    plan = calibrate(1.0, DELTA, n_steps=500)
+    long = dataclasses.replace(plan, noise_multipliers=plan.noise_multipliers * 500)
+    names = tuple(f"a column with a long name, number {i}" for i in range(784))
+    wide = dataclasses.replace(event, public_features=names)
+    for value in (event, long, long.event, wide):
+        assert len(repr(value)) < 1_000
+    assert "500 entries" in repr(long)
+    assert f"{names[-1]!r} [784 entries])" in repr(wide)
+
+
 @pytest.mark.parametrize("n_steps", [1, 2, 7, 1000])
 @pytest.mark.parametrize("decay", [0.1, 0.75, 1.0, 2.0])
 def test_a_schedule_costs_what_its_steps_cost(n_steps, decay):
