@@ -298,7 +298,7 @@ def test_columns_that_hold_no_value_of_ours():
     ):
         column = Column(raw)
         found = [np.isnan(column.read(what)).tolist() for what in ("number", "date")]
-        # A value is of one kind at most; see tests/findings/test_columns.py.
+        # A value is of one kind at most; see tests/encoding/test_column_types.py.
         assert all(one[1] for one in found) and any(all(one) for one in found)
         assert column.places(spelling_of(["a"], "x"), 0, 1).tolist() == [0, 1, 0]
 
