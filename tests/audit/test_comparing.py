@@ -90,10 +90,7 @@ def test_equal_objects_are_equal_and_others_are_not(name):
 def test_places_are_paths():
     one = Thing(steps=[("a", Thing(mean_=X, scale_=1.0))], n=1)
     other = Thing(steps=[("a", Thing(mean_=X + 1, scale_=2.0))], n=1)
-    assert [*places(one, other)] == [
-        "steps[0][1].mean_",
-        "steps[0][1].scale_",
-    ]
+    assert [*places(one, other)] == ["steps[0][1].mean_", "steps[0][1].scale_"]
 
 
 def test_no_key_and_no_name_of_one_alone_is_told():

@@ -14,13 +14,7 @@ from scipy.optimize import linprog
 
 import skfdp
 from skfdp.mechanisms import release as mechanism
-from skfdp.privacy import (
-    AddOrRemoveOne,
-    Event,
-    compose,
-    gdp_epsilon,
-    gdp_mu,
-)
+from skfdp.privacy import AddOrRemoveOne, Event, compose, gdp_epsilon, gdp_mu
 from skfdp.privacy.accounting import GaussianCurve
 from skfdp.solvers import NoisySGD
 

@@ -191,11 +191,7 @@ def state():
     return (
         repr(np.random.get_state()),  # noqa: NPY002
         random.getstate(),
-        [
-            *logging.getLogger().handlers,
-            logging.getLogger().level,
-            *warnings.filters,
-        ],
+        [*logging.getLogger().handlers, logging.getLogger().level, *warnings.filters],
     )
 
 

@@ -52,10 +52,7 @@ CASES = {
     ),
     "labels alone": (LOGISTIC(**TWO, public_features="all"), X, OWN | WEIGHED),
     "numbers": (FeatureDPRegressor(**COMMON, target_bounds=(0, 1)), X, OWN),
-    "released bounds": (
-        DPSGDFClassifier(**TWO | {"bounds": "private"}),
-        *(X, OWN),
-    ),
+    "released bounds": (DPSGDFClassifier(**TWO | {"bounds": "private"}), *(X, OWN)),
     "weights alone": (LOGISTIC(**TWO), X, WEIGHED),
 }
 

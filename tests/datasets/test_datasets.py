@@ -9,11 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from skfdp.datasets import (
-    load_purchase100,
-    make_offset_classes,
-    make_purchase100,
-)
+from skfdp.datasets import load_purchase100, make_offset_classes, make_purchase100
 
 
 @pytest.mark.nightly

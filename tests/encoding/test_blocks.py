@@ -10,11 +10,7 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import SplineTransformer
 
 from skfdp import DeclaredEncoder, TableSchema
-from skfdp.data._basis import (
-    SMOOTH_KNOTS,
-    STANDALONE_KNOTS,
-    spread_knots,
-)
+from skfdp.data._basis import SMOOTH_KNOTS, STANDALONE_KNOTS, spread_knots
 from skfdp.schema import Category, Date, Number
 
 finite = st.floats(allow_nan=False, allow_infinity=False)

@@ -8,12 +8,7 @@ import pandas as pd
 import pytest
 from scipy.sparse import issparse
 
-from skfdp import (
-    FeatureDPLogisticRegression,
-    FeatureDPRegressor,
-    TableSchema,
-    report,
-)
+from skfdp import FeatureDPLogisticRegression, FeatureDPRegressor, TableSchema, report
 from skfdp.data import encoder, records
 from skfdp.schema import Category, Date, Label, Number
 from skfdp.solvers import FeatureDPSGD

@@ -129,12 +129,7 @@ SAMPLED = {"solver": NoisySGD(batch_size=40, max_iter=4)}
 CASES = [
     *_cases(
         LOGISTIC,
-        {
-            "data": "two",
-            "epsilon": 2.0,
-            "bounds": (0, 1),
-            "solver": FOUR,
-        },
+        {"data": "two", "epsilon": 2.0, "bounds": (0, 1), "solver": FOUR},
         {
             "nothing public": {},
             "no privacy": OPTIMUM,
@@ -152,11 +147,7 @@ CASES = [
                 "epsilon": 20.0,
             },
             "both public": SOME,
-            "both public, three classes, Poisson": {
-                **SOME,
-                **SAMPLED,
-                "data": "three",
-            },
+            "both public, three classes, Poisson": {**SOME, **SAMPLED, "data": "three"},
             "both public, csr": {**SOME, "as": "csr"},
             "target public, float32, private bounds": {
                 **BOUNDS,
@@ -262,11 +253,7 @@ CASES = [
             **{"data": "two", "epsilon": 2.0, "bounds": (0, 1)},
             "neighboring_relation": "replace_special",
         },
-        {
-            "whole": {},
-            "whole, replace_one": REPLACED,
-            "conditional": PUBLIC,
-        },
+        {"whole": {}, "whole, replace_one": REPLACED, "conditional": PUBLIC},
     ),
 ]
 

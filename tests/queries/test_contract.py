@@ -473,10 +473,7 @@ SABOTAGES = {
     ),
     "rows of classes that are rounded away from zero": (
         "class sums, bounded",
-        {
-            SUMS + "clipped": outward,
-            SUMS + "sum_unit": lambda *a: 2.0**-3,
-        },
+        {SUMS + "clipped": outward, SUMS + "sum_unit": lambda *a: 2.0**-3},
     ),
     **{
         f"rows that are too long: {which}": (which, {SUMS + "_SHRINK": 1.001})

@@ -16,13 +16,7 @@ from skfdp.mechanisms.release import Mechanism, PoissonBatches
 from skfdp.privacy import Event, PrivacyBudgetError, Relation
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
 
-MEAN = Event(
-    label="mean",
-    noise_std=(3.0,),
-    clip_norm=1.0,
-    sensitivity=2.0,
-    n_steps=2,
-)
+MEAN = Event(label="mean", noise_std=(3.0,), clip_norm=1.0, sensitivity=2.0, n_steps=2)
 SCHEDULE = dataclasses.replace(
     MEAN, label="descent", n_steps=3, noise_std=(1.0, 2.0, 4.0)
 )
@@ -342,10 +336,7 @@ FITS = {
         skfdp.FeatureDPLogisticRegression,
         BOUNDED | {"public_features": "all", "solver": "one-shot"},
     ),
-    "network": (
-        skfdp.FeatureDPMLPClassifier,
-        BOUNDED | SMALL,
-    ),
+    "network": (skfdp.FeatureDPMLPClassifier, BOUNDED | SMALL),
     "network, linear": (
         skfdp.FeatureDPMLPClassifier,
         BOUNDED | SMALL | {"public_target": True, "pretraining": "linear"},
