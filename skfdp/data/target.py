@@ -77,11 +77,17 @@ class Spelling:
 
     levels: tuple[str | bool | int | float, ...]
 
+    def __post_init__(self) -> None:
+        # Compute both indexes now. If the first cell computed them, the encoder of a
+        # fitted model would reveal in memory whether a private cell holds text.
+        self.place("")
+
     def __getstate__(self) -> dict[str, Any]:
-        return {"levels": self.levels}  # the index is computed again
+        return {"levels": self.levels}  # the indexes are computed again
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         object.__setattr__(self, "levels", tuple(state["levels"]))
+        self.__post_init__()
 
     @property
     def names(self) -> tuple[str, ...]:

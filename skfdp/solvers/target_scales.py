@@ -244,7 +244,11 @@ class TargetScales:
         public, theta = records.public, theta.copy()
         noise_std = 0.5 * event.noise_std[0] / public.n_records
         most = max(2.0, 0.5 / math.sqrt(noise_std))
-        start = np.zeros(records.n_rows) if offset is None else offset[:, 0]
+        # Without a public model all margins are equal. One stands for all rows, because
+        # the number of rows may be private.
+        start, shares = np.zeros(1), None
+        if offset is not None:
+            start, shares = offset[:, 0], public.shares
         displaced = _DISPLACED
         for k in range(_N_RATES):
             (coef,), (intercept,) = coordinates.fold(theta)
@@ -254,7 +258,7 @@ class TargetScales:
             )
             found = min(max(found, 2 * error), max(1.0, most - 2 * error))
             level, slope = postprocessing.rate_level(
-                start, _ADDED, most, found, public.shares
+                start, _ADDED, most, found, shares
             )
             # Bayesian estimate of the change of the level, smaller with more noise.
             signal = (displaced * slope) ** 2
