@@ -997,59 +997,72 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         return self._on_records(self._fit_records, X, y, **of_rows)
 
     def _fit_records(self, records: Records):
-        """Charge the ledger, and fit to validated records."""
-        public, receipt, checkpoint = records.public, None, OPEN.get()
+        """Charge the ledger, and fit to validated records.
+
+        Notes
+        -----
+        Whatever can fail for public reasons comes before the charge, which is never
+        refunded: the plan, the report, callbacks, and the compilation of the noise.
+        """
+        public, checkpoint = records.public, OPEN.get()
         if checkpoint is not None:
             self._check_checkpoint(checkpoint)
         ledger = None if self.ledger is None else PrivacyLedger.resolve(self.ledger)
         if math.isinf(self.epsilon):
             fit_plan = self._fit_plan(public, None)
+            kept = records.without_nulls()
+            if kept.n_rows == 0:
+                raise ValueError(
+                    "every row lacks a target, or a value without a replacement: pass "
+                    "rows that have both."
+                )
+            report, context = self._report(public, fit_plan, ledger), self._begun()
             if ledger is not None:
                 receipt = ledger.charge_nonprivate(label=fit_plan.subject)
-            return self._train(
-                lambda on_step: self._without_privacy(records.without_nulls()),
-                public,
-                fit_plan,
-                receipt,
-                None,
-            )
+                report = dataclasses.replace(report, receipts=(receipt,))
+            run = functools.partial(self._without_privacy, kept)
+            return self._train(lambda on_step: run(), public, context, report)
         warn_of_weakness(self.epsilon, self.random_state)
         method, prepared, plan = self._planned(public)
         fit_plan = self._fit_plan(public, plan)
         run = functools.partial(method.run, records, prepared, plan)
         of_rows = records.is_null, public.units
+        report = self._report(public, fit_plan, ledger, plan.n_steps)
+        context = self._begun(plan.n_steps)
         if checkpoint is None:
+            streams = Streams(self.random_state, type(self))
+            mechanism = Mechanism(plan.events, streams, *of_rows)
             if ledger is not None:
                 receipt = ledger.charge(fit_plan.events, label=fit_plan.subject)
-            streams = Streams(self.random_state, type(self))
-            run = functools.partial(run, Mechanism(plan.events, streams, *of_rows))
-            return self._train(run, public, fit_plan, receipt, plan.n_steps)
+                report = dataclasses.replace(report, receipts=(receipt,))
+            run = functools.partial(run, mechanism)
+            return self._train(run, public, context, report)
         given = self._declared.parameters
         fingerprint = fingerprint_of(self, given, public, fit_plan, ledger)
         checkpoint["used"] = True
         with journal_of(checkpoint["path"], fingerprint) as journal:
-            fit_plan, receipt = charged(ledger, fit_plan, journal)
             streams = Streams(self.random_state, type(self), journal.public_key)
             mechanism = ResumingMechanism(
                 plan.events, streams, *of_rows, journal=journal
             )
+            fit_plan, receipt = charged(ledger, fit_plan, journal)
+            report = self._report(public, fit_plan, ledger, plan.n_steps, receipt)
             run = functools.partial(run, mechanism)
-            self._train(run, public, fit_plan, receipt, plan.n_steps)
+            self._train(run, public, context, report)
             journal.finish()
         return self
 
-    def _train(
+    def _report(
         self,
-        run: Callable[[OnStep], Any],
         public: PublicRecords,
         fit_plan: FitPlan,
-        receipt: Receipt | None,
-        n_steps: int | None,
-    ):
-        """Run the charged fit, set attributes and report, and call the callbacks."""
+        ledger: PrivacyLedger | None,
+        n_steps: int | None = None,
+        receipt: Receipt | None = None,
+    ) -> PrivacyReport:
+        """Return the report of a fit; `n_steps` is None without a training loop."""
         has_loop = self._has_loop if math.isinf(self.epsilon) else n_steps is not None
-        ledger = None if receipt is None else PrivacyLedger.resolve(self.ledger)
-        report = PrivacyReport.from_events(
+        return PrivacyReport.from_events(
             subject=fit_plan.subject,
             events=fit_plan.events,
             delta=fit_plan.delta,
@@ -1068,10 +1081,23 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             seeded=self._seeded,
             receipts=[receipt],
         )
-        with users_state():
-            subtasks = {} if n_steps is None else {"max_subtasks": n_steps}
-            context = self._init_callback_context(**subtasks)
-            context.call_on_fit_task_begin(estimator=self)
+
+    @users_state()
+    def _begun(self, n_steps: int | None = None) -> Any:
+        """Call the callbacks at the start of the fit, and return their context."""
+        subtasks = {} if n_steps is None else {"max_subtasks": n_steps}
+        context = self._init_callback_context(**subtasks)
+        context.call_on_fit_task_begin(estimator=self)
+        return context
+
+    def _train(
+        self,
+        run: Callable[[OnStep], Any],
+        public: PublicRecords,
+        context: Any,
+        report: PrivacyReport,
+    ):
+        """Run the charged fit, set attributes and report, and call the callbacks."""
         on_step = None
         if getattr(self, "_skl_callbacks", None):
             on_step = self._on_step(context, public, report)

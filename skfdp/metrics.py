@@ -424,16 +424,7 @@ def _released(
     event = budget.named(schedule, LABEL)
     of_model = assumptions_of(fit, bool(model_is_public), ledger, event.unit)
     warn_of_weakness(epsilon, random_state)
-    subject, receipt = f"private_score of {type(model).__name__}", None
-    if ledger is not None:
-        receipt = ledger.charge((event,), label=subject)
-
-    # Private values are read only here.
-    cells, losses = table_of(scored_by, layout, scored.X, scored.y)
-    query = dataclasses.replace(query, cells=cells, losses=losses, group=scored.group)
-    streams = Streams(random_state, "private_score")
-    table = Mechanism((event,), streams, units=units).release(LABEL, query)
-
+    subject = f"private_score of {type(model).__name__}"
     released = (*metrics, "the noisy table from which they are computed")
     if scored.by is not None:
         released += (f"all of these for each {scored.by}",)
@@ -450,8 +441,16 @@ def _released(
         released=released,
         assumptions=(*_ASSUMPTIONS, *of_model, *of_limit(ledger), *assumed),
         seeded=seeded,
-        receipts=[receipt],
     )
+    mechanism = Mechanism((event,), Streams(random_state, "private_score"), units=units)
+    if ledger is not None:
+        receipt = ledger.charge((event,), label=subject)
+        privacy = dataclasses.replace(privacy, receipts=(receipt,))
+
+    # Private values are read only here.
+    cells, losses = table_of(scored_by, layout, scored.X, scored.y)
+    query = dataclasses.replace(query, cells=cells, losses=losses, group=scored.group)
+    table = mechanism.release(LABEL, query)
 
     return _Release(
         layout=layout,

@@ -10,6 +10,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import clone
 from sklearn.neural_network import MLPClassifier
+from sklearn.utils.validation import has_fit_parameter
 
 from skfdp.addresses import public
 from skfdp.base import PrivateClassifier, PrivateEstimator
@@ -256,6 +257,12 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
                 "public_loss must not be a function for networks: choose 'zero', "
                 "'gaussian' or 'impute'."
             )
+        weighted = self.class_weight is not None and math.isinf(self.epsilon)
+        if weighted and not has_fit_parameter(MLPClassifier, "sample_weight"):
+            raise ValueError(
+                "class_weight at epsilon=inf needs scikit-learn 1.7: upgrade "
+                "scikit-learn, or leave class_weight out."
+            )
         if isinstance(self._backend, TorchBackend):
             from skfdp.queries.torch import check_device
 
@@ -309,7 +316,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         hidden = hidden_layers(self.hidden_layer_sizes)
         model = MLPClassifier(hidden, random_state=self.random_state)
         weights, of_classes = {}, self._weights_without_privacy(records)
-        if of_classes is not None:  # needs scikit-learn 1.7
+        if of_classes is not None:
             weights["sample_weight"] = of_classes[records.target]
         model.fit(records.X, records.target, **weights)
         network = Network(model.coefs_, model.intercepts_)

@@ -35,6 +35,7 @@ class Spy(PrivacyLedger):
     """A ledger that keeps the text of what it is given, and ends the fit."""
 
     def __init__(self):
+        super().__init__()
         self.text = None
 
     def charge(self, events, *, label=None):

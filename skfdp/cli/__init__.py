@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parse(argv)
     for stream in (sys.stdout, sys.stderr):
         # Column names may contain characters that the terminal cannot show.
-        if hasattr(stream, "reconfigure"):
+        with contextlib.suppress(AttributeError, ValueError):  # of another type; closed
             stream.reconfigure(errors="replace")
     try:
         if importlib.util.find_spec("pandas") is None:

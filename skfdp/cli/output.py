@@ -30,8 +30,9 @@ def stage(text: str) -> None:
 
     `text` contains public facts only.
     """
-    if sys.stderr.isatty():
-        complain(text)
+    with contextlib.suppress(AttributeError, ValueError):  # no or a closed stderr
+        if sys.stderr.isatty():
+            complain(text)
 
 
 def say(text: str = "") -> None:
@@ -42,18 +43,20 @@ def say(text: str = "") -> None:
     """
     try:
         print(text, flush=True)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             raise ReaderGoneError from None
-        raise OutputError(f"cannot print: {error.strerror}.") from None
+        reason = getattr(error, "strerror", "standard output is closed")
+        raise OutputError(f"cannot print: {reason}.") from None
 
 
 def complain(text: str) -> None:
-    """Print a line on standard error; ignore a closed stream."""
-    with contextlib.suppress(OSError):
-        print(f"skfdp: {text}", file=sys.stderr, flush=True)
+    """Print a line on standard error; ignore a stream that is closed or missing."""
+    with contextlib.suppress(OSError, ValueError):
+        if sys.stderr is not None:  # print would choose standard output
+            print(f"skfdp: {text}", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager

@@ -52,12 +52,21 @@ def working_memory() -> int:
 
 
 def check_room(n_rows: int, n_columns: int) -> None:
-    """Raise OSError if the rows, as int16, fit neither into memory nor on the disk.
+    """Raise OSError if the rows, as int16, fit neither into memory nor into a file.
 
     The check depends on the shape of the table alone, and is made before any charge.
     """
-    size, folder = 2 * n_rows * n_columns, tempfile.gettempdir()
-    if size > working_memory() and shutil.disk_usage(folder).free < size:
+    size = 2 * n_rows * n_columns
+    if size <= working_memory():
+        return
+    try:
+        tempfile.TemporaryFile().close()
+    except OSError as error:
+        raise OSError(
+            f"no file for the integer rows of this X can be made ({error.strerror}): "
+            "set TMPDIR to a folder that can be written."
+        ) from None
+    if shutil.disk_usage(tempfile.gettempdir()).free < size:
         raise _no_room()
 
 

@@ -12,8 +12,6 @@ import functools
 import inspect
 import math
 import numbers
-import sys
-import warnings
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
@@ -21,6 +19,7 @@ import numpy as np
 from scipy import special
 
 from skfdp.privacy.checks import shown
+from skfdp.privacy.checks import warn_caller as warn_caller
 from skfdp.privacy.events import PrivacyBudgetError
 
 #: Limits within which a product of a few numbers, and its inverse, is a normal float64.
@@ -198,8 +197,6 @@ _GROUPS = (
     "FeatureDPLogisticRegression, DPSGDFRegressor, FeatureDPRegressor) protect "
     "persons who have several rows; use one of them, or keep one row of each person."
 )
-# Packages whose functions may be on the call stack between a fit and the user's code.
-_BETWEEN = ("skfdp", "sklearn", "joblib", "contextlib", "functools")
 # Floating-point settings of NumPy and SciPy when the outermost fit was called; None
 # outside of fits.
 _USERS: contextvars.ContextVar[tuple[dict, dict] | None] = contextvars.ContextVar(
@@ -271,14 +268,3 @@ def guarded_fit(fit: Callable) -> Callable:
                 _USERS.reset(token)
 
     return guarded
-
-
-def warn_caller(message: str, category: type[Warning]) -> None:
-    """Warn at the user's line that called the fit, not at a line of a library."""
-    level, frame = 2, sys._getframe(1)
-    while (
-        frame.f_back is not None
-        and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN
-    ):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level)

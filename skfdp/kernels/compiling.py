@@ -9,12 +9,18 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from numba import njit
+from numba import config, njit
 from numba.core import cgutils, types
 from numba.core.caching import FunctionCache
 from numba.core.runtime import rtsys
 from numba.core.typing import signature
 from numba.extending import intrinsic
+
+if config.DISABLE_JIT:
+    raise RuntimeError(
+        "NUMBA_DISABLE_JIT turns off the compiler, which the loops of skfdp need: "
+        "unset it, and start Python again."
+    )
 
 _FOLDER = Path(__file__).parent
 #: Every source file of compiled code: the files of this folder and of its subfolders.
@@ -31,9 +37,10 @@ _SOURCES = hashlib.blake2b(
 @functools.cache
 def _say_that_code_is_compiled() -> None:
     """Print to a terminal, once in a process, that compilation takes time."""
-    if sys.stderr is not None and sys.stderr.isatty():
-        text = "skfdp compiles its loops. This takes seconds, once for an installation."
-        print(text, file=sys.stderr, flush=True)
+    text = "skfdp compiles its loops. This takes seconds, once for an installation."
+    with contextlib.suppress(Exception):  # any object may stand in for a terminal
+        if sys.stderr.isatty():
+            print(text, file=sys.stderr, flush=True)
 
 
 class _Cache(FunctionCache):

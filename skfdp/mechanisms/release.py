@@ -19,6 +19,7 @@ from skfdp.mechanisms.noise import (
     add_integer_gaussian,
     current,
     exact_gap,
+    generator_of,
     random_words,
 )
 from skfdp.privacy.events import Event, PrivacyBudgetError
@@ -153,6 +154,19 @@ _ROUNDING = 1e-9
 _SAMPLING = "coins"
 
 
+@functools.cache
+def compile_sampler(samples: bool) -> None:
+    """Draw noise, and a batch with `samples`; use neither.
+
+    The first draws in a process compile loops. Where that fails, so does a fit, before
+    anything is charged.
+    """
+    generator = generator_of(0)
+    add_integer_gaussian(np.zeros(1, dtype=np.int64), 1.0, generator)
+    if samples:
+        PoissonBatches(generator, 1, 0.5)._piece(-1)
+
+
 @dataclasses.dataclass(frozen=True)
 class _Asked:
     """A query whose bounds are within those of a charged event."""
@@ -209,7 +223,8 @@ class Mechanism:
     that fit has no guarantee (`noise.ReplayContext`).
 
     The mechanism relies on the contract of `queries` for the bounds of a query. Whether
-    it refuses a release depends on public facts only.
+    it refuses a release depends on public facts only. Make it before the charge: noise
+    that cannot be compiled is then found before anything is charged.
     """
 
     def __init__(
@@ -228,6 +243,7 @@ class Mechanism:
                     "label."
                 )
             self._events[event.label] = event
+        compile_sampler(any(one.sampling_rate < 1 for one in self._events.values()))
         self.streams = streams
         # Numbers of releases by full label, shared with the mechanisms of `within`.
         self._released: Counter[str] = Counter()

@@ -12,8 +12,10 @@ import dataclasses
 import functools
 import math
 import numbers
+import sys
 import typing
 import unicodedata
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any
 
@@ -23,6 +25,20 @@ import numpy as np
 MOST = 2**53
 # Largest number of entries that a repr shows of a tuple.
 _SHOWN = 6
+# Packages whose functions may be on the call stack between a fit and the user's code.
+_BETWEEN = ("skfdp", "sklearn", "joblib", "contextlib", "functools")
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn at the user's line that called the fit, not at a line of a library."""
+    level, frame = 2, sys._getframe(1)
+    while (
+        frame.f_back is not None
+        and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN
+    ):
+        level, frame = level + 1, frame.f_back
+    with contextlib.suppress(AttributeError, ValueError):  # no or a closed stderr
+        warnings.warn(message, category, stacklevel=level)
 
 
 def shown(value: Any) -> str:

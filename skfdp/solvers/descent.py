@@ -497,6 +497,8 @@ class Descent:
                 "all rows of a person are clipped together: leave public_loss out, or "
                 "keep one row of each person by max_rows_per_group=1."
             )
+        if self.public_loss is not None:
+            public_model.try_users_loss(self.public_loss, public)
         found: dict[str, Any] = {"moments": self.centring.prepare(public)}
         if self.scales is None and public.mask.all():  # label-DP: public rows
             coordinates = self.centring.public_coordinates(public, found["moments"])

@@ -257,9 +257,7 @@ class TargetScales:
                 records, rates, 0.0, most, event, "mean rate", mechanism, offset=offset
             )
             found = min(max(found, 2 * error), max(1.0, most - 2 * error))
-            level, slope = postprocessing.rate_level(
-                start, _ADDED, most, found, shares
-            )
+            level, slope = postprocessing.rate_level(start, _ADDED, most, found, shares)
             # Bayesian estimate of the change of the level, smaller with more noise.
             signal = (displaced * slope) ** 2
             kept = signal / (signal + error**2)

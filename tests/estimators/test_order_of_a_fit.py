@@ -4,6 +4,11 @@ Attributes that are no parameters declare nothing.
 """
 
 import dataclasses
+import io
+import math
+import os
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -22,11 +27,17 @@ from skfdp import (
     PrivateCenteringTransformer,
     TableSchema,
     UtilityWarning,
+    private_bounds,
     private_score,
 )
-from skfdp.base import Declared
+from skfdp.base import Declared, PrivateEstimator
+from skfdp.data.sources import check_room
+from skfdp.data.validation import warn_caller
+from skfdp.kernels import compiling, sampling
 from skfdp.mechanisms import release as mechanism
-from skfdp.privacy import PrivacyBudgetError
+from skfdp.mechanisms.noise import Streams
+from skfdp.mechanisms.release import Mechanism
+from skfdp.privacy import PrivacyBudgetError, PrivacyReport
 from skfdp.schema import Number
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
 
@@ -113,6 +124,144 @@ def test_a_fit_that_fails_stays_charged(name, table, monkeypatch):
     with pytest.raises(ZeroDivisionError):
         fitted(name, table, ledger=ledger)
     assert ledger.entries
+
+
+# Whatever can fail for public reasons fails before the charge.
+
+PUBLIC_STEPS = {
+    "report": (PrivacyReport, "from_events"),
+    "streams": (Streams, "__init__"),
+    "mechanism": (Mechanism, "__init__"),
+    "noise": (sampling, "add_rounded_normals"),
+    "callbacks": (PrivateEstimator, "_init_callback_context"),
+    "planning": (PrivateEstimator, "_planned"),
+    "plan": (PrivateEstimator, "_fit_plan"),
+}
+
+
+class PublicFailureError(Exception):
+    """What a public step raises in these tests."""
+
+
+def failing(*_, **__):
+    raise PublicFailureError
+
+
+@every_estimator
+@pytest.mark.parametrize("step", PUBLIC_STEPS)
+def test_a_public_step_that_fails_costs_nothing(name, step, table, monkeypatch):
+    mechanism.compile_sampler.cache_clear()
+    monkeypatch.setattr(*PUBLIC_STEPS[step], failing)
+    ledger = PrivacyLedger()
+    with pytest.raises(PublicFailureError):
+        fitted(name, table, ledger=ledger)
+    assert not ledger.entries
+
+
+def test_a_sampler_that_cannot_be_compiled_costs_nothing(table, monkeypatch):
+    mechanism.compile_sampler.cache_clear()
+    monkeypatch.setattr(sampling, "poisson_members", failing)
+    ledger, solver = PrivacyLedger(), NoisySGD(batch_size=20, max_iter=2)
+    with pytest.raises(PublicFailureError):
+        fitted("classifier", table, ledger=ledger, solver=solver)
+    assert not ledger.entries
+
+
+@pytest.mark.parametrize("step", ["report", "streams", "mechanism", "noise"])
+def test_bounds_and_scores_that_fail_cost_nothing(step, table, monkeypatch):
+    model, ledger = fitted("classifier", table), PrivacyLedger()
+    mechanism.compile_sampler.cache_clear()
+    monkeypatch.setattr(*PUBLIC_STEPS[step], failing)
+    with pytest.raises(PublicFailureError):
+        private_bounds(table[0], ledger=ledger)
+    with pytest.raises(PublicFailureError):
+        private_score(model, *table, 1.0, ledger=ledger)
+    assert not ledger.entries
+
+
+@every_estimator
+@pytest.mark.parametrize("step", ["report", "callbacks"])
+def test_a_fit_without_privacy_that_fails_costs_nothing(name, step, table, monkeypatch):
+    monkeypatch.setattr(*PUBLIC_STEPS[step], failing)
+    ledger = PrivacyLedger()
+    with pytest.raises(PublicFailureError):
+        fitted(name, table, ledger=ledger, epsilon=math.inf)
+    assert not ledger.entries
+
+
+def test_a_network_without_weights_in_scikit_learn_costs_nothing(table, monkeypatch):
+    """Before 1.7 its networks take no sample_weight."""
+    monkeypatch.setattr("skfdp.neural_network.has_fit_parameter", lambda *_: False)
+    ledger = PrivacyLedger()
+    more = {"ledger": ledger, "epsilon": math.inf, "class_weight": "balanced"}
+    with pytest.raises(ValueError, match="needs scikit-learn 1.7"):
+        fitted("network", table, **more)
+    assert not ledger.entries
+
+
+def test_a_public_loss_that_fails_costs_nothing(table):
+    ledger, solver = PrivacyLedger(), FeatureDPSGD(public_loss=failing)
+    with pytest.raises(PublicFailureError):
+        fitted("feature-DP", table, ledger=ledger, solver=solver)
+    assert not ledger.entries
+
+
+def test_a_folder_of_temporary_files_is_tried_before_the_charge(monkeypatch):
+    def refused(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("skfdp.data.sources.tempfile.TemporaryFile", refused)
+    check_room(10, 10)  # fits into memory
+    with pytest.raises(OSError, match="can be made .Permission denied.: set TMPDIR"):
+        check_room(10**9, 100)
+
+
+COMPILED = """
+import numpy as np
+from skfdp import PrivacyLedger, PrivateCenteringTransformer
+ledger = PrivacyLedger()
+try:
+    PrivateCenteringTransformer(bounds=(0, 1), ledger=ledger).fit(np.ones((9, 2)))
+except Exception as error:
+    print(len(ledger), error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("NUMBA_DISABLE_JIT=1", "NUMBA_DISABLE_JIT turns off the compiler"),
+        ("NUMBA_NUM_THREADS=0", "Number of threads"),
+    ],
+)
+def test_a_setting_of_numba_that_prevents_fits_costs_nothing(setting, message):
+    environment = os.environ | dict([setting.split("=")])
+    command = [sys.executable, "-c", COMPILED]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith(f"0 {message}")
+
+
+CLOSED = io.StringIO()
+CLOSED.close()
+
+
+class Proxy:
+    """A stream as some loggers make it."""
+
+    def write(self, text):
+        pass
+
+
+@pytest.mark.parametrize("stream", [None, CLOSED, Proxy(), object()])
+def test_no_stream_of_errors_stops_a_fit(stream, table, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", stream)
+    compiling._say_that_code_is_compiled.__wrapped__()
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warn_caller("only", UtilityWarning)
+    assert hasattr(fitted("classifier", table), "coef_")
 
 
 @pytest.mark.parametrize("name", ["classifier", "feature-DP", "network"])
