@@ -55,8 +55,9 @@ def open_ledger(arguments: argparse.Namespace) -> PrivacyLedger | None:
     path, limit = arguments.ledger, arguments.limit
     if path is None:
         return None
+    is_new = not Path(path).exists()
     with refusing(ValueError, OSError):
-        ledger = PrivacyLedger(path) if Path(path).exists() else None
+        ledger = None if is_new else PrivacyLedger(path)
         if ledger is None or ledger.epsilon is None:
             if limit is None:
                 raise CommandError(
@@ -79,7 +80,8 @@ def open_ledger(arguments: argparse.Namespace) -> PrivacyLedger | None:
         return [
             f"{path}: this fit is charged and will not be refunded; epsilon "
             f"{ledger.spent():.4g} of {ledger.epsilon:g} spent on these data so far, "
-            f"at delta {ledger.delta:g}."
+            f"at delta {ledger.delta:g}.",
+            *[f"{ledger.path} is a new ledger: no earlier fit counts in it."] * is_new,
         ]
 
     arguments.charged = charged

@@ -191,7 +191,7 @@ class PrivacyBudgetError(ValueError):
 
 
 class PrivacyWarning(UserWarning):
-    """Warning that a fit has no privacy guarantee: do not publish its results."""
+    """Warning that results have no guarantee, a weak one, or a new ledger."""
 
 
 class Nameless(enum.Enum):

@@ -34,6 +34,7 @@ from skfdp.privacy.entries import (
 from skfdp.privacy.events import (
     Event,
     PrivacyBudgetError,
+    PrivacyWarning,
     Relation,
     check_budget,
     check_delta,
@@ -217,12 +218,12 @@ class PrivacyLedger:
     Parameters
     ----------
     path : str or PathLike, default=None
-        SQLite file, created if it does not exist. A deleted file therefore starts again
-        with the full budget. "~", relative paths and symbolic links are resolved when
-        the ledger is opened. Threads, processes, clones and pickles share the file. Do
-        not use network file systems, whose locks are unreliable. None keeps the ledger
-        in memory, shared by the threads of one process, clones and deep copies; it
-        cannot be pickled.
+        SQLite file, created if it does not exist; a warning names a new file without a
+        limit. A deleted file therefore starts again with the full budget. "~", relative
+        paths and symbolic links are resolved when the ledger is opened. Threads,
+        processes, clones and pickles share the file. Do not use network file systems,
+        whose locks are unreliable. None keeps the ledger in memory, shared by the
+        threads of one process, clones and deep copies; it cannot be pickled.
     epsilon, delta : float, default=None
         The budget limit of all fits together; give both or neither. A file stores the
         limit: later openings may leave it out, but cannot change it.
@@ -339,7 +340,13 @@ class PrivacyLedger:
             public=checked_names(public),
         )
         self._store = Store(path, dataset)
-        self._store.open(terms, check_declaration)
+        if self._store.open(terms, check_declaration) and epsilon is None:
+            checks.warn_caller(
+                f"{self.path!r} is a new ledger without a limit, in which no earlier "
+                "fit counts: pass its full path if these data have a ledger elsewhere, "
+                "or set a limit, PrivacyLedger(path, epsilon=..., delta=...).",
+                PrivacyWarning,
+            )
 
     @classmethod
     def resolve(cls, value: Any) -> PrivacyLedger | None:

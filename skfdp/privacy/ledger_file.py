@@ -266,13 +266,15 @@ class Store:
             weakref.finalize(self, self._memory.close)
             _lay_out(self._memory)
 
-    def open(self, terms: Terms, check: Check) -> None:
-        """Create the file if it does not exist, and store the terms that are new.
+    def open(self, terms: Terms, check: Check) -> bool:
+        """Store the terms that are new; return whether a file was created for them.
 
         A term that differs from the stored one raises ValueError. New terms are stored
         only if ``check(terms, recorded)`` does not raise.
         """
+        created = False
         if self.path is not None and not self.path.exists():
+            created = True
             try:
                 with _CONNECTED:
                     create(self.path)
@@ -286,12 +288,13 @@ class Store:
         # Usually no term is new. Then nothing is written, and no lock is needed.
         stored, _ = self.read()
         if self._merged(terms, stored) == stored and self._dataset in self._every():
-            return
+            return False
         with self._transaction("IMMEDIATE") as connection:
             stored, recorded = self._checked(connection)
             terms = self._merged(terms, stored)
             check(terms, recorded)
             self._write(connection, (), terms)
+        return created
 
     def read(
         self, receipts: Iterable[Receipt] = ()

@@ -262,8 +262,10 @@ def test_third_run_passes_the_limit(command, refusal, tmp_path):
     sentence = refusal(*FIT, *ledger)
     assert "has no limit yet: give --limit EPSILON" in sentence
     assert not (tmp_path / "spent.sqlite").exists()
-    assert command(*FIT, *ledger, "--limit", 1.6)[0] == 0
-    assert command(*FIT, *ledger)[0] == 0
+    new = f"{tmp_path / 'spent.sqlite'} is a new ledger: no earlier fit counts in it."
+    for options, is_new in ((["--limit", 1.6], True), ([], False)):
+        status, out, _ = command(*FIT, *ledger, *options)
+        assert (status, new in out) == (0, is_new)
     sentence = refusal(*FIT, *ledger)
     assert "budget exhausted" in sentence and "nothing was charged" in sentence
     entries = skfdp.PrivacyLedger("spent.sqlite").entries

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ from skfdp import (
     FeatureDPLogisticRegression,
     PrivacyBudgetError,
     PrivacyLedger,
+    PrivacyWarning,
     PrivateCenteringTransformer,
     report,
 )
@@ -975,3 +977,39 @@ def test_no_release_without_its_charge(tmp_path, trials):
     assert len(labels) - len(released) <= 3 * trials
     assert query(path, "PRAGMA integrity_check") == [("ok",)]
     ledger.charge([full_batch()])
+
+
+def test_a_new_file_without_a_limit_is_named(tmp_path, monkeypatch, named):
+    """A relative path is another file in another folder: there nothing is counted."""
+
+    def told(use):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            use()
+        caught = [one for one in caught if "is a new ledger" in str(one.message)]
+        assert all(one.category is PrivacyWarning for one in caught)
+        assert all(one.filename == __file__ for one in caught)
+        return [str(one.message).partition(" is a new ledger")[0] for one in caught]
+
+    model = DPSGDFClassifier(
+        bounds=(0, 1),
+        classes=[0, 1],
+        ledger="budget.db",
+        solver=NoisyGradientDescent(max_iter=2),
+    )
+    folders = tmp_path, tmp_path / "plots", tmp_path / "more"
+    for folder in folders:
+        folder.mkdir(exist_ok=True)
+    monkeypatch.chdir(folders[0])
+    assert told(lambda: PrivacyLedger("budget.db", epsilon=9.0, delta=DELTA)) == []
+    assert told(lambda: PrivacyLedger("budget.db")) == []
+    assert told(lambda: model.fit(*named)) == []
+    monkeypatch.chdir(folders[1])
+    where = repr(str(folders[1] / "budget.db"))
+    assert told(lambda: model.fit(*named)) == [where]
+    assert told(lambda: model.fit(*named)) == []
+    monkeypatch.chdir(folders[2])
+    where = repr(str(folders[2] / "budget.db"))
+    assert told(lambda: PrivacyLedger("budget.db")) == [where]
+    assert told(lambda: PrivacyLedger("budget.db", dataset="another")) == []
+    assert told(lambda: PrivacyLedger()) == []
