@@ -32,6 +32,7 @@ from skfdp.data.arrays import (
     declared_numbers,
     either,
     is_dask,
+    readable,
     shaped_target,
 )
 from skfdp.data.columns import (
@@ -42,13 +43,14 @@ from skfdp.data.columns import (
     target_name,
 )
 from skfdp.data.encoder import MOST_DENSE, DeclaredEncoder, EncodedTable
-from skfdp.data.input_scaler import InputScaler
+from skfdp.data.input_scaler import InputScaler, resolve_bounds
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.sources import chosen_rows, whole_table
 from skfdp.data.target import (
     RECODED,
     Labels,
     are_codes,
+    check_exactly,
     check_recoded,
     class_shares,
     encode_any,
@@ -164,6 +166,8 @@ class PrivateClassifier(ClassifierMixin):
                 check_recoded(y, classes)
             encode = encode_any if self._declared.any_target else encode_labels
             labels = encode(y, classes)
+            if math.isinf(self.epsilon):
+                check_exactly(y, labels)
         elif classes is not None:
             labels = Labels.unseen(classes, n_rows)
         else:
@@ -685,6 +689,7 @@ class TableEstimator(Versioned, BaseEstimator):
         part.
         """
         if math.isinf(self.epsilon):
+            self._check_bounds(n_features, names, table)
             return InputScaler(feature_bound=math.inf)
         bounds = self._declared.bounds if table is None else table.bounds
         input_scaler = resolve_input_scaler(
@@ -700,6 +705,13 @@ class TableEstimator(Versioned, BaseEstimator):
         )
         mixed = mask.any() and not mask.all()
         return dataclasses.replace(input_scaler, public=mask if mixed else None)
+
+    def _check_bounds(self, n_features: int, names, table: EncodedTable | None) -> None:
+        """Raise ValueError for bad bounds, which a fit without privacy does not use."""
+        bounds = self._declared.bounds
+        released = isinstance(bounds, str) and bounds == "private"
+        if table is None and not (released and self._may_release_bounds):
+            resolve_bounds(bounds, n_features, names)
 
     def _given(self) -> dict[str, Any]:
         """Return the parameters by name, including those of the chosen algorithms."""
@@ -727,6 +739,8 @@ class TableEstimator(Versioned, BaseEstimator):
         """
         for name in [v for v in vars(self) if v.endswith("_") and v[0] != "_"]:
             delattr(self, name)
+        X, y = readable(X), readable(y)
+        of_rows = {name: readable(held) for name, held in of_rows.items()}
         self._declared = self._declare(y)
         if self._declared.schema is not None:
             y = self._declared.read_target(y)
@@ -906,6 +920,7 @@ class TableEstimator(Versioned, BaseEstimator):
     def _rows_to_predict(self, X) -> np.ndarray | csr_array:
         """Convert new rows in the same way as `fit`, to inputs of `input_scaler_`."""
         check_is_fitted(self)
+        X = readable(X)
         if self._declared.schema is not None:
             check_no_path(X)
             return self.encoder_.encoded(self._declared.schema.select(X, coded=True))

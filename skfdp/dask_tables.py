@@ -700,7 +700,12 @@ def _read(
     The estimator first converts two made-up rows. These rows are then removed, and the
     remaining public facts are sent to the partitions, which convert their own rows.
     """
-    sizes = tuple(partitions.ask(ROWS, _size))
+    sizes, targets = zip(*partitions.ask(ROWS, _sizes), strict=True)
+    if y is not None and targets != sizes:
+        raise ValueError(
+            "y and X have partitions of different numbers of rows: pass y with the "
+            "partitions of X, as y.rechunk(X.chunks[0]) of arrays."
+        )
     labels = None
     if estimator._declared.public_target:
         labels = np.concatenate(partitions.ask(ROWS, _target))
@@ -814,8 +819,8 @@ def _records_of_partition(
 # Functions for `Partitions.ask`, which must be picklable.
 
 
-def _size(raw: tuple[Any, Any]) -> int:
-    return raw[0].shape[0]
+def _sizes(raw: tuple[Any, Any]) -> tuple[int, int]:
+    return tuple([0 if part is None else part.shape[0] for part in raw])
 
 
 def _target(raw: tuple[Any, Any]) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 
 from skfdp.addresses import public
 from skfdp.dask_tables import computed
-from skfdp.data.arrays import is_dask, numeric_target
+from skfdp.data.arrays import is_dask, numeric_target, readable
 from skfdp.data.records import MOST_ROWS
 from skfdp.data.target import encode_any
 from skfdp.data.units import FULL_WEIGHT, units_as_weighted, without_group_column
@@ -468,6 +468,7 @@ def _as_declared(
     model: Any, X: Any, y: Any, by: Any, groups: Any, target: str | None
 ) -> tuple[Any, Any, Any, Any]:
     """Convert rows, targets and groups by the schema of the model, if there is one."""
+    X, y, by, groups = map(readable, (X, y, by, groups))
     schema = declared_by(model, "schema")
     if schema is None:
         X, groups = without_group_column(X, groups)

@@ -277,6 +277,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         table: EncodedTable | None,
     ) -> InputScaler:
         if math.isinf(self.epsilon):
+            self._check_bounds(n_features, names, table)
             return InputScaler(feature_bound=math.inf)
         bounds, bound = self._declared.bounds, self._solver.row_norm
         if is_auto(bound):

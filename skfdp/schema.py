@@ -49,6 +49,7 @@ from skfdp.data.arrays import (
     column_labels,
     distinct,
     exact,
+    named_target,
     objects,
     raw_column,
     type_kind,
@@ -103,10 +104,11 @@ class _Column:
         for name, value in vars(self).items():
             if name in ("missing", "true", "false") and isinstance(value, str):
                 value = [value]
+            value = plain(value)
             ordered = isinstance(value, Iterable) and not isinstance(
                 value, (str, bytes, Mapping, AbstractSet)
             )
-            found = tuple(map(plain, value)) if ordered else plain(value)
+            found = tuple(map(plain, value)) if ordered else value
             object.__setattr__(self, name, found)
         check_flag("public", self.public)
         if "public" in vars(self):
@@ -401,6 +403,10 @@ def _on_axis(values: Iterable, reads: str) -> np.ndarray:
     return np.array([v if is_real else np.nan for v, is_real in given], dtype=float)
 
 
+#: Largest number of knots of a column: smoothing takes its square in memory.
+MOST_KNOTS = 1000
+
+
 def _knots(
     column: Any, name: str, bounds: np.ndarray, reads: str, cyclic: bool, smooth: bool
 ) -> np.ndarray:
@@ -408,16 +414,19 @@ def _knots(
     given, (low, high) = column.knots, bounds
     if isinstance(given, tuple):
         knots = _on_axis(given, reads)
-        if len(knots) >= 2 + cyclic and (knots[1:] > knots[:-1]).all():
+        usable = 2 + cyclic <= len(knots) <= MOST_KNOTS
+        if usable and (knots[1:] > knots[:-1]).all():
             ends = knots[[0, -1]]
             if (ends == bounds).all() if cyclic else low <= ends[0] and ends[1] <= high:
                 return knots
         expected = "from the lower to the upper bound"
         raise SchemaError(
-            f"knots of {name!r} are {shown(given)}, but must be at least {2 + cyclic} "
-            f"numbers in ascending order {expected if cyclic else 'within the bounds'}."
+            f"knots of {name!r} are {shown(given)}, but must be {2 + cyclic} to "
+            f"{MOST_KNOTS} numbers in ascending order "
+            f"{expected if cyclic else 'within the bounds'}."
         )
-    check_number(f"knots of {name!r}", given, low=1, integral=True, also=("auto",))
+    limits = {"low": 1, "high": MOST_KNOTS + 1, "integral": True}
+    check_number(f"knots of {name!r}", given, also=("auto",), **limits)
     if isinstance(given, str):
         given = SMOOTH_KNOTS if smooth else STANDALONE_KNOTS
     is_date, spacing = reads == "date", getattr(column, "spacing", "auto")
@@ -793,6 +802,8 @@ class TableSchema:
 
         With `typed`, refuse a stored type that cannot hold the declared labels.
         """
+        if isinstance(y, (str, bytes)):
+            raise SchemaError(named_target(y))
         one = hasattr(y, "iloc") and getattr(y, "shape", (0,))[1:] == (1,)
         raw = y.iloc[:, 0] if one else y
         if not hasattr(raw, "__len__") or getattr(raw, "ndim", 1) != 1:

@@ -34,6 +34,7 @@ from skfdp.data.target import (
     real,
 )
 from skfdp.data.validation import is_missing, unmasked
+from skfdp.privacy.checks import shown
 from skfdp.privacy.events import Relation
 
 DAY = 86_400_000_000  # microseconds
@@ -246,6 +247,28 @@ def is_dask(X: Any) -> bool:
     return package in ("dask", "dask_expr") and hasattr(X, "to_delayed")
 
 
+def readable(given: Any) -> Any:
+    """Return a user's table or column, made readable; refuse unreadable tensors.
+
+    pandas copies `attrs` with each column that is selected, and they may hold objects
+    that cannot be copied. So they are dropped. Other objects are returned unchanged.
+    """
+    if hasattr(type(given), "detach"):  # a tensor of torch
+        with contextlib.suppress(Exception):
+            np.asarray(given)
+            return given
+        raise ValueError(
+            f"a {type(given).__name__} cannot be read by NumPy: pass "
+            "tensor.detach().cpu(), dense and of a type that NumPy has."
+        )
+    attrs = getattr(given, "attrs", None)
+    if not (isinstance(attrs, Mapping) and attrs and hasattr(type(given), "iloc")):
+        return given
+    import pandas
+
+    return (pandas.Series if given.ndim == 1 else pandas.DataFrame)(given)
+
+
 def check_no_path(X: Any) -> None:
     """Raise TypeError if X is the path of a file instead of a table."""
     if isinstance(X, (str, os.PathLike)):
@@ -284,7 +307,7 @@ def check_table(X: Any) -> Any:
         raise ValueError("X is one column: pass a table, such as X.to_frame().")
     if not X.shape[1]:
         raise ValueError("X has 0 feature(s): at least 1 is needed.")
-    return X
+    return readable(X)
 
 
 def column_labels(X: Any) -> list:
@@ -755,12 +778,23 @@ def _quotes_nothing(error: Exception) -> bool:
     return alone and _QUOTES_NOTHING.match(str(error)) is not None
 
 
+def named_target(y: str | bytes) -> str:
+    """Return the message for a target that is the name of a column."""
+    name = shown(y)
+    return (
+        f"y={name} is a name, not a column: pass table[{name}] as y, and leave this "
+        "column out of X."
+    )
+
+
 def shaped_target(y, n_rows: int, as_objects: bool = True) -> np.ndarray:
     """Return y as an array of shape (n_rows,), of any type.
 
     With `as_objects` a list becomes an array of objects, so that no entry decides the
     type of the others.
     """
+    if isinstance(y, (str, bytes)):
+        raise ValueError(named_target(y))
     try:
         y = unmasked(y, as_objects=True)
         if as_objects and isinstance(y, (list, tuple)):

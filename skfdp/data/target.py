@@ -801,6 +801,26 @@ def check_recoded(y: np.ndarray, classes: Any) -> None:
         )
 
 
+def check_exactly(y: np.ndarray, labels: Labels) -> None:
+    """Refuse recoded labels, and a y without any label, in a fit without privacy.
+
+    A private fit compares released counts instead; see `solvers.descent.check_counts`.
+    """
+    if labels.missing is None:
+        return
+    declared, found = labels.classes.tolist(), set(labels.codes[~labels.missing])
+    codes = spelling_of(range(len(declared)), "codes", "code")
+    recoded = (
+        len(found) < len(declared) and (codes.places(y[labels.missing]) >= 0).any()
+    )
+    if recoded or not found:
+        which = "labels outside" if found else "no label of"
+        raise ValueError(
+            f"y holds {which} `classes`={declared!r}. "
+            + (RECODED if recoded else "Declare the labels of y as they are in y.")
+        )
+
+
 def are_codes(classes: np.ndarray) -> bool:
     """Whether the classes are 0, ..., k-1, the codes of labels in scikit-learn."""
     return np.array_equal(classes, np.arange(len(classes)))

@@ -72,6 +72,8 @@ def _is_plain(value: Any) -> bool:
 
 def brief(value: Any) -> str:
     """Format a value for a message: a short scalar as it is, all else as its type."""
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {value.shape}"
     value = plain(value)
     scalar = value is None or isinstance(value, str | int | float | complex)
     # Python refuses to print very large integers.

@@ -395,9 +395,9 @@ def report(
         found = _report_of(obj, type(obj).__name__)
     if found is None:
         raise ValueError(
-            f"report() got {type(obj).__name__}, which has no privacy_ inside: fit it "
-            "first, or pass a fitted estimator of skfdp, a Pipeline with one, or a "
-            "ledger."
+            f"report() got {type(obj).__name__}, which has no privacy_ inside: pass a "
+            "fitted estimator of skfdp, a Pipeline with one, or the ledger that the "
+            "fits inside were charged to."
         )
     if context is not None:
         found = dataclasses.replace(found, context=check_context(context))

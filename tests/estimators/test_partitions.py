@@ -297,7 +297,8 @@ def test_other_collections_are_refused():
             "but X has .*: pass y with the partitions of X",
         ),
         (None, "requires y to be passed"),
-        (collection(LABELS[:-1], (400, 0, 1, 498)), "inconsistent numbers of samples"),
+        (collection(LABELS[:-1], (400, 0, 1, 498)), "different numbers of rows: pass"),
+        (collection(LABELS, (1, 400, 0, 499)), "y with the partitions of X, as y.rech"),
     ):
         with pytest.raises(ValueError, match=match):
             classifier().fit(rows, y)

@@ -1,5 +1,6 @@
 """Every refusal: one sentence, with name, value, expectation and remedy."""
 
+import threading
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
@@ -20,8 +21,12 @@ from skfdp import (
     FeatureDPRegressor,
     PrivacyLedger,
     PrivateCenteringTransformer,
+    TableSchema,
+    private_bounds,
+    private_score,
 )
 from skfdp.privacy import AddOrRemoveOne
+from skfdp.schema import Label, Number
 from skfdp.solvers import (
     FeatureDPSGD,
     GaussianCentering,
@@ -70,6 +75,7 @@ PARAMETERS = [
     (EVERY, {"epsilon": -1.0}, "epsilon=-1.0 must be a positive number"),
     (EVERY, {"epsilon": "1"}, "epsilon='1' must be a positive number"),
     (EVERY, {"epsilon": float("nan")}, "epsilon=nan must be a positive number"),
+    (EVERY, {"epsilon": np.array(1.0)}, r"epsilon=an array of shape \(\) must be a p"),
     (EVERY, {"delta": 0}, "delta=0 must be a number strictly between 0 and 1"),
     (EVERY, {"delta": 1}, "delta=1 must be a number strictly between 0 and 1"),
     (EVERY, {"neighboring_relation": "other"}, "neighboring_relation='other' is unk"),
@@ -311,6 +317,143 @@ def test_malformed_input_is_refused_without_a_datum(model, X, y, message, releas
     assert "secret" not in text
     assert "4242" not in text
     assert not releases
+
+
+FITS = {
+    "logistic": FeatureDPLogisticRegression(classes=[0, 1], bounds=(0, 1)),
+    "classifier": DPSGDFClassifier(classes=[0, 1], bounds=(0, 1)),
+    "regressor": FeatureDPRegressor(target_bounds=(0, 1), bounds=(0, 1)),
+    "loop": DPSGDFRegressor(target_bounds=(0, 1), bounds=(0, 1)),
+    "network": FeatureDPMLPClassifier(
+        hidden_layer_sizes=3, classes=[0, 1], bounds=(0, 1), solver=NoisySGD(max_iter=2)
+    ),
+    "centring": PrivateCenteringTransformer(bounds=(0, 1)),
+}
+every_fit = pytest.mark.parametrize("name", FITS)
+
+
+def uses(model, X, y):
+    """Yield what a user does with an estimator, as functions."""
+    fitted = clone(model).fit(np.asarray(X), np.asarray(y))
+    predict = getattr(fitted, "predict", None) or fitted.transform
+    yield from (lambda: clone(model).fit(X, y), lambda: clone(model).plan(X, y))
+    yield from (lambda: predict(X), lambda: private_bounds(X))
+    if hasattr(fitted, "score"):
+        yield from (
+            lambda: fitted.score(X, y),
+            lambda: private_score(fitted, X, y, 1.0),
+        )
+
+
+@every_fit
+def test_attributes_of_frames_are_not_copied(name, small):
+    """pandas copies them with each column, and a lock cannot be copied."""
+    X, y = pd.DataFrame(small[0], columns=list("abcd")), pd.Series(small[1], name="y")
+    locked = [pd.DataFrame(X), pd.Series(y)]
+    for table in locked:
+        table.attrs["connection"] = threading.Lock()
+    model = clone(FITS[name]).set_params(random_state=0)
+    found = [clone(model).fit(*tables) for tables in ((X, y), locked)]
+    fields = [[getattr(m, n) for n in m._released] for m in found]
+    for one, other in zip(*fields, strict=True):
+        np.testing.assert_equal(one, other)
+    for use in uses(model, *locked):
+        use()
+    assert locked[0].attrs
+
+
+def test_attributes_of_raw_tables_are_not_copied(small):
+    table = pd.DataFrame(small[0][:, :2], columns=["a", "b"]).assign(y=small[1])
+    schema = TableSchema(
+        {"a": Number(0, 1), "b": Number(0, 1), "y": Label([0, 1])}, outcomes=["y"]
+    )
+    table.attrs["connection"] = threading.Lock()
+    X, y = schema.split(table)
+    model = FeatureDPLogisticRegression(schema=schema).fit(table, y)
+    schema.encoder().fit(table).transform(table)
+    assert len(model.predict(table)) == len(schema.read(table)) == len(X)
+    private_score(model, table, y, 1.0)
+
+
+@every_fit
+@pytest.mark.parametrize("change", ["requires_grad_", "bfloat16", "to_sparse"])
+def test_a_tensor_that_numpy_cannot_read_is_said(name, change, small):
+    torch = pytest.importorskip("torch")
+    X = getattr(torch.tensor(small[0]), change)()
+    for use in uses(FITS[name], *map(torch.tensor, small)):
+        use()
+    model = clone(FITS[name]).fit(*small)
+    predict = getattr(model, "predict", None) or model.transform
+    uses_of_X = [lambda: clone(model).fit(X, small[1]), lambda: predict(X)]
+    for use in uses_of_X:
+        with pytest.raises(
+            ValueError, match=r"cannot be read by NumPy: pass tensor\.d"
+        ):
+            use()
+
+
+@every_fit
+def test_the_name_of_the_target_is_no_target(name, small):
+    if name == "centring":
+        pytest.skip("it has no target")
+    X = pd.DataFrame(small[0], columns=list("abcd"))
+    model = clone(FITS[name]).fit(X, small[1])
+    for use in (
+        lambda: clone(model).fit(X, "ill"),
+        lambda: model.score(X, "ill"),
+        lambda: private_score(model, X, "ill", 1.0),
+    ):
+        with pytest.raises(ValueError, match=r"y='ill' is a name.*table\['ill'\] as y"):
+            use()
+
+
+def test_nor_is_it_with_a_schema(small):
+    table = pd.DataFrame(small[0], columns=list("abcd")).assign(ill=small[1])
+    columns = {name: Number(0, 1) for name in "abcd"} | {"ill": Label([0, 1])}
+    schema = TableSchema(columns, outcomes=["ill"])
+    with pytest.raises(ValueError, match="y='ill' is a name"):
+        FeatureDPLogisticRegression(schema=schema).fit(table, "ill")
+
+
+@every_fit
+@pytest.mark.parametrize("bounds", [(1, 0), (1, 1), {9: (0, 1)}, "private", 3])
+def test_bounds_are_checked_without_privacy(name, bounds, small):
+    model = clone(FITS[name]).set_params(epsilon=np.inf, bounds=bounds)
+    if bounds == "private" and name not in ("network", "centring"):
+        model.fit(*small)
+        return
+    with pytest.raises(ValueError, match="bounds"):
+        model.fit(*small)
+
+
+@every_fit
+def test_no_usable_row_is_said_without_privacy(name, small):
+    X, y = small
+    model, ledger = clone(FITS[name]).set_params(epsilon=np.inf), PrivacyLedger()
+    model.set_params(ledger=ledger, bounds=False)
+    with pytest.raises(ValueError, match="every row lacks a target, or a value"):
+        model.fit(np.full_like(X, np.nan), y)
+    if name != "centring":
+        with pytest.raises(ValueError, match="y holds no label|every row lacks a targ"):
+            model.fit(X, np.full(len(X), np.nan))
+    assert not ledger.entries
+
+
+CODED = ([1, 2], [1, 2, 3], [-1, 1], ["1", "2"], [0, 5])
+
+
+@pytest.mark.parametrize("classes", CODED, ids=str)
+@pytest.mark.parametrize("name", ["logistic", "classifier", "network"])
+def test_recoded_labels_are_refused_without_privacy(name, classes, small):
+    X, codes = small[0], np.arange(len(small[0])) % len(classes)
+    model = clone(FITS[name]).set_params(epsilon=np.inf, classes=classes)
+    model.fit(X, np.array(classes)[codes])
+    missing = np.array(classes, dtype=object)[codes]
+    missing[codes == 1] = None
+    model.fit(X, missing)  # a label that is missing is no code
+    for y in (codes, codes.astype(float), codes.astype(str), codes.astype(object)):
+        with pytest.raises(ValueError, match="y holds .*Declare the labels of y as th"):
+            model.fit(X, y)
 
 
 @pytest.mark.parametrize("name", ["solver__max_iter", "centering__budget_share"])

@@ -637,7 +637,8 @@ class TestReportOf:
 
     @pytest.mark.parametrize("obj", [StandardScaler(), 3, make_pipeline(Fitted())])
     def test_what_has_no_report(self, obj):
-        with pytest.raises(ValueError, match="which has no privacy_ inside: fit it"):
+        match = "no privacy_ inside: pass a fitted .*, or the ledger that the fits insi"
+        with pytest.raises(ValueError, match=match):
             report(obj)
 
 
