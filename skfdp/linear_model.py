@@ -67,7 +67,7 @@ from skfdp.solvers.label_statistic import LabelStatistic, refusal_of_one_shot
 from skfdp.solvers.method import Method
 from skfdp.solvers.parameters import ASSUMPTIONS, Loop
 from skfdp.solvers.postprocessing import STRONGEST, LinearFit
-from skfdp.solvers.public_model import check_public_model
+from skfdp.solvers.public_model import check_public_model, warn_of_public_model
 from skfdp.solvers.target_scales import TargetScales, warn_of_huber_threshold
 
 # The table of a linear model's coefficients.
@@ -480,6 +480,7 @@ class LinearModel(PrivateEstimator):
             raise ImportError(
                 "coefficients_table needs pandas: pip install pandas."
             ) from None
+        warn_of_public_model(self)
         return pd.DataFrame(table(self))
 
     @without_traps()

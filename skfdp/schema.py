@@ -1360,6 +1360,15 @@ class OpenTable:
     def __init__(self, table: Any, schema: TableSchema):
         self._table, self._schema = table, schema
         self._is_path = isinstance(table, (str, os.PathLike))
+        if (
+            self._is_path
+            and os.path.exists(table)
+            and not (os.path.isfile(table) or os.path.isdir(table))
+        ):
+            raise SchemaError(
+                f"{str(table)!r} is a pipe or a device, and a table is read several "
+                "times: write the table to a file first."
+            )
         self.cells: tuple[str, ...] = ()
         self.index = getattr(table, "index", None) if hasattr(table, "iloc") else None
         if _is_csv(table):

@@ -15,6 +15,7 @@ from skfdp.data.validation import check_number
 from skfdp.linear_model import QUANTILE, names
 from skfdp.privacy.checks import shown
 from skfdp.solvers.postprocessing import UPPER_BOUND, CoefficientNoise
+from skfdp.solvers.public_model import warn_of_public_model
 
 # Panels: each draws one effect, as a curve or as bars.
 
@@ -402,6 +403,7 @@ def _effects(model: Any, encoder: Any, target: Any) -> tuple[_Shown, dict[str, E
             f"estimator={type(model).__name__} has no effects to draw: it must be "
             "a linear model of skfdp."
         )
+    warn_of_public_model(model)
     found = _Shown.of(model, target)
     if encoder is None:
         # One bar for each column: coefficient times the width of the bounds, if any.

@@ -23,7 +23,7 @@ from skfdp.data.input_scaler import Coordinates
 from skfdp.data.records import PublicRecords
 from skfdp.data.target import TargetMap
 from skfdp.data.units import Units
-from skfdp.data.validation import users_state
+from skfdp.data.validation import UtilityWarning, users_state, warn_caller
 from skfdp.kernels.losses.loss import Loss
 from skfdp.mechanisms.release import uniform_batch
 from skfdp.privacy.checks import shown
@@ -618,3 +618,14 @@ def drawn_rows(
         return input_scaler.shorten(rows)
 
     return coordinates.grid(known, mapped=padded, n_features=mask.size)
+
+
+def warn_of_public_model(model: Any) -> None:
+    """Warn that `coef_` lacks the margin of a public model that is not linear."""
+    public_model = getattr(model, "public_model_", None)
+    if public_model is not None and public_model.linear is None:
+        warn_caller(
+            f"public_model={type(public_model.estimator).__name__} has a margin of its "
+            "own: coef_ and what is computed from it show only what is added to it.",
+            UtilityWarning,
+        )

@@ -1,11 +1,13 @@
 """Folders of files: their order, and what is no column of theirs."""
 
+import os
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from skfdp import TableSchema, UtilityWarning, open_table
-from skfdp.schema import Category, Label, Number
+from skfdp.schema import Category, Label, Number, SchemaError
 
 ROWS = pd.DataFrame(np.random.default_rng(0).random((120, 2)), columns=["a", "b"])
 
@@ -63,3 +65,10 @@ def test_a4_an_empty_line_of_a_file_with_one_column_is_a_record(tmp_path):
     two = TableSchema({"a": Category(["x"]), "b": Number(0, 9)})
     path.write_text("a,b\nx,1\n\nx,2\n,\n")
     assert len(two.read_csv(path)) == 3
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes")
+def test_g11_a_pipe_is_refused_by_what_it_is(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(SchemaError, match="is a pipe or a device, .* write the table"):
+        TableSchema({"a": Number(0, 1)}).read(tmp_path / "pipe")

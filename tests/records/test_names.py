@@ -1,10 +1,14 @@
 """Names of columns in frames that scikit-learn does not know, and integer labels."""
 
+import warnings
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 from skfdp import (
     DPSGDFRegressor,
@@ -12,7 +16,9 @@ from skfdp import (
     FeatureDPMLPClassifier,
     FeatureDPRegressor,
     PrivateCenteringTransformer,
+    UtilityWarning,
 )
+from skfdp.inspection import EffectsDisplay
 from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
@@ -83,3 +89,19 @@ def test_g03_integers_that_are_positions_are_read(kind):
     odd = X.set_axis(["1", "0", "2"], axis=1)
     with pytest.raises(ValueError, match="bounds holds the index 0, and another"):
         kind(**given).fit(odd, Y)
+
+
+def test_g12_effects_beside_a_public_model_of_trees_say_what_they_leave_out():
+    trees = HistGradientBoostingClassifier(max_iter=5)
+    given = {"public_features": ["a", "b"], "public_target": True, "bounds": (0, 1)}
+    model = FeatureDPLogisticRegression(3.0, public_model=trees, **given).fit(X, Y)
+    for call in (
+        model.coefficients_table,
+        partial(EffectsDisplay.from_estimator, model),
+    ):
+        with pytest.warns(UtilityWarning, match="public_model=HistGradientBoosting"):
+            call()
+    linear = FeatureDPLogisticRegression(3.0, **given).fit(X, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        linear.coefficients_table()
