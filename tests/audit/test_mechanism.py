@@ -9,7 +9,12 @@ from scipy import stats
 
 from skfdp import DPSGDFClassifier
 from skfdp.audit import mechanism as bounds
-from skfdp.audit.mechanism import AuditResult, audit_mechanism, largest_rates
+from skfdp.audit.mechanism import (
+    AuditResult,
+    Canary,
+    audit_mechanism,
+    largest_rates,
+)
 from skfdp.mechanisms import release as mechanism
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import RELATIONS, Event, calibrate, compose, gdp_epsilon
@@ -79,6 +84,7 @@ NEIGHBOURS |= SAMPLED
 @pytest.mark.parametrize("std", [1e-3, 2.0, 1e9])
 def test_a_canary_is_moved_by_the_whole_sensitivity(event, std):
     tables, theta = bounds.neighbours(event), np.array([1, -1]) / math.sqrt(2)
+    assert {type(table) for table in tables} == {Canary}
     gone = event.neighboring_relation == "add_or_remove_one"
     assert [table.n_rows for table in tables] == [4 - gone, 4]
     unit = tables[0].unit(std)

@@ -117,7 +117,8 @@ OPTIONS = {
     **dict.fromkeys(("--epsilon", "--delta", "--limit", "--n-records"), NUMBERS),
     **dict.fromkeys(("--seed", "--test-size", "--repeats"), NUMBERS),
     **dict.fromkeys(("--ledger", "--report", "--model", "--schema", "--check"), PATHS),
-    **dict.fromkeys(("--target", "--public", "--outcomes", "--group"), COLUMNS),
+    **dict.fromkeys(("--target", "--outcomes", "--group"), COLUMNS),
+    "--public": ("age", "a*", "nobody", "age town", ""),
     "--relation": ("replace_one", "replace_special", "add_or_remove_one", "x"),
     **dict.fromkeys(("--evaluate", "--debug", "--nobody"), ("",)),
 }
