@@ -799,8 +799,9 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
       residual, and twice as large under "replace_one".
     * "one-shot" releases the label statistic once. A replaced label changes it by at
       most ``sqrt(2) |w phi|``, where phi is the public row of the record and w its
-      public weight. (For two classes labels are -1/2 and 1/2. Under "replace_special"
-      the statistic then changes by half of ``|w phi|``.)
+      public weight. Under "replace_special" the labels of K classes are centred, and
+      the statistic changes by ``sqrt(1 - 1 / K) |w phi|`` (two classes: by half of
+      ``|w phi|``).
     * All releases are one composition with exact accounting; sums and noise are
       integers.
 
@@ -1150,8 +1151,9 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
     * The scales of target and rows, and for the Poisson loss the mean of the fitted
       rates, are means of numbers in public intervals. Each interval is rescaled to
       [-1, 1]. So each sum has sensitivity 2 under "replace_one" and 1 otherwise. The
-      same holds for a histogram of the target, and for the sum of the private rows,
-      which are clipped to their mean length. With ``centering="adaptive"`` or a
+      same holds for the sum of the private rows, which are clipped to their mean
+      length. A histogram of the target has sensitivity sqrt(2) under "replace_one" and
+      1 otherwise. With ``centering="adaptive"`` or a
       `clip_quantile` there are the further releases that `FeatureDPLogisticRegression`
       describes.
     * For wide tables a histogram of the lengths may first narrow their interval. Its

@@ -100,6 +100,21 @@ NIGHTLY = [
         "::test_a_replaced_wide_row_moves_two_counts_by_one",
     ),
     Mutant(
+        "centred labels that seem shorter than they are",
+        "queries/statistics.py",
+        "clip_norm *= math.sqrt(1 - 1 / self.n_outputs)",
+        "clip_norm *= math.sqrt(1 - 2 / self.n_outputs)",
+        "estimators/test_one_shot.py"
+        "::test_a_nulled_label_moves_the_statistic_by_at_most_its_sensitivity",
+    ),
+    Mutant(
+        "half a charge for the histogram of a target",
+        "solvers/target_scales.py",
+        "return budget.event(HISTOGRAM, std, sensitivity=smaller), target",
+        "return budget.event(HISTOGRAM, std, sensitivity=smaller / 2), target",
+        "estimators/test_target_window.py::test_every_release_is_covered_by_the_charge",
+    ),
+    Mutant(
         "slopes of a wide regression have larger residuals than charged",
         "solvers/postprocessing.py",
         "query = dataclasses.replace(query, loss=huber(HUBER_THRESHOLD))",

@@ -5,7 +5,8 @@ query satisfies the following contract. `mechanisms.release` relies on it, and t
 check it by brute force:
 
 * ``unit(noise_std)`` depends on public facts only. It is a power of two, multiplied by
-  the grid step of the weights if rows have weights;
+  the grid step of the weights if rows have weights, and divided by the number of
+  classes if labels are centred;
 * ``exact_sum(theta, batch, unit)`` returns the sum over the batch of one vector per
   record, as int64 in this unit. Each vector is a function of its record and theta only;
 * each vector, times the unit, has an L2 norm of at most ``clip_norm``;

@@ -306,51 +306,71 @@ class LabelSum(_Sum):
         classes, and labels are one-hot.
     row_bound : float
         Public bound R of the norms of the rows.
+    centred : bool, default=False
+        Whether 1 / K is subtracted from each entry of a one-hot label of K classes.
 
     Notes
     -----
     **Guarantees.** For one-hot labels a contribution has norm at most R, and a replaced
-    label changes the sum by exactly ``sqrt(2) |row| <= sqrt(2) R``. For two classes a
-    contribution has norm at most R / 2, and a replaced label changes the sum by at most
-    R. The bounds hold for exact integers, because the rows are on the grid. Rows need
-    no clipping, because they are public.
+    label changes the sum by exactly ``sqrt(2) |row| <= sqrt(2) R``. A centred label has
+    the norm ``sqrt(1 - 1 / K)``, so that a contribution has norm at most
+    ``sqrt(1 - 1 / K) R``; differences of labels do not change. For two classes with one
+    output a contribution has norm at most R / 2, and a replaced label changes the sum
+    by at most R. The bounds hold for exact integers, because the rows are on the grid,
+    and centred labels are integers in units of 1 / K. Rows need no clipping, because
+    they are public.
     """
 
     rows: GridRows
     target: np.ndarray
     n_outputs: int
     row_bound: float
+    centred: bool = False
 
     def __post_init__(self):
         table, binary = self.rows.values, self.n_outputs == 1
-        clip_norm = self.row_bound / (2 if binary else 1)
+        clip_norm, moved = self.row_bound, self.row_bound * math.sqrt(2)
+        if binary:
+            clip_norm, moved = self.row_bound / 2, None
+        elif self.centred:
+            clip_norm *= math.sqrt(1 - 1 / self.n_outputs)
         vars(self).update(
             table=table,
             n_rows=len(table),
             shape=(self.n_outputs, table.shape[1]),
             clip_norm=clip_norm,
             # With several classes one entry decreases and another one increases.
-            replaced=None if binary else clip_norm * math.sqrt(2),
+            replaced=moved,
         )
 
     @classmethod
-    def planned(cls, n_outputs: int, row_bound: float) -> LabelSum:
+    def planned(
+        cls, n_outputs: int, row_bound: float, centred: bool = False
+    ) -> LabelSum:
         """Return a query without rows, with the bounds of the query of the fit."""
-        return cls(no_rows(), np.empty(0, np.int64), n_outputs, row_bound)
+        return cls(no_rows(), np.empty(0, np.int64), n_outputs, row_bound, centred)
 
     def unit(self, noise_std: float) -> float:
-        """Return the grid unit of the sum: GRID, or GRID / 2 for two classes.
+        """Return the grid unit of the sum, in which rows times labels are integers.
 
-        The rows have the unit GRID. For two classes the labels are -1/2 and 1/2.
+        The rows have the unit GRID. Labels have the unit 1, or 1 / K if they are
+        centred, with K = 2 for one output.
         """
-        return GRID / (2 if self.n_outputs == 1 else 1)
+        return GRID / self._n_parts
+
+    @property
+    def _n_parts(self) -> int:
+        """The number K of classes for centred labels, otherwise 1."""
+        if self.n_outputs == 1:
+            return 2
+        return self.n_outputs if self.centred else 1
 
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
         target = self.target[index]
         if self.n_outputs == 1:
             labels = np.where(target == 1, 1.0, -1.0)[:, None]
         else:
-            labels = np.eye(self.n_outputs)[target]
+            labels = self._n_parts * np.eye(self.n_outputs)[target] - self.centred
         # Integers below 2**53 are exact in float64.
         return (labels.T @ self.table[index].astype(np.float64)).astype(np.int64)
 

@@ -645,10 +645,10 @@ class Descent:
         orthant: bool,
     ) -> tuple[Event, ...]:
         """Return the events of the releases before and after the loop."""
-        target, rate, counts, scale = None, None, None, None
+        target, rate, counts, scale = (), None, None, None
         if self.scales is not None:
             has_model = prepared.has_model
-            target = self.scales.event(public, budget, mu, has_public_model=has_model)
+            target = self.scales.events(public, budget, mu, has_public_model=has_model)
             rate = self.scales.rate_event(public, budget, mu)
         measured = postprocessing.is_measured(self, public, prepared.has_model)
         # Without a public target or model, the descent starts at released class
@@ -659,7 +659,7 @@ class Descent:
         centring = self.centring.events(public, budget, mu, mean=not orthant)
         if measured:
             scale = postprocessing.event(public, budget, self.loss, mu)
-        planned = (target, counts, *centring, scale, rate)
+        planned = (*target, counts, *centring, scale, rate)
         return tuple([one for one in planned if one is not None])
 
     @property
@@ -717,8 +717,7 @@ class Descent:
         """Release the planned scales and means, and run the descent."""
         loss, target_map, offset = self.loss, None, prepared.offset
         if self.scales is not None:
-            event = plan.event("target scale")
-            target_map = self.scales.released(records, event, mechanism, offset)
+            target_map = self.scales.released(records, plan, mechanism, offset)
             records, loss = self.scales.scaled(records, target_map, loss)
             prepared = dataclasses.replace(
                 prepared,

@@ -532,10 +532,10 @@ def _by_output(covariance: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
 class PublicGeometry:
     """The public rows of the label statistic, and the basis of these rows.
 
-    `n_labels` is the number of sums in the statistic. Usually this is one sum for each
-    class, and their total counts the records with a declared label. With two classes,
-    "replace_one" has these two sums, and other relations have only their difference.
-    The noise in the difference is the same in both cases.
+    `n_labels` is the number of sums in the statistic. Under "replace_one" it is one sum
+    for each class, and their total counts the records with a declared label. Other
+    relations centre the labels, because this reduces the sensitivity to a null record.
+    With two classes they have only the difference of the two sums.
     """
 
     whitening: Whitening
@@ -561,7 +561,8 @@ class LabelStatistic:
     def prepare(self, public: PublicRecords, budget: Budget) -> PublicGeometry:
         """Compute the basis of the statistic from public rows, without any label."""
         n_labels = public.n_classes if budget.relation.replaces else public.n_outputs
-        query = LabelSum.planned(public.n_outputs, LONGEST_ROW)
+        centred = not budget.relation.replaces
+        query = LabelSum.planned(public.n_outputs, LONGEST_ROW, centred)
         std = public.reach * query.sensitivity(budget.relation) / budget.mu
         noise = std / public.row_shares.sum() / math.sqrt(_curvature(public.n_classes))
         # The prior of the constant assumes Dirichlet(3) distributed class frequencies.
@@ -585,13 +586,13 @@ class LabelStatistic:
         self, public: PublicRecords, prepared: PublicGeometry, budget: Budget
     ) -> Plan:
         """Calibrate the noise of the only release."""
-        query = LabelSum.planned(prepared.n_labels, prepared.rows.bound)
-        counts = prepared.whitening.bias is not None and prepared.n_labels > 1
+        one_hot = budget.relation.replaces
+        query = LabelSum.planned(prepared.n_labels, prepared.rows.bound, not one_hot)
         signal = budget.mu * public.n_effective / budget.relation.sensitivity(1.0)
         return Plan(
             **budget.release_once("label statistic", query),
             expected_gap=parameters.gap_of(signal, "label-DP"),
-            counts_labels=counts and budget.relation.counts_are_public,
+            counts_labels=one_hot and prepared.whitening.bias is not None,
         )
 
     def needs_whole_table(self) -> None:
@@ -606,9 +607,12 @@ class LabelStatistic:
         on_step: OnStep,
     ) -> LinearFit:
         """Release the statistic once, then optimise as post-processing."""
-        public, rows = records.public, prepared.rows
+        public, rows, relation = records.public, prepared.rows, plan.events[0].relation
         recipe = functools.partial(
-            _statistic, n_labels=prepared.n_labels, bound=rows.bound
+            _statistic,
+            n_labels=prepared.n_labels,
+            bound=rows.bound,
+            centred=not relation.replaces,
         )
         query = records.query(recipe, rows=rows.grid)
         released = mechanism.release("label statistic", query)
@@ -622,7 +626,7 @@ class LabelStatistic:
                 released[:, -1] * counted,
                 noise_std * n * counted,
                 public,
-                plan.events[0].relation,
+                relation,
             )
         if len(released) == 2:
             statistic = (released[1:] - released[:1]) / 2
@@ -673,10 +677,10 @@ class LabelStatistic:
 
 
 def _statistic(
-    records: Records, rows: GridRows, n_labels: int, bound: float
+    records: Records, rows: GridRows, n_labels: int, bound: float, centred: bool
 ) -> LabelSum:
     """Return the query for the label statistic; a recipe of `Records.query`."""
-    return LabelSum(rows, records.target, n_labels, bound)
+    return LabelSum(rows, records.target, n_labels, bound, centred)
 
 
 def refusal_of_one_shot(
@@ -705,7 +709,7 @@ def refusal_of_one_shot(
                 "one statistic of the labels: choose 'noisy-gd'."
             )
     relation = Relation.of(given["neighboring_relation"])
-    query = LabelSum.planned(public.n_outputs, LONGEST_ROW)
+    query = LabelSum.planned(public.n_outputs, LONGEST_ROW, not relation.replaces)
     if not fits_grid(query, query.sensitivity(relation) / mu, public.units):
         return (
             f"epsilon={given['epsilon']!r} and delta={given['delta']!r} need more "

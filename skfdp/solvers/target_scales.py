@@ -21,7 +21,7 @@ from skfdp.queries.linear import huber
 from skfdp.queries.statistics import RowSum
 from skfdp.solvers import postprocessing
 from skfdp.solvers.centring import released_mean
-from skfdp.solvers.method import Budget
+from skfdp.solvers.method import Budget, Plan
 from skfdp.solvers.postprocessing import HUBER_THRESHOLD, STRONGEST
 
 # An interval within the declared bounds that contains the targets, from one noisy
@@ -34,6 +34,8 @@ from skfdp.solvers.postprocessing import HUBER_THRESHOLD, STRONGEST
 # is clipped.
 
 
+#: Labels of the events of the target's mean and spread, and of its histogram.
+SCALE, HISTOGRAM = "target scale", "target histogram"
 # Number of bins of equal width, and of bins whose widths double. There are fewer
 # doubling bins, because the lowest of more bins would be empty.
 N_BINS, N_DOUBLINGS = 16, 8
@@ -62,13 +64,13 @@ def released_window(
     """Release a histogram of targets, and return an interval with nearly all of them.
 
     A record adds 1 to one bin, which is a vector of norm 1. A null record adds 0. The
-    histogram therefore changes by at most 1 if a record becomes null, and by at most 2
-    if a record is replaced.
+    histogram therefore changes by at most 1 if a record becomes null. A replaced record
+    changes two counts by 1 each, so the histogram changes by at most sqrt(2).
     """
     public = records.public
     bounds = public.target_map
     query = records.query(_in_bins)
-    counts = mechanism.release(event.label, query, stream="target histogram")
+    counts = mechanism.release(event.label, query, stream=HISTOGRAM)
     noise_std = event.noise_std[0] / public.n_records
     # For a target of counts (log link), the interval starts at the lower bound.
     first, last = filled(counts / public.n_records, noise_std, upward=bounds.log)
@@ -83,7 +85,7 @@ def _in_bins(records: Records) -> RowSum:
     inner = edges(bounds)[1:-1]
     bins = np.searchsorted(inner, target, side="right")
     unit = np.eye(len(inner) + 1)
-    return RowSum(unit[bins], InputScaler(), records.public.capacity)
+    return RowSum(unit[bins], InputScaler(), records.public.capacity, nonnegative=True)
 
 
 def filled(shares: np.ndarray, noise_std: float, *, upward: bool) -> tuple[int, int]:
@@ -165,18 +167,22 @@ class TargetScales:
         """Whether the target is not rescaled: for a log link without an intercept."""
         return target_map.log and not self.fit_intercept
 
-    def event(
+    def events(
         self,
         public: PublicRecords,
         budget: Budget,
         mu: float,
         *,
         has_public_model: bool = False,
-    ) -> Event | None:
-        """Return the event of the target's mean and spread, or None if not released."""
+    ) -> tuple[Event, ...]:
+        """Return the events of the target's histogram, mean and spread, if released.
+
+        Under "replace_one" the histogram has an event of its own, because its
+        sensitivity is smaller. Otherwise one event covers all of them.
+        """
         n = public.n_records
         if public.has_target or self.keeps_unit(public.target_map):
-            return None
+            return ()
         n_means = 1 if has_public_model or public.target_map.log else 2
         log, n_effective = public.target_map.log, public.n_effective
         blocks = postprocessing.target_blocks(public.mask, has_public_model)
@@ -186,15 +192,14 @@ class TargetScales:
         most = max(0.15, room / (n_means + 1))
         error = COUNT_ERROR if log else TARGET_ERROR
         share = _share(mu, n_effective, error, most=most)
-        target = budget.event(
-            "target scale",
-            math.sqrt(1 / share) / mu,
-            sensitivity=budget.relation.sensitivity(1.0),
-            n_steps=n_means,
-        )
-        if not has_public_model and target.noise_std[0] / n < _MOST_NOISE:
-            target = dataclasses.replace(target, n_steps=n_means + 1)
-        return target
+        std, reach = math.sqrt(1 / share) / mu, budget.relation.sensitivity(1.0)
+        target = budget.event(SCALE, std, sensitivity=reach, n_steps=n_means)
+        if has_public_model or target.noise_std[0] / n >= _MOST_NOISE:
+            return (target,)
+        query = RowSum.planned(nonnegative=True)
+        if (smaller := query.sensitivity(budget.relation)) < reach:
+            return budget.event(HISTOGRAM, std, sensitivity=smaller), target
+        return (dataclasses.replace(target, n_steps=n_means + 1),)
 
     def rate_event(
         self, public: PublicRecords, budget: Budget, mu: float
@@ -281,11 +286,12 @@ class TargetScales:
     def released(
         self,
         records: Records,
-        event: Event | None,
+        plan: Plan,
         mechanism: Mechanism,
         margins: np.ndarray | None = None,
     ) -> TargetMap:
         """Return the rescaling of the target, from releases if it is private."""
+        event, histogram = plan.event(SCALE), plan.event(HISTOGRAM)
         if event is None:
             return self.exactly(records, margins)
         start = records.public.target_map
@@ -298,7 +304,9 @@ class TargetScales:
             )
 
         if event.n_steps > (1 if start.log or margins is not None else 2):
-            low, high = released_window(records, event, mechanism)
+            histogram = event
+        if histogram is not None:
+            low, high = released_window(records, histogram, mechanism)
         if start.log:
             mean, error = mean_of(y, low, high, "target mean")
             return dataclasses.replace(start, scale=max(mean, 2 * error))

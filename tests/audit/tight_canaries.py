@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import math
 import warnings
 
 import numpy as np
@@ -244,10 +243,11 @@ for y in ("two", "three"):
 
 # -- scales of a regression ------------------------------------------------------------
 SCALE = ("target scale", (LOW, -2.0), (LOW, 6.0))
-# One bin a record: (1, 0) and (0, 1), and one event with two numbers.
-for relation, reach in {"replaced": math.sqrt(1 / 2), "nulled": 1, "gone": 1}.items():
-    more = {"y": "real", "stream": "target histogram", "reach": reach}
-    add("target histogram", loop, {}, *SCALE, (relation,), **more)
+# One bin a record: (1, 0) and (0, 1), the root of two apart, and an event of its own.
+for relation in ALL:
+    label = "target histogram" if relation == "replaced" else "target scale"
+    more = {"y": "real", "stream": "target histogram"}
+    add("target histogram", loop, {}, label, *SCALE[1:], (relation,), **more)
 add("target mean", loop, {}, *SCALE, ALL, y="real", stream="target mean")
 more = {"stream": "target spread", "edit": number_at(1.0, -1.0)}
 add("target spread", loop, {}, *SCALE, ALL, y="real", **more)

@@ -22,15 +22,16 @@ from skfdp.solvers import whitening as one_shot
 from skfdp.solvers.label_statistic import Barrier, Objective, Prior, denoised
 from skfdp.solvers.whitening import WeightedRows, Whitening, water_filling
 
-REPLACED = Relation.of("replace_one")
+REPLACED, NULLED = map(Relation.of, ("replace_one", "replace_special"))
 
 
-def make_statistic(seed=0, n=15, d=4, n_classes=3):
+def make_statistic(seed=0, n=15, d=4, n_classes=3, centred=False):
     rng = np.random.default_rng(seed)
     rows = GridRows.build(rng.normal(size=(n, d)) / 3, lambda block: block, bias=0.2)
     n_outputs = 1 if n_classes == 2 else n_classes
     target = rng.integers(0, n_classes, n)
-    return LabelSum(rows, target, n_outputs, WeightedRows(rows, np.ones(n)).bound)
+    bound = WeightedRows(rows, np.ones(n)).bound
+    return LabelSum(rows, target, n_outputs, bound, centred)
 
 
 def check_label_sensitivity(seed, n_classes):
@@ -71,12 +72,70 @@ def test_sabotage_of_the_sensitivity_is_noticed(monkeypatch):
         check_label_sensitivity(0, 3)
 
 
+def check_null_sensitivity(seed, n_classes):
+    """Brute force over every label of every record, and no label."""
+    query = make_statistic(seed, n_classes=n_classes, centred=True)
+    unit, largest = query.unit(1.0), 0.0
+    for i in range(query.n_rows):
+        for label in range(n_classes):
+            target = query.target.copy()
+            target[i] = label
+            own = dataclasses.replace(query, target=target)
+            # A null record is in no batch.
+            rest = own.exact_sum(None, np.delete(np.arange(query.n_rows), i), unit)
+            moved = own.exact_sum(None, None, unit) - rest
+            square = sum(int(entry) ** 2 for entry in moved.ravel().tolist())
+            largest = max(largest, math.sqrt(square) * unit)
+    claimed = query.sensitivity(NULLED)
+    assert claimed == query.clip_norm
+    assert 0.999 * claimed < largest <= claimed * (1 + 1e-12)
+    expected = 1 / 2 if n_classes == 2 else math.sqrt(1 - 1 / n_classes)
+    assert claimed == pytest.approx(expected * query.row_bound)
+
+
+@settings(deadline=None, max_examples=20)
+@given(seed=st.integers(0, 10**6), n_classes=st.integers(2, 6))
+def test_a_nulled_label_moves_the_statistic_by_at_most_its_sensitivity(seed, n_classes):
+    check_null_sensitivity(seed, n_classes)
+
+
+def test_sabotage_of_centred_labels_is_noticed(monkeypatch):
+    """Labels that are not centred move the statistic by the whole row."""
+    of_block = LabelSum._of_block
+
+    def one_hot(self, index, unit):
+        plain = dataclasses.replace(self, centred=False)
+        return of_block(plain, index, unit) * self.n_outputs
+
+    monkeypatch.setattr(LabelSum, "_of_block", one_hot)
+    with pytest.raises(AssertionError):
+        check_null_sensitivity(0, 3)
+
+
+def test_centred_labels_need_less_noise(digits):
+    """By the root of 1 - 1 / K under the relation with null records, and else not."""
+    plans = {
+        relation: FeatureDPLogisticRegression(
+            public_features="all",
+            bounds=(0, 1),
+            classes=range(10),
+            neighboring_relation=relation,
+        ).plan(digits[0] / 16)
+        for relation in ("replace_one", "replace_special")
+    }
+    replaced, nulled = (plans[name].events[0] for name in plans)
+    assert nulled.sensitivity == nulled.clip_norm
+    ratio = math.sqrt(1 - 1 / 10) / math.sqrt(2)
+    assert nulled.sensitivity / replaced.sensitivity == pytest.approx(ratio, rel=0.02)
+
+
+@pytest.mark.parametrize("centred", [False, True])
 @pytest.mark.parametrize("n_classes", [2, 4])
-def test_the_statistic_matches_its_definition(n_classes):
-    query = make_statistic(n=300, n_classes=n_classes)
+def test_the_statistic_matches_its_definition(n_classes, centred):
+    query = make_statistic(n=300, n_classes=n_classes, centred=centred)
     labels = (query.target - 0.5)[None]
     if n_classes > 2:
-        labels = np.eye(n_classes)[query.target].T
+        labels = np.eye(n_classes)[query.target].T - centred / n_classes
     unit = query.unit(1.0)
     found = query.exact_sum(None, None, unit) * unit
     np.testing.assert_allclose(found, labels @ (query.rows.values * GRID))

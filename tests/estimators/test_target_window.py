@@ -54,7 +54,8 @@ def test_a_replaced_target_moves_the_histogram_within_its_bound(bounds, releases
     )
     largest = max(math.hypot(*one) * unit for one in contributions)
     assert 0.999 < largest <= query.clip_norm == 1
-    assert 0.999 * math.sqrt(2) < moved <= query.sensitivity(relation)
+    assert query.sensitivity(relation) == math.sqrt(2)
+    assert 0.999 * math.sqrt(2) < moved <= math.sqrt(2)
     assert len({tuple(c) for c in contributions}) == len(contributions[0])
 
 
@@ -67,19 +68,28 @@ def test_every_release_is_covered_by_the_charge(releases):
         total += (release["query"].sensitivity(relation) / release["std"]) ** 2
     spent = gdp_epsilon(model.delta, math.sqrt(total))
     assert spent == pytest.approx(model.privacy_.epsilon, rel=1e-6)
-    # The histogram is charged with the scales.
-    event = model.privacy_.events[0]
-    assert (event.label, event.n_steps, event.sensitivity) == ("target scale", 3, 2.0)
+    # The noise of the histogram is that of the scales, for less: two counts move by 1.
+    events = [(e.label, e.n_steps, e.sensitivity) for e in model.privacy_.events[:2]]
+    assert events == [("target histogram", 1, math.sqrt(2)), ("target scale", 2, 2.0)]
     assert [r["query"].shape for r in releases[:3]] == [(16,), (1,), (1,)]
-    np.testing.assert_allclose([r["std"] for r in releases[:3]], event.noise_std[0])
+    noise_std = model.privacy_.events[0].noise_std[0]
+    np.testing.assert_allclose([r["std"] for r in releases[:3]], noise_std)
     assert model.privacy_.epsilon <= 1.0
     assert (model.target_map_.low, model.target_map_.high) == (-20, 60)
+
+
+def test_a_nulled_target_moves_it_as_far_as_a_mean(releases):
+    """So one event covers all three."""
+    y = np.random.default_rng(1).normal(10, 2, 2000)
+    relation = {"neighboring_relation": "replace_special"}
+    event = fitted(y, target_bounds=(-20, 60), **relation).privacy_.events[0]
+    assert (event.label, event.n_steps, event.sensitivity) == ("target scale", 3, 1.0)
 
 
 def test_without_a_signal_there_is_no_histogram():
     y = np.random.default_rng(1).normal(10, 2, 100)
     event = fitted(y, target_bounds=(-20, 60), epsilon=0.1).privacy_.events[0]
-    assert event.n_steps == 2
+    assert (event.label, event.n_steps) == ("target scale", 2)
 
 
 # -- what it finds --------------------------------------------------------------------
