@@ -16,7 +16,7 @@ from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import check_flag, guarded_fit
 from skfdp.privacy import FitPlan, PrivacyReport
-from skfdp.privacy.assumptions import BINNED, Assumption
+from skfdp.privacy.assumptions import BINNED, STORED_TYPES, Assumption
 from skfdp.privacy.checks import shown
 from skfdp.solvers.bounds import BoundsRelease, FoundBounds, exactly
 from skfdp.solvers.method import Plan
@@ -198,7 +198,7 @@ class PrivateBoundsRelease(PrivateEstimator):
     _has_target = False
     _may_be_a_step = False
     _fixed = {"bounds": False}
-    _assumptions = (_CHOSEN, BINNED)
+    _assumptions = (_CHOSEN, STORED_TYPES, BINNED)
     _accepts_sparse = True
     _needs_whole_table = True
     _fills_in = False

@@ -23,6 +23,7 @@ from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy.assumptions import (
     SAME_PARTITIONS,
     SCORES_BOUNDED,
+    STORED_TYPES,
     WEIGHTS_ARE_PUBLIC,
     Assumption,
     of_limit,
@@ -84,6 +85,7 @@ _ASSUMPTIONS = (
         "Edges, threshold, loss bounds, metrics and every other parameter of the score "
         "were chosen without looking at private data.",
     ),
+    STORED_TYPES,
     SCORES_BOUNDED,
 )
 

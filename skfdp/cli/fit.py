@@ -27,7 +27,7 @@ from skfdp.cli.output import CommandError, check_writable, refusing, say, stage
 from skfdp.cli.results import once, open_ledger, print_table, reading, scores, write
 from skfdp.linear_model import FeatureDPLogisticRegression, FeatureDPRegressor
 from skfdp.privacy import AddOrRemoveOne, Relation
-from skfdp.privacy.assumptions import Assumption
+from skfdp.privacy.assumptions import STORED_TYPES, Assumption
 from skfdp.schema import Number, OpenTable, TableSchema
 
 _NOTE = """\
@@ -141,7 +141,8 @@ def _job(task: Task, unread: Mapping[str, np.ndarray], note: str):
     model = task.fit(task.model(ledger=open_ledger(arguments)), train)
     # The model may be sent to others, so it must not contain the path of the ledger.
     model.set_params(ledger=None)
-    given = [*model.privacy_.assumptions]
+    # The types of the columns follow from the schema.
+    given = [one for one in model.privacy_.assumptions if one != STORED_TYPES]
     if arguments.evaluate and arguments.command == "fit":
         text = (
             "The table of scores that was printed with this report is not published, "

@@ -141,6 +141,11 @@ ORDER_IS_PUBLIC = Assumption(
     "max_rows_per_group keeps the first rows of a person, in an order of the table "
     "that depends on nothing private.",
 )
+#: Fits refuse stored types that cannot hold what is declared, and name others.
+STORED_TYPES = Assumption(
+    "stored_types_public",
+    "The stored types of columns and target do not depend on records.",
+)
 SAME_PARTITIONS = Assumption(
     "collection_deterministic",
     "The Dask collection is deterministic: a partition has the same rows whenever it "

@@ -26,7 +26,7 @@ from skfdp.addresses import public
 from skfdp.data.input_scaler import InputScaler, resolve_bounds
 from skfdp.data.validation import UtilityWarning, check_number, warn_caller
 from skfdp.privacy.accounting import gdp_mu
-from skfdp.privacy.assumptions import VALUES_CLIPPED, Assumption
+from skfdp.privacy.assumptions import STORED_TYPES, VALUES_CLIPPED, Assumption
 from skfdp.privacy.events import (
     AddOrRemoveOne,
     PrivacyWarning,
@@ -428,6 +428,7 @@ ASSUMPTIONS = (
         "Bounds, clip norm and every other constructor parameter were chosen without "
         "looking at private data.",
     ),
+    STORED_TYPES,
     VALUES_CLIPPED,
 )
 
