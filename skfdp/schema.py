@@ -1279,7 +1279,7 @@ def _first_year(column: Date) -> int | None:
     if np.isnat(bounds).any():
         return None
     first, last = (bounds.astype("datetime64[Y]").astype(int) + 1970).tolist()
-    return first - (99 - (last - first)) // 2
+    return first - max(0, 99 - (last - first)) // 2
 
 
 def _check_format_of_dates(name: str, column: Date) -> None:

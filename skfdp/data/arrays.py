@@ -198,7 +198,7 @@ def _of_polars(series: Any) -> np.ndarray:
         series = series.dt.replace_time_zone(None)
     whole = dtype.is_integer() and not series.null_count() and not _is_odd(series)
     plain = dtype.is_float() or whole
-    if plain or type(dtype).__name__ in ("Date", "Datetime"):
+    if plain or type(dtype).__name__ in ("Date", "Datetime", "Duration"):
         return series.to_numpy()
     return objects(series.to_list())
 
@@ -220,13 +220,18 @@ def _of_pyarrow(column: Any) -> np.ndarray:
 
         column = compute.local_timestamp(column)
     floats = text.startswith(("float", "double", "halffloat"))
-    if floats or kind in ("integer", "date"):
+    if floats or kind in ("integer", "date", "duration"):
         return column.to_numpy()
-    if kind in ("time", "duration"):
-        # In microseconds, because Python's objects have no nanoseconds.
-        micro = "duration[us]" if kind == "duration" else "time64[us]"
+    if kind == "time":
+        from pyarrow import compute
+
+        # In microseconds, because Python's objects have no nanoseconds. They cannot
+        # hold a time that is not within a day.
         wide = column.cast("time64[ns]") if text.startswith("time32") else column
-        return objects(wide.cast(micro, safe=False).to_pylist())
+        micro = wide.cast("time64[us]", safe=False)
+        count = micro.cast("int64")
+        known = compute.and_(compute.less(-1, count), compute.less(count, DAY))
+        return objects(compute.if_else(known, micro, None).to_pylist())
     if text.startswith(("string", "large_string", "dictionary<values=string")):
         return arrow_texts(column)
     return objects(column.to_pylist())

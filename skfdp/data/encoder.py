@@ -74,9 +74,9 @@ class DeclaredEncoder(Versioned, TransformerMixin, BaseEstimator):
     1, in multiples of 2**-52.
 
     **Dates** are days since 1970-01-01 in `knots`, in local time without the time zone.
-    Text must be in ISO format (2024-02-29, with or without a time). Month, weekday and
-    hour are categories. (A cyclic spline with one knot for each month would give the
-    same columns.)
+    Text is in ISO format (2024-02-29, with or without a time) or in the declared one.
+    Month, weekday and hour are categories. (A cyclic spline with one knot for each
+    month would give the same columns.)
 
     Examples
     --------

@@ -178,7 +178,7 @@ class Spelling:
         known = set(self._numbers.values())
         for place, level in enumerate(self.levels):
             if place not in known and _has_number(level):
-                return f"{level!r} is declared as text, of which numbers lose digits"
+                return f"{level!r} is text, and a number does not keep its digits"
         whole = kind == "integer"
         fits = any(not whole or number.is_integer() for number in self._numbers)
         return None if fits else "no declared value is such a number"
