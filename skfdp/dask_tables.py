@@ -29,6 +29,7 @@ from skfdp.data.arrays import (
     exact,
     is_dask,
     objects,
+    type_kind,
 )
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
@@ -711,6 +712,11 @@ def _read(
         labels = np.concatenate(partitions.ask(ROWS, _target))
         labels = estimator._declared.read_target(labels)
     sample = _sample_of(table), None if y is None else _sample_of(y)
+    if y is not None and not estimator._declared.public_target:
+        # Refuse the type of y, as for a table in memory.
+        own, rows = copy.copy(estimator), np.zeros((len(sample[1]), 1))
+        target = own._declared.read_target(sample[1])
+        own._target(own._checked(rows, target, False)[1], len(rows))
     whole = Whole(sum(sizes), labels)
     known = estimator._records(*sample, planning=True, whole=whole)
     # Drop the sample rows: `none` is the table without rows.
@@ -784,9 +790,12 @@ def _records_of_partition(
     if not X.shape[0]:
         return none
     own, encoded = copy.copy(estimator), estimator._declared.encoder is not None
+    shown = bool(own._declared.public_target)
     # The types of the collection were checked. Those of a partition depend on its rows.
     y = own._declared.read_target(y, typed=False)
-    if own._declared.any_target and not encoded and getattr(y, "ndim", 0) == 1:
+    # Labels are compared as objects, so that no type of a partition is refused.
+    plain = type_kind(y) in ("integer", "number") and not public.classes_source
+    if not (shown or encoded or plain) and getattr(y, "ndim", 0) == 1:
         y = objects(exact(y))
     if encoded:
         X = own._declared.schema.select(X, coded=True, typed=False)
@@ -797,7 +806,7 @@ def _records_of_partition(
     if not encoded:
         check_finite(X, public.mask)
     target, missing, _ = own._target(y, X.shape[0])
-    shows_target, table = bool(own._declared.public_target), public.encoding
+    table = public.encoding
     if table is not None:
         table = dataclasses.replace(table, encoded=X)
         X, table = table.rows(), table.public_part()
@@ -808,8 +817,8 @@ def _records_of_partition(
         is_null = public.input_scaler.nulls(X)
     public = dataclasses.replace(
         public,
-        target=target if shows_target else None,
-        labels=y if shows_target else None,
+        target=target if shown else None,
+        labels=y if shown else None,
         encoding=table,
         _table=X,
     )

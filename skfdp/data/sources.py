@@ -811,7 +811,8 @@ def _kind_of(kind: Any) -> str:
 
     if types.is_null(kind):
         return "missing"
-    if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
+    whole = types.is_boolean(kind) or types.is_integer(kind)
+    if whole or types.is_floating(kind) or types.is_decimal(kind):
         return "number"
     if types.is_dictionary(kind):
         kind = kind.value_type

@@ -491,3 +491,71 @@ def test_what_is_missing_in_a_public_column_is_said_with_one_example():
         "'ü'.",
     ]
     assert schema.check(table) == told
+
+
+# -- A3: partitions of Dask ------------------------------------------------------------
+def collection(parts, meta=None):
+    dd, dask = pytest.importorskip("dask.dataframe"), pytest.importorskip("dask")
+    delayed = [dask.delayed(part) for part in parts]
+    meta = parts[-1].iloc[:0] if meta is None else meta
+    return dd.from_delayed(delayed, meta=meta, verify_meta=False)
+
+
+@pytest.mark.parametrize("odd", [None, 2.5, "x", 1j, 2**70, np.inf, pd.Timestamp(0)])
+@pytest.mark.parametrize("labels", [[0, 1], [A, B]])
+def test_a3_types_of_a_partition_change_no_row_and_refuse_nothing(odd, labels):
+    """A partition of Parquet files, for example, has the types of its own file."""
+
+    def part(first, label):
+        a = pd.Series([first, 0.6, 0.3, np.nan])
+        a = a.astype("float32") if a.dtype == float else a
+        return pd.DataFrame({"a": a, "y": pd.Series([label, *labels, labels[1]])})
+
+    def read(first, label):
+        from skfdp.data.grid import GridRows
+
+        def rows(records):
+            values = GridRows.build(records.X, records.input_scaler.mapped).values
+            return np.column_stack([values, records.target])
+
+        table = collection([part(first, label), part(0.1, labels[0])])
+        model = DPSGDFClassifier(bounds={"a": (0, 0.7)}, classes=labels, solver=STEPS)
+        return model._on_records(
+            lambda whole: np.concatenate(whole.partitions.ask(whole.name, rows)),
+            table[["a"]],
+            table["y"],
+        )
+
+    usual = read(0.1, labels[0])
+    for found in (read(odd, labels[0]), read(0.1, odd), read(odd, odd)):
+        np.testing.assert_array_equal(found[1:], usual[1:])
+    assert usual[[3, 7], 0].tolist() == [8192, 8192]
+
+
+def test_types_of_a_collection_are_refused_as_those_of_a_table():
+    part = pd.DataFrame({"a": [0.1, 0.2], "y": [7, 8], "c": [7, 8]})
+    table = collection([part, part])
+    bounds = {"bounds": {"a": (0, 1)}}
+    for model, match in (
+        (DPSGDFClassifier(classes=["a", "b"], **bounds), "`classes` differ in type"),
+        (DPSGDFClassifier(classes=["007", "8"], **bounds), "`classes` differ in type"),
+        (DPSGDFClassifier(classes=[False, True], **bounds), "`classes` differ in type"),
+        (FeatureDPRegressor(target_bounds=(0, 9), **bounds), "y holds values that are"),
+        (
+            FeatureDPLogisticRegression(
+                schema=TableSchema(
+                    {"a": Number(0, 1), "y": Label(["007", "8"])}, outcomes=["y"]
+                )
+            ),
+            "y, the column 'y' is declared as labels, but its stored type holds int",
+        ),
+        (
+            FeatureDPLogisticRegression(schema=schema_of(Category(["007", "8"]))),
+            "column 'c' is declared as categories, but its stored type holds integers",
+        ),
+    ):
+        y = table["y"]
+        if isinstance(model, FeatureDPRegressor):
+            y = y.astype("datetime64[s]")
+        with pytest.raises(ValueError, match=match):
+            model.fit(table[["a", "c"] if model.get_params()["schema"] else ["a"]], y)

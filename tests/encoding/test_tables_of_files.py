@@ -66,6 +66,7 @@ NUMBERS = {
     "uint64": pa.array([2**64 - 1] * N, pa.uint64()),
     "int64 beyond 2**53": pa.array([2**62 + 1] * N),
     "bool": pa.array([True, None] * (N // 2)),
+    "decimal": pa.array([1.25, None] * (N // 2)).cast(pa.decimal128(5, 2)),
     "all missing": pa.nulls(N),
 }
 

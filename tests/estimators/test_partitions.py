@@ -310,8 +310,8 @@ def test_other_collections_are_refused():
 def test_errors_of_partitions_quote_nothing():
     table = X.astype(object)
     table[1, 1] = "a secret"
-    with pytest.raises(ValueError, match="X holds values that are not num") as caught:
-        classifier(bounds=None).fit(collection(table), collection(LABELS))
+    with pytest.raises(ValueError, match="Input X contains NaN") as caught:
+        classifier(public_features=[1]).fit(collection(table), collection(LABELS))
     assert "secret" not in str(caught.value) and caught.value.__context__ is None
 
 
