@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import importlib.util
+import importlib
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -135,8 +135,13 @@ def _job(task: Task, unread: Mapping[str, np.ndarray], note: str):
             "file, or give --overwrite."
         )
     check_writable(path, "--model")
-    if path and path.suffix == ".skops" and not importlib.util.find_spec("skops"):
-        raise CommandError(f"--model {path} needs skops: pip install 'skfdp[cli]'.")
+    if path and path.suffix == ".skops":
+        try:
+            importlib.import_module("skops.io")
+        except ImportError:
+            raise CommandError(
+                f"--model {path} needs skops: pip install 'skfdp[cli]'."
+            ) from None
     stage("training the model that is released")
     model = task.fit(task.model(ledger=open_ledger(arguments)), train)
     # The model may be sent to others, so it must not contain the path of the ledger.

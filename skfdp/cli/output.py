@@ -54,7 +54,7 @@ def say(text: str = "") -> None:
 
 def complain(text: str) -> None:
     """Print a line on standard error; ignore a stream that is closed or missing."""
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(AttributeError, OSError, ValueError):
         if sys.stderr is not None:  # print would choose standard output
             print(f"skfdp: {text}", file=sys.stderr, flush=True)
 

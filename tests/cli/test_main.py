@@ -356,14 +356,12 @@ def test_refused_commands_and_files(run, refusal, tmp_path):
 
 
 def test_extras_are_named(run, monkeypatch):
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util,
-        "find_spec",
-        lambda name: None if name == "skops" else find(name),
-    )
-    sentence = run("--model", "model.skops")[2]
+    # Of a skops that is installed but cannot be imported, too, before the charge.
+    monkeypatch.setitem(sys.modules, "skops.io", None)
+    spent = ["--ledger", "spent.sqlite", "--limit", 2]
+    sentence = run("--model", "model.skops", *spent)[2]
     assert "needs skops: pip install 'skfdp[cli]'" in sentence
+    assert not Path("spent.sqlite").exists()
     monkeypatch.setitem(sys.modules, "pandas", None)
     assert main(FIT) == 2
 

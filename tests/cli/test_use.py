@@ -437,6 +437,24 @@ class Terminal(io.StringIO):
         return True
 
 
+CLOSED = io.StringIO()
+CLOSED.close()
+
+
+@pytest.mark.parametrize("stream", [None, CLOSED, object()])
+def test_no_stream_of_errors_ends_a_command(run, monkeypatch, stream, tmp_path):
+    monkeypatch.setattr(sys, "stderr", stream)
+    status, out, _ = run("predict", "pay.skops", "new.csv", *BY, "-o", tmp_path / "o")
+    assert status == 0
+    assert run("predict", "pay.skops", "absent.csv", *BY)[:2] == (2, "")
+
+
+def test_a_closed_output_is_an_error_in_a_sentence(run, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdout", CLOSED)
+    assert main(["predict", "pay.skops", "new.csv", *BY]) == 1
+    assert "error: cannot print: standard output is closed." in capsys.readouterr().err
+
+
 def test_a_terminal_sees_what_is_done(run, monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     assert run("predict", "pay.skops", "new.csv", *BY, "-o", tmp_path / "o.csv")[0] == 0
