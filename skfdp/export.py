@@ -149,9 +149,7 @@ def _of_numbers(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
     transformers = []
     for part, places, more in parts:
         clip = np.clip, {"a_min": ends[0, places], "a_max": ends[1, places]}
-        steps = _steps(
-            _numbers("float64", "float32"), _filled(middle[places]), clip, *more
-        )
+        steps = _steps(_numbers("float64"), _filled(middle[places]), clip, *more)
         transformers.append((part, steps, places.tolist()))
     found = _fitted(transformers, rows)
     for part, places, more in parts:

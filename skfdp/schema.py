@@ -1015,6 +1015,8 @@ class TableSchema:
         column = self._type(name)
         if not isinstance(column, (Category, Boolean)):
             return None
+        if isinstance(column, Boolean) and kind == "boolean":
+            return None
         words = [*getattr(column, "true", ()), *getattr(column, "false", ())]
         why = spelling_of(words or column.values, "missing").misfit(kind)
         if why is None:

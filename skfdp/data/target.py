@@ -80,7 +80,7 @@ class Spelling:
     def __post_init__(self) -> None:
         # Compute both indexes now. If the first cell computed them, the encoder of a
         # fitted model would reveal in memory whether a private cell holds text.
-        self.place("")
+        self._texts, self._numbers  # noqa: B018 -- cached
 
     def __getstate__(self) -> dict[str, Any]:
         return {"levels": self.levels}  # the indexes are computed again

@@ -67,8 +67,9 @@ def run(command, tmp_path):
         schema = TableSchema(types, outcomes=["income"], group=group)
         schema.save(tmp_path / "s.toml")
         status, out, err = command(*FIT, *options)
-        for canary in (CANARY_TEXT, CANARY_NUMBER):
-            assert canary not in out + err
+        for canary, name in ((CANARY_TEXT, "sector"), (CANARY_NUMBER, "hours")):
+            # A warning shows one unreadable cell of a public column.
+            assert types[name].public or canary not in out + err
         return status, out, err
 
     return call

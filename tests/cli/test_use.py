@@ -123,7 +123,10 @@ def test_new_rows_may_hold_anything(run, tmp_path):
     assert err.splitlines() == [
         f"skfdp: warning: public column {name!r}: 1 of 300 values cannot be read as "
         f"{kind}."
-        for name, kind in (("age", "numbers"), ("town", "categories"))
+        for name, kind in (
+            ("age", "numbers, such as 'old'"),
+            ("town", "categories, such as 'Paris'"),
+        )
     ]
     assert np.isfinite(pd.read_csv(io.StringIO(out))["p(high)"]).all()
 

@@ -182,7 +182,7 @@ def test_a1_codes_that_are_one_float_are_texts_alone():
     for number in (BIG[0], float(BIG[0]), complex(BIG[0]), decimal.Decimal(BIG[0])):
         assert places(ONE_FLOAT, np.array([number], dtype=object)) == [2]
     encoder = DeclaredEncoder(TableSchema({"code": Category(ONE_FLOAT)}))
-    with pytest.raises(SchemaError, match=f"integers: '{BIG[0]}' is declared as text"):
+    with pytest.raises(SchemaError, match=f"integers: '{BIG[0]}' is text, and a"):
         encoder.fit_transform(pd.DataFrame({"code": BIG}))
     with pytest.raises(SchemaError, match="which are the same category: keep one"):
         TableSchema({"code": Category(list(map(int, ONE_FLOAT)))})

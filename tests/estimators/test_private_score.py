@@ -280,7 +280,7 @@ class Spy(PrivacyLedger):
     def __init__(self):
         self.charged = None
 
-    path, events = None, ()
+    path, events, epsilon = None, (), None
 
     def charge(self, events, *, label=None):
         self.charged = repr((tuple(events), label))

@@ -236,7 +236,7 @@ class TestWhatIsSaid:
         assert "Charge" not in text_of(found)
         ledger = PrivacyLedger(tmp_path / "ledger.sqlite")
         fits = [logistic(ledger=ledger).fit(X, labels) for _ in range(2)]
-        told = ["Charge 2 of a ledger" in text_of(report(one)) for one in fits]
+        told = ["Charge 2 on" in text_of(report(one)) for one in fits]
         assert told == [False, True]
 
 

@@ -27,7 +27,7 @@ SOON = NoisyGradientDescent(max_iter=3)
 RECORD = Event(label="a", noise_std=(5.0,), clip_norm=1.0, sensitivity=2.0)
 PERSON = dataclasses.replace(RECORD, label="b", unit="person")
 PARTITION = "Which rows belong to one person, and how many, is not protected"
-ENTRIES = "Each person has one entry in groups"
+ENTRIES = "All rows of one person carry the same id in groups"
 MIXED = "cannot be composed: pass groups to every fit"
 
 
@@ -119,7 +119,7 @@ class TestReports:
             "Reasonable for all rows of one person",
             "knows everything but the private values in all rows of one person",
             PARTITION,
-            "with n = 40 persons",
+            "n = 40 persons; delta times persons is",
         ):
             assert said in text, said
         for never in ("Each person has one row", "The privacy unit is one record"):

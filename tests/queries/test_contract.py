@@ -231,6 +231,7 @@ QUERIES = {
         LabelSum.planned(3, 1.5, centred=True),
         ROOT2 * 1.5,
         lambda t: LabelSum(t.rows, t.label, 3, 1.5, centred=True),
+        reach=0.6,
     ),
     "class sums": Case(
         CLASSES(nonnegative=False),
