@@ -30,6 +30,7 @@ def nodes(name, kinds):
     return [node for node in every_node(name) if isinstance(node, kinds)]
 
 
+@pytest.mark.extra("grimp")
 def test_no_import_cycles():
     """Of modules: imports inside functions and under TYPE_CHECKING count."""
     grimp = pytest.importorskip("grimp")

@@ -501,6 +501,7 @@ def collection(parts, meta=None):
     return dd.from_delayed(delayed, meta=meta, verify_meta=False)
 
 
+@pytest.mark.extra("dask")
 @pytest.mark.parametrize("odd", [None, 2.5, "x", 1j, 2**70, np.inf, pd.Timestamp(0)])
 @pytest.mark.parametrize("labels", [[0, 1], [A, B]])
 def test_a3_types_of_a_partition_change_no_row_and_refuse_nothing(odd, labels):
@@ -532,6 +533,7 @@ def test_a3_types_of_a_partition_change_no_row_and_refuse_nothing(odd, labels):
     assert usual[[3, 7], 0].tolist() == [8192, 8192]
 
 
+@pytest.mark.extra("dask")
 def test_types_of_a_collection_are_refused_as_those_of_a_table():
     part = pd.DataFrame({"a": [0.1, 0.2], "y": [7, 8], "c": [7, 8]})
     table = collection([part, part])

@@ -37,6 +37,7 @@ pl = pytest.importorskip("polars")
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 dd = pytest.importorskip("dask.dataframe")
+pytestmark = pytest.mark.extra("dask")
 
 A, B = 999000011000000103, 999000041000000102  # different floats, beyond 2**53
 N = 10

@@ -376,6 +376,7 @@ def test_attributes_of_raw_tables_are_not_copied(small):
 
 
 @every_fit
+@pytest.mark.extra("torch")
 @pytest.mark.parametrize("change", ["requires_grad_", "bfloat16", "to_sparse"])
 def test_a_tensor_that_numpy_cannot_read_is_said(name, change, small):
     torch = pytest.importorskip("torch")
