@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import numbers
@@ -293,6 +294,9 @@ def _spellings(level: Any) -> list:
     """Return values of a table that may stand for a level: text, number or boolean."""
     text = str(level)
     cells = [level, text, text.lower(), text.upper(), number_in(text)]
+    # As a column of floats holds it, and its text. Too large numbers are left out.
+    with contextlib.suppress(OverflowError, TypeError):
+        cells += [float(cells[-1]), str(float(cells[-1]))]
     words = {"true": True, "false": False}
     cells.append(words.get(text.lower()))
     kinds = (str, numbers.Real)

@@ -561,3 +561,23 @@ def test_types_of_a_collection_are_refused_as_those_of_a_table():
             y = y.astype("datetime64[s]")
         with pytest.raises(ValueError, match=match):
             model.fit(table[["a", "c"] if model.get_params()["schema"] else ["a"]], y)
+
+
+def test_a1_an_exported_model_knows_the_code_in_every_type():
+    column = np.array([A, B] * (N // 2))
+    table = pd.DataFrame({"c": column, "d": ["1", "2"] * (N // 2)})
+    schema = TableSchema(
+        {"c": Category([A, B]), "d": Category(["1", "2"]), "y": Label([0, 1])},
+        outcomes=["y"],
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = FeatureDPLogisticRegression(8.0, schema=schema)
+        model.fit(table, np.arange(N) % 2)
+    exported, wanted = model.to_sklearn(), model.predict_proba(table)
+    for kind in (float, object, str):
+        found = table.assign(
+            c=column.astype(kind), d=(np.arange(N) % 2 + 1).astype(kind)
+        )
+        np.testing.assert_allclose(exported.predict_proba(found), wanted)
+        np.testing.assert_allclose(model.predict_proba(found), wanted)
