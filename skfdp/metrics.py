@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from skfdp.addresses import public
 from skfdp.dask_tables import computed
-from skfdp.data.arrays import is_dask, numeric_target, readable
+from skfdp.data.arrays import is_dask
 from skfdp.data.records import MOST_ROWS
-from skfdp.data.target import encode_any
-from skfdp.data.units import FULL_WEIGHT, units_as_weighted, without_group_column
+from skfdp.data.units import FULL_WEIGHT
 from skfdp.data.validation import check_flag, check_number, without_traps
 from skfdp.mechanisms import noise
 from skfdp.mechanisms.noise import Streams, check_random_state
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy.assumptions import (
+    FIT_IN_LEDGER,
     SAME_PARTITIONS,
     SCORES_BOUNDED,
     STORED_TYPES,
@@ -34,37 +35,26 @@ from skfdp.privacy.events import PrivacyBudgetError, Relation, check_budget
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.pipelines import report
 from skfdp.privacy.report import PrivacyReport
+from skfdp.privacy.report_text import epsilon_text
 from skfdp.queries.statistics import ScoreTable
 from skfdp.solvers.method import Budget
 from skfdp.solvers.parameters import (
-    declared_by,
     expected_gap,
     nominal_count,
     public_count,
     warn_of_weakness,
 )
 from skfdp.solvers.score import (
-    DEFAULTS,
     METRICS,
     NUMBERS,
     SMALLER,
     TWO,
-    Estimate,
     Layout,
     NoisyTable,
     Scored,
-    assumptions_of,
     bin_edges,
     check_metrics,
-    declared_range,
-    fit_of,
-    holds,
-    loss_bounds,
-    model_of,
-    row_spread,
-    table_of,
 )
-from skfdp.solvers.score_result import PrivateScore
 
 __all__ = [
     "PrivateScore",
@@ -73,7 +63,6 @@ __all__ = [
     "private_score",
 ]
 
-LABEL = "scores"
 _ASSUMPTIONS = (
     Assumption(
         "records_predicted_separately",
@@ -88,6 +77,105 @@ _ASSUMPTIONS = (
     STORED_TYPES,
     SCORES_BOUNDED,
 )
+_MODEL_IS_PUBLIC = Assumption(
+    "model_public",
+    "The model is public, as was declared: it does not depend on the scored records.",
+)
+# Assumptions of a score without the ledger of the fit, by privacy unit.
+_OTHERS = {
+    "record": Assumption(
+        "scored_records_new",
+        "The scored records are not those that the model was fitted to. For a record "
+        "in both tables, the fit and the score together may cost more than this report "
+        "states, because they share no ledger.",
+    ),
+    "person": Assumption(
+        "scored_persons_new",
+        "The scored rows are not of the persons whose rows the model was fitted to. "
+        "For a person in both tables, the fit and the score together may cost more "
+        "than this report states, because they share no ledger.",
+    ),
+}
+_AS_REPORTED = Assumption(
+    "model_as_reported",
+    "The model depends on its records through what its own report counts, and through "
+    "nothing else.",
+)
+
+
+@public("skfdp.metrics")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PrivateScore:
+    """Private scores of a model, with intervals; `private_score` returns it.
+
+    All attributes are released or public. They may be published with the report.
+
+    Attributes
+    ----------
+    values : dict of str to float
+        Each metric except the confusion matrix, clipped to its range. NaN if there are
+        too few records for the noise.
+    intervals : dict of str to (float, float)
+        Confidence intervals of the metrics on the population. They cover the noise and
+        the sampling of the records. NaN if undetermined.
+    confidence : float
+        Confidence of each single interval.
+    confusion_matrix : ndarray of shape (n_classes, n_classes) or None
+        Noisy counts by true class (rows) and predicted class (columns). They may be
+        negative and are not integers. None if not requested.
+    classes : ndarray of shape (n_classes,) or None
+        Labels in the order of the matrix; the last of two classes is the positive one.
+    n_records : int
+        Number of records, or of persons if persons are protected. If this number is
+        private, the nominal number.
+    noise_std : float
+        Standard deviation of the noise of each released entry, in records or persons.
+    table : ndarray of shape (n_entries,)
+        The release itself: counts of cells, then sums of losses and squares.
+    edges : tuple of float
+        Scores that separate the bins of the table, in increasing order; empty without
+        bins. The table begins with the counts of the first class in each bin, followed
+        by those of the last class.
+    threshold : float
+        The edge above which a record was predicted positive.
+    by : str or None
+        Name of the column whose values are scored separately.
+    by_value : dict of str or number to PrivateScore
+        Score of the records with each value, empty without `by`. These scores have the
+        same `privacy_`, because one charge covers all of them.
+    privacy_ : PrivacyReport
+    """
+
+    values: Mapping[str, float]
+    intervals: Mapping[str, tuple[float, float]]
+    confidence: float
+    confusion_matrix: np.ndarray | None
+    classes: np.ndarray | None
+    n_records: int
+    noise_std: float
+    table: np.ndarray
+    edges: tuple[float, ...] = ()
+    threshold: float = 0.5
+    by: str | int | None = None
+    by_value: Mapping[Any, PrivateScore] = dataclasses.field(default_factory=dict)
+    privacy_: PrivacyReport
+
+    def __repr__(self) -> str:
+        report = self.privacy_
+        lines = [
+            f"<PrivateScore: epsilon={epsilon_text(report)}, "
+            f"delta={report.delta:g}, {100 * self.confidence:g} % intervals"
+        ]
+        parts = {f"{self.by} = {name}: ": one for name, one in self.by_value.items()}
+        for prefix, score in {"": self, **parts}.items():
+            for name, (low, high) in score.intervals.items():
+                text = f"{score.values[name]:.3f} [{low:.3f}, {high:.3f}]"
+                if math.isnan(low):
+                    text = "undetermined: too few records for this noise"
+                lines.append(f"  {prefix}{name} {text}")
+        if self.confusion_matrix is not None:
+            lines.append("  confusion_matrix of noisy counts")
+        return "\n".join(lines) + ">"
 
 
 @public("skfdp")
@@ -158,7 +246,7 @@ def private_score(
     ledger : str, path or PrivacyLedger, default=None
         Counts all fits and scores on the same data. Charged before predictions are
         made. If the model was fitted to the scored records, pass the ledger of that
-        fit.
+        fit. Without it the report assumes that the model was fitted to other records.
     model_is_public : bool, default=False
         Declares that the model does not depend on the scored records. This is an
         assumption, which is not checked.
@@ -224,10 +312,6 @@ def private_score(
       model fails or returns NaN for it. Its losses are then the largest ones, and it is
       in neither class.
 
-    If the model was fitted to the scored records, charge fit and score to one ledger,
-    which then counts their total cost. Without a ledger the report assumes that the
-    model was fitted to other records.
-
     Intervals invert normal tests, so their coverage is approximate.
     :ref:`private-scores` has the coverage in simulations, and where it is too low. With
     `groups` the intervals refer to the population of persons. They assume that all rows
@@ -254,101 +338,6 @@ def private_score(
     >>> round(ledger.spent(), 2)  # two releases at epsilon 1
     1.47
     """
-    given = {name: value for name, value in locals().items() if name != "model"}
-    found = _released(model, **given)
-    layout, scored, table = found.layout, found.scored, found.table
-
-    def score_of(entries: np.ndarray, n_own: int, group: int | None, **more: Any):
-        noisy = found.noisy(entries, n_own, group)
-        return PrivateScore(
-            **_intervals(layout.estimates(noisy)),
-            confidence=noisy.confidence,
-            confusion_matrix=layout.confusion_matrix(noisy),
-            classes=found.classes,
-            n_records=n_own,
-            noise_std=noisy.noise_std,
-            table=entries,
-            edges=layout.edges if layout.counts == "bins" else (),
-            threshold=layout.threshold,
-            privacy_=found.privacy,
-            **more,
-        )
-
-    sizes = scored.sizes
-    parts = {
-        value: score_of(table[j], sizes[j], j) for j, value in enumerate(scored.groups)
-    }
-    whole = table.sum(axis=0), found.n_records, None
-    return score_of(*whole, by=scored.by, by_value=parts)
-
-
-def _intervals(estimates: Mapping[str, Estimate]) -> dict[str, dict]:
-    return {
-        "values": {name: one.value for name, one in estimates.items()},
-        "intervals": {name: (one.low, one.high) for name, one in estimates.items()},
-    }
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Release:
-    """The noisy counts and sums from which scores are computed.
-
-    `table` has one row for each value of `by`, and a single row without `by`.
-    """
-
-    layout: Layout
-    scored: Scored
-    classes: np.ndarray | None
-    table: np.ndarray
-    noise_std: float
-    n_records: int
-    confidence: float
-    privacy: PrivacyReport
-
-    def noisy(self, entries: np.ndarray, n_own: int, group: int | None) -> NoisyTable:
-        """Return `entries` of the released table with the public facts of a score.
-
-        They are those of one group, or their sums over all groups if `group` is None.
-        `n_own` is the public number of records of the group, or of all groups.
-        """
-        n_parts, n_cells = len(self.table) if group is None else 1, self.layout.n_cells
-        shares, spread = n_own, 1.0
-        if self.scored.units is not None:
-            totals = self.scored.totals(group)
-            shares, spread = float(totals.sum()), row_spread(totals)
-        return NoisyTable(
-            cells=entries[:n_cells],
-            losses=entries[n_cells:].reshape(-1, 2),
-            noise_std=self.noise_std * math.sqrt(n_parts),
-            n_records=shares if self.layout.counts_are_public else None,
-            confidence=self.confidence,
-            spread=spread,
-        )
-
-
-def _released(
-    model: Any,
-    X: Any,
-    y: Any,
-    epsilon: float,
-    delta: float | None,
-    *,
-    metrics: Any,
-    by: Any,
-    groups: Any,
-    sample_weight: Any,
-    ledger: Any,
-    model_is_public: bool,
-    neighboring_relation: Any,
-    confidence: float,
-    threshold: float,
-    n_bins: int | str,
-    loss_bound: float,
-    error_bound: float | None,
-    target: str | None,
-    random_state: int | None,
-) -> _Release:
-    """Check, plan, charge and release the counts and sums for scores of a model."""
     check_number("confidence", confidence, high=1)
     check_number("threshold", threshold, high=1)
     check_number("n_bins", n_bins, integral=True, high=513, also=("auto",))
@@ -356,82 +345,56 @@ def _released(
     check_number("error_bound", error_bound, high=1e100, also=(None,))
     check_random_state(random_state)
     check_flag("model_is_public", model_is_public)
-    ledger = PrivacyLedger.resolve(ledger)
+    is_public, ledger = bool(model_is_public), PrivacyLedger.resolve(ledger)
+    fit = _fit_of(model, is_public)
+    own = getattr(fit, "neighboring_relation", None) or "replace_one"
+    given = neighboring_relation or own
+    relation, nominal = Relation.of(given), nominal_count(given)
+    layout = Layout.of(
+        model,
+        metrics,
+        counts_are_public=relation.counts_are_public,
+        threshold=threshold,
+        loss_bound=loss_bound,
+        error_bound=error_bound,
+    )
     parts = X, y, by, groups, sample_weight
     of_dask = any(map(is_dask, parts))
-    if of_dask:
-        X, y, by, groups, sample_weight = computed(*parts)
-    X, y, by, groups = _as_declared(model, X, y, by, groups, target)
-    scored_by = model_of(model)
-    classes, task = scored_by.classes, scored_by.task
-    y = numeric_target(y) if classes is None else y
-    fit = fit_of(model, bool(model_is_public))
-    if target is None:
-        target = getattr(fit, "target_name", None)
-    scored = Scored.build(X, y, by, target, model)
-    own = getattr(fit, "neighboring_relation", None)
-    given = neighboring_relation or own or "replace_one"
-    relation, nominal = Relation.of(given), nominal_count(given)
-    units = units_as_weighted(sample_weight, groups, scored.n_rows, relation)
-    scored = dataclasses.replace(scored, units=units)
-    # Refuse text instead of numbers, and numbers instead of text, by the type of y.
-    if classes is not None:
-        encode_any(scored.y[:0], classes)
-    elif scored.y.dtype.kind in "USMmc":
-        raise ValueError(
-            "y holds values that are not numbers: pass a numeric target for a "
-            "regressor."
-        )
-
+    scored = Scored.of(
+        layout,
+        *(computed(*parts) if of_dask else parts),
+        target=target,
+        fitted_target=getattr(fit, "target_name", None),
+        relation=relation,
+    )
+    units = scored.units
     delta = getattr(fit, "delta", 1e-5) if delta is None else delta
     check_budget(epsilon, delta)
     seeded = random_state is not None or noise.current() is not None
     facts = {
         "neighboring_relation": relation.name,
-        "classes_source": None if classes is None else "declared",
+        "classes_source": None if layout.classes is None else "declared",
         "seeded": seeded,
         **scored.facts,
+        **({} if units is None else {"unit": units.unit}),
     }
-    if units is not None:
-        facts["unit"] = units.unit
     reach = 1.0 if units is None else units.reach
     budget = Budget(float(epsilon), float(delta), relation, facts, reach=reach)
-    n_records = _count(scored, nominal, budget)
-    usual, known = DEFAULTS[task], METRICS[task]
-    if task == NUMBERS and math.isnan(declared_range(model)[0]):
-        usual = usual[1:]  # r2 needs the range of the target
-    metrics = usual if metrics is None else metrics
-    metrics = check_metrics(metrics, known, f" for a model of {task}")
-    losses = sorted({"log_loss", "brier_score"} & set(metrics))
-    if losses and not hasattr(model, "predict_proba"):
-        raise ValueError(
-            f"metrics={losses[0]!r} needs predict_proba, which the model does not "
-            "have: choose another metric, such as accuracy."
-        )
-    if "roc_auc" in metrics and scored_by.by == "predict":
-        raise ValueError(
-            "metrics='roc_auc' needs predict_proba or decision_function, which the "
-            "model does not have: choose another metric, such as accuracy."
-        )
-    layout = Layout(
-        task=task,
-        metrics=metrics,
-        n_classes=0 if classes is None else len(classes),
-        edges=(float(threshold),),
-        threshold=float(threshold),
-        bounds=loss_bounds(scored_by, metrics, loss_bound, error_bound),
-        counts_are_public=relation.counts_are_public,
-    )
-    layout, query, schedule = _planned(layout, scored, budget, n_records, n_bins)
-    event = budget.named(schedule, LABEL)
-    of_model = assumptions_of(fit, bool(model_is_public), ledger, event.unit)
+    planned = _planned(layout, scored, budget, nominal, n_bins)
+    layout, query, schedule, n_records = planned
+    event = budget.named(schedule, "scores")
     warn_of_weakness(epsilon, random_state)
     subject = f"private_score of {type(model).__name__}"
-    released = (*metrics, "the noisy table from which they are computed")
+    if is_public:
+        of_model = [_MODEL_IS_PUBLIC]
+    elif _holds(ledger, fit):
+        of_model = [FIT_IN_LEDGER, _AS_REPORTED]
+    else:
+        of_persons = "person" in (event.unit, fit.unit)
+        of_model = [_OTHERS["person" if of_persons else "record"]]
+    released = (*layout.metrics, "the noisy table from which they are computed")
     if scored.by is not None:
         released += (f"all of these for each {scored.by}",)
-    assumed = [WEIGHTS_ARE_PUBLIC] * (sample_weight is not None)
-    assumed += [SAME_PARTITIONS] * of_dask
     privacy = PrivacyReport.from_events(
         subject=subject,
         events=(event,),
@@ -441,7 +404,13 @@ def _released(
         feature_names=scored.columns,
         target_name=scored.facts["target_name"],
         released=released,
-        assumptions=(*_ASSUMPTIONS, *of_model, *of_limit(ledger), *assumed),
+        assumptions=(
+            *_ASSUMPTIONS,
+            *of_model,
+            *of_limit(ledger),
+            *[WEIGHTS_ARE_PUBLIC] * (sample_weight is not None),
+            *[SAME_PARTITIONS] * of_dask,
+        ),
         seeded=seeded,
     )
     mechanism = Mechanism((event,), Streams(random_state, "private_score"), units=units)
@@ -450,77 +419,115 @@ def _released(
         privacy = dataclasses.replace(privacy, receipts=(receipt,))
 
     # Private values are read only here.
-    cells, losses = table_of(scored_by, layout, scored.X, scored.y)
+    cells, losses = layout.table(scored.X, scored.y)
     query = dataclasses.replace(query, cells=cells, losses=losses, group=scored.group)
-    table = mechanism.release(LABEL, query)
+    table = mechanism.release("scores", query)
 
-    return _Release(
-        layout=layout,
-        scored=scored,
-        classes=None if classes is None else np.unique(classes),
-        table=table,
-        noise_std=float(event.noise_std[0]),
-        n_records=n_records,
-        confidence=float(confidence),
-        privacy=privacy,
-    )
+    def score_of(entries: np.ndarray, group: int | None, **more: Any) -> PrivateScore:
+        n_own, shares, spread = scored.part(group)
+        summed = len(table) if group is None else 1
+        noisy = NoisyTable(
+            cells=entries[: layout.n_cells],
+            losses=entries[layout.n_cells :].reshape(-1, 2),
+            noise_std=float(event.noise_std[0]) * math.sqrt(summed),
+            n_records=shares if relation.counts_are_public else None,
+            confidence=float(confidence),
+            spread=spread,
+        )
+        found = layout.estimates(noisy)
+        return PrivateScore(
+            values={name: value for name, (value, _, _) in found.items()},
+            intervals={name: (low, high) for name, (_, low, high) in found.items()},
+            confidence=noisy.confidence,
+            confusion_matrix=layout.confusion_matrix(noisy),
+            classes=None if layout.classes is None else np.unique(layout.classes),
+            n_records=n_records if group is None else n_own,
+            noise_std=noisy.noise_std,
+            table=entries,
+            edges=layout.edges if layout.counts == "bins" else (),
+            threshold=layout.threshold,
+            privacy_=privacy,
+            **more,
+        )
+
+    parts = {value: score_of(table[j], j) for j, value in enumerate(scored.groups)}
+    return score_of(table.sum(axis=0), None, by=scored.by, by_value=parts)
 
 
-def _as_declared(
-    model: Any, X: Any, y: Any, by: Any, groups: Any, target: str | None
-) -> tuple[Any, Any, Any, Any]:
-    """Convert rows, targets and groups by the schema of the model, if there is one."""
-    X, y, by, groups = map(readable, (X, y, by, groups))
-    schema = declared_by(model, "schema")
-    if schema is None:
-        X, groups = without_group_column(X, groups)
-        return X, y, by, groups
-    name = schema.outcome(target or declared_by(model, "target"), y)
-    if isinstance(by, str) and by in X.columns:
-        by = X[by]
-    y = schema.read_outcome(name, y)
-    return schema.select(X), y, by, schema.groups(X, groups)
+def _fit_of(model: Any, is_public: bool) -> PrivacyReport | None:
+    """Return the report of a model's private fit, or raise ValueError without one.
+
+    A model that is declared public may have no report, or the report of a fit without
+    privacy. Without a report, the result is None.
+    """
+    try:
+        found, why = report(model), ""
+    except ValueError as error:
+        found, why = None, str(error)
+    if found is not None and math.isinf(found.epsilon):
+        why = "its fit was without privacy (epsilon=inf)"
+    elif found is not None and found.leaks:
+        leak = found.leaks[0]
+        why = f"step {leak.step} learnt from private {leak.learns} without privacy"
+    if why and not is_public:
+        raise ValueError(
+            f"model ({type(model).__name__}) is not the result of a private fit: "
+            f"{why.rstrip('.')}; if it does not depend on the scored records, "
+            "declare model_is_public=True."
+        )
+    return found
 
 
-def _count(scored: Scored, nominal: int | None, budget: Budget) -> int:
-    """Return the public number of records, and check that the relation permits `by`."""
-    if budget.relation.counts_are_public:
-        if scored.n_rows == 0:
-            raise ValueError("X has no rows: check how the rows were selected.")
-    elif scored.by is not None:
+def _holds(ledger: PrivacyLedger | None, fit: PrivacyReport) -> bool:
+    """Whether the receipts and events of a fit show that the ledger was charged."""
+    if ledger is None or not fit.events:
+        return False
+    try:
+        ledger.check_report(fit)
+    except ValueError:
+        return False
+    return True
+
+
+def _planned(
+    layout: Layout,
+    scored: Scored,
+    budget: Budget,
+    nominal: int | None,
+    n_bins: int | str,
+) -> tuple[Layout, ScoreTable, PrivacyPlan, int]:
+    """Return layout, empty table, plan and number of records, from public facts."""
+    counts_are_public, units = layout.counts_are_public, scored.units
+    if counts_are_public and scored.n_rows == 0:
+        raise ValueError("X has no rows: check how the rows were selected.")
+    if not counts_are_public and scored.by is not None:
         raise ValueError(
             f"by={shown(scored.by)} needs a public column, but under "
             f"neighboring_relation={budget.relation.name!r} no part of a record is "
             "public: use 'replace_special', which costs the same."
         )
-    own = scored.n_rows if scored.units is None else scored.units.n_units
-    return public_count(own, nominal, budget.epsilon, budget.delta)
-
-
-def _planned(
-    layout: Layout, scored: Scored, budget: Budget, n_records: int, n_bins: int | str
-) -> tuple[Layout, ScoreTable, PrivacyPlan]:
-    """Return layout, query and plan of the released table, from public facts."""
-    capacity = n_records if scored.units is None else FULL_WEIGHT * scored.n_rows
-    if not layout.counts_are_public:
-        capacity *= MOST_ROWS
-    query = layout.planned(scored.n_groups, capacity)
+    own = scored.n_rows if units is None else units.n_units
+    n_records = public_count(own, nominal, budget.epsilon, budget.delta)
+    capacity = n_records if units is None else FULL_WEIGHT * scored.n_rows
+    capacity *= 1 if counts_are_public else MOST_ROWS
+    shape = len(layout.bounds), scored.n_groups, capacity
+    query = ScoreTable.planned(layout.n_cells, *shape)
     schedule = budget.calibrate(
         sensitivity=query.sensitivity(budget.relation),
         clip_norm=query.clip_norm,
         n_steps=1,
     )
-    if "roc_auc" not in layout.metrics:
-        return layout, query, schedule
-    # The number of bins changes neither the sensitivity nor the noise.
-    edges = bin_edges(
-        layout.threshold,
-        None if n_bins == "auto" else int(n_bins),
-        float(schedule.noise_std[0]),
-        n_records // scored.n_groups,
-    )
-    layout = dataclasses.replace(layout, edges=edges)
-    return layout, layout.planned(scored.n_groups, capacity), schedule
+    if "roc_auc" in layout.metrics:
+        # The number of bins changes neither the sensitivity nor the noise.
+        edges = bin_edges(
+            layout.threshold,
+            None if n_bins == "auto" else int(n_bins),
+            float(schedule.noise_std[0]),
+            n_records // scored.n_groups,
+        )
+        layout = dataclasses.replace(layout, edges=edges)
+        query = ScoreTable.planned(layout.n_cells, *shape)
+    return layout, query, schedule, n_records
 
 
 # Private scorers for scikit-learn's cross-validation and searches.
@@ -533,46 +540,23 @@ _SETTINGS = inspect.signature(private_score).parameters.keys() - {
 _SCALARS = sorted({*METRICS[TWO], *METRICS[NUMBERS]} - {"confusion_matrix"})
 
 
-@dataclasses.dataclass(frozen=True)
-class PrivateScorer:
-    """Scorer that charges a ledger for every score; made by `make_private_scorer`.
+def _score(
+    given: Mapping[str, Any], estimator: Any, X: Any, y: Any
+) -> float | dict[str, float]:
+    """Return a noisy score (larger is better); NaN if there are too few records.
 
-    `settings` are further parameters of `private_score`.
+    `given` has parameters of `private_score`. Raise PrivacyBudgetError if the ledger
+    does not hold the fit of the estimator, or if it refuses the score.
     """
-
-    metrics: str | tuple[str, ...]
-    epsilon: float
-    delta: float | None
-    ledger: PrivacyLedger
-    settings: Mapping[str, Any]
-
-    def __call__(self, estimator: Any, X: Any, y: Any) -> float | dict[str, float]:
-        """Return the noisy score (larger is better); NaN if there are too few records.
-
-        Raises
-        ------
-        PrivacyBudgetError
-            If the fit of the estimator was not charged to the ledger, or if the ledger
-            refuses the score.
-        """
-        if not holds(self.ledger, report(estimator)):
-            raise PrivacyBudgetError(
-                f"the ledger of this scorer does not hold the fit of "
-                f"{type(estimator).__name__}: pass the same ledger to the scorer, the "
-                "estimator and each private step of a Pipeline."
-            )
-        found = private_score(
-            estimator,
-            X,
-            y,
-            self.epsilon,
-            self.delta,
-            metrics=self.metrics,
-            ledger=self.ledger,
-            **self.settings,
-        ).values
-        signed = {n: -v if n in SMALLER else v for n, v in found.items()}
-        return signed[self.metrics] if isinstance(self.metrics, str) else signed
+    if not _holds(given["ledger"], report(estimator)):
+        raise PrivacyBudgetError(
+            f"the ledger of this scorer does not hold the fit of "
+            f"{type(estimator).__name__}: pass the same ledger to the scorer, the "
+            "estimator and each private step of a Pipeline."
+        )
+    found = private_score(estimator, X, y, **given).values
+    signed = {n: -v if n in SMALLER else v for n, v in found.items()}
+    return signed[given["metrics"]] if isinstance(given["metrics"], str) else signed
 
 
 @public("skfdp")
@@ -583,7 +567,7 @@ def make_private_scorer(
     delta: float | None = None,
     ledger: Any = None,
     **settings: Any,
-) -> PrivateScorer:
+) -> Callable[[Any, Any, Any], float | dict[str, float]]:
     """Make a private scorer for `cross_val_score`, `GridSearchCV` and similar tools.
 
     Parameters
@@ -604,8 +588,8 @@ def make_private_scorer(
 
     Returns
     -------
-    scorer : PrivateScorer
-        Callable with (estimator, X, y). It can be pickled if its ledger is in a file.
+    scorer : callable
+        Function of (estimator, X, y). It can be pickled if its ledger is in a file.
 
     Raises
     ------
@@ -663,10 +647,10 @@ def make_private_scorer(
             "because each fold has other rows: pass the name."
         )
     named = check_metrics(metrics, _SCALARS)
-    return PrivateScorer(
-        metrics if isinstance(metrics, str) else named,
-        float(epsilon),
-        None if delta is None else float(delta),
-        PrivacyLedger.resolve(ledger),
-        dict(settings),
-    )
+    given = settings | {
+        "metrics": metrics if isinstance(metrics, str) else named,
+        "epsilon": float(epsilon),
+        "delta": None if delta is None else float(delta),
+        "ledger": PrivacyLedger.resolve(ledger),
+    }
+    return functools.partial(_score, given)

@@ -697,19 +697,20 @@ def _checked_table(estimator, X: LargeTable, reset: bool) -> LargeTable:
         if X.on_disk:
             check_room(X.shape[0], X.shape[1] + 1)
     else:
-        _check_columns(estimator, X)
+        check_columns(estimator, X.shape[1], X.names)
     return X
 
 
-def _check_columns(estimator, X: LargeTable) -> None:
-    """Raise ValueError if a large table has other columns than the table of the fit."""
-    if X.shape[1] != estimator.n_features_in_:
+def check_columns(estimator, n_columns: int, names: Iterable[str] | None) -> None:
+    """Raise ValueError if a table has other columns than the table of the fit."""
+    expected = getattr(estimator, "n_features_in_", n_columns)
+    if n_columns != expected:
         raise ValueError(
-            f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
-            f"{estimator.n_features_in_} features as input."
+            f"X has {n_columns} features, but {type(estimator).__name__} is expecting "
+            f"{expected} features as input."
         )
     known = getattr(estimator, "feature_names_in_", None)
-    if known is not None and X.names is not None and list(known) != list(X.names):
+    if known is not None and names is not None and list(known) != list(names):
         raise ValueError(
             "The feature names should match those that were passed during fit: give "
             "the same columns in the same order."

@@ -814,11 +814,13 @@ class ScoreTable(_Sum):
         )
 
     @classmethod
-    def planned(cls, n_cells: int, n_losses: int, n_groups: int = 1) -> ScoreTable:
+    def planned(
+        cls, n_cells: int, n_losses: int, n_groups: int = 1, capacity: int = 0
+    ) -> ScoreTable:
         """Return a query without rows, with the bounds of the query of the fit."""
         none = np.empty(0, np.int64)
         losses = np.empty((0, n_losses))
-        return cls(none, losses, none, n_cells, n_groups, 0)
+        return cls(none, losses, none, n_cells, n_groups, capacity)
 
     def exact_sum(
         self, theta: None, batch: np.ndarray | None, unit: float

@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 from scipy.special import expit, ndtr
 
 from skfdp.data.arrays import (
+    Column,
+    check_columns,
     check_names,
     check_no_path,
     column_labels,
     is_frame,
+    numeric_target,
+    objects,
     raw_column,
+    readable,
     shaped_target,
 )
 from skfdp.data.columns import column_names, name_facts, target_name
-from skfdp.data.target import encode_any, number
-from skfdp.data.units import Units
+from skfdp.data.target import check_target, encode_any
+from skfdp.data.units import Units, units_as_weighted, without_group_column
 from skfdp.data.validation import is_missing, unmasked, without_traps
-from skfdp.privacy.assumptions import FIT_IN_LEDGER, Assumption
 from skfdp.privacy.checks import shown, spelling
-from skfdp.privacy.ledger import PrivacyLedger
-from skfdp.privacy.pipelines import report
-from skfdp.privacy.report import PrivacyReport
-from skfdp.queries.statistics import SQUARES, ScoreTable
+from skfdp.privacy.events import Relation
+from skfdp.queries.statistics import SQUARES
 from skfdp.solvers.parameters import declared_by
 
 # Confidence intervals of bounded numbers that are estimated with known variance.
@@ -107,46 +110,25 @@ def _rarity(
 
 #: Corrections for pairs in bins at distance 1 and 2; see `auc_kernel`.
 _WITHIN = (7 / 60, -1 / 60)
-
-
-class Estimate(NamedTuple):
-    """An estimate of a metric, with an interval; NaN if undetermined."""
-
-    value: float
-    low: float
-    high: float
-
-
-#: The estimate of a metric that the release does not determine.
-_UNDETERMINED = Estimate(math.nan, math.nan, math.nan)
+#: A metric with the ends of its interval; NaN if the release does not determine it.
+Estimate = tuple[float, float, float]
+_UNDETERMINED: Estimate = (math.nan, math.nan, math.nan)
 
 
 @dataclasses.dataclass(frozen=True)
 class NoisyTable:
-    """The released table of one group of records.
+    """The released table of one group of records."""
 
-    Attributes
-    ----------
-    cells : float64 ndarray of shape (n_cells,)
-        Noisy counts.
-    losses : float64 ndarray of shape (n_losses, 2)
-        Noisy sums of losses, and of their squares times `SQUARES`.
-    noise_std : float
-        Standard deviation of the noise of each entry.
-    n_records : float or None
-        Number of records, or the sum of their shares for weighted rows; None if it is
-        private.
-    confidence : float
-    spread : float, default=1.0
-        Factor of the sampling variance relative to independent rows of equal weights;
-        see `row_spread`.
-    """
-
+    #: Noisy counts, float64 (n_cells,).
     cells: np.ndarray
+    #: Noisy sums of losses, and of their squares times `SQUARES`, (n_losses, 2).
     losses: np.ndarray
+    #: Standard deviation of the noise of each entry.
     noise_std: float
+    #: Number of records, or sum of the shares of weighted rows; None if it is private.
     n_records: float | None
     confidence: float
+    #: Factor of the sampling variance relative to independent rows; see `row_spread`.
     spread: float = 1.0
 
     @property
@@ -162,50 +144,53 @@ class NoisyTable:
         excess = self.cells.sum() - self.n_records
         return self.cells - excess / len(self.cells)
 
+    @property
+    def total(self) -> tuple[float, int]:
+        """Number of records, and of the noisy counts whose sum it is (0 if exact)."""
+        if self.n_records is None:
+            return float(self.cells.sum()), len(self.cells)
+        return self.n_records, 0
+
     def estimate(self, found: float, variance, bound: float = 1.0) -> Estimate:
-        """Return the `Estimate` of a number in [0, 1], multiplied by `bound`.
+        """Return the estimate of a number in [0, 1], multiplied by `bound`.
 
         `found` is the unclipped estimate. `variance` is as for `bounded_interval`.
         """
         low, high = bounded_interval(found, variance, self.confidence)
-        return Estimate(bound * min(max(found, 0.0), 1.0), bound * low, bound * high)
+        return bound * min(max(found, 0.0), 1.0), bound * low, bound * high
 
     def _drawn(self, a: np.ndarray) -> np.ndarray:
         """Return n times the sampling variance of a share `a` of the n records."""
         return self.spread * a * (1 - a)
 
-    def mean(self, weights: np.ndarray, among: np.ndarray | None = None) -> Estimate:
-        """Return a share of the records: the mean of a number that is 0 or 1.
+    def share(self, chosen: np.ndarray, among: np.ndarray | None = None) -> Estimate:
+        """Return the share of the records that are in chosen cells.
 
-        `weights` holds this number, 0 or 1, for each cell. `among` is a mask of cells;
-        the mean is then over the records in these cells. The number of these records is
-        noisy, so the mean is a quotient of noisy numbers. The interval contains every a
-        for which a test accepts that the sum of ``weights - a`` over the records is 0
-        (Fieller 1954).
+        `chosen` is 1.0 for chosen cells, else 0.0. `among` is a mask of cells. The
+        share is then one of the records in these cells, whose number is noisy: a
+        quotient of noisy numbers. The interval contains every a for which a test
+        accepts that the sum of ``chosen - a`` over the records is 0 (Fieller 1954).
         """
-        n = self.n_records if among is None else None
-        among = np.ones(len(weights), dtype=bool) if among is None else among
-        weights = weights[among]
-        cells = (self.cells if n is None else self.counts)[among]
+        n, cells = self.n_records, self.counts
+        if among is not None:
+            n, cells, chosen = None, self.cells[among], chosen[among]
         total = float(cells.sum()) if n is None else n
         if not total > 0:
             return _UNDETERMINED
 
         def variance(a: np.ndarray) -> np.ndarray:
             # The noise of counts that are corrected to sum to n, or of a quotient.
-            moved = weights - (a[:, None] if n is None else weights.mean())
+            moved = chosen - (a[:, None] if n is None else chosen.mean())
             noise = self.noise * (moved**2).sum(axis=-1) / total**2
             return self._drawn(a) / total + noise
 
-        return self.estimate(float(cells @ weights) / total, variance)
+        return self.estimate(float(cells @ chosen) / total, variance)
 
     def mean_loss(self, j: int, bound: float = 1.0) -> Estimate:
         """Return the mean of loss j, which the table stores divided by `bound`."""
-        n = self.n_records
-        total = float(self.cells.sum()) if n is None else n
+        total, noisy_cells = self.total
         if not total > 0:
             return _UNDETERMINED
-        noisy_cells = len(self.cells) if n is None else 0
         found, square = self.losses[j] / [total, SQUARES * total]
         # The square of a noisy mean is biased by the variance of the noise.
         own = square - found**2 + self.noise / total**2
@@ -226,15 +211,14 @@ class NoisyTable:
         Notes
         -----
         Let M be the mean squared error and V the variance of the target, so that R2 is
-        ``1 - M / V``. As in `mean`, ``M - a V = 0`` is tested for each a. The sampling
+        ``1 - M / V``. As in `share`, ``M - a V = 0`` is tested for each a. The sampling
         variances of M and V are bounded and added, so the interval is conservative.
         """
-        n = self.n_records
-        total = float(self.cells.sum()) if n is None else n
+        total, noisy_cells = self.total
         if not total > 0:
             return _UNDETERMINED
         (error, square), (mean, moment) = self.losses[[j, k]] / [total, SQUARES * total]
-        noise, noisy_cells = self.noise / total**2, len(self.cells) if n is None else 0
+        noise = self.noise / total**2
         error, variance = max(error, 0.0), moment - mean**2 + noise
         furthest = max(mean, 1 - mean) ** 2
         drawn = square - error**2 + noise, variance * (furthest - variance)
@@ -250,7 +234,7 @@ class NoisyTable:
         root = math.sqrt(max(a1**2 - a2 * a0, 0.0))
         worst, best = (max((a1 + one) / a2, 0.0) for one in (root, -root))
         factor = bound / width**2
-        return Estimate(*(1 - factor * a for a in (error / variance, worst, best)))
+        return 1 - factor * (error / variance), 1 - factor * worst, 1 - factor * best
 
     def auc(self, negatives: np.ndarray, positives: np.ndarray) -> Estimate:
         """Return the area under the ROC curve.
@@ -273,8 +257,7 @@ class NoisyTable:
         ordered, tied = (
             self._auc(p, q, auc_kernel(len(p), within)) for within in (_WITHIN, ())
         )
-        low, high = min(ordered.low, tied.low), max(ordered.high, tied.high)
-        return Estimate(ordered.value, low, high)
+        return ordered[0], min(ordered[1], tied[1]), max(ordered[2], tied[2])
 
     def _auc(self, p: np.ndarray, q: np.ndarray, kernel: np.ndarray) -> Estimate:
         """Return the ROC area for one kernel, with an interval."""
@@ -352,22 +335,19 @@ def auc_kernel(n_bins: int, within: tuple[float, ...] = _WITHIN) -> np.ndarray:
     return kernel
 
 
+# The metrics of a model: what is counted and summed, and what follows from it.
+
+
 TWO, SEVERAL, NUMBERS = "two classes", "several classes", "numbers"
-#: Metrics that are shares of the records of a class, or of all records.
-_RATES = ("recall", "false_positive_rate", "selection_rate")
 _LOSSES = ("log_loss", "brier_score")
 _ERRORS = ("mean_absolute_error", "mean_squared_error")
 #: R2 is computed from the squared error, and the mean and variance of the target.
-_R2 = "r2"
+_R2, _OF_R2 = "r2", ("mean_squared_error", "target")
+_RATES = ("recall", "false_positive_rate", "selection_rate")
 METRICS = {
     TWO: ("accuracy", "confusion_matrix", "roc_auc", *_RATES, *_LOSSES),
     SEVERAL: ("accuracy", "confusion_matrix", *_LOSSES),
     NUMBERS: (_R2, *_ERRORS),
-}
-DEFAULTS = {
-    TWO: METRICS[TWO][:3],
-    SEVERAL: METRICS[SEVERAL][:2],
-    NUMBERS: METRICS[NUMBERS],
 }
 #: Metrics for which smaller values are better.
 SMALLER = (*_LOSSES, *_ERRORS, "false_positive_rate")
@@ -375,36 +355,101 @@ SMALLER = (*_LOSSES, *_ERRORS, "false_positive_rate")
 #: of rare classes are near 0.
 FURTHEST = 6.0
 _FEWEST, _MOST = 24, 96
+_WITHHELD = (
+    "the model failed on these records; its message is withheld because it may quote "
+    "the data: call the model on made-up records of the same shape to see the message."
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """The cells and losses of a score, from public facts alone.
+    """The cells and losses of a score of one model, from public facts alone."""
 
-    Attributes
-    ----------
-    task : str
-        One of `METRICS`.
-    metrics : tuple of str
-    n_classes : int
-    edges : tuple of float
-        Scores that separate the bins, with two classes. A score that equals an edge is
-        in the lower bin.
-    threshold : float
-        The edge above which a record is predicted positive, with two classes.
-    bounds : mapping from str to float
-        Bounds to which losses and errors are clipped, by metric and in its units.
-    counts_are_public : bool
-        Whether the number of records is public.
-    """
-
-    task: str
+    model: Any
+    classes: np.ndarray | None  # None for a regressor
+    #: The method of the model that returns scores of two classes, or predictions.
+    method: str
     metrics: tuple[str, ...]
-    n_classes: int
-    edges: tuple[float, ...]
-    threshold: float
+    #: Bounds to which losses and errors are clipped, by metric and in its units. With
+    #: R2 they include the squared error and the width of the target's range.
     bounds: dict[str, float]
+    #: Lower end of the target's range; NaN if it is not declared.
+    low: float
+    #: Whether the number of records is public.
     counts_are_public: bool
+    #: With two classes, the edge above which a record is predicted positive.
+    threshold: float
+    #: With two classes, scores that separate the bins. A score that equals an edge is
+    #: in the lower bin.
+    edges: tuple[float, ...]
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        metrics: Any = None,
+        *,
+        counts_are_public: bool = True,
+        threshold: float = 0.5,
+        loss_bound: float = 4.0,
+        error_bound: float | None = None,
+    ) -> Layout:
+        """Return the layout with the threshold as the only edge, or raise ValueError.
+
+        The parameters are those of `private_score`.
+        """
+        if not hasattr(model, "predict"):
+            raise ValueError(
+                f"model={shown(model)} has no predict: pass a fitted classifier or "
+                "regressor, or a Pipeline that ends with one."
+            )
+        classes, task, method = getattr(model, "classes_", None), NUMBERS, "predict"
+        if classes is not None:
+            if isinstance(classes, list) or np.ndim(classes) != 1 or len(classes) < 2:
+                raise ValueError(
+                    "model has several targets or fewer than two classes: score a "
+                    "model of one target."
+                )
+            classes = np.asarray(classes)
+            task = TWO if len(classes) == 2 else SEVERAL
+        if task == TWO:
+            methods = "predict_proba", "decision_function", "predict"
+            method = next(name for name in methods if hasattr(model, name))
+        low, high = declared_range(model) if task == NUMBERS else (math.nan, math.nan)
+        if metrics is None:  # r2 needs the range of the target
+            unusual = {*_RATES, *_LOSSES} | ({_R2} if math.isnan(low) else set())
+            metrics = [name for name in METRICS[task] if name not in unusual]
+        metrics = check_metrics(metrics, METRICS[task], f" for a model of {task}")
+        lacking = () if hasattr(model, "predict_proba") else _LOSSES
+        lacking = (*lacking, "roc_auc") if method == "predict" else lacking
+        for name in metrics:
+            if name in lacking:
+                needed = "predict_proba" + " or decision_function" * (name == "roc_auc")
+                raise ValueError(
+                    f"metrics={name!r} needs {needed}, which the model does not have: "
+                    "choose another metric, such as accuracy."
+                )
+        largest = {"log_loss": loss_bound, "brier_score": 1.0 if task == TWO else 2.0}
+        summed = metrics
+        if task == NUMBERS:
+            bound = high - low if error_bound is None else error_bound
+            if math.isnan(bound):
+                raise ValueError(
+                    "error_bound=None: the model declares no target_bounds; give the "
+                    "largest absolute error of one record, in the units of the target."
+                )
+            largest = dict(zip(_ERRORS, (bound, bound**2), strict=True))
+            if _R2 in metrics:
+                if math.isnan(low):
+                    raise ValueError(
+                        "metrics='r2' needs the range of the target, and the model "
+                        "declares no target_bounds: choose mean_squared_error."
+                    )
+                largest["target"] = high - low
+                summed = dict.fromkeys((*metrics, *_OF_R2))
+        bounds = {name: float(largest[name]) for name in summed if name in largest}
+        facts, edge = (low, counts_are_public), float(threshold)
+        return cls(model, classes, method, metrics, bounds, *facts, edge, (edge,))
 
     @property
     def counts(self) -> str:
@@ -414,113 +459,148 @@ class Layout:
         predicted class. "right": right and other predictions. "records": all records.
         "nothing": nothing, because the number of records is public.
         """
-        tabled = set(self.metrics) - {"accuracy", _R2, *_LOSSES, *_ERRORS}
-        if tabled:
-            return "bins" if self.task == TWO else "pairs"
+        if set(self.metrics) - {"accuracy", _R2, *_LOSSES, *_ERRORS}:
+            return "bins" if len(self.classes) == 2 else "pairs"
         if "accuracy" in self.metrics:
             return "right"
         return "nothing" if self.counts_are_public else "records"
 
+    @functools.cached_property
+    def sides(self) -> tuple[np.ndarray, np.ndarray]:
+        """The true and the predicted class of each cell; -1 if undefined.
+
+        The last cell is for records that cannot be scored. If the table counts only
+        right and other predictions, both classes are 0 in the cell of the right ones.
+        """
+        few = {"right": [0, -1], "records": [-1], "nothing": []}
+        if self.counts in few:
+            side = np.array(few[self.counts], dtype=np.int64)
+            return side, side
+        guess = np.arange(self.n_guesses)
+        if self.counts == "bins":
+            guess = (guess > self.edges.index(self.threshold)).astype(np.int64)
+        actual = np.repeat(np.arange(len(self.classes)), self.n_guesses)
+        guess = np.tile(guess, len(self.classes))
+        return np.append(actual, -1), np.append(guess, -1)
+
     @property
     def n_guesses(self) -> int:
         """Number of possible predictions: bins for two classes, otherwise classes."""
-        return len(self.edges) + 1 if self.task == TWO else self.n_classes
+        n_classes = len(self.classes)
+        return len(self.edges) + 1 if n_classes == 2 else n_classes
 
     @property
     def n_cells(self) -> int:
-        """Number of cells; the last one is for records that cannot be scored."""
-        few = {"right": 2, "records": 1, "nothing": 0}
-        return few.get(self.counts, self.n_classes * self.n_guesses + 1)
+        """Number of cells."""
+        return len(self.sides[0])
 
-    @property
-    def losses(self) -> tuple[str, ...]:
-        """Losses with a sum in the table, including the target if R2 needs it."""
-        return tuple(self.bounds)
+    @without_traps()
+    def table(self, X: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the cell and the losses of each record; private.
 
-    def planned(self, n_groups: int, capacity: int) -> ScoreTable:
-        """Return an empty table, for planning.
+        X is any table that `rows_of` accepts. The losses are divided by their bounds
+        and clipped to [0, 1], shape (n_rows, n_losses).
 
-        `capacity` is a public bound on the number of records.
+        Notes
+        -----
+        **Guarantees.** If the model predicts each row independently, the cell and the
+        losses of a record depend only on that record, its position and the number of
+        records. If that number is private, they depend on the record alone. Exceptions
+        and warnings of the model are suppressed. A row that the model refuses has no
+        prediction. To predict the other rows, another row takes its place, so that the
+        table keeps its shape. No bit of their predictions depends on the refused row.
         """
-        table = ScoreTable.planned(self.n_cells, len(self.losses), n_groups)
-        return dataclasses.replace(table, capacity=capacity)
+        n_rows, counted = len(y), self.counts not in ("records", "nothing")
 
-    # -- private: the cell and the losses of a record, functions of that record -------
-    def cells(self, codes: np.ndarray, said: np.ndarray) -> np.ndarray:
-        """Return the cell of each record; private.
+        def output(name: str) -> np.ndarray:
+            call = getattr(self.model, name)
+            return predicted(call, X, n_rows, alone=not self.counts_are_public)
+
+        if self.classes is None:
+            target = Column(y).read("number")  # NaN if it is not a finite number
+            error = np.abs(_numbers(output("predict"), (n_rows,)) - target)
+            found = dict(zip(_ERRORS, (error, error**2), strict=True))
+            found["target"] = target - self.low
+            cells = np.zeros(n_rows, dtype=np.int64)
+            return cells, self._in_units(found, np.isfinite(error))
+        codes, n_classes = _codes(y, self.classes), len(self.classes)
+        # Columns of probabilities follow `classes_`, codes follow the sorted labels.
+        order = np.argsort(np.argsort(self.classes, kind="stable"), kind="stable")
+        said, chances = np.zeros(n_rows), np.zeros((n_rows, n_classes))
+        if self.bounds or (counted and self.method == "predict_proba"):
+            chances[:, order] = _numbers(output("predict_proba"), chances.shape)
+            said = chances[:, -1]
+        if counted and self.method == "decision_function":
+            margins = _numbers(output("decision_function"), (n_rows,))
+            said = expit(margins if order[-1] == 1 else -margins)
+        if counted and self.method == "predict":
+            guesses = output("predict")
+            if guesses.shape != (n_rows,):
+                raise RuntimeError(_WITHHELD)
+            said = _codes(guesses, self.classes).astype(np.float64)
+            said[said < 0] = math.nan
+        cells = self._cells(codes, said) if counted else np.zeros(n_rows, np.int64)
+        # A record without class or probabilities has the worst loss.
+        valid = (codes >= 0) & np.isfinite(chances).all(axis=1)
+        chances, own = np.clip(chances, 0.0, 1.0), np.maximum(codes, 0)
+        square = ((chances - np.eye(n_classes)[own]) ** 2).sum(axis=1)
+        square = square / 2 if n_classes == 2 else square
+        of_own = np.take_along_axis(chances, own[:, None], axis=1)[:, 0]
+        found = {"log_loss": -np.log(of_own), "brier_score": square}
+        return cells, self._in_units(found, valid)
+
+    def _cells(self, codes: np.ndarray, said: np.ndarray) -> np.ndarray:
+        """Return the cell of each record.
 
         `codes` are the classes of the records, or -1 without a class. `said` are the
-        scores of two classes, otherwise the predicted classes. NaN: no prediction.
+        scores of two classes, otherwise the predicted classes; NaN: no prediction.
         """
-        if self.counts in ("records", "nothing"):
-            return np.zeros(len(codes), dtype=np.int64)
-        known = (codes >= 0) & ~np.isnan(said)
-        if self.task == TWO:
+        known = (codes >= 0) & np.isfinite(said)
+        if len(self.classes) == 2:
             guesses, place = said > self.threshold, np.searchsorted(self.edges, said)
         else:
             guesses = place = np.where(known, said, 0).astype(np.int64)
         if self.counts == "right":
             return np.where(known & (guesses == codes), 0, 1)
-        last = self.n_classes * self.n_guesses
-        return np.where(known, codes * self.n_guesses + place, last)
+        return np.where(known, codes * self.n_guesses + place, self.n_cells - 1)
 
-    def in_units(self, found: Mapping[str, np.ndarray], valid: np.ndarray):
-        """Return the private losses divided by their bounds, clipped to [0, 1].
-
-        Records that are not `valid` have the worst losses, 1.
-        """
-        columns = [found[name] / self.bounds[name] for name in self.losses]
-        losses = np.array(columns).reshape(len(columns), len(valid)).T
+    def _in_units(
+        self, found: Mapping[str, np.ndarray], valid: np.ndarray
+    ) -> np.ndarray:
+        """Return losses divided by their bounds; 1, the worst, unless `valid`."""
+        losses = [found[name] / bound for name, bound in self.bounds.items()]
+        losses = np.array(losses).reshape(len(losses), len(valid)).T
         return np.where(valid[:, None], np.clip(losses, 0.0, 1.0), 1.0)
 
-    # -- functions of released numbers ------------------------------------------------
     def estimates(self, table: NoisyTable) -> dict[str, Estimate]:
         """Return the estimate of every metric except the confusion matrix."""
+        actual, guess = self.sides
+        above, losses = 1.0 * (guess == 1), list(self.bounds)
+        shares = {
+            "accuracy": (1.0 * ((actual == guess) & (actual >= 0)),),
+            "selection_rate": (above,),
+            "recall": (above, actual == 1),
+            "false_positive_rate": (above, actual == 0),
+        }
         found = {}
         for name in self.metrics:
-            if name in self.bounds:
-                j = self.losses.index(name)
-                found[name] = table.mean_loss(j, self.bounds[name])
+            if name in shares:
+                found[name] = table.share(*shares[name])
+            elif name in losses:
+                found[name] = table.mean_loss(losses.index(name), self.bounds[name])
             elif name == _R2:
-                parts = "mean_squared_error", "target"
-                of = [(self.losses.index(one), self.bounds[one]) for one in parts]
-                found[name] = table.r2(*of[0], *of[1])
+                error, target = ((losses.index(n), self.bounds[n]) for n in _OF_R2)
+                found[name] = table.r2(*error, *target)
             elif name == "roc_auc":
                 found[name] = table.auc(*np.arange(2 * self.n_guesses).reshape(2, -1))
-            elif name != "confusion_matrix":
-                found[name] = self._share(name, table)
         return found
-
-    def _share(self, name: str, table: NoisyTable) -> Estimate:
-        """Return a metric that is a share of records."""
-        actual, guess = self._sides()
-        if name == "accuracy":
-            return table.mean(1.0 * ((actual == guess) & (actual >= 0)))
-        if name == "selection_rate":
-            return table.mean(1.0 * (guess == 1))
-        side = actual == (name == "recall")
-        return table.mean(1.0 * (guess == 1), side)
-
-    def _sides(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the true and predicted class of each cell (-1 if undefined).
-
-        If the table counts only right and other predictions, both are 0 in the cell of
-        the right predictions.
-        """
-        if self.counts == "right":  # cell 0: right, whatever the class
-            return np.array([0, -1]), np.array([0, -1])
-        guess = np.arange(self.n_guesses)
-        if self.task == TWO:
-            guess = (guess > self.edges.index(self.threshold)).astype(int)
-        actual = np.repeat(np.arange(self.n_classes), self.n_guesses)
-        return np.append(actual, -1), np.append(np.tile(guess, self.n_classes), -1)
 
     def confusion_matrix(self, table: NoisyTable) -> np.ndarray | None:
         """Return noisy counts by true and predicted class, or None if not requested."""
         if "confusion_matrix" not in self.metrics:
             return None
-        found, sides = np.zeros((self.n_classes, self.n_classes)), self._sides()
-        np.add.at(found, tuple(side[:-1] for side in sides), table.counts[:-1])
+        found = np.zeros((len(self.classes), len(self.classes)))
+        np.add.at(found, tuple(side[:-1] for side in self.sides), table.counts[:-1])
         return found
 
 
@@ -556,95 +636,20 @@ def bin_edges(
     return tuple(sorted(edges | {float(threshold)}))
 
 
+def declared_range(estimator: Any) -> tuple[float, float]:
+    """Return the declared bounds of a regressor's target, or NaN without bounds."""
+    while hasattr(estimator, "steps"):
+        estimator = estimator.steps[-1][1]
+    bounds, schema = (
+        declared_by(estimator, name) for name in ("target_bounds", "schema")
+    )
+    if schema is not None:
+        bounds = schema.columns[estimator.privacy_.target_name].bounds
+    low, high = (math.nan, math.nan) if bounds is None else map(float, bounds)
+    return low, high
+
+
 # Predictions of a fixed model, record by record, for any content of the records.
-
-
-_WITHHELD = (
-    "the model failed on these records; its message is withheld because it may quote "
-    "the data: call the model on made-up records of the same shape to see the message."
-)
-
-
-@dataclasses.dataclass(frozen=True)
-class Model:
-    """The scored model and its prediction method, from public facts.
-
-    `by` is the name of the method that returns scores of two classes, or predictions.
-    """
-
-    estimator: Any
-    task: str
-    classes: np.ndarray | None
-    by: str
-
-
-@without_traps()
-def table_of(
-    model: Model, layout: Layout, X: Any, y: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the cell and the losses of each record; private.
-
-    X is any table that `rows_of` accepts. The losses have the shape (n_rows, n_losses).
-
-    Notes
-    -----
-    **Guarantees.** If the model predicts each row independently, the cell and the
-    losses of a record depend only on that record, its position and the number of
-    records. If that number is private, they depend on the record alone. Exceptions and
-    warnings of the model are suppressed. A row that the model refuses has no
-    prediction. To predict the other rows, another row takes its place, so that the
-    table keeps its shape. No bit of their predictions depends on the refused row.
-    """
-    needed = {"predict_proba"} if layout.losses else set()
-    if model.task == NUMBERS:
-        needed = {"predict"}
-    elif layout.counts not in ("records", "nothing"):
-        needed.add(model.by)
-    alone = not layout.counts_are_public
-    outputs = {
-        name: predicted(getattr(model.estimator, name), X, len(y), alone=alone)
-        for name in sorted(needed, reverse=True)  # probabilities first
-    }
-    if model.task == NUMBERS:
-        error = np.abs(_numbers(outputs["predict"], (len(y),)) - _real(y))
-        found = {"mean_absolute_error": error, "mean_squared_error": error**2}
-        if "target" in layout.bounds:
-            found["target"] = _real(y) - declared_range(model.estimator)[0]
-        none = np.zeros(len(y), dtype=np.int64)
-        return none, layout.in_units(found, np.isfinite(error))
-    codes, shape = _codes(y, model.classes), (len(y), len(model.classes))
-    # Columns of probabilities follow `classes_`, codes follow the sorted labels.
-    order = np.argsort(np.argsort(model.classes, kind="stable"), kind="stable")
-    said, chances = np.zeros(len(y)), np.zeros(shape)
-    if "predict_proba" in outputs:
-        chances[:, order] = _numbers(outputs["predict_proba"], shape)
-        said = chances[:, -1]
-    if "decision_function" in outputs:
-        margins = _numbers(outputs["decision_function"], (len(y),))
-        said = expit(margins if order[-1] == 1 else -margins)
-    if "predict" in outputs:
-        if outputs["predict"].shape != (len(y),):
-            raise RuntimeError(_WITHHELD)
-        guesses = _codes(outputs["predict"], model.classes)
-        said = np.where(guesses < 0, math.nan, guesses)
-    cells = layout.cells(codes, np.where(np.isfinite(said), said, math.nan))
-    # A record without class or probabilities has the worst loss.
-    valid = (codes >= 0) & np.isfinite(chances).all(axis=1)
-    chances = np.clip(chances, 0.0, 1.0)
-    own = np.eye(shape[1])[np.maximum(codes, 0)]
-    square = ((chances - own) ** 2).sum(axis=1) / (2 if model.task == TWO else 1)
-    of_own = np.take_along_axis(chances, np.maximum(codes, 0)[:, None], axis=1)
-    found = {"log_loss": -np.log(of_own[:, 0]), "brier_score": square}
-    return cells, layout.in_units(found, valid)
-
-
-def _codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Return the position of each label in the sorted classes, or -1."""
-    found = encode_any(labels, classes)
-    codes = found.codes.copy()
-    if found.missing is not None:
-        codes[found.missing] = -1
-    return codes
 
 
 def predicted(
@@ -656,45 +661,38 @@ def predicted(
     table, because the rounding of matrix products depends on the number of rows. The
     result has dtype object with `alone` or if rows were refused.
     """
-    everyone, result = np.arange(n_rows), np.full(n_rows, None, dtype=object)
-    if alone or n_rows == 0:
-        for row in everyone:
-            found = _attempt(call, rows_of(X, everyone[row : row + 1]))
-            result[row] = None if found is None else found[0]
-        return result
+    everyone = np.arange(n_rows)
+    if alone:
+        apart = [_attempt(call, rows_of(X, row)) for row in everyone[:, None]]
+        return objects(None if found is None else found[0] for found in apart)
     # `rows_of` copies the rows here, as in the second attempt below. So both attempts
     # have the same memory layout, on which the bits of predictions depend.
     found = _attempt(call, rows_of(X, everyone))
     if found is not None:
         return found
-    passing = _passing(call, X, n_rows)
-    if not passing.any():
-        return result
-    stand_in = np.flatnonzero(passing)[0]
-    found = _attempt(call, rows_of(X, np.where(passing, everyone, stand_in)))
+    refused = np.isin(everyone, _refused(call, X, everyone, n_rows))
+    if refused.all():
+        return np.full(n_rows, None)
+    stand_in = np.flatnonzero(~refused)[0]
+    found = _attempt(call, rows_of(X, np.where(refused, stand_in, everyone)))
     if found is None:
         raise RuntimeError(_WITHHELD)
-    for row in np.flatnonzero(passing).tolist():
-        result[row] = found[row]
-    return result
+    pairs = zip(refused, found, strict=True)
+    return objects(None if is_refused else one for is_refused, one in pairs)
 
 
-def _passing(call: Callable[[Any], Any], X: Any, n_rows: int) -> np.ndarray:
-    """Return the mask of rows that the model accepts, found by bisection.
+def _refused(call: Callable, X: Any, rows: np.ndarray, n_rows: int) -> list[int]:
+    """Return those of the rows that the model refuses, found by bisection.
 
     Rows are repeated to the public size of the table, because a model may refuse short
     tables.
     """
-    passing, left = np.ones(n_rows, dtype=bool), [np.arange(n_rows)]
-    while left:
-        rows = left.pop()
-        if _attempt(call, rows_of(X, np.resize(rows, n_rows))) is not None:
-            continue
-        if len(rows) == 1:
-            passing[rows] = False
-            continue
-        left += np.array_split(rows, 2)
-    return passing
+    if _attempt(call, rows_of(X, np.resize(rows, n_rows))) is not None:
+        return []
+    if len(rows) == 1:
+        return rows.tolist()
+    halves = np.array_split(rows, 2)
+    return [row for half in halves for row in _refused(call, X, half, n_rows)]
 
 
 def _attempt(call: Callable[[Any], Any], X: Any) -> np.ndarray | None:
@@ -712,13 +710,6 @@ def _attempt(call: Callable[[Any], Any], X: Any) -> np.ndarray | None:
     return found if fits else None
 
 
-def rows_of(X: Any, rows: np.ndarray) -> Any:
-    """Return some rows of a table, in a new table."""
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    return X.take(rows) if hasattr(X, "schema") and hasattr(X, "take") else X[rows]
-
-
 def _numbers(found: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Return predictions as floats, with NaN for rows without a prediction."""
     if found.dtype.kind in "biuf" and found.size == math.prod(shape):
@@ -733,37 +724,10 @@ def _numbers(found: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     raise RuntimeError(_WITHHELD)
 
 
-def _real(y: np.ndarray) -> np.ndarray:
-    """Return a target as floats, or NaN for entries that are not numbers."""
-    if y.dtype.kind in "biuf":
-        return y.astype(np.float64)
-    real = (float, np.floating)  # floats do not change, even if they are infinite
-    found = [float(one) if isinstance(one, real) else number(one) for one in y]
-    return np.array(found, dtype=np.float64)
-
-
-def model_of(estimator: Any) -> Model:
-    """Return the `Model` of a fitted estimator, or raise ValueError."""
-    if not hasattr(estimator, "predict"):
-        raise ValueError(
-            f"model={shown(estimator)} has no predict: pass a fitted classifier or "
-            "regressor, or a Pipeline that ends with one."
-        )
-    classes = getattr(estimator, "classes_", None)
-    if classes is None:
-        return Model(estimator, NUMBERS, None, "predict")
-    if isinstance(classes, list) or np.ndim(classes) != 1 or len(classes) < 2:
-        raise ValueError(
-            "model has several targets or fewer than two classes: score a model of one "
-            "target."
-        )
-    classes = np.asarray(classes)
-    if len(classes) > 2:
-        return Model(estimator, "several classes", classes, "predict")
-    for name in ("predict_proba", "decision_function"):
-        if hasattr(estimator, name):
-            return Model(estimator, TWO, classes, name)
-    return Model(estimator, TWO, classes, "predict")
+def _codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return the position of each label in the sorted classes, or -1."""
+    found = encode_any(labels, classes)  # with code 0 for missing labels
+    return found.codes - (0 if found.missing is None else found.missing)
 
 
 # The public facts of a table that is scored: its shape, its names, its groups.
@@ -771,36 +735,22 @@ def model_of(estimator: Any) -> Model:
 
 @dataclasses.dataclass(frozen=True)
 class Scored:
-    """A table of records to be scored.
+    """A table of records to be scored: private rows, and public facts."""
 
-    Attributes
-    ----------
-    X : table
-        Private.
-    y : ndarray of shape (n_rows,)
-        Private.
-    columns : tuple of str or int
-        Names of all columns, including that of the groups.
-    facts : dict
-        Names of columns and target, as fields of the event.
-    group : int64 ndarray of shape (n_rows,)
-        Position in `groups` of the group of each record; public.
-    groups : tuple
-        Values of the groups; empty without groups.
-    by : str, int or None
-        Name of the column of the groups, or its position if it has no name.
-    units : Units or None
-        Weights and persons of the rows; None: each row is a record with weight 1.
-    """
-
-    X: Any
-    y: np.ndarray
+    X: Any  # private
+    y: np.ndarray  # private
+    #: Names of all columns, including `by`.
     columns: tuple[str | int, ...]
+    #: Names of columns and target, as fields of the event.
     facts: dict[str, Any]
+    #: Position in `groups` of the group of each record, int64.
     group: np.ndarray
+    #: Values of `by`; empty without it.
     groups: tuple
+    #: Name of the column of the groups, or its position if it has no name.
     by: str | int | None
-    units: Units | None = None
+    #: Weights and persons of the rows; None: each row is a record with weight 1.
+    units: Units | None
 
     @property
     def n_rows(self) -> int:
@@ -812,53 +762,81 @@ class Scored:
         """Number of rows of the released table: one for each group, at least one."""
         return max(1, len(self.groups))
 
-    @property
-    def sizes(self) -> list[int]:
-        """Number of records, or of persons, in each of the `groups`.
+    def part(self, group: int | None) -> tuple[int, float, float]:
+        """Return the number of units in a group, the sum of their shares, and a spread.
 
-        The sizes of groups are public. Without groups the list holds only the total,
-        which may be private.
+        They are public if the number of rows is. None stands for all rows. For the
+        spread see `row_spread`.
         """
-        group, units = self.group, self.units
-        if units is not None and units.persons is not None:
-            pairs = np.unique(np.column_stack([group, units.persons]), axis=0)
-            group = pairs[:, 0]
-        return np.bincount(group, minlength=self.n_groups).tolist()
-
-    def totals(self, group: int | None = None) -> np.ndarray:
-        """Return the total share of each privacy unit, in one group or in all rows."""
-        chosen = slice(None) if group is None else self.group == group
-        shares, persons = self.units.shares[chosen], self.units.persons
-        if persons is None:
-            return shares
-        return np.bincount(persons[chosen], shares, minlength=self.units.n_units)
+        rows = np.full(self.n_rows, True) if group is None else self.group == group
+        n_own, units = int(rows.sum()), self.units
+        if units is None:
+            return n_own, n_own, 1.0
+        totals = units.shares[rows]
+        if units.persons is not None:
+            persons = units.persons[rows]
+            n_own = len(np.unique(persons))
+            totals = np.bincount(persons, totals, minlength=units.n_units)
+        return n_own, float(totals.sum()), row_spread(totals)
 
     @classmethod
-    def build(cls, X: Any, y: Any, by: Any, named: Any, model: Any):
-        """Check the public facts of the user's table, and build the object.
+    def of(
+        cls,
+        layout: Layout,
+        X: Any,
+        y: Any,
+        by: Any,
+        groups: Any,
+        sample_weight: Any,
+        *,
+        target: str | None,
+        fitted_target: str | None,
+        relation: Relation,
+    ) -> Scored:
+        """Check the public facts of the user's table, or raise ValueError.
 
-        `named` is the declared name of the target or None, and `model` the fitted
-        model. The other parameters are those of the user. A ValueError quotes no datum.
+        The parameters are those of `private_score`. `fitted_target` is the name of the
+        target in the model's report. Errors quote no datum.
         """
+        X, y, by, groups = map(readable, (X, y, by, groups))
+        schema = declared_by(layout.model, "schema")
+        if schema is None:
+            X, groups = without_group_column(X, groups)
+        else:
+            name = schema.outcome(target or declared_by(layout.model, "target"), y)
+            raw, X = X, schema.select(X)
+            if isinstance(by, str) and by in raw.columns:
+                by = raw[by]
+            y, groups = schema.read_outcome(name, y), schema.groups(raw, groups)
+        y = numeric_target(y) if layout.classes is None else y
         X = table_with_rows(X)
         n_rows, n_columns = map(int, X.shape)
-        y_name = target_name(named, y)
+        y_name = target_name(fitted_target if target is None else target, y)
         y = shaped_target(y, n_rows)
+        # Refuse text instead of numbers, and numbers instead of text, by the type of y.
+        if layout.classes is None:
+            check_target(y[:0], "", bounded=True)
+        else:
+            encode_any(y[:0], layout.classes)
         own = column_labels(X) if is_frame(X) else []
-        if not all(isinstance(label, str) for label in own):
-            own = []
-        _check_columns(model, n_columns, own)
+        own = own if all(isinstance(label, str) for label in own) else []
+        check_columns(layout.model, n_columns, own or None)
         columns = column_names(own or None, n_columns)
-        group, groups = np.zeros(n_rows, dtype=np.int64), ()
-        mask, by_name = np.zeros(n_columns, dtype=bool), None
-        if by is not None:
-            group, groups, by_name = _groups(X, by, columns, own)
-            if by_name not in columns:
-                columns = (*columns, by_name)
-            # All columns with this name count as one column.
-            mask = np.array([name == by_name for name in columns])
-        facts = name_facts(columns, mask, target=y_name)
-        return cls(X, y, columns, facts, group, groups, by_name)
+        group, found, by_name = _groups(X, by, columns, own)
+        if by is not None and by_name not in columns:
+            columns = (*columns, by_name)
+        # All columns with the name of `by` count as one column.
+        public = np.array([name == by_name for name in columns])
+        facts = name_facts(columns, public, target=y_name)
+        units = units_as_weighted(sample_weight, groups, n_rows, relation)
+        return cls(X, y, columns, facts, group, found, by_name, units)
+
+
+def rows_of(X: Any, rows: np.ndarray) -> Any:
+    """Return some rows of a table, in a new table."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    return X.take(rows) if hasattr(X, "schema") and hasattr(X, "take") else X[rows]
 
 
 def table_with_rows(X: Any) -> Any:
@@ -879,36 +857,21 @@ def table_with_rows(X: Any) -> Any:
     return X
 
 
-def _check_columns(model: Any, n_columns: int, own: list[str]) -> None:
-    """Raise ValueError if the columns are not those that the model was fitted to."""
-    wanted = getattr(model, "n_features_in_", None)
-    if wanted is not None and wanted != n_columns:
-        raise ValueError(
-            f"X has {n_columns} columns, the model was fitted to {wanted}: pass the "
-            "columns that it was fitted to."
-        )
-    names = getattr(model, "feature_names_in_", None)
-    if names is not None and own and list(names) != own:
-        raise ValueError(
-            "X has other column names, or another order, than the table that the model "
-            "was fitted to: pass X[list(model.feature_names_in_)]."
-        )
-
-
 def _groups(
     X: Any, by: Any, columns: tuple, own: list[str]
-) -> tuple[np.ndarray, tuple, str | int]:
+) -> tuple[np.ndarray, tuple, str | int | None]:
     """Return the code of each record's group, the groups, and the column's name.
 
-    All of them are public.
+    All of them are public. Without `by` all records have the code 0.
     """
+    if by is None:
+        return np.zeros(X.shape[0], dtype=np.int64), (), None
     name = getattr(by, "name", None)
     if isinstance(name, str) and spelling(name) and hasattr(by, "__len__"):
         values, name = list(by), spelling(name)
     else:
         place = own.index(by) if isinstance(by, str) and by in own else by
-        whole = isinstance(place, int) and not isinstance(place, bool)
-        if not (whole and 0 <= place < len(columns)):
+        if type(place) is not int or not 0 <= place < len(columns):
             raise ValueError(
                 f"by={shown(by)} must be the name or the position of a public column "
                 "of X, or a Series with a name."
@@ -938,128 +901,3 @@ def column_of(X: Any, place: int) -> list:
     """Return one column of a table as a list."""
     column = X[:, [place]].toarray()[:, 0] if issparse(X) else raw_column(X, place)
     return column.to_list() if hasattr(column, "to_list") else column.tolist()
-
-
-# The origin of a scored model: its report, and the ledger with its charges.
-
-
-#: Assumption of a score whose model was declared public.
-MODEL_IS_PUBLIC = Assumption(
-    "model_public",
-    "The model is public, as was declared: it does not depend on the scored records.",
-)
-#: Assumption of a score without the ledger of the fit, by privacy unit.
-OTHERS = {
-    "record": Assumption(
-        "scored_records_new",
-        "The scored records are not those that the model was fitted to. For a record "
-        "in both tables, the fit and the score together may cost more than this report "
-        "states, because they share no ledger.",
-    ),
-    "person": Assumption(
-        "scored_persons_new",
-        "The scored rows are not of the persons whose rows the model was fitted to. "
-        "For a person in both tables, the fit and the score together may cost more "
-        "than this report states, because they share no ledger.",
-    ),
-}
-_AS_REPORTED = Assumption(
-    "model_as_reported",
-    "The model depends on its records through what its own report counts, and through "
-    "nothing else.",
-)
-
-
-def fit_of(model: Any, is_public: bool) -> PrivacyReport | None:
-    """Return the report of a model's private fit, or raise ValueError without one.
-
-    A model that is declared public may have no report, or the report of a fit without
-    privacy. Without a report, the result is None.
-    """
-    try:
-        found, why = report(model), ""
-    except ValueError as error:
-        found, why = None, str(error)
-    if found is not None and math.isinf(found.epsilon):
-        why = "its fit was without privacy (epsilon=inf)"
-    elif found is not None and found.leaks:
-        leak = found.leaks[0]
-        why = f"step {leak.step} learnt from private {leak.learns} without privacy"
-    if why and not is_public:
-        raise ValueError(
-            f"model ({type(model).__name__}) is not the result of a private fit: "
-            f"{why.rstrip('.')}; if it does not depend on the scored records, "
-            "declare model_is_public=True."
-        )
-    return found
-
-
-def assumptions_of(
-    fit: PrivacyReport | None, is_public: bool, ledger: PrivacyLedger | None, unit: str
-) -> tuple[Assumption, ...]:
-    """Return the assumptions on the model of a score, for a privacy unit."""
-    if is_public:
-        return (MODEL_IS_PUBLIC,)
-    if holds(ledger, fit):
-        return FIT_IN_LEDGER, _AS_REPORTED
-    return (OTHERS["person" if "person" in (unit, fit.unit) else "record"],)
-
-
-def holds(ledger: PrivacyLedger | None, fit: PrivacyReport) -> bool:
-    """Whether the receipts and events of a fit show that the ledger was charged."""
-    if ledger is None or not fit.events:
-        return False
-    try:
-        ledger.check_report(fit)
-    except ValueError:
-        return False
-    return True
-
-
-# Metrics that a model supports, and the bounds of their losses.
-
-
-def loss_bounds(
-    model: Model,
-    metrics: tuple[str, ...],
-    loss_bound: float,
-    error_bound: float | None,
-) -> dict[str, float]:
-    """Return the bounds of the requested losses, by name and in their units.
-
-    For R2 they include the squared error and the range of the target.
-    """
-    if model.task == NUMBERS:
-        low, high = declared_range(model.estimator)
-        bound = high - low if error_bound is None else error_bound
-        if math.isnan(bound):
-            raise ValueError(
-                "error_bound=None: the model declares no target_bounds; give the "
-                "largest absolute error of one record, in the units of the target."
-            )
-        found = {"mean_absolute_error": bound, "mean_squared_error": bound**2}
-        if _R2 in metrics:
-            if math.isnan(low):
-                raise ValueError(
-                    "metrics='r2' needs the range of the target, and the model "
-                    "declares no target_bounds: choose mean_squared_error."
-                )
-            found["target"] = high - low
-            metrics = tuple(dict.fromkeys((*metrics, "mean_squared_error", "target")))
-    else:
-        brier = 1.0 if model.task == TWO else 2.0
-        found = {"log_loss": loss_bound, "brier_score": brier}
-    return {name: float(found[name]) for name in metrics if name in found}
-
-
-def declared_range(estimator: Any) -> tuple[float, float]:
-    """Return the declared bounds of a regressor's target, or NaN without bounds."""
-    while hasattr(estimator, "steps"):
-        estimator = estimator.steps[-1][1]
-    bounds, schema = (
-        declared_by(estimator, name) for name in ("target_bounds", "schema")
-    )
-    if schema is not None:
-        bounds = schema.columns[estimator.privacy_.target_name].bounds
-    low, high = (math.nan, math.nan) if bounds is None else map(float, bounds)
-    return low, high

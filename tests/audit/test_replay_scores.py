@@ -104,10 +104,10 @@ def test_a_table_whose_cells_follow_the_scores_is_seen(monkeypatch):
     planned = module._planned
 
     def by_rows(layout, scored, *more):
-        layout, query, schedule = planned(layout, scored, *more)
+        layout, query, *rest = planned(layout, scored, *more)
         if np.nanmax(scored.X[:, 0]) > 2:
             object.__setattr__(query, "n_cells", query.n_cells + 2)
-        return layout, query, schedule
+        return layout, query, *rest
 
     monkeypatch.setattr(module, "_planned", by_rows)
     assert not replayed(metrics=["roc_auc"]).passed

@@ -24,7 +24,6 @@ from skfdp import (
     FeatureDPRegressor,
     PrivateCenteringTransformer,
     TableSchema,
-    metrics,
     open_table,
     private_score,
 )
@@ -32,6 +31,7 @@ from skfdp.bounds import PrivateBoundsRelease
 from skfdp.data.grid import GridRows
 from skfdp.queries.statistics import Binades
 from skfdp.schema import Boolean, Category, Date, Label, Number
+from skfdp.solvers.score import Layout
 
 pl = pytest.importorskip("polars")
 pa = pytest.importorskip("pyarrow")
@@ -188,14 +188,14 @@ def scored_by(outcome):
     """Return a function: the row of each record in the table of a private score."""
 
     def read(X, y):
-        seen, found = [], metrics.table_of
+        seen, found = [], Layout.table
 
-        def table_of(*arguments):
+        def table(*arguments):
             seen.append(found(*arguments))
             return seen[-1]
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(metrics, "table_of", table_of)
+            patch.setattr(Layout, "table", table)
             private_score(
                 fitted(outcome), X, y, 8.0, 1e-5, target=outcome, random_state=0
             )

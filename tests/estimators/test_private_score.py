@@ -40,16 +40,8 @@ from skfdp import (
 )
 from skfdp import metrics as module
 from skfdp.privacy import RELATIONS, AddOrRemoveOne, gdp_mu, read_report
-from skfdp.solvers.score import (
-    METRICS,
-    Layout,
-    NoisyTable,
-    check_metrics,
-    loss_bounds,
-    model_of,
-    predicted,
-    table_of,
-)
+from skfdp.queries.statistics import ScoreTable
+from skfdp.solvers.score import Layout, NoisyTable, predicted
 
 #: So much that the noise of a count is below a thousandth.
 HUGE = 2e9
@@ -314,7 +306,7 @@ def test_a_look_before_the_charge_is_noticed(monkeypatch):
 
     def early(layout, scored, *more):
         found = planned(layout, scored, *more)
-        table_of(module.model_of(Closed()), found[0], scored.X, scored.y)
+        found[0].table(scored.X, scored.y)
         return found
 
     monkeypatch.setattr(module, "_planned", early)
@@ -668,9 +660,9 @@ def test_frames_lists_sparse_rows_and_pipelines(small):
         DPSGDFClassifier(1.0, bounds=False, centering=None),
     ).fit(frame, y)
     assert private_score(model, frame, y, 1.0).privacy_.epsilon == pytest.approx(1.0)
-    with pytest.raises(ValueError, match="other column names, or another order"):
+    with pytest.raises(ValueError, match="feature names should match"):
         private_score(model, frame[list("dcba")], y, 1.0)
-    with pytest.raises(ValueError, match="X has 3 columns, the model was fitted to 4"):
+    with pytest.raises(ValueError, match="X has 3 features, but .* is expecting 4"):
         private_score(model, X[:, :3], y, 1.0)
     polars = pytest.importorskip("polars")
     model = DPSGDFClassifier(4.0, bounds=(0, 1), classes=[0, 1]).fit(X, y)
@@ -715,7 +707,10 @@ SEVERAL_TARGETS = DummyClassifier().fit(np.zeros((4, 1)), [[0, 1], [1, 0]] * 2)
         ({"y": [0, 1]}, "inconsistent numbers of samples"),
         ({"y": np.zeros((2000, 2))}, "y should be a 1d array"),
         ({"model": object()}, "has no predict"),
-        ({"model": Mean(), "y": np.array(["1"] * 2000)}, "are not numbers"),
+        (
+            {"model": Mean(), "error_bound": 1, "y": np.array(["1"] * 2000)},
+            "are not numbers",
+        ),
         ({"ledger": 3}, "ledger=3 must be None, a path or a PrivacyLedger"),
         ({"model": Mean(), "error_bound": None}, "error_bound=None: the model decl"),
         ({"model": LinearSVC(), "metrics": ["brier_score"]}, "needs predict_proba"),
@@ -796,7 +791,7 @@ def test_a_fit_that_is_charged_elsewhere_is_not_scored(small):
         scorer(bare, *small)
     with pytest.raises(ValueError, match="has no privacy_ inside"):
         scorer(LogisticRegression().fit(*small), *small)
-    assert not scorer.ledger.entries
+    assert not scorer.args[0]["ledger"].entries
 
 
 def test_a_grid_search_in_processes_charges_a_file(small, tmp_path):
@@ -815,7 +810,7 @@ def test_a_grid_search_in_processes_charges_a_file(small, tmp_path):
     assert (search.cv_results_["mean_test_log_loss"] <= 0).all()
     # Four fits, four scores, and the refit.
     assert len({entry.charge for entry in ledger.entries}) == 9
-    assert pickle.loads(pickle.dumps(scorer)).ledger.path == ledger.path
+    assert pickle.loads(pickle.dumps(scorer)).args[0]["ledger"].path == ledger.path
 
 
 def test_traps_of_the_user_do_not_enter():
@@ -907,15 +902,12 @@ def test_no_target_moves_the_sums_of_r2_further_than_one():
     values = [-2.0, 6.0, 1e300, -1e300, math.inf, math.nan, None, "text", 2.0]
     y = np.array(values, dtype=object)
     X = np.zeros((len(values), 1))
-    known = check_metrics("r2", METRICS["numbers"])
-    model = model_of(Declared())
-    bounds = loss_bounds(model, known, 4.0, None)
-    layout = Layout("numbers", known, 0, (0.5,), 0.5, bounds, True)
-    cells, losses = table_of(model, layout, X, y)
-    assert layout.losses == ("mean_squared_error", "target")
+    layout = Layout.of(Declared(), "r2")
+    cells, losses = layout.table(X, y)
+    assert list(layout.bounds) == ["mean_squared_error", "target"]
     assert losses.shape == (len(values), 2) and not cells.any()
     assert ((losses >= 0) & (losses <= 1)).all()
-    query = layout.planned(1, len(values))
+    query = ScoreTable.planned(layout.n_cells, len(layout.bounds))
     for relation in RELATIONS:
         reach = query.sensitivity(skfdp.privacy.Relation.of(relation))
         assert reach >= math.sqrt(2.5) * (1 - 1e-12)

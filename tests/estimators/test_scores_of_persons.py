@@ -282,7 +282,7 @@ def test_intervals_cover_persons_whose_rows_are_alike(
 
 @pytest.mark.slow
 def test_intervals_that_take_rows_for_independent_are_too_short(monkeypatch):
-    from skfdp import metrics as module
+    from skfdp.solvers import score as module
 
     monkeypatch.setattr(module, "row_spread", lambda totals: 0.4)
     assert coverage(True, 3000, 3.0)["accuracy"] < 0.9
