@@ -232,7 +232,8 @@ def _of_pyarrow(column: Any) -> np.ndarray:
         count = micro.cast("int64")
         known = compute.and_(compute.less(-1, count), compute.less(count, DAY))
         return objects(compute.if_else(known, micro, None).to_pylist())
-    if text.startswith(("string", "large_string", "dictionary<values=string")):
+    kinds = "string", "large_string"
+    if text.startswith((*kinds, *(f"dictionary<values={one}" for one in kinds))):
         return arrow_texts(column)
     return objects(column.to_pylist())
 
