@@ -17,7 +17,6 @@ from pyarrow import feather, parquet
 from skfdp import (
     FeatureDPLogisticRegression,
     FeatureDPMLPClassifier,
-    FeatureDPRegressor,
     PrivacyLedger,
     TableSchema,
 )
@@ -153,25 +152,6 @@ def test_parameters_of_estimators():
     kinds = {name.split("__")[0].split(".")[0] for name in names}
     assert kinds == {"age", "sex", "admitted", "smoker"}  # no outcome, no group
     assert SCHEMA.parameters("cost")["target_bounds"] == (0, 100_000)
-
-
-@pytest.mark.parametrize("target", OUTCOMES)
-def test_every_outcome_of_one_schema_can_be_fitted(target):
-    kind = FeatureDPRegressor if target == "cost" else FeatureDPLogisticRegression
-    model = kind(8.0, schema=SCHEMA, random_state=0)
-    table = hospital()
-    model.fit(table, table[target])
-    assert model.privacy_.unit == "person"
-    assert model.privacy_.public_features == ("age",)
-    assert model.privacy_.target_name == target
-    assert list(model.feature_names_in_) == ["age", "sex", "admitted", "smoker"]
-    new = hospital(1)
-    found = model.predict(new)
-    # Columns are known by their names; what is ignored, or no feature, may be missing.
-    shuffled = new[["smoker", "admitted", "sex", "age"]]
-    np.testing.assert_array_equal(model.predict(shuffled), found)
-    with pytest.raises(SchemaError, match="X has no column 'patient'"):
-        model.fit(shuffled, table[target])
 
 
 def test_rows_of_a_person_are_not_protected_one_by_one():
@@ -312,20 +292,17 @@ def test_unreadable_types_and_public_values_are_warned_of():
     frame = frame.assign(smoker="canary")
     frame = frame.astype({"age": object})
     frame.loc[:6, "age"] = "old"
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        SCHEMA.select(frame)
-    told = [
+    sentences = [
         "column 'admitted' is declared as dates, but its stored type holds numbers: "
         "declare format='%Y%m%d' if 20240131 is a date.",
         "public column 'age': 7 of 240 values cannot be read as numbers, such as "
         "'old'.",
     ]
-    assert [str(warning.message) for warning in caught] == told
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        SCHEMA.read(frame)  # stored types do not matter here
-    assert [str(warning.message) for warning in caught] == told[1:]
+    for call, wanted in ((SCHEMA.select, sentences), (SCHEMA.read, sentences[1:])):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call(frame)  # to read, stored types do not matter
+        assert [str(warning.message) for warning in caught] == wanted
     sentence = "column 'cost' is declared as numbers, but its stored type holds dates."
     assert sentence in SCHEMA.check(frame)
 
@@ -359,19 +336,6 @@ def test_what_is_missing_is_declared():
         name: np.flatnonzero(one).tolist() for name, one in schema.unread(frame).items()
     }
     assert lost == {"a": [], "b": [5], "c": [5], "y": [4]}
-
-
-def test_dates_have_the_declared_format():
-    for form, cell in (
-        ("%d.%m.%Y", "1.2.2024"),
-        ("%m/%d/%Y", "02/01/2024"),
-        ("%d-%b-%y", "01-Feb-24"),
-        (None, "2024-02-01"),
-        (None, pd.Timestamp("2024-02-01")),
-    ):
-        schema = TableSchema({"a": Date("2024-01-01", "2025-01-01", format=form)})
-        found = schema.read(pd.DataFrame({"a": [cell, "31/12"]}, dtype=object))["a"]
-        assert found[0] == pd.Timestamp("2024-02-01") and pd.isna(found[1])
 
 
 def test_codes_stay_text_and_words_are_booleans():
@@ -637,6 +601,8 @@ VALUES += ["AB-12 x", "R-0001", "Main St. 5", "inf", "-Infinity", "5_000", "²"]
 VALUES += ["2nd visit", "visit 2", "65+", "0-14", "a.1", "x 5", "income 2019", "12b"]
 VALUES += ["# export of 2024-05-01", "24 h volume", "<5", "PM2.5", "AUG2022", "P0001"]
 NAMES = ["age", "Q1", "x_5", "May", "Sun", "NA", "T", "E5", "bmi (kg/m2)", "true"]
+RECORDS = ["R-1 x;45,5;4,2;no", "R-1\t45,5\tno", "R-1  45 4 no", "Anna,no,yes,no"]
+RECORDS += ["Anna,,,", '"{""name"": ""Anna""",no']
 NAMES += ["sep=", "-", "%", "größe", "od280/od315", "CO2 (ppm)", "V28"]
 
 
@@ -649,19 +615,9 @@ def test_a_first_line_with_a_value_is_refused_and_not_quoted(tmp_path):
         assert cell not in str(caught.value).replace(str(path), "")
         assert cell.strip() in quietly(path, header=True).columns
     for cell in NAMES:
-        assert list(quietly(written(tmp_path, f"id,{cell},x\na,b,c\n")).columns) == [
-            "id",
-            cell,
-            "x",
-        ]
-    for record in (
-        "R-1 x;45,5;4,2;no",
-        "R-1\t45,5\tno",
-        "R-1  45 4 no",
-        "Anna,no,yes,no",
-        "Anna,,,",
-        '"{""name"": ""Anna""",no',
-    ):
+        path = written(tmp_path, f"id,{cell},x\na,b,c\n")
+        assert list(quietly(path).columns) == ["id", cell, "x"]
+    for record in RECORDS:
         path = written(tmp_path, f"{record}\n{record}\n")
         with pytest.raises(SchemaError, match="does not look like names") as caught:
             TableSchema.draft(path)
@@ -761,41 +717,29 @@ def test_a_filled_draft_needs_no_types(tmp_path):
     }
 
 
+FIELD, TYPED = "[fields]\na = {{constraints = {{{}}}}}", "[fields]\na = {type = "
+
+
 @pytest.mark.parametrize(
     "text, reason",
     [
         ("x = ", "is not a TOML file"),
         ("x = 1", "is not a schema of one table"),
         ("fields = 3", "has a value of a wrong type"),
-        (
-            "target = 'y'\n[fields]",
-            "has the unknown entry 'target': use one of outcomes,",
-        ),
+        ("target = 'y'\n[fields]", "has the unknown entry 'target': use one of outc"),
         ("outcomes = 1\n[fields]\na = {}", "has a value of a wrong type"),
         ("[fields]\na = 1", "has a value of a wrong type"),
         ("[fields]\na = {rolle = 'x'}", "has the unknown entry 'rolle'"),
         ("[fields]\na = {type = 'geopoint'}", "the unknown entry 'geopoint'"),
         ("[fields]\na = {type = 'boolean', basis = 'x'}", "the unknown entry 'basis'"),
-        ("[fields]\na = {constraints = {low = 1}}", "do not fit its type any"),
-        (
-            "[fields]\na = {type='string', constraints = {minimum = 1}}",
-            "do not fit its type string",
-        ),
-        (
-            "[fields]\na = {type='boolean', constraints = {enum = ['ja', 'nein']}}",
-            "do not fit its type boolean",
-        ),
-        (
-            "[fields]\na = {constraints = {minimum = 1, enum = ['ja', 'nein']}}",
-            "do not fit its type string",
-        ),
-        ("[fields]\na = {constraints = {minimum = 3, maximum = 1}}", "two finite"),
-        ("[fields]\na = {constraints = {enum = 'ab'}}", "must be a list of categories"),
+        (FIELD.format("low = 1"), "do not fit its type any"),
+        (f"{TYPED}'string', constraints = {{minimum = 1}}}}", "fit its type string"),
+        (f"{TYPED}'boolean', constraints = {{enum = ['ja', 'no']}}}}", "type boolean"),
+        (FIELD.format("minimum = 1, enum = ['ja', 'nein']"), "its type string"),
+        (FIELD.format("minimum = 3, maximum = 1"), "two finite"),
+        (FIELD.format("enum = 'ab'"), "must be a list of categories"),
         ("[fields]\na = {type = 'date', format = 'any'}", "is ambiguous"),
-        (
-            "[fields]\na = {public = 'no', type = 'ignore'}",
-            "the unknown entry 'public'",
-        ),
+        ("[fields]\na = {public = 'no', type = 'ignore'}", "unknown entry 'public'"),
         ("[fields]\na = {public = 'no', type = 'number'}", "must be True or False"),
         ("missingValues = 3\n[fields]", "is not a schema of one table, or has a value"),
         ("[dialect]\nquoteChar = '|'\n[fields]", "has the unknown entry 'quoteChar'"),
@@ -803,36 +747,25 @@ def test_a_filled_draft_needs_no_types(tmp_path):
     ],
 )
 def test_files_that_mean_nothing(tmp_path, text, reason):
-    with pytest.raises(
-        SchemaError, match=reason.replace("{", r"\{").replace("|", r"\|")
-    ):
+    with pytest.raises(SchemaError, match=reason):
         TableSchema.load(written(tmp_path, text, "s.toml"))
 
 
 def test_a_table_schema_of_the_frictionless_standard(tmp_path):
+    ages = {"minimum": "17", "maximum": "90", "required": True}
+    days = {"minimum": "1930-01-01", "maximum": "2020-01-01"}
     fields = [
-        {
-            "name": "age",
-            "type": "integer",
-            "constraints": {"minimum": "17", "maximum": "90", "required": True},
-            "title": "Age",
-            "groupChar": ",",
-        },
+        {"name": "age", "type": "integer", "constraints": ages, "groupChar": ","},
         {"name": "sex", "type": "string", "constraints": {"enum": ["F", "M"]}},
         {"name": "stage", "type": "integer", "constraints": {"enum": ["1", "2"]}},
-        {
-            "name": "born",
-            "type": "date",
-            "format": "%d.%m.%Y",
-            "constraints": {"minimum": "1930-01-01", "maximum": "2020-01-01"},
-        },
+        {"name": "born", "type": "date", "format": "%d.%m.%Y", "constraints": days},
         {
             "name": "well",
             "type": "boolean",
             "trueValues": ["ja"],
             "falseValues": ["no"],
         },
-        {"name": "note", "type": "string"},
+        {"name": "note", "type": "string", "title": "A note"},
         {"name": "where", "type": "geopoint"},
     ]
     schema = {"fields": fields, "missingValues": ["", "-"], "primaryKey": "age"}
