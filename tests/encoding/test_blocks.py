@@ -1,16 +1,32 @@
-"""Blocks have norm at most 1, and are the columns that they say."""
+"""Blocks and smooth coordinates: their norms, their columns, and the way back."""
 
+import dataclasses
 import math
 from fractions import Fraction
 
 import numpy as np
 import pandas as pd
+import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 from sklearn.preprocessing import SplineTransformer
 
 from skfdp import DeclaredEncoder, TableSchema
-from skfdp.data._basis import SMOOTH_KNOTS, STANDALONE_KNOTS, spread_knots
+from skfdp.data._basis import (
+    EXPLAINED,
+    SMOOTH_KNOTS,
+    STANDALONE_KNOTS,
+    Smoothing,
+    contrasts,
+    directions,
+    lengths,
+    orders,
+    prior_variances,
+    shares_of_norm,
+    spread_knots,
+    squared_lengths,
+)
 from skfdp.schema import Category, Date, Number
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -142,13 +158,6 @@ def test_a_line():
     )
 
 
-def test_categories():
-    (block,) = blocks_of(Category(["a", 1, False]))
-    assert block.levels == ("a", "1", "False", "other", "missing")
-    found = block.encode(["a", "01", "FALSE", "b", None]).argmax(axis=1)
-    assert found.tolist() == [0, 1, 2, 3, 4]
-
-
 def test_declared_missing_and_other_are_these_levels():
     (block,) = blocks_of(Category(["missing", "a", "other"]))
     assert block.levels == ("missing", "a", "other")
@@ -170,3 +179,237 @@ def test_a_date_has_three_blocks():
     names = [np.array(b.levels)[b.encode(dates).argmax(1)] for b in (month, weekday)]
     assert names[0].tolist() == ["Jul", "Dec", "missing", "missing"]
     assert names[1].tolist() == ["Thu", "Sat", "missing", "missing"]
+
+
+# -- smooth coordinates ----------------------------------------------------------------
+SIGNALS = [1e-9, 1.0, 10.0, 100.0, 1e4, np.inf]
+
+
+def table(n_rows=200, seed=0):
+    rng = np.random.default_rng(seed)
+    X = np.column_stack(
+        [
+            rng.uniform(15, 95, n_rows),
+            rng.uniform(-2, 26, n_rows),
+            rng.integers(0, 4, n_rows),
+            rng.normal(size=n_rows),
+        ]
+    )
+    X[rng.random(X.shape) < 0.1] = np.nan
+    return pd.DataFrame(X, columns=list("abcd"))
+
+
+def encoder(n_knots=6):
+    columns = {
+        "a": Number(17, 90, knots=n_knots),
+        "b": Number(0, 24, knots=n_knots, cyclic=True),
+        "c": Category([0, 1, 2]),
+        "d": Number(-2, 2, basis="linear"),
+    }
+    return DeclaredEncoder(TableSchema(columns)).fit(table())
+
+
+def numbers(values):
+    return pd.DataFrame({"a": np.ravel(values)})
+
+
+def encoder_of_numbers(**options):
+    schema = TableSchema({"a": Number(0, 1, **options)})
+    return DeclaredEncoder(schema).fit(numbers([0]))
+
+
+def smooth_rows(smoothing, enc, X):
+    """Return the rows of smooth terms, which CSR rows equal to the bit."""
+    coded = enc.coded(enc.schema.select(X))
+    coded = dataclasses.replace(
+        coded, source=coded.source.smooth(smoothing), width=smoothing.n_columns
+    )
+    rows = coded[:]
+    sparse = smoothing.rows(csr_array(enc.transform(X)))
+    np.testing.assert_array_equal(rows, sparse.toarray())
+    return rows
+
+
+@pytest.mark.parametrize("cyclic", [False, True])
+@pytest.mark.parametrize("n_knots", [2, 3, 4, 7, 16, 64])
+def test_directions_are_orthonormal_and_leave_the_constant_out(n_knots, cyclic):
+    shapes = directions(n_knots, cyclic)
+    assert shapes.shape == (n_knots, n_knots - 1)
+    assert len(orders(n_knots, cyclic)) == n_knots - 1
+    assert np.abs(shapes.T @ shapes - np.eye(n_knots - 1)).max() < 1e-9
+    assert np.abs(shapes.sum(axis=0)).max() < 1e-9
+
+
+@pytest.mark.parametrize("n_knots", [2, 5, 16])
+def test_the_first_direction_alone_is_a_straight_line(n_knots):
+    enc = encoder_of_numbers(knots=n_knots, spacing="even")
+    smoothing = Smoothing(enc.blocks_, 1e-9, 10)
+    x = np.linspace(0, 1, 101)[:, None]
+    assert smoothing.n_columns == 1
+    assert np.allclose(smooth_rows(smoothing, enc, numbers(x)), 2 * x - 1, atol=1e-7)
+    weights = smoothing.weights(np.ones((1, 1)))[0, :n_knots]
+    assert np.allclose(weights, np.linspace(-1, 1, n_knots), atol=1e-11)
+
+
+@pytest.mark.parametrize("n_knots", [3, 4, 9, 12])
+def test_cyclic_directions_wrap(n_knots):
+    # A turn of the circle maps the waves of one order onto themselves.
+    shapes, order = directions(n_knots, True), orders(n_knots, True)
+    turned = np.roll(shapes, 1, axis=0)
+    for wave in np.unique(order):
+        own = shapes[:, order == wave]
+        left = turned[:, order == wave]
+        assert np.allclose(own @ (own.T @ left), left)
+
+
+def test_contrasts_are_orthonormal_and_sum_to_zero():
+    shapes = contrasts(5)
+    assert np.allclose(shapes.T @ shapes, np.eye(4))
+    assert np.allclose(shapes.sum(axis=0), 0)
+
+
+@given(
+    n_knots=st.integers(2, 40),
+    signal=st.sampled_from(SIGNALS),
+    n_records=st.integers(1, 10**9),
+    n_blocks=st.integers(1, 500),
+    cyclic=st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_no_row_of_the_matrix_is_longer_than_one(
+    n_knots, signal, n_records, n_blocks, cyclic
+):
+    variance = prior_variances(n_knots, cyclic)
+    squares = squared_lengths(variance, signal, n_records, n_blocks)
+    assert squares.min() >= 0 and squares.max() == 1
+    shapes = directions(n_knots, cyclic)
+    matrix = shapes * lengths(shapes, squares)
+    norms = np.linalg.norm(matrix, axis=1)
+    assert norms.max() <= 1
+    assert norms.max() > 1 - 1e-9
+
+
+def test_a_small_signal_draws_lines_and_a_large_one_frees_every_knot():
+    variance = prior_variances(16)
+    signals = np.geomspace(1, 1e7, 15)
+    squares = [squared_lengths(variance, s, 10**6, 8) for s in signals]
+    kept = [int((square > 0).sum()) for square in squares]
+    assert kept[0] == 1 and kept[-1] == 15
+    assert kept == sorted(kept)
+    # Rougher directions are shorter, but the longer the larger the signal.
+    assert all((np.diff(square) <= 0).all() for square in squares)
+    assert (np.diff([square[5] for square in squares]) >= -1e-12).all()
+
+
+def test_many_outputs_and_many_blocks_count_as_noise():
+    variance = prior_variances(16)
+
+    def kept(**numbers):
+        given = {"signal": 300.0, "n_records": 10**4, "n_blocks": 8} | numbers
+        return int((squared_lengths(variance, **given) > 0).sum())
+
+    assert kept(n_outputs=10) < kept()
+    assert kept(n_blocks=30) < kept()
+
+
+def test_few_records_buy_no_free_curve():
+    """What explains less than chance costs is left out, at any budget."""
+    variance = prior_variances(32)
+    for n in (100, 1_000, 100_000):
+        squares = squared_lengths(variance, np.inf, n, 10)
+        told = variance * EXPLAINED / 10
+        np.testing.assert_array_equal(squares > 0, (told > 1 / n) | (told == max(told)))
+
+
+def test_shares_of_norm_are_the_optimum():
+    rng = np.random.default_rng(0)
+    prior, noise, chance = rng.exponential(size=6), 0.4, 0.05
+
+    def explained(share):
+        with np.errstate(divide="ignore"):
+            return (prior**2 / (prior + chance + noise**2 / share)).sum()
+
+    best = explained(shares_of_norm(prior, noise, chance))
+    for share in rng.dirichlet(np.ones(6), size=2000):
+        assert explained(share) <= best + 1e-12
+
+
+@pytest.mark.parametrize("signal", SIGNALS)
+def test_rows_are_the_product_with_the_matrix_and_no_block_is_longer_than_one(signal):
+    enc, X = encoder(), table(2000)
+    hats, smoothing = enc.transform(X), Smoothing(enc.blocks_, signal, 200)
+    whole = smoothing.weights(np.eye(smoothing.n_columns)).T
+    assert whole.shape == (hats.shape[1], smoothing.n_columns)
+    rows = smooth_rows(smoothing, enc, X)
+    assert np.allclose(rows, hats @ whole, atol=1e-12)
+    coef = np.random.default_rng(1).normal(size=(3, smoothing.n_columns))
+    assert np.allclose(hats @ smoothing.weights(coef).T, rows @ coef.T, atol=1e-10)
+    assert np.abs(rows).max() <= 1
+    for i, _ in enumerate(enc.blocks_):
+        norms = np.linalg.norm(rows[:, smoothing.block == i], axis=1)
+        assert norms.max() <= 1 + 1e-9
+
+
+def test_missing_values_have_the_mean_of_a_curve_where_noise_drowns_them():
+    enc = encoder_of_numbers(knots=9)
+    X = numbers([np.nan, 0.0, 1.0])
+    loud = Smoothing(enc.blocks_, 1e-3, 100)
+    assert np.allclose(smooth_rows(loud, enc, X), [[0], [-1], [1]], atol=1e-9)
+    assert loud.weights(np.ones((1, 1)))[0, enc.blocks_[0].missing] == 0
+    rows = smooth_rows(Smoothing(enc.blocks_, np.inf, 10**9), enc, X)
+    assert rows[0, -1] > 0.3 and (rows[1:, -1] == 0).all()
+
+
+def test_other_blocks_stay_as_they_are():
+    enc = encoder()
+    rows = enc.transform(table())
+    smoothing = Smoothing(enc.blocks_, 10.0, 200)
+    smooth = smooth_rows(smoothing, enc, table())
+    for i, block in enumerate(enc.blocks_):
+        if block.kind in ("categories", "linear"):
+            assert (
+                smooth[:, smoothing.block == i] == rows[:, block.start : block.stop]
+            ).all()
+
+
+def test_a_free_matrix_loses_nothing_but_the_constant():
+    enc = encoder_of_numbers(knots=9)
+    X = numbers(np.random.default_rng(0).random(50))
+    smooth, rows = Smoothing(enc.blocks_, np.inf, 10**9), enc.transform(X)
+    smooth = smooth_rows(smooth, enc, X)
+    with_constant = np.c_[smooth, np.ones(50)]
+    found = with_constant @ np.linalg.lstsq(with_constant, rows)[0]
+    assert np.allclose(found, rows, atol=1e-9)
+
+
+@pytest.mark.parametrize("signal", [1.0, 100.0, np.inf])
+def test_a_row_does_not_depend_on_the_others(signal):
+    enc = encoder()
+    smoothing = Smoothing(enc.blocks_, signal, 200)
+    X = table(5001)
+    whole = smooth_rows(smoothing, enc, X)
+    order = np.random.default_rng(0).permutation(len(X))
+    assert np.array_equal(smooth_rows(smoothing, enc, X.iloc[order]), whole[order])
+    for i in (0, 1, 4097, 5000):
+        assert np.array_equal(
+            smooth_rows(smoothing, enc, X.iloc[i : i + 1])[0], whole[i]
+        )
+
+
+def test_rows_of_codes_are_read_in_any_part_and_order():
+    enc, X = encoder(), table(50)
+    coded, rows = enc.coded(enc.schema.select(X)), enc.transform(X)
+    mixed = np.array([3, 1, 1, 49])
+    for part in (slice(0, 7), slice(45, 99), slice(9, 3), slice(0, 20, 5), mixed):
+        np.testing.assert_array_equal(coded[part], rows[part])
+    np.testing.assert_array_equal(coded.chosen(X["c"] > 1)[:], rows[X["c"] > 1])
+    others = coded.source.others
+    held = sum(one.places.nbytes + one.values.nbytes for one in others)
+    assert coded.source.codes.places.nbytes + held < rows.nbytes / 2
+
+
+def test_no_rows():
+    enc = encoder()
+    coded = enc.coded(enc.schema.select(table(0))).source
+    smoothing = Smoothing(enc.blocks_, 10.0, 200)
+    assert coded.smooth(smoothing).read(0, 5).shape == (0, smoothing.n_columns)

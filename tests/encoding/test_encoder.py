@@ -1,20 +1,30 @@
-"""The encoder learns nothing, and is a transformer of scikit-learn."""
+"""The encoder: it learns nothing, refuses odd declarations, and takes wide tables."""
 
-import io
+import datetime
+import json
 import pickle
+import tracemalloc
 
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.pipeline import make_pipeline
 
-from skfdp import DeclaredEncoder, FeatureDPLogisticRegression, TableSchema
-from skfdp.schema import Boolean, Category, Date, Ignore, Number, SchemaError
+from skfdp import (
+    DeclaredEncoder,
+    FeatureDPLogisticRegression,
+    FeatureDPRegressor,
+    TableSchema,
+    report,
+)
+from skfdp.data import records
+from skfdp.data.encoder import MOST_DENSE
+from skfdp.schema import Boolean, Category, Date, Ignore, Label, Number, SchemaError
+from skfdp.solvers import FeatureDPSGD
 
+pl = pytest.importorskip("polars")
 FRAME = pd.DataFrame(
     {
         "Größe": [150.0, 201.5, None, 180.0],
@@ -114,17 +124,7 @@ def test_sparse_rows_are_the_dense_ones_to_the_last_bit(basis):
         assert getattr(sparse, part).dtype == getattr(expected, part).dtype
 
 
-def test_frames_of_every_library_are_encoded_alike():
-    pl, pa = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
-    expected = encoder().fit_transform(FRAME)
-    smoker = pl.Series("smoker", [True, False, None, True])
-    polars = pl.from_pandas(FRAME.drop(columns="smoker")).insert_column(3, smoker)
-    for table in (polars, pa.Table.from_pandas(FRAME)):
-        np.testing.assert_array_equal(encoder().fit_transform(table), expected)
-
-
 def test_categories_of_a_type_are_read_as_declared():
-    pl = pytest.importorskip("polars")
     dtype = pd.CategoricalDtype(["M", "F"])
     tables = (
         pd.DataFrame({"sex": pd.Series(["F", None, "M"], dtype=dtype)}),
@@ -150,59 +150,20 @@ def test_set_output(output):
     np.testing.assert_array_equal(found.to_numpy(), encoder().fit_transform(FRAME))
 
 
-def saved_by_pickle(model):
-    return pickle.loads(pickle.dumps(model))
-
-
-def saved_by_joblib(model):
-    file = io.BytesIO()
-    joblib.dump(model, file)
-    return joblib.load(file)
-
-
-def saved_by_skops(model):
-    skops = pytest.importorskip("skops.io")
-    content = skops.dumps(model)
-    unknown = skops.get_untrusted_types(data=content)
-    assert {name.partition(".")[0] for name in unknown} == {"skfdp"}
-    assert {name.rpartition(".")[2] for name in unknown} == {
-        "DeclaredEncoder", "SplineBlock", "CategoriesBlock", "LinearBlock",
-        "Spelling", "TableSchema", "Number", "Category", "Date", "Boolean", "Ignore",
-    }  # fmt: skip
-    return skops.loads(content, trusted=unknown)
-
-
-@pytest.mark.parametrize("saved", [saved_by_pickle, saved_by_joblib, saved_by_skops])
-def test_saved_encoders(saved):
+def test_saved_encoders():
     line = Date("2020-01-01", "2025-12-31", basis="linear")
     model = encoder(admitted=line).fit(FRAME)
-    again = saved(model)
-    expected = model.transform(FRAME)
+    again, expected = pickle.loads(pickle.dumps(model)), model.transform(FRAME)
     np.testing.assert_array_equal(again.transform(FRAME), expected)
     np.testing.assert_array_equal(clone(again).fit_transform(FRAME), expected)
     assert repr(clone(again)) == repr(clone(model))
-
-
-def test_pipeline_with_named_columns():
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame({"u": rng.random(400), "sex": rng.choice(["F", "M"], 400)})
-    y = X["u"] > 0.5
-    model = make_pipeline(
-        DeclaredEncoder(TableSchema({"u": Number(0, 1), "sex": Category(["F", "M"])})),
-        FeatureDPLogisticRegression(1.0, public_features="sex__*", bounds=(0, 1)),
-    ).set_output(transform="pandas")
-    model.fit(X, y)
-    X.loc[0] = [np.nan, None]
-    assert model.predict(X).shape == (400,)
-    assert model[-1].privacy_.public_features == tuple(
-        f"sex__{level}" for level in ("F", "M", "other", "missing")
-    )
 
 
 @pytest.mark.parametrize(
     "table, error, words",
     [
         (csr_array(np.eye(2)), TypeError, "sparse"),
+        (pl.LazyFrame({"a": [1]}), TypeError, "lazy"),
         (pd.Series([1.0]), ValueError, "one column"),
         (np.ones(3), ValueError, "no names of columns"),
         (pd.DataFrame(index=[0]), ValueError, "0 feature"),
@@ -213,12 +174,6 @@ def test_pipeline_with_named_columns():
 def test_tables_that_are_none(table, error, words):
     with pytest.raises(error, match=words):
         numbers([[0.0]])[0].fit(table)
-
-
-def test_a_lazy_frame_is_no_table():
-    pl = pytest.importorskip("polars")
-    with pytest.raises(TypeError, match="lazy"):
-        numbers([[0.0]])[0].fit(pl.LazyFrame({"a": [1]}))
 
 
 def test_a_table_of_ignored_columns_has_no_blocks():
@@ -244,3 +199,241 @@ def test_knots_are_spread_whatever_numpy_traps():
         encoder, X = numbers(np.zeros((4, 1)), spacing="geometric")
         encoder.fit(X)
     assert encoder.blocks_[0].knots[0] == 0
+
+
+# -- declarations that cannot be meant -------------------------------------------------
+DAYS = ("2020-01-01", "2025-12-31")
+
+
+def schema(**changed):
+    columns = {
+        "age": Number(17, 90),
+        "hour": Number(0, 24),
+        "sex": Category(["F", "M"]),
+        "admitted": Date(*DAYS),
+    }
+    return TableSchema(columns | changed)
+
+
+@pytest.mark.parametrize(
+    "changed, words",
+    [
+        ({"age": Number(90, 17)}, "lower one first"),
+        ({"age": Number(17, 17)}, "lower one first"),
+        ({"age": Number(17, float("inf"))}, "two finite numbers"),
+        ({"age": Number(17, float("nan"))}, "two finite numbers"),
+        ({"age": Number("17", "90")}, "two finite numbers"),
+        ({"age": Number(17, "2020-01-01")}, "two finite numbers"),
+        ({"age": Number(False, True)}, "two finite numbers"),
+        ({"age": Number(*DAYS)}, "'age' are .*two finite numbers"),
+        ({"admitted": Date(*DAYS[::-1])}, "earlier one first"),
+        ({"admitted": Date(0, 9)}, "must be two dates"),
+        ({"sex": Category("FM")}, "must be a list of categories"),
+        ({"sex": Category({"F", "M"})}, "must be a list of categories"),
+        ({"sex": Category(["1", "F", 1.0])}, "'1' and 1.0, which are the same cat"),
+        ({"sex": Category(["F", None])}, "is a missing value: leave it out"),
+        ({"sex": Category(["F", ""])}, "is a missing value: leave it out"),
+        ({"age": Number(17, 90, basis="splines")}, "basis of 'age'='splines' is unk"),
+        ({"hour": Number(0, 24, basis="linear", cyclic=True)}, "impossible with basis"),
+        ({"age": Number(17, 90, knots=1)}, "an int > 1 and < 1001"),
+        ({"age": Number(17, 90, knots=10**6)}, "knots of 'age'=1000000 must be an int"),
+        ({"age": Number(17, 90, knots=2.5)}, "an int > 1"),
+        ({"age": Number(17, 90, knots="many")}, "an int > 1"),
+        ({"age": Number(17, 90, knots=[17])}, "2 to 1000 numbers in ascending order"),
+        ({"age": Number(17, 90, knots=[17, 30, 30])}, "ascending"),
+        ({"age": Number(0, 2000, knots=range(1001))}, "must be 2 to 1000 numbers"),
+        ({"age": Number(17, 90, knots=[0, 30])}, "within the bounds"),
+        ({"age": Number(17, 90, knots=[*DAYS])}, "within the bounds"),
+        ({"hour": Number(0, 24, knots=[0, 24], cyclic=True)}, "must be 3 to 1000 numb"),
+        ({"hour": Number(0, 24, knots=[0, 6, 12], cyclic=True)}, "to the upper bound"),
+        ({"age": Number(17, 90, spacing="random")}, "spacing of 'age'='random' is unk"),
+        ({"hour": Number(-1, 24, spacing="geometric")}, "'hour' needs a minimum of 0"),
+    ],
+)  # fmt: skip
+def test_refusals(changed, words):
+    with pytest.raises(ValueError, match=words) as refused:
+        schema(**changed)
+    assert str(refused.value).endswith(".")
+
+
+def test_parameters_of_the_encoder():
+    table = pd.DataFrame({"age": [35.0]})
+    with pytest.raises(ValueError, match="sparse_output=3 must be True or False"):
+        DeclaredEncoder(schema(), sparse_output=3).fit(table)
+    for given in (None, {"age": (17, 90)}, TableSchema):
+        with pytest.raises(TypeError, match=r"schema=.* must be a TableSchema\."):
+            DeclaredEncoder(given).fit(table)
+    with pytest.raises(ValueError, match="lacks the columns hour, sex, admitted"):
+        DeclaredEncoder(schema()).fit(table)
+    with pytest.raises(ValueError, match="not complete: declare minimum and maximum"):
+        DeclaredEncoder(TableSchema({"age": Number()})).fit(table)
+
+
+def test_names_that_collide():
+    with pytest.raises(ValueError, match="'a.month'"):
+        TableSchema({"a": Date(*DAYS), "a.month": Number(0, 1)})
+    with pytest.raises(ValueError, match="'a__x__y'"):
+        TableSchema({"a": Category(["x__y"]), "a__x": Category(["y"])})
+    table = pd.DataFrame([[1, 2]], columns=["a", "a"])
+    with pytest.raises(ValueError, match="'a'"):
+        DeclaredEncoder(TableSchema({"a": Number(0, 1)})).fit(table)
+
+
+@pytest.mark.parametrize(
+    "days",
+    [
+        DAYS,
+        [datetime.date(2020, 1, 1), datetime.datetime(2025, 12, 31)],
+        tuple(pd.to_datetime(DAYS)),
+        np.array(DAYS, dtype="M8[D]"),
+    ],
+    ids=lambda days: type(days[0]).__name__,
+)
+def test_spellings_of_dates(days):
+    blocks = schema(admitted=Date(*days)).blocks()
+    block = next(block for block in blocks if block.name == "admitted")
+    assert block.knots[[0, -1]].tolist() == [18262, 20453]
+
+
+def test_steps_from_0_are_geometric_unless_the_column_is_a_date_or_closed():
+    columns = {"paid": Number(0, 64), "hour": Number(0, 24, cyclic=True)}
+    columns |= {"age": Number(17, 90), "seen": Date("1970-01-01", "1970-03-01")}
+    blocks = TableSchema(columns).blocks()
+    paid, hour, age, seen = (b.knots for b in blocks if b.kind == "spline")
+    np.testing.assert_allclose(paid, [0, 1, 2, 4, 8, 16, 32, 64])
+    for knots in (hour, age, seen):
+        np.testing.assert_allclose(np.diff(knots, 2), 0, atol=1e-9)
+    for high, is_amount in ((6, False), (31, False), (32, True), (6.5, True)):
+        grade = Number(0, high).blocks("grade", 0)[0].knots
+        assert (np.ptp(np.diff(grade)) > 1e-9) == is_amount
+    even = Number(0, 64, spacing="even").blocks("paid", 0)[0].knots
+    np.testing.assert_allclose(even, np.linspace(0, 64, 8))
+
+
+# -- wide tables are held without their zeros ------------------------------------------
+N = 400
+TOWNS = [f"town {k}" for k in range(40)]
+
+
+def table(seed=0):
+    """Return a raw table with a target of two classes, one of three, and a number."""
+    rng = np.random.default_rng(seed)
+    town = rng.choice(TOWNS, N, p=np.arange(1, 41) / np.arange(1, 41).sum())
+    frame = pd.DataFrame(
+        {
+            "town": np.where(rng.random(N) < 0.03, None, town),
+            "age": np.where(rng.random(N) < 0.03, np.nan, rng.uniform(15, 95, N)),
+            "day": pd.Timestamp("2024-01-01")
+            + pd.to_timedelta(rng.integers(0, 700, N)),
+        }
+    )
+    score = np.nan_to_num(frame["age"], nan=50) / 40 + rng.normal(size=N)
+    frame["two"] = (score > 1.4).astype(int)
+    frame["three"] = np.digitize(score, [0.9, 1.9])
+    frame["number"] = np.clip(score, 0, 3)
+    return frame
+
+
+def wide_schema(outcome, *public):
+    """Return the declarations of a table, some columns of which are public."""
+    columns = {
+        "town": Category(TOWNS, public="town" in public),
+        "age": Number(18, 90, public="age" in public),
+        "day": Date("2024-01-01", "2025-12-31", public="day" in public),
+    }
+    kinds = {"two": Label([0, 1]), "three": Label([0, 1, 2]), "number": Number(0, 3)}
+    return TableSchema(columns | {outcome: kinds[outcome]}, outcomes=[outcome])
+
+
+def fitted(monkeypatch, most_dense, outcome, *public, fit_params=(), **given):
+    """Return a fit of a table that is dense up to so many encoded columns."""
+    monkeypatch.setattr("skfdp.base.MOST_DENSE", most_dense)
+    # Rows that are kept as codes have other integers.
+    monkeypatch.setattr("skfdp.data.encoder.CodedRows.saves", lambda *_: False)
+    make = FeatureDPRegressor if outcome == "number" else FeatureDPLogisticRegression
+    frame, own = table(), wide_schema(outcome, *public)
+    model = make(3.0, schema=own, random_state=0, **given)
+    return model.fit(frame, frame[outcome], **dict(fit_params)), frame
+
+
+ALL = "town", "age", "day"
+#: Outcome, public columns, and what is said of the rows.
+SOME = ((), ("town",), ("age", "day"))
+FITS = [(kind, some, {}) for kind in ("two", "three", "number") for some in SOME]
+FITS += [("two", (), {"sample_weight": np.arange(N) % 3 + 1})]
+FITS += [("two", (), {"groups": np.arange(N) // 2})]
+
+
+@pytest.mark.parametrize(("outcome", "public", "of_rows"), [*FITS, ("two", ALL, {})])
+def test_rows_without_zeros_give_the_model_of_dense_rows(
+    monkeypatch, outcome, public, of_rows
+):
+    dense, frame = fitted(monkeypatch, 10**6, outcome, *public, fit_params=of_rows)
+    sparse, _ = fitted(monkeypatch, 10, outcome, *public, fit_params=of_rows)
+    assert sparse.encoder_.sparse_output
+    assert not dense.encoder_.sparse_output
+    if public == ALL:  # the noise has another name, and so another stream
+        (event,) = report(sparse).events
+        assert event.label == "first model: label statistic"
+        apart = np.abs(sparse.coef_ - dense.coef_).mean()
+        assert apart < 2 * dense.coef_noise_.std[:, :-1].mean()
+        return
+    np.testing.assert_array_equal(sparse.coef_, dense.coef_)
+    np.testing.assert_array_equal(sparse.intercept_, dense.intercept_)
+    np.testing.assert_allclose(sparse.predict(frame), dense.predict(frame), rtol=1e-12)
+    assert report(sparse).events == report(dense).events
+
+
+def test_a_first_model_takes_the_most_frequent_categories(monkeypatch):
+    monkeypatch.setattr("skfdp.base.MOST_DENSE", 10)
+    monkeypatch.setattr(records, "MOST_NARROWED", 12)
+    frame = table()
+    model = FeatureDPLogisticRegression(3.0, schema=wide_schema("two", "town"))
+    public = model._on_records(lambda found: found.public, frame, frame["two"])
+
+    counts = frame["town"].value_counts()
+    kept = model.encoder_.get_feature_names_out()[: len(TOWNS)][
+        public.kept[: len(TOWNS)]
+    ]
+    assert public.kept.sum() == 12
+    least = min(counts.get(name.removeprefix("town__"), 0) for name in kept)
+    assert least >= counts.iloc[13]
+    own = public.of_public()
+    assert own.X.shape == (N, 12) and not own.sparse and own.mask.all()
+
+
+def test_the_plan_of_a_wide_table_depends_on_no_private_value(monkeypatch):
+    monkeypatch.setattr("skfdp.base.MOST_DENSE", 10)
+    monkeypatch.setattr(records, "MOST_NARROWED", 12)
+    model = FeatureDPLogisticRegression(3.0, schema=wide_schema("two", "town"))
+    frame, other = table(), table()
+    changed = table(seed=1)
+    for name in ("age", "day", "two"):
+        other[name] = changed[name]
+    plans = [model.plan(one, one["two"]).to_dict() for one in (frame, other)]
+    assert json.dumps(plans[0], default=str) == json.dumps(plans[1], default=str)
+
+
+@pytest.mark.parametrize(
+    ("public", "given"),
+    [((), {"centering": "adaptive"}), (("age",), {"solver": FeatureDPSGD()})],
+)
+def test_what_needs_dense_rows_gets_them(monkeypatch, public, given):
+    sparse, _ = fitted(monkeypatch, 10, "two", *public, **given)
+    assert not sparse.encoder_.sparse_output
+
+
+def test_thousands_of_categories_take_no_memory_for_zeros():
+    levels = [f"z{k}" for k in range(MOST_DENSE + 1000)]
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"zip": rng.choice(levels, 3000), "x": rng.random(3000)})
+    declared = {"zip": Category(levels), "x": Number(0, 1)}
+    own = TableSchema(declared | {"y": Label([0, 1])}, outcomes=["y"])
+    model = FeatureDPLogisticRegression(1.0, schema=own)
+    tracemalloc.start()
+    with pytest.warns(UserWarning, match="declared levels"):
+        model.fit(frame, rng.integers(0, 2, 3000))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert issparse(model.encoder_.transform(frame))
+    assert peak < 0.5 * 8 * 3000 * len(levels)
