@@ -1,4 +1,4 @@
-"""Integer rows in files without a name."""
+"""Integer rows in files without a name, large tables, and folders of files."""
 
 import errno
 import os
@@ -7,12 +7,26 @@ import sys
 import tempfile
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
+from hypothesis import given
+from hypothesis import strategies as st
 
+from skfdp import TableSchema, UtilityWarning, open_table
 from skfdp.data import sources as files
 from skfdp.data.grid import GridRows
-from skfdp.data.sources import Reader, RowFile, check_room
+from skfdp.data.input_scaler import InputScaler, MovedRows, PublicRows, WholeRows
+from skfdp.data.sources import (
+    ArraySource,
+    LargeTable,
+    RowFile,
+    check_room,
+    chosen_rows,
+    in_memory,
+    large_table,
+)
+from skfdp.schema import Category, Label, Number, SchemaError
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 
@@ -90,46 +104,6 @@ def test_room_is_asked_for_before(monkeypatch, folder):
     check_room(101, 500)  # in memory
 
 
-class Asked:
-    """A map that notes what it is asked for."""
-
-    def __init__(self):
-        self.places = []
-
-    def madvise(self, option, *place):
-        if place:
-            self.places.append(place)
-
-
-@LINUX
-@pytest.mark.parametrize("whole", [True, False])
-def test_every_row_is_asked_for_before_it_is_read(whole, monkeypatch):
-    monkeypatch.setattr(files, "_STRETCH", 2**16)
-    monkeypatch.setattr(files, "_MEMBERS", 16)
-    row_bytes = 3000
-    memory = Asked()
-    reader = Reader(memory, row_bytes)
-    batch = None
-    if not whole:
-        batch = np.flatnonzero(np.random.default_rng(0).random(3000) < 0.05)
-    stop = 300 if whole else len(batch)
-    covered = []
-    for first, last in reader.stretches(batch, 0, stop):
-        covered += range(first, last)
-        asked = set()
-        for begin, size in memory.places:
-            assert begin % 4096 == 0
-            asked.update(range(begin // 4096, -(-(begin + size) // 4096)))
-        for i in range(first, last):
-            row = i if whole else batch[i]
-            begin = row * row_bytes
-            pages = range(begin // 4096, (begin + row_bytes - 1) // 4096 + 1)
-            assert asked.issuperset(pages)
-    assert covered == list(range(stop))
-    if not whole:  # and little else
-        assert len(asked) < 0.3 * 3000 * row_bytes / 4096 + 100
-
-
 @pytest.mark.parametrize("limit", [0, 1])
 @pytest.mark.parametrize("on_disk", [False, True])
 def test_rows_of_files_alone_go_into_files(limit, on_disk, folder):
@@ -147,3 +121,198 @@ def test_rows_of_files_alone_go_into_files(limit, on_disk, folder):
     usual = GridRows.build(X[:], lambda x: x, bias=0.5)
     assert np.array_equal(rows.values, usual.values)
     assert np.array_equal(rows.squared_norms, usual.squared_norms)
+
+
+# -- large tables ----------------------------------------------------------------------
+N, D = 50, 6
+NAMES = tuple("abcdef")
+
+
+def array(dtype=np.float32):
+    return (np.random.default_rng(0).random((N, D)) * 200).astype(dtype)
+
+
+def table(X, names=NAMES):
+    return LargeTable.of(ArraySource(X), names)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+def test_a_table_is_read_as_an_array_is(dtype):
+    X = array(dtype)
+    found = table(X)
+    for name in ("shape", "ndim", "dtype", "nbytes"):
+        assert getattr(found, name) == getattr(X, name)
+    assert len(found) == N and np.asarray(found).dtype == X.dtype
+    assert np.array_equal(np.asarray(found), X)
+    assert repr(found) == f"LargeTable(shape=({N}, {D}), dtype={X.dtype.name})"
+
+
+INDICES = st.one_of(
+    st.slices(N),
+    st.lists(st.integers(0, N - 1), max_size=N),
+    st.lists(st.booleans(), min_size=N, max_size=N),
+)
+
+
+@given(
+    rows=st.lists(st.booleans(), min_size=N, max_size=N),
+    first=st.lists(st.booleans(), min_size=D, max_size=D),
+    index=INDICES,
+)
+def test_rows_and_columns_are_those_of_an_array(rows, first, index):
+    X, columns, rows = array(), np.array(first), np.array(rows)
+    found = chosen_rows(table(X)[:, columns], rows)
+    wanted = chosen_rows(X[:, columns], rows)
+    assert found.shape == wanted.shape
+    assert np.array_equal(in_memory(found), wanted)
+    if isinstance(index, list):
+        index = np.array(index, dtype=bool if index and index[0] in (0, 1) else int)
+        if index.dtype == bool:
+            index = index[: len(wanted)]
+            index = np.r_[index, np.zeros(len(wanted) - len(index), bool)]
+        index = index[index < len(wanted)] if index.dtype != bool else index
+    assert np.array_equal(found[index], wanted[index])
+    last = chosen_rows(found, np.arange(len(wanted))[::2])
+    assert np.array_equal(in_memory(last), wanted[::2])
+
+
+@pytest.mark.parametrize("index", [(slice(0, 3), 0), 3, (slice(None),), 1.5, [[0]]])
+def test_other_indices_are_refused(index):
+    with pytest.raises(TypeError, match="a large table"):
+        table(array())[index]
+
+
+def test_columns_have_names():
+    X, found = array(), table(array())
+    assert found.columns == list(NAMES)
+    assert np.array_equal(found["c"], X[:, 2])
+    rest = found.drop("c", "a")
+    assert rest.columns == ["b", "d", "e", "f"]
+    assert np.array_equal(in_memory(rest), X[:, [1, 3, 4, 5]])
+    for give in (rest.__getitem__, rest.drop):
+        with pytest.raises(KeyError, match="no column 'c'"):
+            give("c")
+    without = table(X, None)
+    assert without.columns is None
+    with pytest.raises(KeyError):
+        without["a"]
+
+
+def test_the_whole_of_a_table_is_given_if_it_fits():
+    found = table(array())
+    with (
+        sklearn.config_context(working_memory=0),
+        pytest.raises(MemoryError, match="working_memory"),
+    ):
+        np.asarray(found)
+    with sklearn.config_context(working_memory=0):
+        assert np.array_equal(np.asarray(found[:, [2]]), array()[:, [2]])
+    assert found.astype(np.float64).dtype == np.float64
+
+
+def test_only_large_memory_maps_become_large_tables(tmp_path):
+    np.save(tmp_path / "X.npy", array())
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    assert large_table(mapped) is None
+    with sklearn.config_context(working_memory=0):
+        assert large_table(array()) is None
+        found = large_table(mapped)
+        assert large_table(mapped[:, 0]) is None  # refused as any other vector
+    assert large_table(found) is found
+    assert np.array_equal(in_memory(found), array())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf, None])
+def test_what_is_not_finite_is_replaced_as_in_memory(dtype, wrong):
+    X = array(dtype)
+    if wrong is not None:
+        X[[3, 4, 4], [0, 1, 5]] = wrong
+    low, span = np.zeros(D), np.full(D, 200.0)
+    span[0] = np.inf
+    input_scaler = InputScaler(low, span)
+    scaled, usual = input_scaler.scale(table(X)[:]), input_scaler.scale(X)
+    assert np.array_equal(scaled, usual) and np.isfinite(scaled).all()
+    is_null, usually_void = input_scaler.nulls(table(X)), input_scaler.nulls(X)
+    if wrong is None:
+        assert is_null is None and usually_void is None
+    else:
+        assert scaled[4, 1] == 0.5 and scaled[3, 0] == 0
+        assert np.array_equal(is_null, usually_void)
+        assert np.flatnonzero(is_null).tolist() == [3]
+
+
+def test_what_is_made_of_rows_in_a_file_is_in_a_file():
+    mask = np.arange(D) < 2
+    for on_disk in (True, False):
+        source = LargeTable.of(ArraySource(array(), on_disk))
+        public = PublicRows(source, mask, InputScaler())
+        whole = WholeRows(public, InputScaler())
+        for made in (public, whole, MovedRows(whole, np.zeros(D)), source[:, mask]):
+            assert made.on_disk == on_disk
+
+
+# -- folders of files ------------------------------------------------------------------
+ROWS = pd.DataFrame(np.random.default_rng(0).random((120, 2)), columns=["a", "b"])
+
+
+def written(folder, names, **options):
+    """Write ten rows to each file, in the order of the names."""
+    for place, name in enumerate(names):
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        ROWS[10 * place : 10 * place + 10].to_parquet(path, **options)
+    return folder
+
+
+@pytest.mark.parametrize("names", ["part.{}.parquet", "{}/rows.parquet", "m{}-2026.pq"])
+def test_g19_files_are_read_in_the_order_of_their_numbers(tmp_path, names):
+    written(tmp_path, map(names.format, range(12)), index=False)
+    with pytest.warns(UtilityWarning, match="in the order of the numbers") as caught:
+        table = open_table(tmp_path)
+    assert "0" in str(caught[0].message) and "11" in str(caught[0].message)
+    np.testing.assert_array_equal(np.asarray(table), ROWS.to_numpy())
+    np.testing.assert_array_equal(table["b"], ROWS["b"])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("names", ["part.{:03}.parquet", "2026-{:02}.parquet"])
+def test_g19_an_order_that_is_also_that_of_letters_is_not_mentioned(tmp_path, names):
+    table = open_table(written(tmp_path, map(names.format, range(12)), index=False))
+    np.testing.assert_array_equal(np.asarray(table), ROWS.to_numpy())
+
+
+def test_columns_in_names_of_folders_are_refused(tmp_path):
+    written(tmp_path, ["region=north/a.parquet", "region=south/b.parquet"])
+    with pytest.raises(ValueError, match="folders with a column in their name"):
+        open_table(tmp_path)
+
+
+@pytest.mark.parametrize("index", [None, "patient"])
+def test_g20_the_index_that_pandas_stored_is_no_column(tmp_path, index):
+    path = tmp_path / "t.parquet"
+    stored = ROWS.sample(frac=1, random_state=0).rename_axis(index)
+    stored.to_parquet(path)
+    for table in (open_table(path), open_table(written(tmp_path / "many", ["t.pq"]))):
+        assert table.columns == ["a", "b"]
+        assert table.shape[1] == 2
+    np.testing.assert_array_equal(np.asarray(open_table(path)), stored.to_numpy())
+    draft = TableSchema.draft(path)
+    assert list(draft.columns) == ["a", "b"]
+
+
+def test_a4_an_empty_line_of_a_file_with_one_column_is_a_record(tmp_path):
+    path, cells = tmp_path / "t.csv", ["5", "", "7", ""]
+    path.write_text("\n".join(["ill", *cells]) + "\n")
+    schema = TableSchema({"ill": Label([5, 7])}, outcomes=["ill"])
+    assert schema.read_csv(path)["ill"].isna().tolist() == [False, True, False, True]
+    two = TableSchema({"a": Category(["x"]), "b": Number(0, 9)})
+    path.write_text("a,b\nx,1\n\nx,2\n,\n")
+    assert len(two.read_csv(path)) == 3
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes")
+def test_g11_a_pipe_is_refused_by_what_it_is(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(SchemaError, match="is a pipe or a device, .* write the table"):
+        TableSchema({"a": Number(0, 1)}).read(tmp_path / "pipe")

@@ -1,4 +1,4 @@
-"""Names of columns in frames that scikit-learn does not know, and integer labels."""
+"""Names of columns: in frames of every library, of integers, in public_features."""
 
 import warnings
 from functools import partial
@@ -18,6 +18,7 @@ from skfdp import (
     PrivateCenteringTransformer,
     UtilityWarning,
 )
+from skfdp.data.columns import public_mask
 from skfdp.inspection import EffectsDisplay
 from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
@@ -67,18 +68,14 @@ def test_g02_a_model_of_a_record_batch_has_its_names():
 
 
 @pytest.mark.parametrize(
-    "labels", [[2, 0, 1], [1, 2, 3], ["a", 0, 1], [np.int64(1), np.int64(0), 2]]
+    "labels", [[2, 0, 1], [1, 2, 3], [np.int64(1), np.int64(0), 2]]
 )
 def test_g03_integer_keys_of_bounds_are_ambiguous_as_in_public_features(labels):
     frame = X.set_axis(labels, axis=1)
-    if not all(isinstance(label, str) for label in labels[:1]):
-        for given in (
-            {"bounds": {0: (0, 1)}},
-            {"bounds": (0, 1), "public_features": [0]},
-        ):
-            model = FeatureDPLogisticRegression(classes=[0, 1], **given)
-            with pytest.raises(ValueError, match="could mean labels or positions"):
-                model.fit(frame, Y)
+    for given in ({"bounds": {0: (0, 1)}}, {"bounds": (0, 1), "public_features": [0]}):
+        model = FeatureDPLogisticRegression(classes=[0, 1], **given)
+        with pytest.raises(ValueError, match="could mean labels or positions"):
+            model.fit(frame, Y)
 
 
 @pytest.mark.parametrize("kind", [FeatureDPRegressor, DPSGDFRegressor])
@@ -105,3 +102,48 @@ def test_g12_effects_beside_a_public_model_of_trees_say_what_they_leave_out():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         linear.coefficients_table()
+
+
+# -- every way to say which columns are public -----------------------------------------
+NAMES = ["public__age", "public__job", "income", "a*b"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (None, []),
+        ("all", [0, 1, 2, 3]),
+        ("income", [2]),
+        (["income", "public__age"], [0, 2]),
+        ("public__*", [0, 1]),
+        (["a*b"], [3]),
+        ([0, -1], [0, 3]),
+        (2, [2]),
+        (slice(1, 3), [1, 2]),
+        ([True, False, False, True], [0, 3]),
+        (np.array([False, True, False, False]), [1]),
+        ([], []),
+    ],
+)
+def test_specifications(spec, expected):
+    mask = public_mask(spec, 4, NAMES)
+    assert np.flatnonzero(mask).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "names", "message"),
+    [
+        ("income", None, "set_output"),
+        ("nothing", NAMES, "matches no column"),
+        (["public__*", "public__age"], NAMES, "twice"),
+        ([1, 1], NAMES, "twice"),
+        ([9], NAMES, "index 9"),
+        ([True, False], NAMES, "mask of length 2"),
+        ([1.5], NAMES, "holds 1.5: expected None, .all., column names"),
+        (["x"], ["x", "x"], "occurs 2 times"),
+        (lambda X: [0], NAMES, "is unknown: expected None"),
+    ],
+)
+def test_refusals(spec, names, message):
+    with pytest.raises(ValueError, match=message):
+        public_mask(spec, 4 if names is not NAMES[:2] else 2, names)

@@ -1,5 +1,6 @@
-"""The input scaler and the integer grid."""
+"""Checked tables: the input scaler, rows about a centre, and the integer grid."""
 
+import dataclasses
 import random
 import warnings
 
@@ -10,8 +11,19 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.sparse import csr_array
 
+from skfdp.data import input_scaler as mapped
 from skfdp.data.grid import GRID, GridRows, blocks
-from skfdp.data.input_scaler import InputScaler, resolve_bounds
+from skfdp.data.input_scaler import (
+    InputScaler,
+    MovedRows,
+    PublicRows,
+    Rotation,
+    WholeRows,
+    resolve_bounds,
+    rotated_width,
+)
+from skfdp.data.records import PublicRecords, Records
+from skfdp.data.target import TargetMap
 
 FINITE = st.floats(-1e300, 1e300, allow_nan=False, allow_infinity=False)
 TABLES = hnp.arrays(
@@ -248,3 +260,197 @@ def test_the_compiled_norm_is_that_of_stored_entries(d, bound, normalize):
     input_scaler = InputScaler(feature_bound=bound, normalize=normalize)
     sparse = input_scaler.shorten(csr_array(X)).toarray()
     np.testing.assert_array_equal(input_scaler.shorten(X), sparse)
+
+
+# -- rows about a centre, rotated ------------------------------------------------------
+WIDTHS = (1, 2, 3, 6, 8, 13)
+
+
+def rotation(n_columns, seed=0):
+    return Rotation.draw(np.random.default_rng(seed), n_columns)
+
+
+@pytest.mark.parametrize("n_columns", WIDTHS)
+def test_a_rotation_is_an_isometry_and_back_is_its_inverse(n_columns):
+    X = np.random.default_rng(1).normal(size=(7, n_columns))
+    own = rotation(n_columns)
+    rows = own.rows(X)
+    assert rows.shape == (7, own.width) == (7, rotated_width(n_columns))
+    np.testing.assert_allclose(rows @ rows.T, X @ X.T, atol=1e-12)
+    for row, original in zip(rows, X, strict=True):
+        np.testing.assert_allclose(own.back(row), original, atol=1e-12)
+
+
+def test_a_rotation_is_the_hadamard_matrix_with_signs():
+    hadamard = np.ones((1, 1))
+    while len(hadamard) < 8:
+        hadamard = np.block([[hadamard, hadamard], [hadamard, -hadamard]])
+    own = rotation(6, seed=3)
+    assert set(own.signs) == {-1.0, 1.0}
+    wanted = (hadamard[:, :6] * own.signs).T / np.sqrt(8)
+    np.testing.assert_allclose(own.rows(np.eye(6)), wanted, atol=1e-15)
+    # What it is for: no column has more than its part of the length.
+    row = np.eye(500)[17:18]
+    assert np.abs(rotation(500).rows(row)).max() == pytest.approx(512**-0.5)
+
+
+@pytest.mark.parametrize("n_columns", [5, 100])
+def test_a_row_has_the_same_bits_wherever_it_stands(n_columns):
+    """Or a null record, which is left out, would move the bins of others."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(500, n_columns)) * 10.0 ** rng.uniform(-9, 9, (500, 1))
+    rows = MovedRows(X, rng.normal(size=n_columns), 0.3, rotation(n_columns))
+    whole = rows[np.arange(500)]
+    for index in (slice(0, 1), slice(3, 20), slice(7, 500), np.array([499, 2, 250])):
+        np.testing.assert_array_equal(rows[index], whole[index])
+    plain = MovedRows(X, rows.centre, 0.3)
+    few = MovedRows(X[10:], rows.centre, 0.3)
+    np.testing.assert_array_equal(plain.lengths()[10:], few.lengths())
+
+
+def test_moved_rows_are_those_of_the_definition():
+    X = np.random.default_rng(4).normal(size=(9, 3))
+    centre = np.array([1.0, -2.0, 0.5])
+    rows = MovedRows(X, centre, 4.0)
+    assert rows.shape == X.shape
+    np.testing.assert_allclose(rows[:], (X - centre) / 4)
+    np.testing.assert_allclose(rows.lengths(), np.linalg.norm(X - centre, axis=1) / 4)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", [1e200, 1e308, -1e308, np.inf, np.nan])
+def test_a_row_beyond_all_measure_warns_of_nothing(value):
+    X = np.zeros((4, 3))
+    X[1] = value
+    rows = MovedRows(X, np.zeros(3), 1e-10, rotation(3))
+    lengths = MovedRows(X, rows.centre, 1e-10).lengths()
+    assert not np.isfinite(lengths[1])
+    rows[:]
+    plain = MovedRows(X, rows.centre, 1e-10)[:]
+    cut = InputScaler().mapped(plain)
+    assert np.linalg.norm(cut, axis=1).max() <= 1 + 1e-12
+
+
+# -- one checked table, and its public part --------------------------------------------
+N, D = 60, 5
+
+
+@pytest.fixture
+def X():
+    return np.random.default_rng(0).random((N, D))
+
+
+def records_of(X, mask, *, bounds=True, feature_bound=0.7):
+    mask = np.asarray(mask)
+    mixed = mask.any() and not mask.all()
+    sides = (np.zeros(D), np.full(D, 2.0)) if bounds else (None, None)
+    input_scaler = InputScaler(*sides, feature_bound, public=mask if mixed else None)
+    public = PublicRecords(
+        mask=mask,
+        input_scaler=input_scaler,
+        n_records=N,
+        columns=tuple(range(D)),
+        sparse=not isinstance(X, np.ndarray),
+        _table=X,
+    )
+    return Records(X, None, public)
+
+
+MASKS = {
+    "none": np.zeros(D, dtype=bool),
+    "some": np.arange(D) < 2,
+    "all": np.ones(D, dtype=bool),
+}
+
+
+@pytest.mark.parametrize("bounds", [True, False])
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("mask", MASKS)
+def test_rows_are_those_of_the_input_scaler_to_the_last_bit(
+    X, mask, kept, bounds, monkeypatch
+):
+    if not kept:
+        monkeypatch.setattr(mapped, "MOST_KEPT", 0)
+    records = records_of(X, MASKS[mask], bounds=bounds)
+    for block in (slice(0, 17), slice(17, N), slice(3, 4)):
+        wanted = records.input_scaler.mapped(X[block])
+        assert np.array_equal(records.mapped[block], wanted)
+        shown = records.public.mapped[block]
+        assert np.array_equal(shown, wanted[:, MASKS[mask]])
+    of_public = records.input_scaler.of_public(MASKS[mask])
+    wanted = of_public(X[:, MASKS[mask]])
+    assert np.array_equal(records.public.rows(), wanted)
+
+
+@pytest.mark.parametrize("mask", ["some", "all"])
+def test_dense_and_sparse_tables_give_the_same_public_rows(X, mask):
+    X[X < 0.5] = 0
+    dense, sparse = (records_of(table, MASKS[mask]) for table in (X, csr_array(X)))
+    assert np.array_equal(dense.public.rows(), sparse.public.rows().toarray())
+    blocks = [np.vstack(list(dense.public.blocks()))]
+    blocks.append(np.vstack([b.toarray() for b in sparse.public.blocks()]))
+    assert np.array_equal(*blocks)
+
+
+def test_a_public_part_gives_out_public_columns_alone(X):
+    mask = MASKS["some"]
+    other = X.copy()
+    other[:, ~mask] = np.nan
+    one, two = (records_of(table, mask).public for table in (X, other))
+    assert np.array_equal(one.X, two.X)
+    assert np.array_equal(one.rows(), two.rows())
+    assert all(
+        np.array_equal(a, b) for a, b in zip(one.blocks(), two.blocks(), strict=True)
+    )
+    assert str(X[0, 0])[:6] not in repr(one)
+
+
+def test_kept_rows_cannot_be_written_to_and_whole_rows_may_have_one_norm(X):
+    mask = MASKS["some"]
+    input_scaler = InputScaler(
+        feature_bound=0.5
+    )  # of a network: public columns have no own norm
+    public = PublicRows(X, mask, input_scaler.of_public(mask))
+    whole = WholeRows(public, input_scaler)
+    assert np.array_equal(whole[slice(0, N)], input_scaler.mapped(X))
+    with pytest.raises(ValueError, match="read-only"):
+        public[slice(0, 3)][0, 0] = 1.0
+
+
+def test_the_capacity_follows_what_is_declared_and_not_the_rows(X):
+    # Under "add_or_remove_one" the number of rows is private.
+    public = records_of(X, MASKS["some"]).public
+    few = dataclasses.replace(public, n_records=3)
+    assert few.n_rows == len(X) != 3
+    assert few.capacity == 16 * 3
+
+
+@pytest.mark.parametrize("place", range(D))
+def test_private_columns_are_bounded_where_each_of_them_has_bounds(X, place):
+    public = records_of(X, MASKS["some"]).public
+    assert public.private_bounded
+    span = np.where(np.arange(D) == place, np.inf, 2.0)
+    input_scaler = dataclasses.replace(public.input_scaler, span=span)
+    found = dataclasses.replace(public, input_scaler=input_scaler)
+    assert found.private_bounded is bool(MASKS["some"][place])
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_targets_beyond_their_bounds_are_cut(log):
+    target_map = TargetMap(centre=1.0, scale=2.0, log=log, low=-3.0, high=5.0)
+    found = target_map(np.array([-1e300, -3.0, 1.0, 5.0, np.inf]))
+    np.testing.assert_array_equal(found, [-2.0, -2.0, 0.0, 2.0, 2.0])
+
+
+def test_the_reach_of_private_columns_follows_bounds_or_what_is_told():
+    mask, unit = np.array([True, False, False]), np.ones(3)
+    bounded = InputScaler(low=0 * unit, span=unit, feature_bound=2.0, shortens=False)
+    public = PublicRecords(
+        mask=mask, input_scaler=bounded, n_records=5, columns=(0, 1, 2)
+    )
+    assert public.longest_private == pytest.approx(2**0.5)
+    free = dataclasses.replace(public, input_scaler=InputScaler(feature_bound=2.0))
+    assert free.longest_private == np.inf
+    # Rows of two blocks whose entries have either sign: no orthant, but a reach.
+    told = dataclasses.replace(free, private_reach=1.0)
+    assert told.longest_private == 1.0 and not told.private_bounded

@@ -7,7 +7,7 @@ import sklearn
 from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, open_table
 from skfdp.data import sources
 from skfdp.data.sources import LargeTable, in_memory, large_table
-from skfdp.solvers import NoisyGradientDescent, NoisySGD
+from skfdp.solvers import NoisyGradientDescent
 
 N, D = 700, 5
 NAMES = [f"c{i}" for i in range(D)]
@@ -89,21 +89,6 @@ def test_every_row_of_every_source(kind, X, y, tmp_path):
     assert np.array_equal(in_memory(table.chosen(y == "low")), X[y == "low"])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    "solver", [NoisyGradientDescent(max_iter=4), NoisySGD(batch_size=100, max_iter=4)]
-)
-def test_released_integers_are_those_of_a_fit_in_memory(kind, solver, X, y, tmp_path):
-    table = opened(kind, X, y, tmp_path)
-    model = DPSGDFClassifier(bounds=(0, 100), random_state=0, solver=solver)
-    wanted, predicted = model.fit(X, y).coef_.copy(), model.predict(X)
-    model.fit(table, y)
-    assert np.array_equal(model.coef_, wanted)
-    assert np.array_equal(model.predict(table), predicted)
-    assert hasattr(model, "feature_names_in_") == (table.columns is not None)
-
-
 def test_fits_know_columns_by_their_names(X, y):
     frame = pytest.importorskip("pandas").DataFrame(X, columns=NAMES)
     table = open_table(arrow(X, y).drop_columns("label"))
@@ -146,28 +131,6 @@ def test_labels_of_any_type_are_one_column(X, y, tmp_path):
         assert np.array_equal(table["c3"], X[:, 3])
 
 
-def test_missing_numbers_and_other_types(tmp_path):
-    pa = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    table = pa.table(
-        {
-            "u": pa.array([1, None, 3], pa.uint8()),
-            "b": pa.array([True, None, False]),
-            "f": pa.array([0.5, None, np.inf], pa.float32()),
-        }
-    )
-    wanted = np.array([[1, 1, 0.5], [np.nan] * 3, [3, 0, np.inf]])
-    parquet.write_table(table, tmp_path / "t.parquet")
-    for given in (table, tmp_path / "t.parquet"):
-        found = open_table(given)
-        assert found.dtype == np.float32
-        assert np.array_equal(in_memory(found), wanted, equal_nan=True)
-    wide = table.append_column("i", pa.array([2**40 + 1, 0, None], pa.int64()))
-    found = open_table(wide)
-    assert found.dtype == np.float64
-    assert found[0:1][0, 3] == 2**40 + 1
-
-
 def test_columns_that_are_no_numbers_or_have_one_name_are_named(X, y):
     pa = pytest.importorskip("pyarrow")
     twice = pa.Table.from_arrays([pa.array([1.0]), pa.array([2.0])], ["a", "a"])
@@ -176,25 +139,6 @@ def test_columns_that_are_no_numbers_or_have_one_name_are_named(X, y):
     table = open_table(arrow(X, y))
     with pytest.raises(ValueError, match="type that is not numeric: 'label'; drop"):
         DPSGDFClassifier(bounds=(0, 1)).fit(table, y)
-
-
-def test_a_pass_over_a_data_set_reads_it_once(X, y, tmp_path, monkeypatch):
-    given, _ = made("folder", X, y, tmp_path)
-    scanned = []
-    scan = sources.ArrowSource._scan
-
-    def noted(self, first):
-        scanned.append(first)
-        return scan(self, first)
-
-    monkeypatch.setattr(sources.ArrowSource, "_scan", noted)
-    table = open_table(given).drop("label")
-    for _ in range(2):
-        for start in range(0, N, 30):
-            assert np.array_equal(table[start : start + 30], X[start : start + 30])
-    assert scanned == [0, 0]
-    table[600:610]
-    assert scanned[2:] == [8]  # of ten row groups, where its stretch begins
 
 
 @pytest.mark.parametrize(
