@@ -13,6 +13,7 @@ from hypothesis.extra import numpy as arrays
 from skfdp.privacy import Relation
 from skfdp.queries import statistics as bins
 from skfdp.queries.statistics import Binades, BinCounts, EvenBins
+from skfdp.solvers.adaptive_centring import N_SHELLS, PER_OCTAVE, RADII, Shells
 
 TINY, HUGE = np.finfo(float).smallest_subnormal, np.finfo(float).max
 EXTREMES = [0.0, -0.0, TINY, -TINY, 1e-308, HUGE, -HUGE, 1e308, 1.0, -1.0, 3.0]
@@ -178,3 +179,28 @@ def test_a_finer_grid_counts_the_same():
     np.testing.assert_array_equal(
         query.exact_sum(None, None, 0.25), 4 * query.exact_sum(None, None, 1.0)
     )
+
+
+# -- shells of distances --------------------------------------------------------------
+def shell(value):
+    return int(Shells().bins(np.array([[value]]), np.zeros(1, int))[0, 0])
+
+
+def test_radii_are_a_geometric_sequence_up_to_1():
+    assert len(RADII) == N_SHELLS
+    assert RADII[-1] == 1
+    np.testing.assert_allclose(RADII[PER_OCTAVE:] / RADII[:-PER_OCTAVE], 2)
+    assert Shells().n_bins == N_SHELLS + 1
+
+
+@given(st.floats(min_value=0, allow_nan=False))
+def test_a_distance_is_in_the_shell_of_the_least_radius_above_it(value):
+    wanted = sum(radius < value for radius in RADII)
+    assert shell(value) == wanted
+
+
+def test_ends_and_what_is_no_number():
+    assert shell(0.0) == shell(5e-324) == 0
+    assert shell(1.0) == N_SHELLS - 1
+    for value in (math.nextafter(1, 2), 1e308, math.inf, math.nan):
+        assert shell(value) == N_SHELLS

@@ -14,13 +14,10 @@ from skfdp.audit import audit_replay
 from skfdp.data._basis import Smoothing
 from skfdp.data.codes import CODE_UNIT, WHOLE, CodedGridRows
 from skfdp.data.encoder import CodedRows
-from skfdp.data.grid import GridRows
-from skfdp.data.input_scaler import InputScaler
 from skfdp.data.units import Units
 from skfdp.queries.linear import LOSSES, LinearQuery
 from skfdp.queries.products import CodedProducts, products
 from skfdp.queries.statistics import GridRowSum, TemperatureSum
-from skfdp.queries.weighted import Weighted
 from skfdp.schema import Category, Date, Label, Number
 from skfdp.solvers import (
     AdaptiveCentering,
@@ -359,13 +356,6 @@ def coded_fits(monkeypatch, X, y, model, **given):
     return model.fit(X, y, **given), set(kinds)
 
 
-def test_fits_use_codes_where_they_save_time(monkeypatch):
-    X, y, model = table_and_model()
-    fitted, kinds = coded_fits(monkeypatch, X, y, model)
-    assert kinds == {CodedGridRows}
-    assert fitted.score(X, y) > 0.9
-
-
 DENSE = {
     "rows that are cut": {"centering": AdaptiveCentering(clip_features=True)},
     "rows of a public loss": {"public_label": True, "solver": FeatureDPSGD()},
@@ -412,13 +402,6 @@ def test_neighbours_move_a_release_by_its_sensitivity(monkeypatch, public):
     assert 0.05 < max(one.largest for one in result.releases) <= 1 + 1e-9
 
 
-@pytest.mark.usefixtures("threads_for_few_rows")
-def test_threads_do_not_change_a_fit():
-    X, y, model = table_and_model()
-    one, two = model.fit(X, y), table_and_model(n_jobs=2)[2].fit(X, y)
-    np.testing.assert_array_equal(one.coef_, two.coef_)
-
-
 def test_the_choice_depends_on_declarations_alone():
     """No value of a cell changes the representation of the rows."""
     X = frame(40)
@@ -431,7 +414,6 @@ def test_the_choice_depends_on_declarations_alone():
 
 
 def test_codes_are_for_many_columns_and_few_outputs_of_dense_tables():
-    """Dask keeps wide ones dense, and gives the release of the table in memory."""
     X = pd.DataFrame({"code": ["3", "4"]})
     for size, n_outputs, saves in ((10, 1, True), (10, 5, False), (4100, 1, False)):
         schema = TableSchema({"code": Category([str(k) for k in range(size)])})
@@ -439,19 +421,3 @@ def test_codes_are_for_many_columns_and_few_outputs_of_dense_tables():
         source = encoder.coded(schema.select(X, coded=True)).source
         assert source.saves(n_outputs) == saves
     assert not encoded(frame(), 0.1).saves(1)
-
-
-@pytest.mark.parametrize("held", [np.asarray, csr_array])
-def test_weights_leave_the_mean_of_rows_exact_enough(held):
-    """Each bit of a weight is a sum of its own, whose unit is 2**10 times as large."""
-    rng = np.random.default_rng(0)
-    X, weights = rng.random((3000, 5)), rng.integers(0, 1025, 3000)
-    scaler = InputScaler(np.zeros(5), np.ones(5), shortens=False)
-    query = Weighted(
-        GridRowSum(GridRows.build(held(X), scaler.mapped), 1.5, 2**20), Units(weights)
-    )
-    unit = query.unit(100.0)
-    found = query.exact_sum(None, None, unit) * unit
-    rows = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1.5)
-    wanted = Units(weights).shares @ rows
-    np.testing.assert_allclose(found, wanted, rtol=4e-3)

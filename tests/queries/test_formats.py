@@ -208,14 +208,6 @@ def test_some_rows_keep_what_lies_beside_them():
     assert joined()[5:5].n_rows == 0
 
 
-@pytest.mark.parametrize(("columns", "size"), [(7, 32), (23, 64), (24, 96), (39, 96)])
-def test_a_row_lies_in_as_few_lines_as_it_can(columns, size):
-    memory = joined(columns).joined
-    assert memory.flags.c_contiguous
-    assert memory.strides[0] == size
-    assert memory.ctypes.data % 64 == 0
-
-
 def test_values_cannot_leave_what_lies_beside_them():
     """Kernels read the whole: other values beside it would be read by nobody."""
     rows = joined()

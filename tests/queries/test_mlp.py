@@ -240,15 +240,6 @@ def test_contributions_are_bounded_in_grid_units(
         assert sum(int(entry) ** 2 for entry in v.tolist()) <= bound
 
 
-def test_clipped_contributions_come_close_to_the_bound():
-    for kind in ("plain", "padded"):
-        query = make_query((20,), kind=kind, clip_norm=0.05)
-        theta, unit = make_theta(query, scale=3.0), query.unit(1.0)
-        norms = np.linalg.norm(contributions(query, theta, unit), axis=1) * unit
-        assert np.quantile(norms, 0.5) > 0.99 * 0.05
-        assert norms.max() <= 0.05
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("huge", [1e99, 1e308])
 @pytest.mark.parametrize("kind", KINDS)
@@ -384,9 +375,10 @@ def test_wide_layers_fall_back_to_float64():
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("hidden", [(), (30, 20)])
 def test_backends_agree_to_the_last_bit(backend, kind, dtype, hidden):
-    query = make_query(hidden, 7, n=700, kind=kind, dtype=dtype)
+    query = make_query(hidden, 7, n=2500, kind=kind, dtype=dtype)
     other = dataclasses.replace(query, **backend)
-    for scale in (0.1, 1.0, 10.0):
+    other._ops.n_blocks = 2  # which are computed at once
+    for scale in (0.1, 10.0):
         theta, unit = make_theta(query, scale=scale), query.unit(3.0)
         np.testing.assert_array_equal(
             query.exact_sum(theta, None, unit), other.exact_sum(theta, None, unit)
@@ -394,20 +386,6 @@ def test_backends_agree_to_the_last_bit(backend, kind, dtype, hidden):
         ours, theirs = (q.last_inputs(theta, 3.0).values for q in (query, other))
         np.testing.assert_array_equal(ours, theirs)
         assert ours.any()
-
-
-@pytest.mark.parametrize("backend", TORCH)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_blocks_that_are_computed_at_once_change_nothing(backend, kind, dtype):
-    query = make_query((5,), 7, n=2500, kind=kind, dtype=dtype)
-    other = dataclasses.replace(query, **backend)
-    other._ops.n_blocks = 2
-    theta, unit = make_theta(query), query.unit(3.0)
-    total = query.exact_sum(theta, None, unit)
-    np.testing.assert_array_equal(other.exact_sum(theta, None, unit), total)
-    ours, theirs = (q.last_inputs(theta, 3.0).values for q in (query, other))
-    np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("backend", TORCH)

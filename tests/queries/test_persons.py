@@ -570,20 +570,15 @@ def test_the_rounding_of_residuals_is_within_its_bound():
     assert rounding <= bound < 3 * rounding
 
 
-def test_padded_rows_of_persons_are_refused():
+def test_what_no_lemma_of_persons_covers_is_refused():
     query = make_query()
-    for more in ({"orthant": True}, {"padded": query.rows}):
-        with pytest.raises(ValueError, match="persons with several rows cannot"):
+    for more, message in (
+        ({"orthant": True}, "persons with several rows cannot"),
+        ({"padded": query.rows}, "persons with several rows cannot"),
+        ({"units": Units(np.ones(3, dtype=np.int64))}, "has 3 rows, expected 43"),
+    ):
+        with pytest.raises(ValueError, match=message):
             dataclasses.replace(query, **more)
-
-
-def test_units_of_other_rows_are_refused():
-    with pytest.raises(ValueError, match="units has 3 rows, expected 43"):
-        dataclasses.replace(make_query(), units=Units(np.ones(3, dtype=np.int64)))
-
-
-def test_a_query_has_its_units_once():
-    query = make_query()
     assert query.of_units(query.units) is query
     with pytest.raises(ValueError, match="`units` of a query"):
         query.of_units(make_units((1, 2)))

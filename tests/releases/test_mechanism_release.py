@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import math
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -305,59 +306,37 @@ def test_the_kernels_of_noise_and_coins_have_one_caller_each():
     assert uses("poisson_members") == {"mechanisms/release.py"}
 
 
-BOUNDED = {"bounds": (0, 1)}
-TARGET = {"target_bounds": (0, 1), "bounds": (0, 1)}
+CLASSIFIER = partial(skfdp.DPSGDFClassifier, bounds=(0, 1))
+LOGISTIC = partial(skfdp.FeatureDPLogisticRegression, bounds=(0, 1))
 SMALL = {"hidden_layer_sizes": (6,), "solver": NoisySGD(max_iter=3)}
+NETWORK = partial(skfdp.FeatureDPMLPClassifier, bounds=(0, 1), **SMALL)
+CENTRING = partial(skfdp.PrivateCenteringTransformer, bounds=(0, 1))
+SOME, ALL = {"public_features": [0, 1]}, {"public_features": "all"}
+LOOP = NoisyGradientDescent(clip_norm=2.0)
 FITS = {
-    "dpsgd-f": (skfdp.DPSGDFClassifier, BOUNDED),
-    "dpsgd-f, batches": (
-        skfdp.DPSGDFClassifier,
-        BOUNDED | {"solver": NoisySGD(batch_size=50)},
+    "dpsgd-f": CLASSIFIER,
+    "dpsgd-f, batches": partial(CLASSIFIER, solver=NoisySGD(batch_size=50)),
+    "regressor": partial(skfdp.DPSGDFRegressor, target_bounds=(0, 1), bounds=(0, 1)),
+    "feature-dp": partial(LOGISTIC, **SOME),
+    "padded": partial(LOGISTIC, **SOME, solver=FeatureDPSGD()),
+    "public target": partial(LOGISTIC, public_features=[0], public_target=True),
+    "label loop": partial(LOGISTIC, **ALL, solver=LOOP),
+    "label statistic": partial(LOGISTIC, **ALL, solver="one-shot"),
+    "network": NETWORK,
+    "network, linear": partial(NETWORK, public_target=True, pretraining="linear"),
+    "network, class sums": partial(
+        NETWORK, public_target=True, pretraining="class_sums"
     ),
-    "regressor": (skfdp.DPSGDFRegressor, TARGET),
-    "feature-dp": (
-        skfdp.FeatureDPLogisticRegression,
-        BOUNDED | {"public_features": [0, 1]},
-    ),
-    "padded": (
-        skfdp.FeatureDPLogisticRegression,
-        BOUNDED | {"public_features": [0, 1], "solver": FeatureDPSGD()},
-    ),
-    "public target": (
-        skfdp.FeatureDPLogisticRegression,
-        BOUNDED | {"public_features": [0], "public_target": True},
-    ),
-    "label loop": (
-        skfdp.FeatureDPLogisticRegression,
-        BOUNDED
-        | {"public_features": "all", "solver": NoisyGradientDescent(clip_norm=2.0)},
-    ),
-    "label statistic": (
-        skfdp.FeatureDPLogisticRegression,
-        BOUNDED | {"public_features": "all", "solver": "one-shot"},
-    ),
-    "network": (skfdp.FeatureDPMLPClassifier, BOUNDED | SMALL),
-    "network, linear": (
-        skfdp.FeatureDPMLPClassifier,
-        BOUNDED | SMALL | {"public_target": True, "pretraining": "linear"},
-    ),
-    "network, class sums": (
-        skfdp.FeatureDPMLPClassifier,
-        BOUNDED | SMALL | {"public_target": True, "pretraining": "class_sums"},
-    ),
-    "mean": (skfdp.PrivateCenteringTransformer, BOUNDED),
-    "cross moments": (
-        skfdp.PrivateCenteringTransformer,
-        BOUNDED | {"public_features": [0], "neighboring_relation": "replace_one"},
-    ),
+    "mean": CENTRING,
+    "cross moments": partial(CENTRING, public_features=[0]),
 }
 
 
 @pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
 @pytest.mark.parametrize("relation", ["replace_one", "replace_special"])
-@pytest.mark.parametrize(("make", "more"), FITS.values(), ids=FITS)
+@pytest.mark.parametrize("make", FITS.values(), ids=FITS)
 def test_a_fit_releases_what_was_charged_and_all_of_it(
-    make, more, relation, small, monkeypatch
+    make, relation, small, monkeypatch
 ):
     given, release = Counter(), Mechanism.release
 
@@ -375,7 +354,6 @@ def test_a_fit_releases_what_was_charged_and_all_of_it(
         return out
 
     monkeypatch.setattr(Mechanism, "release", counted)
-    model = make(epsilon=2.0, **{**more, "neighboring_relation": relation})
-    model.fit(*small)
+    model = make(epsilon=2.0, neighboring_relation=relation).fit(*small)
     charged = {event.label: event.n_steps for event in model.privacy_.events}
     assert given == charged

@@ -96,13 +96,6 @@ def test_one_row_more_does_not_change_the_members_before_it():
         assert other in (one, [*one, 3_000])
 
 
-def test_batches_are_drawn_in_place():
-    batches = PoissonBatches(np.random.default_rng(0), 10_000, 0.01)
-    first = batches.draw()
-    assert np.shares_memory(first, batches.draw())
-    assert batches._members.size < 200
-
-
 def test_uniform_batch():
     rng = np.random.default_rng(0)
     assert uniform_batch(rng, 5, None).tolist() == [0, 1, 2, 3, 4]
@@ -119,15 +112,6 @@ def test_a_step_is_that_of_the_formula_for_many_weights():
     np.testing.assert_allclose(velocity, expected, rtol=1e-15)
     np.testing.assert_allclose(found, theta - 0.3 * expected, atol=1e-15)
     assert np.shares_memory(found, gradient)
-
-
-def test_heavy_ball_by_hand():
-    rule = HeavyBall(learning_rate=0.5, momentum=0.9, n_steps=4)
-    theta, velocity = np.array([1.0]), np.zeros(1)
-    theta = rule.update(theta, velocity, np.array([2.0]), 0)
-    assert theta == pytest.approx(1 - 0.5 * 2)
-    theta = rule.update(theta, velocity, np.array([1.0]), 1)
-    assert theta == pytest.approx(0 - 0.5 * 0.75 * (0.9 * 2 + 1))
 
 
 def test_projection_onto_the_ball():

@@ -1,4 +1,4 @@
-"""Compiled kernels come from the disk in every process but the first."""
+"""Calls by address do what direct calls do; changed code is compiled again."""
 
 import os
 import shutil
@@ -8,36 +8,72 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numba import njit, types
+from numba.core.errors import TypingError
 
 import skfdp
+from skfdp.kernels.compiling import address, caller
 
-SCRIPT = """
-import sys, warnings
-import numpy as np
-from scipy.sparse import csr_array
-warnings.simplefilter("ignore")
-from skfdp import FeatureDPLogisticRegression
-from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent
-X = np.random.default_rng(0).random((200, 5))
-plain, padded = NoisyGradientDescent(max_iter=2), FeatureDPSGD(max_iter=2)
-for n_classes in (2, 40):
-    y = np.arange(200) % n_classes
-    for data in (X, csr_array(X)):
-        FeatureDPLogisticRegression(bounds=(0, 1), solver=plain).fit(data, y)
-    FeatureDPLogisticRegression(
-        bounds=(0, 1), solver=padded, public_features=[0]
-    ).fit(X, y)
-hits = misses = 0
-for name, module in list(sys.modules.items()):
-    if name.startswith("skfdp."):
-        for value in vars(module).values():
-            if hasattr(value, "stats") and hasattr(value, "py_func"):
-                hits += sum(value.stats.cache_hits.values())
-                misses += sum(value.stats.cache_misses.values())
-print(hits, misses)
-"""
+_OUT = types.Array(types.int64, 1, "C")
+_WHOLE = types.Array(types.int64, 1, "C", readonly=True), types.int64, _OUT
+_REAL = types.Array(types.float64, 1, "C", readonly=True), types.int64, _OUT
 
 
+@njit
+def add(x, number, out):
+    for i in range(len(out)):
+        out[i] += np.int64(x[i]) * number
+
+
+@njit
+def fail(x, number, out):
+    out[0] = number // x[0]
+
+
+call = caller(_WHOLE, _REAL)
+
+
+@njit
+def through(where, x, number, out):
+    call(where, (x, number, out))
+
+
+@pytest.mark.parametrize("dtype, kinds", [(np.int64, _WHOLE), (np.float64, _REAL)])
+def test_a_call_by_address_is_the_call(dtype, kinds):
+    x, out = np.arange(3).astype(dtype), np.ones(3, np.int64)
+    through(address(add, kinds), x, 5, out)
+    np.testing.assert_array_equal(out, [1, 6, 11])
+    x.flags.writeable = False
+    through(address(add, kinds), x, 5, out)
+    np.testing.assert_array_equal(out, [1, 11, 21])
+
+
+def test_errors_reach_the_caller():
+    with pytest.raises(ZeroDivisionError):
+        through(address(fail, _WHOLE), np.zeros(1, np.int64), 5, np.ones(1, np.int64))
+
+
+@pytest.mark.parametrize(
+    "x, out",
+    [
+        (np.zeros(3, np.int16), np.zeros(3, np.int64)),
+        (np.zeros(6, np.int64)[::2], np.zeros(3, np.int64)),
+        (np.zeros(3, np.int64), np.zeros(3)),
+    ],
+)
+def test_other_types_are_refused(x, out):
+    with pytest.raises(TypingError):
+        through(address(add, _WHOLE), x, 5, out)
+
+
+def test_what_may_not_be_written_is_not_written():
+    out = np.zeros(3, np.int64)
+    out.flags.writeable = False
+    with pytest.raises(TypingError):
+        through(address(add, _WHOLE), np.zeros(3, np.int64), 5, out)
+
+
+# -- compiled code on the disk ---------------------------------------------------------
 def run_in(folder, script, **changes):
     """Return the words that a script prints, and its complaints."""
     environment = os.environ | changes
@@ -58,40 +94,6 @@ def copied_to(folder):
     ignored = shutil.ignore_patterns("__pycache__")
     package = Path(skfdp.__file__).parent
     return shutil.copytree(package, folder / "skfdp", ignore=ignored)
-
-
-AT_A_TERMINAL = """
-import io, sys
-import numpy as np
-sys.stderr = io.StringIO()
-sys.stderr.isatty = lambda: {}
-from skfdp.kernels.tiles import round_weights
-round_weights(np.ones((1, 2)), 2, np.ones((1, 2)))
-round_weights(np.ones((1, 2)), 2, np.ones((1, 2), dtype=np.float32))
-print(sys.stderr.getvalue())
-"""
-
-
-@pytest.mark.nightly
-def test_a_terminal_is_told_once_why_the_first_fit_waits(tmp_path):
-    places = tmp_path, tmp_path / "cache"
-    at_terminal, elsewhere = AT_A_TERMINAL.format(True), AT_A_TERMINAL.format(False)
-
-    def told(script, folder):
-        return " ".join(run_in(tmp_path, script, NUMBA_CACHE_DIR=str(folder))[0])
-
-    assert told(elsewhere, places[0]) == ""
-    line = "skfdp compiles its loops. This takes seconds, once for an installation."
-    assert told(at_terminal, places[1]) == line
-    assert told(at_terminal, places[1]) == ""  # the code comes from the disk
-
-
-@pytest.mark.nightly
-def test_a_second_process_compiles_nothing(tmp_path):
-    run_in(tmp_path, SCRIPT)
-    hits, misses = map(int, run_in(tmp_path, SCRIPT)[0])
-    assert misses == 0
-    assert hits > 8
 
 
 SUM = """
@@ -148,23 +150,3 @@ def test_a_disk_that_is_full_does_not_end_a_fit(monkeypatch, tmp_path):
     exec(compile(source.read_text(), str(source), "exec"), names)
     function = kernel()(names["doubled"])
     assert function(4) == 8
-
-
-NEEDED = """
-import numpy as np
-from skfdp import DPSGDFClassifier
-from skfdp.kernels import contributions, short_tiles
-from skfdp.solvers import NoisyGradientDescent
-X = np.random.default_rng(0).random((200, 20))
-solver = NoisyGradientDescent(max_iter=2)
-DPSGDFClassifier(bounds=(0, 1), solver=solver).fit(X, np.arange(200) % 2)
-leaves = [leaf.py_func.__module__ for leaf in contributions._LEAVES if leaf.overloads]
-tiles = [short_tiles._margins_by_one, short_tiles._margins_by_five]
-print(*leaves, *(len(tile.overloads) for tile in tiles))
-"""
-
-
-@pytest.mark.nightly
-def test_a_fit_compiles_its_loss_and_its_tiles_alone(tmp_path):
-    found, _ = run_in(tmp_path, NEEDED)
-    assert found == ["skfdp.kernels.losses.log_loss", "1", "0"]
