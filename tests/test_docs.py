@@ -3,6 +3,7 @@
 import ast
 import doctest
 import importlib
+import importlib.util
 import pkgutil
 import re
 import sys
@@ -19,13 +20,6 @@ FOUND += ["bounds", "metrics", "schema"]
 FOUND = [importlib.import_module(f"skfdp.{name}") for name in FOUND]
 MODULES = [skfdp, *(module for module in FOUND if hasattr(module, "__all__"))]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-ESTIMATORS = {
-    name: home
-    for home in MODULES
-    for name in home.__all__
-    if hasattr(getattr(home, name), "fit")
-}
-TEMPLATE = "autosummary/estimator.rst"
 
 
 def needs_docs(test):
@@ -50,17 +44,6 @@ def test_the_api_page_lists_every_public_name_and_nothing_else():
     public = {name for module in MODULES for name in module.__all__}
     assert len(listed) == len(set(listed)) > 10
     assert set(listed) <= public <= words
-
-
-@needs_docs
-def test_every_estimator_has_the_page_of_estimators():
-    page = (DOCS / "api.rst").read_text(encoding="utf-8")
-    # With its folder: Sphinx takes a template that it does not find for its own one.
-    option = f":template: {TEMPLATE}\n"
-    blocks = [part for part in page.split("autosummary::") if option in part]
-    listed = re.findall(r"^   ([A-Za-z]+)$", "".join(blocks), re.MULTILINE)
-    assert set(listed) == set(ESTIMATORS)
-    assert page.count(":template:") == len(blocks)
 
 
 def test_doctests_of_public_names_are_collected():
@@ -95,39 +78,9 @@ def test_the_examples_of_the_readme():
     assert run_examples(README) > 5
 
 
-def titles(path):
-    """Return the first docstring lines of a module and of its classes."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-    found = [ast.get_docstring(node) for node in (tree, *nodes)]
-    return [text.splitlines()[0] for text in found if text]
-
-
-def test_titles_of_modules_and_classes_are_nouns():
-    """Titles like "What a fit disclosed" make the reader guess what it is."""
-    paths = sorted(Path(skfdp.__file__).parent.rglob("*/*.py"))
-    found = [title for path in paths for title in titles(path)]
-    clauses = r"(What|Which|Who|Where|When|Whether|How|From|Something|Nobody)\b"
-    assert found
-    assert [title for title in found if re.match(clauses, title)] == []
-
-
 FOLDERS = ("tutorials", "howto", "explanation", "maps", "benchmarks", "trust", "theory")
 PAGES = [DOCS / "index.rst"]
 PAGES += [page for folder in FOLDERS for page in sorted(DOCS.glob(f"{folder}/*.rst"))]
-
-
-@needs_docs
-def test_every_word_of_the_glossary_is_linked_and_every_link_is_a_word():
-    glossary = DOCS / "explanation" / "glossary.rst"
-    text = glossary.read_text(encoding="utf-8").partition(".. glossary::")[2]
-    words = set(re.findall(r"^   (?=\S)(?!:)(.+)$", text, re.MULTILINE))
-    pages = [page for page in PAGES if page != glossary]
-    sources = sorted(Path(skfdp.__file__).parent.rglob("*.py"))
-    text = "".join(path.read_text(encoding="utf-8") for path in pages + sources)
-    links = re.findall(r":term:`(?:[^`<]*<)?([^`<>]+)>?`", text)
-    assert {" ".join(name.split()) for name in links} == words
-    assert len(words) > 20
 
 
 @needs_docs
@@ -145,3 +98,43 @@ def test_every_word_of_the_glossary_is_linked_and_every_link_is_a_word():
 def test_the_examples_of_the_pages(page):
     text = page.read_text(encoding="utf-8")
     assert run_examples(page) == len(re.findall(r"^ *>>> ", text, re.MULTILINE))
+
+
+# -- claims of the site, and tests that are named --------------------------------------
+@pytest.fixture(scope="module")
+def claims():
+    """The list of guarantees that the site shows."""
+    pytest.importorskip("sphinx")
+    path = DOCS / "_extensions" / "claims.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.claims()
+
+
+@needs_docs
+def test_every_guarantee_is_on_the_list_of_claims(claims):
+    written = sum(
+        "**Guarantees" in (ast.get_docstring(node) or "")
+        for path in (ROOT / "skfdp").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef | ast.FunctionDef)
+    )
+    assert len(claims) == written > 50
+    assert all(len(claim.text) > 40 for claim in claims)
+    # Nothing but the guarantee: no title of a section, none of the next bold word.
+    assert not any(re.search(r"^-{3,}$", claim.text, re.M) for claim in claims)
+
+
+@needs_docs
+def test_every_test_that_a_page_names_exists():
+    """A page writes a file of tests, or a file, ``::`` and a function in it."""
+    found = set()
+    for page in DOCS.glob("[!_ag]*/*.rst"):
+        text = page.read_text(encoding="utf-8")
+        found |= set(re.findall(r"``(tests/[\w/]+\.py)(?:::(\w+))?``", text))
+    assert len(found) > 20
+    for file, name in found:
+        tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+        names = {getattr(node, "name", None) for node in ast.walk(tree)}
+        assert not name or name in names, f"{file}::{name}"

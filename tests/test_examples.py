@@ -1,4 +1,4 @@
-"""The examples run, and their features of images see one row at a time."""
+"""Examples and benchmarks run, and features of images see one row at a time."""
 
 import os
 import runpy
@@ -8,9 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
+from scipy.stats import norm
 from sklearn.pipeline import make_pipeline
 
 import skfdp
+from skfdp.privacy import gdp_mu
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 MODELS = EXAMPLES / "models"
@@ -27,7 +30,7 @@ pytestmark = [
 @pytest.mark.parametrize(
     "path", sorted(EXAMPLES.rglob("plot_*.py")), ids=lambda path: path.stem
 )
-def test_it_runs(path, tmp_path):
+def test_an_example_runs(path, tmp_path):
     environment = os.environ | {
         "MPLBACKEND": "Agg",
         "TMPDIR": str(tmp_path),
@@ -86,3 +89,82 @@ def test_a_row_depends_on_its_own_image_alone():
         np.testing.assert_allclose(rows[4], alone[0], rtol=1e-4, atol=1e-5)
     filters = names["random_filters"](16, 6, 0.7, seed=3)  # public constants
     np.testing.assert_array_equal(filters, names["random_filters"](16, 6, 0.7, 3))
+
+
+# -- the counterexample of paper 2, section 4 ------------------------------------------
+def bound(kappa):
+    """Return the least expected hinge loss that the lemma of the docs allows."""
+    return norm.cdf(
+        brentq(lambda a: norm.logpdf(a) - norm.logcdf(a) - np.log(kappa), -1e3, 37)
+    )
+
+
+def test_the_page_shows_failure_and_success(monkeypatch, capsys):
+    monkeypatch.setitem(os.environ, "MPLBACKEND", "agg")
+    page = runpy.run_path(str(EXAMPLES / "checks" / "plot_counterexample.py"))
+    plain, default, adaptive = (np.array(found) for found in page["losses"].values())
+    ratios, n = page["ratios"], page["n"]
+    mu = gdp_mu(page["epsilon"], page["delta"])
+    kappas = n * mu / np.sqrt((ratios * n * page["epsilon"]) ** 2 + 1)
+    limits = np.array([bound(kappa) for kappa in kappas])
+    assert (plain >= limits - 0.05).all()
+    np.testing.assert_allclose(
+        np.interp(
+            np.log(kappas), np.log(page["kappa"][::-1]), norm.cdf(page["a"][::-1])
+        ),
+        limits,
+        atol=0.01,
+    )
+    past = ratios >= 0.99
+    assert (plain[past] > 0.9).all()
+    assert adaptive[ratios < 110].max() < 0.2
+    assert default[ratios < 0.04].max() < 0.1
+    # What the report says was spent is no more than every family may spend.
+    assert page["fitted"].privacy_.epsilon <= page["epsilon"]
+    assert "PRIVACY STATEMENT" in capsys.readouterr().out
+
+
+# -- scripts of benchmarks -------------------------------------------------------------
+FOLDER = EXAMPLES.parent / "benchmarks" / "reproduce"
+QUICK = ("--quick", "--output")
+#: Options of each script, the file that it writes last.
+RUNS = {
+    "dominance.py": (
+        *("--tables", "breast", "--epsilons", "1", "--seeds", "2"),
+        *("--splits", "nothing", "columns", "--out"),
+    ),
+    "figure1_purchase100.py": (
+        *("--rows", "1200", "--epsilons", "8", "--figure", "figure.png"),
+        "--output",
+    ),
+    "pixels.py": ("--seeds", "1", *QUICK),
+    "regression.py": QUICK,
+    "label_dp.py": ("--compare", *QUICK),
+    "../peers.py": (
+        *("--only", "small", "--batches", "64", "--rounds", "2", "--clock", "cpu"),
+        "--output",
+    ),
+    "../rivals.py": ("--quick", "--out"),
+    "../marks.py": ("--quick",),  # fails if a mark is red
+}
+
+
+def run(name, folder, *options):
+    """Run a script in a folder, and return what it prints."""
+    if options and options[-1].startswith("--out"):
+        options += ("results.json",)
+    done = subprocess.run(
+        [sys.executable, str(FOLDER / name), *options],
+        cwd=folder,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "MPLBACKEND": "agg"},
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_script_of_benchmarks_runs(name, tmp_path):
+    assert "nan" not in run(name, tmp_path, *RUNS[name]).lower().split()

@@ -2,24 +2,30 @@
 
 import copy
 import gzip
-import io
 import json
 import pickle
 import warnings
 
+import joblib
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 from pyarrow import feather, parquet
+from sklearn.base import clone
 
 from skfdp import (
     FeatureDPLogisticRegression,
     FeatureDPMLPClassifier,
+    FeatureDPRegressor,
+    PrivacyBudgetError,
     PrivacyLedger,
     TableSchema,
+    UtilityWarning,
+    report,
 )
+from skfdp.cli import results as saving
 from skfdp.schema import (
     Boolean,
     Category,
@@ -30,6 +36,7 @@ from skfdp.schema import (
     SchemaError,
     Unknown,
 )
+from skfdp.solvers import NoisyGradientDescent
 
 N = 240
 COLUMNS = {
@@ -46,23 +53,23 @@ OUTCOMES = ["readmitted", "severity", "cost"]
 SCHEMA = TableSchema(COLUMNS, outcomes=OUTCOMES, group="patient")
 
 
-def hospital(seed=0):
-    rng = np.random.default_rng(seed)
-    days = pd.Timestamp("2021-01-01") + pd.to_timedelta(rng.integers(0, 900, N), "D")
+def hospital(n=N):
+    rng = np.random.default_rng(0)
+    days = pd.Timestamp("2021-01-01") + pd.to_timedelta(rng.integers(0, 900, n), "D")
     frame = pd.DataFrame(
         {
-            "patient": rng.integers(0, 100, N),
-            "zip": [f"{i:05}" for i in rng.integers(0, 9999, N)],
-            "age": rng.integers(17, 90, N),
-            "sex": rng.choice(["F", "M"], N),
+            "patient": rng.integers(0, n // 2, n),
+            "zip": [f"{i:05}" for i in rng.integers(0, 9999, n)],
+            "age": rng.integers(17, 90, n),
+            "sex": rng.choice(["F", "M"], n),
             "admitted": days.strftime("%Y-%m-%d"),
-            "smoker": rng.choice(["true", "false"], N),
-            "readmitted": rng.integers(0, 2, N),
-            "severity": rng.choice(["mild", "severe", "critical"], N),
-            "cost": rng.gamma(1, 3000, N).round(2),
+            "smoker": rng.choice(["true", "false"], n),
+            "readmitted": rng.integers(0, 2, n),
+            "severity": rng.choice(["mild", "severe", "critical"], n),
+            "cost": rng.gamma(1, 3000, n).round(2),
         }
     )
-    frame["sex"] = frame["sex"].where(rng.random(N) > 0.1, None)
+    frame["sex"] = frame["sex"].where(rng.random(n) > 0.1, None)
     return frame
 
 
@@ -132,26 +139,6 @@ def test_impossible_declarations(columns, options, reason):
     with pytest.raises(SchemaError) as caught:
         TableSchema(columns, **options)
     assert reason in str(caught.value)
-
-
-def test_parameters_of_estimators():
-    found = SCHEMA.parameters("readmitted")
-    encoder = found.pop("encoder")
-    assert found == {
-        "public_features": ["age"],
-        "public_target": False,
-        "target_name": "readmitted",
-        "max_rows_per_group": None,
-        "target_bounds": None,
-        "classes": [0, 1],
-    }
-    X, y = SCHEMA.split(hospital(), "readmitted")
-    assert list(X) == ["age", "sex", "admitted", "smoker", "patient"]
-    assert y.name == "readmitted"
-    names = encoder.fit(SCHEMA.select(X)).get_feature_names_out()
-    kinds = {name.split("__")[0].split(".")[0] for name in names}
-    assert kinds == {"age", "sex", "admitted", "smoker"}  # no outcome, no group
-    assert SCHEMA.parameters("cost")["target_bounds"] == (0, 100_000)
 
 
 def test_rows_of_a_person_are_not_protected_one_by_one():
@@ -292,17 +279,20 @@ def test_unreadable_types_and_public_values_are_warned_of():
     frame = frame.assign(smoker="canary")
     frame = frame.astype({"age": object})
     frame.loc[:6, "age"] = "old"
-    sentences = [
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        SCHEMA.select(frame)
+    told = [
         "column 'admitted' is declared as dates, but its stored type holds numbers: "
         "declare format='%Y%m%d' if 20240131 is a date.",
         "public column 'age': 7 of 240 values cannot be read as numbers, such as "
         "'old'.",
     ]
-    for call, wanted in ((SCHEMA.select, sentences), (SCHEMA.read, sentences[1:])):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            call(frame)  # to read, stored types do not matter
-        assert [str(warning.message) for warning in caught] == wanted
+    assert [str(warning.message) for warning in caught] == told
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        SCHEMA.read(frame)  # stored types do not matter here
+    assert [str(warning.message) for warning in caught] == told[1:]
     sentence = "column 'cost' is declared as numbers, but its stored type holds dates."
     assert sentence in SCHEMA.check(frame)
 
@@ -336,24 +326,6 @@ def test_what_is_missing_is_declared():
         name: np.flatnonzero(one).tolist() for name, one in schema.unread(frame).items()
     }
     assert lost == {"a": [], "b": [5], "c": [5], "y": [4]}
-
-
-def test_codes_stay_text_and_words_are_booleans():
-    schema = TableSchema(
-        {
-            "code": Category(["01067", "900000000000207008", "1E50"]),
-            "yes": Boolean(true=["ja", "1"], false=["nein", "2"]),
-        }
-    )
-    text = "code,yes\n01067,ja\n1067,nein\n900000000000207010,1\n1E50,2\n100,x\n,\n"
-    table = schema.read(pd.read_csv(io.StringIO(text), dtype=str))
-    assert table["yes"].tolist() == [True, False, True, False, "x", None]
-    pd.testing.assert_frame_equal(schema.read(table), table)
-    encoded = schema.encoder().set_output(transform="pandas").fit_transform(table)
-    assert encoded["code__01067"].tolist() == [1, 0, 0, 0, 0, 0]
-    # The third code is declared as another text. Their numbers are one float.
-    assert encoded["code__other"].tolist() == [0, 1, 0, 0, 1, 0]
-    assert encoded["yes__other"].tolist() == [0, 0, 0, 0, 1, 0]
 
 
 def test_spaces_make_no_other_person():
@@ -587,19 +559,13 @@ def test_the_first_lines_of_a_file(tmp_path):
         assert list(quietly(path, "größe").columns) == ["größe", "x"]
 
 
-VALUES = ["45", "-3", "4.5", "4,5", "1e5", "1.234,56", "1,234.56", "1 234", "1'234"]
-VALUES += ["45 %", "$5", "5 €", "EUR 5", "(1,234.50)", '="0045"', "'45'", "٣", "NaN"]
-VALUES += ["2024-01-31", "2024-1-3", "2021/01/31", "31.12.2024", "31. 12. 2024"]
-VALUES += ["12/31/2024", "1/2/24", "13-Aug-22", "13AUG2022", "13. August 2022"]
-VALUES += ["August 13, 2022", "Aug-20", "2024-05", "05/2024", "2024-W05", "24.12."]
-VALUES += ["2022-08-13T12:30:00Z", "2022-08-13 12:30:00+02:00", "1/2/2024 0:00"]
-VALUES += ["20240131T101500", "12:30", "12:30:15.5", "10 pm", "10h30", "10:00 Uhr"]
-VALUES += ["Sat, 13 Aug 2022 12:30:00 GMT", "13 de agosto de 2022", "2024年1月31日"]
-VALUES += ["August 13th, 2022", "1 days 10:00:00", "+49 30 1234", "½"]
-VALUES += ["AB-12 x", "R-0001", "Main St. 5", "inf", "-Infinity", "5_000", "²"]
-# Names that must be confirmed, because a record may have such cells.
-VALUES += ["2nd visit", "visit 2", "65+", "0-14", "a.1", "x 5", "income 2019", "12b"]
-VALUES += ["# export of 2024-05-01", "24 h volume", "<5", "PM2.5", "AUG2022", "P0001"]
+# A word begins with a digit or has four, or is no number; the last line are names that
+# must be confirmed, because a record may have such cells.
+VALUES = ["45", "-3", "4,5", "1.234,56", "1 234", "45 %", "$5", "(1,234.50)", '="0045"']
+VALUES += ["'45'", "٣", "½", "²", "NaN", "-Infinity", "2024-01-31", "31. 12. 2024"]
+VALUES += ["1/2/24", "13-Aug-22", "August 13, 2022", "Aug-20", "2024-W05", "10h30"]
+VALUES += ["2022-08-13T12:30:00Z", "2024年1月31日", "+49 30 1234", "AB-12 x", "R-0001"]
+VALUES += ["2nd visit", "visit 2", "65+", "a.1", "<5", "PM2.5", "AUG2022", "P0001"]
 NAMES = ["age", "Q1", "x_5", "May", "Sun", "NA", "T", "E5", "bmi (kg/m2)", "true"]
 RECORDS = ["R-1 x;45,5;4,2;no", "R-1\t45,5\tno", "R-1  45 4 no", "Anna,no,yes,no"]
 RECORDS += ["Anna,,,", '"{""name"": ""Anna""",no']
@@ -794,3 +760,96 @@ def test_a_table_schema_of_the_frictionless_standard(tmp_path):
     path = written(tmp_path, json.dumps(schema), "tableschema.json")
     with pytest.raises(SchemaError, match="has fields with different groupChar"):
         TableSchema.load(path)
+
+
+# -- whole jobs -----------------------------------------------------------------------
+TABLE = hospital(1500)
+
+
+def estimator(target, **given):
+    kind = FeatureDPRegressor if target == "cost" else FeatureDPLogisticRegression
+    return kind(1.0, schema=SCHEMA, target=target, **given)
+
+
+@pytest.mark.parametrize("target", OUTCOMES)
+def test_one_schema_gives_each_outcome_in_python_and_on_the_command_line(
+    target, tmp_path, command
+):
+    SCHEMA.save(tmp_path / "s.toml")
+    TABLE.to_csv(tmp_path / "t.csv", index=False)
+    model = estimator(target, random_state=3).fit(*SCHEMA.split(TABLE, target))
+    argv = ["fit", "t.csv", "--schema", "s.toml", "--target", target, "--no-evaluate"]
+    argv += ["--seed", "3", "--model", "m.joblib", "--context", "by=R. Meyer"]
+    status, out, err = command(*argv, "purpose=planning of beds")
+    assert status == 0, err
+    assert "by: R. Meyer; purpose: planning of beds" in " ".join(out.split())
+    assert "'author'" in command(*argv, "author=x")[2]
+    found = saving.load("m.joblib")
+    np.testing.assert_array_equal(found.coef_, model.coef_)
+    np.testing.assert_array_equal(found.intercept_, model.intercept_)
+    assert list(model.feature_names_in_) == ["age", "sex", "admitted", "smoker"]
+    assert model.privacy_.unit == "person"
+    assert found.privacy_.public_features == ("age",)
+    assert found.privacy_.target_name == target
+
+
+def test_one_ledger_and_one_report_for_three_outcomes():
+    ledger = PrivacyLedger(epsilon=2.0, delta=1e-5, public=["age"])
+    for target in OUTCOMES:
+        X, y = SCHEMA.split(TABLE, target)
+        estimator(target, ledger=ledger).fit(X, y)
+    assert 1 < ledger.spent() < 2
+    statement = report(ledger).statement()
+    assert all(outcome in statement for outcome in OUTCOMES)
+    with pytest.raises(PrivacyBudgetError):
+        estimator("cost", ledger=ledger).set_params(epsilon=2.0).fit(X, y)
+
+
+def test_columns_are_chosen_by_name_and_a_group_is_needed():
+    model = estimator("readmitted", random_state=0)
+    X, y = SCHEMA.split(TABLE, "readmitted")
+    expected = model.fit(X, y).coef_
+    mixed = TABLE[TABLE.columns[::-1]]
+    np.testing.assert_array_equal(model.fit(mixed, y).coef_, expected)
+    kept = [*SCHEMA.features]
+    np.testing.assert_array_equal(model.predict(TABLE[kept]), model.predict(mixed))
+    with pytest.raises(ValueError, match="has no column 'patient'"):
+        model.fit(X[kept], y)
+    groups = TABLE["patient"].to_numpy()
+    np.testing.assert_array_equal(model.fit(X[kept], y, groups=groups).coef_, expected)
+    with pytest.raises(ValueError, match="groups and the column 'patient' of X"):
+        model.fit(X, y, groups=groups[::-1])
+
+
+def test_a_target_without_a_name_or_of_another_shape_is_refused_before_the_charge():
+    ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
+    for y in (3, np.zeros((1500, 2)), pd.DataFrame({"a": [1], "b": 1})):
+        with pytest.raises(ValueError, match="y should be a 1d array"):
+            estimator("readmitted", ledger=ledger).fit(TABLE, y)
+    with pytest.raises(ValueError, match="the target is not named"):
+        estimator(None, ledger=ledger).fit(TABLE, TABLE["severity"].to_numpy())
+    assert not ledger.entries
+
+
+def test_identifiers_without_a_group_and_many_levels_warn():
+    def model(**columns):
+        columns["readmitted"] = Label([0, 1])
+        schema = TableSchema(columns, outcomes=["readmitted"])
+        return FeatureDPLogisticRegression(schema=schema)
+
+    with pytest.warns(UtilityWarning, match="ignores 'patient'.* no group"):
+        found = model(age=Number(17, 90), patient=Ignore())
+        found.fit(TABLE, TABLE["readmitted"])
+    with pytest.warns(UtilityWarning, match="'zip' has 202 declared levels for 1500"):
+        model(zip=Category([str(k) for k in range(200)])).plan(TABLE)
+
+
+@pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
+def test_copies_and_files_keep_a_schema(tmp_path):
+    model = estimator("cost", solver=NoisyGradientDescent(max_iter=5), random_state=0)
+    assert clone(model).schema is SCHEMA
+    model.fit(*SCHEMA.split(TABLE, "cost"))
+    joblib.dump(model, tmp_path / "m.joblib")
+    loaded = joblib.load(tmp_path / "m.joblib")
+    np.testing.assert_array_equal(loaded.predict(TABLE), model.predict(TABLE))
+    assert loaded.schema == SCHEMA and loaded.solver_.max_iter == 5

@@ -2,8 +2,6 @@
 
 import pickle
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -76,35 +74,6 @@ def test_the_oldest_versions_are_the_lower_ends_of_the_ranges():
     assert lines[1:] == sorted({f"{name}=={end}" for name, end in ranges})
 
 
-@pytest.mark.nightly
-def test_fits_without_callbacks_are_the_same():
-    """As before scikit-learn 1.9: nobody is told, and nobody can ask to be."""
-    script = """if True:
-        import sys
-        sys.modules["sklearn.callback"] = None
-        import numpy as np
-        from skfdp import DPSGDFClassifier
-        from skfdp.solvers import NoisyGradientDescent
-        X = np.linspace(0, 1, 400).reshape(100, 4)
-        solver = NoisyGradientDescent(max_iter=3)
-        model = DPSGDFClassifier(bounds=(0, 1), solver=solver, random_state=3)
-        assert not hasattr(model, "set_callbacks")
-        print(model.fit(X, X[:, 0] > 0.5).coef_.tolist(), model.n_iter_)
-    """
-    found = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-    assert found.returncode == 0, found.stderr
-    X = np.linspace(0, 1, 400).reshape(100, 4)
-    solver = NoisyGradientDescent(max_iter=3)
-    model = DPSGDFClassifier(bounds=(0, 1), solver=solver, random_state=3)
-    model.fit(X, X[:, 0] > 0.5)
-    assert found.stdout.strip() == f"{model.coef_.tolist()} {model.n_iter_}"
-
-
 # -- scikit-learn's tools -------------------------------------------------------------
 
 
@@ -117,7 +86,9 @@ def test_a_grid_search_charges_every_fit(model, people):
     search = GridSearchCV(steps, {f"{name}__epsilon": [0.5, 1.0]}, cv=KFold(2))
     search.fit(*people)
     assert search.best_params_[f"{name}__epsilon"] in (0.5, 1.0)
-    assert report(ledger, delta=1e-5).n_fits == 2 * 2 + 1
+    assert report(ledger, delta=1e-5).n_fits == 2 * 2 + 1  # and the refit
+    with pytest.raises(ValueError, match="pass this ledger to report"):
+        report(search)
     assert search.score(*people) == search.best_estimator_.score(*people)
 
 

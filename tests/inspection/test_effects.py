@@ -81,6 +81,14 @@ def test_every_block_has_a_panel(fitted):
     assert display.figure_ is display.axes_[0].figure
     assert display.unit == "effect on the log odds of nein"
     display.figure_.canvas.draw()
+    # Effects are centred over knots and categories.
+    effects = display.effects
+    np.testing.assert_allclose(effects["Station"].values.mean(), 0, atol=1e-12)
+    curve = effects["Alter"]
+    at_knots = np.interp(encoder.blocks_[0].knots, curve.places[0], curve.values[0])
+    assert abs(at_knots.mean()) < 0.01
+    assert curve.apart.places[0].tolist() == ["missing"]
+    assert effects["Station"].apart.places[0].tolist() == ["other", "missing"]
 
 
 def test_effects_are_differences_of_margins(fitted, stays):
@@ -88,10 +96,8 @@ def test_effects_are_differences_of_margins(fitted, stays):
     (model, encoder), X = fitted, stays[0]
     display = EffectsDisplay.from_estimator(model, encoder=encoder)
     row = X.iloc[[1]]
-    for column, places in {
-        "Alter": [30.0, 71.5],
-        "Station": ["Innere", "Chirurgie"],
-    }.items():
+    chosen = {"Alter": [30.0, 71.5], "Station": ["Innere", "Chirurgie"]}
+    for column, places in chosen.items():
         rows = [row.assign(**{column: [place]}) for place in places]
         wanted = np.diff(
             [model.decision_function(encoder.transform(one))[0] for one in rows]
@@ -102,17 +108,6 @@ def test_effects_are_differences_of_margins(fitted, stays):
         else:
             at = [effect.values[0][list(effect.places[0]).index(p)] for p in places]
         np.testing.assert_allclose(np.diff(at), wanted, atol=2e-2)
-
-
-def test_effects_are_centred_over_knots_and_categories(fitted):
-    model, encoder = fitted
-    effects = EffectsDisplay.from_estimator(model, encoder=encoder).effects
-    np.testing.assert_allclose(effects["Station"].values.mean(), 0, atol=1e-12)
-    curve = effects["Alter"]
-    at_knots = np.interp(encoder.blocks_[0].knots, curve.places[0], curve.values[0])
-    assert abs(at_knots.mean()) < 0.01
-    assert curve.apart.places[0].tolist() == ["missing"]
-    assert effects["Station"].apart.places[0].tolist() == ["other", "missing"]
 
 
 def test_bands_are_the_noise_of_the_difference(stays):
@@ -135,32 +130,20 @@ def test_bands_are_the_noise_of_the_difference(stays):
 
 
 def test_the_other_class_is_the_mirror(fitted):
-    model, encoder = fitted
-    ja, nein = (
-        EffectsDisplay.from_estimator(model, encoder=encoder, target=one).effects[
-            "Alter"
-        ]
-        for one in ("ja", "nein")
-    )
+    of = functools.partial(EffectsDisplay.from_estimator, fitted[0], encoder=fitted[1])
+    ja, nein = (of(target=one).effects["Alter"] for one in ("ja", "nein"))
     np.testing.assert_allclose(ja.values, -nein.values)
     np.testing.assert_allclose(ja.noise_std, nein.noise_std)
 
 
-@pytest.fixture(scope="module")
-def three(stays):
+def test_several_classes_have_lines_and_one_can_be_chosen(stays):
     X, y, _ = stays
     y = np.where(np.arange(len(y)) % 3 == 0, "unklar", y)
-    return label_dp(X, y)
-
-
-def test_several_classes_have_lines_and_one_can_be_chosen(three):
-    model, encoder = three
+    model, encoder = label_dp(X, y)
     of = functools.partial(EffectsDisplay.from_estimator, model, encoder=encoder)
     display = of(columns=["Alter", "Station"])
     assert display.outputs == ["ja", "nein", "unklar"]
     assert display.effects["Alter"].values.shape[0] == 3
-    labels = [one.get_text() for one in display.figure_.legends[0].get_texts()]
-    assert labels == ["ja", "nein", "unklar"]
     display = of(target="unklar", columns=["Alter"])
     assert display.unit == "effect on the log odds of unklar"
     assert display.effects["Alter"].values.shape[0] == 1
