@@ -84,62 +84,55 @@ def classifier(ledger, **options):
     return DPSGDFClassifier(bounds=(0, 1), ledger=ledger, **options)
 
 
-class TestTheTrap:
+@pytest.mark.parametrize(("n_jobs", "backend", "in_file"), JOBS)
+def test_a_search_stops_at_the_limit(small, new_ledger, n_jobs, backend, in_file):
     """Peers' accountants are copied by clone: 16 fits at 0.5 left (0, 0) spent of 1."""
-
-    @pytest.mark.parametrize(("n_jobs", "backend", "in_file"), JOBS)
-    def test_a_search_stops_at_the_limit(
-        self, small, new_ledger, n_jobs, backend, in_file
-    ):
-        # Every fit is mu-GDP with the mu of (0.5, 1e-5), and k of them sqrt(k) mu-GDP.
-        mu = mu_of(0.5, 1e-5)
-        most = 0
-        while epsilon_of(mu * math.sqrt(most + 1), 1e-4) <= 1.0:
-            most += 1
-        assert 2 < most < 16
-        ledger = new_ledger(in_file, epsilon=1.0, delta=1e-4)
-        search = GridSearchCV(
-            classifier(ledger),
-            {
-                "solver__clip_norm": [0.2, 0.4, 0.6, 0.8],
-                "solver__learning_rate": [0.1, 1.0],
-            },
-            cv=KFold(2),
-            n_jobs=n_jobs,
-            error_score="raise",
-        )
-        with jobs(backend), pytest.raises(PrivacyBudgetError, match="budget exhaust"):
-            search.fit(*small)
-        assert fits(ledger) == most
-        assert ledger.spent() == pytest.approx(
-            epsilon_of(mu * math.sqrt(most), 1e-4), rel=1e-6
-        )
-        assert ledger.spent() <= 1.0
-        assert not ledger.what_if(ledger.events[: len(ledger) // most]).allowed
+    # Every fit is mu-GDP with the mu of (0.5, 1e-5), and k of them sqrt(k) mu-GDP.
+    mu = mu_of(0.5, 1e-5)
+    most = 0
+    while epsilon_of(mu * math.sqrt(most + 1), 1e-4) <= 1.0:
+        most += 1
+    assert 2 < most < 16
+    ledger = new_ledger(in_file, epsilon=1.0, delta=1e-4)
+    search = GridSearchCV(
+        classifier(ledger),
+        {
+            "solver__clip_norm": [0.2, 0.4, 0.6, 0.8],
+            "solver__learning_rate": [0.1, 1.0],
+        },
+        cv=KFold(2),
+        n_jobs=n_jobs,
+        error_score="raise",
+    )
+    with jobs(backend), pytest.raises(PrivacyBudgetError, match="budget exhaust"):
+        search.fit(*small)
+    assert fits(ledger) == most
+    assert ledger.spent() == pytest.approx(
+        epsilon_of(mu * math.sqrt(most), 1e-4), rel=1e-6
+    )
+    assert ledger.spent() <= 1.0
+    assert not ledger.what_if(ledger.events[: len(ledger) // most]).allowed
 
 
-class TestEveryFitIsCharged:
-    def test_pipelines_and_column_transformers(self, small):
-        X, y = small
-        frame = pd.DataFrame(X, columns=list("abcd"))
-        ledger = PrivacyLedger()
-        centre = PrivateCenteringTransformer(bounds=(0, 1), ledger=ledger)
-        columns = ColumnTransformer(
-            [("centred", centre, ["a"])], remainder="passthrough"
-        )
-        model = make_pipeline(columns, classifier(ledger, epsilon=0.3))
-        with jobs("threading"):
-            scores = cross_val_score(model, frame, y, cv=KFold(3), n_jobs=2)
-        assert np.isfinite(scores).all()
-        assert fits(ledger) == 2 * 3
-        assert {entry.label for entry in ledger.entries} == {
-            "PrivateCenteringTransformer",
-            "DPSGDFClassifier",
-        }
-        model.fit(frame, y)
-        with pytest.raises(ValueError, match="cannot count the private fits inside"):
-            report(model)  # the ledger can
-        assert report(ledger, delta=1e-5).n_fits == 8
+def test_pipelines_and_column_transformers(small):
+    X, y = small
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    ledger = PrivacyLedger()
+    centre = PrivateCenteringTransformer(bounds=(0, 1), ledger=ledger)
+    columns = ColumnTransformer([("centred", centre, ["a"])], remainder="passthrough")
+    model = make_pipeline(columns, classifier(ledger, epsilon=0.3))
+    with jobs("threading"):
+        scores = cross_val_score(model, frame, y, cv=KFold(3), n_jobs=2)
+    assert np.isfinite(scores).all()
+    assert fits(ledger) == 2 * 3
+    assert {entry.label for entry in ledger.entries} == {
+        "PrivateCenteringTransformer",
+        "DPSGDFClassifier",
+    }
+    model.fit(frame, y)
+    with pytest.raises(ValueError, match="cannot count the private fits inside"):
+        report(model)  # the ledger can
+    assert report(ledger, delta=1e-5).n_fits == 8
 
 
 def test_fits_in_threads_leave_the_warnings_of_the_process_alone():
@@ -156,64 +149,60 @@ def test_fits_in_threads_leave_the_warnings_of_the_process_alone():
     assert not [f for f in warnings.filters if f[0] == "ignore" and f not in before]
 
 
-class TestLimitsInSearches:
-    def test_without_raising_the_later_fits_score_nan(self, small):
-        ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
-        with pytest.warns(FitFailedWarning, match="budget exhausted"):
-            scores = cross_val_score(classifier(ledger), *small, cv=KFold(6))
-        paid = fits(ledger)
-        assert 1 < paid < 6 and ledger.spent() <= 1.0
-        assert np.isfinite(scores[:paid]).all()
-        assert np.isnan(scores[paid:]).all()
-
-    @pytest.mark.nightly
-    def test_processes_refuse_a_ledger_in_memory(self, small):
-        ledger = PrivacyLedger()
-        with (
-            jobs("loky"),
-            pytest.raises((pickle.PicklingError, RuntimeError, ValueError)) as caught,
-        ):
-            cross_val_score(
-                classifier(ledger), *small, cv=KFold(3), n_jobs=2, error_score="raise"
-            )
-        chain, error = "", caught.value
-        while error is not None:
-            chain, error = chain + str(error), error.__cause__ or error.__context__
-        assert "use PrivacyLedger(path)" in chain
-        assert len(ledger) == 0
-
-    def test_a_ledger_among_the_candidates_is_one_ledger(self, small, tmp_path):
-        """set_params of cloned candidates hands out the handle, not a copy."""
-        ledger = PrivacyLedger(tmp_path / "l.db")
-        search = GridSearchCV(
-            classifier(None), {"ledger": [ledger]}, cv=KFold(2), refit=True
-        ).fit(*small)
-        assert fits(ledger) == 3
-        assert search.best_params_["ledger"] is not None
-        assert clone(search.best_estimator_).ledger.path == ledger.path
+def test_without_raising_the_later_fits_score_nan(small):
+    ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
+    with pytest.warns(FitFailedWarning, match="budget exhausted"):
+        scores = cross_val_score(classifier(ledger), *small, cv=KFold(6))
+    paid = fits(ledger)
+    assert 1 < paid < 6 and ledger.spent() <= 1.0
+    assert np.isfinite(scores[:paid]).all()
+    assert np.isnan(scores[paid:]).all()
 
 
-class TestOutsideTheGuarantee:
-    """What scikit-learn does with the private target beside our fits."""
-
-    @pytest.mark.parametrize(
-        ("make", "why"),
-        [
-            (lambda model: CalibratedClassifierCV(model, cv=2), "calibrator"),
-            (
-                lambda model: StackingClassifier([("private", model)], cv=2),
-                "final estimator",
-            ),
-            (lambda model: BaggingClassifier(model, n_estimators=2), "repeats records"),
-        ],
-    )
-    def test_reports_refuse_and_say_why(self, small, make, why):
-        ledger = PrivacyLedger()
-        model = FeatureDPLogisticRegression(
-            epsilon=0.5, bounds=(0, 1), ledger=ledger, solver=SOON
+@pytest.mark.nightly
+def test_processes_refuse_a_ledger_in_memory(small):
+    ledger = PrivacyLedger()
+    with (
+        jobs("loky"),
+        pytest.raises((pickle.PicklingError, RuntimeError, ValueError)) as caught,
+    ):
+        cross_val_score(
+            classifier(ledger), *small, cv=KFold(3), n_jobs=2, error_score="raise"
         )
-        fitted = make(model).fit(*small)
-        assert fits(ledger) >= 2  # what can be charged is
-        for one in (fitted, make_pipeline(fitted)):
-            with pytest.raises(ValueError, match=why):
-                report(one)
+    chain, error = "", caught.value
+    while error is not None:
+        chain, error = chain + str(error), error.__cause__ or error.__context__
+    assert "use PrivacyLedger(path)" in chain
+    assert len(ledger) == 0
+
+
+def test_a_ledger_among_the_candidates_is_one_ledger(small, tmp_path):
+    """set_params of cloned candidates hands out the handle, not a copy."""
+    ledger = PrivacyLedger(tmp_path / "l.db")
+    search = GridSearchCV(
+        classifier(None), {"ledger": [ledger]}, cv=KFold(2), refit=True
+    ).fit(*small)
+    assert fits(ledger) == 3
+    assert search.best_params_["ledger"] is not None
+    assert clone(search.best_estimator_).ledger.path == ledger.path
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda model: CalibratedClassifierCV(model, cv=2), "calibrator"),
+        (lambda model: StackingClassifier([("a", model)], cv=2), "final estimator"),
+        (lambda model: BaggingClassifier(model, n_estimators=2), "repeats records"),
+    ],
+)
+def test_reports_refuse_and_say_why(small, make, why):
+    """scikit-learn uses the private target beside our fits."""
+    ledger = PrivacyLedger()
+    model = FeatureDPLogisticRegression(
+        epsilon=0.5, bounds=(0, 1), ledger=ledger, solver=SOON
+    )
+    fitted = make(model).fit(*small)
+    assert fits(ledger) >= 2  # what can be charged is
+    for one in (fitted, make_pipeline(fitted)):
+        with pytest.raises(ValueError, match=why):
+            report(one)

@@ -2,55 +2,29 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from skfdp.datasets import load_purchase100, make_offset_classes, make_purchase100
 
 
-@given(
-    n_samples=st.integers(2, 50),
-    n_features=st.integers(2, 6),
-    offset=st.floats(0, 1e6),
-    separation=st.floats(1e-3, 1e3),
-    seed=st.integers(0, 2**32 - 1),
-)
-def test_offset_classes_without_noise(n_samples, n_features, offset, separation, seed):
-    X, y = make_offset_classes(
-        n_samples,
-        n_features,
-        offset=offset,
-        separation=separation,
-        noise=0.0,
-        random_state=seed,
-    )
-    assert X.shape == (n_samples, n_features)
-    assert np.bincount(y).tolist() == [(n_samples + 1) // 2, n_samples // 2]
-    assert_array_equal(X[:, 0], offset)
-    assert_array_equal(X[:, 1], separation * (y - 0.5))
-    assert_array_equal(X[:, 2:], 0.0)
-
-
-def test_offset_classes_noise():
-    quiet, y_quiet = make_offset_classes(5000, 4, noise=0.0, random_state=3)
-    loud, y_loud = make_offset_classes(5000, 4, noise=2.0, random_state=3)
-    assert_array_equal(y_quiet, y_loud)
-    noise = loud - quiet
+def test_offset_classes():
+    given = {"offset": 7.5, "separation": 0.25, "random_state": 3}
+    quiet, y = make_offset_classes(5001, 4, noise=0.0, **given)
+    assert np.bincount(y).tolist() == [2501, 2500]
+    assert_array_equal(quiet[:, 0], 7.5)
+    assert_array_equal(quiet[:, 1], 0.25 * (y - 0.5))
+    assert_array_equal(quiet[:, 2:], 0.0)
+    loud, y_loud = make_offset_classes(5001, 4, noise=2.0, **given)
+    assert_array_equal(y_loud, y)
     # Five standard errors of a mean and of a standard deviation.
-    np.testing.assert_allclose(noise.mean(axis=0), 0.0, atol=5 * 2.0 / 5000**0.5)
-    np.testing.assert_allclose(noise.std(axis=0), 2.0, rtol=5 / 10_000**0.5)
+    np.testing.assert_allclose((loud - quiet).mean(axis=0), 0.0, atol=10 / 5001**0.5)
+    np.testing.assert_allclose((loud - quiet).std(axis=0), 2.0, rtol=5 / 10_002**0.5)
+    given["random_state"] = np.random.RandomState(3)
+    bunch = make_offset_classes(5001, 4, noise=2.0, return_X_y=False, **given)
+    assert_array_equal(bunch.data, loud)
+    assert_array_equal(bunch.target, y)
     with np.errstate(all="raise"):  # the smallest numbers
         make_offset_classes(4, 2, offset=5e-324, separation=5e-324, noise=5e-324)
-
-
-def test_offset_classes_random_state_and_bunch():
-    X, y = make_offset_classes(20, 3, random_state=0)
-    state = np.random.RandomState(0)
-    bunch = make_offset_classes(20, 3, return_X_y=False, random_state=state)
-    assert_array_equal(bunch.data, X)
-    assert_array_equal(bunch.target, y)
-    assert (make_offset_classes(20, 3, random_state=1)[0] != X).all()
 
 
 @pytest.fixture

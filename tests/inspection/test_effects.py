@@ -234,15 +234,14 @@ def test_axes_of_ones_own(fitted):
         EffectsDisplay.from_estimator(model, ax=axes[0], **options)
 
 
+AXES = "must be None or h|ax has"
 NO_NAMES, NO_TARGET = "columns=.* must be a list of names", "target=.* must be one of"
 REFUSED = [
     ({"columns": ["Größe"]}, "'Größe', which is not an effect"),
     ({"columns": []}, "there is no effect to draw"),
     *(({"columns": odd}, NO_NAMES) for odd in (True, 3, "Alter", np.ma.masked)),
     *(({"target": odd}, NO_TARGET) for odd in (pd.NA, [0], np.eye(2), "x")),
-    ({"ax": (0, 1)}, "must be None or h|ax has"),
-    *(({"ax": odd}, "must be None or h|ax has") for odd in (7, "x", False)),
-    ({"ax": np.array(1.0)}, "must be None or h|ax has"),
+    *(({"ax": odd}, AXES) for odd in (7, "x", False, (0, 1), np.array(1.0))),
     ({"max_panels": 0}, "max_panels=0"),
 ]
 
