@@ -27,38 +27,38 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize(
-    "path", sorted(EXAMPLES.rglob("plot_*.py")), ids=lambda path: path.stem
-)
-def test_an_example_runs(path, tmp_path):
+def run(*arguments, folder):
+    """Run a script in a folder, and return what it prints."""
     environment = os.environ | {
         "MPLBACKEND": "Agg",
-        "TMPDIR": str(tmp_path),
+        "OPENBLAS_NUM_THREADS": "1",
+        "TMPDIR": str(folder),
         "PYTHONPATH": str(Path(skfdp.__file__).parents[1]),
     }
     done = subprocess.run(
-        [sys.executable, "-W", "error::UserWarning:skfdp", str(path)],
-        cwd=tmp_path,
+        [sys.executable, *map(str, arguments)],
+        cwd=folder,
         env=environment,
         capture_output=True,
         text=True,
         timeout=900,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "path", sorted(EXAMPLES.rglob("plot_*.py")), ids=lambda path: path.stem
+)
+def test_an_example_runs(path, tmp_path):
+    out = run("-W", "error::UserWarning:skfdp", path, folder=tmp_path)
     text = path.read_text(encoding="utf-8")
-    assert "PRIVACY STATEMENT" in done.stdout or "statement()" not in text
+    assert "PRIVACY STATEMENT" in out or "statement()" not in text
 
 
-def test_label_dp_on_images():
-    run = subprocess.run(
-        [sys.executable, str(IMAGES), "--quick"],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
-    )
-    assert run.returncode == 0, run.stderr
-    accuracy = float(run.stdout.split("test accuracy ")[1].split(" %")[0])
+def test_label_dp_on_images(tmp_path):
+    out = run(IMAGES, "--quick", folder=tmp_path)
+    accuracy = float(out.split("test accuracy ")[1].split(" %")[0])
     assert accuracy > 80  # one of ten classes
 
 
@@ -126,45 +126,30 @@ def test_the_page_shows_failure_and_success(monkeypatch, capsys):
 
 # -- scripts of benchmarks -------------------------------------------------------------
 FOLDER = EXAMPLES.parent / "benchmarks" / "reproduce"
-QUICK = ("--quick", "--output")
-#: Options of each script, the file that it writes last.
+FILE = "results.json"
+QUICK = "--quick", "--output", FILE
 RUNS = {
     "dominance.py": (
         *("--tables", "breast", "--epsilons", "1", "--seeds", "2"),
-        *("--splits", "nothing", "columns", "--out"),
+        *("--splits", "nothing", "columns", "--out", FILE),
     ),
     "figure1_purchase100.py": (
         *("--rows", "1200", "--epsilons", "8", "--figure", "figure.png"),
-        "--output",
+        *("--output", FILE),
     ),
     "pixels.py": ("--seeds", "1", *QUICK),
     "regression.py": QUICK,
     "label_dp.py": ("--compare", *QUICK),
     "../peers.py": (
         *("--only", "small", "--batches", "64", "--rounds", "2", "--clock", "cpu"),
-        "--output",
+        *("--output", FILE),
     ),
-    "../rivals.py": ("--quick", "--out"),
+    "../rivals.py": ("--quick", "--out", FILE),
     "../marks.py": ("--quick",),  # fails if a mark is red
 }
 
 
-def run(name, folder, *options):
-    """Run a script in a folder, and return what it prints."""
-    if options and options[-1].startswith("--out"):
-        options += ("results.json",)
-    done = subprocess.run(
-        [sys.executable, str(FOLDER / name), *options],
-        cwd=folder,
-        env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "MPLBACKEND": "agg"},
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 @pytest.mark.parametrize("name", RUNS)
 def test_a_script_of_benchmarks_runs(name, tmp_path):
-    assert "nan" not in run(name, tmp_path, *RUNS[name]).lower().split()
+    out = run(FOLDER / name, *RUNS[name], folder=tmp_path)
+    assert "nan" not in out.lower().split()
