@@ -4,11 +4,13 @@ import dataclasses
 import math
 import pickle
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.sparse import csr_array
+from scipy import special
+from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
@@ -40,8 +42,7 @@ from skfdp import (
 )
 from skfdp import metrics as module
 from skfdp.privacy import RELATIONS, AddOrRemoveOne, gdp_mu, read_report
-from skfdp.queries.statistics import ScoreTable
-from skfdp.solvers.score import Layout, NoisyTable, predicted
+from skfdp.solvers.score import predicted
 
 #: So much that the noise of a count is below a thousandth.
 HUGE = 2e9
@@ -52,26 +53,14 @@ ALL = (
 
 
 class Fixed:
-    """A public model of two classes, whose probabilities are the first column."""
+    """A public model whose probabilities are the columns; of one, of its last class."""
 
-    classes_ = np.array([0, 1])
-
-    def predict_proba(self, X):
-        p = np.asarray(X, dtype=float)[:, 0]
-        return np.column_stack([1 - p, p])
-
-    def predict(self, X):
-        return (self.predict_proba(X)[:, 1] > 0.5).astype(int)
-
-
-class Table:
-    """A public model of several classes, whose probabilities are the columns."""
-
-    def __init__(self, classes):
+    def __init__(self, classes=(0, 1)):
         self.classes_ = np.array(classes)
 
     def predict_proba(self, X):
-        return np.asarray(X, dtype=float)
+        p = np.asarray(X, dtype=float)
+        return p if len(self.classes_) > 2 else np.column_stack([1 - p[:, 0], p[:, 0]])
 
     def predict(self, X):
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
@@ -84,6 +73,18 @@ class Mean:
         return np.asarray(X, dtype=float)[:, 0]
 
 
+class Declared(Mean):
+    """A public regressor whose target has declared bounds."""
+
+    def get_params(self, deep=True):
+        return {"target_bounds": (-2.0, 6.0)}
+
+
+def numbers(n, rng):
+    X = rng.uniform(-1, 5, (n, 1))
+    return X, np.clip(X[:, 0] + rng.normal(size=n), -2, 6)
+
+
 @pytest.fixture
 def scores():
     """Probabilities and labels that have them."""
@@ -93,7 +94,7 @@ def scores():
 
 
 def column(values):
-    """Return a public column that is beside the table."""
+    """Return a public column beside the table."""
     return pd.Series(values, name="g")
 
 
@@ -101,16 +102,13 @@ def public(model, X, y, epsilon=HUGE, **more):
     return private_score(model, X, y, epsilon, 1e-6, model_is_public=True, **more)
 
 
-@pytest.fixture
-def fitted(small):
-    return DPSGDFClassifier(epsilon=2.0, bounds=(0, 1), classes=[0, 1]).fit(*small)
-
-
 # -- values: without noise they are scikit-learn's ----------------------------------
-def test_without_noise_it_is_what_scikit_learn_says(scores):
+@pytest.mark.parametrize("threshold", [0.2, 0.5, 0.7])
+def test_without_noise_it_is_what_scikit_learn_says(scores, threshold):
     X, y = scores
-    found = public(Fixed(), X, y, metrics=ALL, loss_bound=100.0)
-    p, above = X[:, 0], X[:, 0] > 0.5
+    given = {"loss_bound": 100.0, "threshold": threshold}
+    found = public(Fixed(), X, y, metrics=ALL, **given)
+    p, above = X[:, 0], X[:, 0] > threshold
     expected = {
         "accuracy": accuracy_score(y, above),
         "recall": above[y == 1].mean(),
@@ -124,21 +122,22 @@ def test_without_noise_it_is_what_scikit_learn_says(scores):
     assert found.values["roc_auc"] == pytest.approx(roc_auc_score(y, p), abs=2e-3)
     matrix = confusion_matrix(y, above)
     np.testing.assert_allclose(found.confusion_matrix, matrix, atol=0.05)
+    alone = public(Fixed(), X, y, threshold=threshold, metrics="accuracy")
+    assert alone.values["accuracy"] == pytest.approx(np.mean(above == y), abs=1e-3)
 
 
-@pytest.mark.parametrize("labels", [[0, 1, 2], ["a", "b", "c"], ["c", "a", "b"]])
+@pytest.mark.parametrize("labels", [[0, 1, 2], ["c", "a", "b"]])
 def test_several_classes(labels):
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.ones(3), 900)
     y = np.array(labels)[rng.integers(0, 3, 900)]
-    model = Table(labels)
+    model = Fixed(labels)
     names = ("accuracy", "confusion_matrix", "log_loss", "brier_score")
     found = public(model, p, y, metrics=names, loss_bound=50.0)
     guess = model.predict(p)
     assert found.values["accuracy"] == pytest.approx(np.mean(guess == y), abs=1e-3)
-    np.testing.assert_allclose(
-        found.confusion_matrix, confusion_matrix(y, guess), atol=0.05
-    )
+    matrix = confusion_matrix(y, guess)
+    np.testing.assert_allclose(found.confusion_matrix, matrix, atol=0.05)
     assert found.classes.tolist() == sorted(labels)
     own = p[np.arange(900), [labels.index(one) for one in y]]
     assert found.values["log_loss"] == pytest.approx(-np.log(own).mean(), rel=1e-3)
@@ -146,36 +145,26 @@ def test_several_classes(labels):
     assert found.values["brier_score"] == pytest.approx(square.mean(), rel=1e-3)
 
 
-@pytest.mark.parametrize("labels", [["no", "yes"], ["yes", "no"], [True, False]])
+@pytest.mark.parametrize("labels", [["yes", "no"], [False, True]])
 @pytest.mark.parametrize("method", ["predict_proba", "decision_function", "predict"])
 def test_two_classes_by_every_method(labels, method, scores):
     """The last label in order is the positive one, however the model holds them."""
-    X, y = scores
-
-    class Model:
-        classes_ = np.array(labels)
-
-        def predict(self, X):
-            return self.classes_[(X[:, 0] > 0.5).astype(int)]
-
+    (X, y), whole = scores, Fixed(labels)
+    model = SimpleNamespace(classes_=whole.classes_, predict=whole.predict)
     if method == "predict_proba":
-        Model.predict_proba = Fixed.predict_proba
+        model.predict_proba = whole.predict_proba
     if method == "decision_function":
-        Model.decision_function = lambda self, X: X[:, 0] - 0.5
-    metrics = ["accuracy", "confusion_matrix"]
-    metrics += ["roc_auc"] * (method != "predict")
+        model.decision_function = lambda X: X[:, 0] - 0.5
     truth = np.array(labels)[y]
-    found = public(Model(), X, truth, metrics=metrics)
-    guess = Model().predict(X)
-    np.testing.assert_allclose(
-        found.confusion_matrix, confusion_matrix(truth, guess), atol=0.05
-    )
-    if method == "predict_proba":
-        area = roc_auc_score(truth == labels[1], X[:, 0])
-        assert found.values["roc_auc"] == pytest.approx(area, abs=3e-3)
+    found = public(model, X, truth, metrics="confusion_matrix")
+    wanted = confusion_matrix(truth, whole.predict(X))
+    np.testing.assert_allclose(found.confusion_matrix, wanted, atol=0.05)
     if method == "predict":
         with pytest.raises(ValueError, match="roc_auc.*needs predict_proba"):
-            public(Model(), X, truth, metrics="roc_auc")
+            public(model, X, truth, metrics="roc_auc")
+    elif method == "predict_proba":
+        area = public(model, X, truth, metrics="roc_auc").values["roc_auc"]
+        assert area == pytest.approx(roc_auc_score(y, X[:, 0]), abs=3e-3)
 
 
 def test_regressors(scores):
@@ -187,6 +176,7 @@ def test_regressors(scores):
     square = (error**2).mean()
     assert found.values["mean_squared_error"] == pytest.approx(square, rel=1e-3)
     assert found.confusion_matrix is None and found.classes is None
+    assert "r2" not in found.values  # the range of the target is not declared
 
 
 def test_the_width_of_the_targets_bounds_the_errors(small):
@@ -195,18 +185,6 @@ def test_the_width_of_the_targets_bounds_the_errors(small):
     found = private_score(model, X, y, 1.0)
     plan = private_score(model, X, y, 1.0, error_bound=3.0)
     assert found.privacy_.events == plan.privacy_.events
-
-
-def test_the_threshold_moves_the_sides(scores):
-    X, y = scores
-    for threshold in (0.2, 0.35, 0.7):
-        found = public(Fixed(), X, y, threshold=threshold)
-        above = X[:, 0] > threshold
-        matrix, accuracy = confusion_matrix(y, above), np.mean(above == y)
-        np.testing.assert_allclose(found.confusion_matrix, matrix, atol=0.05)
-        alone = public(Fixed(), X, y, threshold=threshold, metrics="accuracy")
-        for one in (found, alone):
-            assert one.values["accuracy"] == pytest.approx(accuracy, abs=1e-3)
 
 
 # -- the release ----------------------------------------------------------------------
@@ -227,7 +205,7 @@ def check_release(X, y, releases, relation="replace_one", **more):
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("metrics", ["accuracy", "roc_auc", "log_loss", ALL])
+@pytest.mark.parametrize("metrics", ["accuracy", ALL])
 def test_the_event_is_what_ran(scores, releases, relation, metrics):
     check_release(*scores, releases, relation, metrics=metrics)
 
@@ -269,20 +247,13 @@ class Charged(BaseException):
 class Spy(PrivacyLedger):
     """A ledger that keeps what it is given, and ends the score."""
 
-    def __init__(self):
-        self.charged = None
-
-    path, events, epsilon = None, (), None
-
     def charge(self, events, *, label=None):
         self.charged = repr((tuple(events), label))
         raise Charged
 
 
-class Closed:
+class Closed(Fixed):
     """A model that nobody may ask."""
-
-    classes_ = np.array([0, 1])
 
     def predict(self, X):
         raise KeyboardInterrupt
@@ -290,15 +261,20 @@ class Closed:
     predict_proba = predict
 
 
-def check_charged_first():
+def charge_of(model, X, y, **more):
+    """Return what a score gives to the ledger before it asks the model."""
     spy = Spy()
     with pytest.raises(Charged):
-        public(Closed(), np.zeros((9, 1)), np.zeros(9), 1.0, ledger=spy)
+        public(model, X, y, 1.0, ledger=spy, **more)
     return spy.charged
 
 
+def check_charged_first():
+    assert "scores" in charge_of(Closed(), np.zeros((9, 1)), np.zeros(9))
+
+
 def test_the_charge_comes_before_the_first_prediction():
-    assert "scores" in check_charged_first()
+    check_charged_first()
 
 
 def test_a_look_before_the_charge_is_noticed(monkeypatch):
@@ -306,7 +282,7 @@ def test_a_look_before_the_charge_is_noticed(monkeypatch):
 
     def early(layout, scored, *more):
         found = planned(layout, scored, *more)
-        found[0].table(scored.X, scored.y)
+        Closed().predict(scored.X)
         return found
 
     monkeypatch.setattr(module, "_planned", early)
@@ -322,10 +298,7 @@ def test_the_charge_is_a_function_of_public_facts(small):
         (np.full(X.shape, math.nan), y * 0),
         (X * 1e9, np.array(["?", None] * 150, dtype=object)),
     ):
-        spy = Spy()
-        with pytest.raises(Charged):
-            public(Fixed(), values, labels, 1.0, ledger=spy, metrics=ALL)
-        texts.add(spy.charged)
+        texts.add(charge_of(Fixed(), values, labels, metrics=ALL))
     assert len(texts) == 1
 
 
@@ -353,7 +326,8 @@ def test_rows_that_the_model_refuses_have_no_score(scores):
     kept = np.isfinite(broken[:, 0])
     right = (model.predict(X[kept]) == y[kept]).sum()
     assert found.values["accuracy"] == pytest.approx(right / 2000, abs=1e-4)
-    nothing = public(model, np.full_like(X, math.nan), y, metrics="accuracy")
+    nothing = np.full((50, 1), math.nan)
+    nothing = public(model, nothing, y[:50], metrics="accuracy")
     assert nothing.values["accuracy"] == pytest.approx(0, abs=1e-3)
 
 
@@ -409,19 +383,19 @@ class Loud(Fixed):
 
 
 def test_no_warning_and_no_trap_tells_of_a_record(scores):
+    """A trap would turn one private score into an exception after the charge."""
     X, y = scores[0] * 1e-310, scores[1]
-    with warnings.catch_warnings(), np.errstate(all="raise"):
+    traps = np.errstate(all="raise"), special.errstate(all="raise")
+    with warnings.catch_warnings(), traps[0], traps[1]:
         warnings.simplefilter("error")
         public(Loud(), X, y, 10.0, metrics=ALL)
 
 
 def test_a_model_that_fails_otherwise_is_withheld(scores):
-    class Wrong(Fixed):
-        def predict_proba(self, X):
-            return np.zeros((len(X), 5))
-
+    model = Fixed()
+    model.predict_proba = lambda X: np.zeros((len(X), 5))
     with pytest.raises(RuntimeError, match="message is withheld"):
-        public(Wrong(), *scores)
+        public(model, *scores)
 
 
 def test_numbers_of_regressors_that_are_none():
@@ -452,17 +426,8 @@ def texts(score):
     return {a.text: a.enforced for a in score.privacy_.assumptions}
 
 
-def test_without_a_shared_ledger_the_records_are_others(fitted, small):
-    for ledger in (None, PrivacyLedger()):
-        found = texts(private_score(fitted, *small, 1.0, ledger=ledger))
-        (others,) = [text for text in found if "scored records are not" in text]
-        assert not found[others]
-
-
-@pytest.mark.parametrize("in_file", [False, True])
-def test_a_shared_ledger_counts_both(small, in_file, tmp_path):
-    path = tmp_path / "ledger.sqlite" if in_file else None
-    ledger = PrivacyLedger(path, epsilon=3.0, delta=1e-5)
+def test_a_shared_ledger_counts_both(small):
+    ledger = PrivacyLedger(epsilon=3.0, delta=1e-5)
     model = DPSGDFClassifier(1.0, bounds=(0, 1), classes=[0, 1], ledger=ledger)
     model.fit(*small)
     found = private_score(model, *small, 1.0, ledger=ledger)
@@ -473,10 +438,12 @@ def test_a_shared_ledger_counts_both(small, in_file, tmp_path):
     assert 1.3 < ledger.spent() < 1.6
     assert report(ledger).n_fits == 2
     assert found.privacy_.receipts == (ledger.receipt,)
-    # A fit that was charged elsewhere has the same events.
+    # A fit that was charged elsewhere has the same events, but maybe other records.
     other = clone(model).set_params(ledger=None).fit(*small)
-    said = texts(private_score(other, *small, 0.1, ledger=ledger))
-    assert [text for text in said if "scored records are not" in text]
+    for elsewhere in (ledger, PrivacyLedger(), None):
+        said = texts(private_score(other, *small, 0.1, ledger=elsewhere))
+        (others,) = [text for text in said if "scored records are not" in text]
+        assert not said[others]
     for epsilon, relation, match in (
         (3.0, "replace_one", "budget exhausted"),
         (0.1, "replace_special", "neighboring_relation"),
@@ -517,10 +484,8 @@ def test_groups_are_disjoint_parts_of_one_charge(scores, releases):
     same = dataclasses.replace(event, public_features=())
     assert same == plain.privacy_.events[0]
     assert len(ledger) == 1 and len(releases) == 2
-    assert {name: one.n_records for name, one in found.by_value.items()} == {
-        "f": 1333,
-        "m": 667,
-    }
+    sizes = {name: one.n_records for name, one in found.by_value.items()}
+    assert sizes == {"f": 1333, "m": 667}
     exact = public(Fixed(), X, y, by=sex)
     for name, one in exact.by_value.items():
         of = (sex == name).to_numpy()
@@ -531,34 +496,23 @@ def test_groups_are_disjoint_parts_of_one_charge(scores, releases):
     assert found.noise_std == pytest.approx(math.sqrt(2) * event.noise_std[0])
 
 
-@pytest.mark.parametrize("kind", ["frame", "array", "sparse"])
-def test_groups_by_a_column_of_the_table(scores, kind):
-    p, y = scores
-    X = np.column_stack([p[:, 0], np.arange(2000) % 2])
-    given = {
-        "frame": pd.DataFrame(X, columns=["p", "g"]),
-        "array": X,
-        "sparse": csr_array(X),
-    }[kind]
+class Dense(Fixed):
+    """The same model of rows of any kind."""
 
-    class Model(Fixed):
-        def predict_proba(self, X):
-            return super().predict_proba(X.toarray() if kind == "sparse" else X)
+    def predict_proba(self, X):
+        return super().predict_proba(X.toarray() if issparse(X) else X)
 
-    found = public(Model(), given, y, by="g" if kind == "frame" else 1)
-    assert list(found.by_value) == [0.0, 1.0]
-    assert found.privacy_.public_features == (("g",) if kind == "frame" else (1,))
-    assert found.by == ("g" if kind == "frame" else 1)
+
+def test_groups_by_a_column_of_the_table(scores):
+    X = np.column_stack([scores[0][:, 0], np.arange(2000) % 2])
+    frame = pd.DataFrame(X, columns=["p", "g"])
+    for table, by in ((frame, "g"), (X, 1), (csr_array(X), 1)):
+        found = public(Dense(), table, scores[1], by=by)
+        assert list(found.by_value) == [0.0, 1.0]
+        assert found.privacy_.public_features == (by,) and found.by == by
 
 
 # -- intervals and what is undetermined -----------------------------------------------
-def test_intervals_hold_the_values(scores):
-    found = public(Fixed(), *scores, 1.0, metrics=ALL)
-    for name, (low, high) in found.intervals.items():
-        assert low <= found.values[name] <= high, name
-    wide = public(Fixed(), *scores, 0.05, metrics="accuracy", confidence=0.999)
-    low, high = wide.intervals["accuracy"]
-    assert high - low > 0.2
 
 
 def test_an_area_without_positives_is_undetermined():
@@ -570,24 +524,6 @@ def test_an_area_without_positives_is_undetermined():
     assert "roc_auc undetermined" in repr(without[0])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("noisy", [True, False])
-def test_intervals_cover_noise_and_sampling(scores, noisy, monkeypatch):
-    """Of the accuracy of the population; and not where they leave the noise out."""
-    if not noisy:
-        monkeypatch.setattr(NoisyTable, "noise", property(lambda self: 0.0))
-    X, y = scores
-    truth = np.mean((X[:, 0] > 0.5) == y)
-    rng, held = np.random.default_rng(1), 0
-    for seed in range(300):
-        rows = rng.integers(0, len(y), 400)
-        given = {"metrics": "accuracy", "random_state": seed}
-        found = public(Fixed(), X[rows], y[rows], 0.3, **given)
-        low, high = found.intervals["accuracy"]
-        held += low <= truth <= high
-    assert 0.91 < held / 300 < 0.99 if noisy else held / 300 < 0.9
-
-
 @pytest.mark.parametrize("n_rows", [0, 1, 1500])
 def test_under_add_or_remove_the_number_of_rows_is_private(scores, n_rows, releases):
     X, y = scores
@@ -597,9 +533,6 @@ def test_under_add_or_remove_the_number_of_rows_is_private(scores, n_rows, relea
     if n_rows == 1500:
         expected = np.mean((X[:1500, 0] > 0.5) == y[:1500])
         assert found.values["accuracy"] == pytest.approx(expected, abs=1e-3)
-        own = np.where(y == 1, X[:, 0], 1 - X[:, 0])[:1500]
-        expected = np.minimum(-np.log(own), 4).mean()
-        assert found.values["log_loss"] == pytest.approx(expected, abs=1e-3)
     assert releases[-1]["query"].capacity == 16 * 1000  # room, whatever comes
     only = public(Fixed(), X[:n_rows], y[:n_rows], metrics="brier_score", **more)
     (event,) = only.privacy_.events
@@ -607,36 +540,23 @@ def test_under_add_or_remove_the_number_of_rows_is_private(scores, n_rows, relea
 
 
 # -- results and reports --------------------------------------------------------------
-def test_the_report_names_the_mechanism(scores, tmp_path):
+
+
+def test_results_are_frozen_and_travel(scores, tmp_path):
     found = public(Fixed(), *scores, 1.0, metrics=ALL, by=column(["a", "b"] * 1000))
-    told = found.privacy_.statement(full=True)
-    for text in (
-        "PRIVACY STATEMENT: private_score of Fixed",
-        "- roc_auc",
-        "- all of these for each g",
-        "scores: 1 Gaussian release(s)",
-        "each of its losses is cut",
-        "predicts each record separately",
-        "NOT checked",
-    ):
-        assert text in " ".join(told.split()) or text in told, text
+    for name, (low, high) in found.intervals.items():
+        assert low <= found.values[name] <= high, name
     assert report(found) is found.privacy_
     path = tmp_path / "report.json"
     path.write_text(found.privacy_.to_json(), encoding="utf-8")
     assert read_report(path) == found.privacy_
-
-
-def test_results_are_frozen_and_travel(scores):
-    found = public(Fixed(), *scores, 1.0, metrics=ALL, by=column(["a", "b"] * 1000))
     with pytest.raises(dataclasses.FrozenInstanceError):
         found.values = {}
     again = pickle.loads(pickle.dumps(found))
     assert type(again).__module__ == "skfdp.metrics"
     assert again.values == found.values and again.privacy_ == found.privacy_
     assert list(found.by_value) == ["a", "b"]
-    text = repr(found)
-    assert "95 % intervals" in text and "g = a: accuracy" in text
-    assert "confusion_matrix of noisy counts" in text
+    assert "95 % intervals" in repr(found)
 
 
 def test_a_seed_warns_and_voids(scores):
@@ -660,17 +580,14 @@ def test_frames_lists_sparse_rows_and_pipelines(small):
         DPSGDFClassifier(1.0, bounds=False, centering=None),
     ).fit(frame, y)
     assert private_score(model, frame, y, 1.0).privacy_.epsilon == pytest.approx(1.0)
-    with pytest.raises(ValueError, match="feature names should match"):
-        private_score(model, frame[list("dcba")], y, 1.0)
-    with pytest.raises(ValueError, match="X has 3 features, but .* is expecting 4"):
-        private_score(model, X[:, :3], y, 1.0)
+    for other, match in ((frame[list("dcba")], "names"), (X[:, :3], "X has 3 ")):
+        with pytest.raises(ValueError, match=match):
+            private_score(model, other, y, 1.0)
     polars = pytest.importorskip("polars")
     model = DPSGDFClassifier(4.0, bounds=(0, 1), classes=[0, 1]).fit(X, y)
     named = DPSGDFClassifier(4.0, bounds=(0, 1), classes=[0, 1]).fit(frame, y)
     for one, rows in (
-        (model, X),
-        (model, X.tolist()),
-        (model, csr_array(X)),
+        *((model, table) for table in (X, X.tolist(), csr_array(X))),
         (model, frame.set_axis(range(4), axis=1)),
         (named, polars.DataFrame(X, schema=list("abcd"))),
     ):
@@ -689,18 +606,15 @@ SEVERAL_TARGETS = DummyClassifier().fit(np.zeros((4, 1)), [[0, 1], [1, 0]] * 2)
     [
         ({"metrics": "f1"}, "metrics='f1' must be some of 'accuracy'"),
         ({"metrics": []}, r"metrics=\[\] must be some of"),
-        ({"metrics": 3}, "metrics=3 must be some of"),
         ({"metrics": "mean_squared_error"}, "for a model of two classes"),
         ({"threshold": 1.0}, "threshold=1.0 must be a number > 0 and < 1"),
         ({"confidence": 95}, "confidence=95 must be"),
         ({"n_bins": 1.5}, "n_bins=1.5 must be an int"),
         ({"loss_bound": 0}, "loss_bound=0 must be"),
         ({"model_is_public": "yes"}, "model_is_public='yes' must be True or False"),
-        ({"random_state": 1.5}, "random_state=1.5 must be None"),
         ({"epsilon": math.inf}, "epsilon=inf must be finite here"),
         ({"epsilon": 0}, "epsilon=0 must be a positive number"),
         ({"delta": 1.0}, "delta=1.0 must be a number strictly"),
-        ({"neighboring_relation": "other"}, "neighboring_relation='other' is unknown"),
         ({"neighboring_relation": "add_or_remove_one"}, "pass AddOrRemoveOne"),
         ({"X": np.zeros(5)}, "X=<ndarray> must be a table"),
         ({"X": np.zeros((0, 1)), "y": []}, "X has no rows"),
@@ -712,6 +626,11 @@ SEVERAL_TARGETS = DummyClassifier().fit(np.zeros((4, 1)), [[0, 1], [1, 0]] * 2)
             "are not numbers",
         ),
         ({"ledger": 3}, "ledger=3 must be None, a path or a PrivacyLedger"),
+        *(({"target": name}, "target=.* must be the name") for name in ("", 7)),
+        (
+            {"model": Mean(), "metrics": "r2", "error_bound": 2.0},
+            "r2' needs the range of the target",
+        ),
         ({"model": Mean(), "error_bound": None}, "error_bound=None: the model decl"),
         ({"model": LinearSVC(), "metrics": ["brier_score"]}, "needs predict_proba"),
         ({"model": SEVERAL_TARGETS}, "several targets"),
@@ -741,13 +660,7 @@ def test_refusals_are_a_sentence_and_cost_nothing(scores, more, match):
     [
         ("confusion_matrix", {}, "metrics='confusion_matrix' must be some of"),
         (("accuracy", "r3"), {}, "must be some of"),
-        (None, {}, "metrics=None must be some of"),
-        ("accuracy", {"bins": 3}, "bins=3 is not a parameter of a private scorer"),
-        (
-            "accuracy",
-            {"model_is_public": True},
-            "model_is_public=True is not a parameter",
-        ),
+        ("accuracy", {"model_is_public": True}, "=True is not a parameter of a priva"),
         ("accuracy", {"by": "sex"}, "by='sex' is not a parameter"),
         ("accuracy", {"epsilon": -1}, "epsilon=-1 must be a positive"),
         ("accuracy", {"ledger": None}, "ledger=None must be a ledger"),
@@ -781,7 +694,8 @@ def test_cross_validation_charges_every_fit_and_every_score(small):
 
 
 def test_a_fit_that_is_charged_elsewhere_is_not_scored(small):
-    scorer = make_private_scorer("accuracy", epsilon=2.0, ledger=PrivacyLedger())
+    own = PrivacyLedger()
+    scorer = make_private_scorer("accuracy", epsilon=2.0, ledger=own)
     for ledger in (None, PrivacyLedger()):
         model = DPSGDFClassifier(1.0, bounds=(0, 1), ledger=ledger).fit(*small)
         with pytest.raises(PrivacyBudgetError, match="does not hold the fit of DPSGDF"):
@@ -791,58 +705,23 @@ def test_a_fit_that_is_charged_elsewhere_is_not_scored(small):
         scorer(bare, *small)
     with pytest.raises(ValueError, match="has no privacy_ inside"):
         scorer(LogisticRegression().fit(*small), *small)
-    assert not scorer.args[0]["ledger"].entries
+    assert not own.entries
 
 
 def test_a_grid_search_in_processes_charges_a_file(small, tmp_path):
     ledger = PrivacyLedger(tmp_path / "ledger.sqlite")
     model = DPSGDFClassifier(1.0, bounds=(0, 1), classes=[0, 1], ledger=ledger)
     scorer = make_private_scorer(("accuracy", "log_loss"), epsilon=2.0, ledger=ledger)
-    search = GridSearchCV(
-        model,
-        {"C": [0.1, 0.5]},
-        scoring=scorer,
-        cv=KFold(2),
-        refit="accuracy",
-        n_jobs=2,
-        error_score="raise",
-    ).fit(*small)
+    how = {"cv": KFold(2), "refit": "accuracy", "n_jobs": 2, "error_score": "raise"}
+    search = GridSearchCV(model, {"C": [0.1, 0.5]}, scoring=scorer, **how).fit(*small)
     assert (search.cv_results_["mean_test_log_loss"] <= 0).all()
     # Four fits, four scores, and the refit.
     assert len({entry.charge for entry in ledger.entries}) == 9
-    assert pickle.loads(pickle.dumps(scorer)).args[0]["ledger"].path == ledger.path
-
-
-def test_traps_of_the_user_do_not_enter():
-    """A trap would turn one private score into an exception after the charge."""
-    from scipy import special
-
-    X, y = np.random.default_rng(0).random((60, 2)), np.arange(60) % 2
-    model = DPSGDFClassifier(bounds=(0, 1)).fit(X, y)
-    with np.errstate(all="raise"), special.errstate(all="raise"):
-        found = private_score(model, X, y, 1.0, metrics=("roc_auc", "log_loss"))
-    assert set(found.values) == {"roc_auc", "log_loss"}
-
-
-def test_the_name_of_a_target_is_a_name():
-    X, y = np.random.default_rng(0).random((60, 2)), np.arange(60) % 2
-    model = DPSGDFClassifier(bounds=(0, 1)).fit(X, y)
-    for name in ("", 7, NotImplemented):
-        with pytest.raises(ValueError, match="target=.* must be the name"):
-            private_score(model, X, y, 1.0, target=name)
+    pickle.loads(pickle.dumps(scorer))(search.best_estimator_, *small)
+    assert len({entry.charge for entry in ledger.entries}) == 10
 
 
 # -- R2: the score of regressors ------------------------------------------------------
-class Declared(Mean):
-    """A public regressor whose target has declared bounds."""
-
-    def get_params(self, deep=True):
-        return {"target_bounds": (-2.0, 6.0)}
-
-
-def numbers(n, rng):
-    X = rng.uniform(-1, 5, (n, 1))
-    return X, np.clip(X[:, 0] + rng.normal(size=n), -2, 6)
 
 
 def test_r2_is_the_score_that_regressors_have():
@@ -856,19 +735,9 @@ def test_r2_is_the_score_that_regressors_have():
     assert found.values["r2"] == pytest.approx(expected, abs=1e-3)
 
 
-def test_r2_costs_the_squared_error_and_one_sum_more():
-    X, y = numbers(300, np.random.default_rng(0))
-    stds = {
-        names: public(Declared(), X, y, 1.0, metrics=names).noise_std
-        for names in ("r2", "mean_squared_error", ("r2", "mean_squared_error"))
-    }
-    one, two = stds["mean_squared_error"], stds["r2"]
-    assert two == pytest.approx(one * math.sqrt(2), rel=1e-6)
-    assert stds["r2", "mean_squared_error"] == two
-
-
-@pytest.mark.parametrize("relation", ["replace_one", AddOrRemoveOne(n_records=2500)])
-@pytest.mark.parametrize("epsilon", [1.0, 8.0])
+@pytest.mark.parametrize(
+    ("epsilon", "relation"), [(8.0, "replace_one"), (1.0, AddOrRemoveOne(2500))]
+)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_intervals_of_r2_cover(epsilon, relation):
     rng = np.random.default_rng(0)
@@ -884,30 +753,15 @@ def test_intervals_of_r2_cover(epsilon, relation):
     assert np.mean(hits) > 0.88
 
 
-def test_r2_of_a_target_that_does_not_vary_is_undetermined():
-    X = np.zeros((300, 1))
-    found = public(Declared(), X, np.zeros(300), 1.0)
-    assert math.isnan(found.values["r2"]) and math.isnan(found.intervals["r2"][0])
-
-
-def test_r2_needs_the_range_of_the_target():
-    X, y = numbers(300, np.random.default_rng(0))
-    with pytest.raises(ValueError, match="r2' needs the range of the target"):
-        public(Mean(), X, y, metrics="r2", error_bound=2.0)
-    assert "r2" not in public(Mean(), X, y, error_bound=2.0).values
-
-
-def test_no_target_moves_the_sums_of_r2_further_than_one():
+def test_no_target_moves_the_sums_of_r2_further_than_one(releases):
     """Brute force over what one record can be: each sum stays in [0, 1]."""
     values = [-2.0, 6.0, 1e300, -1e300, math.inf, math.nan, None, "text", 2.0]
     y = np.array(values, dtype=object)
-    X = np.zeros((len(values), 1))
-    layout = Layout.of(Declared(), "r2")
-    cells, losses = layout.table(X, y)
-    assert list(layout.bounds) == ["mean_squared_error", "target"]
-    assert losses.shape == (len(values), 2) and not cells.any()
+    public(Declared(), np.zeros((len(values), 1)), y, metrics="r2")
+    query = releases[-1]["query"]
+    losses = query.losses
+    assert losses.shape == (len(values), 2) and not query.cells.any()
     assert ((losses >= 0) & (losses <= 1)).all()
-    query = ScoreTable.planned(layout.n_cells, len(layout.bounds))
     for relation in RELATIONS:
         reach = query.sensitivity(skfdp.privacy.Relation.of(relation))
         assert reach >= math.sqrt(2.5) * (1 - 1e-12)

@@ -82,13 +82,6 @@ def test_their_coverage_is_that_of_the_normal_law(mean, std):
     assert 0.85 < held / 400 < 0.95
 
 
-def test_counts_add_up_where_the_number_is_public():
-    table = NoisyTable(np.array([5.0, 3.0, -1.0]), np.empty((0, 2)), 1.0, 10, 0.95)
-    np.testing.assert_allclose(table.counts, [6, 4, 0])
-    private = NoisyTable(table.cells, table.losses, 1.0, None, 0.95)
-    np.testing.assert_array_equal(private.counts, table.cells)
-
-
 SIMULATED = [("auc", std, True) for std in (0.0, 4.0, 12.0)]
 for one in ("share", "ratio", "mean_loss"):
     SIMULATED += [(one, 6.0, True), (one, 6.0, False)]
@@ -147,35 +140,6 @@ def test_the_order_within_bins_is_better_told_by_neighbours():
     exact = roc_auc_score(y, score)
     tied, ordered = p @ auc_kernel(24, ()) @ q, p @ auc_kernel(24) @ q
     assert abs(ordered - exact) < 0.15 * abs(tied - exact)
-
-
-def test_the_kernel_is_of_the_sixth_order():
-    """Normal scores, whose area is known: bins half as wide err 1/64 as much."""
-    normal, ends = NormalDist(), np.array([-np.inf, *np.arange(-30.0, 31.0), np.inf])
-
-    def counts(mean, spread):
-        return np.diff([normal.cdf((end - mean) / spread) for end in ends])
-
-    def error(spread, within):
-        p, q = counts(0.3, spread), counts(0.3 + spread, spread)  # bins lie anyhow
-        area = p @ auc_kernel(len(p), within) @ q
-        return abs(area - normal.cdf(1 / math.sqrt(2)))
-
-    for within, order in (((), 2), ((1 / 12,), 4), ((7 / 60, -1 / 60), 6)):
-        found = math.log2(error(1.5, within) / error(3.0, within))
-        assert found == pytest.approx(order, abs=0.3)
-    # Exchanged classes have the area that is left of 1.
-    np.testing.assert_allclose(auc_kernel(7) + auc_kernel(7).T, np.ones((7, 7)))
-
-
-def test_bins_follow_from_public_numbers():
-    assert bin_edges(0.5, 1, 1.0, 10) == (0.5,)
-    assert bin_edges(0.3, 2, 1.0, 10) == (0.3, 0.5)
-    for n_records, std, n_bins in ((100, 40.0, 24), (5000, 4.0, 78), (10**6, 2.0, 96)):
-        edges = bin_edges(0.5, None, std, n_records)
-        assert len(edges) == n_bins - 1
-        assert 0.5 in edges and min(edges) > 0 and max(edges) < 1
-        np.testing.assert_allclose(edges, 1 - np.array(edges)[::-1], atol=1e-12)
 
 
 def test_nothing_is_said_of_nobody():

@@ -7,6 +7,8 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GroupKFold, cross_val_score
 
 from skfdp import (
     DPSGDFClassifier,
@@ -21,7 +23,6 @@ from skfdp.privacy import AddOrRemoveOne, Relation
 from skfdp.privacy.assumptions import WEIGHTS_ARE_PUBLIC
 from skfdp.queries.statistics import ScoreTable
 from skfdp.queries.weighted import Weighted
-from skfdp.solvers.score import row_spread
 
 
 class Says:
@@ -36,21 +37,13 @@ class Says:
         p = np.asarray(X)[:, 0]
         return np.column_stack([1 - p, p])
 
-    def fit(self, X, y):
-        return self
-
 
 def score(X, y, epsilon=1.0, **given):
     """Return a seeded score of the public model, without the warning."""
+    given = {"model_is_public": True, "random_state": 0} | given
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return private_score(
-            Says(),
-            X,
-            y,
-            epsilon,
-            **{"model_is_public": True, "random_state": 0, **given},
-        )
+        return private_score(Says(), X, y, epsilon, **given)
 
 
 @pytest.fixture
@@ -61,6 +54,14 @@ def panel():
     X = rng.random((900, 2))
     y = (X[:, 0] + 0.3 * rng.normal(size=900) > 0.5).astype(int)
     return X, y, groups
+
+
+MODEL = DPSGDFClassifier(bounds=(0, 1), classes=[0, 1])
+
+
+def named(X, groups):
+    """Return the rows as a frame with a column of persons."""
+    return pd.DataFrame(X, columns=["a", "b"]).assign(who=groups)
 
 
 def table(cells, losses, group, units):
@@ -135,11 +136,11 @@ def test_groups_of_by_share_their_persons(panel):
         truth = np.average(right[own], weights=share[own])
         assert one.values["accuracy"] == pytest.approx(truth, abs=3e-3)
         assert one.n_records == len(np.unique(groups[own]))
-    alone = score(X, y, 1.0, groups=groups, metrics="accuracy")
-    several = score(X, y, 1.0, groups=groups, by=sites, metrics="accuracy")
-    assert (
-        several.privacy_.events[0].sensitivity == alone.privacy_.events[0].sensitivity
+    alone, several = (
+        score(X, y, groups=groups, metrics="accuracy", by=by).privacy_.events[0]
+        for by in (None, sites)
     )
+    assert several.sensitivity == alone.sensitivity
 
 
 def test_weights_alone(panel):
@@ -151,23 +152,20 @@ def test_weights_alone(panel):
     assert found.privacy_.unit == "record"
     told = {one.text: one.enforced for one in found.privacy_.assumptions}
     assert told[WEIGHTS_ARE_PUBLIC.text] is False
-    assert found.noise_std == pytest.approx(
-        weights.max() / weights.mean() * score(X, y, 1e6, metrics="accuracy").noise_std,
-        rel=2e-3,
-    )
+    plain = score(X, y, 1e6, metrics="accuracy").noise_std
+    reach = weights.max() / weights.mean()
+    assert found.noise_std == pytest.approx(reach * plain, rel=2e-3)
 
 
 def test_a_column_tells_the_persons(panel):
     X, y, groups = panel
-    frame = pd.DataFrame(X, columns=["a", "b"]).assign(who=groups)
-    model = DPSGDFClassifier(bounds=(0, 1), classes=[0, 1], random_state=0)
+    frame, model = named(X, groups), clone(MODEL).set_params(random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(frame, y, groups="who")
-        found = private_score(model, frame, y, 1.0, groups="who", random_state=0)
-        again = private_score(
-            model, frame[["a", "b"]], y, 1.0, groups=groups, random_state=0
-        )
+        given = {"epsilon": 1.0, "random_state": 0}
+        found = private_score(model, frame, y, groups="who", **given)
+        again = private_score(model, frame[["a", "b"]], y, groups=groups, **given)
     assert found.values == again.values
     said = " ".join(one.text for one in found.privacy_.assumptions)
     assert "The scored rows are not of the persons" in said
@@ -176,8 +174,7 @@ def test_a_column_tells_the_persons(panel):
 def test_one_ledger_counts_persons_and_refuses_records(panel):
     X, y, groups = panel
     ledger = PrivacyLedger(epsilon=3.0, delta=1e-5)
-    model = DPSGDFClassifier(bounds=(0, 1), classes=[0, 1], ledger=ledger)
-    model.fit(X, y, groups=groups)
+    model = clone(MODEL).set_params(ledger=ledger).fit(X, y, groups=groups)
     private_score(model, X, y, 0.5, groups=groups, ledger=ledger)
     with pytest.raises(PrivacyBudgetError, match="pass groups to every fit"):
         private_score(model, X, y, 0.5, ledger=ledger)
@@ -206,37 +203,27 @@ def test_bad_units_charge_nothing(given, match, panel):
 
 
 def test_scorers_take_the_name_of_a_column(panel):
-    from sklearn.model_selection import GroupKFold, cross_val_score
-
     X, y, groups = panel
-    frame = pd.DataFrame(X, columns=["a", "b"]).assign(who=groups)
-    ledger = PrivacyLedger(epsilon=9.0, delta=1e-5)
+    frame, ledger = named(X, groups), PrivacyLedger(epsilon=9.0, delta=1e-5)
     scorer = make_private_scorer(epsilon=1.0, ledger=ledger, groups="who")
-    model = DPSGDFClassifier(bounds=(0, 1), classes=[0, 1], ledger=ledger)
-    found = cross_val_score(
-        model,
-        frame,
-        y,
-        scoring=scorer,
-        cv=GroupKFold(2),
-        groups=groups,
-        params={"groups": "who"},
-        error_score="raise",
-    )
-    assert np.isfinite(found).all()
+    model = clone(MODEL).set_params(ledger=ledger)
+    how = {"cv": GroupKFold(2), "params": {"groups": "who"}, "error_score": "raise"}
+    cross_val_score(model, frame, y, scoring=scorer, groups=groups, **how)
     assert report(ledger).unit == "person"
     assert report(ledger).n_fits == 4
-    with pytest.raises(ValueError, match="must be the name of a column of X"):
-        make_private_scorer(epsilon=1.0, ledger=ledger, groups=groups)
-    with pytest.raises(ValueError, match="sample_weight=.* is not a parameter"):
-        make_private_scorer(epsilon=1.0, ledger=ledger, sample_weight=groups)
+    for given, match in (
+        ({"groups": groups}, "must be the name of a column of X"),
+        ({"sample_weight": groups}, "sample_weight=.* is not a parameter"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            make_private_scorer(epsilon=1.0, ledger=ledger, **given)
 
 
-def coverage(correlated, n_persons, epsilon, weight=None, repeats=400):
+def coverage(n_persons, epsilon, weight=None, repeats=400):
     """Return how often determined intervals hold what very many persons would give.
 
-    A person has 1 to 15 rows, few of them many. All have one label and one score if
-    they are correlated. `weight` is None, for persons that count alike, or 1.
+    A person has 1 to 15 rows, with one label and one score. `weight` is None, for
+    persons that count alike, or 1.
     """
     rng = np.random.default_rng(5)
     inside = {name: [] for name in ("accuracy", "roc_auc", "brier_score", "recall")}
@@ -245,20 +232,12 @@ def coverage(correlated, n_persons, epsilon, weight=None, repeats=400):
         n = 200_000 if truth is None else n_persons
         sizes = np.minimum(rng.geometric(0.4, n), 15)
         groups = np.repeat(np.arange(n), sizes)
-        draws = rng.normal(size=(2, n))[:, groups] if correlated else None
-        if draws is None:
-            draws = rng.normal(size=(2, len(groups)))
+        draws = rng.normal(size=(2, n))[:, groups]
         y = (draws[0] > 0.3).astype(int)
         X = 1 / (1 + np.exp(-(draws[0] + draws[1])))[:, None]
-        found = score(
-            X,
-            y,
-            1e7 if truth is None else epsilon,
-            groups=groups,
-            sample_weight=weight,
-            metrics=list(inside),
-            random_state=repeat,
-        )
+        given = {"metrics": list(inside), "random_state": repeat}
+        budget = 1e7 if truth is None else epsilon
+        found = score(X, y, budget, groups=groups, sample_weight=weight, **given)
         if truth is None:
             truth = found.values
             continue
@@ -276,7 +255,7 @@ def coverage(correlated, n_persons, epsilon, weight=None, repeats=400):
 def test_intervals_cover_persons_whose_rows_are_alike(
     n_persons, epsilon, repeats, weight
 ):
-    for name, share in coverage(True, n_persons, epsilon, weight, repeats).items():
+    for name, share in coverage(n_persons, epsilon, weight, repeats).items():
         assert share >= 0.91, (name, share)  # no limit above: they are bounds
 
 
@@ -285,10 +264,4 @@ def test_intervals_that_take_rows_for_independent_are_too_short(monkeypatch):
     from skfdp.solvers import score as module
 
     monkeypatch.setattr(module, "row_spread", lambda totals: 0.4)
-    assert coverage(True, 3000, 3.0)["accuracy"] < 0.9
-
-
-def test_the_spread_is_that_of_the_weights():
-    assert row_spread(np.ones(7)) == 1.0
-    assert row_spread(np.array([3.0, 1.0, 0.0])) == pytest.approx(10 / 4)
-    assert row_spread(np.zeros(3)) == 1.0
+    assert coverage(3000, 3.0)["accuracy"] < 0.9
