@@ -1,13 +1,15 @@
 """Weights of rows, and persons with several: what is public is weighed as sums are."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 import sklearn
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import (
     LogisticRegression,
     PoissonRegressor,
@@ -27,16 +29,16 @@ from skfdp import (
     PrivacyLedger,
     TableSchema,
 )
-from skfdp.data.target import TargetMap, exact_map
-from skfdp.data.units import RowsOfUnits, Units, noise_of_sums
+from skfdp.data.units import RowsOfUnits, Units
+from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import AddOrRemoveOne
 from skfdp.privacy.events import Relation
 from skfdp.queries import fits_grid
 from skfdp.queries.statistics import LabelSum
 from skfdp.schema import Label, Number
-from skfdp.solvers import NoisyGradientDescent, public_model
+from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, public_model
 from skfdp.solvers.centring import public_moments
-from skfdp.solvers.postprocessing import label_variance, rate_level
+from skfdp.solvers.method import Budget
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::skfdp.data.validation.UtilityWarning", "ignore::skfdp.PrivacyWarning"
@@ -72,20 +74,14 @@ RATES = {"loss": "poisson"}
 SOLVERS = {
     "descent": (LOGISTIC(**COMMON, **TWO, **LOOP, C=5.0), LABELS),
     "descent, some public": (LOGISTIC(**COMMON, **SEVERAL, **LOOP, **SOME), THREE),
-    "descent, public model": (
-        LOGISTIC(**COMMON, **TWO, **LOOP, **SOME, **KNOWN),
-        LABELS,
-    ),
+    "public model": (LOGISTIC(**COMMON, **TWO, **LOOP, **SOME, **KNOWN), LABELS),
     "label statistic": (LOGISTIC(**COMMON, **TWO, **ALL, C=1.0), LABELS),
     "label statistic, classes": (LOGISTIC(**COMMON, **SEVERAL, **ALL, C=1.0), THREE),
     "centred descent": (DPSGDFClassifier(**COMMON, **TWO, C=1.0), LABELS),
     "regression": (DPSGDFRegressor(**COMMON, **NUMBER), Z),
     "regression, public model": (REGRESSOR(**COMMON, **NUMBER, **SOME, **KNOWN), Z),
     "rates": (REGRESSOR(**COMMON, **COUNT, **RATES), COUNTS),
-    "rates, public model": (
-        REGRESSOR(**COMMON, **COUNT, **RATES, **SOME, **KNOWN),
-        COUNTS,
-    ),
+    "rates, public": (REGRESSOR(**COMMON, **COUNT, **RATES, **SOME, **KNOWN), COUNTS),
 }
 solvers = pytest.mark.parametrize("name", SOLVERS)
 
@@ -99,60 +95,32 @@ def few(name):
     return model, y
 
 
-def of_schema(model, most=None):
-    """Return a model of TABLE that declares by a schema what this one does."""
-    given = model.get_params()
-    shown = given.get("public_features") or []
-    public = given.get("public_target", False)
-    outcome = Label([0, 1], public=public)
-    if "target_bounds" in given:
-        outcome = Number(*given["target_bounds"], public=public)
-    columns = {name: Number(0, 1, public=j in shown) for j, name in enumerate("abcd")}
-    schema = TableSchema(
-        columns | {"y": outcome},
-        outcomes=["y"],
-        group="person",
-        max_rows_per_group=most,
-    )
-    declared = "bounds", "classes", "target_bounds", "public_features", "public_target"
-    plain = type(model)().get_params()
-    left_out = {name: plain[name] for name in declared if name in plain}
-    return clone(model).set_params(schema=schema, **left_out)
-
-
 def weights_of(model):
     return np.r_[np.ravel(model.coef_), np.ravel(model.intercept_)]
 
 
 # -- the weighted problem --------------------------------------------------------------
+FLAT = {"C": 100.0, "fit_intercept": False, "class_weight": {0: 3.0}}
+
+
 @pytest.mark.parametrize("weights", [None, WEIGHTS, RNG.uniform(0, 3, N_ROWS)])
 @pytest.mark.parametrize("groups", [None, GROUPS])
 @pytest.mark.parametrize(
-    ("ours", "theirs", "y"),
+    ("ours", "theirs", "given", "y"),
     [
-        (LOGISTIC(C=0.7), LogisticRegression(C=0.7), LABELS),
-        (LOGISTIC(C=0.7), LogisticRegression(C=0.7), THREE),
-        (
-            DPSGDFClassifier(C=100.0, fit_intercept=False, class_weight={0: 3.0}),
-            LogisticRegression(C=100.0, fit_intercept=False, class_weight={0: 3.0}),
-            LABELS,
-        ),
-        (REGRESSOR(alpha=2.0), Ridge(alpha=2.0), Z),
-        (
-            DPSGDFRegressor(alpha=0.01, fit_intercept=False),
-            Ridge(alpha=0.01, fit_intercept=False),
-            Z,
-        ),
-        (REGRESSOR(alpha=0.1, loss="poisson"), PoissonRegressor(alpha=0.1), COUNTS),
+        (LOGISTIC, LogisticRegression, {"C": 0.7}, THREE),
+        (DPSGDFClassifier, LogisticRegression, FLAT, LABELS),
+        (DPSGDFRegressor, Ridge, {"alpha": 0.01, "fit_intercept": False}, Z),
+        (partial(REGRESSOR, **RATES), PoissonRegressor, {"alpha": 0.1}, COUNTS),
     ],
 )
-def test_without_privacy_it_is_scikit_learns(ours, theirs, y, weights, groups):
-    model = clone(ours).set_params(epsilon=math.inf, bounds=(0, 1))
+def test_without_privacy_it_is_scikit_learns(ours, theirs, given, y, weights, groups):
+    model = ours(epsilon=math.inf, bounds=(0, 1), **given)
     model.fit(X, y, sample_weight=weights, groups=groups)
     assert model.privacy_.epsilon == math.inf
-    theirs = clone(theirs).set_params(tol=1e-10, max_iter=10_000)
-    theirs.fit(model.input_scaler_(X), y, sample_weight=weights)
-    assert weights_of(model) == pytest.approx(weights_of(theirs), abs=1e-4)
+    wanted = theirs(tol=1e-10, max_iter=10_000, **given)
+    wanted.fit(model.input_scaler_(X), y, sample_weight=weights)
+    assert weights_of(model) == pytest.approx(weights_of(wanted), abs=1e-4)
 
 
 @pytest.mark.slow
@@ -202,20 +170,6 @@ def test_ones_are_no_weights_and_a_common_factor_is_none(name):
     assert np.array_equal(once, twice) and not np.array_equal(once, plain)
 
 
-@pytest.mark.parametrize("name", ["descent", "label statistic"])
-def test_a_persons_row_is_a_record_where_each_has_one(name):
-    model, y = SOLVERS[name]
-    model = clone(model).set_params(epsilon=1e5)
-    alone = np.arange(N_ROWS)[::-1]
-    plan, of_persons = model.plan(X, y), model.plan(X, y, groups=alone)
-    for ours, theirs in zip(plan.events, of_persons.events, strict=True):
-        assert theirs.unit == "person"
-        assert theirs.noise_std == pytest.approx(ours.noise_std, rel=1e-6)
-    plain = weights_of(clone(model).fit(X, y))
-    found = weights_of(clone(model).fit(X, y, groups=alone))
-    assert found == pytest.approx(plain, abs=0.2)
-
-
 @solvers
 def test_names_of_persons_leave_no_trace(name):
     model, y = few(name)
@@ -229,25 +183,23 @@ def test_names_of_persons_leave_no_trace(name):
     assert np.isfinite(found[0]).all()
 
 
-@pytest.mark.parametrize("name", ["descent, public model", "rates"])
-def test_truncation_drops_the_rows_after_the_first(name):
-    model, y = few(name)
+def of_persons(most=None):
+    """Return a model of TABLE and LABELS that keeps so many rows of each person."""
+    columns = {name: Number(0, 1, public=name == "a") for name in "abcd"}
+    schema = TableSchema(
+        columns | {"y": Label([0, 1], public=True)},
+        outcomes=["y"],
+        group="person",
+        max_rows_per_group=most,
+    )
+    return LOGISTIC(schema=schema, random_state=0, **SOON)
+
+
+def test_truncation_drops_the_rows_after_the_first():
     kept = (TABLE.groupby("person").cumcount() < 2).to_numpy()
-    by_hand = of_schema(model).fit(TABLE[kept], y[kept])
-    found = weights_of(of_schema(model, most=2).fit(TABLE, y))
-    assert np.array_equal(found, weights_of(by_hand))
-
-
-@pytest.mark.parametrize("name", ["descent", "descent, some public"])
-def test_a_plan_is_that_of_the_fit(name):
-    model, y = few(name)
-    of_rows = {"sample_weight": WEIGHTS, "groups": GROUPS}
-    plan = model.plan(np.full_like(X, 0.5), None, **of_rows)
-    if name == "descent, some public":
-        plan = model.plan(X, None, **of_rows)
-    model.fit(X, y, **of_rows)
-    assert list(plan.events) == list(model.privacy_.events)
-    assert model.privacy_.n_records == len(np.unique(GROUPS[WEIGHTS > 0]))
+    by_hand = of_persons().fit(TABLE[kept], LABELS[kept])
+    found = of_persons(most=2).fit(TABLE, LABELS)
+    assert np.array_equal(weights_of(found), weights_of(by_hand))
 
 
 # -- penalties -------------------------------------------------------------------------
@@ -284,43 +236,15 @@ def test_public_moments_are_those_of_repeated_rows_for_dense_and_sparse(centre):
     assert found[0].spread == pytest.approx(repeated.spread)
 
 
-def test_scales_and_levels_are_those_of_repeated_rows():
-    used = WEIGHTS > 0
-    shares, margins = Units(WEIGHTS[used]).shares, X[:, :1]
-    for start, y, around in (
-        (TargetMap(low=-9, high=40), Z, None),
-        (TargetMap(log=True, high=40), COUNTS, None),
-        (TargetMap(), Z, margins),
-    ):
-        found, wanted = (
-            exact_map(y[rows], start, True, None if around is None else around[rows], s)
-            for rows, s in ((used, shares), (REPEATED, None))
-        )
-        scales = pytest.approx((wanted.centre, wanted.scale))
-        assert (found.centre, found.scale) == scales
-    level = rate_level(X[used, 0], 0.1, 3.0, 1.2, shares)
-    assert level == pytest.approx(rate_level(X[REPEATED, 0], 0.1, 3.0, 1.2))
-    variance = label_variance(margins[used], shares)
-    assert variance == pytest.approx(label_variance(margins[REPEATED]))
-    assert variance != pytest.approx(label_variance(margins[used]), rel=1e-6)
-
-
 # -- public models ---------------------------------------------------------------------
-class Spy(ClassifierMixin, BaseEstimator):
+class Spy(DummyClassifier):
     """A classifier that keeps what its `fit` got."""
 
     seen: list = []
 
     def fit(self, X, y, sample_weight=None):
-        self.classes_ = np.unique(y)
         self.seen.append((np.array(X), sample_weight))
-        return self
-
-    def predict(self, X):
-        return np.full(len(X), self.classes_[0])
-
-    def predict_proba(self, X):
-        return np.full((len(X), len(self.classes_)), 1 / len(self.classes_))
+        return super().fit(X, y, sample_weight)
 
 
 def test_a_public_model_gets_the_weights_and_no_fold_splits_a_person():
@@ -345,16 +269,6 @@ def test_a_public_model_gets_the_weights_and_no_fold_splits_a_person():
     assert sum(map(len, left_out)) == len(every)
 
 
-def test_the_default_public_model_is_the_weighted_one():
-    model = LOGISTIC(**COMMON, **TWO, **SOME, **KNOWN, **SOON)
-    found = model.fit(X, LABELS, sample_weight=WEIGHTS).public_model_.linear
-    wanted = clone(model).fit(X[REPEATED], LABELS[REPEATED]).public_model_.linear
-    plain = clone(model).fit(X, LABELS).public_model_.linear
-    # n shares in place of sum of weights rows: the penalty counts for more.
-    apart = np.abs(found[0] - wanted[0]).max(), np.abs(plain[0] - wanted[0]).max()
-    assert apart[0] < 0.3 * apart[1]
-
-
 @pytest.mark.parametrize("routed", [False, True])
 def test_public_models_that_know_no_weights_do_without(routed):
     with sklearn.config_context(enable_metadata_routing=routed):
@@ -374,20 +288,6 @@ def test_with_fewer_persons_than_folds_nothing_is_cross_fitted():
     assert public_model.weights_of(SGDOneClassSVM(), None) == {}
 
 
-# -- units and rules -------------------------------------------------------------------
-def test_rules_know_how_loud_a_weighted_average_is():
-    model = LOGISTIC(**COMMON, **TWO)
-    weights = np.where(np.arange(N_ROWS) == 0, 10.0, 1.0)
-    public = public_of(model, X, LABELS, sample_weight=weights)
-    assert public.reach == pytest.approx(10 * N_ROWS / (N_ROWS + 9))
-    assert public.n_effective == pytest.approx((N_ROWS + 9) / 10)
-    assert public.total_weight == pytest.approx(N_ROWS + 9)
-    assert public.capacity >= public.units.weights.sum()
-    plain = public_of(model, X, LABELS)
-    assert (plain.n_effective, plain.total_weight) == (N_ROWS, N_ROWS)
-    assert np.array_equal(plain.row_shares, np.ones(N_ROWS))
-
-
 def test_the_grid_of_a_sum_over_units_holds_less_noise():
     query, units = LabelSum.planned(1, 1.0), Units(np.array([1, 1024]))
     std = 2.0**34 * query.unit(1.0)
@@ -395,16 +295,6 @@ def test_the_grid_of_a_sum_over_units_holds_less_noise():
     # The second row counts 1024 of the grid's units.
     assert not fits_grid(query, std / 1000, units)
     assert fits_grid(query, std / 1025, units)
-
-
-def test_without_privacy_weights_are_hardly_rounded_and_persons_not_balanced():
-    relation = Relation.of("replace_one")
-    assert noise_of_sums(math.inf, 1e-5, relation, 3) is None
-    weights = RNG.uniform(0, 1, N_ROWS)
-    given = RowsOfUnits.checked(weights, GROUPS, N_ROWS, relation)
-    shares = given.units(None).shares
-    assert shares / shares.sum() == pytest.approx(weights / weights.sum(), rel=1e-6)
-    assert given.units(None).total == pytest.approx(weights.sum())
 
 
 # -- routing ---------------------------------------------------------------------------
@@ -438,15 +328,12 @@ BAD = [
     for weights, match in (
         (WEIGHTS[:-1], r"sample_weight has the shape \(239,\), and X has 240 rows"),
         (WEIGHTS[:, None], r"sample_weight has the shape \(240, 1\)"),
-        (np.where(FIRST, np.nan, 1), NO_WEIGHTS),
-        (np.where(FIRST, np.inf, 1), NO_WEIGHTS),
-        (np.where(FIRST, -1.0, 1), NO_WEIGHTS),
+        *((np.where(FIRST, bad, 1), NO_WEIGHTS) for bad in (np.nan, np.inf, -1.0)),
         (np.full(N_ROWS, "1"), NO_WEIGHTS),
         (np.ones(N_ROWS) * 1j, NO_WEIGHTS),
         ([[1.0], [1.0, 2.0]], NO_WEIGHTS),
         ([object()] * N_ROWS, NO_WEIGHTS),
-        (np.zeros(N_ROWS), "sample_weight is zero in every row"),
-        (0, "sample_weight is zero in every row"),
+        *((zero, "is zero in every row") for zero in (0, np.zeros(N_ROWS))),
         ("age", "sample_weight='age' is a name.*A private column cannot weigh rows"),
     )
 ]
@@ -468,45 +355,38 @@ BAD += [
 ]
 
 
-def refused(match, model, **of_rows):
-    """Check that a fit is refused, and that nothing was charged before."""
+COUNTED = {"neighboring_relation": AddOrRemoveOne(N_ROWS)}
+CALLS = [({"epsilon": epsilon}, *bad) for epsilon in (1.0, math.inf) for bad in BAD]
+CALLS += [
+    (COUNTED, name, given, "needs a public number of rows")
+    for name, given in (("sample_weight", WEIGHTS), ("groups", GROUPS))
+]
+
+
+@pytest.mark.parametrize(("parameters", "name", "given", "match"), CALLS)
+def test_bad_weights_and_groups_are_refused(parameters, name, given, match):
     ledger = PrivacyLedger()
-    model.set_params(ledger=ledger)
+    model = LOGISTIC(**COMMON, **TWO, **parameters, ledger=ledger)
     for act in (model.fit, model.plan):
         with pytest.raises(ValueError, match=match) as error:
-            act(X, LABELS, **of_rows)
+            act(X, LABELS, **{name: given})
         assert error.value.__context__ is None or error.value.__suppress_context__
     assert not ledger.events
 
 
-@pytest.mark.parametrize("epsilon", [1.0, math.inf])
-@pytest.mark.parametrize(("name", "given", "match"), BAD)
-def test_bad_weights_and_groups_are_refused(name, given, match, epsilon):
-    refused(match, LOGISTIC(**COMMON, **TWO, epsilon=epsilon), **{name: given})
-
-
-def test_other_parameters_that_contradict_them_are_refused():
-    counted = {"neighboring_relation": AddOrRemoveOne(N_ROWS)}
-    for of_rows in ({"sample_weight": WEIGHTS}, {"groups": GROUPS}):
-        model = LOGISTIC(**COMMON, **TWO, **counted)
-        refused("needs a public number of rows", model, **of_rows)
-
-
 def test_names_may_be_any_that_can_be_told_apart():
-    relation, wanted = Relation.of("replace_one"), None
+    relation = Relation.of("replace_one")
+    wanted = RowsOfUnits.checked(None, GROUPS, N_ROWS, relation).persons
     for names in (
-        GROUPS,
         GROUPS.astype(float),
-        GROUPS.astype(str),
         GROUPS.astype(str).astype(object),
-        [(int(group), "x") for group in GROUPS[:0]] or GROUPS.tolist(),
+        GROUPS.tolist(),
         pd.Categorical(GROUPS.astype(str)),
         pd.to_datetime("2020-01-01") + pd.to_timedelta(GROUPS, unit="D"),
         pd.Series(GROUPS, dtype="Int64"),
         pytest.importorskip("polars").Series(GROUPS),
     ):
         found = RowsOfUnits.checked(None, names, N_ROWS, relation).persons
-        wanted = found if wanted is None else wanted
         assert np.array_equal(found, wanted)
     # Equal numbers of several types are one person.
     names = np.array([1, 1.0, True, 2, np.int8(2)], dtype=object)
@@ -526,6 +406,121 @@ def test_the_report_assumes_that_weights_and_order_are_public():
 
     assert assumed() == [False, False]
     assert assumed(sample_weight=WEIGHTS) == [True, False]
-    assert assumed(sample_weight=np.minimum(WEIGHTS, 1)) == [True, False]
     assert assumed(groups=GROUPS) == [False, False]
-    assert assumed(of_schema(model, most=2), TABLE) == [False, True]
+    assert assumed(of_persons(most=2), TABLE) == [False, True]
+
+
+# -- what is charged -------------------------------------------------------------------
+HEAVY = np.where(np.arange(N_ROWS) == 0, 10.0, 1.0)
+
+
+def looped(**more):
+    """Return a classifier whose loop has a clip norm of 0.4."""
+    solver = NoisyGradientDescent(max_iter=5, clip_norm=0.4)
+    return LOGISTIC(**COMMON | TWO | {"solver": solver} | more)
+
+
+def loop_of(model, table=X, **rows):
+    """Return the event of the loop."""
+    events = model.plan(table, LABELS, **rows).events
+    (event,) = (event for event in events if event.label == "descent")
+    return event
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "replace_special"])
+@pytest.mark.parametrize("kind", [FeatureDPLogisticRegression, FeatureDPRegressor])
+def test_the_loop_charges_a_person_as_it_charges_a_record(kind, relation):
+    """Two clip norms, whatever the number of rows."""
+    model = looped(neighboring_relation=relation)
+    if kind is FeatureDPRegressor:
+        given = {"bounds": (0, 1), "solver": model.solver}
+        model = kind(target_bounds=(0, 1), neighboring_relation=relation, **given)
+    event = loop_of(model, groups=GROUPS, sample_weight=WEIGHTS)
+    assert event.unit == "person"
+    assert event.clip_norm == 0.4
+    assert event.sensitivity == (0.8 if relation == "replace_one" else 0.4)
+
+
+def test_the_mechanism_gives_out_what_the_loop_charged(monkeypatch):
+    """Its query clips persons, and says the bounds of the event."""
+    seen, release = [], Mechanism.release
+
+    def noted(self, label, query, theta=None, **more):
+        if label == "descent":
+            seen.append((query.of_units(self._units), self.event(label)))
+        return release(self, label, query, theta, **more)
+
+    monkeypatch.setattr(Mechanism, "release", noted)
+    looped().fit(X, LABELS, groups=GROUPS, sample_weight=WEIGHTS)
+    assert len(seen) == 5
+    for query, event in seen:
+        assert query.units.joint
+        assert query.clip_norm == event.clip_norm
+        assert query.sensitivity(event.relation) == event.sensitivity
+
+
+def test_weights_keep_the_orthant_and_persons_do_not():
+    model = looped(public_target=True, centering=None)
+    root = math.sqrt(2) * 0.4
+    assert loop_of(model).sensitivity == pytest.approx(root)
+    weighted = loop_of(model, sample_weight=WEIGHTS)
+    assert weighted.sensitivity == pytest.approx(root)
+    assert loop_of(model, groups=GROUPS).sensitivity == 0.8
+    alone = loop_of(model, groups=np.arange(N_ROWS))
+    assert (alone.unit, alone.sensitivity) == ("person", pytest.approx(root))
+
+
+def test_labels_move_persons_by_their_rows():
+    """The longest person counts, all columns being public."""
+    model = looped(**ALL, solver=NoisyGradientDescent(max_iter=5, clip_norm=50.0))
+    record, person = loop_of(model), loop_of(model, groups=GROUPS)
+    assert 0.5 < record.sensitivity < 5
+    assert 0.5 < person.sensitivity < 5
+    heavy = loop_of(model, sample_weight=HEAVY)
+    assert heavy.sensitivity > 3 * record.sensitivity
+
+
+@pytest.mark.parametrize("padding", ["zero", "gaussian"])
+def test_paddings_are_for_records_of_one_row(padding):
+    solver = FeatureDPSGD(public_loss=padding, max_iter=5, clip_norm=0.4)
+    model = looped(public_features=[0], public_target=True, solver=solver)
+    told = f"public_loss='{padding}' is not supported with groups"
+    for call in (model.fit, model.plan):
+        with pytest.raises(ValueError, match=told):
+            call(X, LABELS, groups=GROUPS)
+    cut = of_persons(most=1).set_params(solver=solver)
+    assert loop_of(cut, TABLE).sensitivity == 0.8
+    assert np.isfinite(cut.fit(TABLE, LABELS).coef_).all()
+    assert loop_of(model, sample_weight=WEIGHTS).sensitivity == 0.8
+    assert np.isfinite(model.fit(X, LABELS, sample_weight=WEIGHTS).coef_).all()
+
+
+def test_events_of_records_become_those_of_persons():
+    relation = Relation.of("replace_one")
+    facts = {"neighboring_relation": "replace_one"}
+    of = {reach: Budget(1.0, 1e-5, relation, facts, reach=reach) for reach in (1, 3)}
+    one, three = (
+        b.event("sum", 2.0, clip_norm=0.5, sensitivity=1.0) for b in of.values()
+    )
+    assert (three.clip_norm, three.sensitivity) == (1.5, 3.0)
+    assert three.noise_std == (6.0,)
+    assert three.mu == pytest.approx(one.mu)
+    one, three = (
+        b.calibrate(clip_norm=0.5, sensitivity=1.0, n_steps=7) for b in of.values()
+    )
+    assert (three.clip_norm, three.sensitivity) == (1.5, 3.0)
+    np.testing.assert_allclose(three.noise_std, 3 * one.noise_std, rtol=1e-6)
+
+
+def test_other_releases_are_those_of_a_record_times_the_reach():
+    """And the loop has a clip of its own."""
+    model = looped()
+    events = {e.label: e for e in model.plan(X, LABELS, sample_weight=HEAVY).events}
+    plain = {e.label: e for e in model.plan(X, LABELS).events}
+    assert set(events) == set(plain) != {"descent"}
+    reach = 10 * N_ROWS / HEAVY.sum()
+    for label in set(events) - {"descent"}:
+        found, wanted = events[label], plain[label]
+        assert found.clip_norm == pytest.approx(reach * wanted.clip_norm)
+        assert found.sensitivity == pytest.approx(reach * wanted.sensitivity)
+    assert events["descent"].clip_norm == plain["descent"].clip_norm
