@@ -1,11 +1,11 @@
 """A public target: the offset of a public model, and the orthant lemma."""
 
 import math
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
-from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -40,34 +40,29 @@ def of_pixels(**parameters):
 # -- the last public model ------------------------------------------------------------
 def test_a_public_model_is_chosen_once_for_equal_public_data(monkeypatch):
     """Fits get copies. Other rows, targets or weights get another model."""
-    chosen, original = [], public_model._chosen
-    monkeypatch.setattr(
-        public_model, "_chosen", lambda *a: (chosen.append(1), original(*a))[1]
-    )
+    choose = Mock(side_effect=public_model._chosen)
+    monkeypatch.setattr(public_model, "_chosen", choose)
     public_model._LAST.clear()
     rng = np.random.default_rng(0)
     X, y = rng.random((60, 3)), np.arange(60) % 2
-    fits = [
-        feature_dp(classes=[0, 1], epsilon=epsilon).fit(X, y).public_model_
-        for epsilon in (1.0, 2.0)
-    ]
-    assert len(chosen) == 1
-    first, second = (fit.estimator[-1].coef_ for fit in fits)
+
+    def coef(X, y, **more):
+        model = feature_dp(classes=[0, 1]).fit(X, y, **more)
+        return model.public_model_.estimator[-1].coef_
+
+    first, second = coef(X, y), coef(X, y)
     np.testing.assert_array_equal(first, second)
     first[:] = 7  # does not change the model that is kept
-    again = feature_dp(classes=[0, 1]).fit(X, y).public_model_.estimator[-1].coef_
-    np.testing.assert_array_equal(again, second)
-    other = X.copy()
-    other[0, 0] += 0.25
+    np.testing.assert_array_equal(coef(X, y), second)
+    assert choose.call_count == 1
     weights = np.where(y, 2, 1)
-    feature_dp(classes=[0, 1]).fit(other, y)
-    feature_dp(classes=[0, 1]).fit(X, 1 - y)
-    feature_dp(classes=[0, 1]).fit(X, y, sample_weight=weights)
-    assert len(chosen) == 4
-    private = X.copy()
-    private[:, 1:] = rng.random((60, 2))  # the public column is the same
-    feature_dp(classes=[0, 1]).fit(private, y, sample_weight=weights)
-    assert len(chosen) == 4
+    for other in ((X + 0.25, y), (X, 1 - y)):
+        coef(*other)
+    coef(X, y, sample_weight=weights)
+    assert choose.call_count == 4
+    private = np.c_[X[:, :1], rng.random((60, 2))]  # the public column is the same
+    coef(private, y, sample_weight=weights)
+    assert choose.call_count == 4
 
 
 # -- the orthant lemma ----------------------------------------------------------------
@@ -210,8 +205,7 @@ def test_what_the_mean_decides_does_not_show_in_the_plan():
         {"solver": NoisySGD(batch_size=300)},
         {"solver": NoisyGradientDescent(clip_norm=0.5)},
         {"centering": "gaussian"},
-        {"neighboring_relation": "replace_special"},
-        {"bounds": False},
+        *({"neighboring_relation": "replace_special"}, {"bounds": False}),
         {"public_target": False},
     ],
 )
@@ -224,6 +218,9 @@ def test_elsewhere_a_mean_that_can_be_learnt_is_subtracted(releases, parameters)
     assert not any("sqrt(2)" in a.text for a in model.privacy_.assumptions)
 
 
+PRIVATE_Y = {"public_target": False, "public_model": None}
+
+
 @pytest.mark.parametrize(
     ("parameters", "moved"),
     [
@@ -232,11 +229,9 @@ def test_elsewhere_a_mean_that_can_be_learnt_is_subtracted(releases, parameters)
         # column 3 may be negative
         ({"bounds": {0: (0, 1), 1: (0, 1), 2: (0, 1)}, "centering": None}, 2),
         ({"centering": "gaussian"}, 2),
-        ({"centering": "gaussian", "epsilon": 0.2}, 2),
-        ({"public_target": False, "public_model": None}, 2),
-        ({"public_target": False, "public_model": None, "centering": None}, 2),
+        (PRIVATE_Y, 2),
+        (PRIVATE_Y | {"centering": None}, 2),
         ({"solver": FeatureDPSGD(public_loss="zero")}, 2),
-        ({"solver": FeatureDPSGD(public_loss="gaussian")}, 2),
         # bounds of public columns do not matter
         ({"bounds": {1: (0, 1), 2: (0, 1), 3: (0, 1)}, "centering": None}, SQRT2),
         ({"neighboring_relation": "replace_special"}, 1),
@@ -267,12 +262,10 @@ def test_public_columns_of_the_loop_do_not_depend_on_private_values(
 ):
     X, y = small
     X = 3 * X  # longer than the feature bound: a norm would shorten private rows
-    given = {"public_features": [0, 1], "public_target": public_target}
     # A released length scales every column.
     solver = NoisyGradientDescent(row_norm=1.0, max_iter=1)
-    given |= {"bounds": False, "centering": None, "solver": solver}
-    if not public_target:
-        given["public_model"] = None
+    given = {"bounds": False, "centering": None, "solver": solver}
+    given |= {"public_features": [0, 1]} | ({} if public_target else PRIVATE_Y)
     rows = []
     for value in (X, np.c_[X[:, :2], np.flip(X[:, 2:])]):
         feature_dp(**given).fit(value, y)
@@ -303,14 +296,9 @@ def test_the_offset_reads_public_columns_only(small):
 
 
 # -- the public model -----------------------------------------------------------------
-MODELS = {
-    "auto": "auto",
-    "logistic": LogisticRegression(C=0.01, max_iter=1000),
-    "scaled": make_pipeline(
-        StandardScaler(with_mean=False), LogisticRegression(C=0.01)
-    ),
-    "trees": HistGradientBoostingClassifier(max_iter=3),
-}
+SCALED = make_pipeline(StandardScaler(with_mean=False), LogisticRegression(C=0.01))
+TREES = HistGradientBoostingClassifier(max_iter=3)
+MODELS = {"auto": "auto", "scaled": SCALED, "trees": TREES}
 
 
 @pytest.mark.parametrize("n_classes", [2, pytest.param(10, marks=pytest.mark.slow)])
@@ -331,15 +319,9 @@ def test_without_budget_the_public_model_is_left(digits, public_model, n_classes
         assert np.abs(model.coef_[:, HALF]).max() > 0
 
 
-def test_margins_of_other_models_come_on_top_out_of_fold(digits):
+def test_margins_of_other_models_come_on_top(digits):
     X, y = digits
-    model = of_pixels(public_model=MODELS["trees"]).fit(X, y)
-    tree = DecisionTreeClassifier(random_state=0)
-    public = public_of(of_pixels(public_model=tree), X, y)
-    found = public_model.resolve_public_model(tree, public)
-    assert (found.margins(public.rows()).argmax(axis=1) == y).all()
-    out_of_fold = found.training_margins(public.rows(), public.target)
-    assert (out_of_fold.argmax(axis=1) == y).mean() < 0.9
+    model = of_pixels(public_model=TREES).fit(X, y)
     linear = model.input_scaler_(X) @ model.coef_.T + model.intercept_
     logs = np.log(model.public_model_.estimator.predict_proba(X[:, HALF]))
     logs = np.maximum(logs, public_model.FLOOR)
@@ -348,48 +330,16 @@ def test_margins_of_other_models_come_on_top_out_of_fold(digits):
     assert model.public_model_.linear is None
 
 
-class Unfittable(DecisionTreeClassifier):
-    """A fitted model that must not be fitted again."""
-
-    def fit(self, X, y):
-        raise AssertionError("the private target was read")
-
-
-def test_a_fitted_model_serves_a_private_target_and_never_meets_it(small):
+def test_a_fitted_model_serves_a_private_target_and_never_meets_it(small, monkeypatch):
     X, y = small
     other = DecisionTreeClassifier(max_depth=2).fit(X[:100, [0]], y[:100])
-    other.__class__ = Unfittable
+    monkeypatch.setattr(DecisionTreeClassifier, "fit", None)  # never fit again
     model = feature_dp(public_target=False, public_model=other)
     np.testing.assert_array_equal(offset(model, X, y), offset(model, X, 1 - y))
     model.fit(X[100:], y[100:])
     assert model.public_model_.estimator is other
     event = model.privacy_.events[-1]
     assert event.sensitivity == 2 * event.clip_norm
-
-
-def test_without_public_columns_the_class_frequencies_are_the_offset(small):
-    X, y = small
-    model = feature_dp(public_features=None, epsilon=1e-3).fit(
-        X[y == 1][:40], np.r_[np.ones(30, int), np.zeros(10, int)]
-    )
-    assert model.predict_proba(X[:1])[0, 1] == pytest.approx(31 / 42, abs=0.05)
-
-
-def test_an_absent_class_may_come_later(small):
-    X, y = small
-    model = feature_dp(classes=[0, 1, 2]).fit(X, y)
-    assert model.predict_proba(X).shape == (300, 3)
-    assert model.predict_proba(X)[:, 2].max() < 0.5
-
-
-def test_names_of_a_fitted_model_are_kept():
-    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
-    public = ["mean radius", "mean texture"]
-    other = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[public], y)
-    model = FeatureDPLogisticRegression(
-        public_features=public, public_target=True, public_model=other, bounds=(0, 5000)
-    ).fit(X, y)
-    assert model.score(X, y) > 0.8
 
 
 # -- what it buys ---------------------------------------------------------------------
@@ -410,8 +360,7 @@ def test_not_worse_than_the_public_model_or_full_privacy(digits, epsilon):
 
 
 @pytest.mark.parametrize(
-    ("far", "size", "sparse"),
-    [(0.0, 1.0, False), (1e4, 1.0, False), (0.0, 1e-6, False), (0.0, 1e-6, True)],
+    ("far", "size", "sparse"), [(1e4, 1.0, False), (0.0, 1e-6, True)]
 )
 def test_units_of_unbounded_public_columns_do_not_matter(far, size, sparse):
     """Large means and small spreads leave the private columns on the grid."""
@@ -419,13 +368,9 @@ def test_units_of_unbounded_public_columns_do_not_matter(far, size, sparse):
     X = rng.random((3000, 4))
     y = (X[:, 2] + X[:, 3] > 1).astype(int)
     X[:, :2] = far + size * X[:, :2]
-    model = FeatureDPLogisticRegression(
-        epsilon=30.0,
-        public_features=[0, 1],
-        bounds={2: (0, 1), 3: (0, 1)},
-        random_state=0,
-    ).fit(csr_array(X) if sparse else X, y)
-    assert model.score(X, y) > 0.95
+    given = {"public_features": [0, 1], "bounds": {2: (0, 1), 3: (0, 1)}}
+    model = FeatureDPLogisticRegression(30.0, **given, random_state=0)
+    assert model.fit(csr_array(X) if sparse else X, y).score(X, y) > 0.95
 
 
 def test_one_enormous_public_value_breaks_no_bound(small, releases):
@@ -433,12 +378,11 @@ def test_one_enormous_public_value_breaks_no_bound(small, releases):
     X, y = small
     X = X.copy()
     X[3, 0] = 1e200
-    solver = NoisyGradientDescent(max_iter=2)
-    given = {"bounds": False, "public_model": None, "solver": solver}
+    given = PRIVATE_Y | {"bounds": False, "solver": NoisyGradientDescent(max_iter=2)}
     for centering in (None, "auto"):
-        for public_target in (False, True):
-            more = {"public_target": public_target, "centering": centering}
-            feature_dp(**given, **more).fit(csr_array(X), y)
+        for known in (False, True):
+            model = feature_dp(**given, centering=centering)
+            model.set_params(public_target=known).fit(csr_array(X), y)
     for seen in releases:
         assert np.abs(seen["exact"]).max() <= 300
 
@@ -460,16 +404,12 @@ def test_stored_private_entries_do_not_reach_public_moments():
 
 
 @pytest.mark.parametrize("centre", [True, False])
-@pytest.mark.parametrize("kind", ["usual", "far from zero", "heavy", "constant"])
-def test_public_moments_of_dense_and_sparse_rows_are_the_same_bits(kind, centre):
+def test_public_moments_of_dense_and_sparse_rows_are_the_same_bits(centre):
     rng = np.random.default_rng(0)
     X = rng.random((5000, 7)) * (rng.random((5000, 7)) < 0.4)
-    if kind == "far from zero":
-        X[:, 2] += 1e6
-    elif kind == "heavy":
-        X[:, 2] = np.exp(3 * rng.normal(size=5000))
-    elif kind == "constant":
-        X[:, 2:] = 3.0
+    X[:, 1] += 1e6  # far from zero
+    X[:, 2] = np.exp(3 * rng.normal(size=5000))
+    X[:, 3] = 3.0
     y, found = np.arange(5000) % 2, []
     for rows in (X, csr_array(X)):
         model = feature_dp(public_features=slice(5), bounds=False)
