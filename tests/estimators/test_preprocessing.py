@@ -15,7 +15,6 @@ from skfdp import (
     DPSGDFClassifier,
     FeatureDPLogisticRegression,
     PrivacyBudgetError,
-    PrivacyLedger,
     PrivateCenteringTransformer,
     report,
 )
@@ -51,19 +50,14 @@ def test_centring_rescues_what_an_offset_hides():
 
     X, y = make_offset_classes(random_state=0, return_X_y=True)
     model = DPSGDFClassifier(bounds=False, solver=NoisyGradientDescent(normalize=True))
-    scores = {
-        centering: np.mean(
-            [
-                model.set_params(centering=centering, random_state=seed)
-                .fit(X, y)
-                .score(X, y)
-                for seed in range(4)  # without centring it is a coin
-            ]
-        )
-        for centering in ("gaussian", None)
-    }
-    assert scores["gaussian"] > 0.95
-    assert scores["gaussian"] > scores[None] + 0.1
+
+    def score(centering, seed):
+        model.set_params(centering=centering, random_state=seed)
+        return model.fit(X, y).score(X, y)
+
+    assert np.mean([score("gaussian", seed) for seed in range(4)]) > 0.95
+    # Without centring it is a coin.
+    assert np.mean([score(None, seed) for seed in range(4)]) < 0.85
 
 
 # -- conditional centring ------------------------------------------------------------
@@ -113,10 +107,8 @@ def test_least_squares_at_infinite_epsilon(predictable):
     centre = conditional(float("inf"), row_norm=10.0).fit(X)
     known = LinearRegression().fit(X[:, public], X[:, [0, 2, 4]] / 10)
     np.testing.assert_allclose(centre.coef_, known.coef_.T, atol=1e-9)
-    np.testing.assert_allclose(centre.mean_[public], X[:, public].mean(axis=0))
-    np.testing.assert_allclose(
-        centre.mean_[[0, 2, 4]], X[:, [0, 2, 4]].mean(axis=0) / 10
-    )
+    means = X.mean(axis=0) / [10, 1, 10, 1, 10]
+    np.testing.assert_allclose(centre.mean_, means)
     np.testing.assert_array_equal(centre.public_mask_, [0, 1, 0, 1, 0])
     rows = centre.transform(X)
     # nothing of the public columns is left in the private ones, up to the cut
@@ -124,15 +116,6 @@ def test_least_squares_at_infinite_epsilon(predictable):
     squares = np.mean(rows**2, axis=0)
     assert squares[public].sum() == pytest.approx(0.25, rel=0.05)
     assert 0.5 < squares.sum() < 1
-
-
-def test_a_tiny_budget_centres_by_nothing(predictable):
-    """Shrinkage: what may be noise alone is left out, and rows are not blown up."""
-    X, _ = predictable
-    for seed in range(20):
-        centre = conditional(1e-3, random_state=seed).fit(X)
-        assert not centre.coef_.any()
-        assert centre.scale_[0] < 1.2
 
 
 @pytest.mark.parametrize(
@@ -203,19 +186,14 @@ def test_a_replaced_record_moves_the_released_sum_of_a_fit(predictable, releases
     assert max(moves) <= event.sensitivity == np.sqrt(2)
 
 
-@pytest.mark.parametrize("estimator", [DPSGDFClassifier, FeatureDPLogisticRegression])
+@pytest.mark.parametrize("public", [None, [1, 3]])
 @pytest.mark.parametrize("relation", ["replace_one", "replace_special"])
 def test_the_report_adds_up_what_both_steps_released(
-    estimator, relation, predictable, releases
+    public, relation, predictable, releases
 ):
-    X, y = predictable
-    parameters = {"bounds": False, "centering": None}
-    if estimator is FeatureDPLogisticRegression:
-        parameters |= {"public_features": [1, 3], "public_model": None}
-    pipeline = make_pipeline(
-        conditional(0.5, relation),
-        estimator(1.0, neighboring_relation=relation, **parameters),
-    ).fit(X, y)
+    given = {"epsilon": 1.0, "neighboring_relation": relation, "centering": None}
+    last = {"public_features": public, "public_model": None, **given}
+    pipeline = two_steps(predictable, conditional(0.5, relation), **last)
     total = report(pipeline)
     # By hand: the noise that ran, and what a neighbour can move.
     one = relation == "replace_one"
@@ -230,36 +208,6 @@ def test_the_report_adds_up_what_both_steps_released(
     assert 1.0 < total.epsilon < 1.5
     assert total.public_features == (1, 3)
     assert total.neighboring_relation == relation
-
-
-def test_the_input_scaler_of_the_next_step_leaves_the_rows_as_they_are(predictable):
-    X, y = predictable
-    pipeline = make_pipeline(conditional(0.5), DPSGDFClassifier(1.0, bounds=False)).fit(
-        X, y
-    )
-    rows = pipeline[:-1].transform(np.vstack([X, np.round(X)]))
-    np.testing.assert_array_equal(pipeline[-1].input_scaler_(rows), rows)
-    # the corners of the cube are far out, and were cut
-    assert np.isclose(np.linalg.norm(rows, axis=1), 1, rtol=1e-10).sum() > 1000
-
-
-def test_centring_by_the_public_part_shows_what_it_hides(predictable):
-    """The label depends on the rest, whose variance the public part dwarfs."""
-    X, y = predictable
-    scores = {"conditional": [], "mean": []}
-    for seed in range(6):
-        for name, public in {"conditional": [1, 3], "mean": None}.items():
-            pipeline = make_pipeline(
-                conditional(
-                    0.3, public_features=public, normalize=False, random_state=seed
-                ),
-                FeatureDPLogisticRegression(
-                    1.0, bounds=False, centering=None, random_state=seed
-                ),
-            )
-            scores[name].append(pipeline.fit(X, y).score(X, y))
-    assert np.mean(scores["conditional"]) > 0.82
-    assert np.mean(scores["conditional"]) > np.mean(scores["mean"]) + 0.02
 
 
 def test_names_of_columns_pass_through_a_pipeline(predictable):
@@ -287,37 +235,19 @@ def two_steps(data, first, **last):
 
 def test_steps_that_protect_different_things_are_refused(predictable):
     special = {"neighboring_relation": "replace_special"}
-    with pytest.raises(PrivacyBudgetError, match="relation"):
-        report(two_steps(predictable, conditional(), **special))
-    with pytest.raises(PrivacyBudgetError, match="give both steps the same public_fe"):
-        report(two_steps(predictable, conditional(), public_features=[1]))
-    with pytest.raises(PrivacyBudgetError, match="give both steps the same public_fe"):
-        report(two_steps(predictable, conditional(public_features=[1])))
-    with pytest.raises(PrivacyBudgetError, match="are 'none', so that"):
-        report(two_steps(predictable, conditional(public_features=None)))
-    names = pd.DataFrame(predictable[0], columns=list("abcde"))
-    with pytest.raises(PrivacyBudgetError, match=r"set_output\(transform='pandas'\)"):
-        report(two_steps((names, predictable[1]), conditional(public_features=["b"])))
-
-
-def test_a_step_without_privacy_before_public_columns(predictable):
-    found = report(two_steps(predictable, conditional(float("inf"))))
-    assert found.epsilon == float("inf")
-
-
-def test_an_estimator_without_public_columns_may_follow(predictable):
-    total = report(two_steps(predictable, conditional(), public_features=None))
-    assert total.public_features == (1, 3)
-
-
-def test_the_ledger_is_charged_before_the_release(predictable, releases):
-    ledger = PrivacyLedger(epsilon=1.2, delta=1e-5)
-    X = pd.DataFrame(predictable[0], columns=list("abcde"))
-    centre = conditional(1.0, ledger=ledger).fit(X)
-    assert ledger.events == centre.privacy_.events
-    with pytest.raises(PrivacyBudgetError, match="epsilon"):
-        conditional(1.0, ledger=ledger).fit(X)
-    assert len(releases) == 1
+    names = pd.DataFrame(predictable[0], columns=list("abcde")), predictable[1]
+    for data, first, last, match in (
+        (predictable, {}, special, "relation"),
+        (predictable, {}, {"public_features": [1]}, "both steps the same public_fe"),
+        (predictable, {"public_features": [1]}, {}, "both steps the same public_fe"),
+        (predictable, {"public_features": None}, {}, "are 'none', so that"),
+        (names, {"public_features": ["b"]}, {}, r"set_output\(transform='pandas'\)"),
+    ):
+        with pytest.raises(PrivacyBudgetError, match=match):
+            report(two_steps(data, conditional(**first), **last))
+    # A step without privacy has no guarantee to compare.
+    without = two_steps(predictable, conditional(float("inf")))
+    assert report(without).epsilon == float("inf")
 
 
 @pytest.mark.parametrize("epsilon", [1.0, float("inf")])

@@ -9,14 +9,12 @@ from scipy.sparse import csr_array, random_array
 from sklearn.base import clone
 
 from skfdp import FeatureDPLogisticRegression, FeatureDPRegressor
-from skfdp.data.grid import GRID
-from skfdp.data.input_scaler import InputScaler
 from skfdp.privacy import Relation
-from skfdp.queries.statistics import CrossSum, GridRowSum, RowSum
+from skfdp.queries.statistics import GridRowSum
 from skfdp.solvers import NoisyGradientDescent
-from skfdp.solvers.centring import Centring, _in_binades, longest, private_lengths
+from skfdp.solvers.centring import Centring
 
-N, D = 40, 5
+N, D, WIDE = 40, 5, 5000
 BOUNDS = {"bounded": (0, 1), "partly": {0: (0, 1), 3: (0, 1)}, "unbounded": False}
 PUBLIC = {"none": None, "some": [1, 3]}
 every_table = pytest.mark.parametrize("bounds", BOUNDS.values(), ids=BOUNDS)
@@ -29,10 +27,10 @@ def table(seed=0):
     return X, np.arange(N) % 2
 
 
-def records_of(X, bounds, public):
+def records_of(X, bounds=(0, 1), public=None):
     model = FeatureDPLogisticRegression(bounds=bounds, public_features=public)
     model._declared = model._declare(None)
-    return model._records(X, np.arange(N) % 2)
+    return model._records(X, np.arange(X.shape[0]) % 2)
 
 
 class FakeMechanism:
@@ -47,21 +45,17 @@ class FakeMechanism:
         return query.exact_sum(None, None, unit) * unit + self.noise
 
 
-def plan_of(*events):
-    """Return a plan of events with these labels, noises and numbers of releases."""
-    found = {
-        label: SimpleNamespace(label=label, noise_std=(std,), n_steps=n_steps)
-        for label, std, n_steps in events
+def unit_of(records, noise=0.0, noise_std=1e-6, n_steps=1):
+    """Return the released unit of mapped rows, and the first query."""
+    labels = ["row lengths"] if records.X.shape[1] == WIDE else []
+    events = {
+        label: SimpleNamespace(label=label, noise_std=(noise_std,), n_steps=n_steps)
+        for label in [*labels, "row length"]
     }
-    return SimpleNamespace(event=found.get)
-
-
-def unit_of(records, noise=0.0, noise_std=1e-6):
-    """Return the released unit of mapped rows, and the query."""
     mechanism = FakeMechanism(noise)
     centring = Centring("auto", True, length="auto")
-    plan = plan_of(("row length", noise_std, 1))
-    return centring._unit(records, plan, mechanism), mechanism.queries[0]
+    unit = centring._unit(records, SimpleNamespace(event=events.get), mechanism)
+    return unit, mechanism.queries[0]
 
 
 def furthest_of(records):
@@ -92,11 +86,8 @@ def test_beside_public_columns_the_unit_is_the_root_of_the_mean_square():
     )
     event = model.plan(X, np.arange(1000) % 2).events[1]
     assert (event.label, event.n_steps) == ("row length", 2)
-    public = records_of(X[:40], (0, 1), [0, 1])
-    centring = Centring("auto", True, length="auto")
-    plan = plan_of(("row length", 1e-6, 2))
-    unit = centring._unit(public, plan, FakeMechanism())
-    unit *= public.input_scaler.feature_bound
+    records = records_of(X[:40], public=[0, 1])
+    unit = unit_of(records, n_steps=2)[0] * records.input_scaler.feature_bound
     assert unit == pytest.approx(np.sqrt(20 / 40), rel=1e-4)
 
 
@@ -137,34 +128,19 @@ def test_a_replaced_row_moves_the_sum_by_at_most_its_sensitivity(bounds, public)
     assert 0.99 * bound < largest <= bound
 
 
-def test_the_plan_charges_the_length_for_what_it_moves():
-    for relation, moves in (("replace_one", 2), ("replace_special", 1)):
-        model = FeatureDPLogisticRegression(
-            bounds=(0, 1), neighboring_relation=relation
-        )
-        (event,) = [e for e in model.plan(*table()).events if e.label == "row length"]
-        assert (event.sensitivity, event.clip_norm) == (moves, 1)
-
-
-@every_table
-@every_split
-def test_lengths_of_dense_and_sparse_rows_are_the_same_bits(bounds, public):
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(N, D)) * (rng.random((N, D)) < 0.5)
-    if bounds is False:
-        X *= 10.0 ** rng.uniform(-3, 3, (N, D))
-    dense, sparse = (records_of(rows, bounds, public) for rows in (X, csr_array(X)))
-    furthest = furthest_of(dense)
-    found = [private_lengths(records, furthest) for records in (dense, sparse)]
-    np.testing.assert_array_equal(*found)
-    private = dense.input_scaler.mapped(X)[:, ~dense.public.mask]
-    lengths = np.minimum(np.linalg.norm(private, axis=1), furthest)
-    # Rows are truncated to the grid before they are measured.
-    error = GRID * math.sqrt(D)
-    np.testing.assert_allclose(found[0], lengths, rtol=1e-12, atol=error)
-    # A length is a function of its own row, in whatever block that stands.
-    backward = private_lengths(records_of(X[::-1].copy(), bounds, public), furthest)
-    np.testing.assert_array_equal(backward[::-1], found[0])
+@pytest.mark.parametrize(
+    ("label", "replaced", "public"),
+    [("row length", 2, None), *(("row lengths", 2**0.5, p) for p in (None, [0, 1]))],
+)
+def test_the_plan_charges_the_length_for_what_it_moves(label, replaced, public):
+    wide = wide_rows(np.ones(2000)), np.arange(2000) % 2
+    data = table() if label == "row length" else wide
+    for relation, moves in (("replace_one", replaced), ("replace_special", 1)):
+        given = {"bounds": (0, 1), "neighboring_relation": relation}
+        model = FeatureDPLogisticRegression(4.0, public_features=public, **given)
+        (event,) = [e for e in model.plan(*data).events if e.label == label]
+        found = event.sensitivity, event.clip_norm, event.n_steps
+        assert found == (moves, 1, 1)
 
 
 @every_table
@@ -179,10 +155,8 @@ def test_integers_of_large_tables_are_computed_again(bounds, public, monkeypatch
         return honest(query, *arguments)
 
     monkeypatch.setattr(GridRowSum, "exact_sum", noted)
-    settings = {"epsilon": 100.0, "bounds": bounds, "public_features": public}
-    model = FeatureDPLogisticRegression(
-        **settings, random_state=0, centering="gaussian"
-    )
+    given = {"bounds": bounds, "public_features": public, "centering": "gaussian"}
+    model = FeatureDPLogisticRegression(100.0, random_state=0, **given)
     stored = clone(model).fit(X, y)
     monkeypatch.setattr("skfdp.data.records.MOST_STORED", 0)
     again = clone(model).fit(X, y)
@@ -219,28 +193,7 @@ def test_no_row_is_cut_in_predictions(bounds, public, sparse):
     np.testing.assert_allclose(model.decision_function(data), margins, rtol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "input_scaler",
-    [
-        InputScaler(shortens=False),
-        InputScaler(feature_bound=2.0, shortens=False),
-        InputScaler(feature_bound=math.inf),
-        InputScaler(feature_bound=math.inf, normalize=True),
-    ],
-)
-def test_sums_refuse_maps_that_do_not_cut(input_scaler):
-    X, regressors = np.ones((3, 2)), np.ones((3, 1), np.int16)
-    with pytest.raises(ValueError, match="must bound rows to norm 1"):
-        RowSum(X, input_scaler, 3)
-    with pytest.raises(ValueError, match="must bound rows to norm 1"):
-        CrossSum(X, input_scaler, regressors, False)
-    RowSum(X, input_scaler.within(2.0), 3)
-    RowSum(X, InputScaler(shortens=False, normalize=True), 3)
-
-
 # Wide tables: a histogram of lengths.
-
-WIDE = 5000
 
 
 def wide_rows(lengths, seed=0):
@@ -252,43 +205,15 @@ def wide_rows(lengths, seed=0):
     return csr_array(X.multiply((np.asarray(lengths) / norms)[:, None]))
 
 
-def lengths_of(X, *, public=None, noise_std=1e-6):
-    """Return the released unit of the rows of a wide table, and the first query."""
-    model = FeatureDPLogisticRegression(bounds=(0, 1), public_features=public)
-    model._declared = model._declare(None)
-    records = model._records(X, np.arange(X.shape[0]) % 2)
-    plan = plan_of(("row lengths", noise_std, 1), ("row length", noise_std, 1))
-    mechanism = FakeMechanism()
-    unit = Centring("auto", True, length="auto")._unit(records, plan, mechanism)
-    return unit * records.input_scaler.feature_bound, mechanism.queries[0]
-
-
 @pytest.mark.parametrize("length", [0.2, 1.0, 2.0])
 @pytest.mark.parametrize("public", [None, [0, 1]])
 def test_the_unit_of_wide_rows_is_their_mean_length(length, public):
     X = wide_rows([length] * 150 + [0.0] * 50)
-    unit, _ = lengths_of(X, public=public)
+    records = records_of(X, public=public)
+    unit = unit_of(records)[0] * records.input_scaler.feature_bound
     mean = np.linalg.norm(X.toarray()[:, len(public or []) :], axis=1).mean()
     # Rows of norm .2 over 16 have entries of 50 grid steps, which are truncated.
     assert unit == pytest.approx(mean, rel=2e-2)
-
-
-def test_the_interval_of_wide_rows_ends_soon_after_most_of_them():
-    counts = np.zeros(1309)
-    counts[-333] = 100  # squared lengths in (1/2, 1]
-    assert longest(counts, 1.0) == 2**0.5
-    noise = np.random.default_rng(0).normal(size=1309)
-    assert longest(counts + noise, 1.0) == 2**0.5
-    assert longest(noise, 1.0) == math.inf
-
-
-def test_a_row_adds_one_to_the_bin_of_its_length():
-    X = wide_rows([0.3] * 60 + [1.2] * 140)
-    model = FeatureDPLogisticRegression(bounds=(0, 1))
-    model._declared = model._declare(None)
-    records = model._records(X, np.arange(200) % 2)
-    counts = _in_binades(records, furthest=30.0).exact_sum(None, None, 1.0).ravel()
-    assert counts[counts != 0].tolist() == [60, 140]
 
 
 def test_a_replaced_wide_row_moves_two_counts_by_one():
@@ -297,7 +222,7 @@ def test_a_replaced_wide_row_moves_two_counts_by_one():
     rows = [np.zeros(WIDE), np.ones(WIDE), np.full(WIDE, 1e300), np.full(WIDE, -1e300)]
     rows += [rng.random(WIDE) * 10.0 ** rng.uniform(-9, 9) for _ in range(20)]
     for row in [*rows, np.full(WIDE, np.nan), np.full(WIDE, np.inf)]:
-        query = lengths_of(np.vstack([row, X[1:]]))[1]
+        query = unit_of(records_of(np.vstack([row, X[1:]])))[1]
         totals.append(query.exact_sum(None, None, 1.0).ravel())
         rest = query.exact_sum(None, np.arange(1, N), 1.0).ravel()
         assert np.linalg.norm(totals[-1] - rest) == 1  # what a null record leaves out
@@ -305,17 +230,6 @@ def test_a_replaced_wide_row_moves_two_counts_by_one():
     for relation, bound in (("replace_one", math.sqrt(2)), ("replace_special", 1)):
         assert query.sensitivity(Relation.of(relation)) == bound
     assert max(moved) == math.sqrt(2)
-
-
-@pytest.mark.parametrize("public", [None, [0, 1]])
-def test_the_plan_of_a_wide_table_charges_a_histogram_of_lengths(public):
-    X, y = wide_rows(np.ones(2000)), np.arange(2000) % 2
-    for relation, moves in (("replace_one", 2**0.5), ("replace_special", 1)):
-        model = FeatureDPLogisticRegression(
-            4.0, bounds=(0, 1), public_features=public, neighboring_relation=relation
-        )
-        (event,) = [e for e in model.plan(X, y).events if e.label == "row lengths"]
-        assert (event.clip_norm, event.sensitivity, event.n_steps) == (1, moves, 1)
 
 
 def test_wide_rows_keep_the_scale_of_predictions():
