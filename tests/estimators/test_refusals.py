@@ -72,10 +72,8 @@ CUT = tuple(partial(cut, kind) for kind in DPSGDF + REGRESSORS)
 
 PARAMETERS = [
     (EVERY, {"epsilon": 0}, "epsilon=0 must be a positive number"),
-    (EVERY, {"epsilon": -1.0}, "epsilon=-1.0 must be a positive number"),
     (EVERY, {"epsilon": "1"}, "epsilon='1' must be a positive number"),
     (EVERY, {"epsilon": float("nan")}, "epsilon=nan must be a positive number"),
-    (EVERY, {"epsilon": np.array(1.0)}, r"epsilon=an array of shape \(\) must be a p"),
     (EVERY, {"delta": 0}, "delta=0 must be a number strictly between 0 and 1"),
     (EVERY, {"delta": 1}, "delta=1 must be a number strictly between 0 and 1"),
     (EVERY, {"neighboring_relation": "other"}, "neighboring_relation='other' is unk"),
@@ -84,7 +82,6 @@ PARAMETERS = [
     (EVERY, {"random_state": "x"}, "random_state='x' must be None"),
     (EVERY, {"ledger": 3}, "ledger"),
     (CENTRING, {"row_norm": 0}, "row_norm=0 must be a number > 0 or 'auto'"),
-    (CENTRING, {"row_norm": DAYS}, "row_norm=.* must be a number > 0"),
     (CENTRING, {"normalize": pd.NA}, "normalize=.* is unknown"),
     (DPSGDF, {"C": 0}, "C=0 must be a number > 0 or 'auto'"),
     (DPSGDF, {"class_weight": "even"}, "must be None, 'balanced' or a dict"),
@@ -92,7 +89,6 @@ PARAMETERS = [
     (DPSGDF, {"class_weight": {0: -1.0}}, r"class_weight\[0\]=-1.0 must be a number"),
     (DPSGDF, {"classes": [0]}, "must hold at least two labels"),
     (DPSGDF, {"classes": range(2**15 + 1)}, "more than 32768 labels: merge rare ones"),
-    (DPSGDF, {"classes": ["a", "b"]}, "differ in type"),
     (DPSGDF, {"fit_intercept": pd.NA}, "fit_intercept=.* must be True or False"),
     (DPSGDF, {"loss": "squared_error"}, "loss='squared_error' is unknown"),
     (DPSGDF, {"centering": "exact"}, "centering='exact' must be 'auto', None, 'gauss"),
@@ -116,30 +112,23 @@ PARAMETERS = [
     (EVERY, {"epsilon": DAYS}, "epsilon=.* must be a positive"),
     (FEATURE, {"public_features": slice(0, 2, 0)}, "a step other than 0"),
     (REGRESSORS, {"target_bounds": None}, "target_bounds=None: a private target needs"),
-    (REGRESSORS, {"target_bounds": 3.0}, "target_bounds=3.0 must be a pair"),
     (REGRESSORS, {"target_bounds": (1, 1)}, r"target_bounds=\(1, 1\) must be a pair"),
     (REGRESSORS, {"target_bounds": (0, np.inf)}, "must be a pair .* of finite numbers"),
-    (REGRESSORS, {"target_bounds": ("a", "b")}, "must be a pair"),
     (REGRESSORS, {"target_bounds": (0, 10**400)}, "must be a pair"),
     (REGRESSORS, {"target_bounds": (-1, 5), "loss": "poisson"}, "must not be negative"),
     (REGRESSORS, {"loss": "log_loss"}, "loss='log_loss' must be 'squared_error', 'hub"),
     (REGRESSORS, {"loss": Huber(threshold=0)}, "threshold=0 must be a number > 0"),
     (REGRESSORS, {"alpha": -1}, "alpha=-1 must be a number >= 0 or 'auto'"),
     (REGRESSORS, {"solver": "one-shot"}, "must be 'auto', 'noisy-gd', 'noisy-sgd', or"),
-    (REGRESSORS, {"solver": OneShot()}, "must be 'auto', 'noisy-gd', 'noisy-sgd', or"),
     (REGRESSORS, {"solver": FeatureDPSGD()}, "or an object of skfdp.solvers: NoisyGr"),
     (CUT, {"clip_quantile": 1.0}, "clip_quantile=1.0 must be a number > 0 and < 1"),
-    (CUT, {"clip_quantile": "most"}, "clip_quantile='most' must be a number"),
     (CUT, {"clip_features": "all"}, "clip_features='all' must be True or False"),
     (CUT, {"clip_features": True, "clip_quantile": None}, "clip_features=True needs a"),
     (ONE_SHOT, {"public_features": [0]}, "one-shot' is label-DP"),
     (ONE_SHOT, {"class_weight": {0: 2.0}}, "class_weight=.* is not for solver='one-s"),
     (ONE_SHOT, {"epsilon": 1e-9, "delta": 1e-8}, "more noise than the grid"),
     (CONDITIONAL, {"public_features": slice(None)}, "names every column, so there is"),
-    (CONDITIONAL, {"public_features": [7]}, "index 7"),
-    (CONDITIONAL, {"public_features": ["a"]}, "set_output"),
     (CONDITIONAL, {"normalize": "yes"}, "normalize='yes'"),
-    (CONDITIONAL, COUNTED, "so no part of them can be public"),
     (CONDITIONAL, {"epsilon": 1e-12, "delta": 1e-12}, "raise the budget"),
     (KNOWING, {"public_model": "trees"}, "public_model='trees' must be 'auto', None o"),
     (KNOWING[1:], {"public_model": DummyClassifier()}, "'auto', None or a regressor"),
@@ -148,11 +137,9 @@ PARAMETERS = [
     (KNOWING[:1], {"public_model": LINEAR} | UNTOLD, "be fitted on a private target"),
     (KNOWING[:1], {"public_model": SEVEN}, r"public_model has the labels \[7\]"),
     (KNOWING[:1], {"public_model": clone(LINEAR).fit(*NINE)}, ODD),
-    (KNOWING[1:], {"public_model": Ridge().fit(*NINE)}, ODD),
     (EVERY[2:] + NETWORK + DPSGDF, {"bounds": "privat"}, "private_bounds"),
     (EVERY[2:] + NETWORK, {"bounds": "private"}, "private_bounds"),
     (BALANCED, {"C": 1.0}, BALANCES),
-    (BALANCED, {"fit_intercept": False}, BALANCES),
     (BALANCED, {"fit_intercept": False, "public_target": True}, BALANCES),
     (BALANCED, {"solver": NoisyGradientDescent(max_weight_norm=1.0)}, BALANCES),
     (BALANCED, {"public_model": FITTED, "public_features": [0]}, BALANCES),
@@ -163,7 +150,6 @@ PARAMETERS = [
 ]
 NETWORKS = [
     ({"hidden_layer_sizes": (0,)}, r"hidden_layer_sizes=\(0,\) must be an int or a"),
-    ({"hidden_layer_sizes": "big"}, "hidden_layer_sizes='big' must be an int"),
     ({"hidden_layer_sizes": np.array(1.0)}, "hidden_layer_sizes=.* must be an int"),
     ({"pretraining": "imagenet"}, "pretraining='imagenet' must be 'linear', 'class"),
     ({"pretraining": "class_sums"}, "it needs public_target=True and bounds"),
@@ -177,34 +163,26 @@ NETWORKS = [
     ({"trained_layers": "first"}, "trained_layers='first' is unknown"),
     ({"trained_layers": "last"}, "needs hidden layers that were pretrained"),
     (PUBLIC | LAST_LAYER, "needs hidden layers that were pretrained"),
-    ({"solver": FeatureDPSGD(public_loss="mean")}, "public_loss='mean' is unknown"),
     ({"solver": FeatureDPSGD(public_loss="impute")}, "='impute' draws private colum"),
-    ({"solver": FeatureDPSGD(learning_rate_decay=2)}, "learning_rate_decay=2 must be"),
     ({"backend": "jax"}, "backend='jax' must be 'numpy', 'torch', or an object"),
     ({"backend": NumpyBackend(dtype="float16")}, "dtype='float16' is unknown"),
     ({"public_target": True, "public_features": "all"}, "there is nothing to protect"),
 ]
 SOLVERS = [
     (NoisyGradientDescent(row_norm=0), "row_norm=0 must be a number > 0 or 'auto'"),
-    (NoisyGradientDescent(row_norm="wide"), "row_norm='wide' must be a number > 0"),
-    (NoisyGradientDescent(row_norm=DAYS), "row_norm=.* must be a number > 0"),
     (NoisyGradientDescent(clip_norm=-1), "clip_norm=-1 must be a number > 0 or 'auto'"),
     (NoisyGradientDescent(clip_norm=np.inf), "clip_norm=inf must be a number > 0"),
     (NoisyGradientDescent(clip_norm=1e-172), "must lie between 1e-30 and 1e.30"),
     (NoisyGradientDescent(clip_norm=1e40), "must lie between 1e-30 and 1e.30"),
     (NoisyGradientDescent(max_iter=0), "max_iter=0 must be an int > 0 or 'auto'"),
-    (NoisyGradientDescent(max_iter=2.5), "max_iter=2.5 must be an int"),
     (NoisyGradientDescent(max_iter=DAYS), "must be an int > 0"),
-    (NoisyGradientDescent(learning_rate="fast"), "learning_rate='fast' must be a numb"),
     (NoisyGradientDescent(learning_rate=DAYS), "must be a number > 0"),
     (NoisyGradientDescent(momentum=1.0), "momentum=1.0 must be a number >= 0 and < 1"),
     (NoisyGradientDescent(iterate="median"), "iterate='median' is unknown"),
     (NoisyGradientDescent(noise_decay=-1), "noise_decay=-1 must be a number >= 0"),
     (NoisyGradientDescent(max_weight_norm=0), "max_weight_norm=0 must be a number > 0"),
     (NoisyGradientDescent(normalize=pd.NA), "normalize=.* must be True or False"),
-    (NoisyGradientDescent(normalize="no"), "normalize='no' must be True or False"),
     (NoisySGD(batch_size=0), "batch_size=0 must be an int > 0 or 'auto'"),
-    (NoisySGD(batch_size=None), "batch_size=None must be an int > 0 or 'auto'"),
     (FeatureDPSGD(public_loss="mean"), "public_loss='mean' is unknown"),
     (FeatureDPSGD(public_batch_size=0), "public_batch_size=0 must be an int"),
     (FeatureDPSGD(gradient_scale=0), "gradient_scale=0 must be a number > 0"),
@@ -257,7 +235,6 @@ SHOWN = {"public_target": True}
 CLASSIFIED = [
     (ALL, column(np.nan, float), Y, "contains NaN"),
     (ALL, column(np.inf, float), Y, "contains infinity"),
-    (ALL, column("secret"), Y, "contains NaN"),
     (ALL, np.array([["secret", "b"]] * 10), Y, "contains NaN"),
     (ALL, column(Opaque()), Y, "contains NaN"),
     (ALL, column({"secret": 1}), Y, "contains NaN"),
@@ -266,7 +243,6 @@ CLASSIFIED = [
     ({}, np.full((10, 2, 1), SECRET), Y, "Found array with dim 3"),
     ({}, np.ones((1, 2)), Y[:1], "1 sample"),
     ({}, np.ones((10, 0)), Y, r"0 feature\(s\)"),
-    ({}, np.ones(10), Y, "Expected 2D array"),
     ({}, ONES, Y[:9], "inconsistent numbers of samples"),
     ({}, ONES, np.zeros(10), "one class only"),
     ({}, ONES, np.r_[np.nan, Y[1:]], "NaN"),
@@ -274,12 +250,7 @@ CLASSIFIED = [
     ({}, ONES, SECRET + np.arange(10) / 7, "Unknown label type"),
     ({}, ONES, None, "requires y to be passed"),
     ({}, ONES, np.array(["secret", 1] * 5, dtype=object), "labels of several types"),
-    (
-        {**SHOWN, "classes": ["a", "b"]},
-        ONES,
-        np.array(["a", "secret"] * 5),
-        "labels outside",
-    ),
+    (SHOWN | {"classes": ["a", "b"]}, ONES, np.array(["a", "secret"] * 5), "s outside"),
 ]
 RATES = {"target_bounds": None, "loss": "poisson"}
 TARGETS = [
@@ -289,11 +260,9 @@ TARGETS = [
     ({**SHOWN, "loss": "huber"}, np.r_[SECRET, np.inf, Y[2:]], "infinity"),
     ({}, None, "requires y to be passed"),
     ({}, np.full((10, 2), SECRET), "1d array"),
-    (SHOWN | RATES, np.r_[-SECRET, Y[1:]], "y holds negative values: loss='poisson'"),
-    (
-        {"epsilon": np.inf} | RATES,
-        np.r_[-SECRET, Y[1:]],
-        "y holds negative values: loss='poisson'",
+    *(
+        (shown | RATES, np.r_[-SECRET, Y[1:]], "negative values: loss='poisson'")
+        for shown in (SHOWN, {"epsilon": np.inf})
     ),
 ]
 MALFORMED = [
@@ -339,10 +308,8 @@ def uses(model, X, y):
     yield from (lambda: clone(model).fit(X, y), lambda: clone(model).plan(X, y))
     yield from (lambda: predict(X), lambda: private_bounds(X))
     if hasattr(fitted, "score"):
-        yield from (
-            lambda: fitted.score(X, y),
-            lambda: private_score(fitted, X, y, 1.0),
-        )
+        yield lambda: fitted.score(X, y)
+        yield lambda: private_score(fitted, X, y, 1.0)
 
 
 @every_fit
@@ -364,9 +331,8 @@ def test_attributes_of_frames_are_not_copied(name, small):
 
 def test_attributes_of_raw_tables_are_not_copied(small):
     table = pd.DataFrame(small[0][:, :2], columns=["a", "b"]).assign(y=small[1])
-    schema = TableSchema(
-        {"a": Number(0, 1), "b": Number(0, 1), "y": Label([0, 1])}, outcomes=["y"]
-    )
+    columns = {"a": Number(0, 1), "b": Number(0, 1), "y": Label([0, 1])}
+    schema = TableSchema(columns, outcomes=["y"])
     table.attrs["connection"] = threading.Lock()
     X, y = schema.split(table)
     model = FeatureDPLogisticRegression(schema=schema).fit(table, y)
@@ -385,11 +351,8 @@ def test_a_tensor_that_numpy_cannot_read_is_said(name, change, small):
         use()
     model = clone(FITS[name]).fit(*small)
     predict = getattr(model, "predict", None) or model.transform
-    uses_of_X = [lambda: clone(model).fit(X, small[1]), lambda: predict(X)]
-    for use in uses_of_X:
-        with pytest.raises(
-            ValueError, match=r"cannot be read by NumPy: pass tensor\.d"
-        ):
+    for use in (lambda: clone(model).fit(X, small[1]), lambda: predict(X)):
+        with pytest.raises(ValueError, match=r"read by NumPy: pass tensor\.d"):
             use()
 
 
@@ -475,37 +438,12 @@ def test_how_many_classes_occur_is_not_told(occurring, recwarn):
     assert not [w for w in recwarn if "classes" in str(w.message)]
 
 
-def test_object_columns_that_are_numbers_are_accepted(small):
-    X, y = small
-    model = DPSGDFClassifier(bounds=(0, 1), random_state=0).fit(X.astype(object), y)
-    np.testing.assert_array_equal(
-        model.coef_, DPSGDFClassifier(bounds=(0, 1), random_state=0).fit(X, y).coef_
-    )
-
-
-def test_a_budget_too_small_to_train_warns_and_trains(small):
-    with pytest.warns(match="expect little more than the majority class"):
-        model = DPSGDFClassifier(epsilon=1e-4, bounds=(0, 1)).fit(*small)
-    assert model.privacy_.epsilon <= 1e-4
-    assert np.isfinite(model.coef_).all()
-
-
 @pytest.mark.parametrize("estimator", EVERY)
 def test_warnings_come_from_public_facts(estimator, small):
     with pytest.warns(match="no column bounds are declared"):
         estimator(delta=1e-3).fit(*small)
     with pytest.warns(match="delta=0.5 allows a mechanism to publish"):
         estimator(delta=0.5, bounds=(0, 1)).fit(*small)
-
-
-def test_other_columns_at_predict_time(small):
-    X, y = small
-    frame = pd.DataFrame(X, columns=list("abcd"))
-    model = DPSGDFClassifier(bounds=(0, 1)).fit(frame, y)
-    with pytest.raises(ValueError, match="feature names"):
-        model.predict(frame[list("dcba")])
-    with pytest.raises(ValueError, match="3 features"):
-        DPSGDFClassifier(bounds=(0, 1)).fit(X, y).predict(X[:, :3])
 
 
 def test_a_refit_that_fails_leaves_nothing(small):
@@ -521,28 +459,12 @@ BEYOND = [10**400, -(10**400), Fraction(10**400), Decimal("sNaN"), Decimal("1e99
 
 @pytest.mark.parametrize("value", BEYOND, ids=["int", "-int", "fraction", "snan", "e"])
 @pytest.mark.parametrize("form", [np.asarray, pd.DataFrame, lambda X: X.tolist()])
-def test_private_numbers_beyond_the_floats_stop_no_fit(value, form, small, releases):
+def test_private_numbers_beyond_the_floats_count_as_infinity_does(value, form, small):
     X, y = small
-    X, target = X.astype(object), X[:, 0].astype(object)
-    X[3, 1], target[5] = value, value
-    model = DPSGDFClassifier(
-        bounds=(0, 1), classes=[0, 1], solver=NoisyGradientDescent(max_iter=2)
-    )
-    model.fit(form(X), y).predict(form(X))
-    DPSGDFRegressor(
-        bounds=(0, 1), target_bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2)
-    ).fit(X, target)
-    assert releases
-
-
-def test_they_count_as_infinity_does(small):
-    X, y = small
-    infinite = X.copy()
-    infinite[3, 1] = np.inf
-    beyond = X.astype(object)
-    beyond[3, 1] = 10**400
-    fits = [
-        DPSGDFClassifier(bounds=(0, 1), classes=[0, 1], random_state=0).fit(rows, y)
-        for rows in (infinite, beyond)
-    ]
-    np.testing.assert_array_equal(fits[0].coef_, fits[1].coef_)
+    infinite, beyond, target = X.copy(), X.astype(object), X[:, 0].astype(object)
+    infinite[3, 1], beyond[3, 1], target[5] = np.inf, value, value
+    model = clone(FITS["classifier"]).set_params(random_state=0)
+    wanted, found = (clone(model).fit(rows, y) for rows in (infinite, form(beyond)))
+    np.testing.assert_array_equal(found.coef_, wanted.coef_)
+    np.testing.assert_array_equal(found.predict(form(beyond)), wanted.predict(infinite))
+    clone(FITS["loop"]).fit(X, target)
