@@ -1,4 +1,4 @@
-"""A public target: the offset of a public model, and the orthant lemma."""
+"""A public target: the offset of a public model, and where signs are accounted for."""
 
 import math
 from unittest.mock import Mock
@@ -17,9 +17,8 @@ from skfdp import (
     FeatureDPLogisticRegression,
     PrivateCenteringTransformer,
 )
-from skfdp.data.grid import GridRows
 from skfdp.privacy.events import Relation
-from skfdp.queries.linear import LOSSES, LinearQuery, huber
+from skfdp.queries.linear import LinearQuery
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD, public_model
 from skfdp.solvers.centring import public_moments
 
@@ -63,77 +62,6 @@ def test_a_public_model_is_chosen_once_for_equal_public_data(monkeypatch):
     private = np.c_[X[:, :1], rng.random((60, 2))]  # the public column is the same
     coef(private, y, sample_weight=weights)
     assert choose.call_count == 4
-
-
-# -- the orthant lemma ----------------------------------------------------------------
-def pairs_query(loss, n_outputs, orthant, signed, rng, n_pairs=500):
-    """Rows 2i and 2i + 1 are one record with two private parts."""
-    n_private, n_public = 3, 2
-    private = rng.random((2 * n_pairs, n_private)) ** rng.choice([1, 4, 16])
-    private *= rng.random(private.shape) < 0.6
-    if signed:
-        private *= rng.choice([-1.0, 1.0], size=private.shape)
-    public = np.repeat(rng.normal(size=(n_pairs, n_public)), 2, axis=0)
-    public *= rng.choice([0.01, 0.3])
-    classes = max(2, n_outputs)
-    return LinearQuery(
-        rows=GridRows.build(np.hstack([private, public]), lambda b: b, bias=0.1),
-        target=np.repeat(rng.integers(0, classes, n_pairs), 2),
-        loss=loss,
-        n_outputs=n_outputs,
-        clip_norm=0.3,
-        capacity=2 * n_pairs,
-        class_weight=rng.uniform(0.5, 2, classes),
-        public_target=True,
-        offset=np.repeat(rng.normal(size=(n_pairs, n_outputs)), 2, axis=0),
-        orthant=orthant,
-    )
-
-
-def largest_move(loss, n_outputs, *, orthant=True, signed=False, n_pairs):
-    """Largest distance of the contributions of one record, in clip norms."""
-    rng = np.random.default_rng(n_outputs)
-    largest = 0.0
-    for _ in range(n_pairs // 500):
-        query = pairs_query(loss, n_outputs, orthant, signed, rng)
-        unit = query.unit(noise_std=rng.uniform(0, 10))
-        theta = rng.normal(size=query.shape) * 10.0 ** rng.uniform(-1, 3)
-        for row in range(0, query.n_rows, 2):
-            one = query.exact_sum(theta, np.array([row]), unit)
-            other = query.exact_sum(theta, np.array([row + 1]), unit)
-            moved = (one - other).ravel()
-            square = sum(int(entry) ** 2 for entry in moved.tolist())
-            largest = max(largest, math.sqrt(square) * unit / query.clip_norm)
-    return largest
-
-
-SIGN_FIXED = pytest.mark.parametrize("loss", ["log_loss", "hinge", "squared_hinge"])
-
-
-@pytest.mark.parametrize("n_outputs", [1, 3])
-@SIGN_FIXED
-def test_orthant_lemma_in_grid_units(loss, n_outputs):
-    assert LOSSES[loss].sign_fixed
-    largest = largest_move(LOSSES[loss], n_outputs, n_pairs=1000)
-    assert 0.9 * SQRT2 < largest <= SQRT2
-
-
-@pytest.mark.slow
-@SIGN_FIXED
-def test_orthant_lemma_on_20000_pairs(loss):
-    assert largest_move(LOSSES[loss], 3, n_pairs=20_000) <= SQRT2
-
-
-def test_signed_private_columns_pass_the_orthant_bound():
-    assert largest_move(LOSSES["log_loss"], 3, signed=True, n_pairs=500) > 1.5
-
-
-@pytest.mark.parametrize("n_outputs", [1, 3])
-def test_the_clamp_holds_the_bound_against_residuals_of_the_wrong_sign(n_outputs):
-    """As a rounded softmax may give; the Huber loss has them of either sign."""
-    either = huber(1.0)
-    assert largest_move(either, n_outputs, n_pairs=500) <= SQRT2
-    assert largest_move(either, n_outputs, orthant=False, n_pairs=500) > 1.5
 
 
 # -- where it is accounted, and where it is not ---------------------------------------

@@ -18,6 +18,7 @@ from skfdp.queries.linear import (
     LinearQuery,
     gradient_sensitivity,
     has_public_signs,
+    huber,
 )
 
 SIGN_FIXING = ("log_loss", "hinge", "squared_hinge")
@@ -38,31 +39,24 @@ def private_parts(rng, n, signed):
     return InputScaler().mapped(rows)
 
 
-def largest_gradient_move(loss, n_classes, *, n_pairs, signed=False):
+def largest_gradient_move(loss, n_classes, *, n_pairs, signed=False, orthant=False):
     """Two private parts of one record; its public part and its target stay."""
     rng = np.random.default_rng(0)
     clip, n, largest = 0.3, 500, 0.0
-    for _ in range(n_pairs // n):
+    n_outputs = 1 if n_classes == 2 else n_classes
+    for block in range(n_pairs // n):
         public = 0.25 * rng.normal(size=(n, 1)) * rng.integers(0, 2, size=(n, 1))
-        target = rng.integers(0, n_classes, n)
+        given = {"clip_norm": clip, "capacity": n, "public_target": True}
+        given |= {"target": rng.integers(0, n_classes, n), "n_outputs": n_outputs}
+        given |= {"offset": rng.normal(size=(n, n_outputs)), "orthant": orthant}
+        given |= {"class_weight": rng.uniform(0.5, 2, n_classes), "loss": loss}
+        parts = (np.hstack([private_parts(rng, n, signed), public]) for _ in "ab")
         queries = [
-            LinearQuery(
-                rows=GridRows.build(
-                    np.hstack([private_parts(rng, n, signed), public]),
-                    lambda block: block,
-                    bias=0.1,
-                ),
-                target=target,
-                loss=LOSSES[loss],
-                n_outputs=1 if n_classes == 2 else n_classes,
-                clip_norm=clip,
-                capacity=n,
-                class_weight=np.ones(n_classes),
-                public_target=True,
-            )
-            for _ in range(2)
+            LinearQuery(GridRows.build(rows, lambda rows: rows, bias=0.1), **given)
+            for rows in parts
         ]
         theta = rng.normal(size=queries[0].shape) * 10.0 ** rng.uniform(-1, 1)
+        theta *= 100 if block % 4 == 3 else 1  # residuals at their ends
         unit = queries[0].unit(rng.uniform(0, 10))
         for i in range(n):
             one, other = (q.exact_sum(theta, np.array([i]), unit) for q in queries)
@@ -70,15 +64,31 @@ def largest_gradient_move(loss, n_classes, *, n_pairs, signed=False):
     return largest
 
 
-@pytest.mark.parametrize(("n_classes", "n_pairs"), [(2, 2000), (3, 5000)])
+@pytest.mark.parametrize(
+    ("n_classes", "n_pairs"),
+    [(2, 3000), (3, 5000), pytest.param(3, 20_000, marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("loss", SIGN_FIXING)
+@pytest.mark.parametrize("orthant", [True, False])
 def test_non_negative_rows_with_a_public_target_stay_in_an_orthant(
-    loss, n_classes, n_pairs
+    orthant, loss, n_classes, n_pairs
 ):
-    largest = largest_gradient_move(loss, n_classes, n_pairs=n_pairs)
+    """With the clamp of the query or without."""
+    assert LOSSES[loss].sign_fixed
+    given = {"n_pairs": n_pairs, "orthant": orthant}
+    largest = largest_gradient_move(LOSSES[loss], n_classes, **given)
     bound = gradient_sensitivity(Relation.of("replace_one"), 1.0, orthant=True)
     assert largest <= bound
     assert largest > 0.97 * bound
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_clamp_holds_the_bound_against_residuals_of_the_wrong_sign(n_classes):
+    """As a rounded softmax may give; the Huber loss has them of either sign."""
+    either = huber(1.0)
+    clamped = largest_gradient_move(either, n_classes, n_pairs=500, orthant=True)
+    assert clamped <= math.sqrt(2)
+    assert largest_gradient_move(either, n_classes, n_pairs=500) > 1.5
 
 
 @pytest.mark.parametrize("has_target", [True, False])
@@ -104,4 +114,5 @@ def test_the_orthant_is_claimed_under_all_its_conditions(has_target, sign_fixed,
 
 @pytest.mark.parametrize("loss", SIGN_FIXING)
 def test_signed_rows_leave_the_orthant(loss):
-    assert largest_gradient_move(loss, 3, n_pairs=2000, signed=True) > 1.9
+    moved = largest_gradient_move(LOSSES[loss], 3, n_pairs=2000, signed=True)
+    assert moved > 1.9
