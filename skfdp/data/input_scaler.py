@@ -189,10 +189,6 @@ class InputScaler:
         shorten(entries, ends, bound, self.normalize, unit, found, norms)
         return found, norms
 
-    def within(self, length: float) -> InputScaler:
-        """Return the scaler that divides rows by `length` and clips them to norm 1."""
-        return dataclasses.replace(self, feature_bound=length, shortens=True)
-
     def of_public(self, public: np.ndarray) -> InputScaler:
         """Restrict the scaler to the public columns.
 
