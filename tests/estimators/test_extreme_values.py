@@ -2,14 +2,14 @@
 parameter is refused by name, and where the number of rows is private nothing tells it.
 """
 
-import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from scipy import special
 from scipy.sparse import csr_array
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 
 from skfdp import (
     DPSGDFClassifier,
@@ -27,64 +27,49 @@ from skfdp.privacy import AddOrRemoveOne
 from skfdp.queries.statistics import RowSum
 from skfdp.solvers import FeatureDPSGD, Huber, NoisyGradientDescent, NoisySGD
 
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.filterwarnings("error::RuntimeWarning"),
+]
 RNG = np.random.default_rng(0)
-
 X = RNG.random((60, 4))
-
 Y, T = (X[:, 0] > 0.5).astype(int), RNG.random(60)
-
 FLOAT32 = float(np.finfo(np.float32).max)
-
 # Each is put into a table of its own: the small ones multiply to denormals and zeros,
 # the large ones overflow, alone and as squares.
 VALUES = {"small": [5e-324, 1e-310, -0.0], "large": [1e308, -1.7e308, FLOAT32]}
-
 LOOP = {"solver": NoisyGradientDescent(max_iter=2)}
-
-SOME = {"public_features": [0], **LOOP}
-
-BARE = {"solver": NoisySGD(max_iter=2), "pretraining": None}
-
+BATCHES = {"solver": NoisySGD(batch_size=10, max_iter=2)}
+PADDED = {"solver": FeatureDPSGD(public_loss="zero", max_iter=2)}
+FIRST, ALL = {"public_features": [0]}, {"public_features": "all"}
+KNOWN, HINGE = {"public_target": True}, {"loss": "squared_hinge"}
+COUNTED = {"neighboring_relation": AddOrRemoveOne(60)}
+BARE = {"solver": NoisySGD(max_iter=2), "pretraining": None, "hidden_layer_sizes": 4}
+LOGISTIC, NETWORK = FeatureDPLogisticRegression, FeatureDPMLPClassifier
 CLASSIFIERS = {
-    "full batch": lambda: DPSGDFClassifier(**LOOP),
-    "Poisson batches": lambda: DPSGDFClassifier(
-        solver=NoisySGD(batch_size=10, max_iter=2)
-    ),
-    "squared hinge, add or remove": lambda: DPSGDFClassifier(
-        loss="squared_hinge", neighboring_relation=AddOrRemoveOne(60), **LOOP
-    ),
-    "some columns public": lambda: FeatureDPLogisticRegression(**SOME),
-    "public target": lambda: FeatureDPLogisticRegression(public_target=True, **SOME),
-    "padded loss": lambda: FeatureDPLogisticRegression(
-        public_features=[0], solver=FeatureDPSGD(public_loss="zero", max_iter=2)
-    ),
-    "label-DP": lambda: FeatureDPLogisticRegression(public_features="all"),
-    "label-DP by descent": lambda: FeatureDPLogisticRegression(
-        public_features="all", **LOOP
-    ),
-    "network": lambda: FeatureDPMLPClassifier(hidden_layer_sizes=4, **BARE),
-    "network, public target": lambda: FeatureDPMLPClassifier(
-        hidden_layer_sizes=4, public_target=True, public_features=[0], **BARE
-    ),
-    "transformer": lambda: PrivateCenteringTransformer(),
-    "conditional transformer": lambda: PrivateCenteringTransformer(public_features=[0]),
+    "full batch": DPSGDFClassifier(**LOOP),
+    "Poisson batches": DPSGDFClassifier(**BATCHES),
+    "squared hinge, add or remove": DPSGDFClassifier(**HINGE, **COUNTED, **LOOP),
+    "some columns public": LOGISTIC(**FIRST, **LOOP),
+    "public target": LOGISTIC(**FIRST, **KNOWN, **LOOP),
+    "padded loss": LOGISTIC(**FIRST, **PADDED),
+    "label-DP": LOGISTIC(**ALL),
+    "label-DP by descent": LOGISTIC(**ALL, **LOOP),
+    "network": NETWORK(**BARE),
+    "network, public target": NETWORK(**FIRST, **KNOWN, **BARE),
+    "transformer": PrivateCenteringTransformer(),
+    "conditional transformer": PrivateCenteringTransformer(**FIRST),
 }
-
 REGRESSORS = {
-    f"{name}, {loss}": (lambda cls=cls, loss=loss, kw=kw: cls(loss=loss, **kw))
-    for name, cls, kw in (
-        ("all private", DPSGDFRegressor, LOOP),
-        ("some public", FeatureDPRegressor, SOME),
+    f"{name}, {loss}": kind(loss=loss, **given, **LOOP)
+    for name, kind, given in (
+        ("all private", DPSGDFRegressor, {}),
+        ("some public", FeatureDPRegressor, FIRST),
+        ("label-DP", FeatureDPRegressor, ALL),
     )
     for loss in ("squared_error", "huber", "poisson")
-} | {
-    f"label-DP, {loss}": lambda loss=loss: FeatureDPRegressor(
-        loss=loss, public_features="all", **LOOP
-    )
-    for loss in ("squared_error", "poisson")
+    if (name, loss) != ("label-DP", "huber")
 }
-
-
 EVERY = CLASSIFIERS | REGRESSORS
 
 
@@ -114,11 +99,10 @@ def told(model, rows, y):
     return found
 
 
-def with_bounds(make, **bounds):
-    model = make()
-    return model.set_params(
-        **{k: v for k, v in bounds.items() if k in model.get_params()}
-    )
+def with_bounds(model, **bounds):
+    """Return a model with those of these parameters that it has."""
+    known = model.get_params()
+    return clone(model).set_params(**{k: v for k, v in bounds.items() if k in known})
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -147,22 +131,8 @@ def test_extreme_targets_show_nowhere(name, state):
     usual = told(with_bounds(REGRESSORS[name], **bounds), X, T)
     for values in VALUES.values():
         y = T.copy()
-        y[3:6] = np.abs(values) if "poisson" in name else values
+        y[3:6] = values  # a negative count too
         assert told(with_bounds(REGRESSORS[name], **bounds), X, y) == usual, values
-
-
-def test_a_trapped_fit_is_charged_and_ends(state):
-    """The Poisson regressor with a denormal target."""
-    y, ledger = T.copy(), PrivacyLedger()
-    y[3] = 5e-324
-    model = DPSGDFRegressor(
-        loss="poisson", bounds=(0, 1), target_bounds=(0, 1), ledger=ledger, **LOOP
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.fit(X, y)
-    assert len(ledger) > 0
-    assert np.isfinite(model.coef_).all()
 
 
 @pytest.mark.parametrize(
@@ -177,30 +147,19 @@ def test_threads_have_no_traps(estimator, solver, state):
     model = estimator(bounds=False, n_jobs=2, solver=solver, public_features=[0])
     if estimator is FeatureDPMLPClassifier:
         model.set_params(pretraining=None)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("error", RuntimeWarning)
-        model.fit(rows, np.tile(Y, 60))
+    model.fit(rows, np.tile(Y, 60))
 
 
 def test_a_fit_in_a_thread_has_no_traps():
-    failed = []
+    rows = X.copy()
+    rows[3] = 5e-324
 
     def fit():
         np.seterr(all="raise")
-        rows = X.copy()
-        rows[3] = 5e-324
-        try:
-            DPSGDFClassifier(bounds=(0, 1), **LOOP).fit(rows, Y)
-        except FloatingPointError as error:
-            failed.append(error)
+        return DPSGDFClassifier(bounds=(0, 1), **LOOP).fit(rows, Y)
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        thread = threading.Thread(target=fit, daemon=True)
-        thread.start()
-        thread.join(timeout=240)
-    assert not thread.is_alive() and not failed
+    with ThreadPoolExecutor(1) as pool:
+        assert np.isfinite(pool.submit(fit).result(timeout=240).coef_).all()
 
 
 def test_a_public_loss_runs_in_the_users_state(state):
@@ -216,9 +175,7 @@ def test_a_public_loss_runs_in_the_users_state(state):
         public_features=[0],
         solver=FeatureDPSGD(public_loss=public_loss, max_iter=2),
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.fit(X, Y)
+    model.fit(X, Y)
     assert set(seen) == {(state, state)}
     assert (np.geterr(), special.geterr()) == before
 
@@ -228,23 +185,14 @@ def test_callbacks_run_in_the_users_state(state):
     seen = []
 
     class Watch:
-        def on_fit_task_begin(self, *args, **kwargs):
-            seen.append(np.geterr()["over"])
-
-        def on_fit_task_end(self, *args, **kwargs):
-            seen.append(np.geterr()["over"])
-
         def setup(self, *args, **kwargs):
-            pass
+            seen.append(np.geterr()["over"])
 
-        def teardown(self, *args, **kwargs):
-            pass
+        teardown = on_fit_task_begin = on_fit_task_end = setup
 
     model = DPSGDFClassifier(bounds=(0, 1), **LOOP).set_callbacks(Watch())
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.fit(X, Y)
-    assert len(seen) == 6  # the fit and two steps
+    model.fit(X, Y)
+    assert len(seen) == 8  # before and after, the fit, and two steps
     assert set(seen) == {state}
 
 
@@ -261,26 +209,6 @@ def test_the_state_is_restored_after_an_error(state):
     assert np.geterr()["over"] == state
 
 
-@pytest.mark.parametrize("public", [None, "all"])
-def test_a_negative_count_is_clipped_and_not_told(public):
-    counts = np.arange(60) % 5
-    told = []
-    for first in (0, -3):
-        model = FeatureDPRegressor(
-            loss="poisson",
-            bounds=(0, 1),
-            target_bounds=(0, 4),
-            public_features=public,
-            random_state=0,
-        )
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            model.fit(X, np.r_[first, counts[1:]])
-        told.append([str(w.message) for w in caught])
-        assert np.isfinite(model.coef_).all()
-    assert told[0] == told[1]
-
-
 # -- a private number of rows ---------------------------------------------------------
 def counted(name):
     """Return a model of 20 declared records that may be any number."""
@@ -294,34 +222,28 @@ def counted(name):
     )
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("full batch", "Poisson batches", "some columns public", "network"),
-        *("transformer", "all private, squared_error", "all private, poisson"),
-    ],
+FEW = ("full batch", "all private, squared_error")
+WITHOUT_PUBLIC = (
+    *(*FEW, "Poisson batches", "some columns public", "network", "transformer"),
+    "all private, poisson",
 )
-def test_no_count_is_refused_or_shown(name):
+
+
+@pytest.mark.parametrize(
+    ("name", "held"),
+    [*((name, np.asarray) for name in WITHOUT_PUBLIC)]
+    + [(name, csr_array) for name in FEW],
+)
+def test_no_count_is_refused_or_shown(name, held):
     shown = set()
     for n_rows in (0, 1, 2, 16 * 20, 16 * 20 + 1, 1000):
-        rows = np.random.default_rng(0).random((n_rows, 20))
+        rows = held(np.random.default_rng(0).random((n_rows, 20)))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model = counted(name).fit(rows, np.arange(n_rows) % 2)
         assert model.privacy_.n_records == 20
         shown.add(tuple(str(w.message) for w in caught))
     assert len(shown) == 1
-
-
-@pytest.mark.parametrize("n_rows", [0, 1, 1000])
-@pytest.mark.parametrize("name", ["full batch", "all private, squared_error"])
-def test_no_count_of_sparse_rows_is_refused(name, n_rows):
-    rows = csr_array(np.random.default_rng(0).random((n_rows, 20)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        model = counted(name).fit(rows, np.arange(n_rows) % 2)
-    assert model.privacy_.n_records == 20
-    assert np.isfinite(model.coef_).all()
 
 
 def test_sums_beyond_int64_wrap_around():
@@ -355,35 +277,7 @@ N = 300
 ROWS = np.random.default_rng(0).random((N, 4))
 LABELS = (ROWS[:, 0] > 0.5).astype(int)
 TARGET = ROWS @ [1.0, 2.0, 3.0, 4.0]
-CLASSES = [DPSGDFClassifier, FeatureDPLogisticRegression, FeatureDPMLPClassifier]
-EXTREMES = (5e-324, 1e-31, 1e31, 1e308)
-SIZES = [
-    *(
-        (name, kind, {"solver": NoisyGradientDescent(**{name: value})})
-        for kind in CLASSES
-        for name in ("row_norm", "learning_rate", "max_weight_norm", "clip_norm")
-        for value in EXTREMES
-    ),
-    *(
-        (name, kind, {"solver": FeatureDPSGD(**{name: value})})
-        for kind in CLASSES[1:]
-        for name in ("gradient_scale", "padding_scale")
-        for value in EXTREMES
-    ),
-    *(
-        (name, PrivateCenteringTransformer, {name: value})
-        for name in ("output_bound", "row_norm")
-        for value in EXTREMES
-    ),
-    *(
-        (
-            "threshold",
-            DPSGDFRegressor,
-            {"target_bounds": (0, 10), "loss": Huber(threshold=value)},
-        )
-        for value in (5e-324, 1e300)
-    ),
-]
+CLASSES = [DPSGDFClassifier, LOGISTIC, NETWORK]
 UNDIVIDED = [
     (0, 5e-324),
     (-1e308, 1e308),  # their width is infinite, which meant "no bounds"
@@ -396,48 +290,50 @@ UNDIVIDED_TARGETS = [
     *((1e308, 1.5e308), (0, 5e-324), (-1.7e308, 1.7e308), (0, 1e101), (0, 1e-101)),
     *((1.0, 1.0 + 1e-15), (-1e50, -1e50 * (1 - 1e-13))),
 ]
-REFUSED = [
-    *((f"^{name}=.* must lie between 1e-30 and", *case) for name, *case in SIZES),
-    *(
-        (
-            r"target_bounds=\(.*\) (is too wide|must be a pair)",
-            FeatureDPRegressor,
-            given,
-        )
-        for given in ({"target_bounds": bounds} for bounds in UNDIVIDED_TARGETS)
-    ),
-    *(
-        ("bounds=.* is too wide or too narrow for float64", kind, {"bounds": bounds})
-        for kind in (*CLASSES, PrivateCenteringTransformer)
-        for bounds in UNDIVIDED
-    ),
-    *(
-        ("^noise_decay=.* < 10", kind, {"solver": NoisyGradientDescent(noise_decay=d)})
-        for kind in CLASSES
-        for d in (10, 1e3, 1e300)
-    ),
-    *(
-        (match, kind, {"class_weight": weights})
-        for kind in CLASSES
-        for match, weights in (
-            (r"class_weight\[0\]=1e-300 must lie between", {0: 1e-300}),
-            (r"class_weight\[1\]=1e\+300 must lie between", {1: 1e300}),
-            ("gives every class the weight 0", {0: 0, 1: 0.0}),
-        )
-    ),
-    *(
-        (
-            "y holds numbers beyond 1e.100, .*declare target_bounds",
-            FeatureDPRegressor,
-            {"epsilon": epsilon, "public_target": True},
-        )
-        for epsilon in (1.0, float("inf"))
-    ),
-]
+WEIGHTS = {
+    r"class_weight\[0\]=1e-300 must lie between": {0: 1e-300},
+    r"class_weight\[1\]=1e\+300 must lie between": {1: 1e300},
+    "gives every class the weight 0": {0: 0, 1: 0.0},
+}
+
+
+def refused():
+    """Yield a part of a sentence, the estimator that says it, and its parameters."""
+    size = "^{}=.* must lie between 1e-30 and"
+    for value in (5e-324, 1e-31, 1e31, 1e308):
+        for kind in CLASSES:
+            for name in ("row_norm", "learning_rate", "max_weight_norm", "clip_norm"):
+                solver = NoisyGradientDescent(**{name: value})
+                yield size.format(name), kind, {"solver": solver}
+        for kind in CLASSES[1:]:
+            for name in ("gradient_scale", "padding_scale"):
+                solver = FeatureDPSGD(**{name: value})
+                yield size.format(name), kind, {"solver": solver}
+        for name in ("output_bound", "row_norm"):
+            yield size.format(name), PrivateCenteringTransformer, {name: value}
+    for value in (5e-324, 1e300):
+        given = {"target_bounds": (0, 10), "loss": Huber(threshold=value)}
+        yield size.format("threshold"), DPSGDFRegressor, given
+    says = r"target_bounds=\(.*\) (is too wide|must be a pair)"
+    for bounds in UNDIVIDED_TARGETS:
+        yield says, FeatureDPRegressor, {"target_bounds": bounds}
+    for kind in (*CLASSES, PrivateCenteringTransformer):
+        for bounds in UNDIVIDED:
+            says = "bounds=.* is too wide or too narrow for float64"
+            yield says, kind, {"bounds": bounds}
+    for kind in CLASSES:
+        for decay in (10, 1e3, 1e300):
+            solver = NoisyGradientDescent(noise_decay=decay)
+            yield "^noise_decay=.* < 10", kind, {"solver": solver}
+        for says, weights in WEIGHTS.items():
+            yield says, kind, {"class_weight": weights}
+    for epsilon in (1.0, float("inf")):
+        says = "y holds numbers beyond 1e.100, .*declare target_bounds"
+        yield says, FeatureDPRegressor, {"epsilon": epsilon, "public_target": True}
 
 
 @pytest.mark.parametrize(
-    ("match", "estimator", "given"), REFUSED, ids=lambda one: str(one)[:70]
+    ("match", "estimator", "given"), [*refused()], ids=lambda one: str(one)[:70]
 )
 def test_a_degenerate_number_is_refused_before_the_charge(match, estimator, given):
     ledger = PrivacyLedger()
@@ -477,8 +373,6 @@ def test_extreme_parameters_that_are_allowed_end_in_finite_models(
 ):
     model = estimator(bounds=(0, 1), random_state=0, solver=NoisyGradientDescent())
     model.set_params(**parameters)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", RuntimeWarning)
-        model.fit(ROWS, LABELS)
+    model.fit(ROWS, LABELS)
     assert np.isfinite(model.coef_).all()
     assert np.isfinite(model.decision_function(ROWS)).all()
