@@ -40,20 +40,16 @@ from skfdp.solvers import (
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 
 X = np.random.default_rng(0).random((20, 2))
-
 Y = np.arange(20) % 2
-
-CLASSIFIER = DPSGDFClassifier(bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2))
-
+LOOP = {"solver": NoisyGradientDescent(max_iter=1)}
 ESTIMATORS = {
-    "DPSGDFClassifier": CLASSIFIER,
+    "DPSGDFClassifier": DPSGDFClassifier(bounds=(0, 1), **LOOP),
     "DPSGDFRegressor": DPSGDFRegressor(bounds=(0, 1), target_bounds=(0, 1)),
     "FeatureDPLogisticRegression": FeatureDPLogisticRegression(bounds=(0, 1)),
     "FeatureDPRegressor": FeatureDPRegressor(bounds=(0, 1), target_bounds=(0, 1)),
     "FeatureDPMLPClassifier": FeatureDPMLPClassifier(bounds=(0, 1)),
     "PrivateCenteringTransformer": PrivateCenteringTransformer(bounds=(0, 1)),
 }
-
 LINEAR = [
     k for k, one in ESTIMATORS.items() if "groups" in signature(one.fit).parameters
 ]
@@ -108,10 +104,6 @@ REFUSED = {
     ],
     "X contains infinity.*without looking": [(SHOWN, {"X": X + INFINITE[:, None]})],
     "y contains infinity.*without looking": [(SHOWN, {"y": INFINITE})],
-    "^epsilon=0 must be a positive number": [
-        (kind(epsilon=0), {})
-        for kind in (DPSGDFClassifier, PrivateCenteringTransformer)
-    ],
 }
 
 
@@ -131,13 +123,10 @@ def test_a_refusal_names_the_argument(sentence, model, given, releases):
 
 MISSING = {
     "None beside text": [None, *"ab" * 9, "a"],
-    "None beside integers": [None, *[0, 1] * 9, 0],
     "None in an array": np.array([None] * 20),
-    "NaN beside text": [np.nan, *"ab" * 9, "a"],
     "NaN": np.r_[np.nan, Y[1:]],
     "NA": pd.Series([pd.NA, *[0, 1] * 9, 0]),
     "NA of integers": pd.Series([pd.NA, *[0, 1] * 9, 0], dtype="Int64"),
-    "None in a text column": pd.Series([None, *"ab" * 9, "a"]),
     "None in a categorical": pd.Series([None, *"ab" * 9, "a"], dtype="category"),
     "NaT": [pd.NaT, *[0, 1] * 9, 0],
 }
@@ -154,14 +143,6 @@ def test_missing_public_labels_are_said_of_y(name, kind):
     assert told.startswith("y contains NaN, None or another missing value")
 
 
-def test_no_rows_to_predict_in_our_words():
-    model = DPSGDFClassifier(
-        bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2)
-    ).fit(X, Y)
-    with pytest.raises(ValueError, match=r"X holds 0 sample\(s\)"):
-        model.predict(X[:0])
-
-
 LONG = {
     "Series": pd.Series(range(50)),
     "frame": pd.DataFrame(X),
@@ -170,23 +151,13 @@ LONG = {
     "object": object(),
 }
 
-PARAMETERS = [
-    (DPSGDFClassifier, name)
-    for name in (
-        *("epsilon", "delta", "neighboring_relation", "bounds", "C", "solver", "loss"),
-        *("fit_intercept", "class_weight", "centering", "ledger", "classes", "schema"),
-        *("random_state", "n_jobs"),
-    )
-]
-PARAMETERS += [
-    *((FeatureDPLogisticRegression, name) for name in ("solver", "public_target")),
-    (FeatureDPLogisticRegression, "public_model"),
-    *((DPSGDFRegressor, name) for name in ("target_bounds", "alpha")),
-    *((FeatureDPMLPClassifier, name) for name in ("hidden_layer_sizes", "pretraining")),
-    (FeatureDPMLPClassifier, "backend"),
-]
-
-#: Those of algorithms: the estimator, its parameter, the class of the object.
+#: Every parameter, with an estimator that has it.
+PARAMETERS = {
+    name: type(one)
+    for one in reversed(ESTIMATORS.values())
+    for name in one.get_params(deep=False)
+}
+#: The estimator, its parameter, the class of the object.
 ALGORITHMS = [
     (DPSGDFClassifier, "solver", NoisySGD),
     (DPSGDFClassifier, "centering", GaussianCentering),
@@ -195,9 +166,7 @@ ALGORITHMS = [
     (FeatureDPMLPClassifier, "pretraining", Pretraining),
     (FeatureDPMLPClassifier, "backend", NumpyBackend),
     pytest.param(
-        FeatureDPMLPClassifier,
-        "backend",
-        TorchBackend,
+        *(FeatureDPMLPClassifier, "backend", TorchBackend),
         marks=pytest.mark.extra("torch"),
     ),
 ]
@@ -211,11 +180,11 @@ def check_message(cls, name, **more):
 
 
 @pytest.mark.parametrize("value", LONG)
-@pytest.mark.parametrize(("estimator", "name"), PARAMETERS)
-def test_no_error_prints_a_series_or_an_address(estimator, name, value):
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_no_error_prints_a_series_or_an_address(name, value):
     if name == "classes" and value in ("Series", "array"):
         return  # a list of labels
-    check_message(estimator, name, **{name: LONG[value]})
+    check_message(PARAMETERS[name], name, **{name: LONG[value]})
 
 
 @pytest.mark.parametrize("value", LONG)
@@ -253,56 +222,30 @@ def resolved(spec, X):
 
 
 DROPPED = frame([1, 2, 3])  # read_csv(header=None), and column 0 dropped
-
+AB, ABC = frame(["a", "b"]), frame(["a", "b", "c"])
+TWO = "labels or positions"
+SERIES = "a Series, whose index"
 AMBIGUOUS = {
-    "integers beside integer labels": ([1], DROPPED, "labels or positions"),
-    "one integer beside integer labels": (1, DROPPED, "labels or positions"),
-    "a slice beside integer labels": (slice(0, 2), DROPPED, "labels or positions"),
-    "integers beside shuffled labels": ([1], frame([1, 0, 2]), "labels or positions"),
-    "an integer beside a name that reads like it": (
-        [1],
-        frame(["1", "2", "3"]),
-        "another column of X is called '1'",
-    ),
-    "0 and 1 as a mask or as positions": (
-        [0, 1],
-        frame(["a", "b"]),
-        "could be a mask or positions",
-    ),
+    "integers beside integer labels": ([1], DROPPED, TWO),
+    "one integer beside integer labels": (1, DROPPED, TWO),
+    "a slice beside integer labels": (slice(0, 2), DROPPED, TWO),
+    "integers beside shuffled labels": ([1], frame([1, 0, 2]), TWO),
+    "an integer beside a name": ([1], frame([*"123"]), "another .* is called '1'"),
+    "a mask or positions": ([0, 1], AB, "could be a mask or positions"),
     "0 and 1 in an array": (np.array([1, 0]), np.ones((3, 2)), "could be a mask"),
     "0 on a single column": ([0], np.ones((3, 1)), "could be a mask or positions"),
-    "a mapping": ({"b": False}, frame(["a", "b"]), "is a mapping"),
-    "a Series of 0 and 1": (
-        pd.Series({"a": 0, "b": 1, "c": 1}),
-        frame(["a", "b", "c"]),
-        "a Series, whose index",
-    ),
-    "a boolean Series": (
-        pd.Series({"c": True, "a": False, "b": False}),
-        frame(["a", "b", "c"]),
-        "a Series, whose index",
-    ),
-    "all beside a column of that name": (
-        "all",
-        frame(["all", "b"]),
-        r"write \['all'\]",
-    ),
-    "a selector by dtype": (
-        make_column_selector(dtype_include="number"),
-        frame(["a", "b"]),
-        "is unknown",
-    ),
-    "a fraction": (1.5, frame(["a", "b"]), "public_features=1.5 is unknown"),
+    "a mapping": ({"b": False}, AB, "is a mapping"),
+    "a Series of 0 and 1": (pd.Series({"a": 0, "b": 1, "c": 1}), ABC, SERIES),
+    "a boolean Series": (pd.Series({"c": True, "a": False, "b": False}), ABC, SERIES),
+    "all beside a column": ("all", frame(["all", "b"]), r"write \['all'\]"),
+    "a selector": (make_column_selector(dtype_include="number"), AB, "is unknown"),
+    "a fraction": (1.5, AB, "public_features=1.5 is unknown"),
     "a scalar truth": (True, frame(["a"]), "public_features=True is unknown"),
-    "bytes, which are integers": (b"\x00", frame(["a", "b"]), "is unknown"),
-    "a generator, which is empty the next time": (
-        iter(["a"]),
-        frame(["a", "b"]),
-        "is unknown",
-    ),
-    "a frame, which iterates over names": (frame(["a"]), frame(["a", "b"]), "unknown"),
-    "a set of booleans": ({True, False}, frame(["a", "b"]), "mixes booleans"),
-    "a slice of names": (slice("a", "b"), frame(["a", "b"]), "slice of positions"),
+    "bytes, which are integers": (b"\x00", AB, "is unknown"),
+    "a generator, empty the next time": (iter(["a"]), AB, "is unknown"),
+    "a frame, which iterates over names": (frame(["a"]), AB, "unknown"),
+    "a set of booleans": ({True, False}, AB, "mixes booleans"),
+    "a slice of names": (slice("a", "b"), AB, "slice of positions"),
 }
 
 
@@ -311,23 +254,21 @@ def test_what_has_two_readings_is_refused(finding):
     spec, X, message = AMBIGUOUS[finding]
     with pytest.raises(ValueError, match=message) as caught:
         resolved(spec, X)
-    assert " at 0x" not in str(caught.value)  # no address
-    assert "\n" not in str(caught.value)  # no Series
+    assert not re.search(" at 0x|\n", str(caught.value))  # an address, a Series
 
 
-ACCEPTED = {
-    "a mask beside integer labels": ([False, True, False], DROPPED, [1]),
-    "integers beside the labels 0, 1, 2": ([1], frame(range(3)), [1]),
-    "integers beside strings": ([1, -1], frame(["a", "b", "c"]), [1, 2]),
-    "a set of positions": ({0, 1}, frame(["a", "b"]), [0, 1]),
-    "a column called all": (["all"], frame(["b", "all"]), [1]),
-    "every column, one called all": (slice(None), frame(["b", "all"]), [0, 1]),
-}
-
-
-@pytest.mark.parametrize("case", ACCEPTED)
-def test_what_has_one_reading_is_taken_so(case):
-    spec, X, expected = ACCEPTED[case]
+@pytest.mark.parametrize(
+    ("spec", "X", "expected"),
+    [
+        ([False, True, False], DROPPED, [1]),  # a mask beside integer labels
+        ([1], frame(range(3)), [1]),  # beside the labels 0, 1, 2
+        ([1, -1], ABC, [1, 2]),
+        ({0, 1}, AB, [0, 1]),
+        (["all"], frame(["b", "all"]), [1]),
+        (slice(None), frame(["b", "all"]), [0, 1]),
+    ],
+)
+def test_what_has_one_reading_is_taken_so(spec, X, expected):
     assert resolved(spec, X) == expected
 
 
@@ -340,9 +281,6 @@ def test_every_estimator_asks_what_integers_mean(name, releases):
 
 
 # -- raw tables, as an attacker would write them --------------------------------------
-LOOP = {"solver": NoisyGradientDescent(max_iter=1)}
-
-
 def declared(**columns):
     """Return a schema of some columns and of the outcome "y"."""
     return TableSchema({**columns, "y": Label([0, 1])}, outcomes=["y"])
@@ -368,36 +306,26 @@ def test_a_table_of_another_shape_is_refused_and_not_quoted(table):
         assert caught.value.__context__ is None
 
 
-def frames():
-    """Yield what makes a table of some columns, by library."""
-    yield pd.DataFrame
-    for library in ("polars", "pyarrow"):
-        try:
-            found = __import__(library)
-        except ImportError:
-            continue
-        yield found.DataFrame if library == "polars" else found.table
-
-
 @pytest.mark.filterwarnings("ignore")
-def test_whether_there_is_a_record_is_not_told_where_that_is_private():
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_whether_there_is_a_record_is_not_told_where_that_is_private(library):
     schema = declared(a=Number(0, 1), b=Number(0, 1))
-    for make in frames():
-        empty = make({"a": np.empty(0), "b": np.empty(0)})
-        one = make({"a": np.array([0.5]), "b": np.array([0.5])})
-        # The number of rows to transform or to predict is public.
+    found = pytest.importorskip(library)
+    make = found.table if library == "pyarrow" else found.DataFrame
+    empty, one = (
+        make({"a": column, "b": column}) for column in (np.empty(0), np.array([0.5]))
+    )
+    model = DPSGDFClassifier(
+        schema=schema, neighboring_relation=AddOrRemoveOne(10), **LOOP
+    )
+    model.fit(empty, np.empty(0, dtype=int))
+    assert model.coef_.shape == model.fit(one, [1]).coef_.shape
+    # The number of rows to transform or to predict is public.
+    encoder, other = DeclaredEncoder(schema).fit(empty), clone(model)
+    other.set_params(neighboring_relation="replace_one")
+    for call in (encoder.transform, model.predict, lambda X: other.fit(X, [])):
         with pytest.raises(ValueError, match=r"0 sample\(s\)"):
-            DeclaredEncoder(schema).fit(empty).transform(empty)
-        model = DPSGDFClassifier(
-            schema=schema, neighboring_relation=AddOrRemoveOne(10), **LOOP
-        )
-        model.fit(empty, np.empty(0, dtype=int))
-        assert model.coef_.shape == model.fit(one, [1]).coef_.shape
-        with pytest.raises(ValueError, match=r"0 sample\(s\)"):
-            model.predict(empty)
-        model.set_params(neighboring_relation="replace_one")
-        with pytest.raises(ValueError, match=r"0 sample\(s\)"):
-            model.fit(empty, np.empty(0, dtype=int))
+            call(empty)
 
 
 def zoned(number, unit, zone):
@@ -405,11 +333,9 @@ def zoned(number, unit, zone):
     stamps = np.array([number, 0]).astype(f"datetime64[{unit}]")
     series = pd.Series(stamps).dt.tz_localize("UTC").dt.tz_convert(zone)
     yield series
-    pa = pytest.importorskip("pyarrow")
+    pa, pl = map(pytest.importorskip, ("pyarrow", "polars"))
     yield pa.chunked_array([pa.array([number, 0], pa.timestamp(unit, tz=zone))])
-    pl = pytest.importorskip("polars")
     if unit != "s":  # which polars has not
-        yield pl.Series([number, 0]).cast(pl.Datetime(unit, zone))
         yield pl.Series([number, None, 0]).cast(pl.Datetime(unit, zone))[[0, 2]]
 
 
