@@ -69,6 +69,8 @@ MODELS = {
     "private bounds: whole": classifier(bounds="private"),
     "counts of events": regressor(DPSGDFRegressor, **RATES),
     "regression, public columns": regressor(**SOME),
+    "weights: whole": classifier(),
+    "persons, Poisson: whole": classifier(solver=POISSON),
 }
 #: Their rows go the same way as those of another model.
 MORE = {
@@ -96,6 +98,10 @@ MORE = {
     "label-DP, Poisson: whole": classifier(**ALL, solver=POISSON),
 }
 MODELS |= MORE
+OF_ROWS = {
+    "weights: whole": {"sample_weight": RNG.integers(0, 9, N)},
+    "persons, Poisson: whole": {"groups": RNG.integers(0, N // 3, N)},
+}
 
 
 @pytest.fixture
@@ -144,7 +150,7 @@ def reported(found):
 
 
 def cases():
-    """Yield every format with every model that it may have, the most telling first."""
+    """Yield every format with every model that it may have."""
     for held in FORMATS:
         for name in MODELS:
             if LEFT_OUT.get(held, "never") in name.partition(":")[2]:
@@ -163,15 +169,16 @@ def test_a_fit_is_that_of_a_table_in_memory(held, name, tmp_path, request, monke
     monkeypatch.setattr(
         RowFile, "__init__", lambda self, *a: (files.append(a), begin(self, *a))[1]
     )
-    model, y = MODELS[name]
-    alone = clone(model).fit(X, y)
+    (model, y), of_rows = MODELS[name], OF_ROWS.get(name, {})
+    alone = clone(model).fit(X, y, **of_rows)
     assert not files
     rows = FORMATS[held](X, tmp_path)
     target = partitioned(y) if held == "Dask" else y
     # The public model of scikit-learn takes its columns as a whole.
     room = 1.0 if model.get_params().get("public_target") else 0.01
     with sklearn.config_context(working_memory=room):
-        plan, apart = clone(model).plan(rows, target), clone(model).fit(rows, target)
+        plan = clone(model).plan(rows, target, **of_rows)
+        apart = clone(model).fit(rows, target, **of_rows)
         if held != "Dask":
             predicted = apart.predict(rows)
             np.testing.assert_allclose(predicted, alone.predict(X), rtol=1e-12)
@@ -181,7 +188,7 @@ def test_a_fit_is_that_of_a_table_in_memory(held, name, tmp_path, request, monke
         np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(apart.predict(X), alone.predict(X))
     assert reported(alone.privacy_) == reported(apart.privacy_)
-    assert reported(clone(model).plan(X, y)) == reported(plan)
+    assert reported(clone(model).plan(X, y, **of_rows)) == reported(plan)
     told = [a.key for a in apart.privacy_.assumptions]
     assert (SAME_PARTITIONS.key in told) == (held == "Dask")
 
