@@ -41,12 +41,10 @@ from skfdp.privacy import PrivacyBudgetError, PrivacyReport
 from skfdp.schema import Number
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
 
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 COMMON = {"epsilon": 1.0, "delta": 1e-5, "bounds": (0, 1)}
-
 LABELS = {"classes": [0, 1], "target": "y"}
-
 TARGET = {"target_bounds": (0, 1), "target": "y"}
-
 SOON = {"solver": NoisyGradientDescent(max_iter=3)}
 ESTIMATORS = {
     "classifier": DPSGDFClassifier(**SOON, **COMMON, **LABELS),
@@ -76,10 +74,15 @@ def table():
 
 
 def fitted(name, table, **changes):
-    model = clone(ESTIMATORS[name])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return model.set_params(**changes).fit(*table)
+    return clone(ESTIMATORS[name]).set_params(**changes).fit(*table)
+
+
+def charged(error, name, table, match=None, **changes):
+    """Return what a fit has charged that ends in an error."""
+    ledger = PrivacyLedger()
+    with pytest.raises(error, match=match):
+        fitted(name, table, ledger=ledger, **changes)
+    return ledger.entries
 
 
 @every_estimator
@@ -120,14 +123,10 @@ def test_a_fit_that_fails_stays_charged(name, table, monkeypatch):
         raise ZeroDivisionError
 
     monkeypatch.setattr(mechanism, "_noisy_sum", fails)
-    ledger = PrivacyLedger()
-    with pytest.raises(ZeroDivisionError):
-        fitted(name, table, ledger=ledger)
-    assert ledger.entries
+    assert charged(ZeroDivisionError, name, table)
 
 
 # Whatever can fail for public reasons fails before the charge.
-
 PUBLIC_STEPS = {
     "report": (PrivacyReport, "from_events"),
     "streams": (Streams, "__init__"),
@@ -152,19 +151,14 @@ def failing(*_, **__):
 def test_a_public_step_that_fails_costs_nothing(name, step, table, monkeypatch):
     mechanism.compile_sampler.cache_clear()
     monkeypatch.setattr(*PUBLIC_STEPS[step], failing)
-    ledger = PrivacyLedger()
-    with pytest.raises(PublicFailureError):
-        fitted(name, table, ledger=ledger)
-    assert not ledger.entries
+    assert not charged(PublicFailureError, name, table)
 
 
 def test_a_sampler_that_cannot_be_compiled_costs_nothing(table, monkeypatch):
     mechanism.compile_sampler.cache_clear()
     monkeypatch.setattr(sampling, "poisson_members", failing)
-    ledger, solver = PrivacyLedger(), NoisySGD(batch_size=20, max_iter=2)
-    with pytest.raises(PublicFailureError):
-        fitted("classifier", table, ledger=ledger, solver=solver)
-    assert not ledger.entries
+    solver = NoisySGD(batch_size=20, max_iter=2)
+    assert not charged(PublicFailureError, "classifier", table, solver=solver)
 
 
 @pytest.mark.parametrize("step", ["report", "streams", "mechanism", "noise"])
@@ -183,27 +177,20 @@ def test_bounds_and_scores_that_fail_cost_nothing(step, table, monkeypatch):
 @pytest.mark.parametrize("step", ["report", "callbacks"])
 def test_a_fit_without_privacy_that_fails_costs_nothing(name, step, table, monkeypatch):
     monkeypatch.setattr(*PUBLIC_STEPS[step], failing)
-    ledger = PrivacyLedger()
-    with pytest.raises(PublicFailureError):
-        fitted(name, table, ledger=ledger, epsilon=math.inf)
-    assert not ledger.entries
+    assert not charged(PublicFailureError, name, table, epsilon=math.inf)
 
 
 def test_a_network_without_weights_in_scikit_learn_costs_nothing(table, monkeypatch):
     """Before 1.7 its networks take no sample_weight."""
     monkeypatch.setattr("skfdp.neural_network.has_fit_parameter", lambda *_: False)
-    ledger = PrivacyLedger()
-    more = {"ledger": ledger, "epsilon": math.inf, "class_weight": "balanced"}
-    with pytest.raises(ValueError, match="needs scikit-learn 1.7"):
-        fitted("network", table, **more)
-    assert not ledger.entries
+    more = {"epsilon": math.inf, "class_weight": "balanced"}
+    says = "needs scikit-learn 1.7"
+    assert not charged(ValueError, "network", table, match=says, **more)
 
 
 def test_a_public_loss_that_fails_costs_nothing(table):
-    ledger, solver = PrivacyLedger(), FeatureDPSGD(public_loss=failing)
-    with pytest.raises(PublicFailureError):
-        fitted("feature-DP", table, ledger=ledger, solver=solver)
-    assert not ledger.entries
+    solver = FeatureDPSGD(public_loss=failing)
+    assert not charged(PublicFailureError, "feature-DP", table, solver=solver)
 
 
 def test_a_folder_of_temporary_files_is_tried_before_the_charge(monkeypatch):
@@ -237,10 +224,8 @@ except Exception as error:
 def test_a_setting_of_numba_that_prevents_fits_costs_nothing(setting, message):
     environment = os.environ | dict([setting.split("=")])
     command = [sys.executable, "-c", COMPILED]
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.startswith(f"0 {message}")
+    out = subprocess.check_output(command, env=environment, text=True)
+    assert out.startswith(f"0 {message}")
 
 
 CLOSED = io.StringIO()
@@ -289,7 +274,6 @@ VALUES = {
     "loss": "poisson",
     "solver": FeatureDPSGD(public_loss="gaussian"),
 }
-
 MISSING = [
     (name, declared)
     for name in sorted({*ESTIMATORS} - {"label-DP"})
@@ -300,9 +284,9 @@ MISSING = [
 def plain(name):
     """Return a model with a seed and nothing public."""
     model = clone(ESTIMATORS[name]).set_params(random_state=0)
-    return model.set_params(
-        **({"public_features": None} if "public_features" in model.get_params() else {})
-    )
+    if "public_features" in model.get_params():
+        model.set_params(public_features=None)
+    return model
 
 
 def same(one, other):
@@ -310,12 +294,6 @@ def same(one, other):
     assert one.privacy_.public_features == ()
     for released in other._released:
         np.testing.assert_equal(getattr(one, released), getattr(other, released))
-
-
-def quietly(model, table):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return model.fit(*table)
 
 
 def test_every_shared_declaration_is_tried():
@@ -331,15 +309,15 @@ def test_attack_2_attribute_without_parameter_has_no_effect(name, declared, tabl
     with pytest.warns(UtilityWarning, match=f"no parameter '{declared}'"):
         setattr(model, declared, VALUES[declared])
     assert vars(model) == before
-    same(quietly(model, table), quietly(plain(name), table))
+    same(model.fit(*table), plain(name).fit(*table))
 
 
 @pytest.mark.parametrize(("name", "declared"), MISSING)
 def test_attack_2_class_attribute_has_no_effect(name, declared, table):
     model = plain(name)
     own = type(type(model).__name__, (type(model),), {declared: VALUES[declared]})
-    found = quietly(own(**model.get_params(deep=False)), table)
-    same(found, quietly(model, table))
+    found = own(**model.get_params(deep=False)).fit(*table)
+    same(found, model.fit(*table))
 
 
 def test_attack_2_subclass_with_fixed_parameters_ignores_other_attributes(table):
