@@ -37,29 +37,6 @@ def test_the_clip_norm_grows_with_the_signal_until_it_cuts_nothing(regression):
     assert clips[-1] > 1.7 * clips[-200] > 50 if regression else clips[-1] == 100
 
 
-def test_steeper_losses_take_shorter_steps():
-    rates = [
-        defaults.learning_rate(
-            100.0, 10_000, 200, clip_norm=1.0, momentum=0.9, curvature=curvature
-        )
-        for curvature in (0.25, 0.5, 2.0)
-    ]
-    assert rates[0] == rates[1] == 4 * rates[2]
-
-
-@given(s2n=st.floats(1e-3, 1e5))  # from where on neither rule cuts anything
-def test_regressions_clip_less_and_step_less(s2n):
-    clip = defaults.clip_norm(s2n, regression=True)
-    assert clip >= defaults.clip_norm(s2n) >= 0.1
-    ours, theirs = (
-        defaults.learning_rate(
-            0.01, 1000, 200, clip_norm=1, momentum=0.9, curvature=1, regression=kind
-        )
-        for kind in (True, False)
-    )
-    assert ours == theirs / 2
-
-
 def test_a_mean_that_is_noise_is_shrunk_away():
     rng = np.random.default_rng(0)
     noise = rng.normal(size=1000)
@@ -68,12 +45,6 @@ def test_a_mean_that_is_noise_is_shrunk_away():
     unit = noise / np.linalg.norm(noise)
     sure = defaults.shrunk_mean(unit, 1e-4)
     np.testing.assert_allclose(sure, unit, rtol=1e-3)
-    # No mean of rows of norm 1 is as long as that: it is known to be noise.
-    for noise_std in (0.01, 0.1, 1.0):
-        shrunk = defaults.shrunk_mean(noise, noise_std)
-        assert np.linalg.norm(shrunk) <= np.linalg.norm(noise) / (
-            1 + 1000 * noise_std**2
-        ) * (1 + 1e-9)
     assert not defaults.shrunk_mean(np.zeros(3), 1.0).any()
 
 
@@ -88,11 +59,3 @@ def test_the_scale_undoes_the_loss_of_norm_and_no_more(length, noise_std):
     assert scale <= max(reach, math.sqrt(20)) * (1 + 1e-9)
     if length <= 0.9:
         assert scale == pytest.approx(1 / math.sqrt(1 - length**2))
-
-
-def test_many_classes_and_a_large_budget_start_at_zero():
-    starts = defaults.starts_at_public_model
-    assert starts(0.27, 10_000, 100, 500)
-    assert not starts(1.67, 10_000, 100, 500)
-    assert starts(1.67, 10_000, 10, 500)
-    assert starts(1e6, 10_000, 2, 0)
