@@ -58,15 +58,6 @@ class Spy:
         return steps + 1 >= self.stop_after
 
 
-def test_they_get_no_data_and_no_metadata(make, small):
-    spy = Spy()
-    make().set_callbacks(spy).fit(*small)
-    assert len(spy.told) >= 4
-    for _, _, *rest in spy.told:
-        for given in rest[1:]:
-            assert all(value is None for value in given.values()), given
-
-
 @pytest.mark.parametrize("loss", ["hinge", "log_loss"])
 def test_steps_show_released_iterates_only(loss, small):
     spy = Spy()
@@ -149,14 +140,6 @@ def test_a_fit_inside_a_callback_is_charged_too(small):
 
     FITS["dpsgd-f"](ledger=ledger).set_callbacks(Fitting()).fit(*small)
     assert len({entry.charge for entry in ledger.entries}) == 1 + 4
-
-
-def test_progress_bars(make, small, capsys):
-    pytest.importorskip("rich")
-    from sklearn.callback import ProgressBar
-
-    make().set_callbacks(ProgressBar()).fit(*small)
-    assert type(make()).__name__ in capsys.readouterr().out
 
 
 def test_progress_bars_in_a_search(small, capsys):

@@ -6,15 +6,11 @@ import pytest
 
 from skfdp import FeatureDPLogisticRegression
 
+pytestmark = pytest.mark.filterwarnings("ignore")
 N_ROWS = 60
 RNG = np.random.default_rng(0)
-X = pd.DataFrame(
-    {
-        "patient": np.arange(N_ROWS) // 3,
-        "age": RNG.random(N_ROWS),
-        "dose": RNG.random(N_ROWS),
-    }
-)
+X = pd.DataFrame(RNG.random((N_ROWS, 2)), columns=["age", "dose"])
+X.insert(0, "patient", np.arange(N_ROWS) // 3)
 Y = RNG.integers(0, 2, N_ROWS)
 
 
@@ -24,7 +20,6 @@ def model(**parameters):
     )
 
 
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_the_column_is_no_feature(library):
     frame = pytest.importorskip(library).DataFrame({c: X[c].to_numpy() for c in X})
@@ -39,7 +34,6 @@ def test_the_column_is_no_feature(library):
     assert named.privacy_.events[0].unit == "person"
 
 
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     "spec", [[1], 1, slice(0, 1), np.array([True, False]), [True, False, False]]
 )
@@ -49,17 +43,15 @@ def test_positions_of_public_columns_are_refused_beside_it(spec):
         model(public_features=spec).fit(X, Y, groups="patient")
 
 
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("spec", [["age"], "age", "all", None])
-def test_names_of_public_columns_are_not(spec):
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [(["age"], ("age",)), ("age", ("age",)), ("all", ("age", "dose")), (None, ())],
+)
+def test_names_of_public_columns_are_not(spec, expected):
     found = model(public_features=spec).fit(X, Y, groups="patient").privacy_
-    expected = {"all": ("age", "dose"), None: ()}.get(
-        spec if spec is None or isinstance(spec, str) else "", ("age",)
-    )
     assert found.public_features == expected
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_positions_of_bounds_are_refused_beside_it():
     estimator = FeatureDPLogisticRegression(bounds={0: (0, 1), 1: (0, 1)})
     with pytest.raises(ValueError, match=r"bounds=.*name the columns"):
