@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
 import functools
 import hashlib
 import math
 import numbers
-import os
 import re
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -73,26 +70,23 @@ from skfdp.data.validation import (
     without_traps,
 )
 from skfdp.mechanisms import noise
-from skfdp.mechanisms.checkpoint import OPEN, Journal, ResumingMechanism
+from skfdp.mechanisms.checkpoint import OPEN
 from skfdp.mechanisms.noise import Streams, check_random_state
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy.assumptions import (
     BALANCED,
     COUNTS_SEEN,
-    NOT_COPIED,
+    KEY_UNREAD,
     ONE_STEP,
     ORDER_IS_PUBLIC,
     SAME_PARTITIONS,
-    SAME_ROWS,
     WEIGHTS_ARE_PUBLIC,
     Assumption,
     of_limit,
 )
 from skfdp.privacy.checks import shown
-from skfdp.privacy.entries import FitPlan, Receipt
+from skfdp.privacy.entries import FitPlan
 from skfdp.privacy.events import (
-    AddOrRemoveOne,
-    PrivacyBudgetError,
     Relation,
     check_budget,
 )
@@ -324,125 +318,6 @@ class PrivateClassifier(ClassifierMixin):
         if margins.ndim == 1:
             return np.column_stack([log_expit(-margins), log_expit(margins)])
         return log_softmax(margins, axis=1)
-
-
-# Fits that can be resumed: their checkpoints, and how they are charged.
-
-
-#: Parameters that may change when a fit is resumed.
-_MAY_CHANGE = frozenset({"backend", "device", "ledger", "n_jobs", "random_state"})
-
-
-def fingerprint_of(
-    estimator: Any,
-    parameters: Mapping[str, Any],
-    public: PublicRecords,
-    fit_plan: FitPlan,
-    ledger: PrivacyLedger | None,
-) -> dict[str, Any]:
-    """Return the public facts that must be equal when a fit is resumed, as JSON values.
-
-    Private values are not included, not even as digests. A parameter that may hold
-    data, such as a function, is represented by its type alone.
-    """
-    kind = type(estimator)
-    return {
-        "estimator": f"{kind.__module__}.{kind.__qualname__}",
-        "ledger": None if ledger is None else ledger.dataset,
-        "number of records": fit_plan.n_records,
-        **{n: _as_json(v) for n, v in parameters.items() if n not in _MAY_CHANGE},
-        "plan": [event.to_dict() for event in fit_plan.events],
-        "public part": _digest(public),
-    }
-
-
-@contextlib.contextmanager
-def journal_of(checkpoint: Any, fingerprint: Mapping[str, Any]) -> Iterator[Journal]:
-    """Open the checkpoint file of a fit; within an audit, open a temporary file."""
-    with contextlib.ExitStack() as stack:
-        if noise.current() is not None:
-            folder = stack.enter_context(tempfile.TemporaryDirectory())
-            checkpoint = os.path.join(folder, "checkpoint")
-        yield stack.enter_context(Journal(checkpoint, fingerprint))
-
-
-def charged(
-    ledger: PrivacyLedger | None, fit_plan: FitPlan, journal: Journal
-) -> tuple[FitPlan, Receipt | None]:
-    """Charge a fit that has a checkpoint; a resumed fit is not charged again.
-
-    Return the plan, with the assumptions of checkpoints added, and the receipt of the
-    charge. Without a ledger the receipt is None.
-    """
-    label = fit_plan.subject
-    token, receipt = None, None
-    if ledger is not None and noise.current() is not None:
-        receipt = ledger.charge(fit_plan.events, label=label)
-    elif ledger is not None:
-        try:
-            token, receipt = ledger.charge_resumable(
-                journal.fit, fit_plan.events, label=label, begun=journal.begun
-            )
-        except PrivacyBudgetError:
-            # So that a fit that costs less can use the path of this checkpoint.
-            journal.forget()
-            raise
-    journal.settle(token)
-    assumptions = (
-        *fit_plan.assumptions,
-        *(NOT_COPIED,) * (token is None),
-        *(SAME_ROWS,) * journal.begun,
-    )
-    return dataclasses.replace(fit_plan, assumptions=assumptions), receipt
-
-
-def _digest(public: PublicRecords) -> str:
-    """Return a digest of public columns, a public target, weights and persons."""
-    found = hashlib.blake2b(digest_size=16)
-
-    def add(array: np.ndarray | None) -> None:
-        if array is not None:
-            found.update(f"{array.dtype.str} {array.shape}".encode())
-            found.update(np.ascontiguousarray(array).data)
-
-    if public.mask.any():
-        for block in public.blocks():
-            parts = (
-                (block,)
-                if isinstance(block, np.ndarray)
-                else (block.data, block.indices, block.indptr)
-            )
-            for part in parts:
-                add(part)
-    add(public.target)
-    if public.units is not None:
-        add(public.units.weights)
-        add(public.units.persons)
-    return found.hexdigest()
-
-
-def _as_json(value: Any) -> Any:
-    """Return a parameter as JSON values; an unknown object becomes its type name."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and math.isnan(value):
-        return "nan"  # NaN would not equal itself when a fit is resumed
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, (list, tuple)):
-        return [_as_json(one) for one in value]
-    if isinstance(value, Mapping):
-        return sorted([str(name), _as_json(one)] for name, one in value.items())
-    if isinstance(value, np.ndarray):
-        return [value.dtype.str, _as_json(value.tolist())]
-    kind = f"{type(value).__module__}.{type(value).__qualname__}"
-    if hasattr(value, "get_params") and not isinstance(value, type):
-        return [kind, _as_json(value.get_params(deep=False))]
-    if isinstance(value, TableSchema):
-        return [kind, value.to_toml()]
-    if isinstance(value, AddOrRemoveOne):
-        return [kind, value.n_records]
-    return kind
 
 
 # Conversion of a user's table to validated records, the same for fit and predict.
@@ -1002,8 +877,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             For bad parameters, malformed public values, wrong types and shapes, or the
             checkpoint of another fit. Nothing is charged, and no datum is quoted.
         PrivacyBudgetError
-            If the ledger's limit would be exceeded, or if a newer copy of the
-            checkpoint exists. Nothing is charged or trained.
+            If the ledger's limit would be exceeded. Nothing is charged or trained.
         """
         return self._fit(X, y)
 
@@ -1019,9 +893,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         Whatever can fail for public reasons comes before the charge, which is never
         refunded: the plan, the report, callbacks, and the compilation of the noise.
         """
-        public, checkpoint = records.public, OPEN.get()
-        if checkpoint is not None:
-            self._check_checkpoint(checkpoint)
+        public = records.public
         ledger = None if self.ledger is None else PrivacyLedger.resolve(self.ledger)
         if math.isinf(self.epsilon):
             fit_plan = self._fit_plan(public, None)
@@ -1044,28 +916,17 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         of_rows = records.is_null, public.units
         report = self._report(public, fit_plan, ledger, plan.n_steps)
         context = self._begun(plan.n_steps)
-        if checkpoint is None:
-            streams = Streams(self.random_state, type(self))
-            mechanism = Mechanism(plan.events, streams, *of_rows)
-            if ledger is not None:
-                receipt = ledger.charge(fit_plan.events, label=fit_plan.subject)
-                report = dataclasses.replace(report, receipts=(receipt,))
-            run = functools.partial(run, mechanism)
-            return self._train(run, public, context, report)
-        given = self._declared.parameters
-        fingerprint = fingerprint_of(self, given, public, fit_plan, ledger)
-        checkpoint["used"] = True
-        with journal_of(checkpoint["path"], fingerprint) as journal:
-            streams = Streams(self.random_state, type(self), journal.public_key)
-            mechanism = ResumingMechanism(
-                plan.events, streams, *of_rows, journal=journal
-            )
-            fit_plan, receipt = charged(ledger, fit_plan, journal)
-            report = self._report(public, fit_plan, ledger, plan.n_steps, receipt)
-            run = functools.partial(run, mechanism)
-            self._train(run, public, context, report)
-            journal.finish()
-        return self
+        key = None if noise.current() is not None else OPEN.get()
+        if key is not None:
+            key.open(records, self._declared.parameters, fit_plan)
+        streams = Streams(self.random_state, type(self), key)
+        mechanism = Mechanism(plan.events, streams, *of_rows)
+        if ledger is not None:
+            charge = functools.partial(key.charge, ledger) if key else ledger.charge
+            receipt = charge(fit_plan.events, label=fit_plan.subject)
+            report = dataclasses.replace(report, receipts=(receipt,))
+        run = functools.partial(run, mechanism)
+        return self._train(run, public, context, report)
 
     def _report(
         self,
@@ -1073,7 +934,6 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         fit_plan: FitPlan,
         ledger: PrivacyLedger | None,
         n_steps: int | None = None,
-        receipt: Receipt | None = None,
     ) -> PrivacyReport:
         """Return the report of a fit; `n_steps` is None without a training loop."""
         has_loop = self._has_loop if math.isinf(self.epsilon) else n_steps is not None
@@ -1094,7 +954,6 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
                 *of_limit(ledger),
             ),
             seeded=self._seeded,
-            receipts=[receipt],
         )
 
     @users_state()
@@ -1168,21 +1027,6 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
                 f"n_jobs={shown(n_jobs)} must be None or an int other than 0: pass the "
                 "number of threads, or -1 for all cores."
             )
-
-    def _check_checkpoint(self, place: Mapping[str, Any]) -> None:
-        """Raise ValueError if this fit cannot use the current `skfdp.checkpoint`."""
-        reason = None
-        if place["used"]:
-            reason = "was used by another fit: enter a new one for each fit"
-        elif math.isinf(self.epsilon):
-            reason = "needs private releases, but epsilon=inf has none: leave it out"
-        elif self.random_state is not None:
-            reason = (
-                "needs random_state=None, because a seed would repeat the noise after "
-                "a stop: leave the seed out"
-            )
-        if reason is not None:
-            raise ValueError(f"checkpoint({shown(place['path'])}) {reason}.")
 
     def _method(self, public: PublicRecords) -> Method:
         """Return the method that fits, with its parameters."""
@@ -1270,6 +1114,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         if declared.max_rows_per_group is not None and public.has_persons:
             more.append(ORDER_IS_PUBLIC)
         more += [SAME_PARTITIONS] * public.in_partitions
+        more += [KEY_UNREAD] * (OPEN.get() is not None)
         more += [BALANCED] * getattr(self, "_balances", False)
         assumptions = (
             *self._assumptions,

@@ -282,8 +282,7 @@ class LinearModel(PrivateEstimator):
             For bad parameters, malformed public values, wrong types and shapes, or the
             checkpoint of another fit. Nothing is charged, and no datum is quoted.
         PrivacyBudgetError
-            If the ledger's limit would be exceeded, or if a newer copy of the
-            checkpoint exists. Nothing is charged or trained.
+            If the ledger's limit would be exceeded. Nothing is charged or trained.
         """
         return self._fit(X, y, sample_weight=sample_weight, groups=groups)
 

@@ -57,9 +57,13 @@ privacy/test_curves.py::TestClipDeltaCurve::test_a_vanishing_change_vanishes
 +return stated
 privacy/test_report_claims.py::test_a_key_lends_no_mark_to_another_sentence
 # privacy/ledger_file.py: links of the ledger without a nonce
--nonce = secrets.token_hex(32)
+-nonce = secrets.token_hex(32) if name is None else name
 +nonce = "0" * 64
 privacy/test_ledger_files.py::test_attack_10_equal_charges_to_two_copies_end_in_two_heads
+# mechanisms/checkpoint.py: a key of noise for other rows
+-elif not hmac.compare_digest(self._digest, head[48:]):
++elif False:
+estimators/test_checkpoint.py::test_another_fit_is_refused_and_the_key_destroyed[row]
 """)
 NIGHTLY = mutants(r"""
 # privacy/events.py: a replaced record counts once
@@ -92,8 +96,8 @@ estimators/test_target_window.py::test_every_release_is_covered_by_the_charge
 estimators/test_row_length.py::test_wide_rows_keep_the_scale_of_predictions
 # privacy/ledger_file.py: charges beyond the budget limit
 -check(terms, recorded)
--            if
-+if
+-            return
++return
 privacy/test_ledger.py::TestNonprivateFits::test_a_limit_refuses_them[memory]
 # mechanisms/release.py: noise halved
 -return add_integer_gaussian(total, noise_std / unit, generator) * unit

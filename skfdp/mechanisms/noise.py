@@ -1,8 +1,9 @@
 """Random generators and integer Gaussian noise, the only source of private noise.
 
 Without a seed every stream is AES-128 in counter mode, with a key from the operating
-system that is drawn inside ``fit`` and never stored. With a seed the key of a stream is
-a hash of (seed, class, release, shape), so that two seeded fits may share noise.
+system that is drawn inside ``fit``, and stored only by a `checkpoint`. With a seed the
+key of a stream is a hash of (seed, class, release, shape), so that two seeded fits may
+share noise.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import randomgen
@@ -328,29 +329,27 @@ class Streams:
         reproducible experiments and voids the guarantee.
     owner : type or str
         Class of the estimator, or its name. The name enters the keys of seeded streams.
-    public_key : bytes, default=None
-        Key of the public streams of a fit with a checkpoint; not a secret. A resumed
-        fit repeats its public streams, but never its private ones. None means that
-        public streams get their keys in the same way as private ones.
+    key : NoiseKey, default=None
+        Source of all keys of a fit with a checkpoint. A seed takes precedence.
     """
 
     def __init__(
         self,
         random_state: int | None,
         owner: type | str,
-        public_key: bytes | None = None,
+        key: Any = None,
     ):
         check_random_state(random_state)
-        self._public_key = public_key
+        self.key = key if random_state is None else None
         self.seeded = random_state is not None
         name = owner if isinstance(owner, str) else owner.__qualname__
         seed = int(random_state) if random_state is not None else None
-        self._path = f"{seed}/{name}"
+        self.path = f"{seed}/{name}"
 
     def under(self, name: str) -> Streams:
         """Return separate streams, for a method that is a part of this fit."""
         found = copy.copy(self)
-        found._path = f"{self._path}/{name}"
+        found.path = f"{self.path}/{name}"
         return found
 
     def public(self, label: str) -> np.random.Generator:
@@ -358,11 +357,7 @@ class Streams:
 
         With a seed the stream is a function of the seed, the `owner` and the label.
         """
-        name = f"public/{label}"
-        if self._public_key is None or current() is not None:
-            return self._generator(name)
-        path = self._path.encode() + name.encode()
-        return generator_of(_key_of(self._public_key + path))
+        return self._generator(f"public/{label}")
 
     def private(self, label: str, *details: int | str | tuple) -> np.random.Generator:
         """Return a stream for sampling or noise.
@@ -375,8 +370,9 @@ class Streams:
     def _generator(self, name: str, details: tuple = ()) -> np.random.Generator:
         if (audit := current()) is not None:
             key = audit.key(name)  # depends on names, not on data
-        elif self.seeded:
-            key = _key_of(f"{self._path}/{name}{details}".encode())
+        elif self.seeded or self.key is not None:
+            text = f"{self.path}/{name}{details}".encode()
+            key = _key_of(text if self.key is None else self.key.hashed(text))
         else:
             key = secrets.randbits(128)
         return generator_of(key)

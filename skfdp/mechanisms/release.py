@@ -385,10 +385,14 @@ class Mechanism:
             self._batches[key] = sampler(generator, n_rows, event.sampling_rate)
         return self._batches[key]
 
-    def _generator(
-        self, event: Event, stream: str, query: Query
-    ) -> np.random.Generator:
-        """Return a private stream; later calls continue the same stream."""
+    def _generator(self, event: Event, stream: str, query: Query) -> Any:
+        """Return a private stream; later calls continue the same stream.
+
+        With a checkpoint, return the function from a sum to the stream of its noise.
+        """
+        if self.streams.key is not None and stream != _SAMPLING:
+            name = f"{self.streams.path}/{event.label}/{stream}"
+            return functools.partial(self.streams.key.noise, name)
         key = event.label, stream
         if key not in self._generators:
             shape = query.shape if stream != _SAMPLING else (query.n_rows,)
@@ -402,9 +406,14 @@ def _noisy_sum(
     *,
     noise_std: float,
     unit: float,
-    generator: np.random.Generator,
+    generator: Any,
     batch: np.ndarray | None,
 ) -> np.ndarray:
-    """Return the noisy sum over a batch; sum and noise are integers in `unit`."""
+    """Return the noisy sum over a batch; sum and noise are integers in `unit`.
+
+    `generator` may be a function of the sum and of the noise, both in `unit`.
+    """
     total = query.exact_sum(theta, batch, unit)
+    if callable(generator):
+        generator = generator(total, noise_std / unit)
     return add_integer_gaussian(total, noise_std / unit, generator) * unit

@@ -151,13 +151,10 @@ SAME_PARTITIONS = Assumption(
     "The Dask collection is deterministic: a partition has the same rows whenever it "
     "is computed.",
 )
-NOT_COPIED = Assumption(
-    "checkpoint_not_copied",
-    "No copy of the checkpoint of this fit was or will be resumed.",
-)
-SAME_ROWS = Assumption(
-    "resumed_with_same_rows",
-    "After a stop the fit went on with the rows that it had begun with.",
+KEY_UNREAD = Assumption(
+    "checkpoint_unread",
+    "Nobody reads the file of the checkpoint of this fit, which holds the key of its "
+    "noise.",
 )
 CLASSES_READ = Assumption(
     "classes_public",

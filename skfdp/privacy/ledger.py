@@ -41,7 +41,6 @@ from skfdp.privacy.events import (
 )
 from skfdp.privacy.ledger_file import (
     SCHEMA_VERSION,
-    FencingToken,
     Store,
     Terms,
     resolved,
@@ -244,8 +243,7 @@ class PrivacyLedger:
     * `fit` charges all of its events, or none, before its mechanism first reads private
       values. A fit that fails afterwards stays charged. Charges are never refunded,
       changed or deleted.
-    * A fit with a `checkpoint` is charged once, even if it is resumed several times.
-      Each of its releases is made once, even if the checkpoint was copied.
+    * A fit with a `checkpoint` is charged once, however often it is started.
     * A charge is refused with `PrivacyBudgetError`, and nothing is recorded, if the
       exact composition of everything recorded for the data set and of the new events
       exceeds the limit. A charge is checked and recorded in one step across threads
@@ -406,49 +404,17 @@ class PrivacyLedger:
         """
         return self._charge(events, label)
 
-    def charge_resumable(
-        self,
-        fit: str,
-        events: Iterable[Event],
-        *,
-        label: str | None = None,
-        begun: bool = False,
-    ) -> tuple[FencingToken, Receipt]:
-        """Charge a resumable fit, unless it was charged before.
-
-        Parameters
-        ----------
-        fit : str
-            Random name of the fit, which is stored in its checkpoint.
-        events, label
-            As for `charge`; equal in every call for this fit.
-        begun : bool, default=False
-            Whether the fit has made a release. Then it must have been charged before.
-
-        Returns
-        -------
-        token : FencingToken
-            The right to make the releases of the fit. If its checkpoint has several
-            copies, the token lets only one of them continue.
-        receipt : Receipt
-
-        Raises
-        ------
-        PrivacyBudgetError
-            As for `charge`. Also if this ledger charged the fit with other events, or
-            charged it to another data set, or if the fit has begun and this ledger has
-            not charged it.
-        """
-        receipt = self._charge(events, label, fit, begun=begun)
-        return FencingToken(self._store, fit), receipt
+    def charge_once(
+        self, name: str, events: Iterable[Event], *, label: str | None = None
+    ) -> Receipt:
+        """Make a charge of a random name, unless the ledger holds it; see `charge`."""
+        return self._charge(events, label, name)
 
     def _charge(
         self,
         events: Iterable[Event],
         label: str | None,
-        fit: str | None = None,
-        *,
-        begun: bool = False,
+        name: str | None = None,
     ) -> Receipt:
         events = check_events(events, least=1)
         check = functools.partial(self._check, events=events)
@@ -458,7 +424,7 @@ class PrivacyLedger:
         with contextlib.suppress(PrivacyBudgetError):
             check(*self._store.read())
         entries = new_entries(events, label)
-        return self._receipt(*self._store.append(entries, check, fit, begun=begun))
+        return self._receipt(*self._store.append(entries, check, name))
 
     def _receipt(self, charge: int, head: str) -> Receipt:
         """Return the receipt of a charge, with what the ledger had spent until then."""

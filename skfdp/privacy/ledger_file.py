@@ -12,8 +12,6 @@ its head is the identity of the ledger.
 The chain has no key. It detects accidents, not attackers: a program that can write the
 file can also write a new chain. Only a head that is stored elsewhere, as in a report,
 proves that everything recorded up to this head is unchanged.
-
-The table `fits` counts the releases of each fit that can be resumed.
 """
 
 from __future__ import annotations
@@ -37,7 +35,6 @@ from typing import Any, NamedTuple
 from skfdp._version import __version__
 from skfdp.privacy.checks import shown
 from skfdp.privacy.entries import LedgerEntry, Receipt, dumps
-from skfdp.privacy.events import PrivacyBudgetError
 
 SCHEMA_VERSION = 1
 # Marks an SQLite file as ours ("skfd"), so that files of other programs are refused.
@@ -60,18 +57,6 @@ CREATE TRIGGER chain_keep BEFORE DELETE ON chain
     BEGIN SELECT RAISE(ABORT, 'charges are never refunded'); END;
 CREATE TRIGGER chain_fixed BEFORE UPDATE ON chain
     BEGIN SELECT RAISE(ABORT, 'charges are never changed'); END;
-CREATE TABLE fits (
-    fit TEXT PRIMARY KEY,
-    charge INTEGER NOT NULL,
-    released INTEGER NOT NULL,
-    commit_key BLOB NOT NULL
-);
-CREATE TRIGGER fits_keep BEFORE DELETE ON fits
-    BEGIN SELECT RAISE(ABORT, 'fits are never removed'); END;
-CREATE TRIGGER fits_fixed BEFORE UPDATE ON fits
-    WHEN OLD.fit IS NOT NEW.fit OR OLD.charge IS NOT NEW.charge
-    OR OLD.released > NEW.released
-    BEGIN SELECT RAISE(ABORT, 'fits never go back'); END;
 """
 
 
@@ -100,12 +85,13 @@ def _add_link(
     dataset: str | None = None,
     entries: Sequence[LedgerEntry] = (),
     terms: str = "{}",
+    name: str | None = None,
 ) -> str:
     """Append a link, and return its head."""
     values = [one.to_dict() for one in entries]
     for value in values:
         del value["charge"]  # stored in the link
-    nonce = secrets.token_hex(32)
+    nonce = secrets.token_hex(32) if name is None else name
     link = (charge, dataset, dumps(values), terms, nonce)
     head = _head(before, *link)
     connection.execute(
@@ -315,56 +301,33 @@ class Store:
         self,
         entries: Sequence[LedgerEntry],
         check: Check,
-        fit: str | None = None,
-        *,
-        begun: bool = False,
+        name: str | None = None,
     ) -> tuple[int, str]:
         """Append the entries of a charge if ``check(terms, recorded)`` does not raise.
 
         Return the number of the charge and the head of the chain.
 
-        If `fit` names a fit that can be resumed, its entries are appended only once.
-        `begun` states that this fit has made a release, so that it must have been
-        charged before.
+        `name` is the random nonce of the charge. A charge of this name is made once.
         """
         with self._transaction("IMMEDIATE") as connection:
             terms, recorded = self._checked(connection)
-            query = "SELECT charge FROM fits WHERE fit = ?"
-            for (number,) in connection.execute(query, (fit,)).fetchall():
-                charged = [one for one in recorded if one.charge == number]
-                asked, known = (
-                    [(one.event, one.label) for one in some]
-                    for some in (entries, charged)
-                )
-                if asked != known:
-                    raise PrivacyBudgetError(
-                        "the fit of this checkpoint was charged with other events, or "
-                        "to another data set: pass the ledger and the parameters with "
-                        "which the fit began."
-                    )
-                head = next(link[-1] for link in self._links if link[0] == number)
-                return number, head
-            if begun:
-                raise PrivacyBudgetError(
-                    "the ledger has no charge of the fit of this checkpoint: pass the "
-                    "ledger that the fit was charged to."
-                )
+            for number, dataset, *_, nonce, head in self._links:
+                if nonce == name and dataset == self._dataset:
+                    return number, head
             check(terms, recorded)
-            if fit is not None:
-                values = fit, 1 + self._links[-1][0]
-                connection.execute("INSERT INTO fits VALUES (?, ?, 0, x'')", values)
-            return self._write(connection, entries, terms)
+            return self._write(connection, entries, terms, name)
 
     def _write(
         self,
         connection: sqlite3.Connection,
         entries: Sequence[LedgerEntry],
         terms: Terms,
+        name: str | None = None,
     ) -> tuple[int, str]:
         """Append a checked charge or new terms, and commit.
 
         Return the number and the head of the newest charge. All pages of the file are
-        checked first, because the chain covers neither indices nor the table `fits`.
+        checked first, because the chain covers only its own rows.
         """
         if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
             raise self._damaged()
@@ -372,7 +335,8 @@ class Store:
         every = self._every() | {self._dataset: dataclasses.asdict(terms)}
         text = json.dumps(every, sort_keys=True)
         number += bool(entries)
-        head = _add_link(connection, head, number, self._dataset, entries, text)
+        link = self._dataset, entries, text, name
+        head = _add_link(connection, head, number, *link)
         connection.execute("COMMIT")
         self.newest = number, head
         return self.newest
@@ -544,60 +508,6 @@ class Store:
         other = OSError, f"failed ({error}): check the disk; nothing was charged."
         kind, text = _REMEDIES.get(code, other)
         return kind(f"{self.name} {text}")
-
-
-class FencingToken:
-    """The right to make the next release of a charged fit that can be resumed.
-
-    The ledger counts the releases of the fit. It also keeps the commit key of the last
-    release: a random key without which the checkpoint's record of this release cannot
-    be read.
-
-    Notes
-    -----
-    **Guarantees.** `advance` succeeds once for each position, even if there are several
-    copies of a checkpoint. This holds across threads and, with a ledger file, across
-    processes.
-    """
-
-    def __init__(self, store: Store, fit: str):
-        self._store, self._fit = store, fit
-
-    def newest(self) -> tuple[int, bytes]:
-        """Return the number of releases, and the commit key of the last release."""
-        with self._store._transaction("DEFERRED") as connection:
-            return self._newest(connection)
-
-    def advance(self, position: int, key: bytes) -> None:
-        """Count the release at `position`, and store its commit key.
-
-        Positions begin at 0. Raise PrivacyBudgetError unless the ledger has counted
-        exactly `position` releases before.
-        """
-        with self._store._transaction("IMMEDIATE") as connection:
-            found, _ = self._newest(connection)
-            if found != position:
-                raise PrivacyBudgetError(
-                    f"the checkpoint is at release {position} of its fit, but the "
-                    f"ledger has counted {found} releases, so a newer copy of the "
-                    "checkpoint exists; nothing was released: resume from the newest "
-                    "checkpoint, or start a new fit."
-                )
-            connection.execute(
-                "UPDATE fits SET released = ?, commit_key = ? WHERE fit = ?",
-                (position + 1, key, self._fit),
-            )
-            connection.execute("COMMIT")
-
-    def _newest(self, connection: sqlite3.Connection) -> tuple[int, bytes]:
-        query = "SELECT released, commit_key FROM fits WHERE fit = ?"
-        found = connection.execute(query, (self._fit,)).fetchone()
-        if found is None:
-            raise PrivacyBudgetError(
-                f"{self._store.name} has lost the fit of this checkpoint, so the "
-                "ledger was replaced by an older copy: restore the newer copy."
-            )
-        return found
 
 
 def resolved(path: str | os.PathLike[str]) -> Path:

@@ -184,7 +184,7 @@ def stop_before(monkeypatch, number):
 
 
 def test_a_stopped_fit_goes_on(model, monkeypatch, tmp_path):
-    """Wherever it stops: what was released is so again, and the rest once."""
+    """Wherever it stops: what was released is so again, and the file goes."""
     X, y, _ = make_table(model)
     model.set_params(random_state=None)
     n_releases = sum(event.n_steps for event in model.plan(X, y).events)
@@ -202,7 +202,7 @@ def test_a_stopped_fit_goes_on(model, monkeypatch, tmp_path):
         assert given[:number] == before
         assert len(given) == n_releases
         assert len(set(given)) == n_releases  # fresh noise
-        path.unlink()
+        assert not path.exists()
 
 
 def centred_in_secret(self, records, prepared, plan, mechanism, on_step):

@@ -676,7 +676,8 @@ def test_attack_10_no_charge_to_a_file_with_a_damaged_page(path):
     ledger.charge([full_batch()])
     connection = sqlite3.connect(path)
     (size,) = connection.execute("PRAGMA page_size").fetchone()
-    query = "SELECT rootpage FROM sqlite_master WHERE name = 'fits'"
+    connection.execute("CREATE TABLE other (one)")
+    query = "SELECT rootpage FROM sqlite_master WHERE name = 'other'"
     (page,) = connection.execute(query).fetchone()
     connection.close()
     raw = bytearray(path.read_bytes())

@@ -1,8 +1,6 @@
-"""Receipts of charges, and checkpoints that went back together with a ledger."""
+"""Receipts of charges."""
 
 import pickle
-import shutil
-import sqlite3
 
 import numpy as np
 import pandas as pd
@@ -16,14 +14,12 @@ from skfdp import (
     FeatureDPLogisticRegression,
     FeatureDPMLPClassifier,
     FeatureDPRegressor,
-    PrivacyBudgetError,
     PrivacyLedger,
     PrivateCenteringTransformer,
     private_score,
     report,
 )
 from skfdp.audit import audit_replay
-from skfdp.mechanisms.checkpoint import Journal, checkpoint
 from skfdp.privacy import PrivacyReport
 from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
@@ -63,7 +59,6 @@ def ledger(request, tmp_path):
     return PrivacyLedger(tmp_path / "l.db" if request.param == "file" else None)
 
 
-# -- receipts -------------------------------------------------------------------------
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", FITS)
 def test_attack_3_every_charge_has_a_receipt_that_comparisons_leave_out(name, ledger):
@@ -128,116 +123,3 @@ def test_replayed_fits_have_receipts_that_comparisons_leave_out():
     assert result.passed and result.differences == ()
     assert [len(one) for one in kept] == [1] * len(kept) and len(kept) > 2
     assert len({one.head for (one,) in kept}) == len(kept)
-
-
-# -- checkpoints ----------------------------------------------------------------------
-LONG = {
-    "bounds": (0, 2),
-    "classes": [0, 1],
-    "centering": None,
-    "solver": NoisyGradientDescent(max_iter=70),
-}
-
-
-class StopError(Exception):
-    pass
-
-
-def fit_at(path, model):
-    with checkpoint(path):
-        clone(model).fit(X, Y)
-
-
-def stop_after(monkeypatch, n):
-    """Let a fit stop after n releases."""
-    keep, count = Journal.keep, iter(range(10**6))
-
-    def stopping(self, *args):
-        if next(count) == n:
-            raise StopError
-        keep(self, *args)
-
-    monkeypatch.setattr(Journal, "keep", stopping)
-
-
-def damaged(raw, rng):
-    """Return bytes with one of several kinds of damage."""
-    raw, kind = bytearray(raw), rng.integers(4)
-    at = int(rng.integers(len(raw)))
-    if kind == 0:
-        raw[at] ^= 1 << int(rng.integers(8))
-    elif kind == 1:
-        raw[at : at + 16] = rng.bytes(16)[: len(raw) - at]
-    elif kind == 2:
-        raw[at // 512 * 512 : at // 512 * 512 + 512] = bytes(512)
-    else:
-        del raw[at:]
-    return bytes(raw)
-
-
-def test_attack_10_lease_and_checkpoint_that_went_back_together(tmp_path, monkeypatch):
-    folder, old = tmp_path / "now", tmp_path / "old"
-    folder.mkdir()
-    ledger, path = folder / "l.db", folder / "checkpoint"
-    model = FeatureDPLogisticRegression(ledger=ledger, **LONG)
-    with monkeypatch.context() as patched, pytest.raises(StopError):
-        stop_after(patched, 5)
-        fit_at(path, model)
-    shutil.copytree(folder, old)
-    with monkeypatch.context() as patched, pytest.raises(StopError):
-        stop_after(patched, 50)
-        fit_at(path, model)
-    for one in old.iterdir():
-        if not one.name.startswith("l.db") or len(one.name) > 30:
-            shutil.copy(one, folder / one.name)  # all but the ledger itself
-    with pytest.raises(
-        PrivacyBudgetError, match="the ledger has counted 55, .* older copy"
-    ):
-        fit_at(path, model)
-
-
-def test_attack_10_a_stop_is_counted(tmp_path, monkeypatch):
-    ledger, path = tmp_path / "l.db", tmp_path / "checkpoint"
-    model = FeatureDPLogisticRegression(ledger=ledger, **LONG)
-    with monkeypatch.context() as patched, pytest.raises(StopError):
-        stop_after(patched, 5)
-        fit_at(path, model)
-    with sqlite3.connect(ledger) as connection:
-        assert connection.execute("SELECT released FROM fits").fetchall() == [(5,)]
-    connection.close()
-
-
-def test_attack_10_the_end_of_a_fit_is_counted(tmp_path):
-    folder, old = tmp_path / "now", tmp_path / "old"
-    folder.mkdir()
-    ledger, path = folder / "l.db", folder / "checkpoint"
-    model = FeatureDPLogisticRegression(
-        ledger=ledger, **(LONG | {"solver": NoisyGradientDescent(max_iter=3)})
-    )
-    fit_at(path, model)
-    shutil.copytree(folder, old)
-    with sqlite3.connect(ledger) as connection:
-        ((released,),) = connection.execute("SELECT released FROM fits").fetchall()
-    connection.close()
-    assert released == sum(e.n_steps for e in PrivacyLedger(ledger).events)
-
-
-def test_attack_10_no_damage_of_a_checkpoint_is_silent_or_raw(tmp_path, monkeypatch):
-    path, rng = tmp_path / "checkpoint", np.random.default_rng(2)
-    model = FeatureDPLogisticRegression(
-        **(LONG | {"solver": NoisyGradientDescent(max_iter=3)})
-    )
-    with monkeypatch.context() as patched, pytest.raises(StopError):
-        stop_after(patched, 3)
-        fit_at(path, model)
-    raw = path.read_bytes()
-    refused = 0
-    for _ in range(60):
-        path.write_bytes(damaged(raw, rng))
-        try:
-            fit_at(path, model)
-        except (ValueError, PrivacyBudgetError) as error:
-            refused += 1
-            assert str(error).startswith("checkpoint="), error
-            assert "\n" not in str(error)
-    assert refused > 20
