@@ -76,6 +76,7 @@ from skfdp.data.validation import (
     warn_caller,
 )
 from skfdp.privacy.checks import plain, shown
+from skfdp.privacy.checks import text as checked_text
 
 __all__ = [
     "Boolean",
@@ -530,6 +531,7 @@ class TableSchema:
                 f"columns={shown(self.columns)} must be a mapping from names to types, "
                 "such as {'age': Number(17, 90)}."
             )
+        vars(self).update({name: plain(value) for name, value in vars(self).items()})
         vars(self).update(
             columns=MappingProxyType(dict(self.columns)),
             outcomes=_names("outcomes", self.outcomes),
@@ -548,6 +550,9 @@ class TableSchema:
             raise SchemaError(str(error)) from None
 
     def _check_columns(self) -> None:
+        for text in (*self.columns, self.group, self.delimiter, self.declared_by):
+            if isinstance(text, str):
+                checked_text("the schema", text)
         for name, column in self.columns.items():
             if not (isinstance(name, str) and isinstance(column, _KINDS)):
                 raise SchemaError(
@@ -1821,7 +1826,10 @@ def _properties(column: Any) -> dict[str, Any]:
     usual, stated = type(column)(), _WRITTEN.get(type(column))
     limits: dict[str, Any] = {}
     if isinstance(column, (Number, Date, Unknown)):
-        limits["minimum"], limits["maximum"] = column.bounds or (None, None)
+        ends = column.bounds or (None, None)
+        for key, end in zip(("minimum", "maximum"), ends, strict=True):
+            is_whole = isinstance(end, float) and end.is_integer() and abs(end) < 1e15
+            limits[key] = int(end) if is_whole else end
     if isinstance(column, (Category, Unknown)):
         limits["enum"] = getattr(column, "values", ())
         if isinstance(column, Category) and not column.values:
@@ -1837,14 +1845,15 @@ def _properties(column: Any) -> dict[str, Any]:
 
 
 def _toml(value: Any) -> str:
-    """Return a value as TOML. Texts, numbers and booleans are written as in JSON."""
+    """Return a value as TOML; texts, whole numbers and booleans as in JSON."""
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{k} = {_toml(v)}' for k, v in value.items())}}}"
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_toml, value))}]"
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
-        return str(int(value))
-    text = json.dumps("" if value is None else value, ensure_ascii=False)
+    if isinstance(value, float):
+        return repr(value)
+    value = "" if value is None else value
+    text = json.dumps(value, ensure_ascii=False, default=text_of)  # dates and bytes
     return text.replace("\x7f", "\\u007f")
 
 
@@ -1878,7 +1887,7 @@ def _from_properties(found: Any, path: str) -> TableSchema:
         for key, value in found.items():
             if own and key not in _SETTINGS:
                 raise _unknown(path, key, (*_SETTINGS, "dialect", "fields"))
-            if key in _SETTINGS and (value not in ("", []) or key == "decimalChar"):
+            if key in _SETTINGS and (_is_filled(key, value) or key == "decimalChar"):
                 given[_SETTINGS[key][0]] = value
         outcomes = given.get("outcomes", ())
         columns = {
@@ -1943,7 +1952,12 @@ def _column(entry: Any, outcome: bool, place: str, own: bool) -> Any:
 
 
 def _filled(entry: Mapping) -> dict[str, Any]:
-    return {key: value for key, value in entry.items() if value not in ("", [], None)}
+    return {key: value for key, value in entry.items() if _is_filled(key, value)}
+
+
+def _is_filled(key: str, value: Any) -> bool:
+    """Whether an entry states anything; an empty missingValues declares no word."""
+    return value not in ("", [], None) or (key == "missingValues" and value == [])
 
 
 def _as_numbers(value: Any) -> Any:

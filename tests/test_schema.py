@@ -1,8 +1,11 @@
 """One declaration of a table: what a draft shows, and what is read by a schema."""
 
 import copy
+import dataclasses
+import datetime
 import gzip
 import json
+import math
 import pickle
 import warnings
 
@@ -92,6 +95,10 @@ def told(table, *args, **options):
     return found, " ".join(str(warning.message) for warning in caught)
 
 
+#: Texts that UTF-8 cannot store, and parameters that are texts.
+HALVES, TEXTS = ("\ud800", "x\udce9"), ("group", "delimiter", "missing", "declared_by")
+
+
 # -- the object -----------------------------------------------------------------------
 def test_a_schema_is_a_value():
     other = TableSchema(COLUMNS, outcomes=tuple(OUTCOMES), group="patient")
@@ -133,6 +140,10 @@ def test_a_schema_is_a_value():
         ({}, {"encoding": "utf-9"}, "is not known"),
         ({}, {"skip_lines": -1}, "skip_lines=-1"),
         ({}, {"missing": [-9, "-9"]}, "which are the same category"),
+        *(({name: Ignore()}, {}, f"holds {name!r} with a lone") for name in HALVES),
+        *(({"a": Category(["b", word])}, {}, "with a lone") for word in HALVES),
+        *(({"a": Label([0, w])}, {"outcomes": "a"}, "with a lone") for w in HALVES),
+        *(({}, {key: "\ud800"}, "with a lone surrogate") for key in TEXTS),
     ],
 )
 def test_impossible_declarations(columns, options, reason):
@@ -643,7 +654,8 @@ def test_a_file_holds_all_of_a_schema(tmp_path):
             "c\\d": Number(0, 24, cyclic=True, knots=[0, 6, 24]),
             "e#f": Date("2024-01-01", "2025-06-01T12:00", format="%d.%m.%Y", knots=4),
             "ü = [1]": Category(["01", "1", 'x"y', "ü"], public=True),
-            "\x7f": Category([1, 2.5]),
+            "\x7f": Category([1.0, 2.5, -3, math.inf, 1e22]),
+            "none": Number(0, 1, missing=[], knots=[0.0, 0.5, 1.0]),
             "g.h": Boolean(True, true=["ja"], false=["nein"]),
             "42": Ignore(),
             "new": Unknown(),
@@ -659,9 +671,14 @@ def test_a_file_holds_all_of_a_schema(tmp_path):
         thousands=".",
         delimiter="\t",
         encoding="cp1252",
-        skip_lines=2,
+        skip_lines=np.int64(2),
     )
     assert TableSchema.load(saved(schema, tmp_path)) == schema
+    bare = dataclasses.replace(schema, missing=[])
+    assert TableSchema.load(saved(bare, tmp_path)) == bare != schema
+    days = TableSchema({"a": Category([datetime.date(2024, 1, 31), b"x"])})
+    days = TableSchema.load(saved(days, tmp_path))
+    assert days.columns["a"].values == ("2024-01-31", "x")
     assert TableSchema.load(saved(SCHEMA, tmp_path)) == SCHEMA
 
 
@@ -731,7 +748,7 @@ def test_a_table_schema_of_the_frictionless_standard(tmp_path):
             "trueValues": ["ja"],
             "falseValues": ["no"],
         },
-        {"name": "note", "type": "string", "title": "A note"},
+        {"name": "note", "type": "string", "title": "A note", "missingValues": []},
         {"name": "where", "type": "geopoint"},
     ]
     schema = {"fields": fields, "missingValues": ["", "-"], "primaryKey": "age"}
@@ -742,7 +759,7 @@ def test_a_table_schema_of_the_frictionless_standard(tmp_path):
             "stage": Category([1, 2]),
             "born": Date("1930-01-01", "2020-01-01", format="%d.%m.%Y"),
             "well": Boolean(true=["ja"], false=["no"]),
-            "note": Category(),
+            "note": Category(missing=[]),
             "where": Unknown(),
         },
         missing=["", "-"],

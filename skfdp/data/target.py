@@ -20,6 +20,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from skfdp.data.validation import check_interval, check_size
 from skfdp.privacy.checks import shown
+from skfdp.privacy.checks import text as checked_text
 
 # Which cells belong to the same declared level.
 #
@@ -223,8 +224,9 @@ def _spelling_of(types: tuple, declared: tuple, name: str, noun: str) -> Spellin
                 f"because a missing value is never a {noun}."
             )
         text, number = _meaning(level)
-        if isinstance(level, str) and _is_word(text):
-            number = None
+        if isinstance(level, str):
+            checked_text(name, level)
+            number = None if _is_word(text) else number
         same = texts.get(text) if text is not None else None
         # Text "01" and "1" are two levels. The number 1 would be the same as both.
         before = numbers_only if isinstance(level, str) else numbers

@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import math
 import numbers
+import re
 import sys
 import typing
 import unicodedata
@@ -149,9 +150,14 @@ def flag(name: str, value: Any) -> bool:
 
 
 def text(name: str, value: Any) -> str:
-    """Return the value as a str, or raise ValueError."""
+    """Return the value as a str that UTF-8 can store, or raise ValueError."""
     if not isinstance(value, str):
         raise ValueError(f"{name}={brief(value)} must be a str.")
+    if re.search("[\ud800-\udfff]", value):
+        raise ValueError(
+            f"{name} holds {brief(value)} with a lone surrogate, which no file can "
+            "store: replace it."
+        )
     return "".join(value)
 
 
@@ -171,7 +177,7 @@ def spelling(name: str) -> str:
     A ledger compares columns by these names. A member of a str enumeration becomes a
     plain str.
     """
-    return unicodedata.normalize("NFC", "".join(name)).strip()
+    return unicodedata.normalize("NFC", text("a name", name)).strip()
 
 
 def items(name: str, values: Any, expected: str) -> tuple[Any, ...]:

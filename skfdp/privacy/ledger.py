@@ -330,7 +330,7 @@ class PrivacyLedger:
                 f"dataset={shown(dataset)} must be a non-empty string: name the data "
                 "set."
             )
-        self._dataset = dataset
+        self._dataset = checks.text("dataset", dataset)
         terms = Terms(
             epsilon=epsilon,
             delta=delta,

@@ -89,6 +89,7 @@ PARAMETERS = [
     (DPSGDF, {"class_weight": {0: -1.0}}, r"class_weight\[0\]=-1.0 must be a number"),
     (DPSGDF, {"classes": [0]}, "must hold at least two labels"),
     (DPSGDF, {"classes": range(2**15 + 1)}, "more than 32768 labels: merge rare ones"),
+    (DPSGDF, {"classes": ["a", "\ud800"]}, "classes holds .* a lone surrogate"),
     (DPSGDF, {"fit_intercept": pd.NA}, "fit_intercept=.* must be True or False"),
     (DPSGDF, {"loss": "squared_error"}, "loss='squared_error' is unknown"),
     (DPSGDF, {"centering": "exact"}, "centering='exact' must be 'auto', None, 'gauss"),
@@ -310,6 +311,19 @@ def uses(model, X, y):
     if hasattr(fitted, "score"):
         yield lambda: fitted.score(X, y)
         yield lambda: private_score(fitted, X, y, 1.0)
+
+
+@every_fit
+@pytest.mark.parametrize("place", ["a column", "the target"])
+def test_a_name_that_no_file_can_store_is_refused(name, place, small, releases):
+    names = ["\ud800", *"bcd"] if place == "a column" else list("abcd")
+    X = pd.DataFrame(small[0], columns=pd.Index(names, dtype=object))
+    y = pd.Series(small[1], name="y" if place == "a column" else "\udce9")
+    if name == "centring" and place == "the target":
+        return
+    with pytest.raises(ValueError, match="a name holds .* with a lone surrogate"):
+        clone(FITS[name]).fit(X, y)
+    assert not releases
 
 
 @every_fit

@@ -481,6 +481,13 @@ def test_check_report_refuses(data, path, tmp_path):
         ledger.check_report(charged.to_dict())
 
 
+def test_names_that_no_file_can_store_are_refused(path):
+    for kind in ({"dataset": "\ud800"}, {"public": ["a", "\udce9"]}):
+        with pytest.raises(ValueError, match="with a lone surrogate"):
+            PrivacyLedger(path, **kind)
+    assert not path.exists()
+
+
 def test_nothing_public_is_not_an_open_set(path):
     ledger = PrivacyLedger(path)
     assert ledger._store.read()[0].public is None
