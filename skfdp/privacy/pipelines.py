@@ -39,6 +39,7 @@ from skfdp.privacy.checks import spelling
 from skfdp.privacy.events import PrivacyBudgetError
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.preprocessing_steps import (
+    REFUSES,
     StepDependence,
     columns_of,
     dependence,
@@ -304,7 +305,7 @@ class _Learnt:
             if own.private and free and (found.learns == "rows" or public_target):
                 own = dataclasses.replace(own, learns="public columns")
             self.dependences.append(own)
-            self.assumes += found.assumes
+            self.assumes += [one for one in found.assumes if one != REFUSES or not free]
         if not is_container(step):
             return
         for label, part in members(step):

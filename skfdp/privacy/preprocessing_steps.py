@@ -10,7 +10,9 @@ Guarantees
 ----------
 * If a step learns "nothing", its fitted state is a function of its parameters, of the
   names, types and number of columns and, where stated, of the number of records. Every
-  row of its output is then a function of the same row of its input.
+  row of its output is then a function of the same row of its input. Whether the step
+  fails or warns may depend on any value, which is an assumption unless all its input
+  columns are public.
 * Steps that are not in the table, or that call a function written by a user, are
   unknown.
 * Every value of an output column is a function of the same row's values in the columns
@@ -77,12 +79,11 @@ class Dependence(NamedTuple):
 
 # Steps whose data dependence follows from their parameters.
 
-#: Assumption about a step that may refuse a table because of one cell.
+#: Assumption about a step that may fail or warn because of one cell.
 REFUSES = Assumption(
-    "no_value_refused",
-    "No step refused a private value because it was not declared: such an error "
-    "reveals one record (avoid it by handle_unknown='ignore' or "
-    "extrapolation='constant').",
+    "no_value_refused_or_warned_of",
+    "No preprocessing step failed or warned because of a private value, such as a "
+    "missing or undeclared one, which reveals one record (DeclaredEncoder never does).",
 )
 #: Assumption about a ColumnTransformer.
 DENSE = Assumption(
@@ -119,16 +120,14 @@ def _categories(step: Any) -> Dependence:
         return _rows("which values occur")
     if step.min_frequency is not None or step.max_categories is not None:
         return _rows("which values are frequent")
-    refuses = step.handle_unknown == "error"
-    return _nothing("all categories are given", (REFUSES,) * refuses)
+    return _nothing("all categories are given")
 
 
 def _knots(step: Any) -> Dependence:
     if isinstance(step.knots, str):
         what = "extremes" if step.knots == "uniform" else "quantiles"
         return _rows(f"{what} of its columns")
-    refuses = step.extrapolation == "error"
-    return _nothing("all knots are given", (REFUSES,) * refuses)
+    return _nothing("all knots are given")
 
 
 def _imputer(step: Any) -> Dependence:
@@ -363,13 +362,23 @@ def dependence(step: Any) -> Dependence | None:
     if is_class(step, "DeclaredEncoder", package="skfdp"):
         return _nothing("bounds, categories and knots are declared")
     if is_class(step, *_TABLE):
-        _, found = _TABLE[type(step).__name__]
-        return found if isinstance(found, Dependence) else found(step)
+        _, rule = _TABLE[type(step).__name__]
+        found = rule if isinstance(rule, Dependence) else rule(step)
+        if found is None or found.learns != "nothing" or not _checks_values(step):
+            return found
+        return found._replace(assumes=(*found.assumes, REFUSES))
     if type(step).__module__.split(".")[0] == "sklearn":
         tags = getattr(step, "__sklearn_tags__", None)
         if tags is not None and tags().estimator_type in ("classifier", "regressor"):
             return _target("a model of the target, fitted without noise")
     return None
+
+
+def _checks_values(step: Any) -> bool:
+    """Whether a step of the table may fail or warn because of a value."""
+    if is_class(step, "FunctionTransformer"):
+        return step.func is not None or bool(step.validate)
+    return not (is_container(step) or is_class(step, "FrozenEstimator"))
 
 
 # The input columns from which the output columns of a step are computed.

@@ -44,6 +44,7 @@ from skfdp.privacy.assumptions import (
     COLUMNS_ASSUMED,
     COLUMNS_FOLLOWED,
 )
+from skfdp.privacy.preprocessing_steps import REFUSES
 from skfdp.schema import Category, Number
 from skfdp.solvers import NoisyGradientDescent
 
@@ -133,6 +134,10 @@ class TestWhatIsSaid:
         assert "VOID" not in text + found._repr_html_()
         assert "columntransformer__public (OneHotEncoder): nothing; all cat" in text
         assert reads_back(found, tmp_path)
+        # No value of a public column is secret; a step of private ones may fail.
+        assert REFUSES not in found.assumptions
+        model.set_params(columntransformer__private=PolynomialFeatures(1))
+        assert REFUSES in report(model.fit(table, labels)).assumptions
 
     def test_of_the_encoder(self, table, labels):
         columns = {"age": Number(0, 99), "bmi": Number(10, 60), "hba1c": Number(3, 15)}
