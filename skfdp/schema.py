@@ -495,7 +495,8 @@ class TableSchema:
     -----
     **Guarantees.** `draft`, `check` and all messages depend only on names, stored
     types, declarations and public columns. Each private value is converted separately,
-    by the declaration of its column, and does not affect other values or types.
+    by the declaration of its column, and does not affect other values or types. Only in
+    a CSV file can a cell with an open quote or a carriage return move other cells.
 
     Examples
     --------
