@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import numbers
 import re
 import textwrap
 from collections.abc import Mapping
@@ -1233,7 +1234,9 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = self.loss == "poisson"
         # scikit-learn's check fits 200 records; with a small budget R2 is below 0.5.
-        tags.regressor_tags.poor_score = math.isfinite(self.epsilon)
+        # Tags are read before parameters are checked, also to print an estimator.
+        is_inf = isinstance(self.epsilon, numbers.Real) and math.isinf(self.epsilon)
+        tags.regressor_tags.poor_score = not is_inf
         return tags
 
     def _check_parameters(self) -> None:

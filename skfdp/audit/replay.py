@@ -1033,10 +1033,12 @@ def audit_replay(
             f"fit_params={shown(fit_params)} must be None or a dict of arguments by "
             "name."
         )
-    if not isinstance(neighbors, Iterable | None):
+    try:
+        neighbors = None if neighbors is None else iter(neighbors)
+    except TypeError:  # also an array without dimensions
         raise TypeError(
             f"neighbors={shown(neighbors)} must be None or a list of pairs (X, y)."
-        )
+        ) from None
     made = hasattr(estimator, "get_params") and not isinstance(estimator, type)
     parts = private_parts(estimator) if made else {}
     if not parts:

@@ -398,9 +398,9 @@ class Layout:
 
         The parameters are those of `private_score`.
         """
-        if not hasattr(model, "predict"):
+        if isinstance(model, type) or not hasattr(model, "predict"):
             raise ValueError(
-                f"model={shown(model)} has no predict: pass a fitted classifier or "
+                f"model={shown(model)} cannot predict: pass a fitted classifier or "
                 "regressor, or a Pipeline that ends with one."
             )
         classes, task, method = getattr(model, "classes_", None), NUMBERS, "predict"

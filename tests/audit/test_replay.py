@@ -244,9 +244,10 @@ def test_the_same_seed_makes_the_same_neighbours():
         ({"X": None}, "expected rows with columns"),
         ({"random_state": "x"}, "random_state='x' must be an int"),
         ({"neighbors": 3}, "neighbors=3 must be None or a list"),
+        ({"neighbors": np.array("auto")}, "neighbors=<ndarray> must be None or a l"),
         ({"fit_params": {0}}, "fit_params=.* must be None or"),
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_odd_arguments_are_refused_in_one_sentence(given, match):
     with pytest.raises((TypeError, ValueError), match=match) as caught:

@@ -620,7 +620,8 @@ SEVERAL_TARGETS = DummyClassifier().fit(np.zeros((4, 1)), [[0, 1], [1, 0]] * 2)
         ({"X": np.zeros((0, 1)), "y": []}, "X has no rows"),
         ({"y": [0, 1]}, "inconsistent numbers of samples"),
         ({"y": np.zeros((2000, 2))}, "y should be a 1d array"),
-        ({"model": object()}, "has no predict"),
+        ({"model": object()}, "cannot predict"),
+        ({"model": FeatureDPLogisticRegression}, "model=<type Feat.* cannot predict"),
         (
             {"model": Mean(), "error_bound": 1, "y": np.array(["1"] * 2000)},
             "are not numbers",
