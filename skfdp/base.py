@@ -48,6 +48,7 @@ from skfdp.data.target import (
     Labels,
     are_codes,
     check_exactly,
+    check_member,
     check_recoded,
     class_shares,
     encode_any,
@@ -160,6 +161,7 @@ class PrivateClassifier(ClassifierMixin):
                 check_recoded(y, classes)
             encode = encode_any if self._declared.any_target else encode_labels
             labels = encode(y, classes)
+            check_member(labels.classes)
             if math.isinf(self.epsilon):
                 check_exactly(y, labels)
         elif classes is not None:

@@ -707,8 +707,10 @@ class TableSchema:
             )
         listed = ", ".join(map(repr, self.outcomes))
         given = "the target is not named: pass target=..., one of"
-        if named is not None:
-            given = f"target={shown(named)} is not an outcome of the schema:"
+        if target is not None:
+            given = f"target={shown(target)} is not an outcome of the schema:"
+        elif named is not None:
+            given = f"y is named {shown(named)}, but an outcome of the schema is named"
         raise SchemaError(f"{given} {listed}.")
 
     def encoder(self) -> DeclaredEncoder:

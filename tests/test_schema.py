@@ -176,6 +176,8 @@ def test_which_outcome_is_the_target():
         SCHEMA.outcome(y=[0, 1])
     with pytest.raises(SchemaError, match="target='age' is not an outcome"):
         SCHEMA.outcome("age")
+    with pytest.raises(SchemaError, match="y is named 'age', but an outcome of the s"):
+        SCHEMA.outcome(y=y.rename("age"))
     one = TableSchema({"y": Label([0, 1])}, outcomes="y")
     assert one.outcome(y=np.zeros(3)) == "y"
     with pytest.raises(SchemaError, match="has no outcomes: name the columns"):
@@ -300,6 +302,9 @@ def test_unreadable_types_and_public_values_are_warned_of():
         "'old'.",
     ]
     assert [str(warning.message) for warning in caught] == told
+    for column, cells in ((Category(["x"]), ["x", "x"]), (Number(0, 1), [1.0, 1.0])):
+        runs = pa.table({"a": pa.compute.run_end_encode(pa.array(cells))})
+        assert TableSchema({"a": column}).check(runs) == []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         SCHEMA.read(frame)  # stored types do not matter here

@@ -362,7 +362,7 @@ _KINDS = (
     ("time", "time"),
     ("complex", "complex"),
     ("interval|month_day_nano_interval|list|struct|map|array", "other"),
-    ("large_list|fixed_size_list|list_view|run_end|union|extension|geometry", "other"),
+    ("large_list|fixed_size_list|list_view|union|extension|geometry", "other"),
     ("object", "object"),
     ("str|large_string|utf8|large_utf8|dictionary|categor|enum", "text"),
     ("binary|large_binary", "text"),
@@ -385,6 +385,8 @@ def type_kind(raw: Any) -> str:
         return "text" if kind in ("", "object") else kind
     if type(dtype).__name__ == "SparseDtype":
         dtype = dtype.subtype
+    if type(dtype).__name__ == "RunEndEncodedType":  # of pyarrow
+        dtype = dtype.value_type
     return _kind_of(str(dtype))
 
 

@@ -342,7 +342,10 @@ def _column(name: Any, n_features: int, names: Sequence[str] | None) -> int:
             return known.index(name)
     elif isinstance(name, (int, np.integer)) and -n_features <= name < n_features:
         return int(name)
-    raise ValueError(f"bounds names the column {name!r}, which X does not have.")
+    raise ValueError(
+        f"bounds names the column {name!r}, which X does not have: in tools that "
+        "select columns, such as RFE, declare one pair for all."
+    )
 
 
 # Rescaled rows of a dense table, read in blocks; public columns are rescaled once.

@@ -9,6 +9,7 @@ import decimal
 import math
 import numbers
 import re
+import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -741,6 +742,8 @@ RECODED = (
     "'predict_proba'), voting, stacking, bagging and one-vs-rest, which recode labels, "
     "declare 0, ..., k-1."
 )
+#: Function and module that fit the members of one-vs-rest and similar tools.
+_OF_TWO_LABELS = "_fit_binary", "sklearn.multiclass"
 #: Largest number of classes, because class codes are stored as int16.
 MOST_CLASSES = 2**15
 
@@ -788,6 +791,22 @@ def encode_any(y: np.ndarray, classes: Sequence) -> Labels:
 
 def _spelling(declared: np.ndarray) -> Spelling:
     return spelling_of(declared.tolist(), "classes", "label")
+
+
+def check_member(classes: np.ndarray) -> None:
+    """Refuse more than two classes in a member that scikit-learn fits to two labels.
+
+    One-vs-rest and similar tools would fail in `predict`, after the charge.
+    """
+    frame = sys._getframe() if len(classes) > 2 else None
+    while frame is not None:
+        if (frame.f_code.co_name, frame.f_globals.get("__name__")) == _OF_TWO_LABELS:
+            raise ValueError(
+                f"classes={shown(classes.tolist())} has more than two labels, but each "
+                "member of one-vs-rest is fitted to 0 and 1: declare [0, 1] (in "
+                "OutputCodeClassifier [-1, 1]), or fit all classes without it."
+            )
+        frame = frame.f_back
 
 
 def check_recoded(y: np.ndarray, classes: Any) -> None:

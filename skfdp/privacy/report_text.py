@@ -573,6 +573,9 @@ def event_text(event: Event) -> str:
     # `low` and `high` needs at least two items.
     (low, _), *_, (high, _) = [*event.grouped_stds] * 2
     noise = number(low) if low == high else f"{number(low)} to {number(high)}"
+    if event.noise_decay:
+        rule = f"max(1 - t/T, 1/(2 T))**{event.noise_decay / 2:g}, T = {event.n_steps}"
+        noise += f" (in step t = 0, 1, ...: {number(low)} / {rule})"
     sampling = (
         "full batch"
         if event.sampling_rate == 1

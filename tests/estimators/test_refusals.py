@@ -12,6 +12,8 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
 
 from skfdp import (
     DPSGDFClassifier,
@@ -311,6 +313,28 @@ def uses(model, X, y):
     if hasattr(fitted, "score"):
         yield lambda: fitted.score(X, y)
         yield lambda: private_score(fitted, X, y, 1.0)
+
+
+@pytest.mark.parametrize("tool", [OneVsRestClassifier, OneVsOneClassifier])
+@pytest.mark.parametrize("name", ["logistic", "classifier", "network"])
+def test_a_member_of_one_vs_rest_has_two_labels(name, tool, small):
+    X, y = small[0], np.arange(len(small[0])) % 3
+    member, ledger = clone(FITS[name]), PrivacyLedger()
+    for epsilon in (1.0, np.inf):
+        member.set_params(classes=[0, 1, 2], epsilon=epsilon, ledger=ledger)
+        with pytest.raises(ValueError, match="each member of one-vs-rest is fitted to"):
+            tool(make_pipeline(member)).fit(X, y)
+        assert member.fit(X, y).predict(X).shape == y.shape
+    charges = len(ledger.entries)
+    tool(member.set_params(classes=[0, 1], epsilon=1.0)).fit(X, y).predict(X)
+    assert charges and len(ledger.entries) > charges
+
+
+@every_fit
+@pytest.mark.parametrize("epsilon", ["x", None, np.array("auto"), object()])
+def test_an_estimator_with_a_bad_budget_can_be_printed(name, epsilon):
+    model = clone(FITS[name]).set_params(epsilon=epsilon)
+    assert model.__sklearn_tags__() and type(model).__name__ in model._repr_html_()
 
 
 @every_fit

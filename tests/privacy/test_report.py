@@ -257,6 +257,13 @@ class TestStatement:
         text = " ".join(text.split())
         assert "noise standard deviation 5 to 7, clip norm" in text
         assert "noise standard deviation 5, clip norm" in text
+        decaying = full_batch(noise_std=(5.0,), n_steps=80, noise_decay=0.75)
+        text = " ".join(make([decaying]).statement(full=True).split())
+        rule = "t = 0, 1, ...: 5 / max(1 - t/T, 1/(2 T))**0.375, T = 80), clip"
+        assert rule in text
+        t = np.arange(80)
+        stds = 5 / np.maximum(1 - t / 80, 1 / 160) ** 0.375  # as the text says
+        np.testing.assert_allclose(decaying.step_stds, stds)
 
     def test_it_says_what_is_enforced(self):
         text = " ".join(make([full_batch()]).statement(full=True).split())
