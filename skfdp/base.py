@@ -774,8 +774,8 @@ class TableEstimator(Versioned, BaseEstimator):
         shows_target = bool(self._declared.public_target)
         if mask.all() and shows_target:
             raise ValueError(
-                "public_features names every column and public_target=True, so there "
-                "is nothing to protect: use a scikit-learn estimator."
+                "every column and the target are declared public, so there is nothing "
+                "to protect: use a scikit-learn estimator."
             )
         if self._declared.n_records is None:
             return

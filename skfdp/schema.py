@@ -580,8 +580,8 @@ class TableSchema:
         check_number("max_rows_per_group", most, integral=True, also=(None,))
         if most is not None and self.group is None:
             raise SchemaError(
-                f"max_rows_per_group={most} needs a group: declare group, or leave out "
-                "max_rows_per_group."
+                f"max_rows_per_group={most} needs a group: declare group=..., or leave "
+                "it out."
             )
 
     def _check_format(self) -> None:
@@ -589,8 +589,8 @@ class TableSchema:
         check_choice("thousands", self.thousands, _THOUSANDS)
         if self.decimal and self.decimal == self.thousands:
             raise SchemaError(
-                f"decimal and thousands are both {self.decimal!r}, so that numbers "
-                "would be ambiguous: declare different separators."
+                f"decimal={self.decimal!r} is also thousands, so that numbers would be "
+                "ambiguous: declare different separators."
             )
         check_number("skip_lines", self.skip_lines, integral=True, include_low=True)
         check_flag("counts_seen", self.counts_seen)
@@ -1469,8 +1469,8 @@ class OpenTable:
             raise SchemaError(
                 f"the first line of {str(self._table)!r} does not look like names: a "
                 "word begins with a digit or has four, a name is repeated, or most are "
-                "empty. Pass --skip-lines (skip_lines=...) if names come later, "
-                "--header (header=True) if these are names, or add a line of names."
+                "empty. Pass skip_lines=... if names come later, header=True if these "
+                "are names, or add a line of names."
             )
 
 
@@ -1697,7 +1697,7 @@ def _public_column(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
     written = [text for text in distinct if _NUMERIC.fullmatch(text)]
     marked = any(re.search("[.,]", text) for text in written)
     if schema.decimal is None and marked and 2 * len(written) > len(distinct):
-        warn("its decimal separator is not clear: pass decimal (--decimal).")
+        warn("its decimal separator is not clear: pass decimal=... ('.' or ',').")
         return Number(public=True)
     read = _read(schema, Number(), values)
     known = read[~np.isnan(read)]
@@ -1875,6 +1875,7 @@ def _from_properties(found: Any, path: str) -> TableSchema:
             dialect = {"delimiter": ",", "headerRows": [1]} | found.pop("dialect", {})
             given["delimiter"] = dialect.pop("delimiter")
             (line,) = dialect.pop("headerRows")
+            check_number("headerRows", line, integral=True)
             given["skip_lines"] = line - 1
             for key in dialect:
                 raise _unknown(f"dialect in {path!r}", key, ("delimiter", "headerRows"))
@@ -1903,7 +1904,7 @@ def _from_properties(found: Any, path: str) -> TableSchema:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise SchemaError(
             f"{path!r} is not a schema of one table, or has a value of a wrong type: "
-            f"{error}."
+            f"{str(error).rstrip('.')}."
         ) from None
 
 

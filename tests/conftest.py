@@ -3,6 +3,7 @@
 import faulthandler
 import os
 import random
+import re
 import sys
 
 # Processes share the cores already: threads of theirs would only wait for each other.
@@ -88,6 +89,15 @@ def threads_for_few_rows(monkeypatch):
     monkeypatch.setattr("skfdp.queries.linear._ENTRIES_PER_THREAD", 100)
 
 
+#: Parameters and calls of Python, for which a command names an option or an entry.
+PYTHON = (
+    r"(?<![\w.'\"(-])(epsilon|delta|target|random_state|neighboring_relation|n_records|"
+    r"ledger|outcomes|groups?|public|delimiter|decimal|thousands|skip_lines|header|"
+    r"classes|public_\w+|target_bounds|bounds|max_rows_per_group|missing|path)=\S"
+    r"|ledger\.\w+\(|AddOrRemoveOne|cross_val_predict|to_json|Ignore\(|^missing "
+)
+
+
 @pytest.fixture
 def command(capsys, monkeypatch, tmp_path):
     """Run a command in an empty folder; return status, stdout and stderr."""
@@ -100,7 +110,9 @@ def command(capsys, monkeypatch, tmp_path):
             status = main([*map(str, argv)])
         except SystemExit as leaving:
             status = leaving.code
-        return (status, *capsys.readouterr())
+        out, err = capsys.readouterr()
+        assert not re.search(PYTHON, err), err
+        return status, out, err
 
     return run
 

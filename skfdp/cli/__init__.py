@@ -12,7 +12,8 @@ import importlib.util
 import sys
 from collections.abc import Sequence
 
-from skfdp.cli.arguments import BUNDLED, parse
+from skfdp.cli import output
+from skfdp.cli.arguments import BUNDLED, check_fit, parse
 from skfdp.cli.output import CommandError, OutputError, ReaderGoneError, complain
 
 # A command imports its modules when it runs, so that --help is fast.
@@ -35,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Ctrl-C, and 1 after any other error.
     """
     arguments = parse(argv)
+    output.options = {*vars(arguments)}
     for stream in (sys.stdout, sys.stderr):
         # Column names may contain characters that the terminal cannot show.
         with contextlib.suppress(AttributeError, ValueError):  # of another type; closed
@@ -42,6 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if importlib.util.find_spec("pandas") is None:
             raise CommandError("skfdp needs pandas: pip install 'skfdp[cli]'.")
+        if arguments.command in (BUNDLED, "fit"):
+            check_fit(arguments)
         module, name = _HOMES[arguments.command]
         getattr(importlib.import_module(f"skfdp.cli.{module}"), name)(arguments)
     except CommandError as error:

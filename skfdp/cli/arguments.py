@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
 from skfdp._version import __version__
-from skfdp.cli.output import CommandError
+from skfdp.cli.output import CommandError, refusing
 from skfdp.privacy.events import RELATIONS, Relation, check_budget
 from skfdp.privacy.report import check_context
 
@@ -36,24 +35,19 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Return the checked options of one command, or exit with status 2."""
-    parser = _parser()
-    try:
-        arguments = parser.parse_args(argv)
-        arguments.command = arguments.command or BUNDLED
-        # What the command did, in sentences: written files, and charges to a ledger.
-        arguments.done, arguments.charged = [], list
-        if arguments.command in (BUNDLED, "fit"):
-            _check_fit(arguments)
-    except (CommandError, ValueError) as error:
-        parser.error(str(error))
+    """Return the options of one command, or exit with status 2."""
+    arguments = _parser().parse_args(argv)
+    arguments.command = arguments.command or BUNDLED
+    # What the command did, in sentences: written files, and charges to a ledger.
+    arguments.done, arguments.charged = [], list
     return arguments
 
 
-def _check_fit(arguments: argparse.Namespace) -> None:
+def check_fit(arguments: argparse.Namespace) -> None:
     """Check the options of a fit, without reading the table."""
     _check_positive("--epsilon", arguments.epsilon)
-    check_budget(arguments.epsilon, arguments.delta)
+    with refusing(ValueError):
+        check_budget(arguments.epsilon, arguments.delta)
     if arguments.repeats < 1:
         raise CommandError(f"--repeats={arguments.repeats} must be at least 1.")
     if arguments.seed is not None and arguments.seed < 0:
@@ -61,19 +55,18 @@ def _check_fit(arguments: argparse.Namespace) -> None:
     if arguments.command == "fit":
         _check_evaluation(arguments)
         pairs = [pair.partition("=") for pair in arguments.context]
-        try:
+        with refusing(ValueError):
             arguments.context = check_context({key: text for key, _, text in pairs})
-        except ValueError as error:
-            raise CommandError(f"--context: {error}") from None
         path = arguments.model
         if path is not None and path.suffix not in (".skops", ".joblib"):
             raise CommandError(f"--model {path} must end in .skops or .joblib.")
 
 
 def _check_positive(option: str, value: float) -> None:
-    if not 0 < value < math.inf:
+    if not 0 < value <= 1e12:
         raise CommandError(
-            f"{option}={value:g} must be a positive, finite number, such as 1."
+            f"{option}={value:g} must be a positive, finite number up to 1e12, "
+            "such as 1."
         )
 
 
@@ -115,7 +108,8 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--version", action="version", version=f"skfdp {__version__}")
     add("--full", action="store_true", help="print the annex of the statement, too")
-    _add_fit(add)
+    # A part of the digits is public, so their number is public.
+    _add_fit(add, [one for one in RELATIONS if Relation(one).counts_are_public])
     _add_debug(add)
     commands = parser.add_subparsers(
         dest="command", title="commands", metavar="COMMAND"
@@ -133,12 +127,12 @@ def _add_debug(add) -> None:
     add("--debug", action="store_true", help="show tracebacks, which may quote data")
 
 
-def _add_fit(add) -> None:
+def _add_fit(add, relations: Sequence[str] = RELATIONS) -> None:
     add("--epsilon", type=float, default=1.0, help="budget (default: 1)")
     add("--delta", type=float, default=1e-5, help="default: 1e-5")
     add(
         "--relation",
-        choices=RELATIONS,
+        choices=relations,
         default="replace_one",
         help="neighbouring relation (default: replace_one)",
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,49 @@ class ReaderGoneError(Exception):
 
 class OutputError(Exception):
     """Raised if a file cannot be written or text cannot be printed; one sentence."""
+
+
+# Names of parameters whose option has another name, and of parameters without an
+# option, whose value is an entry of the schema file.
+_OPTIONS = {"random_state": "seed", "neighboring_relation": "relation"}
+_ENTRIES = {
+    **{"decimal": "decimalChar", "thousands": "groupChar", "missing": "missingValues"},
+    **{"max_rows_per_group": "maxRowsPerGroup", "target_bounds": "minimum and maximum"},
+    **{"public_features": "public", "public_target": "public", "groups": "group"},
+    **{name: name for name in ("group", "outcomes", "public", "delimiter", "encoding")},
+    "classes": "enum",
+}
+#: What Python calls something, and how a user of the command line does it.
+_WORDS = {
+    r"see ledger\.remaining.*\)\)": "see 'skfdp ledger'",
+    r"AddOrRemoveOne\((n_records=\.\.\.)\)": r"\1",
+    r"declare Ignore\(\), or type": "declare type",
+    r"of y as they are in y\. In cross_val_predict.* k-1": "as they are in the table",
+    r"\bmissing (holds|of)": r"missingValues \1",
+    r"\bcontext\['(\w+)'\]": r"--context \1",
+    r"\bpath=": "",
+    r"pass what to_json wrote": "give what 'skfdp fit --report' wrote",
+}
+#: The names of the options of the command that runs, with underscores.
+options: set[str] = set()
+
+
+def as_options(text: str) -> str:
+    """Replace parameters of Python in a message by options or entries of a schema."""
+    for python, instead in _WORDS.items():
+        text = re.sub(python, instead, text)
+    named = r"(?<![\w.'\"(-])([a-z_]+)=(?:(\.{3}|True\b)|(?=\S))"
+    return re.sub(named, _as_option, text)
+
+
+def _as_option(found: re.Match) -> str:
+    name, has_no_value = found.groups()
+    option = _OPTIONS.get(name, name)
+    if option in options:
+        return f"--{option.replace('_', '-')}" + "=" * (not has_no_value)
+    if name not in _ENTRIES:
+        return found[0]
+    return _ENTRIES[name] + " = " * (not has_no_value)
 
 
 def stage(text: str) -> None:
@@ -56,7 +100,7 @@ def complain(text: str) -> None:
     """Print a line on standard error; ignore a stream that is closed or missing."""
     with contextlib.suppress(AttributeError, OSError, ValueError):
         if sys.stderr is not None:  # print would choose standard output
-            print(f"skfdp: {text}", file=sys.stderr, flush=True)
+            print(f"skfdp: {as_options(text)}", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager

@@ -658,10 +658,10 @@ class PrivacyLedger:
         if total > terms.epsilon * (1 + _ROUNDING):
             left = floored(self._left(terms, recorded, (), terms.delta))
             raise PrivacyBudgetError(
-                f"budget exhausted: data set {self._dataset!r} would spend epsilon="
-                f"{total:.6g} at delta={terms.delta!r}, above its limit epsilon="
+                f"budget exhausted: data set {self._dataset!r} would spend epsilon "
+                f"{total:.6g} at delta {terms.delta!r}, above its limit epsilon "
                 f"{terms.epsilon!r}; nothing was charged. One more fit may cost "
-                f"epsilon={left}: see ledger.remaining() and "
+                f"epsilon {left}: see ledger.remaining() and "
                 "ledger.what_if(model.plan(X, y))."
             )
 

@@ -540,8 +540,7 @@ def nominal_count(relation: Any) -> int | None:
     if not Relation.of(relation).counts_are_public:
         raise ValueError(
             f"neighboring_relation={relation!r} makes the number of rows private: pass "
-            "AddOrRemoveOne(n_records=...) of skfdp.privacy, with a public nominal "
-            "number."
+            "AddOrRemoveOne(n_records=...) with a public nominal number."
         )
     return None
 

@@ -279,10 +279,10 @@ def test_ledger_is_charged_for_the_released_fit_alone(run, refusal):
 
 def test_add_or_remove_one_hides_the_number_of_rows(run):
     options, private = ["--relation", "add_or_remove_one"], with_public()
-    assert "n_records" in run(*options, types=private)[2]
+    assert "pass --n-records with a" in run(*options, types=private)[2]
     for n_records in (0, 10**24):
         status, _, err = run(*options, "--n-records", n_records, types=private)
-        assert status == 2 and f"n_records={n_records} must be an int" in err
+        assert status == 2 and f"--n-records={n_records} must be an int" in err
     options += ["--n-records", 1000]
     assert "exclude each other" in run(*options, "--evaluate", types=private)[2]
     assert run(*options)[0] == 2  # something is public
@@ -313,13 +313,16 @@ def test_all_rows_of_a_person_are_protected(run, command):
 @pytest.mark.parametrize(
     "options, sentence",
     [
-        (["--target", "age"], "target='age' is not an outcome of the schema: 'income'"),
+        (["--target", "age"], "--target='age' is not an outcome of the schema: 'inco"),
         (["--schema", "absent.toml"], "cannot read 'absent.toml'"),
         (["--epsilon", "0"], "epsilon=0 must be a positive, finite"),
         (["--epsilon", "inf"], "must be a positive, finite"),
         (["--epsilon", "1", "2"], "unrecognized arguments: 2"),
         (["--epsilon", "x"], "invalid float value: 'x'"),
-        (["--delta", "1"], "strictly between 0 and 1"),
+        (["--delta", "1"], "--delta=1.0 must be a number strictly between 0 and 1"),
+        (["--ledger", "l.db", "--limit", "1e13"], "--limit=1e+13 must be a positive"),
+        (["--context", "x=y"], "a key of --context='x' is unknown"),
+        (["--context", f"by={999 * 'x'}"], "--context by has 999 characters"),
         (["--relation", "other"], "invalid choice: 'other'"),
         (["--test-size", "1"], "strictly between 0 and 1"),
         (["--repeats", "0"], "must be at least 1"),
@@ -333,6 +336,44 @@ def test_all_rows_of_a_person_are_protected(run, command):
 def test_refused_options(run, options, sentence):
     status, out, err = run(*options)
     assert (status, out, err.count("\n")) == (2, "", 1) and sentence in err
+
+
+def test_messages_name_options_and_entries_of_the_schema(run, refusal, tmp_path):
+    """Wherever Python names a parameter; `command` looks for the names of Python."""
+    ledger = skfdp.PrivacyLedger("l.db", epsilon=1.0, delta=1e-5)
+    spent = run("--no-evaluate", "--epsilon", 3, "--ledger", "l.db")[2]
+    assert "would spend epsilon 3 at delta 1e-05, above its limit" in spent
+    assert "may cost epsilon 1: see 'skfdp ledger'." in spent and not ledger.entries
+    coded = TYPES | {"income": Label(["x", "y"])}
+    found = run("--no-evaluate", "--seed", 0, types=coded)[2]
+    assert "no label of enum = ['x', 'y']" in found
+    assert found.endswith("Declare the labels as they are in the table.\n")
+    warned = run("--no-evaluate", "--repeats", 1, "--epsilon", 50)[2]
+    assert "warning: --epsilon=50.0 is above 10" in warned
+    Path("t.csv").write_text('a,b\n"1,5",2\n"2.5",3\n')
+    for options, sentence in (
+        (["--decimal", "x"], "--decimal='x' is unknown"),
+        (["--public", "z"], "--public='z' matches no column"),
+        (["--skip-lines", -1], "--skip-lines=-1 must be an int >= 0"),
+        (["--outcomes", "a", "a"], "--outcomes=['a', 'a'] must be a list of unique"),
+    ):
+        assert sentence in refusal("schema", "t.csv", *options)
+    Path("r.csv").write_text("1,2\n")
+    assert "Pass --skip-lines if names" in refusal("schema", "r.csv")
+    for text, sentence in (
+        ("decimalChar = ';'", "decimalChar = ';' is unknown"),
+        ("maxRowsPerGroup = 3", "maxRowsPerGroup = 3 needs a group: declare group, or"),
+        ("missingValues = [1, '1']", "missingValues holds 1 and '1', which are the s"),
+        ("outcomes = ['a', 'a']", "outcomes = ['a', 'a'] must be a list of unique"),
+        ("[dialect]\nheaderRows = [0]", "headerRows=0 must be an int > 0"),
+    ):
+        Path("s.toml").write_text(f"{text}\n[fields]\na = {{}}\n")
+        for use in (["schema", "t.csv", "--check"], ["fit", "t.csv", "--schema"]):
+            assert sentence in refusal(*use, "s.toml")
+    Path("s.toml").write_text("outcomes = ['a']\n[fields]\na = {}\n")
+    assert 'declare type = "ig' in refusal("fit", "t.csv", "--schema", "s.toml")
+    assert "'t.csv' is not a JSON file: give what 'skf" in refusal("report", "t.csv")
+    assert "invalid choice: 'add_or_rem" in refusal("--relation", "add_or_remove_one")
 
 
 def test_refused_commands_and_files(run, refusal, tmp_path):
