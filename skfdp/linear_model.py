@@ -1149,13 +1149,12 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
 
     * Neighbours share every public column, and the target if it is public.
     * The scales of target and rows, and for the Poisson loss the mean of the fitted
-      rates, are means of numbers in public intervals. Each interval is rescaled to
-      [-1, 1]. So each sum has sensitivity 2 under "replace_one" and 1 otherwise. The
-      same holds for the sum of the private rows, which are clipped to their mean
-      length. A histogram of the target has sensitivity sqrt(2) under "replace_one" and
-      1 otherwise. With ``centering="adaptive"`` or a
-      `clip_quantile` there are the further releases that `FeatureDPLogisticRegression`
-      describes.
+      rates, are means of numbers in public or released intervals. Each interval is
+      rescaled to [-1, 1]. So each sum has sensitivity 2 under "replace_one" and 1
+      otherwise. The same holds for the sum of the private rows, which are clipped to
+      their mean length. A histogram of the target has sensitivity sqrt(2) under
+      "replace_one" and 1 otherwise. With ``centering="adaptive"`` or a `clip_quantile`
+      there are the further releases that `FeatureDPLogisticRegression` describes.
     * For wide tables a histogram of the lengths may first narrow their interval. Its
       sensitivity is sqrt(2) under "replace_one" and 1 otherwise. With more than 300
       columns and no public model, two sums are released after the descent. They give a

@@ -452,10 +452,10 @@ def released_mean(
     ``values(records, **per_row)`` returns the numbers, as a recipe of `Records.query`.
     The second result is the standard deviation of the noise in the mean.
 
-    The released sum adds the numbers after they are clipped to the public interval
-    [low, high] and rescaled to [-1, 1]. A null record adds 0, like a number in the
-    middle of the interval. The sum therefore changes by at most 1 if a record becomes
-    null, and by at most 2 if a record is replaced.
+    The released sum adds the numbers after they are clipped to the interval [low,
+    high], which is public or released, and rescaled to [-1, 1]. A null record adds 0,
+    like a number in the middle of the interval. The sum therefore changes by at most 1
+    if a record becomes null, and by at most 2 if a record is replaced.
     """
     half, n = (high - low) / 2, records.public.n_records
     recipe = functools.partial(_sum_of_numbers, values=values, low=low, high=high)

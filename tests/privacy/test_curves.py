@@ -304,6 +304,7 @@ class TestClipDeltaCurve:
         collinear = exact_hockey_stick(epsilon, 1.0, 2.0, 1.0, q)
         curve = pld.hockey_stick(np.array([epsilon]), 0.5, 0.5, q)[0]
         assert claimed < realised < collinear == pytest.approx(curve, rel=1e-8)
+        assert collinear == pytest.approx(1.69e-4, rel=0.02)  # as the docs say
 
     @given(
         noise=st.floats(0.2, 20),
