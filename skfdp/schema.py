@@ -1891,7 +1891,7 @@ def _from_properties(found: Any, path: str) -> TableSchema:
         for key, value in found.items():
             if own and key not in _SETTINGS:
                 raise _unknown(path, key, (*_SETTINGS, "dialect", "fields"))
-            if key in _SETTINGS and (_is_filled(key, value) or key == "decimalChar"):
+            if key in _SETTINGS and (_filled({key: value}) or key == "decimalChar"):
                 given[_SETTINGS[key][0]] = value
         outcomes = given.get("outcomes", ())
         columns = {
@@ -1956,12 +1956,8 @@ def _column(entry: Any, outcome: bool, place: str, own: bool) -> Any:
 
 
 def _filled(entry: Mapping) -> dict[str, Any]:
-    return {key: value for key, value in entry.items() if _is_filled(key, value)}
-
-
-def _is_filled(key: str, value: Any) -> bool:
-    """Whether an entry states anything; an empty missingValues declares no word."""
-    return value not in ("", [], None) or (key == "missingValues" and value == [])
+    none = "missingValues", []  # states that no word counts as missing
+    return {k: v for k, v in entry.items() if v not in ("", [], None) or (k, v) == none}
 
 
 def _as_numbers(value: Any) -> Any:

@@ -742,8 +742,6 @@ RECODED = (
     "'predict_proba'), voting, stacking, bagging and one-vs-rest, which recode labels, "
     "declare 0, ..., k-1."
 )
-#: Function and module that fit the members of one-vs-rest and similar tools.
-_OF_TWO_LABELS = "_fit_binary", "sklearn.multiclass"
 #: Largest number of classes, because class codes are stored as int16.
 MOST_CLASSES = 2**15
 
@@ -794,13 +792,11 @@ def _spelling(declared: np.ndarray) -> Spelling:
 
 
 def check_member(classes: np.ndarray) -> None:
-    """Refuse more than two classes in a member that scikit-learn fits to two labels.
-
-    One-vs-rest and similar tools would fail in `predict`, after the charge.
-    """
+    """Refuse several classes in a member of one-vs-rest, which `predict` would do."""
     frame = sys._getframe() if len(classes) > 2 else None
     while frame is not None:
-        if (frame.f_code.co_name, frame.f_globals.get("__name__")) == _OF_TWO_LABELS:
+        place = frame.f_globals.get("__name__"), frame.f_code.co_name
+        if place == ("sklearn.multiclass", "_fit_binary"):
             raise ValueError(
                 f"classes={shown(classes.tolist())} has more than two labels, but each "
                 "member of one-vs-rest is fitted to 0 and 1: declare [0, 1] (in "

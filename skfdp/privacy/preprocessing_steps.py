@@ -364,7 +364,10 @@ def dependence(step: Any) -> Dependence | None:
     if is_class(step, *_TABLE):
         _, rule = _TABLE[type(step).__name__]
         found = rule if isinstance(rule, Dependence) else rule(step)
-        if found is None or found.learns != "nothing" or not _checks_values(step):
+        passes_all = is_container(step) or is_class(step, "FrozenEstimator")
+        if is_class(step, "FunctionTransformer"):
+            passes_all = step.func is None and not step.validate
+        if found is None or found.learns != "nothing" or passes_all:
             return found
         return found._replace(assumes=(*found.assumes, REFUSES))
     if type(step).__module__.split(".")[0] == "sklearn":
@@ -372,13 +375,6 @@ def dependence(step: Any) -> Dependence | None:
         if tags is not None and tags().estimator_type in ("classifier", "regressor"):
             return _target("a model of the target, fitted without noise")
     return None
-
-
-def _checks_values(step: Any) -> bool:
-    """Whether a step of the table may fail or warn because of a value."""
-    if is_class(step, "FunctionTransformer"):
-        return step.func is not None or bool(step.validate)
-    return not (is_container(step) or is_class(step, "FrozenEstimator"))
 
 
 # The input columns from which the output columns of a step are computed.
