@@ -46,7 +46,7 @@ class Sdist(sdist):
 
 # The lower ends of all ranges are also in .ci/oldest.txt, and tested.
 EXTRAS = {
-    "cli": ["pandas>=2.2.2", "skops>=0.11"],
+    "cli": ["pandas>=2.2.2", "skops>=0.13"],
     "torch": ["torch>=2.6"],
     "plot": ["matplotlib>=3.9"],
     "progress": ["rich>=13"],

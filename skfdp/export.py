@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-import numbers
+import operator
 import re
+import unicodedata
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from skfdp.data._basis import OTHER, Block
 from skfdp.data.arrays import DAY, PARTS, objects
-from skfdp.data.target import NOWHEN, TAKEN_FOR_MISSING, number_in
-from skfdp.schema import TableSchema
+from skfdp.data.target import NOWHEN, TAKEN_FOR_MISSING, number, text_of
+from skfdp.schema import TableSchema, _form
 
-#: Limits of dates; nanoseconds can hold every date between them. Text, and dates with a
-#: time zone, cannot be compared with these limits, so clipping raises an error.
-_FIRST, _LAST = (np.datetime64(f"{year}-01-01", "us") for year in (1678, 2262))
+_DATE = r"\d{4}-\d\d-\d\d"
+_TIME = r"[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?"
+#: Patterns of text, and their replacements: a date loses nanoseconds and time zone, and
+#: becomes the local time. Any other text becomes one that is not a date.
+_LOCAL = {
+    rf"^({_DATE}{_TIME})((?<=\.\d{{6}})\d+)?(Z|[+-]\d\d:?\d\d(:\d\d)?)?\Z": r"\1",
+    rf"(?s)^(?!({_DATE}({_TIME})?)?\Z).*": "?",
+}
 
 
 def pipeline_of(model: Any) -> Any:
@@ -86,22 +93,20 @@ def _steps(*steps: Any) -> Any:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer
 
-    def step(one: Any) -> Any:
-        if not isinstance(one, tuple):
-            return one
-        func, kw_args = one
-        return FunctionTransformer(
-            func, kw_args=kw_args, feature_names_out="one-to-one"
-        )
+    kept = {"feature_names_out": "one-to-one"}
+    found = [
+        FunctionTransformer(one[0], kw_args=one[1], **kept)
+        if type(one) is tuple
+        else one
+        for one in steps
+    ]
+    return make_pipeline(*found).set_output(transform="default")
 
-    return make_pipeline(*map(step, steps)).set_output(transform="default")
 
+def _joined(transformers: list[tuple]) -> Any:
+    from sklearn.compose import ColumnTransformer
 
-def _numbers(*dtypes: str) -> tuple:
-    """Return the step that converts cells to numbers, which may be NaN or infinite."""
-    from sklearn.utils import check_array
-
-    return check_array, {"dtype": list(dtypes), "ensure_all_finite": False}
+    return ColumnTransformer(transformers).set_output(transform="default")
 
 
 def _filled(value: Any) -> tuple:
@@ -109,11 +114,74 @@ def _filled(value: Any) -> tuple:
     return np.nan_to_num, {"nan": value, "posinf": value, "neginf": value}
 
 
-def _fitted(transformers: list[tuple], rows: Any) -> Any:
-    from sklearn.compose import ColumnTransformer
+# First steps: every cell becomes text as pandas writes it, and a missing cell becomes
+# empty text. Patterns then read the text as the schema reads the cell. What they cannot
+# read in the same way raises an error that names the column. The steps are methods of
+# pandas with positional arguments, because skops loses keywords.
 
-    found = ColumnTransformer(transformers).set_output(transform="default")
-    return found.fit(rows)
+
+def _method(name: str, *args: Any) -> tuple:
+    """Return the step that calls a method of a frame."""
+    return operator.methodcaller(name, *args), {}
+
+
+_DATES = ["datetime", "datetimetz"]
+_OTHERS = [*_DATES, "timedelta", "complexfloating"]
+
+
+def _texts(names: Iterable, *selected: Any) -> list[tuple]:
+    """Return the steps that convert columns to text; see `DataFrame.select_dtypes`.
+
+    If a column is not selected, `astype` raises an error that names it.
+    """
+    return [
+        _method("astype", "object"),
+        _method("infer_objects"),
+        _method("select_dtypes", *selected or (None, _OTHERS)),
+        _method("astype", dict.fromkeys(names, "object")),
+        _method("fillna", ""),
+        _method("astype", "str"),
+    ]
+
+
+def _parsed(names: Iterable, dtype: str, patterns: dict[str, str]) -> list[tuple]:
+    """Return the steps that replace patterns of text, and convert text to a type."""
+    steps = [_method("map", partial(re.sub, *pair)) for pair in patterns.items()]
+    return [*steps, _method("astype", dict.fromkeys(names, dtype))]
+
+
+def _dates(names: Iterable, *selected: Any) -> list[tuple]:
+    """Return the steps that convert columns to dates in local time."""
+    return [*_texts(names, *selected), *_parsed(names, "datetime64[us]", _LOCAL)]
+
+
+def _numbers(names: Iterable, plain: bool = True) -> list[tuple]:
+    """Return the steps that convert columns to float64.
+
+    If text has other separators than Python's (not `plain`), text is refused, because
+    the text of a number would be read with these separators, too.
+    """
+    if not plain:
+        return [
+            _method("astype", "object"),
+            _method("fillna", np.nan),
+            _method("infer_objects"),
+            _method("select_dtypes", ["number", "bool"], ["timedelta", "complex"]),
+            _method("astype", dict.fromkeys(names, "float64")),
+        ]
+    patterns = {
+        r"(?i)^\s*true\s*\Z": "1",
+        r"(?i)^\s*false\s*\Z": "0",
+        # Durations and complex numbers remain, and raise an error.
+        rf"(?s)^(?!\s*{_form('.', '').pattern}\s*\Z)(?!.*[:(/]).*": "nan",
+    }
+    return [*_texts(names), *_parsed(names, "float64", patterns)]
+
+
+def _words(names: Iterable, *more: tuple) -> list[tuple]:
+    """Return the steps that convert columns to text without spaces at its ends."""
+    ends = (np.asarray, {"dtype": "T"}), (np.strings.strip, {})
+    return [*_texts(names), *ends, *more, (np.asarray, {"dtype": "object"})]
 
 
 # Models of numbers: columns are filled, clipped, and with `normalize` scaled.
@@ -125,6 +193,7 @@ def _of_numbers(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
     The weights and the intercept act on the output of the transformer.
     """
     from sklearn.preprocessing import Normalizer, StandardScaler
+    from sklearn.utils import check_array
 
     scaler, width = model.input_scaler_, model.n_features_in_
     bounded = np.isfinite(
@@ -146,13 +215,17 @@ def _of_numbers(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
         coef = coef * (scaler.divisor * scaler.factor)
     names = getattr(model, "feature_names_in_", None)
     if names is not None:
-        rows = _frame(dict(zip(names, rows.T, strict=True)))
+        rows = _frame()(dict(zip(names, rows.T, strict=True)))
     transformers = []
     for part, places, more in parts:
+        read = [(check_array, {"dtype": "float64", "ensure_all_finite": False})]
+        if names is not None:
+            own = names[places].tolist()
+            read = [(_frame(), {"columns": own}), *_numbers(own)]
         clip = np.clip, {"a_min": ends[0, places], "a_max": ends[1, places]}
-        steps = _steps(_numbers("float64"), _filled(middle[places]), clip, *more)
+        steps = _steps(*read, _filled(middle[places]), clip, *more)
         transformers.append((part, steps, places.tolist()))
-    found = _fitted(transformers, rows)
+    found = _joined(transformers).fit(rows)
     for part, places, more in parts:
         if more:
             unit = found.named_transformers_[part]["standardscaler"]
@@ -163,59 +236,93 @@ def _of_numbers(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
     return found, coef[:, order], intercept
 
 
-def _frame(columns: dict[str, Any]) -> Any:
+def _frame() -> Any:
+    """Return the type of frames of pandas."""
     try:
-        import pandas as pd
+        from pandas import DataFrame
     except ImportError:
         raise ImportError(
             "to_sklearn needs pandas for a model with column names: pip install pandas."
         ) from None
-    return pd.DataFrame(columns)
+    return DataFrame
 
 
-# Models of raw tables: one transformer for each encoded raw column, or part of a date.
+# Models of raw tables: one transformer for all columns of one kind.
 
 
 def _of_schema(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
     """Convert a model with a schema, as `_of_numbers` converts one without."""
-    schema, transformers, weights = model._declared.schema, [], []
-    cells = {"number": 0.0, "category": ""}
-    row = {}
+    from sklearn.preprocessing import OneHotEncoder
+
+    schema = model._declared.schema
+    row: dict[str, list] = {}
+    curves: dict[str, list] = {"number": [], "date": [], "formatted": []}
+    tables: dict[str, dict] = {"text": {}, "word": {}, "code": {}}
     for block in model.encoder_.blocks_:
         own, name = coef[:, block.start : block.stop], schema.features[block.parent]
-        convert = _categories if block.reads == "category" else _curve
-        transformer, found, offset = convert(schema, name, block, own)
+        if block.reads == "category":
+            row[name] = [""] * 2
+            for kind, table in _tables(schema, name, block, own).items():
+                tables[kind] |= {name: table} if table else {}
+            # All one-hot columns are 0 for an undeclared category.
+            intercept = intercept + own[:, block.levels.index(OTHER)]
+            continue
+        kind = "number" if block.reads == "number" else "date"
+        row[name] = [0.0 if kind == "number" else np.datetime64("2000-01-01", "us")] * 2
+        if getattr(schema.columns[name], "format", None) is not None:
+            kind = "formatted"
         # scikit-learn refuses "__" in names of transformers, and some reserved names.
         label = re.sub("__+", "_", f"{block.start}_{block.name}")
-        transformers.append((label, transformer, [name]))
-        weights.append(found)
-        intercept = intercept + offset
-        row[name] = [cells.get(block.reads, np.datetime64("2000-01-01", "us"))] * 2
-    return _fitted(transformers, _frame(row)), np.hstack(weights), intercept
+        curve, found = _curve(schema, name, block, own)
+        curves[kind].append(((label, curve, [name]), found))
+    parts: dict[str, tuple] = {}  # names of columns, transformer, weights
+    for kind, pairs in curves.items():
+        names = dict.fromkeys(name for (*_, (name,)), _ in pairs)
+        joined = _joined([curve for curve, _ in pairs])
+        parts[kind] = list(names), joined, [own for _, own in pairs]
+    for kind, several in tables.items():
+        dtype = float if kind == "code" else object
+        known = [np.array([*table], dtype=dtype) for table in several.values()]
+        found = [np.column_stack([*table.values()]) for table in several.values()]
+        encoder = OneHotEncoder(categories=known, handle_unknown="ignore")
+        parts[kind] = list(several), encoder, found
+    of_kind = {kind: names for kind, (names, *_) in parts.items()}
+    plain = schema.decimal in (None, ".") and not schema.thousands
+    steps = {
+        "number": _numbers(of_kind["number"], plain),
+        "date": _dates(of_kind["date"], None, ["timedelta"]),
+        # The declared format may read text differently, so text is refused.
+        "formatted": _dates(of_kind["formatted"], _DATES),
+        "text": _words(of_kind["text"]),
+        "word": _words(of_kind["word"], (np.strings.lower, {})),
+        "code": [*_numbers(of_kind["code"]), _filled(np.nan)],
+    }
+    transformers = [
+        (kind, _steps(*steps[kind], last), names)
+        for kind, (names, last, _) in parts.items()
+        if names
+    ]
+    weights = [own for *_, found in parts.values() for own in found]
+    return _joined(transformers).fit(_frame()(row)), np.hstack(weights), intercept
 
 
 def _curve(schema: TableSchema, name: str, block: Block, own: np.ndarray) -> tuple:
-    """Return the transformer of a number or a part of a date, its weights, and 0.
+    """Return the transformer of a number or a part of a date, and its weights.
 
     The transformer returns a spline basis, and a one-hot column for each value that
-    means missing. The weights act on these columns. The third result is the change of
-    the intercept, as in `_categories`.
+    means missing. The weights act on these columns.
     """
     from sklearn.pipeline import FeatureUnion
     from sklearn.preprocessing import OneHotEncoder, SplineTransformer
 
     missing, period = schema.missing_values(name), 0
     if block.reads == "number":
-        read = _numbers("float64")
-        exact = _steps(read, _filled(np.nan))
-        places = _steps(read, _filled(block.knots[0]))
+        exact, places = (_steps(_filled(one)) for one in (np.nan, block.knots[0]))
         cells, knots = np.append(missing, np.nan), block.knots
     else:
         unit, period, first = PARTS.get(block.reads, ("us", 0, 0))
         exact, places = (
             _steps(
-                (np.asarray, {}),
-                (np.clip, {"a_min": _FIRST, "a_max": _LAST}),
                 (np.asarray, {"dtype": f"datetime64[{one}]"}),
                 (np.asarray, {"dtype": "float64"}),
             )
@@ -252,53 +359,39 @@ def _curve(schema: TableSchema, name: str, block: Block, own: np.ndarray) -> tup
         [("spline", _steps(places, spline)), ("missing", _steps(exact, listed))]
     )
     weights = heights[:, :-1] if period else heights
-    return union, np.hstack([weights, of_missing]), 0.0
+    return union, np.hstack([weights, of_missing])
 
 
-def _categories(schema: TableSchema, name: str, block: Block, own: np.ndarray) -> tuple:
-    """Return the transformer of categories, its weights, and the weight of "other".
+def _tables(
+    schema: TableSchema, name: str, block: Block, own: np.ndarray
+) -> dict[str, dict]:
+    """Return the weights of texts, of the words true and false, and of numbers.
 
-    Each text or number that the schema reads as a category, or as missing, gets a
-    one-hot column. The schema reads any other value as the level "other". All one-hot
-    columns are 0 for such a value, so the weight of "other" is added to the intercept.
+    They are relative to the weight of "other". Every cell that is neither "other" nor
+    missing is a text, a word or a number. A word is also the number 0 or 1, and a text
+    may spell a number. Their weights are added, so the tables of texts and words have
+    the differences.
     """
-    from sklearn.pipeline import FeatureUnion
-    from sklearn.preprocessing import OneHotEncoder
+
+    def weights(cells: list) -> dict:
+        rows = block.encode(schema.converted(name, objects(cells))[0])
+        found = rows @ own.T - own[:, block.levels.index(OTHER)]
+        return dict(zip(cells, found, strict=True))
 
     column = schema.columns[name]
-    declared = [*column.values, *schema.missing_values(name), "", *TAKEN_FOR_MISSING]
+    declared = [*column.values, *schema.missing_values(name)]
     declared += [*getattr(column, "true", ()), *getattr(column, "false", ())]
-    cells = list(dict.fromkeys(cell for one in declared for cell in _spellings(one)))
-    other = block.levels.index(OTHER)
-    rows = block.encode(schema.converted(name, objects(cells))[0])
-    weights = own - own[:, [other]]
-    encoders, found = [], []
-    # A OneHotEncoder takes text or numbers, not both.
-    for kind, more in (("text", [None, np.nan]), ("number", [])):
-        chosen = [
-            j
-            for j, cell in enumerate(cells)
-            if rows[j, other] == 0 and isinstance(cell, str) == (kind == "text")
-        ]
-        known = objects([*(cells[j] for j in chosen), *more])
-        if len(known):
-            encoder = OneHotEncoder(categories=[known], handle_unknown="ignore")
-            encoders.append((kind, encoder))
-            found.append(weights @ rows[chosen].T)
-            found.append(weights[:, [block.missing] * len(more)])
-    steps = _steps((np.asarray, {"dtype": object}), FeatureUnion(encoders))
-    return steps, np.hstack(found), own[:, other]
-
-
-def _spellings(level: Any) -> list:
-    """Return values of a table that may stand for a level: text, number or boolean."""
-    text = str(level)
-    cells = [level, text, text.lower(), text.upper(), number_in(text)]
-    # As a column of floats holds it, and its text. Too large numbers are left out.
-    with contextlib.suppress(OverflowError, TypeError):
-        cells += [float(cells[-1]), str(float(cells[-1]))]
-    words = {"true": True, "false": False}
-    cells.append(words.get(text.lower()))
-    kinds = (str, numbers.Real)
-    found = [cell for cell in cells if isinstance(cell, kinds)]
-    return [cell for cell in found if isinstance(cell, str) or not math.isnan(cell)]
+    numbers = {number(cell) for cell in declared} | {0.0, 1.0}
+    for kind in (np.float32, np.float16):  # as columns of these types hold them
+        numbers |= {float(kind(one)) for one in numbers}
+    codes = weights(sorted(filter(math.isfinite, numbers)))
+    words = weights([False, True])
+    words = {str(one).lower(): own - codes[one] for one, own in words.items()}
+    spelt = {"", *TAKEN_FOR_MISSING, *filter(None, map(text_of, declared))}
+    spelt |= {unicodedata.normalize("NFD", text) for text in spelt}
+    texts = weights(sorted(text for text in spelt if text.lower() not in words))
+    texts = {text: own - codes.get(number(text), 0.0) for text, own in texts.items()}
+    return {
+        kind: {cell: own for cell, own in table.items() if own.any()}
+        for kind, table in (("text", texts), ("word", words), ("code", codes))
+    }

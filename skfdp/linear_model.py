@@ -505,11 +505,11 @@ class LinearModel(PrivateEstimator):
 
         Notes
         -----
-        X must be dense. With a schema it is a frame with the types of
-        ``schema.read(X)``: numbers (no durations), dates without a time zone, and
-        categories in their declared spelling. Missing categories are None or NaN, not
-        pandas.NA. With ``normalize=True``, scikit-learn's `Normalizer` does not scale
-        rows with a norm below 2e-15.
+        X must be dense. With a schema it is a frame of pandas. The first steps turn
+        every cell into text and read this text as the schema reads the cell, whatever
+        the stored type. Durations, and dates as text in a declared format, raise an
+        error that names the column. With ``normalize=True``, scikit-learn's
+        `Normalizer` does not scale rows with a norm below 2e-15.
 
         The Pipeline is a function of released numbers and public facts. `fit` of the
         Pipeline or of its clone is ordinary scikit-learn, **without privacy**. The

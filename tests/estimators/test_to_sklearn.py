@@ -1,9 +1,12 @@
 """Exported Pipelines predict what the models predict, without skfdp."""
 
+import contextlib
+import datetime
 import json
 import pickle
 import subprocess
 import sys
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -28,7 +31,7 @@ from skfdp import (
     TableSchema,
 )
 from skfdp.privacy import PrivacyReport
-from skfdp.schema import Boolean, Category, Date, Label, Number
+from skfdp.schema import Boolean, Category, Date, Label, Number, SchemaError
 from skfdp.solvers import NoisyGradientDescent
 
 NORMALIZES = NoisyGradientDescent(normalize=True, max_iter=20)
@@ -154,19 +157,25 @@ def test_frames_of_numbers():
     ).fit(X, CODES)
     nullable = X.astype({"b": "Float64", "f": "boolean", "c": "float32"})
     nullable.loc[::3, ["b", "f"]] = pd.NA
-    pipeline = check_equal(model, X, nullable, X.to_numpy(float), X.assign(b=np.inf))
+    mixed = X.assign(c=X["c"].astype(str), d="1_0").astype(object)
+    mixed.loc[::2, list("abcd")] = pd.NA, "0.5", None, True
+    pipeline = check_equal(model, X, nullable, mixed, X.to_numpy(float))
+    check_equal(model, X.assign(b=np.inf))
     more = X.assign(more="text")[["more", *X.columns[::-1]]]  # by name
     assert (pipeline.predict(more) == model.predict(X)).all()
     assert pipeline.feature_names_in_.tolist() == list(X.columns)
     for odd, message in [
         (X.drop(columns="c"), "missing"),
         (X.assign(e=np.nan), "NaN"),  # public
-        (csr_array(X.to_numpy(float)), "Sparse"),
     ]:
         with pytest.raises((ValueError, TypeError), match=message):
             pipeline.predict(odd)
     with config_context(transform_output="pandas"):
         check_equal(model, X)
+    rows = X.to_numpy(float)
+    pipeline = check_equal(model.set_params(public_features=[4]).fit(rows, CODES), rows)
+    with pytest.raises(TypeError, match="Sparse"):
+        pipeline.predict(csr_array(rows))
 
 
 # What cells of each column may hold, in the types that a schema reads.
@@ -190,6 +199,7 @@ CELLS = {
     "other": (Category(["x", "other"]), ["x", "other", "y", None]),
     "day": (Date("2020-01-01", "2025-12-31", hour=True, missing=["2021-05-05"]), TIMES),
     "time": (Date("2021-05-01", "2021-08-31", basis="linear"), TIMES),
+    "written": (Date("2021-01-01", "2022-12-31", format="%d.%m.%Y"), TIMES),
 }
 LABELS = {"ill": Label(["a", "b", "c"]), "dead": Label([False, True])}
 SCHEMA = TableSchema(
@@ -241,12 +251,50 @@ def test_models_of_raw_tables(of_schema):
         assert len(names) == np.atleast_2d(final.coef_).shape[1]
 
 
-def test_dates_with_a_time_zone_and_text_are_refused(of_schema):
+# Cells that any column may hold, as text, numbers, booleans, dates or missing.
+MISSING = [None, np.nan, pd.NA, pd.NaT, "", " ", "NA", "<NA>"]
+BERLIN = pd.Timestamp("2021-07-01 01:00", tz="Europe/Berlin")
+ODD = {
+    "text": ["1", "1.0", "2.50", "1_0", " F ", "TRUE", "x", "inf", "1e1", "-99.0"],
+    "numbers": [0, 1, 1.0, 2.5, -99, 20210505, 2**70, np.float32(2.5), Decimal("2.5")],
+    "booleans": [True, False],
+    "dates": [datetime.date(2021, 5, 5), datetime.datetime(9999, 12, 31, 23), BERLIN],
+    "dates as text": ["2021-05-05", "2021-07-01T01:00:00.5-03:00", "20210505", "2021"],
+}
+ODD["all"] = [pd.Timedelta("36h"), b"F", *sum(ODD.values(), [])]
+STORED = ["object", "category", "str", "string", "Int64", "Float64", "boolean"]
+STORED += ["float16", "float32", "bool", "datetime64[s]", "datetime64[ns, Asia/Tokyo]"]
+ARROW = ["string", "int64", "double", "bool", "timestamp[us]", "date32", "duration[s]"]
+STORED += [f"{kind}[pyarrow]" for kind in (*ARROW, "timestamp[ns, tz=America/Lima]")]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_cells_of_every_stored_type(of_schema):
     X, (model, *_) = of_schema
     pipeline = model.to_sklearn()
-    for day in (X["day"].dt.tz_localize("Europe/Berlin"), X["day"].astype(str)):
-        with pytest.raises(TypeError, match="compar|not supported"):
-            pipeline.predict(X.assign(day=day))
+
+    @settings(max_examples=50, deadline=None)
+    @given(st.sampled_from([*CELLS]), st.sampled_from([*ODD, "own"]), st.data())
+    def check(name, kind, data):
+        cells = [*(CELLS[name][1] if kind == "own" else ODD[kind]), *MISSING[:4]]
+        cells += MISSING[4:] * (kind in ("text", "all"))
+        cells = data.draw(st.lists(st.sampled_from(cells), min_size=1, max_size=4))
+        column = pd.Series(cells, dtype=object)
+        with contextlib.suppress(Exception):  # where the type cannot hold these cells
+            column = column.astype(data.draw(st.sampled_from(STORED)))
+        table = X.head(len(cells)).assign(**{name: column})
+        try:
+            expected = model.predict_proba(table)
+        except SchemaError:
+            return
+        try:
+            found = pipeline.predict_proba(table)
+        except Exception as error:
+            assert name in str(error)
+        else:
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+    check()
 
 
 @st.composite
@@ -329,6 +377,10 @@ class Refusal:
 sys.meta_path.insert(0, Refusal())
 with open(sys.argv[1], "rb") as file:
     cases = pickle.load(file)
+for path in sys.argv[2:]:
+    import skops.io
+    trusted = skops.io.get_untrusted_types(file=path)
+    cases.append((skops.io.load(path, trusted=trusted), *cases[0][1:]))
 for pipeline, X, expected in cases:
     assert abs(pipeline.predict(X) - expected).max() <= 1e-12 * abs(expected).max()
     assert "PRIVACY STATEMENT" in pipeline.privacy_statement_
@@ -342,9 +394,14 @@ def test_without_skfdp(of_schema, tmp_path):
     codes = DPSGDFClassifier(5.0, bounds=(-1, 2), random_state=0).fit(ROWS, CODES)
     fits = [(model, X), (poisson, X), (codes, ROWS)]
     cases = [(one.to_sklearn(), rows, one.predict(rows)) for one, rows in fits]
-    path = tmp_path / "models.pickle"
-    path.write_bytes(pickle.dumps(cases))
+    paths = [tmp_path / "models.pickle"]
+    paths[0].write_bytes(pickle.dumps(cases))
+    with contextlib.suppress(ImportError):
+        import skops.io
+
+        paths.append(tmp_path / "model.skops")
+        skops.io.dump(cases[0][0], paths[1])
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT, path], capture_output=True, text=True
+        [sys.executable, "-c", WITHOUT, *paths], capture_output=True, text=True
     )
-    assert (done.stdout, done.stderr) == ("3\n", "")
+    assert (done.stdout, done.stderr) == (f"{len(paths) + 2}\n", "")
