@@ -96,6 +96,12 @@ def private(*names, step="passthrough"):
     return ("private", step, list(names))
 
 
+def parted(table, labels, *parts, **changes):
+    """Return the report of a model behind parts of columns, "public" ones public."""
+    model = logistic(**{"public_features": "public__*"} | changes)
+    return report(make_pipeline(columns(*parts), model).fit(table, labels))
+
+
 def text_of(found):
     return " ".join(found.statement(full=True).split())
 
@@ -121,11 +127,7 @@ def reads_back(found, tmp_path):
 
 class TestWhatIsSaid:
     def test_of_steps_that_learn_nothing(self, table, labels, tmp_path):
-        model = make_pipeline(
-            columns(one_hot("sex"), private("bmi", "hba1c")),
-            logistic(public_features="public__*"),
-        )
-        found = report(model.fit(table, labels))
+        found = parted(table, labels, one_hot("sex"), private("bmi", "hba1c"))
         assert set(learns(found).values()) == {"nothing"}
         assert not found.unknown_steps and not found.leaks
         assert found.public_sources == ("sex",) and followed(found)
@@ -155,11 +157,8 @@ class TestWhatIsSaid:
             report(model.fit(table, labels))
 
     def test_of_steps_that_learn_from_rows(self, table, labels, tmp_path):
-        model = make_pipeline(
-            columns(one_hot("sex"), private("bmi", step=StandardScaler())),
-            logistic(public_features="public__*"),
-        )
-        found = report(model.fit(table, labels))
+        scaled = private("bmi", step=StandardScaler())
+        found = parted(table, labels, one_hot("sex"), scaled)
         (leak,) = found.leaks
         assert leak.step == "columntransformer__private (StandardScaler)"
         sentence = f"Step {leak.step} learns from the rows without privacy: means and"
@@ -183,21 +182,15 @@ class TestWhatIsSaid:
 
     def test_of_public_columns_alone(self, table, labels):
         scaled = ("public", StandardScaler(), ["age"])
-        model = make_pipeline(
-            columns(scaled, private("bmi")), logistic(public_features="public__*")
-        )
-        found = report(model.fit(table, labels))
+        found = parted(table, labels, scaled, private("bmi"))
         assert learns(found)["columntransformer__public"] == "public columns"
         assert not found.leaks and followed(found)
 
     @pytest.mark.parametrize("public_target", [False, True])
     def test_of_a_public_target(self, table, labels, public_target):
         step = ("public", TargetEncoder(target_type="binary"), ["sex"])
-        model = make_pipeline(
-            columns(step, private("bmi")),
-            logistic(public_features="public__*", public_target=public_target),
-        )
-        found = report(model.fit(table, labels))
+        known = {"public_target": public_target}
+        found = parted(table, labels, step, private("bmi"), **known)
         expected = "public columns" if public_target else "target"
         assert learns(found)["columntransformer__public"] == expected
         assert bool(found.leaks) != public_target
@@ -277,40 +270,22 @@ class TestPublicColumns:
 
     def test_a_public_block_of_private_columns_is_said(self, table, labels):
         mixed = ("public", PolynomialFeatures(include_bias=False), ["age", "bmi"])
-        model = make_pipeline(
-            columns(mixed, private("hba1c")), logistic(public_features="public__*")
-        )
-        found = report(model.fit(table, labels))
+        found = parted(table, labels, mixed, private("hba1c"))
         assert found.public_sources == ("age", "bmi")
 
-    @pytest.mark.parametrize(
-        ("step", "public"),
-        [
-            (
-                columns(
-                    ("public", PolynomialFeatures(include_bias=False), ["age", "bmi"]),
-                    private("bmi", "hba1c"),
-                ),
-                "public__*",
-            ),
-            (
-                columns(private("age", "bmi", step=PolynomialFeatures(degree=2))),
-                "private__age bmi",
-            ),
-            (
-                columns(("public", Binarizer(threshold=30), ["bmi"]), private("bmi")),
-                "public__*",
-            ),
-            (columns(one_hot("sex"), private("bmi")), "public__sex_f"),
-        ],
-        ids=["product", "only the product", "part", "one of two"],
-    )
-    def test_public_and_private_from_one_column_are_refused(
-        self, step, public, table, labels
-    ):
-        model = make_pipeline(clone(step), logistic(public_features=[public]))
-        with pytest.raises(PrivacyBudgetError, match="treat both as public, or both"):
-            report(model.fit(table, labels))
+    def test_public_and_private_from_one_column_are_refused(self, table, labels):
+        products = PolynomialFeatures(include_bias=False)
+        mixed = ("public", products, ["age", "bmi"]), private("bmi", "hba1c")
+        part = ("public", Binarizer(threshold=30), ["bmi"]), private("bmi")
+        for parts, public in (
+            (mixed, "public__*"),
+            ([private("age", "bmi", step=products)], "private__age bmi"),
+            (part, "public__*"),
+            ((one_hot("sex"), private("bmi")), "public__sex_f"),
+        ):
+            match = "treat both as public, or both"
+            with pytest.raises(PrivacyBudgetError, match=match):
+                parted(table, labels, *parts, public_features=[public])
 
     def test_rows_that_were_normalised_are_refused(self, table, labels):
         X = table[["age", "bmi"]]
@@ -350,9 +325,8 @@ class TestPublicColumns:
         self, table, labels
     ):
         """The function may look at values."""
-        step = columns(("public", "passthrough", lambda X: ["age"]), private("bmi"))
-        model = make_pipeline(step, logistic(public_features="public__*"))
-        found = report(model.fit(table, labels))
+        chosen = ("public", "passthrough", lambda X: ["age"])
+        found = parted(table, labels, chosen, private("bmi"))
         assert found.unknown_steps == ("columntransformer (ColumnTransformer)",)
         assert followed(found) is False and found.public_sources == ("age",)
 
@@ -367,6 +341,10 @@ class TestPublicColumns:
         assert followed(found) and found.public_sources == ("age",)
 
 
+def two():
+    return np.arange(N) % 2
+
+
 def three():
     return np.arange(N) % 3
 
@@ -379,26 +357,22 @@ def target():
     return np.linspace(0, 1, N)
 
 
+def two_numbers():
+    return np.column_stack([target(), target()])
+
+
 WRAPPERS = {
     "one label each": (OneVsRestClassifier(logistic()), three, 3),
     "labels together": (OneVsRestClassifier(logistic()), two_targets, 2),
     "voting": (
         VotingClassifier([("a", logistic()), ("b", logistic()), ("c", "drop")]),
-        lambda: np.arange(N) % 2,
+        two,
         2,
     ),
     "mean": (VotingRegressor([("a", regressor()), ("b", regressor())]), target, 2),
     "outputs": (MultiOutputClassifier(logistic()), two_targets, 2),
-    "numbers": (
-        MultiOutputRegressor(regressor()),
-        lambda: np.c_[target(), target()],
-        2,
-    ),
-    "threshold": (
-        FixedThresholdClassifier(logistic(), threshold=0.3),
-        lambda: np.arange(N) % 2,
-        1,
-    ),
+    "numbers": (MultiOutputRegressor(regressor()), two_numbers, 2),
+    "threshold": (FixedThresholdClassifier(logistic(), threshold=0.3), two, 1),
 }
 
 
@@ -453,32 +427,17 @@ class TestWrappers:
         assert found.private_features == ("bmi", "hba1c")
         assert followed(found)
 
-    @pytest.mark.parametrize(
-        ("model", "y", "why"),
-        [
-            (
-                OneVsOneClassifier(logistic(classes=None)),
-                three,
-                "enter which fit",
-            ),
+    def test_what_uses_more_is_refused(self, X):
+        named, same = logistic(target="dx"), "different targets of the same name"
+        for model, y, why in (
+            (OneVsOneClassifier(logistic(classes=None)), three, "enter which fit"),
             (ClassifierChain(logistic()), two_targets, "give them one ledger"),
             (TransformedTargetRegressor(regressor()), target, "may learn from the ta"),
-            (
-                MultiOutputClassifier(logistic(target="dx")),
-                two_targets,
-                "different targets of the same name",
-            ),
-            (
-                OneVsRestClassifier(logistic(target="dx")),
-                two_targets,
-                "different targets of the same name",
-            ),
-        ],
-        ids=["pairs", "chain", "transformed", "one name", "labels"],
-    )
-    def test_what_uses_more_is_refused(self, X, model, y, why):
-        with pytest.raises(ValueError, match=why):
-            report(clone(model).fit(X, y()))
+            (MultiOutputClassifier(named), two_targets, same),
+            (OneVsRestClassifier(named), two_targets, same),
+        ):
+            with pytest.raises(ValueError, match=why):
+                report(model.fit(X, y()))
 
     def test_other_relations_do_not_compose(self, X, labels):
         other = logistic(neighboring_relation="replace_special")
