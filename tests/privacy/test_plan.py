@@ -10,6 +10,8 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from skfdp.privacy import Event, calibrate, compose
+from skfdp.privacy.accounting import cost
+from skfdp.privacy.events import step_stds
 
 DELTA = 1e-5
 # The schedule that design and trials measured: MNIST, 10 epochs.
@@ -183,11 +185,6 @@ class TestPlan:
         with pytest.raises(AttributeError, match="read noise_multipliers"):
             plan.noise_multiplier  # noqa: B018
 
-    def test_a_schedule_spends_what_constant_noise_spends(self):
-        plain = calibrate(1.0, DELTA, n_steps=50)
-        weighted = calibrate(1.0, DELTA, n_steps=50, noise_decay=1.5)
-        assert weighted.mu == pytest.approx(plain.mu, rel=1e-9)
-
 
 class TestSharedBudget:
     def mean(self, **changes):
@@ -230,3 +227,42 @@ class TestSharedBudget:
     def test_other_relations(self):
         with pytest.raises(ValueError, match="do not compose"):
             self.calibrated([self.mean(neighboring_relation="replace_one")])
+
+
+# -- schedules -------------------------------------------------------------------------
+@pytest.mark.parametrize("n_steps", [1, 2, 7, 1000])
+@pytest.mark.parametrize("decay", [0.1, 0.75, 1.0, 2.0])
+def test_a_schedule_costs_what_its_steps_cost(n_steps, decay):
+    plan = calibrate(1.0, DELTA, n_steps=n_steps, clip_norm=0.3, noise_decay=decay)
+    event = plan.event
+    listed = dataclasses.replace(
+        event, noise_std=tuple(event.step_stds.tolist()), noise_decay=0.0
+    )
+    assert event.mu == pytest.approx(listed.mu, rel=1e-13)
+    assert 0.999999 < compose([listed]).epsilon(DELTA) <= 1.0 + 1e-12
+    np.testing.assert_array_equal(plan.noise_std, event.step_stds)
+    assert compose([event], accountant="pld").epsilon(DELTA) == pytest.approx(
+        1.0, rel=2e-3
+    )
+
+
+@pytest.mark.parametrize("n_steps", [1, 3, 500])
+def test_the_first_step_has_the_least_noise(n_steps):
+    """Who takes noise_std for constant noise overstates the cost."""
+    stds = step_stds(2.0, n_steps, 0.75)
+    assert stds[0] == 2.0
+    assert (np.diff(stds) > 0).all()
+    assert (step_stds(2.0, n_steps, 0.0) == 2.0).all()
+    t = np.arange(n_steps)
+    share = np.maximum(1 - t / n_steps, 0.5 / n_steps)
+    np.testing.assert_allclose((stds[0] / stds) ** 2, share**0.75)
+
+
+def test_two_equal_schedules_are_no_schedule_of_twice_the_length():
+    """Merging equal events must not stretch the schedule."""
+    event = calibrate(1.0, DELTA, n_steps=10, noise_decay=1.0).event
+    twice = cost((event, event), DELTA)
+    assert twice.mu == pytest.approx(np.sqrt(2) * event.mu, rel=1e-12)
+    # One schedule of 20 steps costs more or less, but not this.
+    longer = dataclasses.replace(event, n_steps=20)
+    assert abs(longer.mu / twice.mu - 1) > 0.01

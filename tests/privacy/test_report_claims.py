@@ -13,6 +13,7 @@ import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -66,6 +67,9 @@ def test_a_closed_form_changed_by_less_than_one_per_cent_is_refused():
             read(report, epsilon=share * report.epsilon)
         with pytest.raises(ValueError, match=r"states mu=.*it was edited"):
             read(report, mu=share * report.mu)
+    for edit in ({"delta": 1e-3}, {"events": []}):
+        with pytest.raises(ValueError, match="it was edited: ask for the original"):
+            read(report, **edit)
 
 
 def test_a_lowered_distribution_is_raised():
@@ -166,6 +170,7 @@ def test_a_step_without_privacy_leaves_none():
         PrivacyReport.from_dict(values)
 
 
+RECEIPT = dataclasses.asdict(PrivacyLedger().charge([Event(**EVENT)]))
 OTHER_FORMS = {
     "epsilon": ["0.5", True, None, math.nan, -1],
     "delta": ["1e-5", 2],
@@ -193,6 +198,9 @@ OTHER_FORMS = {
     "audit": [{"epsilon_lower": 0.1, "confidence": 0.9, "method": "x"}, 0],
     "versions": ["x", {"a": 1}],
     "released": ["coef_"],
+    "receipts": [
+        [RECEIPT | one] for one in ({"charge": "1"}, {"charge": 0}, {"head": [1]})
+    ],
     "schema_version": ["1", None],
     "neighboring_relation": [3],
 }
@@ -231,41 +239,28 @@ def data():
     return rng.random((300, 3)), rng.integers(0, 2, 300)
 
 
-def whole_pipeline():
-    return make_pipeline(
+LOGISTIC = FeatureDPLogisticRegression(bounds=(0, 1), public_features=[0], solver=SOON)
+SAMPLED = NoisySGD(batch_size=30, max_iter=3)
+SGD = DPSGDFClassifier(bounds=(0, 1), solver=SOON)
+MODELS = {
+    "feature-dp": LOGISTIC,
+    "sampled": clone(LOGISTIC).set_params(random_state=0, solver=SAMPLED),
+    "one-shot": clone(LOGISTIC).set_params(public_features="all", solver="one-shot"),
+    "public target": clone(LOGISTIC).set_params(public_target=True),
+    "regressor": FeatureDPRegressor(8.0, bounds=(0, 1), target_bounds=(0, 1)),
+    "whole records": clone(SGD).set_params(neighboring_relation=AddOrRemoveOne(300)),
+    "not private": clone(SGD).set_params(epsilon=math.inf),
+    "pipeline": make_pipeline(
         FunctionTransformer(),
         PrivateCenteringTransformer(bounds=(0, 1)),
-        DPSGDFClassifier(bounds=False, centering=None, solver=SOON),
-    )
-
-
-MODELS = {
-    "feature-dp": lambda: FeatureDPLogisticRegression(
-        bounds=(0, 1), public_features=[0], solver=SOON
+        clone(SGD).set_params(bounds=False, centering=None),
     ),
-    "sampled": lambda: FeatureDPLogisticRegression(
-        bounds=(0, 1), random_state=0, solver=NoisySGD(batch_size=30, max_iter=3)
-    ),
-    "one-shot": lambda: FeatureDPLogisticRegression(
-        bounds=(0, 1), public_features="all", solver="one-shot"
-    ),
-    "public target": lambda: FeatureDPLogisticRegression(
-        bounds=(0, 1), public_features=[0], public_target=True, solver=SOON
-    ),
-    "regressor": lambda: FeatureDPRegressor(
-        bounds=(0, 1), target_bounds=(0, 1), epsilon=8.0, solver=SOON
-    ),
-    "whole records": lambda: DPSGDFClassifier(
-        bounds=(0, 1), neighboring_relation=AddOrRemoveOne(300), solver=SOON
-    ),
-    "not private": lambda: DPSGDFClassifier(epsilon=math.inf, bounds=(0, 1)),
-    "pipeline": whole_pipeline,
 }
 
 
 @pytest.fixture(scope="module", params=MODELS)
 def model(request, data):
-    return MODELS[request.param]().fit(*data)
+    return clone(MODELS[request.param]).fit(*data)
 
 
 def check(found):
@@ -298,18 +293,11 @@ def test_skops_keeps_it(model):
     check(report(restored))
 
 
-def test_the_reports_of_ledgers_follow_it():
+def test_the_reports_of_ledgers_and_persons_follow_it():
     ledger = PrivacyLedger(epsilon=9.0, delta=1e-5)
     check(report(ledger))
-    event = Event(
-        label="e",
-        noise_std=(9.0,),
-        clip_norm=1.0,
-        sensitivity=1.0,
-        public_features=("a",),
-    )
-    ledger.charge([event])
-    ledger.charge([event], label="all")
+    for _ in range(2):
+        ledger.charge([Event(**EVENT, public_features=("a",), unit="person")])
     check(report(ledger))
 
 
@@ -337,7 +325,7 @@ def test_it_names_every_field_with_a_description_of_its_own():
     ],
 )
 def test_it_refuses_what_is_no_report(data, edit):
-    values = report(MODELS["feature-dp"]().fit(*data)).to_dict()
+    values = report(clone(LOGISTIC).fit(*data)).to_dict()
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(values | edit, SCHEMA)
 
@@ -345,7 +333,7 @@ def test_it_refuses_what_is_no_report(data, edit):
 def test_skops_keeps_a_ledger_as_a_handle(data, tmp_path):
     skops = pytest.importorskip("skops.io")
     ledger = PrivacyLedger(tmp_path / "l.db", epsilon=9.0, delta=1e-5)
-    model = MODELS["feature-dp"]().set_params(ledger=ledger)
+    model = clone(LOGISTIC).set_params(ledger=ledger)
     X = pd.DataFrame(data[0], columns=["a", "b", "c"])
     raw = skops.dumps(model.fit(X, data[1]))
     restored = skops.loads(raw, trusted=skops.get_untrusted_types(data=raw))
@@ -356,6 +344,6 @@ def test_skops_keeps_a_ledger_as_a_handle(data, tmp_path):
 
 def test_skops_refuses_a_ledger_in_memory(data):
     skops = pytest.importorskip("skops.io")
-    model = MODELS["feature-dp"]().set_params(ledger=PrivacyLedger())
+    model = clone(LOGISTIC).set_params(ledger=PrivacyLedger())
     with pytest.raises(pickle.PicklingError, match=r"use PrivacyLedger\(path\)"):
         skops.dumps(model)
