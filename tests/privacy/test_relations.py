@@ -51,11 +51,3 @@ def test_neighbours_move_a_sum_by_that_much_and_no_more(name, clip_norm):
 def test_a_lemma_helps_where_a_record_is_replaced_alone(name):
     moved = Relation.of(name).sensitivity(1.0, replaced=math.sqrt(2))
     assert moved == (math.sqrt(2) if name == "replace_one" else 1.0)
-
-
-@each
-def test_nothing_and_what_is_no_number(name):
-    relation = Relation.of(name)
-    assert relation.sensitivity(0.0) == 0.0
-    assert relation.sensitivity(math.inf) == math.inf
-    assert math.isnan(relation.sensitivity(math.nan))
