@@ -1,12 +1,10 @@
-"""Files that reports, ledgers and the command line read, after one edit of each."""
+"""Words of a command line, and the files that it reads after an edit."""
 
 import contextlib
 import functools
 import gzip
 import io
 import itertools
-import json
-import sqlite3
 from pathlib import Path
 
 from hypothesis import strategies as st
@@ -42,68 +40,6 @@ def edited(draw, data, suffix):
         ends = st.integers(0, len(data))
         start, stop = sorted(draw(st.tuples(ends, ends)))
         path.write_bytes(data[:start] + draw(BYTES) + data[stop:])
-    return path
-
-
-#: What takes the place of a value of JSON; numbers beyond floats are texts of JSON.
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=400),
-    lambda one: st.lists(one, max_size=2) | st.dictionaries(st.text(), one, max_size=1),
-    max_leaves=3,
-).map(json.dumps) | st.sampled_from(("1e999", '"inf"', '"\\ud800"', "1e-320", "9" * 30))
-
-
-def places(values):
-    """Return the paths of all values below a value of JSON."""
-    items = values.items() if isinstance(values, dict) else enumerate(values)
-    for key, value in items:
-        yield (key,)
-        if isinstance(value, dict | list):
-            yield from ((key, *place) for place in places(value))
-
-
-@st.composite
-def reports(draw, text):
-    """Draw files of a report of which one value is another, or gone."""
-    if draw(st.integers(0, 4)) == 0:
-        return draw(edited(text.encode(), ".json"))
-    values = json.loads(text)
-    *path, last = draw(st.sampled_from([*places(values)]))
-    holder = functools.reduce(lambda held, key: held[key], path, values)
-    holder[last] = "\u2603"
-    if draw(st.integers(0, 9)) == 0:
-        del holder[last]
-    new = Path(f"file{next(_COUNT)}.json")
-    new.write_text(json.dumps(values).replace('"\\u2603"', draw(JSON)))
-    return new
-
-
-SQL = ("UPDATE {0} SET {1} = {2}", "DELETE FROM {0}", "DROP TABLE {0}")
-SQL += ("UPDATE {0} SET {1} = {2} WHERE rowid = 1", "PRAGMA user_version = {2}")
-SQL += ("ALTER TABLE {0} ADD COLUMN more TEXT", "PRAGMA application_id = 7")
-CELLS = ("NULL", "-1", "1e999", "'x'", "''", "X'00ff'", "'{}'", "'[]'", "9e18")
-
-
-@st.composite
-def ledger_files(draw, base):
-    """Draw files of a ledger after a statement, or with other bytes."""
-    if draw(st.integers(0, 4)) == 0:
-        return draw(edited(base, ".sqlite"))
-    path = Path(f"file{next(_COUNT)}.sqlite")
-    path.write_bytes(base)
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-
-        def told(query):
-            return connection.execute(query).fetchall()
-
-        for (name,) in told("SELECT name FROM sqlite_master WHERE type = 'trigger'"):
-            connection.execute(f"DROP TRIGGER {name}")
-        tables = told("SELECT name FROM sqlite_master WHERE type = 'table'")
-        cells = [(t, c[1]) for (t,) in tables for c in told(f"PRAGMA table_info({t})")]
-        cell = *draw(st.sampled_from(cells)), draw(st.sampled_from(CELLS))
-        with contextlib.suppress(sqlite3.Error):
-            connection.execute(draw(st.sampled_from(SQL)).format(*cell))
-        connection.commit()
     return path
 
 

@@ -109,17 +109,9 @@ VALUES = {
         *(slice(0, 2, 0), slice(None, 10**30), frozenset({"c0"}), lambda X: [0]),
     ),
     "ledger": one_of(
-        *(
-            None,
-            3,
-            ledgers(),
-            ledgers(epsilon=100.0, delta=1e-4),
-            ledgers(public=["a"]),
-        ),
-        *(
-            ledgers(epsilon=1e-3, delta=1e-5),
-            ledgers(neighboring_relation="replace_one"),
-        ),
+        *(None, 3, ledgers(), ledgers(public=["a"])),
+        *(ledgers(epsilon=epsilon, delta=1e-5) for epsilon in (100.0, 1e-3)),
+        ledgers(neighboring_relation="replace_one"),
     ),
     "epsilon": one_of(1.0, 8, 0.1, 1e-8, 1e8, math.inf),
     "delta": one_of(1e-5, 1e-3, 0.5, 1e-12, None),
@@ -147,19 +139,10 @@ VALUES = {
         *({0: 1e300}, {0: math.nan}),
     ),
     "classes": one_of(
-        *(
-            None,
-            [0, 1],
-            [0, 1, 2],
-            ["a", "b"],
-            [1],
-            [0, 0],
-            ["a", 0],
-            [None, "a"],
-            "ab",
-        ),
-        *([math.nan, 0.0], (True, False), {0, 1}, np.array([[0], [1]]), [b"a", b"b"]),
+        *(None, [0, 1], [0, 1, 2], ["a", "b"], [1], [0, 0], ["a", 0], [None, "a"]),
+        *("ab", [math.nan, 0.0], (True, False), {0, 1}, np.array([[0], [1]])),
         *(pd.Series([0, 1]), [0.5, 1.5], [1j, 2j], np.array(["2020"], dtype="M8[D]")),
+        [b"a", b"b"],
     ),
     "hidden_layer_sizes": one_of((4,), (3, 2), (0,), 4, [4], (2.5,), ("a",)),
     "metrics": one_of(

@@ -1,7 +1,10 @@
 """The ledger's file: links, copies, edits, damage, forks, processes that are killed."""
 
+import contextlib
 import copy
 import dataclasses
+import functools
+import itertools
 import json
 import math
 import multiprocessing
@@ -19,7 +22,6 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from joblib import Parallel, delayed
 from sklearn.pipeline import make_pipeline
@@ -27,7 +29,6 @@ from sklearn.pipeline import make_pipeline
 import skfdp
 from skfdp import (
     DPSGDFClassifier,
-    FeatureDPLogisticRegression,
     PrivacyBudgetError,
     PrivacyLedger,
     PrivacyWarning,
@@ -37,6 +38,7 @@ from skfdp import (
 from skfdp.privacy import (
     Event,
     LedgerEntry,
+    PrivacyReport,
     calibrate,
     gdp_epsilon,
     ledger_file,
@@ -121,32 +123,27 @@ def test_a_ledger_tells_the_day_alone(path, in_file):
 def test_home(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
-    assert PrivacyLedger("~/l.db").path == str(tmp_path / "l.db")
-    assert (tmp_path / "l.db").exists()
+    assert PrivacyLedger("~/l ?#.db").path == str(tmp_path / "l ?#.db")
+    assert (tmp_path / "l ?#.db").exists()
 
 
-@pytest.mark.parametrize(
-    ("path", "error", "match"),
-    [
-        (":memory:", ValueError, "leave it out for a ledger in memory"),
-        ("", ValueError, "leave it out for a ledger in memory"),
-        (b"l.db", ValueError, "leave it out for a ledger in memory"),
-        (7, ValueError, "must be the path of a file|None"),
-        ("\0", ValueError, "must be the path of a file|None"),
-        ("file:l.db?mode=memory", ValueError, "is a URI: give the plain path"),
-        (".", FileNotFoundError, "in a folder that exists"),
-        ("missing/l.db", FileNotFoundError, "in a folder that exists"),
-    ],
-)
-def test_what_is_no_path(path, error, match, tmp_path, monkeypatch):
+def test_what_is_no_path(tmp_path, monkeypatch):
     """SQLite's own name of memory would make a ledger for each connection."""
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(error, match=match):
-        PrivacyLedger(path)
+    for match, paths in {
+        "leave it out for a ledger in memory": (":memory:", "", b"l.db"),
+        "must be the path of a file|None": (7, "\0"),
+        "is a URI: give the plain path": ("file:l.db?mode=memory",),
+        "in a folder that exists": (".", "missing/l.db"),
+    }.items():
+        for path in paths:
+            with pytest.raises((ValueError, FileNotFoundError), match=match):
+                PrivacyLedger(path)
     assert not list(tmp_path.iterdir())
 
 
 def test_symbolic_links_are_one_ledger(path, tmp_path):
+    """Nor does a link that is moved later bring a fresh budget."""
     ledger = PrivacyLedger(path, epsilon=1.0, delta=DELTA)
     (tmp_path / "folder").mkdir()
     link = tmp_path / "folder" / "link.db"
@@ -154,20 +151,12 @@ def test_symbolic_links_are_one_ledger(path, tmp_path):
     twin = PrivacyLedger(link)
     for one in (ledger, twin) * 3:
         one.charge([full_batch()])
-    assert len(ledger) == len(twin) == 6
     assert twin.path == ledger.path
     assert not list((tmp_path / "folder").glob("*-wal"))
-
-
-def test_a_link_that_is_moved_brings_no_fresh_budget(path, tmp_path):
-    PrivacyLedger(path, epsilon=1.0, delta=DELTA)
-    link = tmp_path / "current.db"
-    link.symlink_to(path)
-    ledger = PrivacyLedger(link)
     link.unlink()
     link.symlink_to(tmp_path / "fresh.db")
-    ledger.charge([full_batch()])
-    assert len(PrivacyLedger(path)) == 1
+    twin.charge([full_batch()])
+    assert len(ledger) == len(twin) == 7
     assert not (tmp_path / "fresh.db").exists()
 
 
@@ -186,104 +175,77 @@ def test_hard_links_are_refused(path, tmp_path):
 
 
 # -- other files in its place ---------------------------------------------------------
-def test_another_ledger_in_its_place(path, tmp_path):
+def both(ledger):
+    """Return two handles of a ledger or report: itself, and one from a pickle."""
+    return ledger, pickle.loads(pickle.dumps(ledger))
+
+
+def refuse(handles, match):
+    """Check that each handle refuses to compose and to charge."""
+    for one in handles:
+        for use in (one.spent, lambda one=one: one.charge([full_batch()])):
+            with pytest.raises(ValueError, match=match):
+                use()
+
+
+def test_another_ledger_in_its_place(path):
     ledger = PrivacyLedger(path, epsilon=1.0, delta=DELTA)
     ledger.charge([full_batch()])
-    state = pickle.dumps(ledger)
+    handles = both(ledger)
     path.unlink()
     fresh = PrivacyLedger(path, epsilon=1.0, delta=DELTA)
-    for one in (ledger, pickle.loads(state)):
-        with pytest.raises(ValueError, match="was replaced by another ledger"):
-            one.charge([full_batch()])
-        with pytest.raises(ValueError, match="was replaced by another ledger"):
-            one.spent()
+    refuse(handles, "was replaced by another ledger")
     assert len(fresh) == 0
 
 
 def test_an_older_copy_in_its_place(path, tmp_path):
-    ledger = PrivacyLedger(path, epsilon=1.0, delta=DELTA)
+    """Handles see it whether or not new charges came to the copy; nobody else does."""
+    ledger = PrivacyLedger(path, epsilon=2.0, delta=DELTA)
     ledger.charge([full_batch()])
     shutil.copy(path, tmp_path / "backup.db")
+    PrivacyLedger(path).charge([full_batch()])
+    opened = PrivacyLedger(path)
     ledger.charge([full_batch()])
-    state = pickle.dumps(ledger)
+    handles = both(ledger)
     shutil.copy(path, tmp_path / "newer.db")
     shutil.copy(tmp_path / "backup.db", path)
-    for one in (ledger, pickle.loads(state)):
-        with pytest.raises(ValueError, match="ends with charge 1, but charge 2 was"):
-            one.charge([full_batch()])
-    shutil.copy(tmp_path / "newer.db", path)
-    ledger.charge([full_batch()])
-    assert len(ledger) == 3
-
-
-@pytest.fixture
-def restored(path, tmp_path):
-    """Five fits, of which an older copy of the file and new charges show three."""
-    ledger = PrivacyLedger(path, epsilon=2.0, delta=DELTA)
-    ledger.charge([full_batch()], label="fit")
-    shutil.copy(path, tmp_path / "backup.db")
-    receipts = [ledger.charge([full_batch()], label="fit") for _ in range(2)]
-    state = pickle.dumps(ledger)
-    shutil.copy(tmp_path / "backup.db", path)
+    refuse(handles, "ends with charge 1, but charge 3 was")
     fresh = PrivacyLedger(path)
     for _ in range(2):  # the same events on the same day
-        fresh.charge([full_batch()], label="fit")
-    return ledger, pickle.loads(state), fresh, receipts
+        fresh.charge([full_batch()])
+    refuse(handles, "does not hold charge 3 as it was")
+    refuse([opened], "does not hold charge 2 as it was")
+    assert PrivacyLedger(path).spent() == fresh.spent()  # the limit in the docs
+    shutil.copy(tmp_path / "newer.db", path)
+    ledger.charge([full_batch()])
+    assert len(ledger) == 4
 
 
-@pytest.mark.parametrize("which", [0, 1], ids=["open handle", "pickle"])
-def test_a_handle_sees_a_restored_copy(restored, which):
-    ledger = restored[which]
-    for use in (ledger.spent, lambda: ledger.charge([full_batch()])):
-        with pytest.raises(ValueError, match="does not hold charge 3 as it was"):
-            use()
-    assert len(restored[2]) == 3
-
-
-def test_a_handle_is_a_witness_from_its_opening_on(path, tmp_path):
-    PrivacyLedger(path)
-    shutil.copy(path, tmp_path / "backup.db")
-    PrivacyLedger(path).charge([full_batch()])
-    ledger = PrivacyLedger(path)
-    shutil.copy(tmp_path / "backup.db", path)
-    PrivacyLedger(path).charge([full_batch()])
-    with pytest.raises(ValueError, match="does not hold charge 1 as it was"):
-        ledger.charge([full_batch()])
-
-
-def test_without_a_witness_nobody_can_know(restored, path):
-    """The limit that the docs state."""
-    assert PrivacyLedger(path).spent() == restored[2].spent()
-
-
-@pytest.mark.parametrize("kept", ["object", "file", "pickle"])
-def test_a_report_is_a_witness(data, path, tmp_path, kept):
+def test_a_report_is_a_witness(data, path, tmp_path):
     fitted(data, path)
     shutil.copy(path, tmp_path / "backup.db")
-    witness = lost = fitted(data, path).privacy_
-    if kept == "file":
-        (tmp_path / "report.json").write_text(lost.to_json())
-        witness = read_report(tmp_path / "report.json")
-    elif kept == "pickle":
-        witness = pickle.loads(pickle.dumps(lost))
-    assert witness == lost
+    witness = fitted(data, path).privacy_
+    (tmp_path / "report.json").write_text(witness.to_json())
+    witnesses = read_report(tmp_path / "report.json"), *both(witness)
     fitted(data, path)
     PrivacyLedger(path).check_report(witness)
     shutil.copy(tmp_path / "backup.db", path)
     for _ in range(2):
-        with pytest.raises(ValueError, match="does not hold charge 2 as it was"):
-            PrivacyLedger(path).check_report(witness)
+        for one in witnesses:
+            with pytest.raises(ValueError, match="does not hold charge 2 as it was"):
+                PrivacyLedger(path).check_report(one)
         fitted(data, path)
 
 
-def test_a_saved_model_is_a_witness(data, path, tmp_path):
-    ledger = PrivacyLedger(path)
-    shutil.copy(path, tmp_path / "backup.db")
-    saved = pickle.dumps(fitted(data, ledger))
-    shutil.copy(tmp_path / "backup.db", path)
-    fitted(data, path)
-    with pytest.raises(ValueError, match="does not hold charge 1 as it was"):
-        pickle.loads(saved).fit(*data)
+def test_the_report_of_a_ledger_has_the_last_receipt(path):
+    ledger = PrivacyLedger(path, epsilon=2.0, delta=DELTA)
+    assert report(ledger).receipts == ()
+    for _ in range(3):
+        ledger.charge([full_batch()])
+    found = report(ledger)
+    assert [receipt.charge for receipt in found.receipts] == [3]
+    ledger.charge([full_batch()])
+    PrivacyLedger(path).check_report(found)
 
 
 def test_attack_10_equal_charges_to_two_copies_end_in_two_heads(tmp_path):
@@ -302,8 +264,6 @@ EDITS = [
     ("UPDATE chain SET entries = '[]' WHERE charge = 1", 0),
     ("UPDATE chain SET entries = replace(entries, '10.0', '11')", 1),
     ("UPDATE chain SET dataset = 'other' WHERE charge = 2", 2),
-    ("UPDATE chain SET entries = x'00' WHERE charge = 2", 2),
-    ("UPDATE chain SET charge = 'x' WHERE charge = 3", 3),
     ("UPDATE chain SET charge = 0 WHERE charge = 1", 1),
     ("UPDATE chain SET nonce = '' WHERE charge = 2", 2),
     ("UPDATE chain SET head = '' WHERE charge = 3", 3),
@@ -338,11 +298,7 @@ TERMS = [
     "replace(terms, '1e-05', 'null')",
     "replace(terms, '[\"age\"]', 'null')",
     "replace(terms, '[\"age\"]', '[1]')",
-    "''",
-    "'{}'",
-    "'[]'",
     "'{\"default\": 3}'",
-    "X'00ff'",
 ]
 
 
@@ -358,6 +314,44 @@ def test_attack_6_limit_and_public_set_are_in_the_chain(path, change, recorded):
             handle().charge([full_batch()])
         assert "\n" not in str(caught.value) and " at 0x" not in str(caught.value)
         assert str(path) in str(caught.value).replace("\\\\", "\\")
+
+
+def is_refused(path, raw, spent):
+    """Return whether a ledger with these bytes is refused; else it is the same."""
+    for one in path.parent.iterdir():
+        one.unlink()
+    path.write_bytes(raw)
+    try:
+        found = PrivacyLedger(path)
+        assert (found.epsilon, found._store.read()[0].public) == (5.0, ("age",))
+        assert found.spent() == spent
+    except (ValueError, OSError) as error:
+        assert str(error).startswith("ledger "), error
+        assert "Traceback" not in str(error) and "\n" not in str(error)
+        return True
+    return False
+
+
+CELLS = ("NULL", "-1", "1e999", "9e18", "'x'", "''", "'{}'", "'[]'", "X'00ff'")
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_attack_6_no_odd_cell_is_silent_or_raw(path, cell):
+    """In each column of each table: no other sum, and no other error than ours."""
+    ledger = PrivacyLedger(path, epsilon=5.0, delta=DELTA, public=["age"])
+    for _ in range(2):
+        ledger.charge([full_batch()])
+    raw, spent, refused = path.read_bytes(), ledger.spent(), 0
+    tables = query(path, "SELECT name FROM sqlite_master WHERE type = 'table'")
+    columns = [
+        (t, c[1]) for (t,) in tables for c in query(path, f"PRAGMA table_info({t})")
+    ]
+    for (table, column), rows in itertools.product(columns, ("", " WHERE rowid = 1")):
+        path.write_bytes(raw)
+        with contextlib.suppress(sqlite3.Error):  # cells that a table does not take
+            edit(path, f"UPDATE {table} SET {column} = {cell}{rows}")
+        refused += is_refused(path, path.read_bytes(), spent)
+    assert refused
 
 
 def test_attack_6_entries_without_terms_are_refused(path):
@@ -390,75 +384,6 @@ def test_a_text_that_is_no_text_is_seen(path):
             handle().charge([full_batch()])
 
 
-def test_a_removed_end_is_seen(path):
-    ledger = PrivacyLedger(path)
-    for _ in range(3):
-        ledger.charge([full_batch()])
-    edit(path, "DELETE FROM chain WHERE charge = 3")
-    with pytest.raises(ValueError, match="ends with charge 2, but charge 3 was"):
-        ledger.charge([full_batch()])
-    # With nobody who saw the third charge it cannot be seen.
-    assert len(PrivacyLedger(path)) == 2
-
-
-#: Kinds of fits beyond those of `tests/privacy/test_receipts.py`.
-MODELS = {
-    "one-shot": lambda ledger: FeatureDPLogisticRegression(
-        bounds=(0, 1), public_features="all", ledger=ledger
-    ),
-    "pipeline": lambda ledger: make_pipeline(
-        PrivateCenteringTransformer(bounds=(0, 1), ledger=ledger),
-        DPSGDFClassifier(
-            bounds=False,
-            centering=None,
-            ledger=ledger,
-            solver=NoisyGradientDescent(max_iter=2),
-        ),
-    ),
-    "no privacy": lambda ledger: DPSGDFClassifier(
-        epsilon=math.inf, bounds=(0, 1), ledger=ledger
-    ),
-}
-
-
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.filterwarnings("ignore")
-def test_every_fit_hands_on_its_receipt(name, data, path):
-    ledger = PrivacyLedger(path)
-    X, y = data
-    frame = pd.DataFrame(X, columns=["a", "b", "c"])  # public columns need names
-    found = report(MODELS[name](ledger).fit(frame, y))
-    assert found.receipts[-1] == ledger.receipt
-    assert len(found.receipts) == 1 + (name == "pipeline")
-    ledger.check_report(found)
-    (path.parent / "report.json").write_text(found.to_json())
-    ledger.check_report(read_report(path.parent / "report.json"))
-    edit(path, "UPDATE chain SET entries = replace(entries, 'label', 'Label')")
-    with pytest.raises(ValueError, match="does not hold charge 1 as it was"):
-        PrivacyLedger(path).check_report(found)
-
-
-def test_the_reports_of_ledgers_have_one(path):
-    ledger = PrivacyLedger(path, epsilon=2.0, delta=DELTA)
-    assert report(ledger).receipts == ()
-    for _ in range(3):
-        ledger.charge([full_batch()])
-    found = report(ledger)
-    assert [receipt.charge for receipt in found.receipts] == [3]
-    ledger.charge([full_batch()])
-    PrivacyLedger(path).check_report(found)
-
-
-@pytest.mark.parametrize("edit", [{"charge": "1"}, {"charge": 0}, {"head": [1]}])
-def test_edited_receipts_are_told(data, path, edit):
-    model = DPSGDFClassifier(bounds=(0, 1), ledger=path)
-    found = model.fit(*data).privacy_
-    values = found.to_dict()
-    values["receipts"][0] |= edit
-    with pytest.raises(ValueError, match="must be a(n int of at least [01]| str)"):
-        type(found).from_dict(values)
-
-
 def test_check_report_refuses(data, path, tmp_path):
     ledger = PrivacyLedger(path, dataset="people")
     model = DPSGDFClassifier(bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2))
@@ -466,19 +391,32 @@ def test_check_report_refuses(data, path, tmp_path):
     model.set_params(ledger=ledger).fit(*data)
     charged = model.privacy_
     ledger.check_report(charged)
-    with pytest.raises(ValueError, match="a fit in the report has no receipt"):
-        ledger.check_report(bare)
-    with pytest.raises(ValueError, match="in memory is not the ledger"):
-        PrivacyLedger().check_report(charged)
-    with pytest.raises(ValueError, match="is not the ledger that the fit of the"):
-        PrivacyLedger(tmp_path / "other.db").check_report(charged)
-    with pytest.raises(ValueError, match="'default' .* does not hold all events"):
-        PrivacyLedger(path).check_report(charged)
     lent = dataclasses.replace(charged, events=charged.events * 2)
-    with pytest.raises(ValueError, match="does not hold all events"):
-        ledger.check_report(lent)
-    with pytest.raises(TypeError, match="must be a PrivacyReport, got dict"):
-        ledger.check_report(charged.to_dict())
+    elsewhere = PrivacyLedger(tmp_path / "other.db")
+    for one, found, match in (
+        (ledger, bare, "a fit in the report has no receipt"),
+        (PrivacyLedger(), charged, "in memory is not the ledger"),
+        (elsewhere, charged, "is not the ledger that the fit of the"),
+        (PrivacyLedger(path), charged, "'default' .* does not hold all events"),
+        (ledger, lent, "does not hold all events"),
+        (ledger, charged.to_dict(), "must be a PrivacyReport, got dict"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=match):
+            one.check_report(found)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("n_fits", [1, 2])
+def test_fits_without_privacy_and_pipelines_hand_on_their_receipts(data, path, n_fits):
+    ledger = PrivacyLedger(path)
+    model = DPSGDFClassifier(epsilon=math.inf, bounds=(0, 1), ledger=ledger)
+    if n_fits == 2:
+        model.set_params(epsilon=1.0, bounds=False, centering=None, solver=SOON)
+        first = PrivateCenteringTransformer(bounds=(0, 1), ledger=ledger)
+        model = make_pipeline(first, model)
+    found = report(model.fit(*data))
+    assert found.receipts[-1] == ledger.receipt and len(found.receipts) == n_fits
+    ledger.check_report(found)
 
 
 def test_names_that_no_file_can_store_are_refused(path):
@@ -514,50 +452,53 @@ def places(values, place=()):
             yield from places(value, (*place, key))
 
 
+def refused(read, values):
+    """Return how many odd fields are refused, in one sentence that quotes no object."""
+    found = 0
+    for place, odd in itertools.product(places(values), ODD):
+        broken = copy.deepcopy(values)
+        inner = functools.reduce(lambda held, key: held[key], place[:-1], broken)
+        inner[place[-1]] = odd
+        if odd is MISSING:
+            del inner[place[-1]]
+        try:
+            read(broken)
+        except ValueError as error:
+            found += 1
+            assert len(str(error).split()) > 3, (place, odd)
+            assert "object is not" not in str(error) and "\n" not in str(error)
+    return found
+
+
 def test_malformed_fields_are_told():
-    """Every field, replaced by every odd value: taken, or one sentence."""
+    """Every field of an entry and of a report, replaced by every odd value."""
     plan = calibrate(0.2, DELTA, n_steps=2, noise_decay=0.5)
     ledger = PrivacyLedger(epsilon=2.0, delta=DELTA, public=["age"])
     ledger.charge([plan.event], label="fit")
     values = json.loads(ledger.to_json())["entries"][0]
-    refused = 0
-    for place in places(values):
-        for odd in ODD:
-            broken = copy.deepcopy(values)
-            inner = broken
-            for key in place[:-1]:
-                inner = inner[key]
-            inner[place[-1]] = odd
-            if odd is MISSING:
-                del inner[place[-1]]
-            try:
-                LedgerEntry.from_dict(broken)
-            except ValueError as error:
-                refused += 1
-                assert len(str(error)) > 20, (place, odd)
-                assert "object is not" not in str(error)
-    assert refused > 300
+    assert refused(LedgerEntry.from_dict, values) > 300
+    values = json.loads(report(ledger).to_json())
+    assert refused(PrivacyReport.from_dict, values) > 300
 
 
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"epsilon": 2.0, "delta": 1e-5}, "epsilon=2.0 differs from epsilon=1.0"),
-        ({"epsilon": 1.0, "delta": 1e-4}, "cannot be changed"),
-        ({"neighboring_relation": "replace_one"}, "differs from neighboring_rela"),
-    ],
-)
 @pytest.mark.parametrize("recorded", [False, True])
-def test_terms_cannot_change(path, options, match, recorded):
+def test_terms_cannot_change(path, recorded):
     """Whether the relation was declared, or is that of the record."""
     own = {"neighboring_relation": "replace_special"}
     ledger = PrivacyLedger(path, epsilon=1.0, delta=1e-5, **({} if recorded else own))
     if recorded:
         ledger.charge([full_batch(**own)])
-    with pytest.raises(ValueError, match=match):
-        PrivacyLedger(path, **options)
+    for number, (options, match) in enumerate(
+        (
+            ({"epsilon": 2.0, "delta": 1e-5}, "epsilon=2.0 differs from epsilon=1.0"),
+            ({"epsilon": 1.0, "delta": 1e-4}, "cannot be changed"),
+            ({"neighboring_relation": "replace_one"}, "differs from neighboring_rela"),
+        )
+    ):
+        with pytest.raises(ValueError, match=match):
+            PrivacyLedger(path, **options)
+        PrivacyLedger(path, dataset=f"other {number}", **options)
     assert PrivacyLedger(path).epsilon == 1.0
-    PrivacyLedger(path, dataset="other", **options)
 
 
 def test_two_handles_that_set_a_limit_at_once(path):
@@ -579,46 +520,16 @@ def test_two_handles_that_set_a_limit_at_once(path):
         early.charge([full_batch(99.0)])
 
 
-def test_data_sets_are_independent(path):
-    first = PrivacyLedger(path, epsilon=1.0, delta=DELTA, dataset="first")
-    other = PrivacyLedger(path, dataset="other")
-    first.charge([full_batch(0.1)])
-    other.charge([full_batch(9.0, neighboring_relation="replace_special")])
-    assert len(first) == len(other) == 1
-    assert first.spent() == pytest.approx(gdp_epsilon(DELTA, 0.1))
-
-
-def test_one_link_per_charge(tmp_path):
-    path = tmp_path / "with space?#.db"
-    event = full_batch(public_features=("age",))
-    PrivacyLedger(path, dataset="adult").charge([event, event], label="fit")
-    assert path.exists()
-    connection = sqlite3.connect(path)
-    query = "SELECT dataset, entries FROM chain WHERE charge = 1"
-    ((name, text),) = connection.execute(query).fetchall()
-    mode = connection.execute("PRAGMA journal_mode").fetchone()
-    connection.close()
-    values = json.loads(text)
-    assert (name, mode, len(values)) == ("adult", ("wal",), 2)
-    assert Event.from_dict(values[0]["event"]) == event
-    assert values[0]["label"] == "fit" and "skfdp" in values[0]["versions"]
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
+def test_charges_and_limits_cannot_be_taken_back(path):
+    PrivacyLedger(path, epsilon=1.0, delta=DELTA).charge([full_batch()])
+    for statement in (
         "DELETE FROM chain",
         "UPDATE chain SET entries = '[]'",
         "UPDATE chain SET terms = replace(terms, '1.0', '9.0')",
         "UPDATE chain SET charge = 2",
-    ],
-)
-def test_charges_and_limits_cannot_be_taken_back(path, statement):
-    PrivacyLedger(path, epsilon=1.0, delta=DELTA).charge([full_batch()])
-    connection = sqlite3.connect(path)
-    with pytest.raises(sqlite3.IntegrityError, match="are never"):
-        connection.execute(statement)
-    connection.close()
+    ):
+        with pytest.raises(sqlite3.IntegrityError, match="are never"):
+            query(path, statement)
 
 
 # -- damaged files --------------------------------------------------------------------
@@ -636,13 +547,6 @@ def test_attack_10_a_cut_file_is_never_a_new_one(charged, size):
         PrivacyLedger(charged, epsilon=2.0, delta=1e-5).charge([full_batch()])
     assert str(caught.value).count(". ") == 0
     assert charged.read_bytes() == before
-
-
-def test_attack_10_a_file_that_was_always_empty_is_refused(path):
-    path.touch()
-    with pytest.raises(ValueError, match="is damaged, emptied or not a ledger"):
-        PrivacyLedger(path)
-    assert path.read_bytes() == b""
 
 
 def test_attack_10_a_new_file_is_whole_when_it_has_its_name(
@@ -668,9 +572,8 @@ def test_attack_10_a_new_file_is_whole_when_it_has_its_name(
 def test_attack_10_a_rest_of_a_ledger_never_becomes_a_new_one(path, tmp_path, suffix):
     rest = tmp_path / f"l.db{suffix}"
     rest.write_bytes(b"charges that were not yet in the file")
-    with pytest.raises(
-        ValueError, match=f"is missing.*l.db{suffix}.*restore"
-    ) as caught:
+    match = f"is missing.*l.db{suffix}.*restore"
+    with pytest.raises(ValueError, match=match) as caught:
         PrivacyLedger(path)
     assert str(caught.value).count(". ") == 0
     assert [*tmp_path.iterdir()] == [rest]
@@ -710,26 +613,15 @@ def damaged(raw, rng):
     return bytes(raw)
 
 
-def test_attack_10_no_damage_of_a_ledger_is_silent_or_raw(path, tmp_path):
+def test_attack_10_no_damage_of_a_ledger_is_silent_or_raw(path):
     rng = np.random.default_rng(1)
     ledger = PrivacyLedger(path, epsilon=5.0, delta=1e-5, public=["age"])
     for k in range(3):
         ledger.charge([full_batch()], label=f"fit {k}")
     raw, spent = path.read_bytes(), ledger.spent()
-    refused = 0
-    for _ in range(200):
-        for one in tmp_path.iterdir():
-            one.unlink()
-        path.write_bytes(damaged(raw, rng))
-        try:
-            found = PrivacyLedger(path)
-            assert (found.epsilon, found._store.read()[0].public) == (5.0, ("age",))
-            assert found.spent() == spent
-        except (ValueError, OSError) as error:
-            refused += 1
-            assert str(error).startswith("ledger "), error
-            assert "Traceback" not in str(error) and "\n" not in str(error)
-    assert refused > 25  # much of a file is empty
+    files = [damaged(raw, rng) for _ in range(200)]
+    # Much of a file is empty.
+    assert sum(is_refused(path, one, spent) for one in files) > 25
 
 
 def test_locked(charged, monkeypatch):
@@ -744,57 +636,42 @@ def test_locked(charged, monkeypatch):
     ledger.charge([full_batch()])
 
 
-@pytest.mark.parametrize(
-    "raw", [b"", b"no database, but long enough to be one" * 100, None]
-)
-@pytest.mark.parametrize("seen", [False, True])
-def test_damaged(charged, raw, seen):
-    ledger, kept = PrivacyLedger(charged), charged.read_bytes()
-    charged.write_bytes(kept[:4096] + b"\xff" * len(kept) if raw is None else raw)
-    with pytest.raises(ValueError, match="is damaged, emptied or not a ledger"):
-        (ledger if seen else PrivacyLedger(charged)).charge([full_batch()])
+NO_LEDGERS = {
+    "empty": lambda path: path.write_bytes(b""),
+    "text": lambda path: path.write_bytes(b"no database, but long enough to" * 200),
+    "of another program": lambda path: query(path, "CREATE TABLE things (id INTEGER)"),
+    "overwritten": lambda path: path.write_bytes(path.read_bytes()[:4096] + b"x" * 99),
+}
 
 
-@pytest.mark.skipif(
-    not hasattr(os, "geteuid") or os.geteuid() == 0,
-    reason="permissions do not bind the superuser",
-)
-def test_read_only_file(charged):
-    charged.chmod(0o400)
-    with pytest.raises(PermissionError, match="is read-only: make the file"):
-        PrivacyLedger(charged).charge([full_batch()])
-
-
-def test_another_programs_database(tmp_path):
-    path = tmp_path / "other.db"
-    connection = sqlite3.connect(path)
-    connection.execute("CREATE TABLE things (id INTEGER)")
-    connection.close()
+@pytest.mark.parametrize("kind", NO_LEDGERS)
+def test_attack_10_what_is_no_ledger_is_refused_and_left_alone(path, kind):
+    ledger = None
+    if kind == "overwritten":
+        ledger = PrivacyLedger(path)
+        ledger.charge([full_batch()])
+    NO_LEDGERS[kind](path)
     before = path.read_bytes()
-    with pytest.raises(ValueError, match="or not a ledger of skfdp"):
-        PrivacyLedger(path)
+    with pytest.raises(ValueError, match="is damaged, emptied or not a ledger of skf"):
+        (ledger or PrivacyLedger(path)).charge([full_batch()])
     assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("version", [0, 2])
 def test_another_schema(charged, version):
-    connection = sqlite3.connect(charged)
-    connection.execute(f"PRAGMA user_version = {version}")
-    connection.close()
+    query(charged, f"PRAGMA user_version = {version}")
     with pytest.raises(ValueError, match=f"version {version}, .* reads 1: open"):
         PrivacyLedger(charged)
 
 
 # -- processes ------------------------------------------------------------------------
-# Eight processes wait for each other, and open the same path. These are scripts: a new
-# process may not find this module.
-# Eight processes wait for each other, and open the same path. This is a script, because
-# a new process may not find this module: the tests need not be on its path.
+# Eight processes wait for each other, open the same path, and charge until they are
+# refused. These are scripts: a new process may not find this module.
 OPEN = """
 import os, sys
-from skfdp.privacy import Event, PrivacyLedger
+from skfdp.privacy import Event, PrivacyBudgetError, PrivacyLedger
 
-event = Event(label="e", noise_std=(9.0,), clip_norm=1, sensitivity=1)
+event = Event(label="e", noise_std=(20.0,), clip_norm=1, sensitivity=1)
 PrivacyLedger(epsilon=9.0, delta=1e-5).charge([event])  # imports what composes
 waiting, start = os.pipe()
 for _ in range(8):
@@ -802,9 +679,12 @@ for _ in range(8):
         try:
             os.close(start)
             os.read(waiting, 1)  # returns when nobody can write any more
-            ledger = PrivacyLedger(sys.argv[1], epsilon=9.0, delta=1e-5)
-            ledger.charge([event])
-            os.write(1, (ledger.receipt.ledger + chr(10)).encode())
+            ledger = PrivacyLedger(sys.argv[1], epsilon=1.5, delta=1e-5)
+            while True:
+                ledger.charge([event, event])
+                os.write(1, (ledger.receipt.ledger + chr(10)).encode())
+        except PrivacyBudgetError:
+            pass
         finally:
             os._exit(0)
 os.close(start)
@@ -815,10 +695,16 @@ for _ in range(8):
 
 @forks
 def test_attack_10_many_processes_make_one_file(path):
+    """And all of them together charge exactly as often as one process could."""
     done = run(OPEN, path)
     found = done.stdout.splitlines()
-    assert len(found) == 8 and len(set(found)) == 1, done.stderr
-    assert len(PrivacyLedger(path)) == 8
+    assert len(set(found)) == 1, done.stderr
+    ledger = PrivacyLedger(path)
+    assert len(ledger) == 2 * len(found)
+    assert {entry.charge for entry in ledger.entries} == {*range(1, len(found) + 1)}
+    mu = math.sqrt(2) / 20
+    spent, more = (mu * math.sqrt(len(found) + one) for one in (0, 1))
+    assert gdp_epsilon(DELTA, spent) <= 1.5 < gdp_epsilon(DELTA, more)
 
 
 @forks
@@ -833,31 +719,22 @@ def test_children_of_a_busy_process_can_charge(path, monkeypatch):
             ledger.charge([full_batch()], label="parent")
 
     threads = [threading.Thread(target=work, daemon=True) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    context = multiprocessing.get_context("fork")
-    children = []
-    for number in range(12):
-        child = context.Process(
-            target=ledger.charge,
-            args=([full_batch()],),
-            kwargs={"label": f"child {number}"},
-        )
-        child.start()
-        children.append(child)
+    context, labels = multiprocessing.get_context("fork"), [f"c{i}" for i in range(12)]
+    charge = functools.partial(ledger.charge, [full_batch()])
+    children = [context.Process(target=charge, kwargs={"label": one}) for one in labels]
+    for one in (*threads, *children):
+        one.start()
     last = time.monotonic() + 40
     for child in children:
         child.join(max(0.0, last - time.monotonic()))
-    alive = [child for child in children if child.is_alive()]
-    for child in alive:
-        child.kill()
+    for child in children:
+        child.kill()  # of one that waits for ever
     stop.set()
     for thread in threads:
         thread.join(timeout=240)
-    assert not alive and not any(thread.is_alive() for thread in threads)
+    assert not any(thread.is_alive() for thread in threads)
     assert [child.exitcode for child in children] == [0] * 12
-    labels = [entry.label for entry in ledger.entries]
-    assert {f"child {number}" for number in range(12)} <= set(labels)
+    assert {*labels} < {entry.label for entry in ledger.entries}
 
 
 @forks
@@ -868,46 +745,38 @@ def test_a_ledger_in_memory_is_not_used_in_a_child():
 
     def child():
         for use in (ledger.spent, lambda: ledger.charge([full_batch()])):
-            try:
-                messages.put(str(use()))
-            except RuntimeError as error:
-                messages.put(str(error))
+            with pytest.raises(RuntimeError, match="created by another process"):
+                use()
         messages.put(repr(ledger))
 
     process = context.Process(target=child)
     process.start()
     process.join(timeout=240)
-    assert process.exitcode == 0
-    assert "created by another process" in messages.get()
-    assert "created by another process" in messages.get()
-    assert "unreadable" in messages.get()
+    assert process.exitcode == 0 and "unreadable" in messages.get()
 
 
 READ_ONLY = """
 import os, sys
 from skfdp.privacy import Event, PrivacyLedger
-os.setuid(65534)
+if os.geteuid() == 0:
+    os.setuid(65534)  # permissions do not bind the superuser
 event = Event(label='e', noise_std=(9.0,), clip_norm=1, sensitivity=1)
 try:
     PrivacyLedger(sys.argv[1]).charge([event])
-except (PermissionError, FileNotFoundError) as error:
-    print(type(error).__name__, error)
+except PermissionError as error:
+    print(error)
 """
 
 
-@pytest.mark.skipif(
-    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs another user"
-)
+@forks
 def test_another_user_cannot_charge_a_read_only_file():
-    """As root permissions do not bind: a child gives root up."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "l.db"
         PrivacyLedger(path, epsilon=1.0, delta=DELTA).charge([full_batch()])
         os.chmod(folder, 0o755)
         path.chmod(0o444)
         done = run(READ_ONLY, path)
-        assert "PermissionError" in done.stdout, done.stderr
-        assert "is read-only: make the file" in done.stdout
+        assert "is read-only: make the file" in done.stdout, done.stderr
         assert len(PrivacyLedger(path)) == 1
 
 
@@ -950,6 +819,9 @@ for trial in range(trials):
             finally:
                 os._exit(1)
         children.append(child)
+    written = os.fstat(output).st_size
+    while trial % 2 and os.fstat(output).st_size == written:
+        time.sleep(0.001)  # a busy machine may start them late
     time.sleep(rng.uniform(0.0, 0.25))
     rng.shuffle(children)
     for child in children:
@@ -979,7 +851,7 @@ def test_no_release_without_its_charge(tmp_path, trials):
     labels = [label for _, label in charged]
     assert len(set(labels)) == len(labels)
     released = releases.read_text().splitlines()
-    assert len(released) > trials / 5
+    assert len(released) >= trials / 2
     assert set(released) <= set(labels)
     # A worker may die between the charge and the release, once.
     assert len(labels) - len(released) <= 3 * trials
@@ -999,25 +871,21 @@ def test_a_new_file_without_a_limit_is_named(tmp_path, monkeypatch, named):
         assert all(one.filename == __file__ for one in caught)
         return [str(one.message).partition(" is a new ledger")[0] for one in caught]
 
-    model = DPSGDFClassifier(
-        bounds=(0, 1),
-        classes=[0, 1],
-        ledger="budget.db",
-        solver=NoisyGradientDescent(max_iter=2),
-    )
-    folders = tmp_path, tmp_path / "plots", tmp_path / "more"
-    for folder in folders:
-        folder.mkdir(exist_ok=True)
-    monkeypatch.chdir(folders[0])
-    assert told(lambda: PrivacyLedger("budget.db", epsilon=9.0, delta=DELTA)) == []
-    assert told(lambda: PrivacyLedger("budget.db")) == []
-    assert told(lambda: model.fit(*named)) == []
-    monkeypatch.chdir(folders[1])
-    where = repr(str(folders[1] / "budget.db"))
-    assert told(lambda: model.fit(*named)) == [where]
-    assert told(lambda: model.fit(*named)) == []
-    monkeypatch.chdir(folders[2])
-    where = repr(str(folders[2] / "budget.db"))
-    assert told(lambda: PrivacyLedger("budget.db")) == [where]
-    assert told(lambda: PrivacyLedger("budget.db", dataset="another")) == []
-    assert told(lambda: PrivacyLedger()) == []
+    def make(**given):
+        return PrivacyLedger("budget.db", **given)
+
+    def fit():
+        settings = {"bounds": (0, 1), "classes": [0, 1], "solver": SOON}
+        DPSGDFClassifier(ledger="budget.db", **settings).fit(*named)
+
+    limited, other = {"epsilon": 9.0, "delta": DELTA}, {"dataset": "another"}
+    for folder, uses in {
+        "limit": [lambda: make(**limited), make, fit],
+        "plots": [fit, fit],
+        "more": [make, lambda: make(**other), PrivacyLedger],
+    }.items():
+        (tmp_path / folder).mkdir()
+        monkeypatch.chdir(tmp_path / folder)
+        named_file = [repr(str(tmp_path / folder / "budget.db"))]
+        first = [] if folder == "limit" else named_file
+        assert [told(use) for use in uses] == [first, *[[]] * (len(uses) - 1)]
