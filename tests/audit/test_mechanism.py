@@ -17,7 +17,7 @@ from skfdp.audit.mechanism import (
 )
 from skfdp.mechanisms import release as mechanism
 from skfdp.mechanisms.release import Mechanism
-from skfdp.privacy import RELATIONS, Event, calibrate, compose, gdp_epsilon
+from skfdp.privacy import RELATIONS, Event, compose, gdp_epsilon
 from skfdp.privacy import accounting as composition
 from skfdp.solvers import NoisyGradientDescent
 
@@ -41,22 +41,6 @@ every_relation = pytest.mark.parametrize("event", SAMPLED.values(), ids=SAMPLED)
 
 
 # -- bounds ----------------------------------------------------------------------------
-@pytest.mark.parametrize("confidence", [0.9, 0.99])
-def test_clopper_pearson_is_that_of_scipy(confidence):
-    counts = np.array([0, 1, 17, 49, 50])
-    for count, found in zip(
-        counts, bounds.largest_rate(counts, 50, confidence), strict=True
-    ):
-        wanted = stats.binomtest(int(count), 50).proportion_ci(confidence, "exact")
-        assert found == pytest.approx(wanted.high, rel=1e-9)
-
-
-def test_bounds_of_nothing_are_nothing():
-    for count in (50, 100):
-        rates = [bounds.largest_rate(count, 100, 0.95)] * 2
-        assert bounds.mu_lower_bound(*rates) == 0
-        assert bounds.epsilon_lower_bound(*rates, 1e-5) == 0
-    assert bounds.mu_lower_bound(*[bounds.largest_rate(0, 10**6, 0.95)] * 2) > 8
 
 
 def test_the_interval_covers_for_ratios_that_are_not_normal():
@@ -104,22 +88,6 @@ def test_a_canary_is_moved_by_the_whole_sensitivity(event, std):
         np.testing.assert_array_equal(inside, table.exact_sum(theta, None, unit))
 
 
-@pytest.mark.parametrize("event", [FULL, SCHEDULE], ids=["one", "schedule"])
-def test_moments_of_full_batches_are_those_of_the_parameter(event):
-    assert bounds.Score(event).moments() == pytest.approx([event.mu**2] * 2, rel=1e-9)
-
-
-@every_relation
-def test_moments_of_sampled_batches_are_those_of_draws(event):
-    score, rng = bounds.Score(event), np.random.default_rng(0)
-    ratios = [
-        score.of_step(length * (rng.random(10**6) < 0.3) + rng.normal(size=10**6), 1.0)
-        for length in bounds.lengths(event)
-    ]
-    found = ratios[0].mean() - ratios[1].mean(), np.mean([r.var() for r in ratios])
-    assert np.multiply(found, 10) == pytest.approx(score.moments(), rel=0.02)
-
-
 # -- audits ----------------------------------------------------------------------------
 def test_full_batches_show_what_they_claim():
     """To a tenth, by two releases, one of them a schedule."""
@@ -149,18 +117,6 @@ def test_sampled_batches_show_what_they_claim(event):
     (one,) = result.releases
     assert one.low < one.claimed < one.high
     assert one.standard_error < 0.09
-    assert 0.1 < result.lower_bound / result.claimed_epsilon <= 1
-
-
-@pytest.mark.nightly
-def test_a_plan_of_both_kinds():
-    """One bound, from one curve, of a mean and a sampled loop."""
-    mean = dataclasses.replace(FULL, noise_std=(3.0,))
-    plan = calibrate(6.0, 1e-5, n_steps=10, sampling_rate=0.3, other_events=[mean])
-    result = audit_mechanism(plan, n_trials=500, random_state=0)
-    assert result.passed
-    assert result.claimed_epsilon == pytest.approx(plan.epsilon(1e-5), rel=1e-3)
-    assert [one.label for one in result.releases] == ["mean", "steps"]
     assert 0.1 < result.lower_bound / result.claimed_epsilon <= 1
 
 
@@ -237,14 +193,12 @@ class Result(AuditResult):
 def test_a_claim_is_refuted_by_a_larger_lower_bound():
     facts = {"subject": "Model", "neighboring_relation": "replace_one"}
     facts |= {"claimed_epsilon": 1.0, "delta": 1e-5, "confidence": 0.95}
-    for bound, passed in ((0.0, True), (1.0, True), (1.1, False), (math.inf, False)):
+    for bound in (0.0, 1.0, 1.1, math.inf, math.nan):
         found = Result(**facts, n_trials=500, lower_bound=bound)
-        assert found.passed == passed
-        assert ("REFUTED" in str(found)) != passed
-    assert not Result(**facts, n_trials=500, lower_bound=math.nan).passed
-    assert str(Result(**facts, n_trials=500, lower_bound=0.4)) == (
-        "Audit by test of Model: 500 trial(s) did not refute epsilon = 1 at delta = "
-        "1e-05; lower bound 0.4 at confidence 0.95."
+        assert found.passed == (bound <= 1)
+        assert ("REFUTED" in str(found)) != found.passed
+    assert "(s) did not refute epsilon = 1 at delta = 1e-05; lower bound 0.4" in str(
+        Result(**facts, n_trials=500, lower_bound=0.4)
     )
 
 

@@ -118,23 +118,18 @@ def test_neighbours_that_are_given():
     assert result.passed
     two = other.copy()
     two[np.flatnonzero(GROUPS != GROUPS[-1])[0]] ^= 1
-    with pytest.raises(ValueError, match="is not a neighbour"):
-        audit_replay(model, X, y, neighbors=[(X, two)], fit_params=fit_params)
-    with pytest.raises(ValueError, match="is not a neighbour"):
-        audit_replay(model, X, y, neighbors=[(X, other)])
-    table = X.copy()
+    table, frame = X.copy(), FRAME.copy()
     table[own, 0] = 0.5
-    with pytest.raises(ValueError, match="is not a neighbour"):
-        audit_replay(model, X, y, neighbors=[(table, y)], fit_params=fit_params)
-
-
-def test_the_column_that_tells_is_public():
-    model, _, fit_params = CASES[NULLS]
-    own = np.flatnonzero(GROUPS == GROUPS[-1])
-    other = FRAME.copy()
-    other.loc[own, "who"] = 99
-    with pytest.raises(ValueError, match="is not a neighbour"):
-        audit_replay(model, FRAME, y, neighbors=[(other, y)], fit_params=fit_params)
+    frame.loc[own, "who"] = 99  # the column that tells is public
+    for neighbour, case, given in (
+        ((X, two), "labels alone", fit_params),
+        ((X, other), "labels alone", None),
+        ((table, y), "labels alone", fit_params),
+        ((frame, y), NULLS, CASES[NULLS][2]),
+    ):
+        model, X_own, _ = CASES[case]
+        with pytest.raises(ValueError, match="is not a neighbour"):
+            audit_replay(model, X_own, y, neighbors=[neighbour], fit_params=given)
 
 
 def test_steps_of_a_pipeline_are_told():
