@@ -102,13 +102,8 @@ def test_predictions_are_those_of_the_model(run, tmp_path):
     pd.testing.assert_frame_equal(
         pd.read_csv(io.StringIO(out)), found.drop(columns=["person", "pay"])
     )
-
-
-def test_predictions_of_numbers(run, tmp_path):
-    model = saving.load("pay.skops")
-    path = tmp_path / "out.csv"
-    assert run("predict", "pay.skops", "new.csv", *BY, "-o", path)[0] == 0
-    found = pd.read_csv(path)
+    out = run("predict", "pay.skops", "new.csv", *BY)[1]
+    model, found = saving.load("pay.skops"), pd.read_csv(io.StringIO(out))
     assert list(found) == ["prediction"]
     np.testing.assert_allclose(found["prediction"], model.predict(rows_of(model)))
 
@@ -131,22 +126,19 @@ def test_new_rows_may_hold_anything(run, tmp_path):
     assert np.isfinite(pd.read_csv(io.StringIO(out))["p(high)"]).all()
 
 
-def test_refused_predictions(run, refused, tmp_path):
-    people().drop(columns=["age", "town"]).to_csv(tmp_path / "less.csv", index=False)
-    sentence = refused("predict", "income.skops", tmp_path / "less.csv", *BY)
-    assert "lacks the columns age, town: check" in sentence
-    sentence = refused("predict", "income.skops", "new.csv", *BY, "--keep", "name")
-    assert "lacks the column name: check" in sentence
-    assert "must end in .skops or .joblib" in refused(
-        "predict", "m.pkl", "new.csv", *BY
-    )
-    sentence = refused("predict", "absent.skops", "new.csv", *BY)
-    assert "cannot read 'absent.skops': No such file" in sentence
-    sentence = refused("predict", "income.skops", "new.csv", *BY, "-o", "none/out.csv")
-    assert "there is no folder 'none'" in sentence
-    (tmp_path / "bad.joblib").write_bytes(b"nothing")
-    sentence = refused("predict", tmp_path / "bad.joblib", "new.csv", *BY)
-    assert "is not a model that 'skfdp fit' wrote" in sentence
+def test_refused_predictions(refused, tmp_path):
+    less, bad = tmp_path / "less.csv", tmp_path / "bad.joblib"
+    people().drop(columns=["age", "town"]).to_csv(less, index=False)
+    bad.write_bytes(b"nothing")
+    for model, table, more, said in (
+        ("income.skops", less, [], "lacks the columns age, town: check"),
+        ("income.skops", "new.csv", ["--keep", "name"], "lacks the column name: check"),
+        ("m.pkl", "new.csv", [], "must end in .skops or .joblib"),
+        ("absent.skops", "new.csv", [], "cannot read 'absent.skops': No such file"),
+        ("income.skops", "new.csv", ["-o", "none/o"], "there is no folder 'none'"),
+        (bad, "new.csv", [], "is not a model that 'skfdp fit' wrote"),
+    ):
+        assert said in refused("predict", model, table, *BY, *more)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
@@ -181,12 +173,7 @@ def test_scores_are_those_of_scikit_learn(run):
     assert [*map(float, found[-2:])] == pytest.approx([auc, loss], abs=1e-3)
     assert line_of(out, "base rate: most frequent label")[-2] == "0.500"
     assert "which no statement covers" in " ".join(out.split())
-
-
-def test_scores_of_numbers(run):
-    status, out, err = run("score", "pay.skops", "new.csv", *BY)
-    assert (status, err) == (0, "")
-    model = saving.load("pay.skops")
+    out, model = run("score", "pay.skops", "new.csv", *BY)[1], saving.load("pay.skops")
     explained = r2_score(people(1)["pay"], model.predict(rows_of(model)))
     assert float(line_of(out, "pay.skops")[-2]) == pytest.approx(explained, abs=1e-3)
     assert float(line_of(out, "base rate: mean")[-2]) == 0
@@ -208,7 +195,7 @@ def test_rows_without_a_known_target_are_left_out(run, refused, tmp_path):
 
 
 # -- report ---------------------------------------------------------------------------
-def test_reports_of_files_and_models(run):
+def test_reports_of_files_models_and_ledgers(run, tmp_path):
     report = skfdp.privacy.read_report("income.json")
     status, out, err = run("report", "income.json")
     agrees = "\nRecomputed from the listed releases: epsilon agrees."
@@ -221,6 +208,13 @@ def test_reports_of_files_and_models(run):
     )
     status, out, _ = run("report", "income.json", "--json")
     assert json.loads(out) == json.loads(report.to_json())
+    page, path = tmp_path / "income.html", tmp_path / "b.sqlite"
+    out = run("report", "income.json", "--html", page)[1]
+    assert f"Web page written to {page}." in out and "SHA-256" in page.read_text()
+    ledger = skfdp.PrivacyLedger(path, epsilon=2.0, delta=1e-5)
+    ledger.charge([skfdp.privacy.calibrate(1.0, 1e-5, n_steps=1).event])
+    statement = skfdp.report(ledger).statement()
+    assert run("report", path)[1] == f"{statement}\n{agrees}\n"
 
 
 def test_refused_reports(run, refused, tmp_path):
@@ -237,23 +231,6 @@ def test_a_model_with_other_numbers_than_its_report_is_refused(refused, tmp_path
     saving.save(model, tmp_path / "moved.joblib")
     told = refused("report", tmp_path / "moved.joblib")
     assert "holds other numbers than those of its report" in told
-
-
-def test_a_report_is_also_written_as_a_web_page(run, tmp_path):
-    page = tmp_path / "income.html"
-    assert (
-        f"Web page written to {page}."
-        in run(*("report", "income.json", "--html", page))[1]
-    )
-    assert "SHA-256" in page.read_text()
-
-
-def test_the_report_of_a_ledger_is_printed(run, tmp_path):
-    ledger = skfdp.PrivacyLedger(tmp_path / "b.sqlite", epsilon=2.0, delta=1e-5)
-    ledger.charge([skfdp.privacy.calibrate(1.0, 1e-5, n_steps=1).event])
-    out = run("report", tmp_path / "b.sqlite")[1]
-    assert out.startswith(skfdp.report(ledger).statement() + "\n\n")
-    assert out.endswith("Recomputed from the listed releases: epsilon agrees.\n")
 
 
 def test_a_saved_model_is_overwritten_only_if_asked(run, refused, tmp_path):
@@ -302,7 +279,9 @@ def test_a_check_says_what_it_did_not_compare(loans, command):
     assert not TableSchema.load("loans.toml").counts_seen
 
 
-def test_private_counts_are_exact_and_are_noted_in_the_schema(loans, command):
+def test_private_counts_are_exact_and_are_noted_in_the_schema(loans, command, refusal):
+    told = refusal("schema", "loans.csv", "--private-counts")
+    assert "give --check FILE, too" in told
     before = Path("loans.toml").read_text()
     argv = ["schema", "loans.csv", "--check", "loans.toml", "--private-counts"]
     status, out, err = command(*argv)
@@ -334,12 +313,6 @@ def test_seen_counts_are_an_open_condition_of_the_report():
         made = model.fit(*schema.split(table)).privacy_
         page = " ".join(made.statement().split())
         assert ("[ ] Open: somebody saw exact counts of unreadable" in page) == seen
-
-
-def test_private_counts_need_a_schema(loans, refusal):
-    assert "give --check FILE, too" in refusal(
-        "schema", "loans.csv", "--private-counts"
-    )
 
 
 # -- ledgers --------------------------------------------------------------------------
