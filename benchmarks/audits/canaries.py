@@ -8,27 +8,34 @@ makes it repeatable; without it noise is that of the operating system.
 """
 
 import argparse
+import dataclasses
 import datetime
+import math
 import platform
 import sys
 import time
 import warnings
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import scipy
 
 import skfdp
-from skfdp.audit.mechanism import audit_mechanism
+from skfdp.audit.mechanism import Score, audit_mechanism, separation
+from skfdp.mechanisms.noise import Streams
+from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event, calibrate
 from skfdp.solvers import AdaptiveCentering, NoisySGD
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "audit"))
 
-import tight_runs  # noqa: E402
 from tight_canaries import CANARIES  # noqa: E402
+from tight_runs import MU, Pair  # noqa: E402
 
+#: Releases of each table: of full batches, and of sampled ones.
+N_FULL, N_SAMPLED = 4_000, 16_000
 PRIVATE = np.full((1000, 6), np.nan)
 
 
@@ -78,6 +85,46 @@ def plans(trials: int):
         yield name, plan, min(share * trials, most)
 
 
+class Seen(NamedTuple):
+    """The parameter of a canary that was seen over that claimed, and its error."""
+
+    ratio: float
+    error: float
+    n_releases: int
+
+
+def seen_of(pair: Pair, seed: int | None, times: float = 1.0) -> Seen:
+    """Release both tables of a canary, and measure how far they are apart."""
+    sampled = pair.event.sampling_rate < 1
+    n_releases = round(times * (N_SAMPLED if sampled else N_FULL))
+    event = dataclasses.replace(
+        pair.event,
+        noise_std=(pair.event.sensitivity / pair.mu,),
+        noise_decay=0.0,
+        n_steps=n_releases,
+    )
+    one, other = pair.sums()
+    apart = (one - other).ravel()
+    apart = apart / (np.linalg.norm(apart) or 1.0)
+    along = np.empty((2, n_releases))
+    for side, found in enumerate(along):
+        streams = Streams(seed, f"tight/{pair.name}/table {side}")
+        mechanism = Mechanism((event,), streams, pair.voids[side], pair.asked.units)
+        for step in range(n_releases):
+            released = mechanism.release(
+                event.label, pair.queries[side], pair.theta, stream=pair.asked.stream
+            )
+            found[step] = released.ravel() @ apart
+    claimed = MU
+    if sampled:  # the ratio of each release, a release being a trial
+        score = Score(dataclasses.replace(event, n_steps=1))
+        gap, variance = score.moments()
+        claimed = gap / math.sqrt(variance)
+        along = score.of_step(along, event.noise_std[0])
+    found = separation(along[1], along[0], gaussian=not sampled)
+    return Seen(found.value / claimed, found.standard_error / claimed, n_releases)
+
+
 def of_releases(times: float, seed: int | None):
     """Yield the lines of the table of releases."""
     yield (
@@ -87,9 +134,7 @@ def of_releases(times: float, seed: int | None):
     worst = []
     for canary in CANARIES:
         pair = canary.pair()
-        sampled = pair.event.sampling_rate < 1
-        often = tight_runs.N_SAMPLED if sampled else tight_runs.N_FULL
-        seen = pair.seen(seed, round(times * often))
+        seen = seen_of(pair, seed, times)
         ratio, error, _ = seen
         ends = ratio - 2 * error, ratio + 2 * error
         worst.append((ends[0] / canary.reach, ends[1] / canary.reach, error))

@@ -252,17 +252,8 @@ add("target mean", loop, {}, *SCALE, ALL, y="real", stream="target mean")
 more = {"stream": "target spread", "edit": number_at(1.0, -1.0)}
 add("target spread", loop, {}, *SCALE, ALL, y="real", **more)
 more = {"stream": "mean rate", "edit": number_at(1.0, -1.0)}
-add(
-    "mean rate",
-    loop,
-    RATES,
-    "mean rate",
-    (LOW, 0.0),
-    (HIGH, 6.0),
-    TWO,
-    **COUNTS,
-    **more,
-)
+ends = (LOW, 0.0), (HIGH, 6.0)
+add("mean rate", loop, RATES, "mean rate", *ends, TWO, **COUNTS, **more)
 
 # -- the temperature -------------------------------------------------------------------
 
@@ -285,9 +276,8 @@ def sure_and_wrong(query, side):
 SURE, KNOWN = {"private": SOME, "edit": sure_and_wrong}, ((HIGH, None), (LOW, None))
 for name, y in {"two": "two", "three": "three", "CSR": "two"}.items():
     temperature, more = ("temperature", *KNOWN, TWO), {"y": y, "csr": name == "CSR"}
-    add(
-        f"temperature, {name}", logistic, COLUMNS | TARGET, *temperature, **SURE, **more
-    )
+    both = COLUMNS | TARGET
+    add(f"temperature, {name}", logistic, both, *temperature, **SURE, **more)
 name, temperature = "temperature of a wide regression", ("temperature", *OPPOSITE, TWO)
 add(name, loop, SIGNED, *temperature, y="real", **WHOLE, edit=sure_and_wrong)
 
@@ -377,10 +367,8 @@ PERSONS, BOTH = {"rows": GROUPS}, {"rows": GROUPS | WEIGHTS}
 add("class counts, persons", logistic, {}, "class counts", *SLOPE[1:], TWO, **PERSONS)
 add("descent, persons", logistic, {}, *SLOPE, TWO, **PERSONS)
 add("descent, persons and weights", logistic, {}, *SLOPE, TWO, **BOTH)
-name, TEN = (
-    "descent, Poisson batches of persons",
-    {"solver": NoisySGD(batch_size=10), **SOON},
-)
+name = "descent, Poisson batches of persons"
+TEN = {"solver": NoisySGD(batch_size=10), **SOON}
 add(name, sgd, TEN, *SLOPE, TWO, **SAMPLED, **PERSONS)
 REPEATED = np.vstack([BRIGHT[:1]] * PERSON + [BRIGHT[PERSON:]])
 more = {"X": REPEATED, "private": NONE, **PERSONS}

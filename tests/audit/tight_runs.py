@@ -9,16 +9,13 @@ be.
 
 import contextlib
 import dataclasses
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
 
-from skfdp.audit.mechanism import Score, separation
 from skfdp.data.units import Units
-from skfdp.mechanisms.noise import Streams
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
 from skfdp.queries.weighted import weighted
@@ -27,8 +24,6 @@ from skfdp.queries.weighted import weighted
 MU = 6.0
 #: Noise multiplier of sampled batches: with little noise only the coins would show.
 SAMPLED_NOISE = 0.5
-#: Releases of each table: of full batches, and of sampled ones.
-N_FULL, N_SAMPLED = 4_000, 16_000
 
 
 class Asked(NamedTuple):
@@ -152,14 +147,6 @@ def without_units(query):
     return dataclasses.replace(query, units=None)
 
 
-class Seen(NamedTuple):
-    """The parameter of a canary that was seen over that claimed, and its error."""
-
-    ratio: float
-    error: float
-    n_releases: int
-
-
 class Pair(NamedTuple):
     """Two queries of one release: of a table, and of its neighbour."""
 
@@ -198,38 +185,3 @@ class Pair(NamedTuple):
         """Return how far the sums are apart, over the sensitivity."""
         one, other = self.sums()
         return float(np.linalg.norm(one - other)) / self.event.sensitivity
-
-    def seen(self, seed: int | None, n_releases: int | None = None) -> Seen:
-        """Release both tables, and measure how far they are apart."""
-        sampled = self.event.sampling_rate < 1
-        if n_releases is None:
-            n_releases = N_SAMPLED if sampled else N_FULL
-        event = dataclasses.replace(
-            self.event,
-            noise_std=(self.event.sensitivity / self.mu,),
-            noise_decay=0.0,
-            n_steps=n_releases,
-        )
-        one, other = self.sums()
-        apart = (one - other).ravel()
-        apart = apart / (np.linalg.norm(apart) or 1.0)
-        along = np.empty((2, n_releases))
-        for side, found in enumerate(along):
-            streams = Streams(seed, f"tight/{self.name}/table {side}")
-            mechanism = Mechanism((event,), streams, self.voids[side], self.asked.units)
-            for step in range(n_releases):
-                released = mechanism.release(
-                    event.label,
-                    self.queries[side],
-                    self.theta,
-                    stream=self.asked.stream,
-                )
-                found[step] = released.ravel() @ apart
-        claimed = MU
-        if sampled:  # the ratio of each release, a release being a trial
-            score = Score(dataclasses.replace(event, n_steps=1))
-            gap, variance = score.moments()
-            claimed = gap / math.sqrt(variance)
-            along = score.of_step(along, event.noise_std[0])
-        found = separation(along[1], along[0], gaussian=not sampled)
-        return Seen(found.value / claimed, found.standard_error / claimed, n_releases)
