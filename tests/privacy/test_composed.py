@@ -138,8 +138,8 @@ class TestWhatIsSaid:
         assert reads_back(found, tmp_path)
         # No value of a public column is secret; a step of private ones may fail.
         assert REFUSES not in found.assumptions
-        model.set_params(columntransformer__private=PolynomialFeatures(1))
-        assert REFUSES in report(model.fit(table, labels)).assumptions
+        failing = private("bmi", "hba1c", step=PolynomialFeatures(1))
+        assert REFUSES in parted(table, labels, one_hot("sex"), failing).assumptions
 
     def test_of_the_encoder(self, table, labels):
         columns = {"age": Number(0, 99), "bmi": Number(10, 60), "hba1c": Number(3, 15)}
