@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from skfdp import FeatureDPLogisticRegression, FeatureDPRegressor, TableSchema
-from skfdp.inspection.effects import effects_of
+from skfdp.inspection import effects as display
 from skfdp.schema import Category, Label, Number
 
 EPSILONS = (1.0, 8.0)
@@ -64,7 +64,8 @@ def effects(public, curves, regressor, epsilon, X, y, seed):
         X, public = X[list(BOUNDS)], [name for name in BOUNDS if name in public]
         given = {"bounds": BOUNDS, "public_features": public or None}
         given |= {"target_bounds": (-6, 6)} if regressor else {"classes": [0, 1]}
-    return effects_of(kind(epsilon, random_state=seed, **given).fit(X, y))
+    model = kind(epsilon, random_state=seed, **given).fit(X, y)
+    return display._effects(model, getattr(model, "encoder_", None), None)[1]
 
 
 def ratios(setting, epsilon, X, y, n_fits):

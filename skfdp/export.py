@@ -16,7 +16,7 @@ import numpy as np
 from skfdp.data._basis import OTHER, Block
 from skfdp.data.arrays import DAY, PARTS, objects
 from skfdp.data.target import NOWHEN, TAKEN_FOR_MISSING, number, text_of
-from skfdp.schema import TableSchema, _form
+from skfdp.schema import TableSchema, _form, pandas_for
 
 _DATE = r"\d{4}-\d\d-\d\d"
 _TIME = r"[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?"
@@ -215,13 +215,14 @@ def _of_numbers(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
         coef = coef * (scaler.divisor * scaler.factor)
     names = getattr(model, "feature_names_in_", None)
     if names is not None:
-        rows = _frame()(dict(zip(names, rows.T, strict=True)))
+        frame = pandas_for("to_sklearn of a model with column names").DataFrame
+        rows = frame(dict(zip(names, rows.T, strict=True)))
     transformers = []
     for part, places, more in parts:
         read = [(check_array, {"dtype": "float64", "ensure_all_finite": False})]
         if names is not None:
             own = names[places].tolist()
-            read = [(_frame(), {"columns": own}), *_numbers(own)]
+            read = [(frame, {"columns": own}), *_numbers(own)]
         clip = np.clip, {"a_min": ends[0, places], "a_max": ends[1, places]}
         steps = _steps(*read, _filled(middle[places]), clip, *more)
         transformers.append((part, steps, places.tolist()))
@@ -234,17 +235,6 @@ def _of_numbers(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
             unit.var_ = unit.scale_**2
     order = np.concatenate([places for _, places, _ in parts])
     return found, coef[:, order], intercept
-
-
-def _frame() -> Any:
-    """Return the type of frames of pandas."""
-    try:
-        from pandas import DataFrame
-    except ImportError:
-        raise ImportError(
-            "to_sklearn needs pandas for a model with column names: pip install pandas."
-        ) from None
-    return DataFrame
 
 
 # Models of raw tables: one transformer for all columns of one kind.
@@ -303,7 +293,11 @@ def _of_schema(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
         if names
     ]
     weights = [own for *_, found in parts.values() for own in found]
-    return _joined(transformers).fit(_frame()(row)), np.hstack(weights), intercept
+    return (
+        _joined(transformers).fit(pandas_for().DataFrame(row)),
+        np.hstack(weights),
+        intercept,
+    )
 
 
 def _curve(schema: TableSchema, name: str, block: Block, own: np.ndarray) -> tuple:

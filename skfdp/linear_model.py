@@ -48,7 +48,7 @@ from skfdp.privacy.assumptions import TARGET_CLIPPED, Assumption
 from skfdp.privacy.entries import FitPlan
 from skfdp.privacy.events import Relation
 from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES, huber
-from skfdp.schema import TableSchema
+from skfdp.schema import TableSchema, pandas_for
 from skfdp.solvers import (
     CENTERINGS,
     LOOPS,
@@ -474,14 +474,9 @@ class LinearModel(PrivateEstimator):
         ['coef', 'noise_std']
         """
         check_is_fitted(self)
-        try:
-            import pandas as pd
-        except ImportError:
-            raise ImportError(
-                "coefficients_table needs pandas: pip install pandas."
-            ) from None
+        pandas = pandas_for("coefficients_table")
         warn_of_public_model(self)
-        return pd.DataFrame(table(self))
+        return pandas.DataFrame(table(self))
 
     @without_traps()
     def to_sklearn(self):

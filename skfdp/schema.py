@@ -885,7 +885,7 @@ class TableSchema:
         self, source: OpenTable, names: Sequence[str], coded: bool = False
     ) -> Any:
         self._check_complete()
-        pandas = _pandas()
+        pandas = pandas_for()
         source.check_has(names)
         found = {}
         for name, raw in source.columns(names).items():
@@ -931,9 +931,9 @@ class TableSchema:
                 there = np.array([value is not None for value in values])
                 codes = np.where(there, np.cumsum(there) - 1, -1)[places]
                 # Objects, because pandas may fail to store a text that is not UTF-8.
-                texts = _pandas().Index(values[there], dtype=object)
-                kind = _pandas().CategoricalDtype(texts)
-                values = _pandas().Categorical.from_codes(codes, dtype=kind)
+                texts = pandas_for().Index(values[there], dtype=object)
+                kind = pandas_for().CategoricalDtype(texts)
+                values = pandas_for().Categorical.from_codes(codes, dtype=kind)
                 return values, lost[places]
             return values[places], lost[places]
         gone = self._missing(column)
@@ -969,7 +969,7 @@ class TableSchema:
         lost = places == UNDECLARED
         if name in self.outcomes:
             known = objects([*levels, None])[np.maximum(places, UNDECLARED)]
-            return _pandas().array(known, dtype=_dtype(levels)), lost
+            return pandas_for().array(known, dtype=_dtype(levels)), lost
         cells[places == MISSING_CELL] = None
         return cells, lost
 
@@ -1153,13 +1153,12 @@ class TableSchema:
         return "\n".join(_toml_lines(self)) + "\n"
 
 
-def _pandas() -> Any:
+def pandas_for(use: str = "a table with a schema") -> Any:
+    """Return pandas, which `use` needs, or raise ImportError."""
     try:
         import pandas
     except ImportError:
-        raise ImportError(
-            "a table with a schema needs pandas: pip install 'skfdp[cli]'."
-        ) from None
+        raise ImportError(f"{use} needs pandas: pip install pandas.") from None
     return pandas
 
 
@@ -1508,7 +1507,7 @@ def _arrow(path: str | os.PathLike, names: Sequence[str]) -> Any:
 
 def _raw_csv(schema: TableSchema, path: str | os.PathLike, **options: Any) -> Any:
     """Read the cells of a CSV file as text, in the format that the schema declares."""
-    pandas = _pandas()
+    pandas = pandas_for()
     try:
         with warnings.catch_warnings():
             # index_col=False: surplus fields must not make the first column an

@@ -391,11 +391,6 @@ class _Shown:
         return Effect(name, kind, places, values, std, apart)
 
 
-def effects_of(estimator: Any) -> dict[str, Effect]:
-    """Return the effects of a fitted model by name, without a figure."""
-    return _effects(*_parts(estimator, None), None)[1]
-
-
 def _effects(model: Any, encoder: Any, target: Any) -> tuple[_Shown, dict[str, Effect]]:
     check_is_fitted(model)
     if not hasattr(model, "coef_"):

@@ -209,7 +209,6 @@ OTHER_FORMS = {
 @pytest.mark.parametrize(
     "edit",
     [{name: one} for name, values in OTHER_FORMS.items() for one in values],
-    ids=repr,
 )
 def test_fields_of_another_form(edit):
     with pytest.raises(ValueError, match=r"\w+") as error:
