@@ -19,14 +19,12 @@ centring, and a lower bound with explicit constants.
 
 import numpy as np
 
-from skfdp.datasets import make_offset_classes
-
 n, epsilon, delta = 10_000, 1.0, 1e-6
 
 
 def points(offset, swapped):
-    X, y = make_offset_classes(n, 2, offset=offset, noise=0.0, random_state=0)
-    return X, y != swapped
+    y = np.arange(n) % 2
+    return np.column_stack([np.full(n, offset), 2 * y - 1.0]), y != swapped
 
 
 def hinge_loss(model, X, y):

@@ -1,9 +1,5 @@
-"""Data sets of two papers: generators, and a loader for your copy of Purchase100."""
+"""The data set of a paper: a loader for your copy of Purchase100, and a generator."""
 
-from skfdp.datasets._generators import (
-    load_purchase100,
-    make_offset_classes,
-    make_purchase100,
-)
+from skfdp.datasets._generators import load_purchase100, make_purchase100
 
-__all__ = ["load_purchase100", "make_offset_classes", "make_purchase100"]
+__all__ = ["load_purchase100", "make_purchase100"]

@@ -1,7 +1,4 @@
-"""A loader of Purchase100, and generators of two data sets.
-
-The generators make data like Purchase100, and two close classes far from the origin.
-"""
+"""A loader of Purchase100, and a generator of similar data."""
 
 from __future__ import annotations
 
@@ -15,21 +12,6 @@ from sklearn.utils import Bunch, check_random_state
 
 from skfdp.data.validation import check_flag, check_number
 from skfdp.privacy.checks import shown
-
-
-def _generator(return_X_y, random_state, **counts):
-    """Check the parameters of a generator of data, and return the random generator.
-
-    Each of `counts` must be an int of at least 2.
-    """
-    limits = {"include_low": True, "integral": True}
-    for name, value in counts.items():
-        check_number(name, value, low=2, **limits)
-    check_flag("return_X_y", return_X_y)
-    if not isinstance(random_state, np.random.RandomState):
-        check_number("random_state", random_state, high=2**32, also=(None,), **limits)
-    return check_random_state(random_state)
-
 
 PURCHASE_DESCR = """\
 Purchases of customers: 600 columns, each 1 if the customer bought the product. The
@@ -115,7 +97,7 @@ def load_purchase100(
         )
     y = (y.argmax(axis=1) if y.ndim == 2 else y - y.min()).astype(np.int64)
     X = X.astype(np.uint8)
-    return _returned(X, y, return_X_y, "product", PURCHASE_DESCR)
+    return _returned(X, y, return_X_y)
 
 
 def make_purchase100(
@@ -178,7 +160,13 @@ def make_purchase100(
     ((500, 50), dtype('uint8'), [0, 1, 2, 3, 4])
     """
     counts = {"n_samples": n_samples, "n_features": n_features, "n_classes": n_classes}
-    rng = _generator(return_X_y, random_state, **counts)
+    limits = {"include_low": True, "integral": True}
+    for name, value in counts.items():
+        check_number(name, value, low=2, **limits)
+    check_flag("return_X_y", return_X_y)
+    if not isinstance(random_state, np.random.RandomState):
+        check_number("random_state", random_state, high=2**32, also=(None,), **limits)
+    rng = check_random_state(random_state)
     if n_classes > n_samples:
         raise ValueError(
             f"n_classes={n_classes!r} must be at most n_samples={n_samples!r}."
@@ -206,7 +194,7 @@ def make_purchase100(
     starts = range(0, len(X), _BLOCK)
     found = [model.predict(_unit(X[start : start + _BLOCK])) for start in starts]
     y = np.concatenate(found, dtype=np.int64)
-    return _returned(X, y, return_X_y, "product", PURCHASE_DESCR)
+    return _returned(X, y, return_X_y)
 
 
 def _unit(X):
@@ -214,105 +202,8 @@ def _unit(X):
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0)
 
 
-def _returned(X, y, return_X_y, prefix, descr, **more):
+def _returned(X, y, return_X_y):
     if return_X_y:
         return X, y
-    names = [f"{prefix}{j}" for j in range(X.shape[1])]
-    return Bunch(data=X, target=y, feature_names=names, DESCR=descr, **more)
-
-
-OFFSET_DESCR = """\
-Two classes whose difference is small compared with their common offset. Plain
-differentially private gradient descent fails on them; with private centring it works.
-
-Reference: Z. Sun, A. T. Suresh, A. K. Menon, "The importance of feature
-preprocessing for differentially private linear optimization", arXiv:2307.11106,
-section 4.
-"""
-
-
-def make_offset_classes(
-    n_samples: int = 10_000,
-    n_features: int = 10,
-    *,
-    offset: float = 500.0,
-    separation: float = 2.0,
-    noise: float = 0.1,
-    return_X_y: bool = True,
-    random_state: int | np.random.RandomState | None = None,
-) -> Bunch | tuple[np.ndarray, np.ndarray]:
-    r"""Generate two close classes far from the origin.
-
-    These data are the counterexample of [1]_, section 4, to plain DP-SGD. The rows are
-
-    .. math:: x = \mathrm{offset}\, e_1 \pm \tfrac12 \mathrm{separation}\, e_2
-        + \mathrm{noise}\, N(0, I),
-
-    with the sign given by the class. Without noise, and with ``separation=2`` and two
-    features, they are the rows of the paper, where `offset` is called mu.
-
-    Parameters
-    ----------
-    n_samples : int, default=10000
-        Number of rows, at least 2. The classes differ in size by at most one.
-    n_features : int, default=10
-        Number of columns, at least 2. Columns after the second hold noise only.
-    offset : float, default=500.0
-        Distance of the midpoint of the classes from the origin.
-    separation : float, default=2.0
-        Distance between the means of the two classes.
-    noise : float, default=0.1
-        Standard deviation of the Gaussian noise in every column.
-    return_X_y : bool, default=True
-        If False, return a Bunch instead of ``(X, y)``.
-    random_state : int, RandomState instance or None, default=None
-        Determines the order of the classes and the noise.
-
-    Returns
-    -------
-    X : ndarray of shape (n_samples, n_features)
-    y : ndarray of shape (n_samples,)
-        The classes, 0 (minus) and 1 (plus), in random order.
-    dataset : :class:`~sklearn.utils.Bunch`
-        Returned if `return_X_y` is False, with the attributes `data`, `target`,
-        `feature_names`, `target_names` and `DESCR`.
-
-    Notes
-    -----
-    If rows are scaled to norm 1, the distance between the classes is separation /
-    offset. The gradient of a record is parallel to its row, so only a small part of the
-    gradient points along the difference of the classes. The noise of DP-SGD is equally
-    large in every direction.
-
-    Theorem 3 of [1]_ is for ``noise=0``, ``separation=2`` and ``n_samples < offset /
-    epsilon``. Then DP-SGD has a large expected loss on these data, or on the same data
-    with the classes swapped, for every clip norm, batch size, step size and number of
-    steps. With the defaults here, epsilon 1 and delta 1e-5, plain descent is hardly
-    better than chance. With private centring, which costs one private mean, descent
-    separates the classes almost perfectly.
-
-    References
-    ----------
-    .. [1] Z. Sun, A. T. Suresh, A. K. Menon, "The importance of feature
-       preprocessing for differentially private linear optimization",
-       arXiv:2307.11106, section 4.
-
-    Examples
-    --------
-    >>> from skfdp.datasets import make_offset_classes
-    >>> X, y = make_offset_classes(4, 2, noise=0.0, random_state=0)
-    >>> X[y == 1][0], X[y == 0][0]
-    (array([500.,   1.]), array([500.,  -1.]))
-    """
-    counts = {"n_samples": n_samples, "n_features": n_features}
-    rng = _generator(return_X_y, random_state, **counts)
-    check_number("offset", offset, include_low=True)
-    check_number("separation", separation)
-    check_number("noise", noise, include_low=True)
-    y = rng.permutation(np.arange(n_samples) % 2)
-    with np.errstate(all="ignore"):  # offset and noise may be tiny or huge
-        X = rng.normal(scale=noise, size=(n_samples, n_features))
-        X[:, 0] += offset
-        X[:, 1] += separation * (y - 0.5)
-    target_names = ["minus", "plus"]
-    return _returned(X, y, return_X_y, "x", OFFSET_DESCR, target_names=target_names)
+    names = [f"product{j}" for j in range(X.shape[1])]
+    return Bunch(data=X, target=y, feature_names=names, DESCR=PURCHASE_DESCR)

@@ -2,29 +2,8 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
 
-from skfdp.datasets import load_purchase100, make_offset_classes, make_purchase100
-
-
-def test_offset_classes():
-    given = {"offset": 7.5, "separation": 0.25, "random_state": 3}
-    quiet, y = make_offset_classes(5001, 4, noise=0.0, **given)
-    assert np.bincount(y).tolist() == [2501, 2500]
-    assert_array_equal(quiet[:, 0], 7.5)
-    assert_array_equal(quiet[:, 1], 0.25 * (y - 0.5))
-    assert_array_equal(quiet[:, 2:], 0.0)
-    loud, y_loud = make_offset_classes(5001, 4, noise=2.0, **given)
-    assert_array_equal(y_loud, y)
-    # Five standard errors of a mean and of a standard deviation.
-    np.testing.assert_allclose((loud - quiet).mean(axis=0), 0.0, atol=10 / 5001**0.5)
-    np.testing.assert_allclose((loud - quiet).std(axis=0), 2.0, rtol=5 / 10_002**0.5)
-    given["random_state"] = np.random.RandomState(3)
-    bunch = make_offset_classes(5001, 4, noise=2.0, return_X_y=False, **given)
-    assert_array_equal(bunch.data, loud)
-    assert_array_equal(bunch.target, y)
-    with np.errstate(all="raise"):  # the smallest numbers
-        make_offset_classes(4, 2, offset=5e-324, separation=5e-324, noise=5e-324)
+from skfdp.datasets import load_purchase100, make_purchase100
 
 
 @pytest.fixture
@@ -90,11 +69,9 @@ def test_damaged_copies_of_purchase100(name, content, tmp_path):
 
 
 BAD_CALLS = [
-    (make_offset_classes, {"n_samples": 1}, "n_samples=1 must be an int >= 2"),
-    (make_offset_classes, {"offset": iter([])}, "offset=<list_iterator> must be"),
-    (make_offset_classes, {"separation": np.nan}, "separation=nan must be a number"),
-    (make_offset_classes, {"return_X_y": np.array([])}, "True or False"),
-    (make_offset_classes, {"random_state": -1}, "random_state=-1 must be an int >= 0"),
+    (make_purchase100, {"n_samples": 1}, "n_samples=1 must be an int >= 2"),
+    (make_purchase100, {"return_X_y": np.array([])}, "True or False"),
+    (make_purchase100, {"random_state": -1}, "random_state=-1 must be an int >= 0"),
     (make_purchase100, {"random_state": np.timedelta64(3, "s")}, "must be an int"),
     (make_purchase100, {"n_samples": 5, "n_classes": 6}, "must be at most n_samples=5"),
     (load_purchase100, {"path": None}, "path=None must be the path"),

@@ -46,9 +46,9 @@ def test_one_release_of_the_declared_level(relation, releases):
 
 def test_centring_rescues_what_an_offset_hides():
     """Paper 2, section 4: classes that differ by less than their common offset."""
-    from skfdp.datasets import make_offset_classes
-
-    X, y = make_offset_classes(random_state=0, return_X_y=True)
+    rng, y = np.random.default_rng(0), np.arange(10_000) % 2
+    X = rng.normal(scale=0.1, size=(10_000, 10))
+    X[:, :2] += np.column_stack([np.full(10_000, 500.0), 2 * (y - 0.5)])
     model = DPSGDFClassifier(bounds=False, solver=NoisyGradientDescent(normalize=True))
 
     def score(centering, seed):
