@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from joblib.hashing import NumpyHasher
-from scipy.sparse import issparse
 from threadpoolctl import threadpool_info
 
 from skfdp.addresses import public
@@ -190,7 +189,7 @@ def _facts(
             yield _hash((name, str(type(facts[name]))))
     weights = units and (units.weights, units.persons, units.count)
     yield _hash((records.target, records.is_null, found.classes, weights))
-    if issparse(X):
+    if found.sparse:
         yield _hash((X.shape, X.data, X.indices, X.indptr))
     else:
         yield from (_hash(np.asarray(X[block])) for block in blocks(*X.shape))
