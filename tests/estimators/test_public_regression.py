@@ -1,4 +1,4 @@
-"""Regressors: penalties and bounds; the offset of a public model, and what is kept."""
+"""Regressors: penalties, bounds and windows; the offset of a public model."""
 
 import dataclasses
 import math
@@ -15,9 +15,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 from skfdp import FeatureDPRegressor, PrivacyWarning
+from skfdp.data.target import TargetMap
 from skfdp.mechanisms.descent import HeavyBall, Walk
+from skfdp.privacy import Relation, gdp_epsilon
 from skfdp.solvers import Huber, NoisyGradientDescent
 from skfdp.solvers import public_model as public_regression
+from skfdp.solvers import target_scales as target_window
 from skfdp.solvers.public_model import clipped_away
 
 N_PUBLIC = 3
@@ -403,6 +406,118 @@ def test_huber_resists_outliers_that_squared_error_follows():
         for loss in (Huber(threshold=0.5), "squared_error")
     )
     assert np.abs(ours).mean() < 0.6 * np.abs(theirs).mean()
+
+
+# -- the window of a private target ---------------------------------------------------
+LINEAR, COUNTS = TargetMap(low=-20.0, high=60.0), TargetMap(log=True, low=0, high=1000)
+
+
+def fitted(y, **parameters):
+    X = np.random.default_rng(0).uniform(-1, 1, (len(y), 3))
+    with np.errstate(all="raise"):
+        return private(**parameters).fit(X, y)
+
+
+@pytest.mark.parametrize("bounds", [LINEAR, COUNTS])
+def test_a_replaced_target_moves_the_histogram_within_its_bound(bounds, releases):
+    """All pairs of bins, at their edges and far outside, in exact integers."""
+    y, unit = np.full(2000, 5.0), 2.0**-30
+    inside = target_window.edges(bounds)
+    values = [*inside, *(inside[1:] - 1e-9), -1e300, 1e300]
+    given = {"target_bounds": (bounds.low, bounds.high)}
+    given |= {"solver": NoisyGradientDescent(max_iter=1)}
+    given |= {"loss": "poisson"} if bounds.log else {}
+    contributions = []
+    for value in values:
+        y[0] = value
+        releases.clear()
+        fitted(y, **given)
+        queries = (release["query"] for release in releases)
+        query = next(one for one in queries if one.shape == (len(inside) - 1,))
+        total = query.exact_sum(None, np.array([0]), unit)
+        contributions.append([int(entry) for entry in total])
+    relation = Relation.of("replace_one")
+    moved = max(
+        math.sqrt(sum((a - b) ** 2 for a, b in zip(one, other, strict=True))) * unit
+        for one in contributions
+        for other in contributions
+    )
+    largest = max(math.hypot(*one) * unit for one in contributions)
+    assert 0.999 < largest <= query.clip_norm == 1
+    assert query.sensitivity(relation) == math.sqrt(2)
+    assert 0.999 * math.sqrt(2) < moved <= math.sqrt(2)
+    assert len({tuple(c) for c in contributions}) == len(contributions[0])
+
+
+def test_every_release_is_covered_by_the_charge(releases):
+    """What neighbours move, over the noise that was added, is within the report."""
+    y = np.random.default_rng(1).normal(10, 2, 2000)
+    model = fitted(y, target_bounds=(-20, 60))
+    relation, total = Relation.of("replace_one"), 0.0
+    for release in releases:
+        total += (release["query"].sensitivity(relation) / release["std"]) ** 2
+    spent = gdp_epsilon(model.delta, math.sqrt(total))
+    assert spent == pytest.approx(model.privacy_.epsilon, rel=1e-6)
+    # The noise of the histogram is that of the scales, for less: two counts move by 1.
+    events = [(e.label, e.n_steps, e.sensitivity) for e in model.privacy_.events[:2]]
+    assert events == [("target histogram", 1, math.sqrt(2)), ("target scale", 2, 2.0)]
+    assert [r["query"].shape for r in releases[:3]] == [(16,), (1,), (1,)]
+    noise_std = model.privacy_.events[0].noise_std[0]
+    np.testing.assert_allclose([r["std"] for r in releases[:3]], noise_std)
+    assert model.privacy_.epsilon <= 1.0
+    assert (model.target_map_.low, model.target_map_.high) == (-20, 60)
+
+
+def test_a_fit_may_have_no_histogram():
+    y, given = (
+        np.random.default_rng(1).normal(10, 2, 2000),
+        {"target_bounds": (-20, 60)},
+    )
+    # A nulled target moves it as far as a mean, so one event covers all three.
+    nulled = fitted(y, neighboring_relation="replace_special", **given).privacy_.events[
+        0
+    ]
+    assert (nulled.label, nulled.n_steps, nulled.sensitivity) == (
+        "target scale",
+        3,
+        1.0,
+    )
+    no_signal = fitted(y[:100], epsilon=0.1, **given).privacy_.events[0]
+    assert (no_signal.label, no_signal.n_steps) == ("target scale", 2)
+
+
+def test_the_mean_of_counts_that_are_mostly_zero_is_released():
+    """No window ends below the first counts: empty bins there would stop it."""
+    rng = np.random.default_rng(3)
+    y = np.where(rng.random(2000) < 0.75, 0, rng.poisson(3, 2000)).astype(float)
+    given = {"loss": "poisson", "target_bounds": (0, 60)}
+    fits = (fitted(y, random_state=seed, **given) for seed in range(8))
+    scales = [model.target_map_.scale for model in fits]
+    assert np.median(scales) == pytest.approx(y.mean(), rel=0.2)
+    assert min(scales) > y.mean() / 2
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 3.0, 1000.0])
+def test_loose_bounds_leave_the_mean_of_counts_alone(epsilon):
+    rng = np.random.default_rng(2)
+    y = rng.poisson(3 * rng.gamma(1.0, 1.0, 3000)).astype(float)
+    for high in (100, 1000):
+        model = fitted(y, epsilon=epsilon, loss="poisson", target_bounds=(0, high))
+        rates = model.predict(np.random.default_rng(0).uniform(-1, 1, (3000, 3)))
+        near = 0.25 if epsilon < 9 else 0.03
+        assert rates.mean() == pytest.approx(y.mean(), rel=near)
+
+
+@pytest.mark.slow
+def test_loose_bounds_leave_a_mean_alone():
+    rng = np.random.default_rng(2)
+    y = rng.normal(10, 2, 2000)
+    given = {"epsilon": 0.3, "target_bounds": (-200, 600)}
+    models = [fitted(y, random_state=seed, **given) for seed in range(10)]
+    errors = [model.target_map_.centre - y.mean() for model in models]
+    # The error of a mean that is cut to the bounds alone, with the same noise.
+    wide = 400 * models[0].privacy_.events[0].noise_std[0] / len(y)
+    assert np.sqrt(np.mean(np.square(errors))) < 0.35 * wide
 
 
 # -- the report -----------------------------------------------------------------------
