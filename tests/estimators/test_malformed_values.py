@@ -1,4 +1,5 @@
-"""A malformed private value is a value: no refusal, no warning, no larger move.
+"""A malformed or extreme private value is a value: no refusal, no warning, no larger
+move. A degenerate parameter is refused by name. A private number of rows shows nowhere.
 
 The coins of a fit are fixed by replaying what an earlier fit was given, so that what is
 left to differ between two tables is the exact sum of each release.
@@ -7,12 +8,14 @@ left to differ between two tables is the exact sum of each release.
 import itertools
 import math
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import special
 from scipy.sparse import csr_array
-from sklearn.base import clone, is_regressor
+from sklearn.base import clone, is_classifier, is_regressor
 
 from skfdp import (
     DPSGDFClassifier,
@@ -20,23 +23,30 @@ from skfdp import (
     FeatureDPLogisticRegression,
     FeatureDPMLPClassifier,
     FeatureDPRegressor,
+    PrivacyLedger,
     PrivateCenteringTransformer,
 )
 from skfdp.base import PrivateEstimator
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.target import encode_any
+from skfdp.data.validation import guarded_fit, users_state
 from skfdp.mechanisms import noise as replay
 from skfdp.mechanisms import release as mechanism
-from skfdp.privacy import Relation
-from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
+from skfdp.mechanisms.noise import Streams, add_integer_gaussian
+from skfdp.privacy import AddOrRemoveOne, Relation
+from skfdp.queries.statistics import RowSum
+from skfdp.solvers import FeatureDPSGD, Huber, NoisyGradientDescent, NoisySGD
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.filterwarnings("error::RuntimeWarning"),
+]
 N = 24
 RNG = np.random.default_rng(0)
 X = np.round(RNG.random((N, 4)) * 0.8 + 0.1, 3)
 LABELS = np.arange(N) % 3
 NUMBERS = X.sum(axis=1)
-PUBLIC = [2, 3]
+PUBLIC = [0]
 SOME, ALL = {"public_features": PUBLIC}, {"public_features": "all"}
 KNOWN, TARGET = {"public_target": True}, {"target_bounds": (0, 4)}
 LOOP = {"solver": NoisyGradientDescent(max_iter=2)}
@@ -46,8 +56,6 @@ TWO, THREE = {"classes": [0, 1]}, {"classes": [0, 1, 2]}
 CLASSES = THREE | LOOP
 LINEAR, REGRESSOR = FeatureDPLogisticRegression, FeatureDPRegressor
 NETWORK, CENTRING = FeatureDPMLPClassifier, PrivateCenteringTransformer
-
-
 CASES = {
     "DPSGD-F": DPSGDFClassifier(**CLASSES),
     "Poisson batches": DPSGDFClassifier(**THREE, **SAMPLED),
@@ -70,18 +78,33 @@ CASES = {
     "transformer": CENTRING(),
     "conditional": CENTRING(**SOME),
 }
+HINGE, HUBER, COUNTS = ({"loss": one} for one in ("squared_hinge", "huber", "poisson"))
+#: All that meet extreme values.
+EVERY = CASES | {
+    "squared hinge, add or remove": DPSGDFClassifier(
+        **HINGE, neighboring_relation=AddOrRemoveOne(N), **CLASSES
+    ),
+    "padded loss": LINEAR(
+        **SOME, **THREE, solver=FeatureDPSGD(public_loss="zero", max_iter=2)
+    ),
+    "huber": DPSGDFRegressor(**TARGET, **LOOP, **HUBER),
+    "regressor, public columns": REGRESSOR(**SOME, **TARGET, **LOOP),
+    "huber, public columns": REGRESSOR(**SOME, **TARGET, **LOOP, **HUBER),
+    "counts, public columns": REGRESSOR(**SOME, **TARGET, **LOOP, **COUNTS),
+    "counts, label-DP": REGRESSOR(**ALL, **TARGET, **LOOP, **COUNTS),
+}
 #: They take no CSR.
 DENSE = ("Algorithm 1", "statistic", "network", "linear", "transformer", "conditional")
 
 
 def facts(name):
     """Return the public columns, whether the target is public, and the target."""
-    known = CASES[name].get_params(deep=False)
+    known = EVERY[name].get_params(deep=False)
     listed = known.get("public_features")
     public = range(4) if listed == "all" else listed or ()
-    if isinstance(CASES[name], CENTRING):
+    if isinstance(EVERY[name], CENTRING):
         return public, None, None
-    y = NUMBERS if is_regressor(CASES[name]) else LABELS % len(known["classes"])
+    y = NUMBERS if is_regressor(EVERY[name]) else LABELS % len(known["classes"])
     return public, known.get("public_target", False), y
 
 
@@ -290,11 +313,11 @@ def weights(model):
 def test_a_malformed_number_is_the_middle_of_its_bounds(name):
     """In `fit` and in `predict`, to the last bit."""
     private = np.setdiff1d(np.arange(4), facts(name)[0])
-    bounds = {0: (0, 2), 1: (0, 1), 2: (0, 1), 3: (0, 1)}
+    bounds = {0: (0, 1), 1: (0, 1), 2: (0, 2), 3: (0, 1)}
     holes, middles = X.copy(), X.copy()
     for row, value in enumerate((np.nan, np.inf, -np.inf)):
         holes[row, private] = value
-        middles[row, private] = np.array([1, 0.5, 0.5, 0.5])[private]
+        middles[row, private] = np.array([0.5, 0.5, 1, 0.5])[private]
     one = fitted(name, holes, bounds=bounds)
     other = fitted(name, middles, bounds=bounds)
     np.testing.assert_array_equal(weights(one), weights(other))
@@ -317,7 +340,7 @@ def test_margins_are_those_of_the_input_scaler_for_any_table():
 
 def test_a_public_value_is_still_refused():
     holes = X.copy()
-    holes[0, 2] = np.nan
+    holes[0, 0] = np.nan
     for name in CASES:
         if len(facts(name)[0]):
             convert = csr_array if takes_csr(name) else np.asarray
@@ -393,3 +416,301 @@ def test_a_plan_does_not_look_for_malformed_values():
         holes[0, np.setdiff1d(np.arange(4), public)], other[0] = np.nan, None
         model = clone(CASES[name]).set_params(bounds=(0, 1))
         assert model.plan(holes, other) == model.plan(X, y)
+
+
+# -- extreme numbers ------------------------------------------------------------------
+FLOAT32 = float(np.finfo(np.float32).max)
+# Each is put into a table of its own: the small ones multiply to denormals and zeros,
+# the large ones overflow, alone and as squares.
+EXTREMES = {"small": [5e-324, 1e-310, -0.0], "large": [1e308, -1.7e308, FLOAT32]}
+
+
+NUMBERS_THAT_ARE_PRIVATE = [
+    name for name in EVERY if is_regressor(EVERY[name]) and not facts(name)[1]
+]
+
+
+@pytest.fixture(params=["warn", "raise"])
+def state(request):
+    """What the user set: NumPy's default, or traps everywhere."""
+    kept = np.geterr(), special.geterr()
+    np.seterr(all=request.param)
+    special.seterr(all=request.param)
+    yield request.param
+    np.seterr(**kept[0])
+    special.seterr(**kept[1])
+
+
+def told(name, bounds, rows, y):
+    """Return what a fit and all predictions show: warnings, and no exception."""
+    names = ("predict", "predict_proba", "predict_log_proba")
+    names += ("decision_function", "transform")
+    model = clone(EVERY[name]).set_params(bounds=bounds)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(rows, y)
+        for method in names:
+            if hasattr(model, method):
+                getattr(model, method)(rows)
+    found = {(w.category.__name__, str(w.message)) for w in caught}
+    assert "RuntimeWarning" not in {category for category, _ in found}
+    # The label statistic judges columns that are all public: those may show.
+    return {one for one in found if "strongest direction of X" not in one[1]}
+
+
+@pytest.mark.parametrize("extreme", EXTREMES)
+@pytest.mark.parametrize("name", EVERY)
+def test_extreme_values_of_rows_show_nowhere(name, extreme, state):
+    rows = X.copy()
+    rows[3:6, 2] = rows[7, 1:] = EXTREMES[extreme]
+    y = facts(name)[2]
+    assert told(name, False, rows, y) == told(name, False, X, y)
+
+
+@pytest.mark.parametrize("name", ["DPSGD-F", "transformer"])
+def test_extreme_values_in_float32_show_nowhere(name, state):
+    rows = X.astype(np.float32)
+    rows[3:6, 2] = FLOAT32, -FLOAT32, 1e-45
+    y = facts(name)[2]
+    assert told(name, (0, 1), rows, y) == told(name, (0, 1), X.astype("f"), y)
+
+
+@pytest.mark.parametrize("extreme", EXTREMES)
+@pytest.mark.parametrize("name", NUMBERS_THAT_ARE_PRIVATE)
+def test_extreme_targets_show_nowhere(name, extreme, state):
+    y = NUMBERS.copy()
+    y[3:6] = EXTREMES[extreme]  # a negative count too
+    assert told(name, (0, 1), X, y) == told(name, (0, 1), X, NUMBERS)
+
+
+@pytest.mark.parametrize(
+    "solver", [NoisyGradientDescent(max_iter=2), FeatureDPSGD(max_iter=2)]
+)
+@pytest.mark.parametrize("estimator", [LINEAR, NETWORK])
+def test_threads_have_no_traps(estimator, solver, state):
+    rows = np.tile(X, (150, 1))
+    rows[7] = 1e308
+    model = estimator(bounds=False, n_jobs=2, solver=solver, public_features=[0])
+    if estimator is NETWORK:
+        model.set_params(pretraining=None)
+    model.fit(rows, np.tile(LABELS % 2, 150))
+
+
+def test_a_fit_in_a_thread_has_no_traps():
+    rows = X.copy()
+    rows[3] = 5e-324
+
+    def fit():
+        np.seterr(all="raise")
+        return DPSGDFClassifier(bounds=(0, 1), **LOOP).fit(rows, LABELS)
+
+    with ThreadPoolExecutor(1) as pool:
+        assert np.isfinite(pool.submit(fit).result(timeout=240).coef_).all()
+
+
+def test_a_public_loss_runs_in_the_users_state(state):
+    seen = []
+
+    def public_loss(coef, intercept, rows, y):
+        seen.append((np.geterr()["over"], special.geterr()["overflow"]))
+        return 0 * coef, 0 * intercept
+
+    before = np.geterr(), special.geterr()
+    model = LINEAR(
+        bounds=(0, 1),
+        public_features=[0],
+        solver=FeatureDPSGD(public_loss=public_loss, max_iter=2),
+    )
+    model.fit(X, LABELS % 2)
+    assert set(seen) == {(state, state)}
+    assert (np.geterr(), special.geterr()) == before
+
+
+@pytest.mark.usefixtures("callbacks")
+def test_callbacks_run_in_the_users_state(state):
+    seen = []
+
+    class Watch:
+        def setup(self, *args, **kwargs):
+            seen.append(np.geterr()["over"])
+
+        teardown = on_fit_task_begin = on_fit_task_end = setup
+
+    model = DPSGDFClassifier(bounds=(0, 1), **LOOP).set_callbacks(Watch())
+    model.fit(X, LABELS % 2)
+    assert len(seen) == 8  # before and after, the fit, and two steps
+    assert set(seen) == {state}
+
+
+def test_the_state_is_restored_after_an_error(state):
+    @guarded_fit
+    def fit(self):
+        assert np.geterr()["over"] == "ignore"
+        with users_state():
+            assert np.geterr()["over"] == state
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fit(None)
+    assert np.geterr()["over"] == state
+
+
+# -- a private number of rows ---------------------------------------------------------
+def counted(name):
+    """Return a model of 20 declared records that may be any number."""
+    model = made(name, (0, 1), AddOrRemoveOne(20))
+    given = TWO | {"public_features": None, "target_bounds": (0, 1)}
+    known = model.get_params(deep=False)
+    return model.set_params(**{k: given[k] for k in given if k in known})
+
+
+FEW = ("DPSGD-F", "regressor")
+WITHOUT_PUBLIC = (*FEW, "Poisson batches", "public columns", "network", "counts")
+WITHOUT_PUBLIC += ("transformer",)
+
+
+@pytest.mark.parametrize(
+    ("name", "held"),
+    [*((name, np.asarray) for name in WITHOUT_PUBLIC)]
+    + [(name, csr_array) for name in FEW],
+)
+def test_no_count_is_refused_or_shown(name, held):
+    shown = set()
+    for n_rows in (0, 1, 2, 16 * 20, 16 * 20 + 1, 1000):
+        rows = held(np.random.default_rng(0).random((n_rows, 20)))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = counted(name).fit(rows, np.arange(n_rows) % 2)
+        assert model.privacy_.n_records == 20
+        shown.add(tuple(str(w.message) for w in caught))
+    assert len(shown) == 1
+
+
+def test_sums_beyond_int64_wrap_around():
+    """They are congruent to the exact sum, which Python's integers hold."""
+    X = np.random.default_rng(0).random((500, 3))
+    query, unit = RowSum(X, InputScaler(), 1), 2.0**-61
+    alone = [
+        RowSum(X[i : i + 1], InputScaler(), 1).exact_sum(None, None, unit).tolist()
+        for i in range(len(X))
+    ]
+    exact = [sum(entries) for entries in zip(*alone, strict=True)]
+    assert max(exact) > 2**63
+    found = query.exact_sum(None, None, unit).tolist()
+    assert [(a - b) % 2**64 for a, b in zip(exact, found, strict=True)] == [0, 0, 0]
+
+
+def test_noise_wraps_around_too():
+    """A sum that wrapped before the noise, or in it, is one release."""
+    ends, zeros = np.array([2**63 - 1, -(2**63), 0]), np.zeros(3, dtype=np.int64)
+    noisy, noise = (
+        add_integer_gaussian(total.copy(), 2.0**34, Streams(0, "t").private("x"))
+        for total in (ends, zeros)
+    )
+    for a, b, c in zip(noisy.tolist(), ends.tolist(), noise.tolist(), strict=True):
+        assert (a - b - c) % 2**64 == 0
+    assert any(noise)
+
+
+# -- degenerate parameters ------------------------------------------------------------
+ROWS = np.random.default_rng(0).random((300, 4))
+HALVES, SUMS = (ROWS[:, 0] > 0.5).astype(int), ROWS @ [1.0, 2.0, 3.0, 4.0]
+KINDS = [DPSGDFClassifier, LINEAR, NETWORK]
+UNDIVIDED = [
+    (0, 5e-324),
+    (-1e308, 1e308),  # their width is infinite, which meant "no bounds"
+    (1e308, 1.5e308),
+    (1.0, 1.0 + 4e-16),
+    (np.zeros(4), np.array([1.0, 1.0, 5e-324, 1.0])),
+    {0: (0, 1e-200)},
+]
+UNDIVIDED_TARGETS = [
+    *((1e308, 1.5e308), (0, 5e-324), (-1.7e308, 1.7e308), (0, 1e101), (0, 1e-101)),
+    *((1.0, 1.0 + 1e-15), (-1e50, -1e50 * (1 - 1e-13))),
+]
+WEIGHTS = {
+    r"class_weight\[0\]=1e-300 must lie between": {0: 1e-300},
+    r"class_weight\[1\]=1e\+300 must lie between": {1: 1e300},
+    "gives every class the weight 0": {0: 0, 1: 0.0},
+}
+
+
+def refused():
+    """Yield a part of a sentence, the estimator that says it, and its parameters."""
+    size = "^{}=.* must lie between 1e-30 and"
+    for value in (5e-324, 1e-31, 1e31, 1e308):
+        for kind in KINDS:
+            for name in ("row_norm", "learning_rate", "max_weight_norm", "clip_norm"):
+                solver = NoisyGradientDescent(**{name: value})
+                yield size.format(name), kind, {"solver": solver}
+        for kind in KINDS[1:]:
+            for name in ("gradient_scale", "padding_scale"):
+                solver = FeatureDPSGD(**{name: value})
+                yield size.format(name), kind, {"solver": solver}
+        for name in ("output_bound", "row_norm"):
+            yield size.format(name), CENTRING, {name: value}
+    for value in (5e-324, 1e300):
+        given = {"target_bounds": (0, 10), "loss": Huber(threshold=value)}
+        yield size.format("threshold"), DPSGDFRegressor, given
+    says = r"target_bounds=\(.*\) (is too wide|must be a pair)"
+    for bounds in UNDIVIDED_TARGETS:
+        yield says, REGRESSOR, {"target_bounds": bounds}
+    for kind in (*KINDS, CENTRING):
+        for bounds in UNDIVIDED:
+            says = "bounds=.* is too wide or too narrow for float64"
+            yield says, kind, {"bounds": bounds}
+    for kind in KINDS:
+        for decay in (10, 1e3, 1e300):
+            solver = NoisyGradientDescent(noise_decay=decay)
+            yield "^noise_decay=.* < 10", kind, {"solver": solver}
+        for says, weights in WEIGHTS.items():
+            yield says, kind, {"class_weight": weights}
+    for epsilon in (1.0, float("inf")):
+        says = "y holds numbers beyond 1e.100, .*declare target_bounds"
+        yield says, REGRESSOR, {"epsilon": epsilon, "public_target": True}
+
+
+@pytest.mark.parametrize(
+    ("match", "estimator", "given"), [*refused()], ids=lambda one: str(one)[:70]
+)
+def test_a_degenerate_number_is_refused_before_the_charge(match, estimator, given):
+    ledger = PrivacyLedger()
+    model = estimator(ledger=ledger, **{"bounds": (0, 1), **given})
+    y = HALVES if is_classifier(model) else SUMS
+    if given.get("public_target"):
+        y = SUMS * 1e300
+    with pytest.raises(ValueError, match=match) as raised:
+        model.fit(ROWS, y)
+    assert len(str(raised.value).rstrip(".").split(". ")) == 1
+    assert len(ledger.entries) == 0
+
+
+@pytest.mark.parametrize("bounds", [(0, 1e100), (0, 1e-99), (1e9, 1e9 + 1e-2), (-1, 1)])
+@pytest.mark.parametrize("estimator", [REGRESSOR, DPSGDFRegressor])
+def test_target_bounds_that_are_merely_unusual(bounds, estimator):
+    low, high = bounds
+    y = low + (high - low) * (SUMS - SUMS.min()) / np.ptp(SUMS)
+    model = estimator(1e4, target_bounds=bounds, bounds=(0, 1), random_state=0)
+    error = np.abs(model.fit(ROWS, y).predict(ROWS) - y).mean()
+    assert error < 0.1 * (high - low)
+
+
+@pytest.mark.parametrize("estimator", KINDS[:2])
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        *({"epsilon": 1e-6}, {"class_weight": {0: 1e-30, 1: 1e-30}}, {"C": 1e300}),
+        *({"solver__row_norm": 1e-30}, {"solver__clip_norm": 1e-29}),
+        *({"solver__max_weight_norm": 1e-30}, {"solver__learning_rate": 1e-30}),
+        *({"solver__momentum": 0.99}, {"solver__noise_decay": 9.9}),
+    ],
+    ids=str,
+)
+def test_extreme_parameters_that_are_allowed_end_in_finite_models(
+    estimator, parameters
+):
+    model = estimator(bounds=(0, 1), random_state=0, solver=NoisyGradientDescent())
+    model.set_params(**parameters)
+    model.fit(ROWS, HALVES)
+    assert np.isfinite(model.coef_).all()
+    assert np.isfinite(model.decision_function(ROWS)).all()
