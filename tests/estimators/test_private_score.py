@@ -1,14 +1,19 @@
 """Private scores: what they disclose, what they cost, and what they say."""
 
 import dataclasses
+import itertools
 import math
 import pickle
 import warnings
+from statistics import NormalDist
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given as drawn
+from hypothesis import settings
+from hypothesis import strategies as st
 from scipy import special
 from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
@@ -22,12 +27,11 @@ from sklearn.metrics import (
     r2_score,
     roc_auc_score,
 )
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-import skfdp
 from skfdp import (
     DPSGDFClassifier,
     DPSGDFRegressor,
@@ -41,8 +45,18 @@ from skfdp import (
     report,
 )
 from skfdp import metrics as module
-from skfdp.privacy import RELATIONS, AddOrRemoveOne, gdp_mu, read_report
-from skfdp.solvers.score import predicted
+from skfdp.data.units import Units
+from skfdp.privacy import RELATIONS, AddOrRemoveOne, Relation, gdp_mu, read_report
+from skfdp.privacy.assumptions import WEIGHTS_ARE_PUBLIC
+from skfdp.queries.statistics import SQUARES, ScoreTable
+from skfdp.queries.weighted import Weighted
+from skfdp.solvers.score import (
+    NoisyTable,
+    auc_kernel,
+    bin_edges,
+    bounded_interval,
+    predicted,
+)
 
 #: So much that the noise of a count is below a thousandth.
 HUGE = 2e9
@@ -235,7 +249,7 @@ def test_no_record_moves_the_release_further_than_said(releases, by):
             _, seen = check_release(X, labels, releases, metrics=ALL, by=groups)
             sums.append(seen["exact"].ravel())
     sums = np.array(sums)
-    reach = seen["query"].sensitivity(skfdp.privacy.Relation("replace_one"))
+    reach = seen["query"].sensitivity(Relation("replace_one"))
     moved = np.sqrt(((sums[:, None] - sums) ** 2).sum(axis=-1))
     assert 0.9 * reach < moved.max() <= reach
 
@@ -539,6 +553,194 @@ def test_under_add_or_remove_the_number_of_rows_is_private(scores, n_rows, relea
     assert event.clip_norm == pytest.approx(math.sqrt(1 + 5 / 4))
 
 
+# -- all rows of a person together, and weights ---------------------------------------
+@pytest.fixture
+def panel():
+    """900 rows of 300 persons, one to seven for each."""
+    rng = np.random.default_rng(1)
+    groups = np.r_[np.arange(300), rng.integers(0, 120, 600)]
+    X = rng.random((900, 2))
+    y = (X[:, 0] + 0.3 * rng.normal(size=900) > 0.5).astype(int)
+    return X, y, groups
+
+
+MODEL = DPSGDFClassifier(bounds=(0, 1), classes=[0, 1])
+
+
+def named(X, groups):
+    """Return the rows as a frame with a column of persons."""
+    return pd.DataFrame(X, columns=["a", "b"]).assign(who=groups)
+
+
+def table(cells, losses, group, units):
+    """Return the weighted table of four rows."""
+    own = ScoreTable(
+        np.array(cells), np.array(losses).reshape(-1, 1), group, 3, 2, 1024 * 4
+    )
+    return Weighted(own, units)
+
+
+@pytest.mark.parametrize("weights", [[512] * 4, [1024, 1024, 1024, 3]])
+@pytest.mark.parametrize("relation", ["replace_one", "replace_special"])
+def test_nobody_moves_the_table_further_than_is_said(relation, weights):
+    """Also somebody with rows in two groups of `by`: one charge covers both."""
+    units = Units(np.array(weights), np.array([0, 0, 1, 1]))
+    group, relation = np.array([0, 1, 0, 0]), Relation(relation)
+    choices = list(itertools.product([0, 1, 2], [0.0, 0.4, 1.0, math.nan]))
+    largest, others = {0: 0.0, 1: 0.0}, [(0, 0.0), (1, 1.0)]
+    for person in (0, 1):
+        totals = []
+        for own in itertools.product(choices, repeat=2):
+            full = [*own, *others] if person == 0 else [*others, *own]
+            query = table(*zip(*full, strict=True), group, units)
+            unit = query.unit(1.0)
+            totals.append(query.exact_sum(None, None, unit).ravel() * unit)
+        rest = np.flatnonzero(units.persons != person)
+        left = query.exact_sum(None, rest, unit).ravel() * unit
+        for one in totals:
+            compared = totals if relation.replaces else [left]
+            moved = np.linalg.norm(one - compared, axis=1).max()
+            largest[person] = max(largest[person], moved)
+    bound = query.sensitivity(relation)
+    assert max(largest.values()) <= bound * (1 + 1e-9)
+    assert largest[1] > (0.9 if weights[2] == weights[3] else 0.4) * bound
+
+
+def test_persons_count_alike(panel):
+    """The score is the mean over persons of the mean over their rows."""
+    X, y, groups = panel
+    right = Fixed().predict(X) == y
+    truth = pd.Series(right).groupby(groups).mean().mean()
+    found = public(Fixed(), X, y, groups=groups)
+    assert found.values["accuracy"] == pytest.approx(truth, abs=2e-3)
+    assert found.confusion_matrix.sum() == pytest.approx(300, abs=1e-2)
+    assert abs(truth - right.mean()) > 1e-3
+    assert found.n_records == 300
+    rows = public(Fixed(), X, y, groups=groups, metrics="accuracy", sample_weight=1)
+    assert rows.values["accuracy"] == pytest.approx(right.mean(), abs=1e-4)
+
+
+def test_the_noise_is_that_of_persons(panel):
+    X, y, groups = panel
+    plain, alike = (public(Fixed(), X, y, 1.0, groups=who) for who in (None, groups))
+    assert alike.noise_std == pytest.approx(plain.noise_std, rel=0.01)
+    rows = public(Fixed(), X, y, 1.0, groups=groups, sample_weight=np.ones(900))
+    largest = np.bincount(groups).max() / 3
+    assert rows.noise_std == pytest.approx(largest * plain.noise_std)
+    (event,) = rows.privacy_.events
+    assert event.unit == "person"
+    assert event.sensitivity == pytest.approx(largest * math.sqrt(2))
+    assert event.noise_std == (rows.noise_std,)
+
+
+def test_groups_of_by_share_their_persons(panel):
+    X, y, groups = panel
+    sites = pd.Series(np.arange(900) % 2, name="site")
+    found = public(Fixed(), X, y, groups=groups, by=sites, metrics="accuracy")
+    right = pd.Series(Fixed().predict(X) == y)
+    share = 1 / np.bincount(groups)[groups]
+    for site, one in found.by_value.items():
+        own = sites.to_numpy() == site
+        truth = np.average(right[own], weights=share[own])
+        assert one.values["accuracy"] == pytest.approx(truth, abs=3e-3)
+        assert one.n_records == len(np.unique(groups[own]))
+    alone = public(Fixed(), X, y, groups=groups, metrics="accuracy").privacy_
+    assert found.privacy_.events[0].sensitivity == alone.events[0].sensitivity
+
+
+def test_weights_alone(panel):
+    X, y, _ = panel
+    weights = np.random.default_rng(2).random(900)
+    found = public(Fixed(), X, y, sample_weight=weights, metrics="accuracy")
+    truth = np.average(Fixed().predict(X) == y, weights=weights)
+    assert found.values["accuracy"] == pytest.approx(truth, abs=1e-3)
+    assert found.privacy_.unit == "record"
+    assert texts(found)[WEIGHTS_ARE_PUBLIC.text] is False
+    plain = public(Fixed(), X, y, metrics="accuracy").noise_std
+    reach = weights.max() / weights.mean()
+    assert found.noise_std == pytest.approx(reach * plain, rel=2e-3)
+
+
+def test_a_column_tells_the_persons(panel):
+    X, y, groups = panel
+    frame, model = named(X, groups), clone(MODEL).set_params(random_state=0)
+    model.fit(frame, y, groups="who")
+    given = {"epsilon": 1.0, "random_state": 0}
+    found = private_score(model, frame, y, groups="who", **given)
+    again = private_score(model, frame[["a", "b"]], y, groups=groups, **given)
+    assert found.values == again.values
+    assert "The scored rows are not of the persons" in " ".join(texts(found))
+
+
+def test_one_ledger_counts_persons_and_refuses_records(panel):
+    X, y, groups = panel
+    ledger = PrivacyLedger(epsilon=3.0, delta=1e-5)
+    model = clone(MODEL).set_params(ledger=ledger).fit(X, y, groups=groups)
+    private_score(model, X, y, 0.5, groups=groups, ledger=ledger)
+    with pytest.raises(PrivacyBudgetError, match="pass groups to every fit"):
+        private_score(model, X, y, 0.5, ledger=ledger)
+    assert report(ledger).unit == "person"
+    assert len(ledger.entries) == len(model.privacy_.events) + 1
+
+
+def test_scorers_take_the_name_of_a_column(panel):
+    X, y, groups = panel
+    frame, ledger = named(X, groups), PrivacyLedger(epsilon=9.0, delta=1e-5)
+    scorer = make_private_scorer(epsilon=1.0, ledger=ledger, groups="who")
+    model = clone(MODEL).set_params(ledger=ledger)
+    how = {"cv": GroupKFold(2), "params": {"groups": "who"}, "error_score": "raise"}
+    cross_val_score(model, frame, y, scoring=scorer, groups=groups, **how)
+    assert report(ledger).unit == "person"
+    assert report(ledger).n_fits == 4
+
+
+def coverage(n_persons, epsilon, weight=None, repeats=400):
+    """Return how often determined intervals hold what very many persons would give.
+
+    A person has 1 to 15 rows, with one label and one score. `weight` is None, for
+    persons that count alike, or 1.
+    """
+    rng, given = np.random.default_rng(5), {"model_is_public": True}
+    inside = {name: [] for name in ("accuracy", "roc_auc", "brier_score", "recall")}
+    truth = None
+    for repeat in range(repeats + 1):
+        n = 200_000 if truth is None else n_persons
+        sizes = np.minimum(rng.geometric(0.4, n), 15)
+        groups = np.repeat(np.arange(n), sizes)
+        draws = rng.normal(size=(2, n))[:, groups]
+        y = (draws[0] > 0.3).astype(int)
+        X = 1 / (1 + np.exp(-(draws[0] + draws[1])))[:, None]
+        given |= {"metrics": list(inside), "random_state": repeat}
+        given |= {"groups": groups, "sample_weight": weight}
+        budget = 1e7 if truth is None else epsilon
+        found = private_score(Fixed(), X, y, budget, **given)
+        if truth is None:
+            truth = found.values
+            continue
+        for name, (low, high) in found.intervals.items():
+            if not math.isnan(low):
+                inside[name].append(low <= truth[name] <= high)
+    return {name: float(np.mean(seen)) for name, seen in inside.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weight", [None, 1])
+@pytest.mark.parametrize(
+    "n_persons, epsilon, repeats", [(400, 0.5, 80), (400, 3.0, 400), (3000, 1.0, 400)]
+)
+def test_intervals_cover_persons_whose_rows_are_alike(
+    n_persons, epsilon, repeats, weight
+):
+    for name, share in coverage(n_persons, epsilon, weight, repeats).items():
+        assert share >= 0.91, (name, share)  # no limit above: they are bounds
+
+
+@pytest.mark.slow
+def test_intervals_that_take_rows_for_independent_are_too_short(monkeypatch):
+    monkeypatch.setattr("skfdp.solvers.score.row_spread", lambda totals: 0.4)
+    assert coverage(3000, 3.0)["accuracy"] < 0.9
+
+
 # -- results and reports --------------------------------------------------------------
 
 
@@ -641,6 +843,10 @@ SEVERAL_TARGETS = DummyClassifier().fit(np.zeros((4, 1)), [[0, 1], [1, 0]] * 2)
         ({"by": column([1])}, "by has 1 entries, but X has 2000 rows"),
         ({"by": column([None] * 2000)}, "by holds missing values"),
         ({"by": column([0] * 2000), **ADDED}, "by='g' needs a public column"),
+        ({"groups": "who"}, "not the name of a column of X"),
+        ({"groups": [1, 2]}, "groups must have one entry for each of the 2000 rows"),
+        ({"sample_weight": [1.0]}, "sample_weight has the shape"),
+        ({"groups": np.arange(2000), **ADDED}, "groups needs a public number of rows"),
     ],
 )
 def test_refusals_are_a_sentence_and_cost_nothing(scores, more, match):
@@ -663,6 +869,8 @@ def test_refusals_are_a_sentence_and_cost_nothing(scores, more, match):
         (("accuracy", "r3"), {}, "must be some of"),
         ("accuracy", {"model_is_public": True}, "=True is not a parameter of a priva"),
         ("accuracy", {"by": "sex"}, "by='sex' is not a parameter"),
+        ("accuracy", {"groups": np.arange(9)}, "must be the name of a column of X"),
+        ("accuracy", {"sample_weight": 1}, "sample_weight=.* is not a parameter"),
         ("accuracy", {"epsilon": -1}, "epsilon=-1 must be a positive"),
         ("accuracy", {"ledger": None}, "ledger=None must be a ledger"),
     ],
@@ -764,8 +972,147 @@ def test_no_target_moves_the_sums_of_r2_further_than_one(releases):
     assert losses.shape == (len(values), 2) and not query.cells.any()
     assert ((losses >= 0) & (losses <= 1)).all()
     for relation in RELATIONS:
-        reach = query.sensitivity(skfdp.privacy.Relation.of(relation))
+        reach = query.sensitivity(Relation.of(relation))
         assert reach >= math.sqrt(2.5) * (1 - 1e-12)
     rows = np.column_stack([losses, losses**2 / 2])
     furthest = np.linalg.norm(rows[:, None] - rows[None], axis=2).max()
     assert furthest <= math.sqrt(2.5)
+
+
+# -- estimates and intervals ----------------------------------------------------------
+def constant(variance):
+    return lambda values: np.full_like(values, variance)
+
+
+#: Feldman and Cousins 1998, Table X: a normal of standard deviation 1 whose mean is at
+#: least 0; what was measured, confidence, interval.
+PUBLISHED = [
+    (-3.0, 0.90, 0.00, 0.26),
+    (-3.0, 0.95, 0.00, 0.42),
+    (-1.0, 0.90, 0.00, 0.81),
+    (-1.0, 0.95, 0.00, 1.10),
+    (0.0, 0.95, 0.00, 1.96),
+    (1.0, 0.90, 0.00, 2.64),
+    (2.0, 0.95, 0.35, 3.96),
+    (3.0, 0.95, 1.14, 4.96),
+]
+
+
+@pytest.mark.parametrize("measured, confidence, low, high", PUBLISHED)
+def test_near_an_end_they_are_those_of_feldman_and_cousins(
+    measured, confidence, low, high
+):
+    unit = 1e-3
+    found = bounded_interval(measured * unit, constant(unit**2), confidence)
+    assert found == pytest.approx((low * unit, high * unit), abs=0.0075 * unit)
+    other = bounded_interval(1 - measured * unit, constant(unit**2), confidence)
+    assert other == pytest.approx((1 - high * unit, 1 - low * unit), abs=0.0075 * unit)
+
+
+@pytest.mark.parametrize("n, k", [(200, 150), (50000, 49000), (1000, 500)])
+def test_without_noise_a_share_has_the_interval_of_wilson(n, k):
+    z, share = NormalDist().inv_cdf(0.975), k / n
+    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    table = NoisyTable(np.array([k, n - k]), np.empty((0, 2)), 0.0, n, 0.95)
+    value, *ends = table.share(np.array([1.0, 0.0]))
+    assert value == share
+    assert ends == pytest.approx([middle - half, middle + half], abs=1e-6)
+
+
+@settings(max_examples=60, deadline=None)
+@drawn(
+    st.floats(-50, 50),
+    st.floats(1e-6, 30),
+    st.floats(0.5, 0.999),
+    st.sampled_from([0.0, 1e-4, 1.0]),
+)
+def test_no_interval_is_empty(estimate, std, confidence, sampling):
+    def variance(a):
+        return std**2 + sampling * a * (1 - a)
+
+    low, high = bounded_interval(estimate, variance, confidence)
+    assert 0 <= low <= min(max(estimate, 0), 1) <= high <= 1
+    assert high > low
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mean", [0.02, 0.5, 0.9])
+@pytest.mark.parametrize("std", [0.01, 0.2, 3.0])
+def test_their_coverage_is_that_of_the_normal_law(mean, std):
+    rng = np.random.default_rng(0)
+    held = 0
+    for _ in range(400):
+        low, high = bounded_interval(mean + std * rng.normal(), constant(std**2), 0.9)
+        held += low <= mean <= high
+    assert 0.85 < held / 400 < 0.95
+
+
+SIMULATED = [("auc", std, True) for std in (0.0, 4.0, 12.0)]
+SIMULATED += itertools.product(("share", "ratio", "mean_loss"), [6.0], [True, False])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("metric, std, public", SIMULATED)
+def test_the_variance_of_a_metric_is_that_of_simulations(
+    metric, std, public, monkeypatch
+):
+    """Noise and sampling, without what noise adds to its own estimate."""
+    stated, rng = [], np.random.default_rng(5)
+
+    def estimate(self, found, variance, bound=1.0):
+        stated.append(float(variance(np.array([found]))[0]))
+        return found, found, found
+
+    monkeypatch.setattr(NoisyTable, "estimate", estimate)
+    n, edges = 2000 if metric == "auc" else 500, np.linspace(-3, 3, 13)
+    chosen, among = np.array([1, 0, 0, 1, 0]) == 1, np.array([1, 1, 0, 1, 0]) == 1
+    arguments = {"share": (1.0 * chosen,), "ratio": (1.0 * chosen, among)}
+    arguments |= {"mean_loss": (0,), "auc": np.arange(28).reshape(2, -1)}
+
+    def score():
+        if metric == "auc":
+            y = rng.random(n) < 0.3
+            bins = np.searchsorted(edges, y + rng.normal(size=n))
+            cells = np.bincount(14 * y + bins, minlength=28)
+        else:
+            cells = rng.multinomial(n, [0.3, 0.2, 0.2, 0.2, 0.1])
+        cells = cells + std * rng.normal(size=len(cells))
+        loss = rng.beta(1, 3, n)
+        sums = np.array([[loss.sum(), SQUARES * (loss**2).sum()]])
+        sums += std * rng.normal(size=2)
+        table = NoisyTable(cells, sums, std, n if public else None, 0.95)
+        method = metric if metric in ("auc", "mean_loss") else "share"
+        found = getattr(table, method)(*arguments[metric])
+        # Of the area that of the kernel that orders, which is the first of two.
+        return found[0], stated[-2 if metric == "auc" else -1]
+
+    found = np.array([score() for _ in range(800 if metric == "auc" else 1500)])
+    truth = {"share": 0.5, "ratio": 5 / 7, "mean_loss": 0.25}
+    truth["auc"] = NormalDist().cdf(1 / math.sqrt(2))
+    assert found[:, 0].mean() == pytest.approx(truth[metric], abs=0.01)
+    claimed = found[:, 1].mean() / found[:, 0].var(ddof=1)
+    assert claimed == pytest.approx(1, abs=0.15)
+
+
+def test_the_order_within_bins_is_better_told_by_neighbours():
+    rng = np.random.default_rng(0)
+    y = rng.random(200_000) < 0.5
+    score = special.expit(1.5 * rng.normal(size=200_000) + np.where(y, 1, -1))
+    edges = bin_edges(0.5, 24, 1.0, 1000)
+    bins = np.searchsorted(edges, score)
+    p, q = (np.bincount(bins[y == k], minlength=24) / (y == k).sum() for k in (0, 1))
+    exact = roc_auc_score(y, score)
+    tied, ordered = p @ auc_kernel(24, ()) @ q, p @ auc_kernel(24) @ q
+    assert abs(ordered - exact) < 0.15 * abs(tied - exact)
+
+
+def test_nothing_is_said_of_nobody():
+    table = NoisyTable(np.array([-1.0, 0.5, 0.2]), np.zeros((1, 2)), 1.0, None, 0.95)
+    for found in (
+        table.auc(np.array([0]), np.array([1])),
+        table.share(np.array([1.0, 0.0, 0.0]), np.array([True, False, False])),
+        table.share(np.array([1.0, 0.0, 0.0])),
+        table.mean_loss(0),
+    ):
+        assert all(map(math.isnan, found))
