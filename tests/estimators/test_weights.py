@@ -524,3 +524,50 @@ def test_other_releases_are_those_of_a_record_times_the_reach():
         assert found.clip_norm == pytest.approx(reach * wanted.clip_norm)
         assert found.sensitivity == pytest.approx(reach * wanted.sensitivity)
     assert events["descent"].clip_norm == plain["descent"].clip_norm
+
+
+# -- the column of a frame that says whose each row is --------------------------------
+PERSONS = TABLE[["person", "a", "b"]]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_the_column_is_no_feature(library):
+    columns = {name: PERSONS[name].to_numpy() for name in PERSONS}
+    frame = pytest.importorskip(library).DataFrame(columns)
+    rest = frame[["a", "b"]]
+    named = LOGISTIC(**COMMON, **TWO).fit(frame, LABELS, groups="person")
+    apart = LOGISTIC(**COMMON, **TWO).fit(rest, LABELS, groups=PERSONS["person"])
+    assert list(named.feature_names_in_) == ["a", "b"]
+    assert np.array_equal(named.coef_, apart.coef_)
+    assert np.array_equal(named.predict_proba(frame), apart.predict_proba(rest))
+    assert np.array_equal(named.predict_proba(rest), apart.predict_proba(rest))
+    assert named.privacy_.n_records == len(np.unique(GROUPS))
+    assert named.privacy_.events[0].unit == "person"
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [(["a"], ("a",)), ("a", ("a",)), ("all", ("a", "b")), (None, ())],
+)
+def test_public_columns_are_named_beside_it(spec, expected):
+    model = LOGISTIC(**COMMON, **TWO, public_features=spec)
+    model.fit(PERSONS, LABELS, groups="person")
+    assert model.privacy_.public_features == expected
+
+
+FEATURES = "public_features=.*name the columns"
+POSITIONS = ([1], 1, slice(0, 1), np.array([True, False]), [True, False, False])
+
+
+@pytest.mark.parametrize(
+    ("given", "groups", "match"),
+    [
+        # Counted without the column, position 1 would be another column.
+        *(({"public_features": spec}, "person", FEATURES) for spec in POSITIONS),
+        ({"bounds": {0: (0, 1), 1: (0, 1)}}, "person", "bounds=.*name the columns"),
+        ({}, "doctor", "groups='doctor' is not the name of a column"),
+    ],
+)
+def test_positions_and_names_of_no_column_are_refused_beside_it(given, groups, match):
+    with pytest.raises(ValueError, match=match):
+        LOGISTIC(**COMMON | TWO | given).fit(PERSONS, LABELS, groups=groups)
