@@ -41,10 +41,8 @@ def table(n):
 @pytest.mark.parametrize("public", [None, "all"])
 def test_a_plan_says_what_the_function_says(public):
     X, y = table(2000)
-    model = FeatureDPLogisticRegression(
-        0.5, bounds=(0, 1), classes=[0, 1], public_features=public
-    )
-    plan = model.plan(X)
+    given = {"bounds": (0, 1), "classes": [0, 1], "public_features": public}
+    plan = FeatureDPLogisticRegression(0.5, **given).plan(X)
     gap = expected_gap(0.5, 2000, label_dp=public == "all")
     assert plan.expected_gap == plan.to_dict()["expected_gap"] == gap
     assert f"about {100 * gap:.0f} %" in repr(plan)
@@ -66,14 +64,11 @@ def test_fits_that_were_not_measured_say_nothing():
 
 @pytest.mark.parametrize("make", [FeatureDPLogisticRegression, FeatureDPRegressor])
 def test_a_fit_that_would_learn_nothing_says_so_before_it_is_charged(make):
-    of_target = {"classes": [0, 1]}
-    if make is FeatureDPRegressor:
-        of_target = {"target_bounds": (0, 1)}
-    X, y = table(300)
+    is_regressor = make is FeatureDPRegressor
+    of_target = {"target_bounds": (0, 1)} if is_regressor else {"classes": [0, 1]}
     gap = 100 * expected_gap(0.1, 300)
     with pytest.warns(UtilityWarning, match=re.escape(f"about {gap:.0f} % of the")):
-        make(0.1, bounds=(0, 1), **of_target).plan(X)
-    X, y = table(20_000)
+        make(0.1, bounds=(0, 1), **of_target).plan(table(300)[0])
     with warnings.catch_warnings():
         warnings.simplefilter("error", UtilityWarning)
-        make(1.0, bounds=(0, 1), **of_target).plan(X)
+        make(1.0, bounds=(0, 1), **of_target).plan(table(20_000)[0])

@@ -3,6 +3,7 @@
 import functools
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 
@@ -138,12 +139,8 @@ def test_the_first_model_is_that_of_label_dp():
     assert first.label == f"{PREFIX}: label statistic"
     assert first.mu == pytest.approx(np.sqrt(1 - share) * mu, rel=1e-3)
     assert rest[-1].label == "descent"
-    alone = FeatureDPLogisticRegression(
-        epsilon=gdp_epsilon(1e-5, np.sqrt(1 - share) * mu),
-        bounds=(0, 1),
-        classes=[0, 1],
-        public_features="all",
-    )
+    epsilon = gdp_epsilon(1e-5, np.sqrt(1 - share) * mu)
+    alone = CLASSIFIER(epsilon=epsilon, public_features="all", solver="auto")
     (ours,) = sums(CLASSIFIER(), X, Y)[first.label]
     (theirs,) = sums(alone, X[:, PUBLIC], Y)["label statistic"]
     np.testing.assert_array_equal(ours, theirs)
@@ -199,12 +196,9 @@ def test_units_of_columns_do_not_matter():
 
 
 def test_columns_of_a_schema_have_a_first_model():
-    import pandas as pd
-
     frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": np.array(list("uvw") * 20)})
-    model = FeatureDPLogisticRegression(10_000.0, schema=SCHEMA, random_state=0).fit(
-        frame, Y
-    )
+    model = FeatureDPLogisticRegression(10_000.0, schema=SCHEMA, random_state=0)
+    model.fit(frame, Y)
     assert model.privacy_.events[0].label == f"{PREFIX}: label statistic"
     assert np.isfinite(model.predict_proba(frame)).all()
     assert model.privacy_.public_features == ("a", "c")

@@ -35,6 +35,20 @@ def planned(noise_std, clip_norm):
     )
 
 
+def query_of(rows, loss, n_outputs, clip_norm, public, **offset):
+    labels = np.zeros(public.n_records, dtype=np.int64)
+    given = {"clip_norm": clip_norm, "capacity": public.capacity, **offset}
+    return LinearQuery(
+        rows=rows, target=labels, loss=loss, n_outputs=n_outputs, **given
+    )
+
+
+def sum_of(query, label, theta, row, unit):
+    """Return what a record with this label adds."""
+    labelled = dataclasses.replace(query, target=np.full(len(query.target), label))
+    return labelled.exact_sum(theta, np.array([row]), unit)
+
+
 def length(total, unit):
     return math.sqrt(sum(int(entry) ** 2 for entry in total.ravel().tolist())) * unit
 
@@ -49,27 +63,14 @@ def largest_move(loss, n_outputs, clip_norm, noise_std, label_reach=None):
         reach["max_residual"] = reach["label_reach"]
         told = dataclasses.replace(loss, **reach)
     public = public_part(n, 4, classes)
-    query = LinearQuery(
-        rows=rows,
-        target=np.zeros(n, dtype=np.int64),
-        loss=loss,
-        n_outputs=n_outputs,
-        clip_norm=clip_norm,
-        capacity=public.capacity,
-    )
+    query = query_of(rows, loss, n_outputs, clip_norm, public)
     bound = label_bound(public, told, rows, planned(noise_std, clip_norm))
     unit = query.unit(noise_std)
     largest = 0.0
     for _ in range(15):
         theta = rng.normal(size=query.shape) * 10.0 ** rng.uniform(-1, 2)
         for row in range(n):
-            batch = np.array([row])
-            sums = [
-                dataclasses.replace(query, target=np.full(n, label)).exact_sum(
-                    theta, batch, unit
-                )
-                for label in range(classes)
-            ]
+            sums = [sum_of(query, k, theta, row, unit) for k in range(classes)]
             for other in sums[1:]:
                 largest = max(largest, length(sums[0] - other, unit))
     return largest / bound, bound
@@ -97,23 +98,12 @@ def test_what_rounding_adds_is_in_the_bound():
     assert lengths[0] < clip_norm - room
     noise_std = grid * GRID * SAFE_STD
     public = public_part(1, 1, n_classes)
-    query = LinearQuery(
-        rows=rows,
-        target=np.zeros(1, dtype=np.int64),
-        loss=LOG_LOSS,
-        n_outputs=n_classes,
-        clip_norm=clip_norm,
-        capacity=public.capacity,
-        offset=np.log(chances)[None],
-    )
+    offset = np.log(chances)[None]
+    query = query_of(rows, LOG_LOSS, n_classes, clip_norm, public, offset=offset)
     unit = query.unit(noise_std)
     assert unit == grid * GRID
-    first, second = (
-        dataclasses.replace(query, target=np.full(1, k)).exact_sum(
-            np.zeros(query.shape), None, unit
-        )
-        for k in (0, 1)
-    )
+    theta = np.zeros(query.shape)
+    first, second = (sum_of(query, label, theta, 0, unit) for label in (0, 1))
     moved, plan = length(first - second, unit), planned(noise_std, clip_norm)
     assert moved > math.sqrt(2) * (1 + 1e-4)
     assert moved <= label_bound(public, LOG_LOSS, rows, plan) < 2 * clip_norm

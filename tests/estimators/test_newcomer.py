@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_digits
 
 from skfdp import (
     DPSGDFClassifier,
@@ -46,25 +45,28 @@ def told(category, call):
 
 
 # -- networks with a private label ----------------------------------------------------
-def chance_warnings(n, d, epsilon, **options):
-    rng = np.random.default_rng(0)
-    X, y = rng.random((n, d)), np.arange(n) % 2
+def network_plan(n, epsilon, **options):
+    """Return the plan of a network of 30 columns."""
+    X, y = np.random.default_rng(0).random((n, 30)), np.arange(n) % 2
     options = {"hidden_layer_sizes": (300,), "bounds": (0, 1)} | options
-    model = FeatureDPMLPClassifier(epsilon, **options)
-    found = told(UtilityWarning, lambda: model.plan(X, y))
+    return FeatureDPMLPClassifier(epsilon, **options).plan(X, y)
+
+
+def chance_warnings(n, epsilon, **options):
+    found = told(UtilityWarning, lambda: network_plan(n, epsilon, **options))
     return [one for one in found if "small for a network" in one]
 
 
 def test_a_network_without_a_chance_is_told_beforehand():
     # The hospital of the report: 3,750 stays, 12 columns, some of them texts.
-    (text,) = chance_warnings(3750, 30, 0.1)
+    (text,) = chance_warnings(3750, 0.1)
     assert "hidden layers (300,)" in text and "3750 records and 30 features" in text
     assert "than FeatureDPLogisticRegression learns with the same budget" in text
-    assert not chance_warnings(3750, 30, 1.0)
-    assert not chance_warnings(40_000, 30, 0.1)
-    assert chance_warnings(300, 30, 1.0, hidden_layer_sizes=(5,))
+    assert not chance_warnings(3750, 1.0)
+    assert not chance_warnings(40_000, 0.1)
+    assert chance_warnings(300, 1.0, hidden_layer_sizes=(5,))
     # Nothing to tell where the label is public: a linear model comes first.
-    assert not chance_warnings(3750, 30, 0.1, public_target=True)
+    assert not chance_warnings(3750, 0.1, public_target=True)
 
 
 @pytest.mark.parametrize(
@@ -75,26 +77,17 @@ def test_a_network_without_a_chance_is_told_beforehand():
     ],
 )
 def test_a_random_network_takes_enough_steps(n, hidden, epsilon, rate, n_steps):
-    rng = np.random.default_rng(0)
-    X, y = rng.random((n, 30)), np.arange(n) % 2
-    model = FeatureDPMLPClassifier(
-        epsilon, hidden_layer_sizes=hidden, bounds=(0, 1), classes=[0, 1]
-    )
-    schedule = model.plan(X, y).schedule
+    given = {"hidden_layer_sizes": hidden, "classes": [0, 1]}
+    schedule = network_plan(n, epsilon, **given).schedule
     assert (schedule.sampling_rate, schedule.n_steps) == (rate, n_steps)
 
 
 @pytest.mark.filterwarnings("ignore::skfdp.privacy.PrivacyWarning")
 @pytest.mark.parametrize("hidden", [32, pytest.param(64, marks=pytest.mark.slow)])
-def test_a_narrow_network_learns_digits(hidden):
-    X, y = load_digits(return_X_y=True)
-    model = FeatureDPMLPClassifier(
-        4.0,
-        hidden_layer_sizes=hidden,
-        bounds=(0, 16),
-        classes=range(10),
-        random_state=0,
-    )
+def test_a_narrow_network_learns_digits(hidden, digits):
+    X, y = digits
+    given = {"bounds": (0, 16), "classes": range(10), "random_state": 0}
+    model = FeatureDPMLPClassifier(4.0, hidden_layer_sizes=hidden, **given)
     assert model.fit(X[:1347], y[:1347]).score(X[1347:], y[1347:]) > 0.75
 
 
@@ -182,11 +175,8 @@ def test_newcomer_b_a_fit_without_bounds_says_what_to_expect(name):
 def test_newcomer_b_scaled_columns_are_no_reason_to_warn(name):
     model, y = EVERY[name]
     model = clone(model).set_params(bounds=False)
-    assert not [
-        one
-        for one in told(Warning, lambda: model.fit(TABLE / 1e4, y))
-        if "bounds" in one
-    ]
+    found = told(Warning, lambda: model.fit(TABLE / 1e4, y))
+    assert not [one for one in found if "bounds" in one]
 
 
 def test_newcomer_b_the_number_is_that_of_private_columns():
@@ -206,12 +196,8 @@ def test_newcomer_b_columns_left_without_bounds_lose_rows_with_missing_values():
 # -- the main job ---------------------------------------------------------------------
 @pytest.mark.slow
 def test_the_main_job_prints_a_table_in_which_public_columns_pay():
-    done = subprocess.run(
-        [sys.executable, "-m", "skfdp", "--seed", "0"],
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
+    command = [sys.executable, "-m", "skfdp", "--seed", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     line = r"^ *(\S.*?)  +(inf|[0-9.]+)  +([0-9.]+) %(?: \+- [0-9.]+)?  +[0-9]"
     rows = re.findall(line, done.stdout, re.MULTILINE)
@@ -228,13 +214,8 @@ ZIPS = pd.DataFrame(
     {"zip": RNG.integers(0, N_LEVELS, N_ROWS).astype(str), "age": RNG.random(N_ROWS)}
 )
 LABELS, NUMBERS = np.arange(N_ROWS) % 2, RNG.random(N_ROWS)
-PUBLIC = {
-    "private": {},
-    "public": {"columns": ("zip",)},
-    "label": {"columns": ("zip", "age")},
-    "target": {"target": True},
-    "public and target": {"columns": ("zip",), "target": True},
-}
+ZIP, TARGET = {"columns": ("zip",)}, {"target": True}
+PUBLIC = ({}, ZIP, {"columns": ("zip", "age")}, TARGET, ZIP | TARGET)
 
 
 def zip_schema(
@@ -266,14 +247,14 @@ def peak_of_fit(estimator, X, y, **given):
 @pytest.mark.parametrize(
     ("estimator", "public"),
     [
-        *((FeatureDPLogisticRegression, name) for name in PUBLIC),
-        (DPSGDFClassifier, "private"),
-        (FeatureDPRegressor, "public"),
+        *((FeatureDPLogisticRegression, one) for one in PUBLIC),
+        (DPSGDFClassifier, {}),
+        (FeatureDPRegressor, ZIP),
     ],
 )
 def test_f10_no_matrix_of_categories_by_categories(estimator, public):
     y = LABELS if "Regressor" not in estimator.__name__ else NUMBERS
-    peak, model = peak_of_fit(estimator, ZIPS, y, **PUBLIC[public])
+    peak, model = peak_of_fit(estimator, ZIPS, y, **public)
     # Eight bytes for each pair of categories would be 72 MB; the rows are 1.5.
     assert peak < 8 * N_LEVELS**2 / 4
     n_columns = len(model.encoder_.get_feature_names_out())
@@ -294,11 +275,8 @@ def test_f10_the_noise_of_many_categories_is_that_of_few(monkeypatch):
 
 def test_f10_few_rows_of_many_columns_have_the_same_directions(monkeypatch):
     X = RNG.random((20, 40)) * np.linspace(1, 3, 40)
-    rows, mean = (
-        PublicRows(X, np.ones(40, dtype=bool), InputScaler(shortens=False)),
-        X.mean(axis=0),
-    )
-    shares = RNG.random(20) + 0.5
+    rows = PublicRows(X, np.ones(40, dtype=bool), InputScaler(shortens=False))
+    mean, shares = X.mean(axis=0), RNG.random(20) + 0.5
     exact = whitening._principal(rows, mean, shares)
     monkeypatch.setattr(whitening, "MOST_DIRECTIONS", 19)
     monkeypatch.setattr(whitening, "MOST_COLUMNS", 100)

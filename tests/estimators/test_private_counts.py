@@ -1,5 +1,6 @@
 """Under add/remove nothing after the releases depends on the number of rows."""
 
+import functools
 import itertools
 import pickle
 import types
@@ -29,13 +30,8 @@ from skfdp.privacy import AddOrRemoveOne
 from skfdp.schema import Category, Date, Label, Number
 from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
-COUNT = {"neighboring_relation": AddOrRemoveOne(20)}
-LABELS = {"classes": [0, 1], "bounds": (0, 1), **COUNT}
-TARGET = {"target_bounds": (0, 1), "bounds": (0, 1), **COUNT}
 LOOP = {"solver": NoisyGradientDescent(max_iter=2)}
-
 # Fits whose exact sums are replaced: all that is left of a table is what leaks.
-
 MANY = {"neighboring_relation": AddOrRemoveOne(60)}
 OF_LABELS = {"classes": [0, 1], "bounds": (0, 1), **MANY}
 OF_NUMBERS = {"target_bounds": (0, 3), "bounds": (0, 1), **MANY}
@@ -162,19 +158,22 @@ def fit_of(model):
     return lambda X, y: clone(model).set_params(random_state=0).fit(X, y)
 
 
+def tables_of(n_columns=3, kind=np.asarray):
+    """Return two rows with labels twice, one of them, and none."""
+    X, y = np.random.default_rng(0).random((2, n_columns)), np.array([0, 1])
+    return [(kind(X)[:n], y[:n]) for n in (2, 2, 1, 0)]
+
+
 @pytest.mark.parametrize("name", EVERY)
 def test_no_number_of_rows_changes_what_follows_from_the_releases(name, monkeypatch):
-    X, y = np.random.default_rng(0).random((2, 3)), np.array([0, 1])
-    tables = [(X[:n], y[:n]) for n in (2, 2, 1, 0)]
-    check_equal(fit_of(EVERY[name]), tables, monkeypatch)
+    check_equal(fit_of(EVERY[name]), tables_of(), monkeypatch)
 
 
 @pytest.mark.parametrize("name", ["log_loss, 2 classes", "transformer"])
 @pytest.mark.parametrize("wide", [False, True])
 def test_no_number_of_sparse_or_wide_rows_does(name, wide, monkeypatch):
-    X, y = np.random.default_rng(0).random((2, 400 if wide else 3)), np.array([0, 1])
     kind = np.asarray if wide or name == "transformer" else csr_array
-    tables = [(kind(X)[:n], y[:n]) for n in (2, 2, 1, 0)]
+    tables = tables_of(400 if wide else 3, kind)
     check_equal(fit_of(EVERY[name]), tables, monkeypatch)
 
 
@@ -190,12 +189,9 @@ def test_no_number_of_raw_rows_and_no_cell_does(name, monkeypatch):
 
 @pytest.mark.parametrize("name", ["log_loss, 2 classes", "DPSGDFRegressor, huber, {}"])
 def test_no_number_of_rows_changes_a_score(name, monkeypatch):
-    X, y = np.random.default_rng(0).random((2, 3)), np.array([0, 1])
+    tables, more = tables_of(), {"random_state": 0, **MANY}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        model = clone(EVERY[name]).fit(X, y)
-    more = {"random_state": 0, **MANY}
-    tables = [(X[:n], y[:n]) for n in (2, 2, 1, 0)]
-    check_equal(
-        lambda X, y: private_score(model, X, y, 1.0, **more), tables, monkeypatch
-    )
+        model = clone(EVERY[name]).fit(*tables[0])
+    make = functools.partial(private_score, model, epsilon=1.0, **more)
+    check_equal(make, tables, monkeypatch)
