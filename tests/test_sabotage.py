@@ -55,7 +55,7 @@ privacy/test_curves.py::TestClipDeltaCurve::test_a_vanishing_change_vanishes
 # privacy/assumptions.py: a report in a file marks any sentence as enforced
 -return dataclasses.replace(stated, enforced=False)
 +return stated
-privacy/test_report_claims.py::test_a_key_lends_no_mark_to_another_sentence
+privacy/test_report.py::test_a_key_lends_no_mark_to_another_sentence
 # privacy/ledger_file.py: links of the ledger without a nonce
 -nonce = secrets.token_hex(32) if name is None else name
 +nonce = "0" * 64

@@ -1,9 +1,11 @@
-"""The report: one source of truth, in words, in JSON, in HTML."""
+"""The report: one source of truth, in words, in JSON, in HTML, and read again."""
 
+import ast
 import copy
 import dataclasses
 import hashlib
 import html.parser
+import importlib.resources
 import json
 import math
 import pickle
@@ -11,22 +13,31 @@ import re
 import warnings
 from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from skfdp import FeatureDPLogisticRegression
+import skfdp
+from skfdp import (
+    DPSGDFClassifier,
+    FeatureDPLogisticRegression,
+    FeatureDPRegressor,
+    PrivateCenteringTransformer,
+)
 from skfdp.privacy import (
+    AddOrRemoveOne,
     Event,
     PrivacyBudgetError,
     PrivacyLedger,
     PrivacyReport,
+    assumptions,
     calibrate,
     compose,
     gdp_epsilon,
@@ -34,7 +45,7 @@ from skfdp.privacy import (
     read_report,
     report,
 )
-from skfdp.privacy.assumptions import Assumption
+from skfdp.privacy.assumptions import CLIPPED, ONE_STEP, VALUES_CLIPPED, Assumption
 from skfdp.privacy.report_html import document
 from skfdp.privacy.report_text import (
     annex,
@@ -44,7 +55,7 @@ from skfdp.privacy.report_text import (
     page,
     replacement_epsilon,
 )
-from skfdp.solvers import NoisyGradientDescent
+from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
 
 def full_batch(mu=0.2, **changes):
@@ -685,3 +696,282 @@ class TestManySteps:
             assert len(repr(value)) < 1_000
         assert "500 entries" in repr(long)
         assert f"{names[-1]!r} [784 entries])" in repr(wide)
+
+
+# -- what an editor may change --------------------------------------------------------
+FULL, POISSON = make([full_batch()]), make([poisson()])
+NO_PRIVACY = make([full_batch()], nonprivate=True)
+
+
+def read(report, **edit):
+    return PrivacyReport.from_dict(json.loads(report.to_json()) | edit)
+
+
+def test_a_closed_form_changed_by_less_than_one_per_cent_is_refused():
+    for share in (0.991, 0.999, 1 - 1e-6, 1.001):
+        with pytest.raises(ValueError, match=r"states epsilon=.*it was edited"):
+            read(FULL, epsilon=share * FULL.epsilon)
+        with pytest.raises(ValueError, match=r"states mu=.*it was edited"):
+            read(FULL, mu=share * FULL.mu)
+    for edit in ({"delta": 1e-3}, {"events": []}):
+        with pytest.raises(ValueError, match="it was edited: ask for the original"):
+            read(FULL, **edit)
+
+
+def test_a_lowered_distribution_is_raised():
+    """Another version's discretisation is no edit, but no smaller number holds."""
+    epsilon = POISSON.epsilon
+    assert read(POISSON, epsilon=0.991 * epsilon) == read(POISSON) == POISSON
+    assert read(POISSON, epsilon=1.005 * epsilon).epsilon == epsilon
+    for edit in ({"epsilon": 0.98 * epsilon}, {"epsilon": 1.02 * epsilon}, {"mu": 0.1}):
+        with pytest.raises(ValueError, match="it was edited"):
+            read(POISSON, **edit)
+
+
+@pytest.mark.parametrize("seeded", [False, True])
+def test_not_checked_cannot_become_enforced(seeded):
+    """Nor a seed a secret; and assumptions that were cut come back."""
+    unread = Assumption("bounds", "Bounds were not read.")
+    events = [full_batch(seeded=seeded)]
+    report, bare = (make(events, assumptions=a) for a in ((unread,), ()))
+    values = json.loads(report.to_json())
+    for assumption in values["assumptions"]:
+        assumption["enforced"] = True
+    found = PrivacyReport.from_dict(values)
+    assert found == report
+    assert "Bounds were not read. [NOT checked]" in found.statement(full=True)
+    assert read(report, seeded=False) == report
+    assert read(bare, assumptions=[]) == bare
+
+
+def test_there_is_one_list_of_what_is_enforced_and_each_key_has_one_meaning():
+    """No module marks a sentence but through it; no key is used twice, or changes."""
+    keys = []
+    for path in Path(skfdp.__file__).parent.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        for call in ast.walk(ast.parse(text)) if "Assumption(" in text else ():
+            name = getattr(getattr(call, "func", None), "id", None)
+            if name not in ("Assumption", "_enforced"):
+                continue
+            keys.append(call.args[0].value)
+            if path.name != "assumptions.py":
+                marks = [*call.args[2:], *(k.value for k in call.keywords)]
+                assert name == "Assumption" and not marks, f"{path}:{call.lineno}"
+    assert len(keys) == len(set(keys)) > 50
+    assert all(re.fullmatch("[a-z]+(_[a-z]+)+", key) for key in keys)
+
+
+def test_an_assumption_is_recognised_by_its_key():
+    """Also if another version worded it differently; a reader sees our own text."""
+    report = make([full_batch()], assumptions=(ONE_STEP,))
+    stated = report.to_dict()["assumptions"]
+    for ours in (CLIPPED, ONE_STEP):
+        edited = [
+            one | {"text": "Other words."} if one["key"] == ours.key else one
+            for one in stated
+        ]
+        assert edited != stated and read(report, assumptions=edited) == report
+
+
+def test_a_key_lends_no_mark_to_another_sentence():
+    forged = Assumption(VALUES_CLIPPED.key, "Bounds were not read.", enforced=True)
+    found = read(FULL, assumptions=[dataclasses.asdict(forged)])
+    assert found == make([full_batch()], assumptions=(VALUES_CLIPPED,))
+    assert "Bounds were not read" not in found.statement(full=True)
+    other = dataclasses.replace(forged, key="values_were_clipped")
+    found = read(FULL, assumptions=[dataclasses.asdict(other)])
+    assert dataclasses.replace(other, enforced=False) in found.assumptions
+
+
+PIPELINE = report(Pipeline([("a", Fitted(FULL)), ("b", Fitted(POISSON))]))
+
+
+def test_a_pipeline_cannot_leave_out_a_step():
+    assert read(PIPELINE) == read(PIPELINE, n_fits=1) == PIPELINE
+    values, alone = (json.loads(one.to_json()) for one in (PIPELINE, FULL))
+    with pytest.raises(ValueError, match="its steps have 2 other events"):
+        PrivacyReport.from_dict(alone | {"steps": values["steps"]})
+    values["steps"][0]["report"]["epsilon"] *= 0.995
+    with pytest.raises(ValueError, match="it was edited"):
+        PrivacyReport.from_dict(values)
+
+
+def test_a_seeded_step_seeds_the_whole_and_one_without_privacy_leaves_none():
+    values = json.loads(PIPELINE.to_json())
+    values["steps"][1]["report"]["seeded"] = True
+    assert values["seeded"] is False and PrivacyReport.from_dict(values).seeded
+    values["steps"][0]["report"] = NO_PRIVACY.to_dict()
+    with pytest.raises(ValueError, match="states epsilon="):
+        PrivacyReport.from_dict(values)
+
+
+RECEIPT = dataclasses.asdict(PrivacyLedger().charge([full_batch()]))
+OTHER_FORMS = {
+    "epsilon": ["0.5", True, None, math.nan, -1],
+    "delta": ["1e-5", 2],
+    "mu": ["0.2", math.nan],
+    "n_fits": [1.5, "1"],
+    "n_records": [-1],
+    "seeded": ["no"],
+    "public_target": [0],
+    "public_features": ["age"],
+    "private_features": [[1.5]],
+    "public_sources": ["age", [1.5]],
+    "events": ["x", [1], None],
+    "accountant": [3],
+    "assumptions": [
+        [{"key": "a", "text": "x", "enforced": "yes"}],
+        [{"key": "a", "text": 3, "enforced": True}],
+        [{"text": "x", "enforced": True}],
+        ["x"],
+    ],
+    "learnt": [
+        *("x", [{"step": "a", "learns": "rows"}]),
+        [{"step": "a", "learns": "little", "reason": "x"}],
+    ],
+    "steps": [[{"name": "a"}]],
+    "audit": [{"epsilon_lower": 0.1, "confidence": 0.9, "method": "x"}, 0],
+    "versions": ["x", {"a": 1}],
+    "released": ["coef_"],
+    "receipts": [
+        [RECEIPT | one] for one in ({"charge": "1"}, {"charge": 0}, {"head": [1]})
+    ],
+    "schema_version": ["1", None],
+    "neighboring_relation": [3],
+}
+
+
+@pytest.mark.parametrize(
+    "edit", [{name: one} for name, values in OTHER_FORMS.items() for one in values]
+)
+def test_fields_of_another_form(edit):
+    with pytest.raises(ValueError, match=r"\w+") as error:
+        read(FULL, **edit)
+    assert "\n" not in str(error.value)
+
+
+def test_public_columns_are_not_listed_as_private():
+    report = REPORTS["closed form"]
+    columns = ["age", *report.private_features]
+    assert read(report, private_features=columns) == read(report) == report
+    assert read(report, public_features=[]) == report
+    assert read(report, neighboring_relation="replace_special") == report
+
+
+def test_without_privacy_nothing_else_is_claimed():
+    edited = read(NO_PRIVACY, neighboring_relation="replace_one")
+    assert read(NO_PRIVACY) == edited == NO_PRIVACY
+    with pytest.raises(ValueError, match="states mu="):
+        read(NO_PRIVACY, mu=0.1)
+
+
+# -- reports of fits: the schema, pickle and skops ------------------------------------
+SCHEMA = json.loads(
+    (importlib.resources.files("skfdp.privacy") / "report.schema.json").read_text()
+)
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    return rng.random((300, 3)), rng.integers(0, 2, 300)
+
+
+SOON = NoisyGradientDescent(max_iter=3)
+LOGISTIC = FeatureDPLogisticRegression(bounds=(0, 1), public_features=[0], solver=SOON)
+SAMPLED = NoisySGD(batch_size=30, max_iter=3)
+SGD = DPSGDFClassifier(bounds=(0, 1), solver=SOON)
+MODELS = {
+    "feature-dp": LOGISTIC,
+    "sampled": clone(LOGISTIC).set_params(random_state=0, solver=SAMPLED),
+    "one-shot": clone(LOGISTIC).set_params(public_features="all", solver="one-shot"),
+    "public target": clone(LOGISTIC).set_params(public_target=True),
+    "regressor": FeatureDPRegressor(8.0, bounds=(0, 1), target_bounds=(0, 1)),
+    "whole records": clone(SGD).set_params(neighboring_relation=AddOrRemoveOne(300)),
+    "not private": clone(SGD).set_params(epsilon=math.inf),
+    "pipeline": make_pipeline(
+        FunctionTransformer(),
+        PrivateCenteringTransformer(bounds=(0, 1)),
+        clone(SGD).set_params(bounds=False, centering=None),
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request, data):
+    return clone(MODELS[request.param]).fit(*data)
+
+
+def check(found):
+    jsonschema.validate(
+        json.loads(found.to_json()), SCHEMA, cls=jsonschema.Draft202012Validator
+    )
+
+
+def test_reports_follow_the_schema_and_travel(model, tmp_path):
+    found = report(model)
+    check(found)
+    check(report(model, delta=1e-3))
+    assert report(pickle.loads(pickle.dumps(model))) == found
+    (tmp_path / "report.json").write_text(found.to_json(), encoding="utf-8")
+    assert read_report(tmp_path / "report.json") == found
+    assert all(
+        a in vars(assumptions).values()
+        for a in found.assumptions
+        if a.enforced and a.key != "noise_secret"
+    )
+
+
+def test_skops_keeps_it(model):
+    skops = pytest.importorskip("skops.io")
+    raw = skops.dumps(model)
+    trusted = skops.get_untrusted_types(data=raw)
+    assert all(name.startswith("skfdp.") for name in trusted)
+    restored = skops.loads(raw, trusted=trusted)
+    assert report(restored) == report(model)
+    check(report(restored))
+
+
+def test_the_reports_of_ledgers_and_persons_follow_it():
+    ledger = PrivacyLedger(epsilon=9.0, delta=1e-5)
+    check(report(ledger))
+    for _ in range(2):
+        ledger.charge([full_batch(public_features=("a",), unit="person")])
+    check(report(ledger))
+
+
+def test_it_names_every_field_with_a_description_of_its_own():
+    """A new field of the report is a new field of the schema."""
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    fields = {field.name for field in dataclasses.fields(PrivacyReport)}
+    events = {field.name for field in dataclasses.fields(Event)}
+    assert fields < set(SCHEMA["properties"])
+    assert set(SCHEMA["required"]) == set(SCHEMA["properties"])
+    assert events == set(SCHEMA["$defs"]["event"]["properties"])
+    assert events == set(SCHEMA["$defs"]["event"]["required"])
+
+
+def test_the_schema_refuses_what_is_no_report():
+    check(FULL)
+    for edit in (
+        *({"epsilon": "infinite"}, {"epsilon": -1}, {"delta": 1}, {"extra": 1}),
+        *({"neighboring_relation": "substitute"}, {"events": [{}]}),
+        {"schema_version": 2},
+    ):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(FULL.to_dict() | edit, SCHEMA)
+
+
+def test_skops_keeps_a_ledger_in_a_file_as_a_handle(data, tmp_path):
+    skops = pytest.importorskip("skops.io")
+    ledger = PrivacyLedger(tmp_path / "l.db", epsilon=9.0, delta=1e-5)
+    model = clone(LOGISTIC).set_params(ledger=ledger)
+    X = pd.DataFrame(data[0], columns=["a", "b", "c"])
+    raw = skops.dumps(model.fit(X, data[1]))
+    restored = skops.loads(raw, trusted=skops.get_untrusted_types(data=raw))
+    restored.fit(X, data[1])
+    assert len({entry.charge for entry in ledger.entries}) == 2
+    assert report(restored) == restored.privacy_
+    model.set_params(ledger=PrivacyLedger())  # in memory
+    with pytest.raises(pickle.PicklingError, match=r"use PrivacyLedger\(path\)"):
+        skops.dumps(model)
