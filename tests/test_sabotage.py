@@ -199,10 +199,7 @@ def run(copy, *tests):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "mutant",
-    [
-        *ASKED,
-        *(pytest.param(one, marks=pytest.mark.nightly) for one in NIGHTLY),
-    ],
+    [*ASKED, *(pytest.param(one, marks=pytest.mark.nightly) for one in NIGHTLY)],
     ids=lambda mutant: mutant.name,
 )
 def test_a_change_is_noticed(mutant, copy):

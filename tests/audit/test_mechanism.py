@@ -9,12 +9,7 @@ from scipy import stats
 
 from skfdp import DPSGDFClassifier
 from skfdp.audit import mechanism as bounds
-from skfdp.audit.mechanism import (
-    AuditResult,
-    Canary,
-    audit_mechanism,
-    largest_rates,
-)
+from skfdp.audit.mechanism import AuditResult, Canary, audit_mechanism, largest_rates
 from skfdp.mechanisms import release as mechanism
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import RELATIONS, Event, compose, gdp_epsilon

@@ -13,11 +13,7 @@ from skfdp.privacy import (
     composed_guarantee,
     read_report,
 )
-from skfdp.privacy.assumptions import (
-    BATCHES_OF_PERSONS,
-    CLIPPED,
-    CLIPPED_PERSONS,
-)
+from skfdp.privacy.assumptions import BATCHES_OF_PERSONS, CLIPPED, CLIPPED_PERSONS
 from skfdp.solvers import NoisyGradientDescent
 
 SOON = NoisyGradientDescent(max_iter=3)

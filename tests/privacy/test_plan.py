@@ -145,11 +145,7 @@ class TestBudget:
     def test_tiny_batches_get_the_least_noise(self, relation, reach):
         """A record is in one of these batches with probability 5e-4, below delta."""
         plan = calibrate(
-            1.0,
-            1e-3,
-            n_steps=5,
-            sampling_rate=1e-4,
-            neighboring_relation=relation,
+            1.0, 1e-3, n_steps=5, sampling_rate=1e-4, neighboring_relation=relation
         )
         assert plan.epsilon(1e-3) == 0
         assert plan.noise_multiplier == pytest.approx(reach / 30)
@@ -166,12 +162,7 @@ class TestBudget:
 class TestPlan:
     def test_the_event_is_what_the_plan_adds(self):
         plan = calibrate(
-            1.0,
-            DELTA,
-            n_steps=3,
-            clip_norm=0.5,
-            sensitivity=0.7,
-            noise_decay=1.0,
+            1.0, DELTA, n_steps=3, clip_norm=0.5, sensitivity=0.7, noise_decay=1.0
         )
         np.testing.assert_array_equal(plan.event.step_stds, plan.noise_std)
         assert plan.event.clip_norm == 0.5

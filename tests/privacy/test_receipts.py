@@ -41,10 +41,7 @@ FITS = {
     "FeatureDPRegressor": FeatureDPRegressor(target_bounds=(0, 1), **COMMON),
     "DPSGDFRegressor": DPSGDFRegressor(target_bounds=(0, 1), **COMMON),
     "FeatureDPMLPClassifier": FeatureDPMLPClassifier(
-        hidden_layer_sizes=(2,),
-        bounds=(0, 2),
-        solver=NoisySGD(max_iter=2),
-        **CLASSES,
+        hidden_layer_sizes=(2,), bounds=(0, 2), solver=NoisySGD(max_iter=2), **CLASSES
     ),
     "PrivateCenteringTransformer": PrivateCenteringTransformer(bounds=(0, 2)),
 }

@@ -257,8 +257,7 @@ def test_epsilons_beyond_the_floats_are_infinite():
 
 
 @given(
-    epsilon=st.floats(0, 1e300),
-    mus=st.tuples(st.floats(0, 1e150), st.floats(0, 1e150)),
+    epsilon=st.floats(0, 1e300), mus=st.tuples(st.floats(0, 1e150), st.floats(0, 1e150))
 )
 @settings(max_examples=100, deadline=None)
 def test_delta_grows_with_mu(epsilon, mus):
