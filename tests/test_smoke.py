@@ -75,8 +75,6 @@ def test_the_oldest_versions_are_the_lower_ends_of_the_ranges():
 
 
 # -- scikit-learn's tools -------------------------------------------------------------
-
-
 @each
 def test_a_grid_search_charges_every_fit(model, people):
     ledger = PrivacyLedger()
@@ -116,17 +114,10 @@ def test_steps_with_named_output_before_a_private_one(library, model, people):
     pytest.importorskip(library)
     frame, y = people
     frame = frame.assign(sex=np.where(np.arange(len(frame)) % 3, "F", "M"))
-    encoder = ColumnTransformer(
-        [
-            ("numbers", "passthrough", COLUMNS),
-            (
-                "sex",
-                OneHotEncoder(categories=[["F", "M"]], sparse_output=False),
-                ["sex"],
-            ),
-        ],
-        verbose_feature_names_out=False,
-    ).set_output(transform=library)
+    sexes = OneHotEncoder(categories=[["F", "M"]], sparse_output=False)
+    parts = [("numbers", "passthrough", COLUMNS), ("sex", sexes, ["sex"])]
+    encoder = ColumnTransformer(parts, verbose_feature_names_out=False)
+    encoder.set_output(transform=library)
     steps = make_pipeline(encoder, clone(model)).fit(frame, y)
     assert [*steps[-1].feature_names_in_] == [*COLUMNS, "sex_F", "sex_M"]
     shown = set(steps[-1].privacy_.public_features or ())

@@ -396,8 +396,6 @@ def written(folder, frame=None, types=None, **options):
 
 
 # -- what is saved can be loaded ------------------------------------------------------
-
-
 LOAD = """if True:
     import json, sys
     import pandas as pd
@@ -506,8 +504,6 @@ def test_unwritable_paths_are_found_before_the_charge(refusal, tmp_path, option)
 
 
 # -- Ctrl-C ---------------------------------------------------------------------------
-
-
 def test_ctrl_c_says_what_stays_charged(command, tmp_path, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -561,8 +557,6 @@ def test_limits_that_mean_nothing(command, refusal, tmp_path):
 
 
 # -- the table ------------------------------------------------------------------------
-
-
 def test_scores_of_one_class_and_of_an_unknown_label(small):
     """No ranking to speak of, and no chance."""
     X, y = small

@@ -1,5 +1,6 @@
 """Tables that are not in one frame: folders of files, failing disks, masks, Dask."""
 
+import contextlib
 import importlib
 
 import numpy as np
@@ -34,6 +35,19 @@ SOON = DPSGDFClassifier(
 )
 
 
+SECRET = "0.777123"
+GARBAGE = SECRET.encode() * 50
+
+
+@contextlib.contextmanager
+def withheld(match, kind=OSError):
+    """Check for an error whose text shows no cell, and no type of another error."""
+    with pytest.raises(kind, match=match) as told:
+        yield
+    assert told.value.__context__ is None
+    assert SECRET[:5] not in str(told.value) and "Key" not in str(told.value)
+
+
 def folder(path, first, second, kind="parquet"):
     """Write two files, in which column "a" has two types."""
     path.mkdir()
@@ -44,6 +58,7 @@ def folder(path, first, second, kind="parquet"):
     return path
 
 
+either_order = pytest.mark.parametrize("turned", [False, True])
 WHOLE = pa.array(RNG.integers(0, 9, N))
 NUMBERS = {
     "float64": pa.array([0.777123, None, *RNG.random(N - 2)]),
@@ -59,16 +74,14 @@ NUMBERS = {
 
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow"])
-@pytest.mark.parametrize("turned", [False, True])
+@either_order
 @pytest.mark.parametrize("name", NUMBERS)
 def test_attack_1_numbers_of_two_types_are_promoted(tmp_path, name, turned, kind):
     parts = [WHOLE, NUMBERS[name]][:: -1 if turned else 1]
     table = open_table(folder(tmp_path / "t", *parts, kind=kind))
-    wanted = [
-        np.array([np.nan if v is None else float(v) for v in part.to_pylist()])
-        for part in parts
-    ]
-    np.testing.assert_allclose(table[0 : 2 * N][:, 0], np.concatenate(wanted))
+    cells = [cell for part in parts for cell in part.to_pylist()]
+    wanted = [np.nan if cell is None else float(cell) for cell in cells]
+    np.testing.assert_allclose(table[0 : 2 * N][:, 0], wanted)
     if kind == "arrow" and turned:
         assert clone(SOON).fit(table, LABELS).coef_.shape == (1, 2)
 
@@ -82,7 +95,7 @@ TEXTS = {"text": pa.array(["x", None, *map(str, range(2, N))])}
 TEXTS["categories"] = TEXTS["text"].dictionary_encode()
 
 
-@pytest.mark.parametrize("turned", [False, True])
+@either_order
 @pytest.mark.parametrize("name", TEXTS)
 def test_a3_text_in_one_file_is_read_as_numbers_where_others_hold_them(
     tmp_path, name, turned
@@ -95,7 +108,7 @@ def test_a3_text_in_one_file_is_read_as_numbers_where_others_hold_them(
     assert table["a"].dtype == object
 
 
-@pytest.mark.parametrize("turned", [False, True])
+@either_order
 @pytest.mark.parametrize("name", OTHERS)
 def test_attack_1_other_types_are_refused_by_name_when_opened(tmp_path, name, turned):
     parts = [WHOLE, OTHERS[name]][:: -1 if turned else 1]
@@ -141,15 +154,12 @@ def test_attack_1_a_failing_disk_ends_a_fit_in_one_sentence(tmp_path, damage):
             elif damage == "cut":
                 part.write_bytes(part.read_bytes()[:200])
             else:
-                part.write_bytes(b"0.777123" * 500)
+                part.write_bytes(GARBAGE * 10)
             return found
 
     model.set_params(ledger=Spoiling())
-    with pytest.raises(
-        OSError, match="^the table cannot be read .* fit again.$"
-    ) as told:
+    with withheld("^the table cannot be read .* fit again.$"):
         model.fit(open_table(path), LABELS)
-    assert "0.777" not in str(told.value) and told.value.__context__ is None
     assert len(ledger) > 0 and not hasattr(model, "coef_")
 
 
@@ -186,9 +196,6 @@ def test_a_folder_of_other_files_is_refused_by_their_suffixes(tmp_path, names, f
         open_table(tmp_path)
 
 
-GARBAGE = b"0.777123" * 50
-
-
 @pytest.mark.parametrize(
     "kind", ["npy", "cut", "cut header", "objects", "parquet", "arrow"]
 )
@@ -199,11 +206,8 @@ def test_a_damaged_file_is_refused_in_one_sentence(tmp_path, kind):
     whole = (tmp_path / "X.npy").read_bytes()
     content = {"cut": whole[:200], "cut header": whole[:20], "objects": whole}
     path.write_bytes(content.get(kind, GARBAGE))
-    with pytest.raises(
-        OSError, match=r"' cannot be opened as .* write the file again\.$"
-    ) as e:
+    with withheld(r"' cannot be opened as .* write the file again\.$"):
         open_table(path)
-    assert "0.777" not in str(e.value) and e.value.__context__ is None
     path.unlink()
     with pytest.raises(FileNotFoundError, match=f"{path.name}' does not exist: check"):
         open_table(path)
@@ -214,9 +218,8 @@ def test_a_damaged_part_of_a_data_set_is_refused_in_one_sentence(tmp_path):
     given = dataset.dataset(path)
     (path / "part1.parquet").write_bytes(GARBAGE)
     for table in (path, given):
-        with pytest.raises(OSError, match="^the table cannot be read .*again") as told:
+        with withheld("^the table cannot be read .*again"):
             open_table(table)
-        assert "0.777" not in str(told.value) and told.value.__context__ is None
 
 
 @pytest.mark.parametrize("offset", [0, 5000])
@@ -241,13 +244,12 @@ def test_a_memory_map_whose_file_was_cut_is_refused(tmp_path, offset):
 
 def test_the_type_of_an_error_is_not_told(monkeypatch):
     def fails(column):
-        raise KeyError("0.777123")
+        raise KeyError(SECRET)
 
     monkeypatch.setattr("skfdp.data.sources._as_array", fails)
     table = open_table(pa.table({"x": [1.0, 2.0, 3.0]}))
-    with pytest.raises(OSError, match="^the table cannot be read .*again.$") as told:
+    with withheld("^the table cannot be read .*again.$"):
         table[0:2]
-    assert "Key" not in str(told.value) and "0.777" not in str(told.value)
 
 
 def latin(kind="binary"):
@@ -465,14 +467,11 @@ def test_attack_10_a_collection_is_assumed_to_be_deterministic():
 
     model = clone(SOON)
     rows, labels = (array.from_array(one, chunks=50) for one in (X, Y))
-    told = [a for a in model.fit(rows, labels).privacy_.assumptions]
+    told = model.fit(rows, labels).privacy_.assumptions
     found = [a for a in told if "Dask collection is deterministic" in a.text]
     assert len(found) == 1 and not found[0].enforced
     told = model.fit(X, Y).privacy_.assumptions
     assert not any("Dask" in a.text for a in told)
-
-
-SECRET = "0.777123"
 
 
 def failing(rows):
@@ -485,10 +484,8 @@ def failing(rows):
 
 
 def check_withheld(call):
-    with pytest.raises(RuntimeError, match="^a partition .* withheld .*see it.$") as e:
+    with withheld("^a partition .* withheld .*see it.$", RuntimeError):
         call()
-    assert e.value.__context__ is None
-    assert SECRET not in str(e.value) and "KeyError" not in str(e.value)
 
 
 @pytest.mark.extra("dask")
@@ -581,6 +578,5 @@ def test_a_schema_refuses_a_damaged_file_in_one_sentence(tmp_path):
     content = (tmp_path / "X.parquet").read_bytes()
     (tmp_path / "X.parquet").write_bytes(content[:4] + GARBAGE + content[404:])
     schema = TableSchema({"a": Number(0, 1)})
-    with pytest.raises(SchemaError, match=r"^cannot read .*X.parquet'.* damaged") as e:
+    with withheld(r"^cannot read .*X.parquet'.* damaged", SchemaError):
         schema.read(tmp_path / "X.parquet")
-    assert e.value.__context__ is None and SECRET not in str(e.value)

@@ -91,11 +91,19 @@ def fitted(data, ledger):
     return model.fit(*data)
 
 
+IMPORTS = """
+import os, random, signal, sys, time, traceback
+from skfdp.privacy import Event, PrivacyBudgetError, PrivacyLedger, ledger_file
+def charged(label, std):
+    return Event(label=label, noise_std=(std,), clip_norm=1, sensitivity=1)
+"""
+
+
 def run(code, *arguments):
     """Run a script in a new process, which finds the package where we found it."""
     environment = os.environ | {"PYTHONPATH": str(Path(skfdp.__file__).parents[1])}
     return subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
+        [sys.executable, "-c", IMPORTS + code, *map(str, arguments)],
         capture_output=True,
         text=True,
         env=environment,
@@ -668,10 +676,7 @@ def test_another_schema(charged, version):
 # Eight processes wait for each other, open the same path, and charge until they are
 # refused. These are scripts: a new process may not find this module.
 OPEN = """
-import os, sys
-from skfdp.privacy import Event, PrivacyBudgetError, PrivacyLedger
-
-event = Event(label="e", noise_std=(20.0,), clip_norm=1, sensitivity=1)
+event = charged("e", 20.0)
 PrivacyLedger(epsilon=9.0, delta=1e-5).charge([event])  # imports what composes
 waiting, start = os.pipe()
 for _ in range(8):
@@ -756,13 +761,10 @@ def test_a_ledger_in_memory_is_not_used_in_a_child():
 
 
 READ_ONLY = """
-import os, sys
-from skfdp.privacy import Event, PrivacyLedger
 if os.geteuid() == 0:
     os.setuid(65534)  # permissions do not bind the superuser
-event = Event(label='e', noise_std=(9.0,), clip_norm=1, sensitivity=1)
 try:
-    PrivacyLedger(sys.argv[1]).charge([event])
+    PrivacyLedger(sys.argv[1]).charge([charged("e", 9.0)])
 except PermissionError as error:
     print(error)
 """
@@ -784,15 +786,9 @@ def test_another_user_cannot_charge_a_read_only_file():
 # first one creates the file. A worker charges, and only then writes its label into a
 # file of releases, as a fit that publishes after its charge. Both survive `kill -9`.
 SCRIPT = """
-import os, random, signal, sys, time, traceback
-from skfdp.privacy import Event, PrivacyLedger, ledger_file
-
 path, releases, trials, workers, seed = sys.argv[1:3] + list(map(int, sys.argv[3:]))
 rng = random.Random(seed)
-events = [
-    Event(label=part, noise_std=(200.0,), clip_norm=1, sensitivity=1)
-    for part in ("mean", "steps")
-]
+events = [charged(part, 200.0) for part in ("mean", "steps")]
 PrivacyLedger(epsilon=9.0, delta=1e-5).charge(events)  # imports what composes
 output = os.open(releases, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 

@@ -28,27 +28,25 @@ RNG = np.random.default_rng(0)
 N = 120
 X = pd.DataFrame(RNG.random((N, 3)), columns=["a", "b", "c"])
 X["region"] = np.repeat([1.0, 2.0], N // 2)
-
 Y = pd.Series((X["a"] > 0.5).astype(int), name="y")
-
 COMMON = {"bounds": (0, 2), "solver": NoisyGradientDescent(max_iter=2)}
-
 CLASSES = {"classes": [0, 1]}
 
-FITS = {
-    "FeatureDPLogisticRegression": FeatureDPLogisticRegression(**COMMON, **CLASSES),
-    "DPSGDFClassifier": DPSGDFClassifier(**COMMON, **CLASSES),
-    "FeatureDPRegressor": FeatureDPRegressor(target_bounds=(0, 1), **COMMON),
-    "DPSGDFRegressor": DPSGDFRegressor(target_bounds=(0, 1), **COMMON),
-    "FeatureDPMLPClassifier": FeatureDPMLPClassifier(
-        hidden_layer_sizes=(2,), bounds=(0, 2), solver=NoisySGD(max_iter=2), **CLASSES
+CLASSIFIER = DPSGDFClassifier(**COMMON, **CLASSES)
+NETWORK = {"hidden_layer_sizes": (2,), "solver": NoisySGD(max_iter=2)}
+MODELS = (
+    *(CLASSIFIER, FeatureDPLogisticRegression(**COMMON, **CLASSES)),
+    *(
+        kind(target_bounds=(0, 1), **COMMON)
+        for kind in (FeatureDPRegressor, DPSGDFRegressor)
     ),
-    "PrivateCenteringTransformer": PrivateCenteringTransformer(bounds=(0, 2)),
-}
+    FeatureDPMLPClassifier(**COMMON | NETWORK, **CLASSES),
+    PrivateCenteringTransformer(bounds=(0, 2)),
+)
 
 
-def fitted(name, ledger, **more):
-    return clone(FITS[name]).set_params(ledger=ledger, **more).fit(X, Y)
+def fitted(model, ledger, **more):
+    return clone(model).set_params(ledger=ledger, **more).fit(X, Y)
 
 
 @pytest.fixture(params=["memory", "file"])
@@ -57,9 +55,9 @@ def ledger(request, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", FITS)
-def test_attack_3_every_charge_has_a_receipt_that_comparisons_leave_out(name, ledger):
-    one, other = (fitted(name, ledger, random_state=3).privacy_ for _ in range(2))
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_attack_3_every_charge_has_a_receipt_that_comparisons_leave_out(model, ledger):
+    one, other = (fitted(model, ledger, random_state=3).privacy_ for _ in range(2))
     assert one == other and hash(one.events) == hash(other.events)
     assert len(one.receipts) == len(other.receipts) == 1
     assert one.receipts[0].head != other.receipts[0].head
@@ -70,9 +68,9 @@ def test_attack_3_every_charge_has_a_receipt_that_comparisons_leave_out(name, le
 
 
 def test_attack_3_score_claims_a_shared_ledger_only_with_the_receipt(ledger):
-    counted = fitted("DPSGDFClassifier", ledger)
-    uncounted = fitted("DPSGDFClassifier", None)
-    elsewhere = fitted("DPSGDFClassifier", PrivacyLedger())
+    counted = fitted(CLASSIFIER, ledger)
+    uncounted = fitted(CLASSIFIER, None)
+    elsewhere = fitted(CLASSIFIER, PrivacyLedger())
     assert counted.privacy_.events == uncounted.privacy_.events
     assert counted.privacy_ == elsewhere.privacy_
     for model, holds in ((counted, True), (uncounted, False), (elsewhere, False)):
@@ -91,10 +89,7 @@ def test_attack_3_a_pipeline_is_counted_only_if_each_step_is(ledger):
                 bounds=(0, 2), ledger=first, neighboring_relation="replace_one"
             ),
             FeatureDPLogisticRegression(
-                bounds=False,
-                ledger=last,
-                solver=NoisyGradientDescent(max_iter=2),
-                **CLASSES,
+                ledger=last, **COMMON | CLASSES | {"bounds": False}
             ),
         ).fit(X, Y)
 

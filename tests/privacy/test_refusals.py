@@ -35,13 +35,9 @@ NUMBERS = [
     *(math.inf, -math.inf, math.nan, 10**400, True, None, "1", b"1", [1.0], 1j),
     *(np.float32(0.1), np.bool_(True), np.array([1.0, 2.0])),
 ]
-
 NO_NUMBER = [True, "1", None, 1 + 0j, math.nan, 10**400, np.timedelta64(3, "s")]
-
 NO_COUNT = [2.9, 3.0, True, "3", None, 10**400, math.inf, 0, np.timedelta64(3, "s")]
-
 NO_FLAG = ["no", 0, 1, None]
-
 BAD_EVENT = {
     "label": [3, None],
     "noise_std": [
@@ -63,6 +59,8 @@ BAD_EVENT = {
     "unit": ["house", None],
 }
 
+#: What no event has beside "add_or_remove_one".
+NOT_BESIDE_IT = {"public_features": ("a",), "public_target": True, "unit": "person"}
 BAD_TOGETHER = [
     {"n_steps": 3, "noise_std": (1.0, 2.0)},
     {"noise_decay": 1e4, "n_steps": 100},
@@ -70,15 +68,10 @@ BAD_TOGETHER = [
     {"noise_decay": 1.0, "n_steps": 2, "noise_std": (1.0, 2.0)},
     {"noise_decay": 1.0, "n_steps": 10**12},
     *(
-        {"neighboring_relation": "add_or_remove_one", **public}
-        for public in (
-            {"public_features": ("a",)},
-            {"public_target": True},
-            {"unit": "person"},
-        )
+        {"neighboring_relation": "add_or_remove_one", name: value}
+        for name, value in NOT_BESIDE_IT.items()
     ),
 ]
-
 BAD_PLAN = {
     "target_epsilon": ["1"],
     "target_delta": [2],
@@ -91,7 +84,6 @@ BAD_PLAN = {
     "accountant": ["rdp"],
     "noise_decay": ["1"],
 }
-
 BAD_CALIBRATION = {
     "epsilon": [*NO_NUMBER, 0, -1, math.inf],
     "delta": [*NO_NUMBER, 0, 1, -1e-5, 2.0],
@@ -104,7 +96,6 @@ BAD_CALIBRATION = {
     "accountant": [["auto"], None, "rdp"],
     "neighboring_relation": [3, "swap"],
 }
-
 WHY = (
     r"must|cannot|unknown|holds|makes|need|noth|has \d entries|exceeds|too far"
     r"|negligible"
