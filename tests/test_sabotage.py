@@ -69,7 +69,7 @@ NIGHTLY = mutants(r"""
 # privacy/events.py: a replaced record counts once
 -return 2 * clip_norm if replaced is None else replaced
 +return clip_norm if replaced is None else replaced
-privacy/test_relations.py::test_neighbours_move_a_sum_by_that_much_and_no_more
+privacy/test_events.py::test_neighbours_move_a_sum_by_that_much_and_no_more
 # privacy/events.py: many releases cost what one does
 -repeats = self.n_steps if len(self.noise_std) == 1 else 1
 +repeats = 1
