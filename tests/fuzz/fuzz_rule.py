@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from scipy import special
 
-#: What the private values of ``fuzz_values.py`` show of themselves as text: the digits
+#: What the private values of ``test_fuzz.py`` show of themselves as text: the digits
 #: of numbers, with the decimal point left out, and parts of labels and dates.
 SECRETS = ("735194", "s3cr3t", "2173-05")
 #: Types of exceptions that refuse; `PrivacyBudgetError` and `NotFittedError` are among
