@@ -43,13 +43,13 @@ from skfdp.data._basis import (
     spread_knots,
 )
 from skfdp.data.arrays import (
+    NAMED_TARGET,
     Column,
     check_names,
     check_table,
     column_labels,
     distinct,
     exact,
-    named_target,
     objects,
     raw_column,
     type_kind,
@@ -811,7 +811,7 @@ class TableSchema:
         With `typed`, refuse a stored type that cannot hold the declared labels.
         """
         if isinstance(y, (str, bytes)):
-            raise SchemaError(named_target(y))
+            raise SchemaError(NAMED_TARGET)
         one = hasattr(y, "iloc") and getattr(y, "shape", (0,))[1:] == (1,)
         raw = y.iloc[:, 0] if one else y
         if not hasattr(raw, "__len__") or getattr(raw, "ndim", 1) != 1:

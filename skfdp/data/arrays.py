@@ -34,7 +34,6 @@ from skfdp.data.target import (
     real,
 )
 from skfdp.data.validation import is_missing, unmasked
-from skfdp.privacy.checks import shown
 from skfdp.privacy.events import Relation
 
 DAY = 86_400_000_000  # microseconds
@@ -787,13 +786,11 @@ def _quotes_nothing(error: Exception) -> bool:
     return alone and _QUOTES_NOTHING.match(str(error)) is not None
 
 
-def named_target(y: str | bytes) -> str:
-    """Return the message for a target that is the name of a column."""
-    name = shown(y)
-    return (
-        f"y={name} is a name, not a column: pass table[{name}] as y, and leave this "
-        "column out of X."
-    )
+#: Message for a target that is text. It does not quote the text, which may be a label.
+NAMED_TARGET = (
+    "y is a text, such as a name, and not a column: pass table[name] as y, and leave "
+    "this column out of X."
+)
 
 
 def shaped_target(y, n_rows: int, as_objects: bool = True) -> np.ndarray:
@@ -803,7 +800,7 @@ def shaped_target(y, n_rows: int, as_objects: bool = True) -> np.ndarray:
     type of the others.
     """
     if isinstance(y, (str, bytes)):
-        raise ValueError(named_target(y))
+        raise ValueError(NAMED_TARGET)
     try:
         y = unmasked(y, as_objects=True)
         if as_objects and isinstance(y, (list, tuple)):
