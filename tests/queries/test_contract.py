@@ -184,7 +184,6 @@ QUERIES = {
         RowSum.planned(nonnegative=True),
         ROOT2,
         lambda t: GridRowSum(quantised(t, True), 0.9, N_ROWS, nonnegative=True),
-        reach=0.8,
     ),
     "sparse rows": Case(
         RowSum.planned(),
@@ -216,22 +215,19 @@ QUERIES = {
         lambda t: CrossSum(t.X, InputScaler(normalize=True), t.rows.values, False),
     ),
     "two labels": Case(
-        LabelSum.planned(1, 1.5),
-        1.5,
-        lambda t: LabelSum(t.rows, t.label, 1, 1.5),
-        reach=0.6,
+        LabelSum.planned(1, 1.0),
+        1.0,
+        lambda t: LabelSum(t.rows, t.label, 1, 1.0),
     ),
     "many labels": Case(
-        LabelSum.planned(3, 1.5),
-        ROOT2 * 1.5,
-        lambda t: LabelSum(t.rows, t.label, 3, 1.5),
-        reach=0.6,
+        LabelSum.planned(3, 1.0),
+        ROOT2,
+        lambda t: LabelSum(t.rows, t.label, 3, 1.0),
     ),
     "many labels, centred": Case(
-        LabelSum.planned(3, 1.5, centred=True),
-        ROOT2 * 1.5,
-        lambda t: LabelSum(t.rows, t.label, 3, 1.5, centred=True),
-        reach=0.6,
+        LabelSum.planned(3, 1.0, centred=True),
+        ROOT2,
+        lambda t: LabelSum(t.rows, t.label, 3, 1.0, centred=True),
     ),
     "class sums": Case(
         CLASSES(nonnegative=False),
@@ -300,7 +296,9 @@ def private_parts(seed):
     rng, basis = np.random.default_rng(seed), np.eye(3)
     signs = np.array([*itertools.product((-1.0, 1.0), repeat=2)])
     signs = np.column_stack([signs, np.zeros(4)])
-    for x in (*(1.5 * basis), *(-1.5 * basis), *signs, np.zeros(3), np.ones(3)):
+    corners = 3 * basis - 1.5  # one column at its upper bound, the others at the lower
+    ends = *(1.5 * basis), *(-1.5 * basis), *corners
+    for x in (*ends, *signs, np.zeros(3), np.ones(3)):
         yield from ((x, label) for label in range(N_GROUPS))
     for _ in range(20):
         yield rng.normal(size=3) * 10.0 ** rng.uniform(-3, 1), rng.integers(N_GROUPS)
