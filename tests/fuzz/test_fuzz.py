@@ -566,7 +566,8 @@ def drawn_from():
             *([1.0, 2.0], X[:0], [[1, 2], [3]], X.astype(object), tables(N)),
         ),
         "y": one_of(None, Y[:3], Y * 0, Y.astype(str), targets(N)),
-        "by": one_of(None, 0, "a", 9, Y, X[:, :2], ["a", "b"]),
+        # `by` is public, and shown with each score, so it is no marked column.
+        "by": one_of(None, 1, "a", 9, Y, X[:, :2], ["a", "b"]),
         "plan": one_of(plan, EVENT, [EVENT], "x", {EVENT: 1}),
         "path": one_of(None, Path("a.json"), Path(), Path("no/folder/a"), "", 7, "\0"),
         "neighbors": one_of(
