@@ -153,8 +153,8 @@ SAME_PARTITIONS = Assumption(
 )
 KEY_UNREAD = Assumption(
     "checkpoint_unread",
-    "Nobody reads the file of the checkpoint of this fit, which holds the key of its "
-    "noise.",
+    "Only the curator can read the checkpoint file of this fit. It holds the key of "
+    "the noise.",
 )
 CLASSES_READ = Assumption(
     "classes_public",

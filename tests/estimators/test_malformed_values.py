@@ -494,6 +494,8 @@ def test_threads_have_no_traps(estimator, solver, state):
     if estimator is NETWORK:
         model.set_params(pretraining=None)
     model.fit(rows, np.tile(LABELS % 2, 150))
+    weights = model.coefs_ if estimator is NETWORK else [model.coef_]
+    assert all(np.isfinite(one).all() for one in weights)
 
 
 def test_a_fit_in_a_thread_has_no_traps():

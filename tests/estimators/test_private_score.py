@@ -402,7 +402,8 @@ def test_no_warning_and_no_trap_tells_of_a_record(scores):
     traps = np.errstate(all="raise"), special.errstate(all="raise")
     with warnings.catch_warnings(), traps[0], traps[1]:
         warnings.simplefilter("error")
-        public(Loud(), X, y, 10.0, metrics=ALL)
+        found = public(Loud(), X, y, 10.0, metrics=ALL)
+    assert found.values.keys() == {*ALL} - {"confusion_matrix"}
 
 
 def test_a_model_that_fails_otherwise_is_withheld(scores):
