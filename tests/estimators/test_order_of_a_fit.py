@@ -218,7 +218,9 @@ except Exception as error:
     ("setting", "message"),
     [
         ("NUMBA_DISABLE_JIT=1", "NUMBA_DISABLE_JIT turns off the compiler"),
-        ("NUMBA_NUM_THREADS=0", "Number of threads"),
+        pytest.param(
+            *("NUMBA_NUM_THREADS=0", "Number of threads"), marks=pytest.mark.nightly
+        ),
     ],
 )
 def test_a_setting_of_numba_that_prevents_fits_costs_nothing(setting, message):

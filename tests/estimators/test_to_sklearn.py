@@ -239,16 +239,22 @@ def of_schema():
     return X, fits
 
 
+# A classifier and a regressor each time.
+some_fits = pytest.mark.parametrize(
+    "number", [0, 3, *(pytest.param(n, marks=pytest.mark.nightly) for n in (1, 2))]
+)
+
+
+@some_fits
 @pytest.mark.filterwarnings("ignore:column")
-def test_models_of_raw_tables(of_schema):
-    _, fits = of_schema
+def test_models_of_raw_tables(of_schema, number):
+    model = of_schema[1][number]
     X = drawn(500, np.random.default_rng(1))
-    for model in fits:
-        pipeline = check_equal(model, X, X[:1], SCHEMA.read(X))
-        assert (pipeline.predict(X[X.columns[::-1]]) == pipeline.predict(X)).all()
-        names = pipeline[:-1].get_feature_names_out()
-        final = getattr(pipeline[-1], "regressor_", pipeline[-1])
-        assert len(names) == np.atleast_2d(final.coef_).shape[1]
+    pipeline = check_equal(model, X, X[:1], SCHEMA.read(X))
+    assert (pipeline.predict(X[X.columns[::-1]]) == pipeline.predict(X)).all()
+    names = pipeline[:-1].get_feature_names_out()
+    final = getattr(pipeline[-1], "regressor_", pipeline[-1])
+    assert len(names) == np.atleast_2d(final.coef_).shape[1]
 
 
 # Cells that any column may hold, as text, numbers, booleans, dates or missing.
@@ -269,11 +275,14 @@ STORED += [f"{kind}[pyarrow]" for kind in (*ARROW, "timestamp[ns, tz=America/Lim
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_cells_of_every_stored_type(of_schema):
+@pytest.mark.parametrize(
+    "n_examples", [10, pytest.param(50, marks=pytest.mark.nightly)]
+)
+def test_cells_of_every_stored_type(of_schema, n_examples):
     X, (model, *_) = of_schema
     pipeline = model.to_sklearn()
 
-    @settings(max_examples=50, deadline=None)
+    @settings(max_examples=n_examples, deadline=None)
     @given(st.sampled_from([*CELLS]), st.sampled_from([*ODD, "own"]), st.data())
     def check(name, kind, data):
         cells = [*(CELLS[name][1] if kind == "own" else ODD[kind]), *MISSING[:4]]
@@ -349,21 +358,21 @@ def test_only_fitted_linear_models_have_it():
     assert not hasattr(FeatureDPMLPClassifier(), "to_sklearn")
 
 
-def test_the_statement_goes_along(of_schema):
-    X, fits = of_schema
-    for model in fits:
-        pipeline = pickle.loads(pickle.dumps(model.to_sklearn()))
-        found = PrivacyReport.from_dict(pipeline.privacy_report_)
-        json.dumps(pipeline.privacy_report_)
-        assert found.statement() == pipeline.privacy_statement_
-        assert found.epsilon == model.privacy_.epsilon
-        # A clone is not fitted, and its fits are not private.
-        again = clone(pipeline)
-        assert not hasattr(again, "privacy_report_")
-        with pytest.raises(NotFittedError):
-            again.predict(X)
-        target = X["cost" if model._has_target and "cost" == model.target else "ill"]
-        assert len(again.fit(X, target).predict(X)) == len(X)
+@some_fits
+def test_the_statement_goes_along(of_schema, number):
+    X, model = of_schema[0], of_schema[1][number]
+    pipeline = pickle.loads(pickle.dumps(model.to_sklearn()))
+    found = PrivacyReport.from_dict(pipeline.privacy_report_)
+    json.dumps(pipeline.privacy_report_)
+    assert found.statement() == pipeline.privacy_statement_
+    assert found.epsilon == model.privacy_.epsilon
+    # A clone is not fitted, and its fits are not private.
+    again = clone(pipeline)
+    assert not hasattr(again, "privacy_report_")
+    with pytest.raises(NotFittedError):
+        again.predict(X)
+    target = X["cost" if model._has_target and "cost" == model.target else "ill"]
+    assert len(again.fit(X, target).predict(X)) == len(X)
 
 
 WITHOUT = """
@@ -389,6 +398,7 @@ print(len(cases))
 """
 
 
+@pytest.mark.nightly
 def test_without_skfdp(of_schema, tmp_path):
     X, (*_, model, poisson) = of_schema
     codes = DPSGDFClassifier(5.0, bounds=(-1, 2), random_state=0).fit(ROWS, CODES)
