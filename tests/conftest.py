@@ -1,10 +1,14 @@
 """Shared data and helpers."""
 
 import faulthandler
+import gc
+import hashlib
+import math
 import os
 import random
 import re
 import sys
+from collections import defaultdict
 
 # Processes share the cores already: threads of theirs would only wait for each other.
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -26,19 +30,49 @@ def pytest_addoption(parser):
     )
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Run the first case of a slow test with many cases each time, the others nightly.
+#: The share of a test's cases that run each time, and their least number: in general,
+#: and of tests of guarantees (what is claimed, what private rows may move, attacks).
+USUAL, OF_GUARANTEES = (0.25, 3), (0.5, 12)
+GUARANTEES = re.compile(
+    r"/(audit|fuzz|queries|releases)/|/test_(adaptive|balanced|bounds_first|contributions|"
+    r"curves|guarantees|label_sensitivity|ledger|ledger_files|malformed_values|methods|"
+    r"order_of_a_fit|plan_is_public|plans|private_bounds|private_counts|sabotage|statement)\.py"
+)
 
-    So no guarantee goes without a test for a day.
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """Run some cases of each test each time, and the others nightly.
+
+    Of a slow test it is the first case, of other tests a share. Names decide which: a
+    new case leaves most of the choice as it was, and neighbours in a list, which
+    resemble each other, are not chosen together. So no guarantee goes without a test
+    for a day. Of a test that the command names, all cases run.
     """
     slow = [item for item in items if item.get_closest_marker("slow")]
-    others = (item for item in items if not item.get_closest_marker("slow"))
+    others = [item for item in items if not item.get_closest_marker("slow")]
     seen = {getattr(item, "function", None) for item in others}  # doctests have none
     for item in slow:
         if hasattr(item, "callspec") and item.function not in seen:
             item.own_markers = [m for m in item.own_markers if m.name != "slow"]
         seen.add(item.function)
+    if config.option.keyword or any("::" in asked for asked in config.args):
+        return
+    cases = defaultdict(list)
+    for item in others:
+        if hasattr(item, "callspec") and not item.get_closest_marker("nightly"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for test, found in cases.items():
+        share, least = OF_GUARANTEES if GUARANTEES.search(test) else USUAL
+        found.sort(key=lambda item: hashlib.md5(item.callspec.id.encode()).digest())
+        for item in found[max(least, math.ceil(share * len(found))) :]:
+            item.add_marker("nightly")
+
+
+def pytest_collection_finish():
+    """Spare Python the search for garbage among all modules and collected tests."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_configure(config):
