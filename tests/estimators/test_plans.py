@@ -269,10 +269,7 @@ class TestLedger:
 
     @pytest.mark.parametrize(
         "name",
-        [
-            pytest.param(n, marks=[pytest.mark.slow] * ("linear, Poisson" in n))
-            for n in SORTS
-        ],
+        [pytest.param(n, marks=[pytest.mark.slow] * ("Poisson" in n)) for n in SORTS],
     )
     @pytest.mark.parametrize(
         "factor", [1.0, *(pytest.param(f, marks=pytest.mark.slow) for f in (0.9, 1.2))]
