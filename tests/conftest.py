@@ -30,13 +30,15 @@ def pytest_addoption(parser):
     )
 
 
-#: The share of a test's cases that run each time, and their least number: in general,
-#: and of tests of guarantees (what is claimed, what private rows may move, attacks).
-USUAL, OF_GUARANTEES = (0.25, 3), (0.5, 12)
+#: The share of a test's cases that run each time, and their least number.
+SHARE, LEAST = 0.25, 3
+#: Tests of guarantees (what is claimed, what private rows may move, attacks), of which
+#: all cases run.
 GUARANTEES = re.compile(
-    r"/(audit|fuzz|queries|releases)/|/test_(adaptive|balanced|bounds_first|contributions|"
-    r"curves|guarantees|label_sensitivity|ledger|ledger_files|malformed_values|methods|"
-    r"order_of_a_fit|plan_is_public|plans|private_bounds|private_counts|sabotage|statement)\.py"
+    r"/(audit|fuzz|queries|releases)/|/test_(adaptive|balanced|bounds_first|common|"
+    r"contributions|curves|guarantees|label_sensitivity|ledger|ledger_files|"
+    r"malformed_values|methods|order_of_a_fit|plan_is_public|plans|private_bounds|"
+    r"private_counts|sabotage|statement)\.py"
 )
 
 
@@ -44,10 +46,10 @@ GUARANTEES = re.compile(
 def pytest_collection_modifyitems(config, items):
     """Run some cases of each test each time, and the others nightly.
 
-    Of a slow test it is the first case, of other tests a share. Names decide which: a
-    new case leaves most of the choice as it was, and neighbours in a list, which
-    resemble each other, are not chosen together. So no guarantee goes without a test
-    for a day. Of a test that the command names, all cases run.
+    Of a slow test it is the first case, of a test of guarantees all, of others a share.
+    Names decide which: a new case leaves most of the choice as it was, and neighbours
+    in a list, which resemble each other, are not chosen together. So no guarantee goes
+    without a test for a day. Of a test that the command names, all cases run.
     """
     slow = [item for item in items if item.get_closest_marker("slow")]
     others = [item for item in items if not item.get_closest_marker("slow")]
@@ -60,12 +62,12 @@ def pytest_collection_modifyitems(config, items):
         return
     cases = defaultdict(list)
     for item in others:
-        if hasattr(item, "callspec") and not item.get_closest_marker("nightly"):
+        counted = hasattr(item, "callspec") and not item.get_closest_marker("nightly")
+        if counted and not GUARANTEES.search(item.nodeid.partition("[")[0]):
             cases[item.nodeid.partition("[")[0]].append(item)
-    for test, found in cases.items():
-        share, least = OF_GUARANTEES if GUARANTEES.search(test) else USUAL
+    for found in cases.values():
         found.sort(key=lambda item: hashlib.md5(item.callspec.id.encode()).digest())
-        for item in found[max(least, math.ceil(share * len(found))) :]:
+        for item in found[max(LEAST, math.ceil(SHARE * len(found))) :]:
             item.add_marker("nightly")
 
 

@@ -398,7 +398,6 @@ print(len(cases))
 """
 
 
-@pytest.mark.nightly
 def test_without_skfdp(of_schema, tmp_path):
     X, (*_, model, poisson) = of_schema
     codes = DPSGDFClassifier(5.0, bounds=(-1, 2), random_state=0).fit(ROWS, CODES)
