@@ -1085,14 +1085,25 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             method = BoundsFirst(method)
         prepared = method.prepare(public, budget)
         plan = method.plan(public, prepared, budget)
-        declared = public.classes_source == "declared"
-        if declared and not public.has_target and public.classes.dtype.kind in "iu":
-            if not (plan.counts_labels or are_codes(public.classes)):
-                warn_caller(
-                    f"classes={public.classes.tolist()!r} are not 0, ..., k-1, and "
-                    f"this fit cannot notice if y is coded as 0, ..., k-1. {RECODED}",
-                    UtilityWarning,
-                )
+        gap = plan.expected_gap
+        if gap is not None and gap[2] >= 1:
+            known = "what public columns tell" if public.has_target else "a constant"
+            warn_caller(
+                f"the budget is small for n={public.n_records} {public.unit}s and "
+                f"{public.n_features} features: the median of fits like this one lost "
+                f"{100 * gap[1]:.0f} % of the gain over {known}, and a quarter was "
+                "worse than that (skfdp.metrics.expected_gap). Raise epsilon, use more "
+                "records or fewer columns, or declare columns as public.",
+                UtilityWarning,
+            )
+        unseen = public.classes_source == "declared" and not public.has_target
+        numbers = unseen and public.classes.dtype.kind in "iu"
+        if numbers and not (plan.counts_labels or are_codes(public.classes)):
+            warn_caller(
+                f"classes={public.classes.tolist()!r} are not 0, ..., k-1, and "
+                f"this fit cannot notice if y is coded as 0, ..., k-1. {RECODED}",
+                UtilityWarning,
+            )
         return method, prepared, plan
 
     def _fit_plan(self, public: PublicRecords, plan: Plan | None) -> FitPlan:

@@ -66,7 +66,12 @@ from skfdp.solvers.descent import Descent
 from skfdp.solvers.first_model import FirstModel
 from skfdp.solvers.label_statistic import LabelStatistic, refusal_of_one_shot
 from skfdp.solvers.method import Method
-from skfdp.solvers.parameters import ASSUMPTIONS, Loop
+from skfdp.solvers.parameters import (
+    ASSUMPTIONS,
+    MANY_CLASSES,
+    Loop,
+    is_far,
+)
 from skfdp.solvers.postprocessing import STRONGEST, LinearFit
 from skfdp.solvers.public_model import check_public_model, warn_of_public_model
 from skfdp.solvers.target_scales import TargetScales, warn_of_huber_threshold
@@ -888,10 +893,11 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
         chosen = automatic and "one-shot" in self._solvers
         if math.isinf(self.epsilon) or not (chosen or isinstance(solver, OneShot)):
             return solver
-        reason = refusal_of_one_shot(
-            self._declared.parameters, public, gdp_mu(self.epsilon, self.delta)
-        )
-        if reason is None:
+        mu = gdp_mu(self.epsilon, self.delta)
+        reason = refusal_of_one_shot(self._declared.parameters, public, mu)
+        size = public.n_effective, public.n_classes, public.n_features
+        far = chosen and public.n_classes >= MANY_CLASSES and is_far(mu, *size)
+        if reason is None and not far:
             return OneShot() if chosen else solver
         if chosen:
             return solver

@@ -1,7 +1,6 @@
 """Shared data and helpers."""
 
 import faulthandler
-import gc
 import hashlib
 import math
 import os
@@ -69,12 +68,6 @@ def pytest_collection_modifyitems(config, items):
         found.sort(key=lambda item: hashlib.md5(item.callspec.id.encode()).digest())
         for item in found[max(LEAST, math.ceil(SHARE * len(found))) :]:
             item.add_marker("nightly")
-
-
-def pytest_collection_finish():
-    """Spare Python the search for garbage among all modules and collected tests."""
-    gc.collect()
-    gc.freeze()
 
 
 def pytest_configure(config):

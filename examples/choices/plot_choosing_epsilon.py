@@ -69,20 +69,21 @@ _ = ax.legend(loc="lower right")
 # From other tables
 # -----------------
 #
-# :func:`skfdp.metrics.expected_gap` returns the median loss of default fits on nineteen
-# tables: 0 means as good as a model without privacy, 1 only as good as a constant. It
-# does not need your table. ``plan`` shows the same number for a fit.
+# :func:`skfdp.metrics.expected_gap` returns the median and the quartiles of the loss of
+# default fits on other tables: 0 means as good as a model without privacy, 1 only as
+# good as a constant. It does not need your table. ``plan`` shows the same for a fit.
 
 from skfdp.metrics import expected_gap
 
 sizes = np.geomspace(100, 100_000, 61).astype(int)
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
 titles = ("nothing public", "every column public, the target private")
-for ax, label_dp, title in zip(axes, (False, True), titles, strict=True):
+for ax, public, title in zip(axes, ("nothing", "columns"), titles, strict=True):
     for epsilon in (0.1, 0.3, 1.0, 3.0):
-        gaps = [expected_gap(epsilon, n, label_dp=label_dp) for n in sizes]
-        ax.plot(sizes, gaps, label=f"epsilon {epsilon:g}")
-    ax.set(title=title, xlabel="records", xscale="log", ylim=(0, 1.05))
+        gaps = np.array([expected_gap(epsilon, n, public=public) for n in sizes])
+        ax.plot(sizes, gaps[:, 1], label=f"epsilon {epsilon:g}")
+        ax.fill_between(sizes, gaps[:, 0], gaps[:, 2], alpha=0.15)
+    ax.set(title=title, xlabel="records", xscale="log", ylim=(0, 1.2))
 axes[0].set_ylabel("lost, of what columns tell")
 axes[1].legend()
 

@@ -114,9 +114,9 @@ def _parts(value: Any) -> _Parts:
     function, arguments, *rest = reduced
     rest = [list(part) if hasattr(part, "__next__") else part for part in rest]
     made_bare = getattr(function, "__name__", "") == "__newobj__"
-    if made_bare and len(arguments) == 1 and not any(rest[1:]):
-        if rest and isinstance(rest[0], dict):
-            return _by_name(rest[0])
+    made_bare = made_bare and len(arguments) == 1 and not any(rest[1:])
+    if made_bare and rest and isinstance(rest[0], dict):
+        return _by_name(rest[0])
     return None, _in_order((function, arguments, rest))
 
 

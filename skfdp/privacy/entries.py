@@ -194,9 +194,9 @@ class FitPlan:
         The plan of the last group of releases: those of the noisy descent, if the
         method has one. The `other_events` of this plan are all earlier releases. None
         for ``epsilon=inf``.
-    expected_gap : float or None
-        The fraction of the columns' predictive power that similar fits lost to the
-        noise; see `skfdp.metrics.expected_gap`. None if no similar fit was measured.
+    expected_gap : tuple of float or None
+        Quartiles of the predictive power that similar fits lost to the noise; see
+        `skfdp.metrics.expected_gap`. None if no similar fit was measured.
 
     Examples
     --------
@@ -208,12 +208,13 @@ class FitPlan:
     >>> plan
     Plan of DPSGDFClassifier: epsilon 0.5 at delta 1e-05, for each of 1000 records
     (replace_one)
-      class counts x 1: noise 70.32, sensitivity 1.414
+      class counts x 1: noise 49.5, sensitivity 1.414
       row length x 1: noise 198.9, sensitivity 2
       mean x 1: noise 70.32, sensitivity 1.414
-      temperature x 1: noise 140.6, sensitivity 2.828
-      descent x 80: noise 44.79 to 231.7, sensitivity 0.9061
-      share of predictive power that such fits lost to the noise: about 59 %
+      temperature x 1: noise 70.32, sensitivity 2.828
+      descent x 80: noise 46.85 to 242.3, sensitivity 0.9061
+      share of predictive power that such fits lost to the noise: about 25 %
+    (quartiles 15 and 35 %)
     >>> round(plan.mu, 3)
     0.142
     """
@@ -225,7 +226,7 @@ class FitPlan:
     n_records: int
     assumptions: tuple[Assumption, ...] = ()
     schedule: PrivacyPlan | None = None
-    expected_gap: float | None = None
+    expected_gap: tuple[float, float, float] | None = None
 
     @property
     def epsilon(self) -> float:
@@ -268,9 +269,10 @@ class FitPlan:
                 * (event.sampling_rate < 1)
             )
         if self.expected_gap is not None:
+            low, median, high = (f"{100 * share:.0f}" for share in self.expected_gap)
             lines.append(
                 "  share of predictive power that such fits lost to the noise: about "
-                f"{100 * self.expected_gap:.0f} %"
+                f"{median} % (quartiles {low} and {high} %)"
             )
         return "\n".join(lines)
 

@@ -218,20 +218,21 @@ def public_gradient(
 
 
 CLASS_COUNTS = "class counts"
+#: Error of a released frequency to aim at, and least and largest share of ``mu**2``.
+FREQUENCY_ERROR, COUNT_SHARES = 0.035, (0.02, 0.4)
+#: Usual squared norm of the mean of rows, divided by their mean squared norm, if no
+#: mean is subtracted. Tables with numbers in [0, 1] and categories had .3 to .8.
+USUAL_MEAN = 0.5
 #: Share of records without a declared label beyond which a fit warns.
 MOST_UNDECLARED = 0.05
 
 
-def event(public: PublicRecords, budget: Budget, mu: float) -> Event | None:
-    """Return the event of the class counts, or None if their noise exceeds the grid.
-
-    `mu` is the Gaussian-DP parameter of the whole budget, for sums whose sensitivity is
-    their clip norm.
-    """
+def event(public: PublicRecords, budget: Budget) -> Event | None:
+    """Return the event of the class counts, or None if their noise exceeds the grid."""
     query = LabelSum.planned(public.n_classes, 1.0)
     sensitivity = query.sensitivity(budget.relation)
-    share = parameters.mean_fraction(mu, public.n_effective, public.n_outputs)
-    noise_std = sensitivity / (math.sqrt(share) * budget.mu)
+    enough = public.n_outputs / (FREQUENCY_ERROR * budget.mu * public.n_effective) ** 2
+    noise_std = sensitivity / (math.sqrt(np.clip(enough, *COUNT_SHARES)) * budget.mu)
     if not fits_grid(query, noise_std, public.units):
         return None
     return budget.event(
@@ -254,9 +255,9 @@ def released_log_odds(
 ) -> np.ndarray:
     """Release class counts, and return log odds of the classes, shape (n_outputs,).
 
-    Counts are shrunk toward equal class sizes by twice the amount of Stein's lemma.
-    With Stein's amount, noise would often remain in the margins of all records. This
-    would cost more accuracy than a start at equal class sizes.
+    They are those of the posterior mean of the class frequencies. All frequencies are
+    equally likely before, so that of one of K classes has the density
+    ``(1 - p)**(K - 2)``.
 
     Raises
     ------
@@ -269,14 +270,17 @@ def released_log_odds(
     counts = mechanism.release(CLASS_COUNTS, records.query(_counts))[:, 0]
     noise_std = float(found.noise_std[0])
     check_counts(counts, noise_std, public, found.relation)
-    apart = counts - counts.mean()
-    square = float(apart @ apart)
-    free = n_classes - 1
-    kept = max(0.0, 1 - 2 * free * noise_std**2 / square) if square > 0 else 0.0
-    # Least frequency of a class: the noise in a frequency, but at most 1 / n_classes.
-    least = min(1 / n_classes, max(1.0, noise_std) / n)
-    most = 1 - (n_classes - 1) * least
-    return log_odds(np.clip(1 / n_classes + kept * apart / n, least, most))
+    # The frequencies sum to 1, so their mean is known.
+    noisy = 1 / n_classes + (counts - counts.mean()) / n
+    std = max(noise_std * math.sqrt(1 - 1 / n_classes) / n, 1e-9)
+    ends = np.minimum(noisy, 1) - 8 * std, np.maximum(noisy, 0) + 8 * std
+    share = np.linspace(*np.clip(ends, 0, 1), 201)
+    log = -(((share - noisy) / std) ** 2) / 2
+    weight = np.exp(log - log.max(axis=0)) * (1 - share) ** (n_classes - 2)
+    found = np.average(share, axis=0, weights=weight)
+    # n records without noise, of which k are of a class, have its posterior mean at
+    # (k + 1) / (n + K). So no class counts as empty.
+    return log_odds((n * found / found.sum() + 1) / (n + n_classes))
 
 
 def check_counts(
@@ -525,9 +529,9 @@ class Descent:
         if public.has_target and cuts and partly and not automatic:
             # Estimate the bias of clipping at a fitted model, because residuals of a
             # poor start are too large.
+            known = public.rows(), public.target, public.units
             fit = resolve_public_model("auto", public)
-            rows, units = public.rows(), public.units
-            found["fitted"] = fit.training_margins(rows, public.target, units)
+            found["fitted"] = fit.training_margins(*known)
         return DescentStart(**found)
 
     def _public_model(self, public: PublicRecords, budget: Budget) -> Any:
@@ -537,9 +541,9 @@ class Descent:
             return None
         if automatic and (not public.has_target or self.padding is not None):
             return None
-        if automatic and not parameters.starts_at_public_model(
-            budget.mu, public.n_records, public.n_classes, public.n_private
-        ):
+        size = public.n_records, public.n_classes, public.n_private
+        many = public.n_classes >= parameters.MANY_CLASSES
+        if automatic and many and parameters.is_far(budget.mu, *size):
             return None
         if automatic and self.scales is not None and not self.scales.fit_intercept:
             return None
@@ -563,27 +567,9 @@ class Descent:
         # The rules of `parameters` assume that the sensitivity is the clip norm.
         mu, n = budget.mu / reach, public.n_records
         s2n = parameters.signal_to_noise(mu, n, public.n_features, public.n_outputs)
-        gap = None
-        if not public.mask.any() and not public.has_target:
-            gap = parameters.gap_of(replaced * public.n_effective, "private")
-        little = s2n < 2 or (gap is not None and gap >= parameters.LARGE_GAP)
-        if little and not prepared.has_model:
-            usual = "the majority class" if self.scales is None else "the mean target"
-            why = f"the signal-to-noise index is {s2n:.2g}, and should be 2 or more"
-            if gap is not None and gap >= parameters.LARGE_GAP:
-                why = (
-                    f"fits like this one lost about {100 * gap:.0f} % of the gain over "
-                    "a constant (skfdp.metrics.expected_gap)"
-                )
-            warn_caller(
-                f"the budget is small for n={n} records and {public.n_features} "
-                f"features: expect little more than {usual}, because {why}. Raise "
-                "epsilon, use more records or fewer columns, or declare columns as "
-                "public.",
-                UtilityWarning,
-            )
         others = self._other_events(public, prepared, budget, mu, orthant)
-        rate, n_steps = self.loop.schedule(n, parameters.n_steps(mu * n, s2n))
+        enough = parameters.n_steps(mu * n, public.n_features)
+        rate, n_steps = self.loop.schedule(n, enough)
         clip = self.loop.clip_norm
         if clip == "auto":
             clip = parameters.clip_norm(s2n, regression=self.scales is not None)
@@ -619,7 +605,13 @@ class Descent:
             schedule=schedule,
             assumptions=(ORTHANT,) * orthant + (LABEL,) * (bound is not None),
             n_steps=schedule.n_steps,
-            expected_gap=gap,
+            expected_gap=parameters.gap_of(
+                2 * replaced * public.n_effective,
+                public.n_features,
+                public.n_private,
+                public.n_classes,
+                public.has_target,
+            ),
             counts_labels=any(
                 one.label == CLASS_COUNTS and one.relation.counts_are_public
                 for one in others
@@ -646,27 +638,25 @@ class Descent:
     ) -> tuple[Event, ...]:
         """Return the events of the releases before and after the loop."""
         target, rate, counts, scale = (), None, None, None
+        has_model = prepared.has_model
         if self.scales is not None:
-            has_model = prepared.has_model
             target = self.scales.events(public, budget, mu, has_public_model=has_model)
             rate = self.scales.rate_event(public, budget, mu)
-        measured = postprocessing.is_measured(self, public, prepared.has_model)
+        measured = postprocessing.is_measured(self, public, has_model)
         # Without a public target or model, the descent starts at released class
         # frequencies.
-        known = public.has_target or prepared.has_model or self.scales is not None
+        known = public.has_target or has_model or self.scales is not None
         if measured and self.centring.bias is not None and not known:
-            counts = event(public, budget, mu)
+            counts = event(public, budget)
         centring = self.centring.events(public, budget, mu, mean=not orthant)
         if measured:
-            scale = postprocessing.event(public, budget, self.loss, mu)
-        planned = (*target, counts, *centring, scale, rate)
-        return tuple([one for one in planned if one is not None])
+            scale = postprocessing.event(public, budget, self.loss, mu, has_model)
+        return tuple(filter(None, (*target, counts, *centring, scale, rate)))
 
     @property
     def _is_penalised(self) -> bool:
-        if self.scales is not None:
-            return self.scales.alpha is not None
-        return self.penalty is not None
+        penalty = self.penalty if self.scales is None else self.scales.alpha
+        return penalty is not None
 
     def _learning_rate(
         self, public: PublicRecords, mu: float, schedule: PrivacyPlan, has_model: bool
@@ -689,8 +679,8 @@ class Descent:
 
     def _decay(self, schedule: PrivacyPlan) -> np.ndarray:
         """Return each step size divided by the first step size."""
-        gone = self.loop.learning_rate_decay
-        return 1 - gone * np.arange(schedule.n_steps) / schedule.n_steps
+        n = schedule.n_steps
+        return 1 - self.loop.learning_rate_decay * np.arange(n) / n
 
     def _noise_in_gradients(
         self, schedule: PrivacyPlan, public: PublicRecords
@@ -729,15 +719,15 @@ class Descent:
         if counts is not None:
             odds = released_log_odds(records, counts, mechanism)
         elif public.has_target and self.scales is None:
-            known = class_shares(public.target, public.n_classes, public.shares)
-            odds = log_odds(known)
+            known = public.target, public.n_classes, public.shares
+            odds = log_odds(class_shares(*known))
         coordinates = self._coordinates(records, prepared, plan, mechanism, target_map)
         if plan.centred is not None and coordinates.mean[~public.mask].any():
             plan = plan.centred
         query = self._query(records, loss, coordinates, prepared, plan, mechanism)
-        start = np.zeros(query.shape)
+        start, n_steps = np.zeros(query.shape), plan.schedule.n_steps
         few = start.size <= postprocessing.MOST_WEIGHTS
-        few = few and plan.schedule.n_steps <= postprocessing.MOST_PATH
+        few = few and n_steps <= postprocessing.MOST_PATH
         steps = [] if few and plan.schedule.sampling_rate == 1 else None
         if counts is not None:
             start[:, -1] = odds / coordinates.bias
@@ -783,7 +773,12 @@ class Descent:
         stds = walk.stds[:n_iter]
         answer = answer_of(rule, stds, self.loop.iterate, steps, public)
         if event is not None and self.scales is None:
-            bias = self.centring.bias
+            bias, private = self.centring.bias, ~public.mask
+            # The squared norm of the mean of rows that was not subtracted.
+            errors = np.where(private, coordinates.mean_error * coordinates.scale, 0.0)
+            mean_left, usual = float(errors @ errors), plan.norms[1] ** 2
+            if private.any() and not coordinates.mean[private].any():
+                mean_left = USUAL_MEAN * usual
             theta, along, measured = postprocessing.scaled(
                 theta,
                 start,
@@ -796,6 +791,7 @@ class Descent:
                 event,
                 mechanism,
                 answer and (1 - np.diag(answer[1])).reshape(theta.shape),
+                min(mean_left, usual),
             )
 
         def shrink(theta: np.ndarray, curvature: float = 1.0) -> np.ndarray:
@@ -824,10 +820,6 @@ class Descent:
                 theta = postprocessing.rescaled(
                     theta, query, blocks, walk, public.n_records, event, mechanism
                 )
-        wide = public.n_features > postprocessing.MOST_USED
-        if wide and not has_model and self._is_shrunk:
-            spread = math.sqrt(postprocessing.variance(theta, blocks))
-            postprocessing.warn_of_small_margins(spread)
         counts, path = plan.event(CLASS_COUNTS), (*path, theta)
         follows = has_model and prepared.public_model is None
         known = path, coordinates, public, counts, along, measured, follows
@@ -870,8 +862,8 @@ class Descent:
         padded, pads = None, self.padding is not None
         if pads and not public.mask.all():
             scale = self.loop.padding_scale if self.padding == "gaussian" else 0.0
-            generator = mechanism.streams.public("padding")
-            padded = public_model.drawn_rows(public, coordinates, scale, generator)
+            drawn = scale, mechanism.streams.public("padding")
+            padded = public_model.drawn_rows(public, coordinates, *drawn)
         recipe = functools.partial(
             gradients,
             coordinates=coordinates,
@@ -920,5 +912,5 @@ class Descent:
     def _walk(self, public: PublicRecords, plan: DescentPlan) -> Walk:
         """Return the step sizes, the momentum, and the noise in each gradient."""
         rates = plan.learning_rate * self._decay(plan.schedule)
-        noise = self._noise_in_gradients(plan.schedule, public)
-        return Walk(rates, self.loop.momentum_of(len(rates)), noise)
+        momentum = self.loop.momentum_of(len(rates))
+        return Walk(rates, momentum, self._noise_in_gradients(plan.schedule, public))

@@ -23,6 +23,7 @@ from skfdp.mechanisms.release import Mechanism
 from skfdp.solvers.descent import Descent, DescentPlan, DescentStart
 from skfdp.solvers.label_statistic import LabelStatistic, PublicGeometry
 from skfdp.solvers.method import Budget, OnStep, Plan
+from skfdp.solvers.parameters import MANY_CLASSES, gap_of
 from skfdp.solvers.postprocessing import LinearFit
 
 #: Prefix of the labels of the releases for the model of the public columns, which is
@@ -30,12 +31,9 @@ from skfdp.solvers.postprocessing import LinearFit
 PREFIX = "first model"
 #: Least and largest share of ``mu**2`` for the descent.
 LEAST, MOST = 0.1, 0.9
-#: At this signal (``mu n``), the odds of the descent's share are twice the odds without
-#: a signal.
-SIGNAL = 1000.0
-#: Below this signal the model of the public columns gets the whole budget, if few
-#: columns are private.
-LEAST_SIGNAL = 300.0
+#: At this signal (``mu n``) both get equal shares, if as many columns are private as
+#: public.
+SIGNAL = 600.0
 
 
 def share_of_descent(n_private: int, n_public: int, signal: float) -> float:
@@ -44,20 +42,16 @@ def share_of_descent(n_private: int, n_public: int, signal: float) -> float:
     The loss due to noise in a model is about proportional to the number of its weights,
     divided by its share. Let the descent have the share s. The total
     ``n_public / (1 - s) + n_private / s`` is least if the odds of s are
-    ``sqrt(n_private / n_public)``. The descent also moves the public weights, and moves
-    them further with a larger signal. The odds therefore increase with the signal,
-    ``mu n`` for the whole budget with two classes. With K classes, it is 2 / K times as
-    much.
+    ``sqrt(n_private / n_public)``. With a small signal the descent would keep little of
+    its steps. With a large one, it also corrects the public weights. The odds are
+    therefore in proportion to the signal, ``mu n`` for the whole budget with two
+    classes. With K classes, it is 2 / K times as much.
 
-    The share is 0 if the signal times ``(1 + r)**2`` is below `LEAST_SIGNAL`. Here r is
-    ``n_private / n_public``, at most 1. The more columns are private, the more a model
-    without them loses.
+    Below `LEAST` the share is 0: the model of the public columns is the result.
     """
-    ratio = n_private / n_public
-    if signal * (1 + min(1.0, ratio)) ** 2 < LEAST_SIGNAL:
-        return 0.0
-    odds = math.sqrt(ratio) * (1 + signal / SIGNAL)
-    return min(MOST, max(LEAST, odds / (1 + odds)))
+    odds = math.sqrt(n_private / n_public) * signal / SIGNAL
+    share = min(MOST, odds / (1 + odds))
+    return share if share >= LEAST else 0.0
 
 
 def precedes(descent: Descent, public: PublicRecords) -> bool:
@@ -65,7 +59,7 @@ def precedes(descent: Descent, public: PublicRecords) -> bool:
 
     The result depends on public facts and parameters alone. It is False if a user sets
     a penalty, a weight norm, an average of iterates or a public loss, because these
-    would apply to both models.
+    would apply to both models. With many classes one descent on all columns is better.
     """
     loop, mixed = descent.loop, 0 < public.n_private < public.n_features
     asked = (descent.padding, descent.public_loss, descent.penalty)
@@ -73,6 +67,7 @@ def precedes(descent: Descent, public: PublicRecords) -> bool:
     return (
         mixed
         and not public.has_target
+        and public.n_classes < MANY_CLASSES
         and descent.loss.name == "log_loss"
         and isinstance(descent.public_model, str)
         and asked == (None, None, None)
@@ -136,8 +131,7 @@ class FirstModel:
 
     def needs_whole_table(self) -> str | None:
         """Return a setting that tables in partitions do not support, or None."""
-        after = None if self.after is None else self.after.needs_whole_table()
-        return after or self.first.needs_whole_table()
+        return None if self.after is None else self.after.needs_whole_table()
 
     def _share(self, public: PublicRecords, budget: Budget) -> float:
         if self.after is None:
@@ -153,9 +147,7 @@ class FirstModel:
         """Prepare the first model and the descent from public data."""
         own, share = public.of_public(), self._share(public, budget)
         first = self.first.prepare(own, budget.share(1 - share))
-        if self.after is None:
-            return Prepared(own, first, None)
-        if share == 0:
+        if self.after is not None and share == 0:
             warn_caller(
                 f"the budget is small for n={public.n_records} {public.unit}s: the "
                 f"model uses only the public columns, and the {public.n_private} "
@@ -163,6 +155,7 @@ class FirstModel:
                 "declare nothing as public if these columns matter most.",
                 UtilityWarning,
             )
+        if share == 0:
             return Prepared(own, first, None)
         after = dataclasses.replace(self.after.prepare(public, budget), has_model=True)
         return Prepared(own, first, after)
@@ -175,6 +168,7 @@ class FirstModel:
         The descent gets the remaining budget.
         """
         share = budget.share(1 - self._share(public, budget))
+        signal = 2 * budget.mu * public.n_effective / budget.relation.sensitivity(1.0)
         first = self.first.plan(prepared.public, prepared.first, share)
         events = tuple(
             dataclasses.replace(event, label=f"{PREFIX}: {event.label}")
@@ -190,6 +184,9 @@ class FirstModel:
             schedule=last.schedule,
             assumptions=tuple(dict.fromkeys(first.assumptions + last.assumptions)),
             n_steps=None if after is None else after.n_steps,
+            expected_gap=gap_of(
+                signal, public.n_features, public.n_private, public.n_classes, False
+            ),
             counts_labels=first.counts_labels or last.counts_labels,
             first=first,
             after=after,

@@ -18,7 +18,6 @@ from scipy.optimize import minimize
 from skfdp.data.grid import GRID, GridRows, blocks
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import log_odds
-from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.kernels.losses.loss import Loss
 from skfdp.mechanisms.descent import warn_of_divergence
 from skfdp.mechanisms.release import Mechanism
@@ -34,6 +33,7 @@ from skfdp.solvers.postprocessing import (
     CoefficientNoise,
     Fold,
     LinearFit,
+    label_variances,
     matrix_of,
 )
 from skfdp.solvers.whitening import LONGEST_ROW, WeightedRows, Whitening
@@ -41,7 +41,7 @@ from skfdp.solvers.whitening import LONGEST_ROW, WeightedRows, Whitening
 #: Expected scale of the prior of the weights, and spread of this scale's logarithm.
 USUAL, SPREAD = 1 / 3, math.log(10)
 #: Number of preliminary fits. Each fit determines the penalty of the next fit.
-ROUNDS = 2
+ROUNDS = 4
 #: `Barrier` is linear where the constant term of a margin is below minus this number.
 FAR = 30.0
 
@@ -167,7 +167,7 @@ class Objective:
         """Return the diagonals of the Hessian and of the sampling variance of S / n."""
         hessian, variance = np.zeros((2, self.rows.shape[1]))
         for block, margins in self._margins(theta):
-            spread = _label_variance(margins)
+            spread = label_variances(margins)
             squares = self.rows[block].astype(np.float64) ** 2
             hessian += (spread / self.weight[block]) @ squares
             variance += spread @ squares
@@ -199,15 +199,6 @@ def _log_partition(margins: np.ndarray) -> np.ndarray:
     largest = margins.max(axis=1)
     total = np.exp(margins - largest[:, None]).sum(axis=1)
     return largest + np.log(total) - margins.mean(axis=1)
-
-
-def _label_variance(margins: np.ndarray) -> np.ndarray:
-    """Return the variance of a centred label, averaged over the outputs."""
-    if margins.shape[1] == 1:
-        return 0.25 - np.tanh(margins[:, 0] / 2) ** 2 / 4
-    odds = np.exp(margins - margins.max(axis=1)[:, None])
-    square = (odds**2).sum(axis=1) / odds.sum(axis=1) ** 2
-    return (1 - square) / margins.shape[1]
 
 
 def denoised(statistic: np.ndarray) -> np.ndarray:
@@ -261,10 +252,13 @@ class Prior:
         found = objective.curvature(theta)
         beyond = statistic - objective.gradient(theta)
         variance = self.variance * self._scale(beyond, *found)
-        shrunk = self.varying | (len(statistic) > 1)
+        shrunk, penalty = self.varying | (len(statistic) > 1), None
         for last in (False,) * ROUNDS + (True,):
             first, chance = found
-            penalty = (self.noise_std**2 + chance) / (first * variance)
+            own = (self.noise_std**2 + chance) / (first * variance)
+            # A large weight makes the curvature small, and then the penalty large. With
+            # a mean over rounds the weights do not alternate.
+            penalty = own if penalty is None else penalty**0.4 * own**0.6
             penalty = np.where(shrunk, penalty, 0.0)
             tried = dataclasses.replace(objective, penalty=np.diag(penalty))
             theta, n_iter = tried.minimise(statistic, theta, max_iter if last else 100)
@@ -565,21 +559,10 @@ class LabelStatistic:
         query = LabelSum.planned(public.n_outputs, LONGEST_ROW, centred)
         std = public.reach * query.sensitivity(budget.relation) / budget.mu
         noise = std / public.row_shares.sum() / math.sqrt(_curvature(public.n_classes))
-        # The prior of the constant assumes Dirichlet(3) distributed class frequencies.
-        mean_prior = 1 / (3 * public.n_classes + 1) if self.fit_intercept else None
+        # All class frequencies are equally likely before the release.
+        mean_prior = 1 / (public.n_classes + 1) if self.fit_intercept else None
         found = Whitening.learn(public.mapped, mean_prior, noise, public.shares)
         rows = found.grid(public.mapped, public.shares)
-        # ``mean w_i x_i**2`` of the strongest direction.
-        square = (rows.grid.values[:, 0] * GRID) ** 2 / rows.weight
-        strongest = float(np.average(square, weights=rows.shares))
-        if strongest**2 * found.prior[0] < noise**2:
-            warn_caller(
-                f"the budget is small for n={public.n_records} {public.unit}s: the "
-                "noise exceeds the expected signal of the strongest direction of X; "
-                "expect little more than the majority class. Raise epsilon, or use "
-                "more records.",
-                UtilityWarning,
-            )
         return PublicGeometry(whitening=found, rows=rows, n_labels=n_labels)
 
     def plan(
@@ -588,10 +571,12 @@ class LabelStatistic:
         """Calibrate the noise of the only release."""
         one_hot = budget.relation.replaces
         query = LabelSum.planned(prepared.n_labels, prepared.rows.bound, not one_hot)
-        signal = budget.mu * public.n_effective / budget.relation.sensitivity(1.0)
+        signal = 2 * budget.mu * public.n_effective / budget.relation.sensitivity(1.0)
         return Plan(
             **budget.release_once("label statistic", query),
-            expected_gap=parameters.gap_of(signal, "label-DP"),
+            expected_gap=parameters.gap_of(
+                signal, public.n_features, 0, public.n_classes, False
+            ),
             counts_labels=one_hot and prepared.whitening.bias is not None,
         )
 

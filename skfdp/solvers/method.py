@@ -171,7 +171,7 @@ class Plan:
         Number of steps of the training loop, for callbacks; None without a loop.
     counts_labels : bool
         Whether a release reveals how many records have no declared label.
-    expected_gap : float or None
+    expected_gap : tuple of float or None
         Predictive power that the noise is expected to cost; see `FitPlan`.
     """
 
@@ -180,7 +180,7 @@ class Plan:
     assumptions: tuple[Assumption, ...] = ()
     n_steps: int | None = None
     counts_labels: bool = False
-    expected_gap: float | None = None
+    expected_gap: tuple[float, float, float] | None = None
 
     def event(self, label: str) -> Event | None:
         """Return the event of this label, or None if it was not planned."""

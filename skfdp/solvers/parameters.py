@@ -22,10 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from skfdp.addresses import public
 from skfdp.data.input_scaler import InputScaler, resolve_bounds
-from skfdp.data.validation import UtilityWarning, check_number, warn_caller
-from skfdp.privacy.accounting import gdp_mu
+from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.privacy.assumptions import STORED_TYPES, VALUES_CLIPPED, Assumption
 from skfdp.privacy.events import (
     AddOrRemoveOne,
@@ -69,80 +67,56 @@ def signal_to_noise(mu: float, n: float, d: int, m: int) -> float:
     return mu * n / math.sqrt(d * m)
 
 
-#: Values of the signal of `gap_of`. For each of them, the median gap over the tables of
-#: ``benchmarks/reproduce/gaps.py``, where a gap above 1 counts as 1.
-SIGNALS = (3.0, 10.0, 32.0, 100.0, 316.0, 1000.0, 3162.0, 10_000.0, 100_000.0)
+#: Values of the signal of `gap_of`, and by what is public the quartiles of the gap over
+#: the tables of ``benchmarks/reproduce/known_without_data.py`` for each of them.
+SIGNALS = (20, 40, 80, 160, 320, 640, 1280, 2560, 5120, 100_000)
 GAPS = {
-    "private": (1.0, 1.0, 0.88, 0.47, 0.19, 0.08, 0.04, 0.01, 0.0),
-    "label-DP": (1.0, 0.96, 0.53, 0.19, 0.04, 0.02, 0.01, 0.0, 0.0),
+    "nothing": (
+        (98, 79, 59, 22, 15, 11, 4, 2, 1, 0),
+        (101, 97, 72, 31, 26, 14, 7, 5, 3, 0),
+        (106, 102, 88, 50, 36, 21, 11, 8, 6, 0),
+    ),
+    "columns": (
+        (68, 48, 32, 7, 3, 0, 0, 0, 0, 0),
+        (86, 70, 50, 16, 9, 3, 1, 1, 1, 0),
+        (101, 95, 72, 25, 17, 9, 4, 3, 3, 0),
+    ),
+    "some columns": (
+        (70, 41, 34, 17, 11, 6, 4, 3, 2, 0),
+        (98, 76, 64, 28, 20, 13, 7, 5, 3, 0),
+        (108, 100, 83, 45, 32, 19, 10, 8, 4, 0),
+    ),
+    "some columns and target": (
+        (99, 90, 64, 41, 31, 19, 12, 9, 7, 0),
+        (102, 100, 85, 56, 46, 31, 18, 12, 11, 0),
+        (108, 105, 100, 76, 65, 43, 30, 19, 12, 0),
+    ),
 }
-#: Expected gap (see `gap_of`) from which a fit warns.
-LARGE_GAP = 0.75
 
 
-def gap_of(signal: float, kind: str) -> float:
-    """Return the expected gap: 0 for a noiseless fit, 1 for a constant prediction.
+def gap_of(
+    signal: float,
+    n_columns: int,
+    n_private: float,
+    n_classes: int,
+    has_target: bool,
+) -> tuple[float, float, float] | None:
+    """Return quartiles of the gap of similar fits, or None if none were measured.
 
-    The gap is linear in the log loss, or in the squared error of a regression. `signal`
-    is the number of records, divided by the standard deviation of the noise in a sum to
-    which each record adds a vector of norm 1. `kind` is "private" or "label-DP".
+    See `skfdp.metrics.expected_gap`. `signal` is the number of records, divided by the
+    noise in a sum of vectors of norm 1/2. `n_classes` is 0 for regressions.
     """
-    return float(np.interp(math.log(signal), np.log(SIGNALS), GAPS[kind]))
-
-
-@public("skfdp.metrics")
-def expected_gap(
-    epsilon: float,
-    n_records: int,
-    *,
-    delta: float = 1e-5,
-    neighboring_relation: str = "replace_one",
-    label_dp: bool = False,
-) -> float:
-    """Return the expected cost of privacy to predictions, without reading data.
-
-    The gap is 0 for the log loss of a model without privacy, and 1 for that of a
-    constant prediction. It is the median of default fits on 19 tables with 8 to 44
-    columns and 2 to 5 classes, with spline bases for numbers. Single tables differ: at
-    a median of .47 a quarter of the tables lost more than .77, and at a median of .19
-    more than .45. Regressions on four further tables were similar. If epsilon times n
-    was below 300, they were worse than predicting the mean target.
-
-    Parameters
-    ----------
-    epsilon : float
-    n_records : int
-        Number of records of the training table, or of persons if all rows of a person
-        are protected.
-    delta : float, default=1e-5
-    neighboring_relation : str, default="replace_one"
-    label_dp : bool, default=False
-        Whether only the target is private. Otherwise everything is private.
-
-    Returns
-    -------
-    gap : float
-        Between 0 and 1.
-
-    Raises
-    ------
-    ValueError
-        If a number or a name is invalid.
-
-    Notes
-    -----
-    **Guarantees.** The result depends on the arguments alone and costs no privacy. It
-    interpolates the output of ``benchmarks/reproduce/gaps.py``.
-
-    Examples
-    --------
-    >>> from skfdp.metrics import expected_gap
-    >>> [round(expected_gap(1.0, n), 2) for n in (300, 1000, 3000, 10_000, 30_000)]
-    [0.8, 0.4, 0.17, 0.07, 0.03]
-    """
-    check_number("n_records", n_records, low=0, integral=True)
-    mu = gdp_mu(epsilon, delta) / Relation.of(neighboring_relation).sensitivity(1.0)
-    return gap_of(mu * n_records, "label-DP" if label_dp else "private")
+    some = 0 < n_private < n_columns
+    name = "some columns" if some else "nothing" if n_private else "columns"
+    name += " and target" * has_target
+    if name not in GAPS or (n_classes == 0 and name != "nothing"):
+        return None
+    width = n_columns * (n_classes if n_classes > 2 else 1) / 100
+    log = math.log(max(signal, 1e-300) / width**0.25)
+    # The place of the signal among those of the table.
+    place = float(np.interp(log, np.log(SIGNALS), range(len(SIGNALS))))
+    ends = np.array(GAPS[name])[:, [int(place), math.ceil(place)]] / 100
+    return tuple((ends[:, 0] + place % 1 * (ends[:, 1] - ends[:, 0])).tolist())
 
 
 def mean_fraction(mu: float, n: float, d: int, least: float = LEAST_FOR_MEAN) -> float:
@@ -184,15 +158,16 @@ def centred_scale(mean: np.ndarray, noise_std: float) -> float:
     return 1 / math.sqrt(max(1 - float(mean @ mean), min(0.05, error)))
 
 
-def n_steps(signal: float, s2n: float) -> int:
+def n_steps(signal: float, d: int) -> int:
     """Return the number of steps of the full-batch loop, which grows with the signal.
 
     The total noise of the loop does not depend on this number. The total step size does
     not depend on it either, as long as single steps are below the cap of
-    `learning_rate`. `signal` is ``mu n``; for `s2n` see `signal_to_noise`.
+    `learning_rate`. `signal` is ``mu n``. With many classes the loss has less
+    curvature, and needs no fewer steps.
     """
-    steps = min(math.sqrt(5 * signal), USUAL_STEPS * (s2n / 1000) ** (1 / 3))
-    return int(np.clip(steps, LEAST_STEPS, MOST_STEPS))
+    usual = USUAL_STEPS * (signal / math.sqrt(d) / 1000) ** (1 / 3)
+    return int(np.clip(min(math.sqrt(5 * signal), usual), LEAST_STEPS, MOST_STEPS))
 
 
 def clip_norm(s2n: float, *, regression: bool = False) -> float:
@@ -295,15 +270,15 @@ def bias_of_target(doubt: float, n_columns: int) -> float:
     return min(1.0, max(BIAS_FEATURE, math.sqrt(squared)))
 
 
-def starts_at_public_model(mu: float, n: float, n_classes: int, n_private: int) -> bool:
-    """Whether a descent with a public target starts at a model of the public part.
+def is_far(mu: float, n: float, n_classes: int, n_columns: int) -> bool:
+    """Whether a descent on all columns is better than to start at a public model.
 
-    With many classes and a large budget this start is too far from the joint model
-    (measured on the synthetic Purchase100-like data set). `mu` is the budget's own
-    Gaussian-DP parameter.
+    This is so with many classes and a large budget, because the model of all columns is
+    then far from that of the public columns, and with a private label from that of the
+    label statistic (measured on the synthetic Purchase100-like data set). `mu` is the
+    budget's own Gaussian-DP parameter, and `n_columns` counts the columns to learn.
     """
-    many = n_classes >= MANY_CLASSES
-    return not many or mu * n * math.sqrt(2 / n_classes / max(1, n_private)) < 50
+    return mu * n * math.sqrt(2 / n_classes / max(1, n_columns)) >= 50
 
 
 # -- networks ------------------------------------------------------------------------

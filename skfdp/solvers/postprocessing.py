@@ -17,12 +17,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.special import erf, ndtr
+from scipy.special import erf, ndtr, ndtri, softmax
+from scipy.stats import qmc
 
 from skfdp.data.input_scaler import Coordinates, InputScaler
 from skfdp.data.records import PublicRecords
 from skfdp.data.target import TargetMap
-from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.kernels.losses.loss import Loss
 from skfdp.mechanisms.descent import HeavyBall, Walk
 from skfdp.mechanisms.release import Mechanism
@@ -43,23 +43,22 @@ REACH = 0.7
 #: expected curvature.
 _TEMPERATURES = np.linspace(0.0, 1.2, 61)
 _CURVATURES = np.geomspace(0.1, 2.0, 30)
-# The prior of the factor has the width 1 if the slopes have no noise. If their noise is
-# this multiple of a usual slope, the width is 1 / sqrt(2), and less with more noise.
-_HOPELESS = 4.0
+# Prior mean of the factor if the slopes have no noise, and largest share of ``mu**2``
+# for them: usually, and after a model.
+_USUAL_FACTOR, _USUAL_AFTER, _MOST_SHARE, _MOST_AFTER = 0.5, 0.35, 0.08, 0.12
+# Median of the curvature, divided by the expected one, and spread of its logarithm.
+_USUAL, _OF_USUAL = 0.6, 0.5
 # Prior standard deviation of a logit, and of the change that public columns make in a
 # logit after a public model.
 _SPREAD, _SPREAD_SEEN = 1.5, 0.6
-# Factor of these deviations with more than two classes, where weights are larger.
-_OF_SEVERAL = 1.5
-# Prior standard deviation of the change of the intercept.
-_INTERCEPT_SPREAD = 0.3
+# Factor of these deviations with more than two classes, where weights are larger. Prior
+# standard deviation of the change of the intercept.
+_OF_SEVERAL, _INTERCEPT_SPREAD = 1.5, 0.3
 # A `Block` of columns counts as at most this many columns. In a row of a wide table
 # most columns are zero, and the columns that are rarely zero carry most of the signal.
 MOST_USED = 300
 # Least value of `quietness`.
 _QUIET = 0.25
-# Spread of margins, in logits or in spreads of the target, below which a fit warns.
-_LEAST_SPREAD = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,18 +80,11 @@ class Block:
         return max(1, min(len(self.columns), MOST_USED))
 
 
-def label_variance(margins: np.ndarray, shares: np.ndarray | None = None) -> float:
-    """Return the variance of a label under these margins, a mean over rows and classes.
-
-    Margins have the shape (n_rows, n_outputs); `shares` are row weights.
-    """
-    several = margins.shape[1] > 1
-    odds = margins - margins.max(axis=1, keepdims=True) if several else margins
-    odds = np.exp(np.minimum(odds, 700.0))
-    share = odds / (odds.sum(axis=1, keepdims=True) if several else 1 + odds)
-    if shares is not None:
-        shares = np.broadcast_to(shares[:, None], share.shape)
-    return max(float(np.average(share * (1 - share), weights=shares)), 1e-9)
+def label_variances(margins: np.ndarray) -> np.ndarray:
+    """Return the variance of a label under each row's margins, a mean over outputs."""
+    if margins.shape[1] == 1:
+        return 0.25 - np.tanh(margins[:, 0] / 2) ** 2 / 4
+    return (1 - (softmax(margins, axis=1) ** 2).sum(axis=1)) / margins.shape[1]
 
 
 def logit_blocks(
@@ -142,25 +134,31 @@ def expected(
     other records (Efron 2004, doi:10.1198/016214504000000692).
 
     The step has the shape (n_outputs, n_columns). `variance` is the label variance at
-    the start, which is the curvature of the loss. The gradients of `walk` are divided
-    by `clip_norm`. `fitted` has the shape of the step: for each weight, the fraction of
-    an error of the start that the descent removed. None: this fraction is unknown, and
-    the degrees of freedom are 0.
+    the start, which is the curvature of the loss. The variances of rows along the
+    principal directions of a block are taken as proportional to 1, 1/2, 1/3, ..., and 0
+    in half of the directions. The gradients of `walk` are divided by `clip_norm`.
+    `fitted` has the shape of the step: for each weight, the fraction of an error of the
+    start that the descent removed. None: this fraction is unknown, and the degrees of
+    freedom are 0.
     """
     found = step - step.mean(axis=0) if len(step) > 1 else step.copy()
     free = 1 - 1 / len(step) if len(step) > 1 else 1.0
     cut, n_fitted = min(1.0, clip_norm / math.sqrt(variance)), 0.0
     for block in blocks:
         weights = found[:, block.columns]
-        curvature = variance * block.square / block.n_used
-        gain, noise = walk.outcome(curvature * cut / clip_norm)
-        gain, n_free = max(gain, 1e-9), weights.size * free
-        # A released weight is gain * weight + noise.
-        square = float(np.vdot(weights, weights)) / n_free / gain**2
-        kept = 0.0
-        learnt = learnt_variance(square, (noise / gain) ** 2, n_free, block.prior**2)
-        if learnt != 0:  # expected weight divided by the released weight
-            kept = min(1.0, gain * learnt / (gain**2 * learnt + noise**2))
+        usual = 1 / np.arange(1.0, min(len(block.columns), MOST_USED) + 1)
+        usual[(len(usual) + 1) // 2 :] = 0.0
+        curvature = variance * block.square * usual / usual.sum()
+        gains, noise = walk.moments(curvature * cut / clip_norm)
+        n_free = weights.size * free
+        # A released weight is gain * weight + noise, along each direction.
+        known = max(float((gains**2).mean()), 1e-18)
+        square = float(np.vdot(weights, weights)) / n_free / known
+        error, prior = float(noise.mean()) / known, block.prior**2
+        learnt = learnt_variance(square, error, n_free, prior)
+        # The factor with the least error of the margins.
+        whole = float(usual @ (gains**2 * learnt + noise))
+        kept = min(1.0, float(usual @ gains) * learnt / max(whole, 1e-300))
         found[:, block.columns] = weights * kept
         if fitted is not None:
             n_fitted += kept * free * float(fitted[:, block.columns].sum())
@@ -202,16 +200,20 @@ def is_measured(method: Any, public: PublicRecords, has_model: bool) -> bool:
     )
 
 
-def event(public: PublicRecords, budget: Budget, loss: Loss, mu: float) -> Event:
+def event(
+    public: PublicRecords, budget: Budget, loss: Loss, mu: float, follows: bool
+) -> Event:
     """Return the event of the slopes that determine the factor of the step.
 
     `mu` is the Gaussian-DP parameter of the whole budget, for sums whose sensitivity is
-    their clip norm.
+    their clip norm. `follows` is whether the descent starts at a model.
     """
-    loss = loss if public.target_map is None else huber(HUBER_THRESHOLD)
+    n, most = public.n_effective, _MOST_AFTER if follows else _MOST_SHARE
+    share = float(np.clip(30 / (budget.mu * n), 0.02, most))
+    if public.target_map is not None:
+        loss, share = huber(HUBER_THRESHOLD), parameters.mean_fraction(mu, n, 4)
     query = TemperatureSum.planned(loss, public.n_classes, len(POINTS))
     sensitivity = query.sensitivity(budget.relation)
-    share = parameters.mean_fraction(mu, public.n_effective, 4)
     return budget.event(
         LABEL,
         sensitivity / (math.sqrt(share) * budget.mu),
@@ -220,16 +222,57 @@ def event(public: PublicRecords, budget: Budget, loss: Loss, mu: float) -> Event
     )
 
 
-def expected_reach(step: np.ndarray, blocks: list[Block]) -> float:
-    """Return the norm to which the margins of the step are clipped for each row.
-
-    It is `REACH` times the expected root mean square of these margins.
-    """
-    square = 0.0
+def product(one: np.ndarray, other: np.ndarray, blocks: list[Block]) -> float:
+    """Return the expected product of the margins of two steps, summed over outputs."""
+    total = 0.0
     for block in blocks:
-        entry = block.square / len(block.columns)
-        square += float((step[:, block.columns] ** 2).sum()) * entry
-    return REACH * math.sqrt(square) if square > 0 else 1.0
+        parts = one[:, block.columns], other[:, block.columns]
+        total += float(np.vdot(*parts)) * block.square / len(block.columns)
+    return total
+
+
+def drift(
+    margins: np.ndarray,
+    shares: np.ndarray | None,
+    spread: float,
+    believed: float,
+    clip_norm: float,
+) -> np.ndarray:
+    r"""Return how far clipping moves the intercepts of a descent, shape (n_outputs,).
+
+    Steps end where the clipped residuals of rows of norm 1 sum to 0 for each class. A
+    rare class has the largest residuals, of which clipping takes most, so its frequency
+    ends too small. The result is the intercepts there, minus those without clipping.
+
+    `margins` of shape (n_rows, n_outputs) are those of the start, and `shares` the
+    weights of their rows, or None. Margins of the step are taken as normal, with the
+    root mean square `spread`. The part `believed` of them is signal, which labels
+    follow.
+
+    Let :math:`\pi_k` be the probability of class k, q the prediction, and :math:`s_k`
+    the factor that clips the residual :math:`q - e_k`. The equation of class j is
+    :math:`E[q_j \sum_k \pi_k s_k] = E[\pi_j s_j]`. Each round adds the logarithm of the
+    ratio of both sides to the intercept (proportional fitting).
+    """
+    n_rows, n_outputs = margins.shape
+    points = qmc.Sobol(n_outputs + 1, scramble=False).random(512) + 1 / 1024
+    upto = np.cumsum(np.ones(n_rows) if shares is None else shares)
+    rows = np.minimum(np.searchsorted(upto, points[:, 0] * upto[-1]), n_rows - 1)
+    step = spread / math.sqrt(n_outputs) * ndtri(points[:, 1:])
+    ends, unit = np.stack([believed * step, step]) + margins[rows], 1.0
+    if n_outputs == 1:  # two classes with one output, whose residual is a number
+        ends, unit = np.pad(ends, ((0, 0), (0, 0), (1, 0))), math.sqrt(2)
+    truth, level, levels = softmax(ends[0], axis=1), 0.0, []
+    for most in (clip_norm * unit, math.inf):
+        for _ in range(30):
+            found = softmax(ends[1] + level, axis=1)
+            square = (found**2).sum(axis=1, keepdims=True) + 1 - 2 * found
+            kept = truth * np.minimum(1, most / np.sqrt(np.maximum(square, 1e-30)))
+            taken = (found * kept.sum(axis=1, keepdims=True)).sum(axis=0)
+            level = level + np.log(np.maximum(kept.sum(axis=0), 1e-30) / taken)
+        levels.append(level)
+    moved = levels[0] - levels[1]
+    return moved[1:] - moved[:1] if n_outputs == 1 else moved - moved.mean()
 
 
 def temperature(
@@ -238,6 +281,7 @@ def temperature(
     n_records: int,
     reach: float,
     variance: float,
+    mean: float,
 ) -> tuple[float, float, float]:
     """Return the posterior mean of the factor, its noise, and its measured share.
 
@@ -246,27 +290,24 @@ def temperature(
     not from the prior.
 
     The slope of the loss along the step is modelled as linear in the factor a: it is
-    ``H (a - a_0)``. The best factor a_0 is positive, with a half-normal prior, which is
-    narrower with more noise. The curvature H has a prior that is flat in its logarithm,
-    around the label variance `variance` at the start. `slopes` are released at
-    `POINTS`, each with noise of `noise_std`, from margins clipped to the norm `reach`.
+    ``H (a - a_0)``. The best factor a_0 has an exponential prior of this `mean`, which
+    falls if the noise is larger than a usual slope. The curvature H is lognormal; it
+    is in proportion to the label variance `variance` at the start. `slopes` are
+    released at `POINTS`, each with noise of `noise_std`, from margins that are clipped
+    to the norm `reach`.
     """
     usual = variance * n_records * reach / REACH
-    # With uninformative slopes the factor is close to 0.
-    width = 1 / math.hypot(1, noise_std / (_HOPELESS * usual))
+    mean = mean / math.hypot(1, noise_std / usual)
     best, curvature = _TEMPERATURES[:, None], usual * _CURVATURES[None]
-    log = -((best / width) ** 2) / 2 + 0 * curvature
-    posterior = _given_slopes(log, best, curvature, slopes, noise_std)
-    prior = np.exp(-((_TEMPERATURES / width) ** 2) / 2)
-    moments = []
-    for weight in (posterior.sum(axis=1), prior):
-        mean = float(np.average(_TEMPERATURES, weights=weight))
-        square = (_TEMPERATURES - mean) ** 2
-        moments.append((mean, float(np.average(square, weights=weight))))
-    (mean, variance), (_, of_prior) = moments
+    log = -best / mean - (np.log(_CURVATURES / _USUAL) / _OF_USUAL) ** 2 / 2
+    posterior = _given_slopes(log, best, curvature, slopes, noise_std).sum(axis=1)
+    weights = np.stack([posterior, np.exp(-_TEMPERATURES / mean)])
+    weights /= weights.sum(axis=1, keepdims=True)
+    means = weights @ _TEMPERATURES
+    left, before = weights @ _TEMPERATURES**2 - means**2
     # The part that follows from the prior is not noise.
-    share = max(0.0, 1 - variance / max(of_prior, 1e-12))
-    return mean, math.sqrt(variance * share), share
+    share = min(1.0, max(0.0, 1 - left / max(before, 1e-12)))
+    return float(means[0]), math.sqrt(max(left, 0.0) * share), share
 
 
 def _given_slopes(
@@ -299,6 +340,7 @@ def scaled(
     event: Event,
     mechanism: Mechanism,
     fitted: np.ndarray | None,
+    mean_left: float,
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Return the start plus the rescaled step, the error, and the measured share.
 
@@ -309,16 +351,30 @@ def scaled(
     `theta` is the result of the descent. `bias` is the value of the constant column
     (None: no intercept). `offset` are the margins of a public model or None. `query`,
     `blocks` and `walk` describe the descent. `event` is that of the released slopes.
-    `fitted` is as for `expected`.
+    `fitted` is as for `expected`. `mean_left` is the squared norm of the mean of rows.
     """
-    margins = offset
-    if margins is None:  # an intercept or zero, the same for every record
-        margins = start[None, :, -1] * (bias or 0.0)
-    of_rows = offset is not None
-    variance = label_variance(margins, public.shares if of_rows else None)
-    asked = blocks, walk, variance, query.clip_norm, fitted
-    step, n_fitted = expected(theta - start, *asked)
-    reach = expected_reach(step, blocks)
+    margins, shares, usual = (
+        # An intercept or zero, the same for every record.
+        (start[None, :, -1] * (bias or 0.0), None, _USUAL_FACTOR)
+        if offset is None
+        else (offset, public.shares, _USUAL_AFTER)
+    )
+    variance = max(float(np.average(label_variances(margins), weights=shares)), 1e-9)
+    clip, raw = query.clip_norm, theta - start
+    step, n_fitted = expected(raw, blocks, walk, variance, clip, fitted)
+    if bias is not None:
+        # Take back the part of the drift that the steps have learnt.
+        square = max(product(raw, raw, blocks[:-1]), 1e-300)
+        believed = product(step, raw, blocks[:-1]) / square
+        slope = variance * min(1 / clip, 1 / math.sqrt(variance))
+        learnt = walk.outcome(slope * (bias**2 + mean_left))[0]
+        own = float(step[:, -1] @ raw[:, -1]), float(raw[:, -1] @ raw[:, -1])
+        kept = believed * mean_left + own[0] / max(own[1], 1e-300) * bias**2
+        error = drift(margins, shares, math.sqrt(square), believed, clip)
+        moved = learnt * kept / (mean_left + bias**2) * error / bias
+        step[:, -1] -= np.nan_to_num(moved, posinf=0, neginf=0)  # diverging steps
+    # The norm to which the margins of the step are clipped for each row.
+    reach = REACH * math.sqrt(product(step, step, blocks)) or 1.0
     recipe = functools.partial(
         TemperatureSum,
         n_classes=public.n_classes,
@@ -327,30 +383,11 @@ def scaled(
         points=POINTS,
         reach=reach,
     )
-    slopes = mechanism.release(LABEL, derived(query, recipe))
-    slopes = slopes + n_fitted * REACH / reach  # corrected for overfitting
-    noise_std, n = float(event.noise_std[0]), public.n_records
-    factor, std, share = temperature(slopes, noise_std, n, reach, variance)
-    if offset is None and public.n_features > MOST_USED:
-        of_columns = [block for block in blocks if block.columns[0] < public.mask.size]
-        spread = expected_reach(step, of_columns) / REACH if step.any() else 0.0
-        warn_of_small_margins(factor * spread)
+    overfit = n_fitted * REACH / reach
+    slopes = mechanism.release(LABEL, derived(query, recipe)) + overfit
+    known = float(event.noise_std[0]), public.n_records, reach, variance, usual
+    factor, std, share = temperature(slopes, *known)
     return start + factor * step, std * step, share
-
-
-def warn_of_small_margins(spread: float) -> None:
-    """Warn if the margins hardly differ between rows, from released numbers alone.
-
-    This is for wide tables without a public model; for narrow tables the plan warns.
-    """
-    if spread < _LEAST_SPREAD:
-        warn_caller(
-            "the weights are mostly noise and were scaled down to nearly 0 (margins of "
-            f"usual rows differ by {spread:.2g}, in logits or in standard deviations "
-            "of the target): expect little more than the majority class or the mean; "
-            "raise epsilon, or use more records or fewer columns.",
-            UtilityWarning,
-        )
 
 
 # The shrinkage of released weights of a regression by their known noise.

@@ -75,7 +75,7 @@ def test_a1_every_type_of_a_code_has_its_level(form, levels):
 def test_a1_labels_and_scores_know_the_code_in_every_type(form):
     y = pd.Series(FORMS[form]).repeat(N // 2)
     X = np.linspace(0, 1, N)[:, None]
-    model = DPSGDFClassifier(8.0, bounds=(0, 1), classes=[A, B], solver=STEPS)
+    model = DPSGDFClassifier(99.0, bounds=(0, 1), classes=[A, B], solver=STEPS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, y)

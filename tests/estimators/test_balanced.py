@@ -149,7 +149,7 @@ def test_the_table_of_coefficients_moves_with_the_constant():
 def test_it_finds_the_rare_class():
     table, y = load_breast_cancer(return_X_y=True)
     rng = np.random.default_rng(0)
-    rare = rng.choice(np.flatnonzero(y == 0), 60, replace=False)
+    rare = rng.choice(np.flatnonzero(y == 0), 30, replace=False)
     rows = np.concatenate([np.flatnonzero(y == 1), rare])
     table, y = table[rows] / (1.2 * table.max(axis=0)), 1 - y[rows]
     scores = {}
@@ -158,4 +158,4 @@ def test_it_finds_the_rare_class():
             2.0, **GIVEN | {"class_weight": weight}, random_state=0
         ).fit(table, y)
         scores[weight] = balanced_accuracy_score(y, model.predict(table))
-    assert scores["balanced"] > scores[None] + 0.02
+    assert scores["balanced"] > scores[None] + 0.1

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.special import softmax
 from sklearn.metrics import log_loss
 from sklearn.preprocessing import normalize
 
@@ -92,18 +93,88 @@ def test_counts_that_noise_would_leave_no_grid_for_are_not_released(small):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_log_odds_are_those_of_the_counts_and_zero_where_they_are_noise(n_classes):
-    labels = np.r_[np.zeros(700), np.ones(300), np.full(400, n_classes - 1)]
-    labels = labels.astype(int)
-    share = np.bincount(labels) / len(labels)
+    labels = np.repeat([0, 1, n_classes - 1], [700, 300, 400])
+    share = (np.bincount(labels) + 1) / (len(labels) + n_classes)
     found, _ = log_odds(labels, n_classes)
-    if n_classes == 2:
-        np.testing.assert_allclose(found, math.log(share[1] / share[0]), rtol=1e-6)
-    else:
-        np.testing.assert_allclose(np.exp(found) / np.exp(found).sum(), share)
-    assert not log_odds(labels, n_classes, noise_std=1e4)[0].any()
-    noise = 1e4 * np.arange(n_classes)[:, None]
-    noisy = log_odds(labels, n_classes, noise_std=10.0, noise=noise + 1e4)[0]
+    found = softmax(np.r_[0, found] if n_classes == 2 else found)
+    np.testing.assert_allclose(found, share, rtol=1e-6)
+    assert np.abs(log_odds(labels, n_classes, noise_std=1e7)[0]).max() < 1e-3
+    noise = 1e4 + 1e4 * np.arange(n_classes)[:, None]
+    noisy = log_odds(labels, n_classes, noise_std=10.0, noise=noise)[0]
     assert np.isfinite(noisy).all()  # whatever the noise
+
+
+@pytest.mark.parametrize("std", [20.0, 100.0, 400.0])
+def test_frequencies_are_the_posterior_mean(std):
+    rng, n = np.random.default_rng(0), 1000
+    ones = np.floor(rng.random(400_000) * (n + 1))
+    # The difference of both counts has twice the noise of one, in units of sqrt(1/2).
+    released = ones + std * rng.normal(size=ones.size) / math.sqrt(2)
+    for count in (0, 50, 400):
+        labels = np.repeat([0, 1], [n - count, count])
+        share = 1 / (1 + math.exp(-log_odds(labels, 2, noise_std=std)[0].item()))
+        near = np.abs(released - count) < 10
+        assert share == pytest.approx(ones[near].mean() / n, abs=0.01)
+
+
+# -- the drift of clipping ------------------------------------------------------------
+@pytest.mark.parametrize(("share", "clip"), [(0.1, 0.2), (0.3, 0.4), (0.02, 0.05)])
+def test_without_margins_the_drift_is_that_of_one_frequency(share, clip):
+    """Where (1 - share) min(p, clip) = share min(1 - p, clip)."""
+    start = np.array([[math.log(share / (1 - share))]])
+    reached = share * clip / (1 - share)  # below the clip norm
+    wanted = math.log(reached / (1 - reached)) - start.item()
+    found = logit_scale.drift(start, None, 0.0, 0.0, clip)
+    assert found == pytest.approx([wanted], abs=2e-3)
+    assert logit_scale.drift(-start, None, 0.0, 0.0, clip) == pytest.approx(-found)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 4])
+@pytest.mark.parametrize("believed", [0.0, 0.6])
+def test_after_the_drift_clipped_residuals_cancel(n_outputs, believed):
+    rng, clip = np.random.default_rng(0), 0.3
+    start = rng.normal(size=(300, n_outputs)) - np.arange(n_outputs) - (n_outputs == 1)
+    given = np.ones(300), 1.3 * math.sqrt(n_outputs), believed
+    moved, unclipped = (logit_scale.drift(start, *given, c) for c in (clip, 10.0))
+    np.testing.assert_allclose(unclipped, 0, atol=1e-6)
+    rows = start[rng.integers(300, size=200_000)]
+    step = 1.3 * rng.normal(size=rows.shape)
+
+    def sums(level, most):
+        """Return the mean clipped residual of each output."""
+        ends = np.stack([rows + believed * step, rows + step + level])
+        if n_outputs == 1:
+            ends = np.pad(ends, ((0, 0), (0, 0), (1, 0)))
+        truth, found = softmax(ends, axis=2)
+        total = 0.0
+        for k, share in enumerate(truth.T):
+            residual = found - np.eye(found.shape[1])[k]
+            size = np.linalg.norm(residual, axis=1) / (1 if n_outputs > 1 else 2**0.5)
+            total = total + (share * np.minimum(1, most / size)) @ residual / len(rows)
+        return total[-n_outputs:]
+
+    level = np.zeros(n_outputs)  # where residuals that are not clipped cancel
+    for _ in range(100):
+        level -= 2 * sums(level, 10.0)
+    far = np.abs(sums(level, clip)).max()
+    assert np.abs(sums(level + moved, clip)).max() < 0.1 * far
+
+
+@pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
+@pytest.mark.parametrize(("epsilon", "most"), [(0.1, 0.035), (0.3, 0.014)])
+def test_where_columns_tell_nothing_a_fit_stays_near_the_frequencies(epsilon, most):
+    above = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = np.eye(4)[rng.integers(4, size=(6000, 12))].reshape(6000, 48)
+        y = (rng.random(6000) < 0.3).astype(int)
+        model = FeatureDPLogisticRegression(
+            epsilon, bounds=(0, 1), classes=[0, 1], random_state=seed
+        ).fit(X[:3000], y[:3000])
+        constant = np.full(3000, y[:3000].mean())
+        found = log_loss(y[3000:], model.predict_proba(X[3000:]))
+        above.append(found - log_loss(y[3000:], constant))
+    assert np.mean(above) < most
 
 
 # -- the walk -------------------------------------------------------------------------
@@ -144,11 +215,11 @@ def test_without_noise_a_step_is_taken_as_it_is():
 
 
 # -- the temperature ------------------------------------------------------------------
-def temperature(best, *, curvature=1.0, noise_std=1.0, n=1000, reach=2.0):
+def temperature(best, *, curvature=0.6, noise_std=1.0, n=1000, reach=2.0):
     """Return the temperature where the loss is least at `best`."""
     slope = curvature * 0.25 * n * reach / logit_scale.REACH
     slopes = slope * (np.array(logit_scale.POINTS) - best)
-    return logit_scale.temperature(slopes, noise_std, n, reach, 0.25)[0]
+    return logit_scale.temperature(slopes, noise_std, n, reach, 0.25, 0.5)[0]
 
 
 @pytest.mark.parametrize("curvature", [0.1, 0.5, 1.0])
@@ -160,6 +231,13 @@ def test_the_temperature_is_where_the_slope_is_zero(curvature):
     assert temperature(-5.0, curvature=curvature) < 0.05
     assert temperature(9.0, curvature=curvature) <= 1.2
     assert temperature(1.0, noise_std=1e9) < 0.02
+
+
+def test_the_noisier_the_slopes_the_less_of_a_step_is_taken():
+    found = [temperature(0.5, noise_std=std) for std in (1, 300, 3000, 30_000)]
+    assert found == sorted(found, reverse=True)
+    assert found[0] > 0.45
+    assert found[-1] < 0.05
 
 
 # -- wide tables ----------------------------------------------------------------------
@@ -233,23 +311,14 @@ def test_wide_sparse_rows_keep_their_scale(public):
 
 
 @pytest.mark.parametrize(
-    ("width", "n_rows", "epsilon", "match"),
-    [
-        (5000, 300, 0.01, "weights are mostly noise and were scaled down to nearly 0"),
-        (1000, 1000, 0.5, "released length of rows is mostly noise"),
-    ],
-)
-@pytest.mark.parametrize(
     ("kind", "more"),
     [
         (FeatureDPLogisticRegression, {"classes": [0, 1]}),
         (FeatureDPRegressor, {"target_bounds": (0, 1)}),
     ],
 )
-def test_weights_that_are_scaled_to_nothing_are_warned_of(
-    kind, more, width, n_rows, epsilon, match
-):
-    X, y = sparse_table(width, n_rows)
-    model = kind(epsilon, bounds=(0, 1), random_state=0, **more)
-    with pytest.warns(UtilityWarning, match=match):
+def test_row_lengths_that_are_noise_are_warned_of(kind, more):
+    X, y = sparse_table(1000, 1000)
+    model = kind(0.5, bounds=(0, 1), random_state=0, **more)
+    with pytest.warns(UtilityWarning, match="released length of rows is mostly noise"):
         model.fit(X, y.astype(int))

@@ -296,7 +296,9 @@ def test_label_dp_is_one_shot_but_for_what_only_the_loop_can_do(
 def test_a_budget_below_the_noise_warns(small):
     X, y = small
     model = FeatureDPLogisticRegression(0.01, public_features="all", bounds=(0, 1))
-    with pytest.warns(UtilityWarning, match=f"small for n={len(X)} records: the noise"):
+    with pytest.warns(
+        UtilityWarning, match=f"the budget is small for n={len(X)} records"
+    ):
         model.fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

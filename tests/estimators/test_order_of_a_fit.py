@@ -218,9 +218,7 @@ except Exception as error:
     ("setting", "message"),
     [
         ("NUMBA_DISABLE_JIT=1", "NUMBA_DISABLE_JIT turns off the compiler"),
-        pytest.param(
-            *("NUMBA_NUM_THREADS=0", "Number of threads"), marks=pytest.mark.nightly
-        ),
+        ("NUMBA_NUM_THREADS=0", "Number of threads"),
     ],
 )
 def test_a_setting_of_numba_that_prevents_fits_costs_nothing(setting, message):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import math
 from collections.abc import Callable
@@ -44,7 +45,7 @@ class Loss:
         # which is not in `kernels.contributions._LEAVES`.
         return _named, (self.name, self.parameter)
 
-    @property
+    @functools.cached_property
     def target_free(self) -> Loss:
         """The loss whose residual is averaged over all labels, and needs no target."""
         if self.averaged is None:
