@@ -94,6 +94,10 @@ estimators/test_public_regression.py::test_every_release_is_covered_by_the_charg
 -query = dataclasses.replace(query, loss=huber(HUBER_THRESHOLD))
 +query = dataclasses.replace(query, loss=huber(2 * HUBER_THRESHOLD))
 estimators/test_row_length.py::test_wide_rows_keep_the_scale_of_predictions
+# solvers/postprocessing.py: the drift follows the private labels
+-error = drift(margins, shares, math.sqrt(square), believed, clip)
++error = drift(margins, shares, math.sqrt(square), query.target.mean(), clip)
+estimators/test_balanced.py::test_neighbours_get_the_same_model_of_the_same_releases[everything private]
 # privacy/ledger_file.py: charges beyond the budget limit
 -check(terms, recorded)
 -            return
