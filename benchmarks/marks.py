@@ -159,6 +159,12 @@ def mutants(survivors: bool = False) -> int:
     return sum(int(killed) + int(late) for killed, late in counts)
 
 
+def known(pattern: str) -> float:
+    """Return a figure of the put-aside tables of `known_without_data.py`."""
+    text = (RESULTS / "known_without_data.txt").read_text("utf-8")
+    return float(re.search(pattern, text.split("== aside, now")[1], re.MULTILINE)[1])
+
+
 # ---------------------------------------------------------------- times
 
 
@@ -268,6 +274,13 @@ MARKS = [
     Mark("    of the theory", lambda: words(theory=True), 13_840),
     Mark("mutants of 400 that tests notice", mutants, 336, least=True),
     Mark("    survivors without a reason", lambda: mutants(survivors=True), 0),
+    Mark(
+        "nothing public: % above the floor",
+        lambda: known(r"^nothing +[\d.]+ +[\d.]+ +([\d.]+)"),
+        3,
+    ),
+    Mark("    of small signals", lambda: known(r"^nothing +[\d.]+ +([\d.]+)"), 22, 15),
+    Mark("half public: % behind a rival", lambda: known(r"^all: ([\d.]+) of"), 6.5, 6),
     Mark("README's tests, minutes", readme_tests, 4.5, timed=True),
     # 15 % above the least that was measured, as times vary.
     Mark("skfdp without compiled code, seconds", lambda: main_job()[0], 10, timed=True),
