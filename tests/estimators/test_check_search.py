@@ -70,11 +70,11 @@ SEARCHES = {
 )
 @pytest.mark.parametrize("name", SEARCHES)
 def test_it_says_what_the_search_charges(name, limit):
-    ledger = a_ledger(limit)
-    search = SEARCHES[name](ledger)
+    search = SEARCHES[name](ledger := a_ledger(limit))
     found = ledger.check_search(search, X, Y)
     assert not ledger.entries and not hasattr(search, "cv_results_")
     assert f"{found.n_fits} fits" in repr(found)
+    assert (" + 1 refit); " in repr(found)) == bool(search.refit)
     try:
         search.fit(X, Y)
         refused = False
@@ -128,7 +128,7 @@ def test_a_file_may_be_given_by_its_path(tmp_path):
         (GridSearchCV(model(None), {}), "has no ledger"),
         (GridSearchCV(LogisticRegression(), {}), "has no ledger"),
         (GridSearchCV(model(PrivacyLedger()), {}), "another ledger or data set"),
-        (DPSGDFClassifier(), "must be a search of scikit-learn"),
+        (DPSGDFClassifier(), r"DPSGDFClassifier\(\) must be a search of scikit-learn"),
         (None, "must be a search of scikit-learn"),
     ],
 )

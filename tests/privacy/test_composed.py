@@ -177,10 +177,12 @@ class TestWhatIsSaid:
         assert "selectkbest (SelectKBest): from target; which" in text_of(found)
 
     def test_of_public_columns_alone(self, table, labels):
-        scaled = ("public", StandardScaler(), ["age"])
-        found = parted(table, labels, scaled, private("bmi"))
-        assert learns(found)["columntransformer__public"] == "public columns"
-        assert not found.leaks and followed(found)
+        scaler = StandardScaler()
+        nested = make_pipeline("passthrough", scaler)
+        for step, end in ((scaler, ""), (nested, "__standardscaler")):
+            found = parted(table, labels, ("public", step, ["age"]), private("bmi"))
+            assert learns(found)["columntransformer__public" + end] == "public columns"
+            assert not found.leaks and followed(found)
 
     @pytest.mark.parametrize("public_target", [False, True])
     def test_of_a_public_target(self, table, labels, public_target):
@@ -310,10 +312,8 @@ class TestPublicColumns:
 
         X = table[["age", "bmi"]]
         for step in (Third(), FunctionTransformer(lambda X: X)):
-            model = make_pipeline(step, logistic(public_features=["age"])).fit(
-                X, labels
-            )
-            found = report(model)
+            model = make_pipeline(step, logistic(public_features=["age"]))
+            found = report(model.fit(X, labels))
             assert followed(found) is False and found.public_sources is None
             assert len(found.unknown_steps) == 1
 

@@ -576,18 +576,18 @@ class TestRefusalOfAFit:
 
     def test_a_plan_shows_noise_unit_and_cost(self):
         model = DPSGDFClassifier(0.5, bounds=(0, 1), classes=[0, 1])
-        text = repr(model.plan(self.X))
+        text = repr(plan := model.plan(self.X))
         assert text.startswith(
             "Plan of DPSGDFClassifier: epsilon 0.5 at delta 1e-05, for each of 60 "
             "records (replace_one)\n"
         )
         persons = repr(model.plan(self.X, groups=np.arange(60) // 3))
         assert "for all rows of each of 20 persons" in persons
-        plan = model.plan(self.X)
         lines = text.splitlines()[1:]
         assert lines.pop().startswith("  share of predictive power")
         for event, line in zip(plan.events, lines, strict=True):
             assert f"{event.label} x {event.n_steps}: noise " in line
+            assert ("batch rate" in line) == (event.sampling_rate < 1)
             assert f"{event.step_stds.min():.4g}" in line
             assert f"{event.step_stds.max():.4g}" in line
         free = DPSGDFClassifier(math.inf, bounds=(0, 1), classes=[0, 1])

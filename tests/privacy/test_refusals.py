@@ -63,7 +63,7 @@ BAD_EVENT = {
 NOT_BESIDE_IT = {"public_features": ("a",), "public_target": True, "unit": "person"}
 BAD_TOGETHER = [
     {"n_steps": 3, "noise_std": (1.0, 2.0)},
-    {"noise_decay": 1e4, "n_steps": 100},
+    {"noise_decay": 1e4, "n_steps": 100, "noise_std": (0.5,)},
     {"noise_decay": 1.0, "sampling_rate": 0.5},
     {"noise_decay": 1.0, "n_steps": 2, "noise_std": (1.0, 2.0)},
     {"noise_decay": 1.0, "n_steps": 10**12},
@@ -241,8 +241,8 @@ def test_deltas_of_large_epsilons():
 def test_epsilons_beyond_the_floats_are_infinite():
     assert gdp_epsilon(1e-5, 1e200) == math.inf
     assert gdp_epsilon(1e-5, 1e100) == pytest.approx(5e199)
-    assert gdp_delta(math.inf, 3.0) == 0
-    assert gdp_delta(3.0, 0.0) == 0
+    assert gdp_delta(math.inf, 3.0) == gdp_delta(3.0, 0.0) == 0
+    assert compose([Event(**EVENT | {"noise_std": (0.01,)})]).detection_rate(0.1) == 1
     assert gdp_delta(0.0, 1e-200) == 0
     assert gdp_delta(1.0, 1e8) == pytest.approx(1.0)
 
@@ -310,9 +310,9 @@ def test_odd_steps_have_a_curve(changes, relation):
     "changes", [{"noise_std": (1e-50,)}, {"n_steps": 10**15}, {"noise_std": (1e-5,)}]
 )
 def test_what_no_distribution_can_hold_is_one_sentence(changes):
-    event = Event(**EVENT | {"n_steps": 10} | changes, sampling_rate=0.5)
     with pytest.raises(ValueError, match="have too little noise or are too many"):
-        compose([event])
+        compose([Event(**EVENT | {"n_steps": 10} | changes, sampling_rate=0.5)])
+    assert pld._gap([((2.0, 1.0, 1e-5, "replace_special"), 10**8)], 0.0, None) > 5e-7
 
 
 class Cheap(Event):

@@ -359,10 +359,11 @@ class TestHtml:
             assert never not in text
         assert "<tr><td>x3</td><td>private</td></tr>" in text
         assert "<tr><td>x2</td><td>public</td></tr>" in text
+        assert "<text x='50.0'" in text  # right of the point at x = 42
         (line,) = re.findall("points='(.*?)'", text)
-        points = [tuple(map(float, one.split(","))) for one in line.split()]
-        x, y = np.array(points).T
+        x, y = np.array([one.split(",") for one in line.split()], dtype=float).T
         assert (np.diff(x) > 0).all() and (np.diff(y) <= 0).all()
+        assert f"<circle cx='42.0' cy='{220 - 2 * detections(made):.1f}'" in text
         assert (220 - y >= x - 40 - 0.2).all()  # above guessing
 
 

@@ -86,11 +86,11 @@ def oracle(query, theta, taken=0.0):
     return gradients * factor[:, None, None]
 
 
+@pytest.mark.parametrize("least", [0.5, 1.5])  # of the class weights
 @pytest.mark.parametrize(("loss", "n_classes"), CASES)
-def test_sum_matches_materialised_gradients(loss, n_classes):
-    query = make_query(loss, n_classes)
-    theta = make_theta(query)
-    unit = query.unit(0.0)
+def test_sum_matches_materialised_gradients(loss, n_classes, least):
+    query = make_query(loss, n_classes, class_weight=np.linspace(least, 2, n_classes))
+    theta, unit = make_theta(query), query.unit(0.0)
     taken, tolerance = rounding(query, unit)
     assert tolerance < 0.004 < 0.002 * query.n_rows
     np.testing.assert_allclose(

@@ -298,12 +298,10 @@ def unbiased(X):
 
 def test_class_sums_match_their_definition():
     rng = np.random.default_rng(1)
-    X = rng.random((700, 5)) / 3
+    rows = unbiased(rng.random((700, 5)) / 3)
     target = rng.integers(0, 3, 700)
-    rows = unbiased(X)
     query = ClassSum(rows, target, 4, nonnegative=True)
-    held = rows.values * GRID
-    expected = np.eye(4)[target].T @ held
+    expected = np.eye(4)[target].T @ (rows.values * GRID)
     unit = query.unit(1.0)
     np.testing.assert_allclose(query.exact_sum(None, None, unit) * unit, expected)
 
@@ -333,8 +331,7 @@ def test_rows_within_the_bound_are_kept_and_longer_ones_end_on_it():
     np.testing.assert_array_equal(clipped(inside.values), inside.values)
     outside = unbiased([[1.5, -1.5, 1.9], [1.0, 0.01, 0.0]])
     norms = np.linalg.norm(clipped(outside.values) * GRID, axis=1)
-    assert (norms <= 1).all()
-    assert (norms > 0.9998).all()
+    assert ((norms <= 1) & (norms > 0.9998)).all()
 
 
 def test_the_clip_factor_is_rounded_down():
@@ -344,3 +341,6 @@ def test_the_clip_factor_is_rounded_down():
     for times in (1, 2, 8):
         values = (times * base[None]).astype(np.int16)
         assert (clipped(values) ** 2).sum() <= GRID**-2
+    unit = (1 + 5e-10) * GRID / 1000
+    total = statistics.GridRowSum(unbiased([[1.0]]), 1.0, 1).exact_sum(None, None, unit)
+    assert total[0] * unit <= 1

@@ -84,7 +84,7 @@ def test_streams_are_named_and_counted_together():
     mechanism, query = make_mechanism(), Query()
     one = mechanism.release("mean", query, stream="target mean")
     other = mechanism.release("mean", query, stream="target spread")
-    assert (one != other).mean() > 0.99
+    assert (one != other).mean() > 0.99 and not mechanism._asked  # the rows are freed
     with pytest.raises(PrivacyBudgetError, match="were all made"):
         mechanism.release("mean", query, stream="a third")
 

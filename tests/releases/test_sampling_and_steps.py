@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from skfdp.mechanisms import release as coins
-from skfdp.mechanisms.descent import HeavyBall, descent
+from skfdp.mechanisms.descent import HeavyBall, descent, warn_of_divergence
 from skfdp.mechanisms.release import PoissonBatches, uniform_batch
 
 
@@ -125,9 +125,7 @@ def test_projection_onto_the_ball():
 )
 def test_averages(kind, expected):
     event = SimpleNamespace(n_steps=4, sampling_rate=1.0)
-    mechanism = SimpleNamespace(
-        event=lambda label: event, release=lambda *_: np.array([-1.0])
-    )
+    mechanism = SimpleNamespace(event=lambda _: event, release=lambda *_: -np.ones(1))
     found, _ = descent(  # along the iterates 0, 1, 2, 3
         mechanism,
         SimpleNamespace(shape=(1,), clip_norm=1.0),
@@ -137,6 +135,8 @@ def test_averages(kind, expected):
         start=np.array([-1.0]),
     )
     assert found == pytest.approx(expected)
+    with pytest.warns(UserWarning, match=r"exceeds 2e\+05, so"):  # 20 times the usual
+        warn_of_divergence(np.array([3e5]), np.array([20.0]))
 
 
 def test_a_gap_beyond_the_rows_ends_the_batch(monkeypatch):
