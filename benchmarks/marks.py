@@ -281,6 +281,7 @@ MARKS = [
     ),
     Mark("    of small signals", lambda: known(r"^nothing +[\d.]+ +([\d.]+)"), 22, 15),
     Mark("half public: % behind a rival", lambda: known(r"^all: ([\d.]+) of"), 6.5, 6),
+    Mark("gaps as stated, %", lambda: known(r"quartiles: ([\d.]+) %"), 40, least=True),
     Mark("README's tests, minutes", readme_tests, 4.5, timed=True),
     # 15 % above the least that was measured, as times vary.
     Mark("skfdp without compiled code, seconds", lambda: main_job()[0], 10, timed=True),

@@ -6,13 +6,12 @@ which nothing is public and with label-DP on the public columns alone, on the sa
 budget and seed, with a single descent (the default before there was a first model),
 and with models without privacy. ``--curves`` declares numbers as splines. "classes" and
 "regression" are further tables, put aside as a whole. "targets" are other targets
-of the same tables. The limit of `share_of_descent` was chosen on "dev" and "targets",
-after results on "aside" had suggested to try a larger one. The rules for regressions
-were chosen on eleven other regressions with numbers of the tables of people as targets.
+of the same tables. Shares of the budget were chosen by `known_without_data.py`, on
+"dev" and half of "targets". The rules for regressions were
+chosen on eleven other regressions with numbers of the tables of people as targets.
 
     python benchmarks/reproduce/private_columns.py --half dev --seeds 2 --out runs.jsonl
     python benchmarks/reproduce/private_columns.py --report runs.jsonl
-    python benchmarks/reproduce/private_columns.py --limit ACSEmployment Adult
 
 The tables of people are read from SKFDP_DATA: ``tables/*.csv.gz``, ``acs/*.csv.gz`` and
 Adult. Seeds make the runs reproducible: **they are not private fits**.
@@ -437,22 +436,6 @@ def report(path: Path) -> None:
     print(f"epsilon 1:\n{one.to_string()}\n")
 
 
-def limit(names: list[str]) -> None:
-    """Print how far epsilon = 10,000 is from the optimum, with two private columns."""
-    for name in names:
-        X, raw, y = (HALVES["dev"] | HALVES["aside"])[name]()
-        best = LogisticRegression(C=1e8, max_iter=5000).fit(X, y)
-        model = FeatureDPLogisticRegression(
-            10_000.0,
-            bounds=(0, 1),
-            classes=[0, 1],
-            public_features=public_columns(raw, 2)[raw],
-            random_state=0,
-        ).fit(X, y)
-        ours, theirs = (log_loss(y, one.predict_proba(X)) for one in (model, best))
-        print(f"{name}: log loss {ours:.5f}, optimum {theirs:.5f}")
-
-
 def main() -> None:
     """Run the fits, or print the table of those that were run."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -465,13 +448,10 @@ def main() -> None:
     parser.add_argument("--curves", action="store_true", help="numbers as splines")
     parser.add_argument("--relation", default="replace_one")
     parser.add_argument("--report", type=Path)
-    parser.add_argument("--limit", nargs="*", help="tables; no comparison")
     given = parser.parse_args()
     if given.report is not None:
         return report(given.report)
     warnings.simplefilter("ignore")
-    if given.limit is not None:
-        return limit(given.limit)
     start, tables = time.time(), HALVES[given.half]
     chosen = {name: tables[name] for name in given.tables or tables}
     run(chosen, given)

@@ -268,8 +268,10 @@ def drift(
             found = softmax(ends[1] + level, axis=1)
             square = (found**2).sum(axis=1, keepdims=True) + 1 - 2 * found
             kept = truth * np.minimum(1, most / np.sqrt(np.maximum(square, 1e-30)))
-            taken = (found * kept.sum(axis=1, keepdims=True)).sum(axis=0)
-            level = level + np.log(np.maximum(kept.sum(axis=0), 1e-30) / taken)
+            taken = found * kept.sum(axis=1, keepdims=True)
+            level = level + np.log(
+                (kept.sum(axis=0) + 1e-30) / (taken.sum(axis=0) + 1e-30)
+            )
         levels.append(level)
     moved = levels[0] - levels[1]
     return moved[1:] - moved[:1] if n_outputs == 1 else moved - moved.mean()
